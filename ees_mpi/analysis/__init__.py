@@ -1,0 +1,1 @@
+"""Offline analysis: reads run files, never MPI."""

@@ -1,0 +1,103 @@
+"""The paper's figures, from run files."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ees_mpi.errors import ConfigError, MissingExtra, RunFileError
+from ees_mpi.registry import unknown
+from ees_mpi.store.reader import Run, open_run
+from ees_mpi.tasks.interference import OPTIMUM, Interference, pattern
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FORMATS = (".png", ".pdf", ".svg")
+STYLE = {
+    "font.size": 8,
+    "axes.titlesize": 8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "legend.frameon": False,
+    "lines.linewidth": 1.0,
+    "savefig.dpi": 200,
+}
+
+
+class Recipe(NamedTuple):
+    """How a figure is made, and from what."""
+
+    draw: Callable[[Sequence[Run]], "Figure"]
+    needs: str
+
+
+def draw(name: str, paths: Sequence[Path], out: Path | None) -> Path:
+    """Draw a figure from run files and return where it was written."""
+    if name not in FIGURES:
+        raise ConfigError(f"figure: {unknown(name, FIGURES)}")
+    target = out or Path(f"{name}.png")
+    if target.suffix not in FORMATS:
+        raise ConfigError(f"-o {target}: expected a name that ends in {', '.join(FORMATS)}")
+    if not target.parent.is_dir():
+        raise ConfigError(f"-o {target}: the folder {target.parent} does not exist")
+    plotting = _matplotlib()
+    runs = [open_run(path) for path in paths]
+    try:
+        with plotting.rc_context(STYLE):
+            figure = FIGURES[name].draw(runs)
+            figure.savefig(target)
+    finally:
+        for run in runs:
+            run.close()
+    return target
+
+
+def _matplotlib() -> Any:
+    try:
+        import matplotlib
+    except ImportError:
+        raise MissingExtra("figures need matplotlib: pip install 'ees_mpi[analysis]'") from None
+    matplotlib.use("agg")
+    return matplotlib
+
+
+def interference(runs: Sequence[Run]) -> "Figure":
+    """Figure 1: the pattern, and the genome over generations for MaxVar and MaxEnt, the optimum dashed."""
+    from matplotlib.figure import Figure
+
+    curves = {name: _genomes(runs, name) for name in ("maxvar", "maxent")}
+    figure = Figure(figsize=(7.0, 2.1), layout="constrained")
+    left, *panels = figure.subplots(1, 3)
+    x = np.linspace(0, 5 * np.pi, 4000)
+    left.plot(x, [pattern(v) for v in x], color="0.35", linewidth=0.5)
+    left.axvline(OPTIMUM, color="black", linestyle="--")
+    left.set(title="(a) interference pattern", xlabel="genome $x$", ylabel="behavior $f(x)$", xlim=(0, 5 * np.pi))
+    titles = {"maxvar": "(b) MaxVar-EES", "maxent": "(c) MaxEnt-EES"}
+    for panel, (name, lines) in zip(panels, curves.items(), strict=True):
+        for (seed, genome), shade in zip(lines, np.linspace(0.0, 0.6, len(lines)), strict=True):
+            panel.plot(genome, color=str(shade), label=f"seed {seed}")
+        panel.axhline(OPTIMUM, color="black", linestyle="--")
+        panel.set(title=titles[name], xlabel="generation", ylabel="genome $x$", xlim=(0, None))
+        panel.legend(loc="lower right") if lines else panel.text(0.5, 0.5, "no run", transform=panel.transAxes)
+    return figure
+
+
+def _genomes(runs: Sequence[Run], objective: str) -> list[tuple[int, Any]]:
+    from ees_mpi.objectives import OBJECTIVES
+
+    lines = []
+    for run in runs:
+        if not isinstance(run.config.task, Interference):
+            raise RunFileError(f"{run.path} is not a run of the interference task")
+        if run.generations < 1:
+            raise RunFileError(f"{run.path} has no committed generation yet")
+        if OBJECTIVES.name_of(run.config.objective) == objective:
+            lines.append((run.config.run.seed, run["mean"][:, 0, 0]))
+    return sorted(lines, key=lambda line: line[0])
+
+
+FIGURES = {
+    "interference": Recipe(interference, "runs of interference-maxvar and interference-maxent, any seeds"),
+}

@@ -1,0 +1,200 @@
+"""The command `ees-mpi`: parses, calls, prints."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+
+from ees_mpi import machine
+from ees_mpi.errors import EesError
+from ees_mpi.version import __version__
+
+RUN = click.argument("run", type=click.Path(path_type=Path))
+FORCE = click.option("--force", is_flag=True, help="Take the file over where locks do not work.")
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="ees-mpi")
+def cli() -> None:
+    """Evolvability ES under MPI: train, look, verify. Exit codes: 0 done; 2 wrong command line or config;
+    3 the run file cannot be used; 75 interrupted, resume goes on."""
+
+
+@cli.command()
+@click.argument("source", metavar="PRESET|FILE.toml")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a key of the config; repeatable.")
+@click.option("--seed", type=click.IntRange(min=0), help="Short for --set run.seed=N.")
+@click.option("--out", type=click.Path(path_type=Path), metavar="RUN.h5", help="[default: PRESET-seedN.h5]")
+@click.option("--resume", is_flag=True, help="Go on with an existing file, or start one.")
+@click.option("--overwrite", is_flag=True, help="Begin anew in place of an existing file.")
+@FORCE
+def train(
+    source: str,
+    settings: tuple[str, ...],
+    seed: int | None,
+    out: Path | None,
+    resume: bool,
+    overwrite: bool,
+    force: bool,
+) -> None:
+    """Train a preset or a config file; alone or under mpirun."""
+    if resume and overwrite:
+        raise click.UsageError("--resume and --overwrite exclude each other")
+    from ees_mpi import session
+
+    settings = tuple(session.seeded(settings, seed))
+    _pin(lambda: session.portable_source(source, settings))
+    request = session.Request(source, settings, out, resume, overwrite, force)
+    _together(lambda ranks: session.run_session(ranks, lambda: session.begin(request), click.echo))
+
+
+@cli.command()
+@RUN
+@click.option("--generations", type=click.IntRange(min=1), help="Train until this many, in place of the file's number.")
+@FORCE
+def resume(run: Path, generations: int | None, force: bool) -> None:
+    """Go on where a run file ends."""
+    from ees_mpi import session
+
+    _pin(lambda: session.portable_run(run))
+    opening = lambda: session.reopen(run, generations, force)  # noqa: E731
+    _together(lambda ranks: session.run_session(ranks, opening, click.echo))
+
+
+@cli.command()
+@RUN
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def info(run: Path, as_json: bool) -> None:
+    """Tell what is in a run file."""
+    from ees_mpi import session
+    from ees_mpi.store.reader import open_run
+
+    with open_run(run) as opened:
+        facts = session.summarize(opened)
+    if as_json:
+        click.echo(json.dumps(facts))
+        return
+    for name, value in facts.items():
+        click.echo(f"{name:20} {value}")
+
+
+@cli.command()
+@RUN
+def repair(run: Path) -> None:
+    """Fold in what a killed run left behind."""
+    from ees_mpi.store.reader import open_run
+    from ees_mpi.store.writer import repair_alone
+
+    repair_alone(run)
+    with open_run(run) as opened:
+        click.echo(f"{run}: {opened.generations} generations, whole")
+
+
+@cli.command()
+@RUN
+@click.option("--generation", type=click.IntRange(min=0), help="[default: the first, the middle and the last]")
+@click.option("--individuals", type=click.IntRange(min=1), help="How many of each generation.  [default: 32]")
+def verify(run: Path, generation: int | None, individuals: int | None) -> None:
+    """Evaluate individuals again and compare every bit; alone or under mpirun."""
+    from ees_mpi import session, verify
+
+    _pin(lambda: session.portable_run(run))
+
+    def job(ranks: Any) -> None:
+        check = verify.verify(ranks, run, generation, individuals)
+        if ranks.first:
+            where = ", ".join(map(str, check.generations))
+            click.echo(f"{run}: {check.individuals} individuals of generations {where}: the same bits")
+
+    _together(job)
+
+
+@cli.command()
+@click.argument("name", required=False)
+def presets(name: str | None) -> None:
+    """List the presets with a line each, or print one's TOML."""
+    from ees_mpi import config
+
+    if name:
+        click.echo(config.read_source(name), nl=False)
+        return
+    for preset in config.preset_names():
+        about = config.read_source(preset).split("\n")[0].lstrip("# ")
+        click.echo(f"{preset:32} {about}")
+
+
+@cli.command()
+def doctor() -> None:
+    """Tell what works here; alone or under mpirun."""
+
+    def job(ranks: Any) -> None:
+        from ees_mpi import doctor
+
+        findings = doctor.examine(ranks)
+        if ranks.first:
+            for finding in findings:
+                click.echo(f"{finding.verdict:5} {finding.what:15} {finding.how}")
+        if any(finding.verdict == "bad" for finding in findings):
+            error = EesError("something does not work here: see the lines marked bad")
+            error.collective = True
+            raise error
+
+    _together(job)
+
+
+@cli.command()
+@click.argument("name", required=False)
+@click.argument("runs", nargs=-1, type=click.Path(path_type=Path), metavar="RUN.h5 ...")
+@click.option("-o", "--out", type=click.Path(path_type=Path), help="PNG, PDF or SVG.  [default: NAME.png]")
+@click.option("--list", "listing", is_flag=True, help="Say what figures there are and what each needs.")
+def figure(name: str | None, runs: tuple[Path, ...], out: Path | None, listing: bool) -> None:
+    """Draw one of the paper's figures from run files."""
+    from ees_mpi.analysis import figures
+
+    if listing:
+        for known, recipe in figures.FIGURES.items():
+            click.echo(f"{known:20} {recipe.needs}")
+        return
+    if not name or not runs:
+        raise click.UsageError("expected NAME RUN.h5 ...; --list says what there is")
+    click.echo(f"{figures.draw(name, runs, out)}")
+
+
+def _pin(wants_portable: Any) -> None:
+    if wants_portable():
+        machine.pin_portable()
+
+
+def _together(job: Any) -> NoReturn:
+    from ees_mpi import ranks
+
+    ranks.run(job)
+
+
+def main() -> NoReturn:
+    """Run the command line; an error of ours, or of the command line, is told once, by one rank."""
+    machine.pin_threads()
+    try:
+        cli(standalone_mode=False)
+    except click.ClickException as error:
+        _leave(error.format_message(), error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        _leave("interrupted", 130)
+    except EesError as error:
+        _leave(str(error), error.exit_code)
+    sys.exit(0)
+
+
+def _leave(message: str, code: int) -> NoReturn:
+    from ees_mpi.ranks import launched
+
+    if launched()[1] != 0:
+        sys.exit(0)
+    click.echo(f"ees-mpi: {message}", err=True)
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

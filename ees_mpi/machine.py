@@ -1,0 +1,122 @@
+"""What this process computes with: thread counts and CPU features, pinned before numpy loads, and told after.
+
+Nothing here imports numpy at the top: `pin_threads` and `pin_portable` must run first.
+"""
+
+import hashlib
+import importlib.metadata
+import math
+import os
+import platform
+import sys
+from typing import Any
+
+from ees_mpi.errors import LaunchError
+from ees_mpi.version import __version__
+
+THREAD_VARIABLES = (
+    "OPENBLAS_NUM_THREADS",
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "BLIS_NUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+)
+
+# Every x86-64 CPU with AVX2 computes the same bits under these. numpy < 2.4 names the features differently
+# and ignores the names it does not know.
+PORTABLE = {
+    "OPENBLAS_CORETYPE": "Haswell",
+    "NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL AVX512_SPR AVX512F AVX512CD AVX512_SKX AVX512_CLX AVX512_CNL",
+}
+
+# What must be the same for two processes to compute the same bits.
+BITS_DEPEND_ON = ("ees_mpi", "python", "numpy", "cpu_features", "blas", "libm", "pybullet", "mujoco")
+
+
+def pin_threads() -> None:
+    """Give this process one BLAS thread, whatever the caller's shell says."""
+    for name in THREAD_VARIABLES:
+        os.environ[name] = "1"
+
+
+def pin_portable() -> None:
+    """Restrict this process to CPU features that every AVX2 machine has; starts it anew where numpy is loaded."""
+    if all(os.environ.get(name) == value for name, value in PORTABLE.items()):
+        return
+    os.environ.update(PORTABLE)
+    if "numpy" in sys.modules:
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+
+
+def check_threads() -> None:
+    """Refuse to go on with more than one BLAS thread: a threaded sum has other bits."""
+    import numpy  # noqa: F401  (loads the BLAS that is checked)
+    import threadpoolctl
+
+    threadpoolctl.threadpool_limits(1)
+    for pool in threadpoolctl.threadpool_info():
+        if pool["num_threads"] != 1:
+            raise LaunchError(
+                f"{pool['internal_api']} runs {pool['num_threads']} threads and cannot be set to 1; "
+                "set OPENBLAS_NUM_THREADS=1 and OMP_NUM_THREADS=1 before starting"
+            )
+
+
+def fingerprint() -> dict[str, str]:
+    """Describe what this process computes with: versions, CPU, BLAS, and the libm's own bits."""
+    import numpy as np
+    import threadpoolctl
+
+    config: Any = np.show_config(mode="dicts")
+    simd = config.get("SIMD Extensions", {})
+    pools = [pool for pool in threadpoolctl.threadpool_info() if pool["user_api"] == "blas"]
+    blas = {f"{pool['internal_api']} {pool['version']} {pool.get('architecture', '')}" for pool in pools}
+    return {
+        "ees_mpi": __version__,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "h5py": _version("h5py"),
+        "pybullet": _version("pybullet"),
+        "mujoco": _version("mujoco"),
+        "mpi4py": _version("mpi4py"),
+        "cpu": _cpu_model(),
+        "cpu_features": " ".join([*simd.get("baseline", []), *simd.get("found", [])]),
+        "blas": ", ".join(sorted(blas)) or "none",
+        "libm": f"{' '.join(platform.libc_ver())} {_libm_digest()}",
+        "platform": platform.platform(),
+    }
+
+
+def differences(mine: dict[str, str], other: dict[str, str]) -> list[str]:
+    """Name what differs between two fingerprints in a way that can change bits."""
+    return [
+        f"{key} is {mine.get(key, 'unknown')!r} here and {other.get(key, 'unknown')!r} there"
+        for key in BITS_DEPEND_ON
+        if mine.get(key) != other.get(key)
+    ]
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "none"
+
+
+def _cpu_model() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                if line.startswith("model name"):
+                    return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def _libm_digest() -> str:
+    """Digest some results of the C library: it picks other code, with other last bits, on other CPUs."""
+    points = [0.0137 * k + 0.01 for k in range(1, 400)]
+    values = [f(x) for f in (math.sin, math.exp, math.log, math.atan, math.cbrt) for x in points]
+    return hashlib.sha256(repr(values).encode()).hexdigest()[:8]

@@ -1,0 +1,63 @@
+"""The noise table: standard normal floats from which every perturbation is cut.
+
+Salimans et al. 2017 (arXiv:1703.03864). The table is made in fixed blocks, each from its own counter-based
+stream, so its bits depend on seed and size only: all ranks of a node fill it together, and a reader of a run
+file makes just the blocks it needs.
+"""
+
+import hashlib
+from functools import lru_cache
+
+import numpy as np
+
+from ees_mpi.outcomes import Singles
+from ees_mpi.ranks import Ranks
+from ees_mpi.streams import stream
+
+BLOCK = 1 << 18
+
+
+class Noise:
+    """The noise table without the table: makes the blocks that are asked for."""
+
+    def __init__(self, seed: int, size: int):
+        self.seed = seed
+        self.size = size
+        self._block = lru_cache(maxsize=8)(self._make_block)
+
+    def _make_block(self, block: int) -> Singles:
+        values = np.empty(min(BLOCK, self.size - block * BLOCK), np.float32)
+        stream(self.seed, "noise", block).standard_normal(out=values, dtype=np.float32)
+        return values
+
+    def row(self, offset: int, count: int) -> Singles:
+        """Return `count` values from `offset` on; not to be written to."""
+        first, last = offset // BLOCK, (offset + count - 1) // BLOCK
+        blocks = [self._block(block) for block in range(first, last + 1)]
+        start = offset - first * BLOCK
+        values = blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
+        return values[start : start + count]
+
+    def digest(self) -> str:
+        """Digest three blocks: enough to tell another generator, seed or size."""
+        blocks = -(-self.size // BLOCK)
+        digest = hashlib.sha256(f"{self.size} floats in blocks of {BLOCK}".encode())
+        for block in sorted({0, blocks // 2, blocks - 1}):
+            digest.update(self._block(block).tobytes())
+        return digest.hexdigest()
+
+
+class NoiseTable(Noise):
+    """The whole table in the memory of the node, shared by its ranks."""
+
+    def __init__(self, seed: int, size: int, ranks: Ranks):
+        super().__init__(seed, size)
+        self._table: Singles = ranks.shared_array(size, np.float32)
+        for block in range(ranks.node_rank, -(-size // BLOCK), ranks.node_size):
+            self._table[block * BLOCK : (block + 1) * BLOCK] = self._make_block(block)
+        ranks.node_barrier()
+        self._table.flags.writeable = False
+
+    def row(self, offset: int, count: int) -> Singles:
+        """Return `count` values from `offset` on; not to be written to."""
+        return self._table[offset : offset + count]

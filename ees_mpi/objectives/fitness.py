@@ -1,0 +1,32 @@
+"""Standard ES: maximise the mean rank of the fitness.
+
+Salimans et al. 2017 (arXiv:1703.03864); Gajewski et al. 2019, supplement S1.2 (rank normalisation).
+
+    J = E[f]        w_i = rank(f_i) / N,    ranks symmetric in [-0.5, 0.5]
+"""
+
+import numpy as np
+
+from ees_mpi.objectives import Memory
+from ees_mpi.outcomes import Floats, Outcomes
+from ees_mpi.ranks import Ranks
+from ees_mpi.registry import Part
+
+
+class Fitness(Part, frozen=True):
+    """Weights by the rank of an individual's fitness."""
+
+    headline = "fitness_mean"
+
+    def weights(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> tuple[Floats, Memory]:
+        """Return the weights [N] and the memory, which stays empty."""
+        return outcomes.spread(centred_ranks(outcomes.fitness[outcomes.valid]) / outcomes.size), memory
+
+
+def centred_ranks(values: Floats) -> Floats:
+    """Rank values from -0.5 (lowest) to 0.5 (highest); equal values get the mean of their ranks."""
+    if len(values) < 2:
+        return np.zeros(len(values))
+    _, place, count = np.unique(values, return_inverse=True, return_counts=True)
+    middle = np.cumsum(count) - (count + 1) / 2
+    return np.asarray(middle[place] / (len(values) - 1) - 0.5)

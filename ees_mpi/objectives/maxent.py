@@ -1,0 +1,33 @@
+"""MaxEnt: maximise the entropy of the offspring's behaviour, by a kernel estimate of its density.
+
+Gajewski et al. 2019, equations 2 and 3; differentiated as a nested expectation (supplement S3).
+
+    J = -E_z[ log E_z'[ K(b(z), b(z')) ] ],    K_ik = exp(-|b_i - b_k|^2 / (2 bandwidth^2))
+    p_i = (1/N) sum_k K_ik
+    w_i = -( log p_i + (1/N) sum_k K_ki / p_k ) / N,    b: the behaviours whitened per component
+"""
+
+from typing import Annotated
+
+import msgspec
+import numpy as np
+
+from ees_mpi.density import density, kernel_sums
+from ees_mpi.objectives import Memory
+from ees_mpi.outcomes import Floats, Outcomes
+from ees_mpi.ranks import Ranks
+from ees_mpi.registry import Part
+
+
+class MaxEnt(Part, frozen=True):
+    """Weights by how rare an individual's behaviour is; `bandwidth`: the kernel's standard deviation."""
+
+    bandwidth: Annotated[float, msgspec.Meta(gt=0)] = 1.0
+
+    headline = "entropy"
+
+    def weights(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> tuple[Floats, Memory]:
+        """Return the weights [N] and the memory, which stays empty."""
+        p = density(outcomes, self.bandwidth, ranks)
+        inner = kernel_sums(outcomes.whitened, self.bandwidth, ranks, weights=1.0 / p) / outcomes.size
+        return outcomes.spread(-(np.log(p) + inner) / outcomes.size), memory

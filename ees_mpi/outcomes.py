@@ -1,0 +1,100 @@
+"""The arrays that the parts of a generation hand each other.
+
+N individuals, B behaviour components, O observation components.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Singles = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Draw:
+    """How the N individuals of a generation are made from the mean(s) and the noise table."""
+
+    offset: NDArray[np.int64]  # [N] where an individual's noise starts in the table
+    sign: NDArray[np.int8]  # [N] +1 or -1: the antithetic sign
+    parent: NDArray[np.int32]  # [N] which mean it perturbs
+
+
+class Outcome(NamedTuple):
+    """What one rollout gave."""
+
+    index: int
+    behavior: Sequence[float]  # [B]
+    fitness: float
+    length: int
+    valid: bool = True
+    observations: Floats | None = None  # [1 + 2 O]: count, sums, sums of squares; if this rollout was sampled
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """What the N rollouts of a generation gave, in index order, the same on every rank."""
+
+    behavior: Floats  # [N, B]
+    fitness: Floats  # [N]
+    length: NDArray[np.int64]  # [N]
+    valid: NDArray[np.bool_]  # [N]
+    observations: Floats  # [sampled, 1 + 2 O], in index order
+    _cache: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def size(self) -> int:
+        """The number of valid individuals: the N of every objective."""
+        return int(self.valid.sum())
+
+    @property
+    def whitened(self) -> Floats:
+        """The valid behaviours [size, B] with mean 0 and standard deviation 1 per component (0 where constant)."""
+        return self.once("whitened", lambda: _whiten(self.behavior[self.valid]))
+
+    def spread(self, weights: Floats) -> Floats:
+        """Put the weights of the valid individuals [size] at their places [N]: mean 0, invalid ones exactly 0."""
+        spread = np.zeros(len(self.valid))
+        spread[self.valid] = weights - weights.mean()
+        return spread
+
+    def once(self, key: Any, compute: Callable[[], Any]) -> Any:
+        """Return what `compute` gives, computing it the first time only: parts that need the same share it."""
+        if key not in self._cache:
+            self._cache[key] = compute()
+        return self._cache[key]
+
+
+def _whiten(behavior: Floats) -> Floats:
+    centred: Floats = behavior - behavior.mean(axis=0)
+    std = centred.std(axis=0)
+    # A constant component keeps rounding dust around its mean; dividing by it would make noise of nothing.
+    tiny = 1e-12 * np.abs(behavior).max(axis=0, initial=0.0)
+    alive = std > tiny
+    return np.where(alive, centred / np.where(alive, std, 1.0), 0.0)
+
+
+FIXED = 4  # index, valid, length, fitness; the behaviour follows
+
+
+def pack(outcomes: Sequence[Outcome], behavior_dim: int) -> Floats:
+    """Lay outcomes out as rows of doubles [n, 4 + B], ready to be gathered."""
+    rows = np.empty((len(outcomes), FIXED + behavior_dim))
+    for row, outcome in zip(rows, outcomes, strict=True):
+        row[:FIXED] = outcome.index, outcome.valid, outcome.length, outcome.fitness
+        row[FIXED:] = outcome.behavior
+    return rows
+
+
+def unpack(rows: Floats, observations: Floats) -> Outcomes:
+    """Read gathered rows, already in index order."""
+    return Outcomes(
+        behavior=np.ascontiguousarray(rows[:, FIXED:]),
+        fitness=rows[:, 3].copy(),
+        length=rows[:, 2].astype(np.int64),
+        valid=rows[:, 1] != 0,
+        observations=observations,
+    )

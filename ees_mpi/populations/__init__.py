@@ -1,0 +1,5 @@
+"""Populations: rules that draw individuals around means, and turn N weights into a gradient."""
+
+from ees_mpi.registry import Family
+
+POPULATIONS = Family("population", {"normal": "ees_mpi.populations.normal:Normal"})

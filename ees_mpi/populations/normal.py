@@ -1,0 +1,84 @@
+"""An isotropic Gaussian around one mean, with antithetic pairs.
+
+Salimans et al. 2017 (arXiv:1703.03864); Gajewski et al. 2019, section 2.3.
+
+    z_i = mean + std s_i eps_i          s_i = +1, -1 for the two of a pair, which share eps
+    gradient = sum_i w_i grad log p(z_i) = sum_i w_i s_i eps_i / std
+"""
+
+from typing import Annotated
+
+import msgspec
+import numpy as np
+
+from ees_mpi.noise import Noise
+from ees_mpi.outcomes import Draw, Floats, Singles
+from ees_mpi.ranks import Ranks
+from ees_mpi.registry import Part
+
+BLOCK = 8192  # parameters summed at a time: the block and its temporary stay in the cache
+GROUP = 64  # rows summed in single precision before they are added up in double
+
+
+class Normal(Part, frozen=True):
+    """One Gaussian: `size` individuals of standard deviation `std` around one mean."""
+
+    size: Annotated[int, msgspec.Meta(ge=2)]
+    std: Annotated[float, msgspec.Meta(gt=0)]
+    antithetic: bool = True
+
+    components = 1
+
+    def __post_init__(self) -> None:
+        if self.antithetic and self.size % 2:
+            raise ValueError(
+                f"population.size is {self.size}, but antithetic pairs need an even number; "
+                "set it to an even one, or antithetic = false"
+            )
+
+    def draw(self, generator: np.random.Generator, noise: Noise, parameters: int) -> Draw:
+        """Draw where the noise of each individual starts; the two of a pair stand next to each other."""
+        pairs = self.size // 2 if self.antithetic else self.size
+        offset = generator.integers(0, noise.size - parameters + 1, pairs)
+        sign = np.ones(self.size, np.int8)
+        if self.antithetic:
+            offset = np.repeat(offset, 2)
+            sign[1::2] = -1
+        return Draw(offset, sign, np.zeros(self.size, np.int32))
+
+    def individual(self, means: Singles, draw: Draw, index: int, noise: Noise) -> Singles:
+        """Make the parameters [D] of one individual from means [1, D]."""
+        mean = means[draw.parent[index]]
+        z: Singles = noise.row(draw.offset[index], mean.size) * np.float32(draw.sign[index] * self.std)
+        z += mean
+        return z
+
+    def gradient(self, weights: Floats, draw: Draw, means: Singles, noise: Noise, ranks: Ranks) -> Floats:
+        """Turn weights [N] into the gradient [1, D]; each rank sums all rows for its blocks of parameters."""
+        coefficient = weights * draw.sign / self.std
+        offset = draw.offset
+        if self.antithetic:
+            coefficient = coefficient[0::2] + coefficient[1::2]
+            offset = offset[0::2]
+        size = means.shape[1]
+        shares = ranks.shares(-(-size // BLOCK))
+        mine = [weighted_rows(coefficient, offset, block, size, noise) for block in shares[ranks.rank]]
+        counts = [sum(min(BLOCK, size - block * BLOCK) for block in share) for share in shares]
+        return ranks.gather(np.concatenate([*mine, np.empty(0)]), counts)[None]
+
+
+def weighted_rows(coefficient: Floats, offset: Floats, block: int, size: int, noise: Noise) -> Floats:
+    """Sum coefficient_i times noise row i over one block of parameters, in index order."""
+    start, stop = block * BLOCK, min((block + 1) * BLOCK, size)
+    total = np.zeros(stop - start)
+    group = np.empty(stop - start, np.float32)
+    term = np.empty_like(group)
+    factors = coefficient.astype(np.float32)
+    starts = (offset + start).tolist()
+    for first in range(0, len(starts), GROUP):
+        group.fill(0.0)
+        for factor, where in zip(factors[first : first + GROUP], starts[first : first + GROUP], strict=True):
+            np.multiply(noise.row(where, term.size), factor, out=term)
+            np.add(group, term, out=group)
+        total += group
+    return total

@@ -1,0 +1,80 @@
+"""How far a run is, on rank 0: one moving line on a terminal, plain lines every few seconds in a file."""
+
+import os
+import sys
+import time
+from typing import TYPE_CHECKING, Any, TextIO
+
+import numpy as np
+
+from ees_mpi.ranks import launched
+
+if TYPE_CHECKING:
+    from ees_mpi.config import Config
+    from ees_mpi.training import Record
+
+EVERY = 5.0  # seconds between lines in a file
+
+
+class Progress:
+    """Shows generations as they are committed."""
+
+    # To stdout: under mpirun that is the terminal, and stderr is not.
+    def __init__(self, config: "Config", done: int, stream: TextIO | None = None):
+        self._stream = stream or sys.stdout
+        self._headline: str = config.objective.headline
+        self._total, self._first = config.run.generations, done
+        self._start = self._last = time.monotonic()
+        self._bar: Any = None
+        if on_terminal(self._stream):
+            from tqdm import tqdm
+
+            self._bar = tqdm(
+                total=self._total, initial=done, unit="gen", file=self._stream, dynamic_ncols=True, smoothing=0.05
+            )
+
+    def update(self, record: "Record") -> None:
+        """Show one more committed generation."""
+        if self._bar is not None:
+            self._bar.set_postfix_str(self._metric(record), refresh=False)
+            self._bar.update()
+            return
+        now = time.monotonic()
+        done = record.generation + 1
+        if now - self._last >= EVERY or done == self._total:
+            self._last = now
+            rate = (done - self._first) / (now - self._start)
+            left = (self._total - done) / rate
+            self._say(f"generation {done}/{self._total}, {rate:.3g}/s, {_clock(left)} left, {self._metric(record)}")
+
+    def _metric(self, record: "Record") -> str:
+        value = float(np.sum(record.arrays[self._headline]))
+        text = f"{self._headline} {value:.4g}"
+        invalid = float(record.arrays["invalid_share"])
+        return f"{text}, {invalid:.1%} invalid" if invalid else text
+
+    def _say(self, line: str) -> None:
+        print(line, file=self._stream, flush=True)
+
+    def close(self) -> None:
+        """Leave the line as it is."""
+        if self._bar is not None:
+            self._bar.close()
+
+
+def on_terminal(stream: TextIO) -> bool:
+    """Tell whether somebody watches a stream. Under mpirun every rank has a pseudo-terminal: ask about mpirun's."""
+    if not stream.isatty():
+        return False
+    if not launched()[0]:
+        return True
+    try:
+        return os.readlink(f"/proc/{os.getppid()}/fd/1").startswith(("/dev/pts/", "/dev/tty"))
+    except OSError:
+        return False
+
+
+def _clock(seconds: float) -> str:
+    minutes, second = divmod(round(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    return f"{hours}:{minute:02d}:{second:02d}"

@@ -1,0 +1,81 @@
+"""Families of interchangeable parts, found by the `name` in their config section.
+
+A member is a frozen msgspec struct: its fields are the keys of the section, its methods do the work. Members
+are imported only when a config names them, so that a rank loads no more than it uses.
+"""
+
+import difflib
+import importlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from ees_mpi.errors import ConfigError
+
+
+class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What every member of a family is built from."""
+
+
+class Family(Mapping[str, type[Part]]):
+    """A registry: member name -> class, imported at first use."""
+
+    def __init__(self, kind: str, members: dict[str, str]):
+        self.kind = kind
+        self._members = members
+
+    def __getitem__(self, name: str) -> type[Part]:
+        if name not in self._members:
+            raise ConfigError(f"{self.kind}.name: {unknown(name, self._members)}")
+        module, _, attribute = self._members[name].partition(":")
+        member: type[Part] = getattr(importlib.import_module(module), attribute)
+        return member
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._members)
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def name_of(self, part: Part) -> str:
+        """Return the name under which a part's class is registered."""
+        path = f"{type(part).__module__}:{type(part).__name__}"
+        return next(name for name, member in self._members.items() if member == path)
+
+    def build(self, section: Any) -> Any:
+        """Make the part that a config section describes."""
+        if not isinstance(section, dict) or not isinstance(section.get("name"), str):
+            raise ConfigError(
+                f"{self.kind}: expected a table with a name, one of {', '.join(self)}; got {section!r}"
+            )
+        settings = {key: value for key, value in section.items() if key != "name"}
+        return convert(settings, self[section["name"]], self.kind)
+
+    def section(self, part: Part) -> dict[str, Any]:
+        """Return the config section that describes a part: what `build` takes."""
+        settings = {key: value for key, value in msgspec.to_builtins(part).items() if value is not None}
+        return {"name": self.name_of(part), **settings}
+
+
+def convert(section: Any, kind: Any, path: str) -> Any:
+    """Turn a plain dict into a typed struct, or say which key is wrong and what was expected."""
+    try:
+        return msgspec.convert(section, kind)
+    except msgspec.ValidationError as error:
+        what, _, place = str(error).partition(" - at `$")
+        key = path + place.rstrip("`").replace("[...]", "")
+        if what.startswith("Object contains unknown field"):
+            wrong = what.split("`")[1]
+            raise ConfigError(f"{key}.{wrong}: {unknown(wrong, msgspec.structs.fields(kind))}") from None
+        if what.startswith("Object missing required field"):
+            raise ConfigError(f"{key}.{what.split('`')[1]}: is required, and not set") from None
+        raise ConfigError(f"{key}: {what[:1].lower()}{what[1:]}".replace("`", "")) from None
+
+
+def unknown(name: str, known: Any) -> str:
+    """Say that a name is not known, and which ones are near it."""
+    names = [getattr(field, "name", field) for field in known]
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"expected one of: {', '.join(sorted(names))}"
+    return f"unknown name {name!r}; {hint}"

@@ -1,0 +1,137 @@
+"""The journal: checksummed records appended to one file, each either whole or not there.
+
+    file    = "EESJRNL1" run_id[16]  record*
+    record  = length (u64, little-endian)  blake2b-16 of the payload  payload (MessagePack)
+"""
+
+import hashlib
+import os
+import struct
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+MAGIC = b"EESJRNL1"
+HEAD = struct.Struct("<Q16s")
+Record = dict[str, Any]
+
+
+def path_of(run: Path) -> Path:
+    """Return where the journal of a run file is."""
+    return run.with_name(run.name + ".journal")
+
+
+def encode(record: Mapping[str, Any]) -> bytes:
+    """Turn a record of plain values, arrays and dicts of arrays into bytes."""
+    payload = msgspec.msgpack.encode(record, enc_hook=_from_array)
+    return HEAD.pack(len(payload), _checksum(payload)) + payload
+
+
+def _from_array(value: Any) -> Any:
+    array = np.asarray(value)
+    return {"dtype": array.dtype.str, "shape": array.shape, "bytes": array.tobytes()}
+
+
+def _to_array(value: dict[str, Any]) -> NDArray[Any]:
+    return np.frombuffer(value["bytes"], value["dtype"]).reshape(value["shape"])
+
+
+def _checksum(payload: bytes) -> bytes:
+    return hashlib.blake2b(payload, digest_size=16).digest()
+
+
+def decode(payload: bytes) -> Record:
+    """Read a record back; dicts that hold arrays become dicts of numpy arrays."""
+    record: Record = msgspec.msgpack.decode(payload)
+    for key in ("arrays", "state"):
+        if key in record:
+            record[key] = {name: _to_array(value) for name, value in record[key].items()}
+    return record
+
+
+def read(run: Path) -> tuple[str, list[Record]]:
+    """Return whose journal lies beside a run file, and its whole records, oldest first; a torn tail is nothing.
+
+    Only the last generation's record keeps its state: the older ones have been superseded.
+    """
+    try:
+        file = open(path_of(run), "rb")
+    except FileNotFoundError:
+        return "", []
+    with file:
+        if file.read(len(MAGIC)) != MAGIC:
+            return "", []
+        run_id = file.read(16).hex()
+        records: list[Record] = []
+        for payload in _payloads(file):
+            if records:
+                records[-1].pop("state", None)
+            records.append(decode(payload))
+        return run_id, records
+
+
+def _payloads(file: BinaryIO) -> Iterator[bytes]:
+    while len(head := file.read(HEAD.size)) == HEAD.size:
+        length, checksum = HEAD.unpack(head)
+        payload = file.read(length)
+        if len(payload) != length or _checksum(payload) != checksum:
+            return
+        yield payload
+
+
+class JournalWriter:
+    """Appends records; made empty, in place of whatever journal was there."""
+
+    def __init__(self, run: Path, run_id: str, fsync: bool):
+        self._path = path_of(run)
+        self._fsync = fsync
+        fresh = self._path.with_name(self._path.name + ".new")
+        self._file = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+        self._size = 0
+        self.append_bytes(MAGIC + bytes.fromhex(run_id))
+        os.replace(fresh, self._path)
+        sync_folder(self._path)
+
+    @property
+    def size(self) -> int:
+        """How many bytes are in it."""
+        return self._size
+
+    def append_bytes(self, data: bytes) -> None:
+        """Append bytes and see them to the disk; on failure the file is as it was before."""
+        try:
+            view = memoryview(data)
+            while view:
+                view = view[os.write(self._file, view) :]
+            if self._fsync:
+                os.fsync(self._file)
+        except OSError:
+            os.ftruncate(self._file, self._size)
+            os.lseek(self._file, self._size, os.SEEK_SET)
+            raise
+        self._size += len(data)
+
+    def append(self, record: Mapping[str, Any]) -> None:
+        """Append one record."""
+        self.append_bytes(encode(record))
+
+    def close(self) -> None:
+        """Close the file, which stays."""
+        os.close(self._file)
+
+    def remove(self) -> None:
+        """Remove the file, once all of it is folded."""
+        self._path.unlink(missing_ok=True)
+
+
+def sync_folder(path: Path) -> None:
+    """Make a rename in a folder last through a crash of the machine."""
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

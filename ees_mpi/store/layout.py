@@ -1,0 +1,78 @@
+"""What is in a run file: names, axes and types. `jobs/FORMAT.md` describes it for readers in other languages."""
+
+from dataclasses import dataclass
+from typing import Any
+
+FORMAT = "ees_mpi run"
+FORMAT_VERSION = 1
+
+GENERATION = "generation"
+
+
+@dataclass(frozen=True)
+class Field:
+    """One dataset of group `generations`: its axes after the generation, its type, what it is."""
+
+    axes: tuple[str, ...]
+    dtype: str
+    about: str
+
+
+GENERATIONS = {
+    "behavior": Field(("individual", "behavior_dim"), "<f8", "behaviour characteristic of each individual"),
+    "fitness": Field(("individual",), "<f8", "fitness of each individual"),
+    "length": Field(("individual",), "<i4", "steps of each rollout"),
+    "valid": Field(("individual",), "|u1", "1: finite; 0: the rollout blew up and was left out"),
+    "offset": Field(("individual",), "<i8", "where an individual's noise starts in the noise table"),
+    "sign": Field(("individual",), "|i1", "antithetic sign of an individual's noise"),
+    "parent": Field(("individual",), "<i4", "component whose mean an individual perturbs"),
+    "mean": Field(("component", "parameter"), "<f4", "the mean(s) from which this generation was drawn"),
+    "observation_mean": Field(("observation_dim",), "<f8", "observation mean as used in this generation"),
+    "observation_std": Field(("observation_dim",), "<f8", "observation standard deviation, likewise"),
+    "mean_behavior": Field(("behavior_dim",), "<f8", "behaviour of the unperturbed mean; NaN: not evaluated"),
+    "mean_fitness": Field((), "<f8", "fitness of the unperturbed mean; NaN: not evaluated"),
+    "gradient_norm": Field((), "<f8", "Euclidean norm of the gradient, before L2"),
+    "behavior_variance": Field(("behavior_dim",), "<f8", "variance of the behaviour"),
+    "entropy": Field((), "<f8", "kernel estimate of the behaviour's differential entropy, nats"),
+    "distance_mean": Field((), "<f8", "mean distance of the behaviour from the origin"),
+    "distance_max": Field((), "<f8", "largest distance of the behaviour from the origin"),
+    "fitness_mean": Field((), "<f8", "mean fitness"),
+    "fitness_max": Field((), "<f8", "largest fitness"),
+    "invalid_share": Field((), "<f8", "share of rollouts that blew up"),
+    "state_sha256": Field((), "|S64", "digest of the state after this generation"),
+    "seconds_evaluate": Field((), "<f8", "rank 0: rollouts"),
+    "seconds_gather": Field((), "<f8", "rank 0: waiting for all outcomes"),
+    "seconds_update": Field((), "<f8", "rank 0: weights, gradient, step, metrics"),
+    "seconds_commit": Field((), "<f8", "rank 0: the commit before this generation"),
+    "seconds_evaluate_min": Field((), "<f8", "rollouts, the quickest rank"),
+    "seconds_evaluate_mean": Field((), "<f8", "rollouts, mean over ranks"),
+    "seconds_evaluate_max": Field((), "<f8", "rollouts, the slowest rank"),
+    "seconds_slowest_rank": Field((), "<i4", "which rank was the slowest"),
+    "seconds_clock": Field((), "<f8", "when it was committed, seconds since 1970"),
+}
+
+SESSIONS = {
+    "start": "<f8",
+    "end": "<f8",
+    "first_generation": "<i8",
+    "ranks": "<i8",
+    "nodes": "<i8",
+    "host": "str",
+    "machine": "str",  # JSON: versions, CPU, BLAS
+}
+
+
+def axis_sizes(config: Any) -> dict[str, int]:
+    """Return the length of every axis but the generations' for a config."""
+    return {
+        "individual": config.population.size,
+        "behavior_dim": config.task.behavior_dim,
+        "component": config.population.components,
+        "parameter": config.task.parameters,
+        "observation_dim": config.task.observation_dim,
+    }
+
+
+def present(sizes: dict[str, int]) -> dict[str, Field]:
+    """Return the datasets that a run with these axes has: those whose axes are not empty."""
+    return {name: field for name, field in GENERATIONS.items() if all(sizes[axis] for axis in field.axes)}

@@ -1,0 +1,194 @@
+"""Reading run files: finished, running or killed, from any process, without MPI."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from ees_mpi.config import Config, parse
+from ees_mpi.errors import ConfigError, RunFileError
+from ees_mpi.noise import Noise
+from ees_mpi.outcomes import Draw, Singles
+from ees_mpi.store import hdf5, journal, layout
+
+
+class Series:
+    """One array of a run over its generations, read in slices: folded ones from HDF5, newer ones from the journal."""
+
+    def __init__(self, folded: h5py.Dataset, newer: list[NDArray[Any]]):
+        self._folded = folded
+        self._newer = newer
+        self.shape: tuple[int, ...] = (folded.shape[0] + len(newer), *folded.shape[1:])
+        self.dtype: np.dtype[Any] = folded.dtype
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, key: Any) -> Any:
+        first, rest = (key[0], key[1:]) if isinstance(key, tuple) else (key, ())
+        if isinstance(first, (int, np.integer)):
+            return self._rows(range(len(self))[first], 1)[0][rest]
+        if not isinstance(first, slice):
+            return np.asarray(self)[key]
+        wanted = range(len(self))[first]
+        if not wanted:
+            return np.empty((0, *self.shape[1:]), self.dtype)[(slice(None), *rest)]
+        low, high = min(wanted[0], wanted[-1]), max(wanted[0], wanted[-1])
+        rows = self._rows(low, high - low + 1)
+        return rows[:: wanted.step][(slice(None), *rest)]
+
+    def _rows(self, start: int, count: int) -> NDArray[Any]:
+        folded = len(self._folded)
+        parts = []
+        if start < folded:
+            parts.append(self._folded[start : min(start + count, folded)])
+        newer = self._newer[max(start - folded, 0) : max(start + count - folded, 0)]
+        if newer:
+            parts.append(np.stack(newer))
+        return np.concatenate(parts)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.asarray(self[:], dtype)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[g] for g in range(len(self)))
+
+
+class Run:
+    """A run file: its config, its arrays by name, its individuals. Use as a context manager, or `close` it."""
+
+    def __init__(self, path: str | Path):
+        self.path = Path(path)
+        # The journal first: a fold between the two reads then shows twice, never not at all.
+        run_id, records = journal.read(self.path)
+        self._file = _open(self.path)
+        self.run_id = str(self._file.attrs["run_id"])
+        try:
+            self.config: Config = parse(str(self._file.attrs["config"]), source=f"the config in {self.path}")
+        except ConfigError as error:
+            raise RunFileError(f"{self.path} cannot be read by this version of ees_mpi: {error}") from None
+        self.journal_records = records if run_id == self.run_id else []
+        folded = self._file["generations"][layout.GENERATION].shape[0]
+        self._newer = [
+            record
+            for record in self.journal_records
+            if record["kind"] == "generation" and record["generation"] >= folded
+        ]
+        self._noise: Noise | None = None
+
+    def __enter__(self) -> "Run":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all arrays over generations."""
+        return [name for name in self._file["generations"] if name in layout.GENERATIONS]
+
+    @property
+    def generations(self) -> int:
+        """How many generations are committed."""
+        return int(self._file["generations"][layout.GENERATION].shape[0]) + len(self._newer)
+
+    @property
+    def complete(self) -> bool:
+        """Whether all configured generations are committed."""
+        return self.generations >= self.config.run.generations
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """The attributes of the file."""
+        return dict(self._file.attrs)
+
+    def __getitem__(self, name: str) -> Series:
+        """Return one array over all generations, read in slices."""
+        if name not in self.names:
+            raise KeyError(f"{self.path} has no array {name!r}; it has {', '.join(self.names)}")
+        return Series(self._file["generations"][name], [record["arrays"][name] for record in self._newer])
+
+    def state_arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the state after the last committed generation, as named arrays."""
+        return dict(self._newer[-1]["state"]) if self._newer else hdf5.read_state(self._file)
+
+    def sessions(self) -> list[dict[str, Any]]:
+        """Return who wrote the file: ranks, nodes, host, start, end, first generation, machine."""
+        group = self._file["sessions"]
+        known = [
+            {name: _plain(group[name][row]) for name in layout.SESSIONS} for row in range(len(group["session"]))
+        ]
+        for session in known:
+            session["machine"] = json.loads(session["machine"])
+        for record in self.journal_records:
+            if record["kind"] == "session" and record["session"] >= len(known):
+                known.append({name: record.get(name, record["start"]) for name in layout.SESSIONS})
+            elif record["kind"] == "generation" and known:
+                known[-1]["end"] = float(record["arrays"]["seconds_clock"])
+        return known
+
+    def draw(self, generation: int) -> Draw:
+        """Return how the individuals of a generation were drawn."""
+        return Draw(self["offset"][generation], self["sign"][generation], self["parent"][generation])
+
+    def individual(self, generation: int, index: int) -> Singles:
+        """Rebuild the parameters [D] of one individual, from the file alone."""
+        if not 0 <= generation < self.generations:
+            raise IndexError(f"generation {generation} is not in {self.path}, which has {self.generations}")
+        if not 0 <= index < self.config.population.size:
+            raise IndexError(f"individual {index} is not among the {self.config.population.size} of {self.path}")
+        if self._noise is None:
+            noise = Noise(int(self._file.attrs["noise_seed"]), int(self._file.attrs["noise_size"]))
+            self.check_noise(noise)
+            self._noise = noise
+        means: Singles = self["mean"][generation]
+        z: Singles = self.config.population.individual(means, self.draw(generation), index, self._noise)
+        return z
+
+    def check_noise(self, noise: Noise) -> None:
+        """Refuse to go on where this machine's numpy makes other noise than the file was made with."""
+        if noise.digest() != str(self._file.attrs["noise_digest"]):
+            written = (self.sessions() or [{"machine": {}}])[-1]["machine"].get("numpy", "an unknown version")
+            raise RunFileError(
+                f"{self.path}: the noise table made here is not the one the run was made with; the file was written "
+                f"with numpy {written}, this is numpy {np.__version__}. Install that version to go on"
+            )
+
+
+def open_run(path: str | Path) -> Run:
+    """Open a run file for reading, at any time; needs no MPI."""
+    return Run(path)
+
+
+def _open(path: Path) -> h5py.File:
+    if path.is_dir():
+        raise RunFileError(f"{path} is a folder; expected a run file")
+    if not path.exists():
+        raise RunFileError(f"{path} does not exist")
+    try:
+        # The writer replaces the file and never touches this one, so no lock is needed, nor wanted on NFS.
+        file = h5py.File(path, "r", locking=False)
+    except OSError as error:
+        raise RunFileError(f"{path} is not a readable HDF5 file, or truncated: {error}") from None
+    kind, version = file.attrs.get("format"), file.attrs.get("format_version", 0)
+    if kind != layout.FORMAT:
+        file.close()
+        raise RunFileError(f"{path} is HDF5, but not a run file of ees_mpi")
+    if version > layout.FORMAT_VERSION:
+        file.close()
+        raise RunFileError(
+            f"{path} has format {version}; this version of ees_mpi reads up to {layout.FORMAT_VERSION}. Update it"
+        )
+    return file
+
+
+def _plain(value: Any) -> Any:
+    return value.decode() if isinstance(value, bytes) else value.item() if hasattr(value, "item") else value

@@ -1,0 +1,189 @@
+"""The one writer of a run file, on rank 0."""
+
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ees_mpi.config import Config
+from ees_mpi.errors import RunFileError
+from ees_mpi.noise import Noise
+from ees_mpi.store import hdf5, journal, layout
+from ees_mpi.store.lock import Lock
+from ees_mpi.store.reader import open_run
+from ees_mpi.version import __version__
+
+Arrays = Mapping[str, NDArray[Any]]
+FOLD_SHARE = 20  # folds take at most one part in this many of the time
+
+
+class RunWriter:
+    """Holds a run file, commits generations to it and folds them in; made by `create` or `resume`."""
+
+    def __init__(self, path: Path, lock: Lock, run_id: str, config: Config, sessions: int):
+        self.path = path
+        self._lock = lock
+        self._run_id = run_id
+        self._config = config
+        self._fields = layout.present(layout.axis_sizes(config))
+        self._sessions = sessions
+        self._records: list[dict[str, Any]] = []
+        self._journal = journal.JournalWriter(path, run_id, config.run.fsync)
+        self._next_fold = time.monotonic() + 60 * config.run.fold_minutes
+        self.warning: str | None = None
+
+    @classmethod
+    def create(
+        cls, path: Path, config: Config, state: Arrays, overwrite: bool = False, force: bool = False
+    ) -> "RunWriter":
+        """Start a new run file."""
+        check_folder(path)
+        lock = Lock(path, force)
+        try:
+            if path.exists() and not overwrite:
+                raise exists(path)
+            run_id = os.urandom(16).hex()
+            noise = Noise(config.noise_seed, config.noise.size)
+            attributes = {
+                "format": layout.FORMAT,
+                "format_version": layout.FORMAT_VERSION,
+                "run_id": run_id,
+                "program": f"ees_mpi {__version__}",
+                "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+                "config": config.to_toml(),
+                "seed": np.int64(config.run.seed),
+                "noise_seed": np.int64(noise.seed),
+                "noise_size": np.int64(noise.size),
+                "noise_digest": noise.digest(),
+                "started_from": "",
+            }
+            with writing(path):
+                hdf5.create(path, layout.axis_sizes(config), attributes, state)
+                return cls(path, lock, run_id, config, sessions=0)
+        except BaseException:
+            lock.release()
+            raise
+
+    @classmethod
+    def resume(cls, path: Path, config: Config, force: bool = False) -> "RunWriter":
+        """Go on with a run file, folding in what its last writer left."""
+        lock = Lock(path, force)
+        try:
+            run_id, sessions = repair(path)
+            with writing(path):
+                return cls(path, lock, run_id, config, sessions)
+        except BaseException:
+            lock.release()
+            raise
+
+    def begin_session(self, first_generation: int, ranks: int, nodes: int, machine: dict[str, str]) -> None:
+        """Note who writes from here on."""
+        record = {
+            "kind": "session",
+            "session": self._sessions,
+            "start": time.time(),
+            "first_generation": first_generation,
+            "ranks": ranks,
+            "nodes": nodes,
+            "host": os.uname().nodename,
+            "machine": machine,
+        }
+        with writing(self.path):
+            self._journal.append(record)
+        self._records.append(record)
+
+    def commit(self, generation: int, arrays: Arrays, state: Arrays) -> None:
+        """Make a generation part of the run: from here on no kill can lose it."""
+        row = {name: np.asarray(arrays[name], field.dtype) for name, field in self._fields.items()}
+        record = {"kind": "generation", "generation": generation, "arrays": row, "state": state}
+        with writing(self.path):
+            self._journal.append(record)
+        if self._records and "state" in self._records[-1]:
+            del self._records[-1]["state"]  # only the last one's is folded in
+        self._records.append(record)
+        if time.monotonic() > self._next_fold:
+            self._fold_on_the_way()
+
+    def _fold_on_the_way(self) -> None:
+        start = time.monotonic()
+        try:
+            self.fold()
+        except OSError as error:  # the journal still has everything
+            self.warning = f"could not fold the journal into {self.path} ({error}); trying again later"
+        taken = time.monotonic() - start
+        self._next_fold = start + max(60 * self._config.run.fold_minutes, FOLD_SHARE * taken)
+
+    def fold(self) -> None:
+        """Put all that is committed into the HDF5 file, and begin a new journal."""
+        hdf5.fold(self.path, self._records, room=2 * self._journal.size)
+        self._journal.close()
+        self._journal = journal.JournalWriter(self.path, self._run_id, self._config.run.fsync)
+        self._records = []
+
+    def close(self) -> None:
+        """Fold, remove the journal and let go of the run file; what cannot be folded stays in the journal."""
+        try:
+            with writing(self.path):
+                self.fold()
+            self._journal.remove()
+        finally:
+            self._journal.close()
+            self._lock.release()
+
+
+def repair(path: Path) -> tuple[str, int]:
+    """Fold what a killed run left behind; needs the lock. Returns the run's id and number of sessions."""
+    with open_run(path) as run:
+        noise = Noise(run.config.noise_seed, run.config.noise.size)
+        run.check_noise(noise)
+        run_id, sessions, left = run.run_id, len(run.sessions()), run.journal_records
+    with writing(path):
+        if left:
+            size = journal.path_of(path).stat().st_size
+            hdf5.fold(path, left, room=2 * size)
+        for suffix in (".journal", ".journal.new", ".folding"):
+            path.with_name(path.name + suffix).unlink(missing_ok=True)
+    return run_id, sessions
+
+
+def repair_alone(path: Path) -> None:
+    """Fold what a killed run left behind, as a command of its own."""
+    with open_run(path):
+        pass  # say that it is no run file before locking anything
+    lock = Lock(path)
+    try:
+        repair(path)
+    finally:
+        lock.release()
+
+
+def exists(path: Path) -> RunFileError:
+    """Say that a file is in the way."""
+    return RunFileError(f"{path} exists already; use --resume to go on with it, --overwrite to begin anew")
+
+
+def check_folder(path: Path) -> None:
+    """Refuse a path at which no file can be made."""
+    if path.is_dir():
+        raise RunFileError(f"{path} is a folder; expected the name of a run file, for example {path}/run.h5")
+    if not path.parent.is_dir():
+        raise RunFileError(f"the folder {path.parent} does not exist; make it first")
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn a failure of the file system into an error that says what is safe."""
+    try:
+        yield
+    except RunFileError:
+        raise
+    except OSError as error:
+        raise RunFileError(
+            f"cannot write {path}: {error.strerror or error}. All committed generations are safe; "
+            "`ees-mpi resume` goes on from there once this is mended"
+        ) from None

@@ -1,0 +1,270 @@
+"""The state of a run, one generation of it, and the loop over generations."""
+
+import hashlib
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ees_mpi import metrics
+from ees_mpi.config import Config
+from ees_mpi.errors import Interrupted, TaskError
+from ees_mpi.noise import Noise
+from ees_mpi.outcomes import FIXED, Draw, Floats, Outcome, Outcomes, Singles, pack, unpack
+from ees_mpi.ranks import Ranks
+from ees_mpi.store.writer import RunWriter
+from ees_mpi.streams import stream
+from ees_mpi.tasks import Evaluator
+
+VARIANCE_FLOOR = 1e-2  # of an observation component, before its square root divides anything
+
+Arrays = Mapping[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class State:
+    """All that a run carries from one generation to the next; the same bits on every rank."""
+
+    generation: int
+    mean: Singles  # [K, D]
+    moments: Arrays
+    observations: Floats  # [1 + 2 O]: how many observations, their sums, the sums of their squares
+    memory: Arrays = field(default_factory=dict)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the state as named arrays, in a fixed order: what is digested and stored."""
+        named: dict[str, NDArray[Any]] = {"generation": np.array(self.generation, np.int64), "mean": self.mean}
+        named |= {f"moments/{key}": self.moments[key] for key in sorted(self.moments)}
+        named |= {"observations": self.observations}
+        named |= {f"memory/{key}": self.memory[key] for key in sorted(self.memory)}
+        return named
+
+    @classmethod
+    def from_arrays(cls, named: Arrays) -> "State":
+        """Read a state back from its named arrays."""
+
+        def group(prefix: str) -> dict[str, NDArray[Any]]:
+            return {key.removeprefix(prefix): named[key] for key in named if key.startswith(prefix)}
+
+        return cls(
+            generation=int(named["generation"]),
+            mean=named["mean"],
+            moments=group("moments/"),
+            observations=named["observations"],
+            memory=group("memory/"),
+        )
+
+    def digest(self) -> bytes:
+        """Digest every bit of the state."""
+        digest = hashlib.sha256()
+        for name, array in self.arrays().items():
+            digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
+            digest.update(np.ascontiguousarray(array).data)
+        return digest.digest()
+
+    def observation_mean_std(self) -> tuple[Floats, Floats]:
+        """Return what observations are normalised with: mean 0 and sd 1 until there are any."""
+        size = len(self.observations) // 2
+        count = self.observations[0]
+        if count == 0:
+            return np.zeros(size), np.ones(size)
+        mean = self.observations[1 : 1 + size] / count
+        variance = self.observations[1 + size :] / count - mean * mean
+        return mean, np.sqrt(np.maximum(variance, VARIANCE_FLOOR))
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a generation is made with."""
+
+    config: Config
+    evaluator: Evaluator
+    noise: Noise
+    ranks: Ranks
+
+
+@dataclass(frozen=True)
+class Record:
+    """One generation as it goes into the run file: its arrays by name, and this rank's seconds by phase."""
+
+    generation: int
+    arrays: Arrays
+    seconds: Mapping[str, float]
+
+
+def first_state(config: Config) -> State:
+    """Return the state before the first generation."""
+    generator = stream(config.run.seed, "initial")
+    components = range(config.population.components)
+    mean = np.stack([config.task.initial(generator) for _ in components])
+    observations = np.zeros(1 + 2 * config.task.observation_dim)
+    return State(0, mean, config.optimizer.start(mean), observations)
+
+
+def draw(config: Config, noise: Noise, generation: int) -> Draw:
+    """Return the draw of one generation: a function of seed and generation alone."""
+    generator = stream(config.run.seed, "draw", generation)
+    result: Draw = config.population.draw(generator, noise, config.task.parameters)
+    return result
+
+
+def advance(job: Job, state: State, known: Mapping[int, Outcome] | None = None) -> tuple[Record, State]:
+    """Evaluate one generation and return its record and the next state; changes nothing in place.
+
+    `known`: outcomes of this generation that this rank has already, by index.
+    """
+    config, ranks = job.config, job.ranks
+    clock = Clock()
+    drawn = draw(config, job.noise, state.generation)
+    mine = _evaluate(job, state, drawn, known or {})
+    clock.lap("evaluate")
+    outcomes, center = _gather(job, state.generation, mine)
+    clock.lap("gather")
+    weights, memory = config.objective.weights(outcomes, state.memory, ranks)
+    gradient: Floats = config.population.gradient(weights, drawn, state.mean, job.noise, ranks)
+    mean, moments = config.optimizer.step(state.mean, gradient, state.moments)
+    following = State(
+        generation=state.generation + 1,
+        mean=mean,
+        moments=moments,
+        # Row by row, in index order: the sum must not depend on who sampled what.
+        observations=sum(outcomes.observations, start=state.observations),
+        memory=memory,
+    )
+    bandwidth = getattr(config.objective, "bandwidth", 1.0)
+    observation_mean, observation_std = state.observation_mean_std()
+    arrays = {
+        "behavior": outcomes.behavior,
+        "fitness": outcomes.fitness,
+        "length": outcomes.length,
+        "valid": outcomes.valid,
+        "offset": drawn.offset,
+        "sign": drawn.sign,
+        "parent": drawn.parent,
+        "mean": state.mean,
+        "observation_mean": observation_mean,
+        "observation_std": observation_std,
+        "gradient_norm": np.sqrt(np.square(gradient).sum()),
+        **center,
+        **metrics.summary(outcomes, bandwidth, ranks),
+    }
+    clock.lap("update")
+    return Record(state.generation, arrays, clock.seconds), following
+
+
+def _evaluate(job: Job, state: State, drawn: Draw, known: Mapping[int, Outcome]) -> list[Outcome]:
+    """Evaluate this rank's individuals; index N is the unperturbed mean, in the generations that ask for it."""
+    config, population = job.config, job.config.population
+    observation_mean, observation_std = state.observation_mean_std()
+    sampled = observed(config, state.generation)
+    outcomes = []
+    for index in job.ranks.mine(population.size + evaluates_mean(config, state.generation)).tolist():
+        if index in known:
+            outcomes.append(known[index])
+            continue
+        if index < population.size:
+            parameters = population.individual(state.mean, drawn, index, job.noise)
+            observe = bool(sampled[index])
+        else:
+            parameters, observe = state.mean[0].copy(), False
+        outcomes.append(job.evaluator.evaluate(index, parameters, observation_mean, observation_std, observe))
+    return outcomes
+
+
+def observed(config: Config, generation: int) -> NDArray[np.bool_]:
+    """Return which individuals [N] of a generation feed the observation statistics."""
+    size = config.population.size
+    if config.task.observation_dim == 0:
+        return np.zeros(size, np.bool_)
+    chance: Floats = stream(config.run.seed, "observe", generation).random(size)
+    return chance < config.task.observation_share
+
+
+def evaluates_mean(config: Config, generation: int) -> bool:
+    """Tell whether the unperturbed mean is evaluated in a generation."""
+    every = config.run.evaluate_mean_every
+    return every > 0 and generation % every == 0
+
+
+def _gather(job: Job, generation: int, mine: list[Outcome]) -> tuple[Outcomes, Arrays]:
+    """Bring all outcomes together on every rank, in index order, and the unperturbed mean's apart."""
+    config, ranks = job.config, job.ranks
+    size, dim = config.population.size, config.task.behavior_dim
+    total = size + evaluates_mean(config, generation)
+    index = np.array([outcome.index for outcome in mine], np.int64)
+    rows = ranks.gather_by_index(index, pack(mine, dim), total)
+    width = 1 + 2 * config.task.observation_dim
+    observations = np.zeros((0, width))
+    if config.task.observation_dim:
+        sampled = [(outcome.index, *outcome.observations) for outcome in mine if outcome.observations is not None]
+        tagged = ranks.gather(np.array(sampled, np.float64).reshape(len(sampled), 1 + width))
+        observations = tagged[np.argsort(tagged[:, 0]), 1:]
+    outcomes = unpack(rows[:size], observations)
+    if 2 * outcomes.size < size or outcomes.size < 2:
+        error = TaskError(
+            f"generation {generation}: {size - outcomes.size} of {size} rollouts are not finite; "
+            "no update can be made of the rest. The last committed generation is safe"
+        )
+        error.collective = True
+        raise error
+    center = rows[size] if total > size else np.full(FIXED + dim, np.nan)
+    return outcomes, {"mean_fitness": center[3], "mean_behavior": center[FIXED:]}
+
+
+class Clock:
+    """Seconds by phase."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._last = time.perf_counter()
+
+    def lap(self, phase: str) -> None:
+        """Book the time since the last lap under a phase."""
+        now = time.perf_counter()
+        self.seconds[phase] = now - self._last
+        self._last = now
+
+
+def train(
+    job: Job, state: State, writer: RunWriter | None, report: Callable[[Record], None] = lambda record: None
+) -> State:
+    """Advance until the configured generation, committing each; `writer`: on rank 0 only."""
+    ranks = job.ranks
+    commit_seconds = 0.0
+    while state.generation < job.config.run.generations:
+        record, following = advance(job, state)
+        digest = following.digest()
+        ranks.check_same(digest, f"the state after generation {state.generation}")
+        record = _with_times(record, digest, commit_seconds, ranks)
+        start = time.perf_counter()
+        with ranks.together():
+            if writer:
+                writer.commit(record.generation, record.arrays, following.arrays())
+        commit_seconds = time.perf_counter() - start
+        state = following
+        report(record)
+        if ranks.any(ranks.stop_signal is not None) and state.generation < job.config.run.generations:
+            error = Interrupted(f"interrupted; {state.generation} generations are saved, and resume will go on")
+            error.collective = True
+            raise error
+    return state
+
+
+def _with_times(record: Record, digest: bytes, commit_seconds: float, ranks: Ranks) -> Record:
+    """Add what all ranks took for the generation, and the state's digest, to its record."""
+    evaluate = ranks.gather(np.array([record.seconds["evaluate"]]), counts=[1] * ranks.size)
+    arrays = {
+        **record.arrays,
+        "state_sha256": np.array(digest.hex(), "S64"),
+        **{f"seconds_{phase}": np.array(taken) for phase, taken in record.seconds.items()},
+        "seconds_commit": np.array(commit_seconds),
+        "seconds_evaluate_min": evaluate.min(),
+        "seconds_evaluate_mean": evaluate.mean(),
+        "seconds_evaluate_max": evaluate.max(),
+        "seconds_slowest_rank": np.array(evaluate.argmax()),
+        "seconds_clock": np.array(time.time()),
+    }
+    return replace(record, arrays=arrays)

@@ -1,0 +1,91 @@
+"""Verifying a run file: individuals rebuilt from it, evaluated again, and compared bit for bit."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from ees_mpi import machine
+from ees_mpi.errors import ConfigError, RunFileError, VerifyError
+from ees_mpi.outcomes import FIXED, Floats, pack
+from ees_mpi.ranks import Ranks
+from ees_mpi.store.reader import Run, open_run
+from ees_mpi.training import observed
+
+GENERATIONS = 3  # how many are looked at where none is named
+INDIVIDUALS = 32
+
+
+class Check(NamedTuple):
+    """What a verification found."""
+
+    generations: list[int]
+    individuals: int
+    differing: list[tuple[int, int]]  # (generation, individual)
+
+
+def verify(ranks: Ranks, path: Path, generation: int | None, individuals: int | None) -> Check:
+    """Evaluate individuals again, shared out among the ranks; raises where any bit differs."""
+    with ranks.together():
+        run = open_run(path)
+        chosen = _choose(run, generation, individuals)
+    # A file that is being written may look longer to a later reader: all take what rank 0 saw.
+    pairs = np.frombuffer(ranks.from_first(np.array(chosen, np.int64).tobytes()), np.int64).reshape(-1, 2)
+    with ranks.together():
+        evaluator = run.config.task.open(run.config.run.seed)
+    mine = ranks.mine(len(pairs))
+    same = np.array([_matches(run, evaluator, *pairs[row].tolist()) for row in mine.tolist()], np.bool_)
+    same = ranks.gather_by_index(mine, same, len(pairs))
+    evaluator.close()
+    differing = [(int(g), int(i)) for g, i in pairs[~same]]
+    with ranks.together():
+        if differing:
+            raise VerifyError(_explain(run, differing, len(pairs)))
+    run.close()
+    return Check(sorted({int(g) for g, _ in pairs}), len(pairs), differing)
+
+
+def _choose(run: Run, generation: int | None, individuals: int | None) -> list[tuple[int, int]]:
+    if run.generations == 0:
+        raise RunFileError(f"{run.path} has no committed generation yet")
+    if generation is not None and not 0 <= generation < run.generations:
+        raise ConfigError(f"--generation {generation}: expected 0 to {run.generations - 1}")
+    size = run.config.population.size
+    count = min(size, individuals or INDIVIDUALS)
+    generations = [generation] if generation is not None else _spaced(run.generations, GENERATIONS)
+    return [(g, i) for g in generations for i in _spaced(size, count)]
+
+
+def _spaced(total: int, count: int) -> list[int]:
+    return sorted({round(place) for place in np.linspace(0, total - 1, min(count, total))})
+
+
+def _matches(run: Run, evaluator: object, generation: int, index: int) -> bool:
+    parameters = run.individual(generation, index)
+    empty = np.zeros(0)
+    normal = "observation_mean" in run.names
+    mean: Floats = run["observation_mean"][generation] if normal else empty
+    std: Floats = run["observation_std"][generation] if normal else empty
+    observe = bool(observed(run.config, generation)[index])
+    outcome = evaluator.evaluate(index, parameters, mean, std, observe)  # type: ignore[attr-defined]
+    row = pack([outcome], run.config.task.behavior_dim)[0]
+    logged = [
+        index,
+        run["valid"][generation][index],
+        run["length"][generation][index],
+        run["fitness"][generation][index],
+        *run["behavior"][generation][index],
+    ]
+    return row.tobytes() == np.array(logged, np.float64).tobytes() and len(row) == FIXED + len(outcome.behavior)
+
+
+def _explain(run: Run, differing: Sequence[tuple[int, int]], checked: int) -> str:
+    listed = ", ".join(f"individual {i} of generation {g}" for g, i in differing[:5])
+    message = f"{run.path}: {len(differing)} of {checked} individuals gave other bits than the file has ({listed})"
+    # Which machine made which generation is in the sessions.
+    session = [s for s in run.sessions() if s["first_generation"] <= differing[0][0]][-1]
+    other = machine.differences(machine.fingerprint(), session["machine"])
+    if other:
+        return f"{message}. That is to be expected: {'; '.join(other)}"
+    return f"{message}, though this machine computes like the one that wrote it: the file or the code has changed"
