@@ -101,8 +101,7 @@ def _check(config: Config) -> None:
     task: Task = config.task
     if config.noise.size < task.parameters:
         raise ConfigError(
-            f"noise.size: expected at least the {task.parameters} parameters of an individual, "
-            f"got {config.noise.size}"
+            f"noise.size: expected at least the {task.parameters} parameters of an individual, got {config.noise.size}"
         )
 
 

@@ -17,9 +17,7 @@ Moments = Mapping[str, NDArray[Any]]
 Rate = Annotated[float, msgspec.Meta(gt=0)]
 Share = Annotated[float, msgspec.Meta(ge=0, lt=1)]
 
-OPTIMIZERS = Family(
-    "optimizer", {"ascent": "ees_mpi.optimizers:Ascent", "adam": "ees_mpi.optimizers:Adam"}
-)
+OPTIMIZERS = Family("optimizer", {"ascent": "ees_mpi.optimizers:Ascent", "adam": "ees_mpi.optimizers:Adam"})
 
 
 class Ascent(Part, frozen=True):

@@ -5,7 +5,7 @@ N individuals, B behaviour components, O observation components.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,8 @@ class Draw:
     parent: NDArray[np.int32]  # [N] which mean it perturbs
 
 
-class Outcome(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Outcome:
     """What one rollout gave."""
 
     index: int
@@ -53,7 +54,8 @@ class Outcomes:
     @property
     def whitened(self) -> Floats:
         """The valid behaviours [size, B] with mean 0 and standard deviation 1 per component (0 where constant)."""
-        return self.once("whitened", lambda: _whiten(self.behavior[self.valid]))
+        whitened: Floats = self.once("whitened", lambda: _whiten(self.behavior[self.valid]))
+        return whitened
 
     def spread(self, weights: Floats) -> Floats:
         """Put the weights of the valid individuals [size] at their places [N]: mean 0, invalid ones exactly 0."""
@@ -82,11 +84,8 @@ FIXED = 4  # index, valid, length, fitness; the behaviour follows
 
 def pack(outcomes: Sequence[Outcome], behavior_dim: int) -> Floats:
     """Lay outcomes out as rows of doubles [n, 4 + B], ready to be gathered."""
-    rows = np.empty((len(outcomes), FIXED + behavior_dim))
-    for row, outcome in zip(rows, outcomes, strict=True):
-        row[:FIXED] = outcome.index, outcome.valid, outcome.length, outcome.fitness
-        row[FIXED:] = outcome.behavior
-    return rows
+    rows = [(each.index, each.valid, each.length, each.fitness, *each.behavior) for each in outcomes]
+    return np.array(rows, np.float64).reshape(len(outcomes), FIXED + behavior_dim)
 
 
 def unpack(rows: Floats, observations: Floats) -> Outcomes:

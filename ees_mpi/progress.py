@@ -30,7 +30,12 @@ class Progress:
             from tqdm import tqdm
 
             self._bar = tqdm(
-                total=self._total, initial=done, unit="gen", file=self._stream, dynamic_ncols=True, smoothing=0.05
+                total=self._total,
+                initial=done,
+                unit="gen",
+                file=self._stream,
+                dynamic_ncols=True,
+                smoothing=0.05,
             )
 
     def update(self, record: "Record") -> None:

@@ -4,6 +4,7 @@
 and has no branches on the rank, but for "rank 0 writes".
 """
 
+import itertools
 import os
 import shutil
 import signal
@@ -61,7 +62,7 @@ class Ranks:
     def shares(self, count: int) -> list[range]:
         """Cut `count` fixed blocks into one contiguous range per rank."""
         cuts = [count * rank // self.size for rank in range(self.size + 1)]
-        return [range(low, high) for low, high in zip(cuts, cuts[1:], strict=False)]
+        return [range(low, high) for low, high in itertools.pairwise(cuts)]
 
     def gather(self, rows: NDArray[Any], counts: Sequence[int] | None = None) -> NDArray[Any]:
         """Return everyone's rows, in rank order, on every rank; `counts`: how many each rank gives, if known."""
@@ -174,7 +175,7 @@ class World(Ranks):
 
         self._mpi = MPI
         self._comm = MPI.COMM_WORLD.Dup()
-        self._node = self._comm.Split_type(MPI.COMM_TYPE_SHARED)
+        self._node: Any = self._comm.Split_type(MPI.COMM_TYPE_SHARED)
         self.rank, self.size = self._comm.rank, self._comm.size
         self.node_rank, self.node_size = self._node.rank, self._node.size
         self._windows: list[Any] = []
@@ -220,8 +221,9 @@ class World(Ranks):
         mine = count * item if self.node_rank == 0 else 0
         window = self._mpi.Win.Allocate_shared(mine, item, comm=self._node)
         self._windows.append(window)
-        memory, _ = window.Shared_query(0)
-        return np.frombuffer(memory, dtype, count)
+        memory: Any = window.Shared_query(0)[0]
+        array: NDArray[Any] = np.frombuffer(memory, dtype, count)
+        return array
 
     def node_barrier(self) -> None:
         """Wait until all ranks of this node are here, and see what they wrote to shared arrays."""
@@ -231,9 +233,7 @@ class World(Ranks):
         for window in self._windows:
             window.Sync()
 
-    def _abort_on_exception(
-        self, kind: type[BaseException], error: BaseException, trace: TracebackType | None
-    ) -> None:
+    def _abort_on_exception(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         # Ranks that fail together would all print: the lowest one gets to speak, and to end the others, first.
         time.sleep(min(0.1 * self.rank, 2.0))
         lines = "".join(traceback.format_exception(kind, error, trace))

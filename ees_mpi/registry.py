@@ -46,9 +46,7 @@ class Family(Mapping[str, type[Part]]):
     def build(self, section: Any) -> Any:
         """Make the part that a config section describes."""
         if not isinstance(section, dict) or not isinstance(section.get("name"), str):
-            raise ConfigError(
-                f"{self.kind}: expected a table with a name, one of {', '.join(self)}; got {section!r}"
-            )
+            raise ConfigError(f"{self.kind}: expected a table with a name, one of {', '.join(self)}; got {section!r}")
         settings = {key: value for key, value in section.items() if key != "name"}
         return convert(settings, self[section["name"]], self.kind)
 

@@ -139,7 +139,7 @@ def _run(ranks: Ranks, begun: Begun | None, say: Say) -> None:
 
 def _tell_everyone(ranks: Ranks, begun: Begun | None) -> tuple[Config, State]:
     """Give every rank the config and the state that rank 0 read: no other rank touches the file."""
-    parcel = begun and journal.encode({"config": begun.config.to_toml(), "state": begun.state})
+    parcel = journal.encode({"config": begun.config.to_toml(), "state": begun.state}) if begun else None
     record = journal.decode(ranks.from_first(parcel)[journal.HEAD.size :])
     return configs.parse(record["config"]), State.from_arrays(record["state"])
 

@@ -36,7 +36,10 @@ class State:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the state as named arrays, in a fixed order: what is digested and stored."""
-        named: dict[str, NDArray[Any]] = {"generation": np.array(self.generation, np.int64), "mean": self.mean}
+        named: dict[str, NDArray[Any]] = {
+            "generation": np.array(self.generation, np.int64),
+            "mean": self.mean,
+        }
         named |= {f"moments/{key}": self.moments[key] for key in sorted(self.moments)}
         named |= {"observations": self.observations}
         named |= {f"memory/{key}": self.memory[key] for key in sorted(self.memory)}
@@ -179,8 +182,9 @@ def observed(config: Config, generation: int) -> NDArray[np.bool_]:
     size = config.population.size
     if config.task.observation_dim == 0:
         return np.zeros(size, np.bool_)
-    chance: Floats = stream(config.run.seed, "observe", generation).random(size)
-    return chance < config.task.observation_share
+    share: float = config.task.observation_share
+    sampled: NDArray[np.bool_] = stream(config.run.seed, "observe", generation).random(size) < share
+    return sampled
 
 
 def evaluates_mean(config: Config, generation: int) -> bool:

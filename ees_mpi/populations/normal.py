@@ -10,6 +10,7 @@ from typing import Annotated
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from ees_mpi.noise import Noise
 from ees_mpi.outcomes import Draw, Floats, Singles
@@ -49,7 +50,8 @@ class Normal(Part, frozen=True):
     def individual(self, means: Singles, draw: Draw, index: int, noise: Noise) -> Singles:
         """Make the parameters [D] of one individual from means [1, D]."""
         mean = means[draw.parent[index]]
-        z: Singles = noise.row(draw.offset[index], mean.size) * np.float32(draw.sign[index] * self.std)
+        std = self.std if draw.sign[index] > 0 else -self.std
+        z: Singles = noise.row(draw.offset[index], mean.size) * std
         z += mean
         return z
 
@@ -67,7 +69,7 @@ class Normal(Part, frozen=True):
         return ranks.gather(np.concatenate([*mine, np.empty(0)]), counts)[None]
 
 
-def weighted_rows(coefficient: Floats, offset: Floats, block: int, size: int, noise: Noise) -> Floats:
+def weighted_rows(coefficient: Floats, offset: NDArray[np.int64], block: int, size: int, noise: Noise) -> Floats:
     """Sum coefficient_i times noise row i over one block of parameters, in index order."""
     start, stop = block * BLOCK, min((block + 1) * BLOCK, size)
     total = np.zeros(stop - start)

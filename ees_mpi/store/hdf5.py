@@ -21,9 +21,7 @@ CHUNK_BYTES = 1 << 20
 SLACK_BYTES = 1 << 20  # HDF5's own bookkeeping while a file grows
 
 
-def create(
-    path: Path, sizes: dict[str, int], attributes: Mapping[str, Any], state: Mapping[str, NDArray[Any]]
-) -> None:
+def create(path: Path, sizes: dict[str, int], attributes: Mapping[str, Any], state: Mapping[str, NDArray[Any]]) -> None:
     """Make the run file of a run that has not begun."""
 
     def fill(file: h5py.File) -> None:
@@ -89,9 +87,7 @@ def _make_generations(group: h5py.Group, sizes: dict[str, int]) -> None:
         shape = tuple(sizes[axis] for axis in field.axes)
         row_bytes = int(np.prod(shape, dtype=np.int64)) * np.dtype(field.dtype).itemsize
         rows = max(1, min(1024, CHUNK_BYTES // row_bytes))
-        dataset = group.create_dataset(
-            name, (0, *shape), field.dtype, maxshape=(None, *shape), chunks=(rows, *shape)
-        )
+        dataset = group.create_dataset(name, (0, *shape), field.dtype, maxshape=(None, *shape), chunks=(rows, *shape))
         dataset.attrs["about"] = field.about
         for place, axis in enumerate((layout.GENERATION, *field.axes)):
             dataset.dims[place].attach_scale(group[axis])

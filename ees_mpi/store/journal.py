@@ -1,7 +1,7 @@
 """The journal: checksummed records appended to one file, each either whole or not there.
 
-    file    = "EESJRNL1" run_id[16]  record*
-    record  = length (u64, little-endian)  blake2b-16 of the payload  payload (MessagePack)
+file    = "EESJRNL1" run_id[16]  record*
+record  = length (u64, little-endian)  blake2b-16 of the payload  payload (MessagePack)
 """
 
 import hashlib

@@ -123,9 +123,7 @@ class Run:
     def sessions(self) -> list[dict[str, Any]]:
         """Return who wrote the file: ranks, nodes, host, start, end, first generation, machine."""
         group = self._file["sessions"]
-        known = [
-            {name: _plain(group[name][row]) for name in layout.SESSIONS} for row in range(len(group["session"]))
-        ]
+        known = [{name: _plain(group[name][row]) for name in layout.SESSIONS} for row in range(len(group["session"]))]
         for session in known:
             session["machine"] = json.loads(session["machine"])
         for record in self.journal_records:

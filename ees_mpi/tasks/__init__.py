@@ -15,7 +15,12 @@ class Evaluator(Protocol):
     """Evaluates individuals, one at a time; the outcome depends on the arguments only, never on history."""
 
     def evaluate(
-        self, index: int, parameters: Singles, observation_mean: Floats, observation_std: Floats, observe: bool
+        self,
+        index: int,
+        parameters: Singles,
+        observation_mean: Floats,
+        observation_std: Floats,
+        observe: bool,
     ) -> Outcome:
         """Roll one individual out; `observe`: also return the sums of its observations."""
 

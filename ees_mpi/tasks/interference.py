@@ -38,7 +38,12 @@ class Interference(Part, frozen=True):
         return self
 
     def evaluate(
-        self, index: int, parameters: Singles, observation_mean: Floats, observation_std: Floats, observe: bool
+        self,
+        index: int,
+        parameters: Singles,
+        observation_mean: Floats,
+        observation_std: Floats,
+        observe: bool,
     ) -> Outcome:
         """Evaluate one individual; its fitness is its behaviour."""
         value = pattern(float(parameters[0]))

@@ -1,0 +1,68 @@
+"""What the tests share: commands in real processes, and small configs."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ees_mpi.config import Config, load
+
+BIN = Path(sys.executable).parent
+TINY = ("population.size=20", "run.generations=6", "noise.size=5000")
+
+
+def environment(**more: str) -> dict[str, str]:
+    """The environment of a user's shell, with more ranks than cores allowed."""
+    names = {
+        "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+        "PRTE_MCA_hwloc_default_binding_policy": "none",
+        "PYTHONPATH": str(Path(__file__).parent),
+    }
+    if os.getuid() == 0:
+        names |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    return {**os.environ, **names, **more}
+
+
+def command(*arguments: object, ranks: int = 0) -> list[str]:
+    """The words that run `ees-mpi ARGUMENTS`; under mpirun where ranks are given."""
+    words = [str(BIN / "ees-mpi"), *map(str, arguments)]
+    return [str(BIN / "mpirun"), "-n", str(ranks), *words] if ranks else words
+
+
+def ees(*arguments: object, ranks: int = 0, timeout: float = 120, **more: str) -> subprocess.CompletedProcess[str]:
+    """Run `ees-mpi ARGUMENTS` and return what it said."""
+    return subprocess.run(
+        command(*arguments, ranks=ranks), capture_output=True, text=True, timeout=timeout, env=environment(**more)
+    )
+
+
+def train(out: Path, preset: str = "interference-maxvar", *settings: str, ranks: int = 0) -> Path:
+    """Train a tiny run and return its file."""
+    sets = [word for setting in (*TINY, *settings) for word in ("--set", setting)]
+    done = ees("train", preset, *sets, "--out", out, ranks=ranks)
+    assert done.returncode == 0, done.stderr + done.stdout
+    return out
+
+
+def info(path: Path) -> dict[str, object]:
+    """What `ees-mpi info --json` says."""
+    done = ees("info", path, "--json")
+    assert done.returncode == 0, done.stderr
+    facts: dict[str, object] = json.loads(done.stdout)
+    return facts
+
+
+@pytest.fixture
+def tiny() -> Callable[..., Config]:
+    """Make a small config: tiny(preset, *settings)."""
+    return lambda preset="interference-maxvar", *settings: load(preset, [*TINY, *settings])
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run file, not to be changed."""
+    return train(tmp_path_factory.mktemp("finished") / "run.h5")

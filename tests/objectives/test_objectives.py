@@ -1,0 +1,105 @@
+"""The closed forms against numerical derivatives of what they claim to be the derivative of."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from ees_mpi.objectives import OBJECTIVES
+from ees_mpi.objectives.fitness import Fitness, centred_ranks
+from ees_mpi.objectives.maxent import MaxEnt
+from ees_mpi.objectives.maxvar import MaxVar
+from ees_mpi.outcomes import Floats, Outcomes
+from ees_mpi.ranks import Ranks
+
+
+def outcomes(count: int = 40, dim: int = 2, invalid: tuple[int, ...] = ()) -> Outcomes:
+    generator = np.random.default_rng(count + dim)
+    valid = np.ones(count, bool)
+    valid[list(invalid)] = False
+    behavior = generator.normal(3.0, 2.0, (count, dim)) ** 3
+    behavior[~valid] = np.nan
+    fitness = np.where(valid, generator.normal(size=count), np.nan)
+    return Outcomes(behavior, fitness, np.ones(count, int), valid, np.zeros((0, 1)))
+
+
+def derivative(objective: Callable[[Floats], float], count: int) -> Floats:
+    """Central differences with respect to every likelihood ratio, at 1."""
+    step = 1e-5
+    plus = [objective(np.ones(count) + step * row) for row in np.eye(count)]
+    minus = [objective(np.ones(count) - step * row) for row in np.eye(count)]
+    return (np.array(plus) - np.array(minus)) / (2 * step)
+
+
+def centred(weights: Floats) -> Floats:
+    return weights - weights.mean()
+
+
+def test_maxvar_is_the_derivative_of_the_trace_of_the_covariance() -> None:
+    given = outcomes()
+    b = given.whitened
+
+    def trace(r: Floats) -> float:
+        mean = (r[:, None] * b).mean(axis=0)  # the nested expectation, with ratios of its own
+        return float((r[:, None] * (b - mean) ** 2).mean(axis=0).sum())
+
+    weights, _ = MaxVar().weights(given, {}, Ranks())
+    np.testing.assert_allclose(weights, centred(derivative(trace, 40)), atol=1e-8)
+
+
+@pytest.mark.parametrize(("dim", "bandwidth"), [(1, 1.0), (2, 1.0), (3, 0.4)])
+def test_maxent_is_the_derivative_of_the_kernel_entropy(dim: int, bandwidth: float) -> None:
+    given = outcomes(dim=dim)
+    b = given.whitened
+    kernel = np.exp(-np.square(b[:, None] - b[None]).sum(axis=2) / (2 * bandwidth**2))
+
+    def entropy(r: Floats) -> float:
+        return float(-(r * np.log((kernel * r).mean(axis=1))).mean())
+
+    weights, _ = MaxEnt(bandwidth=bandwidth).weights(given, {}, Ranks())
+    np.testing.assert_allclose(weights, centred(derivative(entropy, 40)), atol=2e-7)
+
+
+def test_fitness_ranks_are_symmetric_and_ties_share_their_mean_rank() -> None:
+    np.testing.assert_allclose(centred_ranks(np.array([3.0, 1.0, 2.0])), [0.5, -0.5, 0.0])
+    np.testing.assert_allclose(centred_ranks(np.array([1.0, 2.0, 2.0, 9.0])), [-0.5, 0.0, 0.0, 0.5])
+    np.testing.assert_allclose(centred_ranks(np.array([5.0, 5.0, 5.0])), 0.0)
+    assert centred_ranks(np.array([4.0])) == 0.0
+    ranks = centred_ranks(np.random.default_rng(0).integers(0, 9, 50).astype(float))
+    assert abs(ranks.sum()) < 1e-12
+
+
+def test_fitness_weights_are_ranks_over_n() -> None:
+    given = outcomes(10, 1)
+    weights, _ = Fitness().weights(given, {}, Ranks())
+    np.testing.assert_allclose(weights, centred_ranks(given.fitness) / 10)
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_invalid_rollouts_weigh_nothing_and_do_not_change_the_others(name: str) -> None:
+    objective = OBJECTIVES.build({"name": name})
+    given = outcomes(40, 2, invalid=(0, 7, 39))
+    keep = given.valid
+    alone = Outcomes(given.behavior[keep], given.fitness[keep], given.length[keep], keep[keep], given.observations)
+    weights, _ = objective.weights(given, {}, Ranks())
+    reference, _ = objective.weights(alone, {}, Ranks())
+    np.testing.assert_array_equal(weights[keep], reference)
+    assert (weights[~keep] == 0).all()
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_weights_have_mean_zero_and_survive_constant_behavior(name: str) -> None:
+    objective = OBJECTIVES.build({"name": name})
+    assert abs(objective.weights(outcomes(), {}, Ranks())[0].sum()) < 1e-12
+    constant = outcomes()
+    constant.behavior[:] = 0.1
+    constant.fitness[:] = 0.1
+    np.testing.assert_allclose(objective.weights(constant, {}, Ranks())[0], 0.0, atol=1e-12)
+
+
+def test_whitening_leaves_a_constant_component_at_zero() -> None:
+    given = outcomes()
+    given.behavior[:, 1] = 1e6 / 3
+    assert (given.whitened[:, 1] == 0).all()
+    np.testing.assert_allclose(given.whitened[:, 0].std(), 1.0)
+    np.testing.assert_allclose(given.whitened[:, 0].mean(), 0.0, atol=1e-12)

@@ -1,0 +1,65 @@
+import numpy as np
+import pytest
+
+from ees_mpi.noise import NoiseTable
+from ees_mpi.outcomes import Draw
+from ees_mpi.populations import POPULATIONS
+from ees_mpi.populations.normal import BLOCK, Normal
+from ees_mpi.ranks import Ranks
+from ees_mpi.streams import stream
+
+D = BLOCK + 100
+
+
+def setting(antithetic: bool = True, size: int = 300) -> tuple[Normal, NoiseTable, Draw, np.ndarray]:
+    population = Normal(size=size, std=0.02, antithetic=antithetic)
+    noise = NoiseTable(1, 4 * D, Ranks())
+    drawn = population.draw(stream(1, "draw"), noise, D)
+    mean = np.random.default_rng(0).normal(size=(1, D)).astype(np.float32)
+    return population, noise, drawn, mean
+
+
+@pytest.mark.parametrize("antithetic", [True, False])
+def test_the_gradient_is_the_weighted_sum_of_scores(antithetic: bool) -> None:
+    population, noise, drawn, mean = setting(antithetic)
+    weights = np.random.default_rng(2).normal(size=population.size)
+    scores = [noise.row(o, D).astype(float) * s / population.std for o, s in zip(drawn.offset, drawn.sign, strict=True)]
+    direct = weights @ np.array(scores)
+    gradient = population.gradient(weights, drawn, mean, noise, Ranks())
+    assert gradient.shape == (1, D)
+    assert np.linalg.norm(gradient[0] - direct) < 1e-6 * np.linalg.norm(direct)
+
+
+def test_antithetic_pairs_lie_opposite_each_other_around_the_mean() -> None:
+    population, noise, drawn, mean = setting()
+    for pair in range(0, 20, 2):
+        one = population.individual(mean, drawn, pair, noise)
+        two = population.individual(mean, drawn, pair + 1, noise)
+        np.testing.assert_allclose((one + two) / 2, mean[0], atol=1e-6)
+    assert (drawn.sign.reshape(-1, 2) == [1, -1]).all()
+
+
+def test_individuals_have_the_standard_deviation_asked_for() -> None:
+    population, noise, drawn, mean = setting()
+    spread = population.individual(mean, drawn, 4, noise) - mean[0]
+    assert abs(spread.std() / population.std - 1) < 0.05
+    assert spread.dtype == np.float32
+
+
+def test_offsets_reach_both_ends_of_the_table_and_not_beyond() -> None:
+    population = Normal(size=2000, std=1.0)
+    noise = NoiseTable(0, 10, Ranks())
+    drawn = population.draw(stream(0, "draw"), noise, 3)
+    assert drawn.offset.min() == 0 and drawn.offset.max() == 7
+
+
+@pytest.mark.parametrize("name", POPULATIONS)
+def test_rebuilding_does_not_touch_mean_or_noise(name: str) -> None:
+    population = POPULATIONS.build({"name": name, "size": 10, "std": 0.5})
+    noise = NoiseTable(0, 100, Ranks())
+    drawn = population.draw(stream(0, "draw"), noise, 5)
+    mean = np.ones((population.components, 5), np.float32)
+    before = noise.row(0, 100).copy()
+    for index in range(10):
+        population.individual(mean, drawn, index, noise)
+    assert (mean == 1).all() and (noise.row(0, 100) == before).all()

@@ -1,0 +1,7 @@
+"""`ees-mpi` with the breaking task registered."""
+
+import breaking  # noqa: F401
+
+from ees_mpi.cli import main
+
+main()

@@ -1,0 +1,86 @@
+from pathlib import Path
+
+import pytest
+
+from ees_mpi import config
+from ees_mpi.errors import ConfigError
+from ees_mpi.objectives import OBJECTIVES
+from ees_mpi.populations import POPULATIONS
+
+
+@pytest.mark.parametrize("preset", config.preset_names())
+def test_every_preset_loads_and_survives_toml(preset: str) -> None:
+    loaded = config.load(preset)
+    assert config.parse(loaded.to_toml()).sections() == loaded.sections()
+    assert config.read_source(preset).startswith("# ")
+
+
+def test_the_papers_settings_of_the_interference_task() -> None:
+    maxvar, maxent = config.load("interference-maxvar"), config.load("interference-maxent")
+    assert (maxvar.optimizer.lr, maxent.optimizer.lr, maxent.objective.bandwidth) == (0.03, 0.1, 1.0)
+    for each in (maxvar, maxent):
+        assert (each.population.size, each.population.std, each.task.start) == (500, 0.5, 1.0)
+        assert each.run.generations == 2000
+        assert type(each.optimizer).__name__ == "Ascent"
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("population.size=501", r"population: population.size is 501, but antithetic pairs need an even number"),
+        ("population.std=-0.5", r"population.std: expected float > 0"),
+        ("population.sise=4", r"population.sise: unknown name 'sise'; did you mean size\?"),
+        ("optimizer.lr=fast", r"optimizer.lr: expected float, got str"),
+        ("run.generations=0", r"run.generations: expected int >= 1"),
+        ("objective.name=maxvax", r"objective.name: unknown name 'maxvax'; did you mean maxvar"),
+        ("popuation.size=4", r"popuation: unknown name 'popuation'; did you mean population"),
+        ("noise.size=0", r"noise.size: expected int >= 1"),
+        ("run=4", r"--set run=4: expected section.key=value"),
+        ("run.seed", r"expected section.key=value"),
+        ("run.seed.x=4", r"run.seed.x|seed is a value, not a table"),
+    ],
+)
+def test_a_wrong_setting_is_named_with_its_path_and_what_was_expected(setting: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        config.load("interference-maxvar", [setting])
+
+
+def test_a_missing_key_and_a_missing_section_are_named() -> None:
+    text = config.read_source("interference-maxvar")
+    with pytest.raises(ConfigError, match=r"optimizer.lr: is required"):
+        config.parse(text.replace("lr = 0.03", ""))
+    with pytest.raises(ConfigError, match=r"section \[noise\] is missing"):
+        config.parse(text.split("[noise]")[0])
+
+
+def test_text_that_is_no_toml_is_refused(tmp_path: Path) -> None:
+    broken = tmp_path / "broken.toml"
+    broken.write_text("[run\n")
+    with pytest.raises(ConfigError, match=r"not valid TOML"):
+        config.load(str(broken))
+    with pytest.raises(ConfigError, match=r"cannot read config"):
+        config.load(str(tmp_path / "absent.toml"))
+
+
+def test_an_unknown_preset_gets_the_nearest_names() -> None:
+    with pytest.raises(ConfigError, match=r"'interference-maxvr'; did you mean interference-maxvar"):
+        config.load("interference-maxvr")
+
+
+def test_changed_keys_are_named_but_for_those_that_do_not_show_in_the_bits() -> None:
+    before = config.load("interference-maxvar")
+    free = config.load("interference-maxvar", ["run.generations=9", "run.fsync=false"])
+    changed = config.load("interference-maxvar", ["optimizer.lr=0.5"])
+    assert config.changed_keys(before, free) == []
+    assert config.changed_keys(before, changed) == ["optimizer.lr is 0.03 in the file and 0.5 now"]
+
+
+def test_the_noise_seed_follows_the_runs_seed_unless_given() -> None:
+    assert config.load("interference-maxvar", ["run.seed=5"]).noise_seed == 5
+    assert config.load("interference-maxvar", ["run.seed=5", "noise.seed=1"]).noise_seed == 1
+
+
+@pytest.mark.parametrize("family", [OBJECTIVES, POPULATIONS, *config.FAMILIES.values()])
+def test_every_registered_member_is_found_under_its_name(family: object) -> None:
+    for name in family:  # type: ignore[attr-defined]
+        assert family[name].__doc__  # type: ignore[index]

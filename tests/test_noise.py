@@ -1,0 +1,36 @@
+import numpy as np
+import pytest
+
+from ees_mpi.errors import LaunchError
+from ees_mpi.noise import BLOCK, Noise, NoiseTable
+from ees_mpi.ranks import Ranks, _check_room
+
+
+def test_the_table_and_the_blocks_made_on_demand_are_the_same_bits() -> None:
+    size = 2 * BLOCK + 1000
+    table, lazy = NoiseTable(7, size, Ranks()), Noise(7, size)
+    for offset, count in [(0, 10), (BLOCK - 5, 10), (BLOCK - 5, BLOCK + 10), (size - 3, 3)]:
+        np.testing.assert_array_equal(table.row(offset, count), lazy.row(offset, count))
+        assert table.row(offset, count).size == count
+
+
+def test_bits_depend_on_the_seed_and_digest_tells_seed_and_size() -> None:
+    digests = {Noise(seed, size).digest() for seed, size in [(1, 1000), (2, 1000), (1, 1001)]}
+    assert len(digests) == 3
+    assert Noise(1, 1000).digest() == Noise(1, 1000).digest()
+
+
+def test_noise_is_standard_normal() -> None:
+    values = Noise(0, BLOCK).row(0, BLOCK)
+    assert abs(values.mean()) < 0.01 and abs(values.std() - 1) < 0.01
+    assert np.abs(values).max() > 4
+
+
+def test_a_table_cannot_be_written_to() -> None:
+    with pytest.raises(ValueError, match="read-only"):
+        NoiseTable(0, 100, Ranks()).row(0, 10)[0] = 1
+
+
+def test_too_little_shared_memory_is_told_with_what_to_set() -> None:
+    with pytest.raises(LaunchError, match=r"needs .* MiB of shared memory on nodeA.*noise\.size"):
+        _check_room(1 << 60, "nodeA")
