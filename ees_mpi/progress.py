@@ -38,8 +38,17 @@ class Progress:
                 smoothing=0.05,
             )
 
-    def update(self, record: "Record") -> None:
+    def __enter__(self) -> "Progress":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+    def update(self, record: "Record", warning: str | None = None) -> None:
         """Show one more committed generation."""
+        if warning:
+            self._say(f"warning: {warning}")
         if self._bar is not None:
             self._bar.set_postfix_str(self._metric(record), refresh=False)
             self._bar.update()
@@ -59,12 +68,10 @@ class Progress:
         return f"{text}, {invalid:.1%} invalid" if invalid else text
 
     def _say(self, line: str) -> None:
-        print(line, file=self._stream, flush=True)
-
-    def close(self) -> None:
-        """Leave the line as it is."""
         if self._bar is not None:
-            self._bar.close()
+            self._bar.write(line, file=self._stream)
+        else:
+            print(line, file=self._stream, flush=True)
 
 
 def on_terminal(stream: TextIO) -> bool:

@@ -235,7 +235,8 @@ class World(Ranks):
 
     def _abort_on_exception(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         # Ranks that fail together would all print: the lowest one gets to speak, and to end the others, first.
-        time.sleep(min(0.1 * self.rank, 2.0))
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        time.sleep(min(0.5 * self.rank, 4.0))
         lines = "".join(traceback.format_exception(kind, error, trace))
         where = f"rank {self.rank} of {self.size} on {self.hosts[self.rank]}"
         sys.stdout.flush()

@@ -17,7 +17,7 @@ from ees_mpi.progress import Progress
 from ees_mpi.ranks import Ranks
 from ees_mpi.store import journal
 from ees_mpi.store.reader import Run, open_run
-from ees_mpi.store.writer import RunWriter, exists
+from ees_mpi.store.writer import RunWriter, check_folder, exists
 from ees_mpi.training import Job, State, first_state, train
 
 Say = Callable[[str], None]
@@ -56,6 +56,7 @@ def begin(request: Request) -> Begun:
     """Open or make the run file of a `train` command; on rank 0."""
     config = request.config()
     path = request.path(config)
+    check_folder(path)
     if path.exists() and not request.overwrite:
         if not request.resume:
             raise exists(path)
@@ -128,12 +129,13 @@ def _run(ranks: Ranks, begun: Begun | None, say: Say) -> None:
         if begun:
             begun.writer.begin_session(state.generation, ranks.size, ranks.nodes, fingerprint)
     ranks.listen()
-    progress = Progress(config, state.generation) if begun else None
     try:
-        train(job, state, begun.writer if begun else None, progress.update if progress else lambda record: None)
+        if begun:
+            with Progress(config, state.generation) as progress:
+                train(job, state, begun.writer, lambda record: progress.update(record, begun.writer.take_warning()))
+        else:
+            train(job, state, None)
     finally:
-        if progress:
-            progress.close()
         evaluator.close()
 
 

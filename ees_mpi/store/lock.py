@@ -16,7 +16,7 @@ from typing import Any
 
 from ees_mpi.errors import RunFileError
 
-PATIENCE = 8.0  # seconds to wait for a dying holder
+PATIENCE = 5.0  # seconds to wait for a dying holder
 BEAT = 2.0  # seconds between signs of life, where there are no locks
 NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
 HELD = (errno.EWOULDBLOCK, errno.EACCES, errno.EAGAIN)

@@ -31,7 +31,7 @@ class Series:
     def __getitem__(self, key: Any) -> Any:
         first, rest = (key[0], key[1:]) if isinstance(key, tuple) else (key, ())
         if isinstance(first, (int, np.integer)):
-            return self._rows(range(len(self))[first], 1)[0][rest]
+            return self._rows(range(len(self))[first], 1)[(0, *rest)]
         if not isinstance(first, slice):
             return np.asarray(self)[key]
         wanted = range(len(self))[first]

@@ -35,14 +35,13 @@ class RunWriter:
         self._records: list[dict[str, Any]] = []
         self._journal = journal.JournalWriter(path, run_id, config.run.fsync)
         self._next_fold = time.monotonic() + 60 * config.run.fold_minutes
-        self.warning: str | None = None
+        self._warning: str | None = None
 
     @classmethod
     def create(
         cls, path: Path, config: Config, state: Arrays, overwrite: bool = False, force: bool = False
     ) -> "RunWriter":
         """Start a new run file."""
-        check_folder(path)
         lock = Lock(path, force)
         try:
             if path.exists() and not overwrite:
@@ -114,9 +113,14 @@ class RunWriter:
         try:
             self.fold()
         except OSError as error:  # the journal still has everything
-            self.warning = f"could not fold the journal into {self.path} ({error}); trying again later"
+            self._warning = f"could not fold the journal into {self.path} ({error}); trying again later"
         taken = time.monotonic() - start
         self._next_fold = start + max(60 * self._config.run.fold_minutes, FOLD_SHARE * taken)
+
+    def take_warning(self) -> str | None:
+        """Return, once, what went wrong without harm."""
+        warning, self._warning = self._warning, None
+        return warning
 
     def fold(self) -> None:
         """Put all that is committed into the HDF5 file, and begin a new journal."""

@@ -1,0 +1,12 @@
+import subprocess
+import sys
+from pathlib import Path
+
+CHAOS = Path(__file__).parents[2] / "tools" / "chaos.py"
+
+
+def test_a_run_killed_again_and_again_ends_with_the_bits_of_an_undisturbed_one() -> None:
+    words = [sys.executable, str(CHAOS), "--kills", "6", "--ranks", "3"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "6 kills" in done.stdout and "the same bits" in done.stdout

@@ -1,0 +1,65 @@
+import errno
+import fcntl
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from ees_mpi.errors import RunFileError
+from ees_mpi.store import lock
+from ees_mpi.store.lock import Lock
+
+
+@pytest.fixture(autouse=True)
+def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lock, "PATIENCE", 0.3)
+    monkeypatch.setattr(lock, "BEAT", 0.05)
+
+
+def test_a_second_writer_is_refused_and_told_who_holds_the_file(tmp_path: Path) -> None:
+    held = Lock(tmp_path / "run.h5")
+    with pytest.raises(RunFileError, match=rf"being written by process {os.getpid()} on "):
+        Lock(tmp_path / "run.h5")
+    held.release()
+    Lock(tmp_path / "run.h5").release()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_new_writer_waits_for_a_dying_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lock, "PATIENCE", 30.0)
+    held = Lock(tmp_path / "run.h5")
+    threading.Timer(0.3, held.release).start()
+    Lock(tmp_path / "run.h5").release()
+
+
+def test_a_lock_file_left_by_a_killed_writer_is_no_obstacle(tmp_path: Path) -> None:
+    (tmp_path / "run.h5.lock").write_text('{"host": "gone", "pid": 1, "job": null, "since": "long ago"}')
+    Lock(tmp_path / "run.h5").release()
+
+
+@pytest.fixture
+def no_locks(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(file: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+
+
+def test_without_locks_a_living_writer_is_seen_by_its_heartbeat(tmp_path: Path, no_locks: None) -> None:
+    held = Lock(tmp_path / "run.h5")
+    with pytest.raises(RunFileError, match="being written by process"):
+        Lock(tmp_path / "run.h5")
+    held.release()
+
+
+def test_without_locks_a_dead_writer_needs_force(tmp_path: Path, no_locks: None) -> None:
+    (tmp_path / "run.h5.lock").write_text('{"host": "gone", "pid": 1, "job": "77", "since": "long ago"}')
+    with pytest.raises(RunFileError, match=r"SLURM job 77.*no sign of life.*--force"):
+        Lock(tmp_path / "run.h5")
+    Lock(tmp_path / "run.h5", force=True).release()
+
+
+def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    with pytest.raises(RunFileError, match="cannot write beside"):
+        Lock(tmp_path / "absent" / "run.h5")

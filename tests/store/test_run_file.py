@@ -1,0 +1,233 @@
+"""The run file as its readers meet it: finished, running, killed, damaged, not ours."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+import xarray
+from runfiles import assert_same_bits
+
+from ees_mpi import open_run
+from ees_mpi.config import Config
+from ees_mpi.errors import RunFileError
+from ees_mpi.noise import NoiseTable
+from ees_mpi.ranks import Ranks
+from ees_mpi.store import hdf5, journal
+from ees_mpi.store.writer import RunWriter, repair_alone
+from ees_mpi.training import Job, State, advance, first_state, train
+
+DIMS = {
+    "behavior": ("generation", "individual", "behavior_dim"),
+    "fitness": ("generation", "individual"),
+    "offset": ("generation", "individual"),
+    "sign": ("generation", "individual"),
+    "parent": ("generation", "individual"),
+    "mean": ("generation", "component", "parameter"),
+    "behavior_variance": ("generation", "behavior_dim"),
+    "entropy": ("generation",),
+    "seconds_evaluate": ("generation",),
+}
+
+
+class Half:
+    """A run that stops after some generations without closing its file, as a killed one does."""
+
+    def __init__(self, path: Path, config: Config, generations: int, fold_at: int | None = None):
+        self.path, self.config = path, config
+        self.state = first_state(config)
+        self.writer = RunWriter.create(path, config, self.state.arrays())
+        self.writer.begin_session(0, 1, 1, {"numpy": "0"})
+        noise = NoiseTable(config.noise_seed, config.noise.size, Ranks())
+        job = Job(config, config.task.open(0), noise, Ranks())
+        stop = config.run.generations
+        object.__setattr__(job, "config", _until(config, generations))
+        self.state = train(job, self.state, self.writer)
+        if fold_at == generations:
+            self.writer.fold()
+        assert stop >= generations
+
+    def kill(self) -> None:
+        self.writer._journal.close()
+        self.writer._lock.release()
+
+
+def _until(config: Config, generations: int) -> Config:
+    import dataclasses
+
+    import msgspec
+
+    return dataclasses.replace(config, run=msgspec.structs.replace(config.run, generations=generations))
+
+
+@pytest.fixture(params=["in the journal", "half folded"])
+def running(request: pytest.FixtureRequest, tmp_path: Path, tiny: Callable[..., Config]) -> Iterator[Half]:
+    half = Half(tmp_path / "run.h5", tiny(), 4, fold_at=4 if request.param == "half folded" else None)
+    yield half
+    if Path(f"{half.path}.lock").exists():
+        half.kill()
+
+
+def dataset(path: Path) -> xarray.Dataset:
+    return xarray.open_dataset(path, group="generations", engine="h5netcdf")
+
+
+def test_xarray_opens_a_finished_file_with_named_axes(finished: Path) -> None:
+    with dataset(finished) as opened:
+        assert {name: opened[name].dims for name in DIMS} == DIMS
+        assert opened.sizes["generation"] == 6 and opened.sizes["individual"] == 20
+
+
+def test_xarray_opens_a_running_and_a_killed_file(running: Half) -> None:
+    for step in ("running", "killed"):
+        with dataset(running.path) as opened:
+            assert opened["behavior"].dims == DIMS["behavior"], step
+            assert opened.sizes["individual"] == 20
+        if step == "running":
+            running.kill()
+
+
+def test_open_run_shows_every_committed_generation_at_any_time(running: Half) -> None:
+    with open_run(running.path) as run:
+        assert run.generations == 4 and not run.complete
+        assert run["behavior"].shape == (4, 20, 1)
+        assert State.from_arrays(run.state_arrays()).digest() == running.state.digest()
+        assert run["state_sha256"][-1].decode() == running.state.digest().hex()
+        assert [session["first_generation"] for session in run.sessions()] == [0]
+
+
+def test_repair_folds_what_a_killed_run_left_and_loses_nothing(running: Half) -> None:
+    with open_run(running.path) as run:
+        before = {name: np.asarray(run[name][:]).tobytes() for name in run.names}
+    running.kill()
+    repair_alone(running.path)
+    assert [path.name for path in running.path.parent.iterdir()] == ["run.h5"]
+    with open_run(running.path) as run:
+        assert {name: np.asarray(run[name][:]).tobytes() for name in run.names} == before
+        assert State.from_arrays(run.state_arrays()).digest() == running.state.digest()
+    with dataset(running.path) as opened:
+        assert opened.sizes["generation"] == 4
+
+
+def test_repairing_a_sound_file_changes_nothing(finished: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copy(finished, tmp_path / "copy.h5"))
+    repair_alone(copy)
+    assert copy.read_bytes() == finished.read_bytes()
+
+
+def test_a_kill_between_fold_and_new_journal_counts_nothing_twice(running: Half, tmp_path: Path) -> None:
+    old = journal.path_of(running.path).read_bytes()
+    running.writer.fold()
+    journal.path_of(running.path).write_bytes(old)
+    running.kill()
+    with open_run(running.path) as run:
+        assert run.generations == 4 and run["fitness"].shape[0] == 4
+    repair_alone(running.path)
+    with open_run(running.path) as run:
+        assert run.generations == 4 and len(run.sessions()) == 1
+
+
+def test_another_runs_journal_is_not_folded_in(running: Half, finished: Path, tmp_path: Path) -> None:
+    running.kill()
+    shutil.copy(finished, running.path)
+    with open_run(running.path) as run:
+        assert run.generations == 6 and run.journal_records == []
+
+
+def test_a_fold_that_fails_harms_neither_file_nor_journal(running: Half, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = running.path.read_bytes()
+
+    def full(path: Path, room: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(hdf5, "_reserve", full)
+    with pytest.raises(RunFileError, match=r"No space left on device.*committed generations are safe"):
+        running.writer.close()
+    assert running.path.read_bytes() == whole
+    assert not Path(f"{running.path}.folding").exists()
+    with open_run(running.path) as run:
+        assert run.generations == 4
+
+
+def test_individuals_are_rebuilt_from_the_file_alone(tmp_path: Path, tiny: Callable[..., Config]) -> None:
+    config = tiny()
+    noise = NoiseTable(config.noise_seed, config.noise.size, Ranks())
+    seen: dict[tuple[int, int], bytes] = {}
+
+    class Watching:
+        generation = 0
+
+        def evaluate(self, index: int, parameters: np.ndarray, *rest: object) -> object:
+            seen[self.generation, index] = parameters.tobytes()
+            return config.task.evaluate(index, parameters, *rest)
+
+        def close(self) -> None:
+            pass
+
+    watching = Watching()
+    job = Job(config, watching, noise, Ranks())  # type: ignore[arg-type]
+    half = Half(tmp_path / "run.h5", config, 4)
+    state = first_state(config)
+    for generation in range(4):
+        watching.generation = generation
+        _, state = advance(job, state)
+    with open_run(half.path) as run:
+        for (generation, index), expected in seen.items():
+            if index < 20:
+                assert run.individual(generation, index).tobytes() == expected
+        with pytest.raises(IndexError, match="generation 4 is not in"):
+            run.individual(4, 0)
+        with pytest.raises(IndexError, match="individual 20 is not among the 20"):
+            run.individual(0, 20)
+    half.kill()
+
+
+def test_slices_of_a_series_are_numpys_slices(running: Half) -> None:
+    with open_run(running.path) as run:
+        series, whole = run["behavior"], np.asarray(run["behavior"][:])
+        for key in [0, -1, slice(1, 3), slice(None, None, 2), slice(None, None, -1), slice(3, 1), (slice(2), 5)]:
+            np.testing.assert_array_equal(series[key], whole[key])
+        np.testing.assert_array_equal(series[[0, 2]], whole[[0, 2]])
+        np.testing.assert_array_equal(series[1, 2:5, 0], whole[1, 2:5, 0])
+        assert len(list(series)) == 4
+        with pytest.raises(KeyError, match="has no array 'behaviour'; it has"):
+            run["behaviour"]
+
+
+def test_what_is_no_run_file_is_refused_with_the_reason(tmp_path: Path, finished: Path) -> None:
+    def refusal(path: Path) -> str:
+        with pytest.raises(RunFileError) as caught:
+            open_run(path)
+        return str(caught.value)
+
+    assert "does not exist" in refusal(tmp_path / "absent.h5")
+    assert "is a folder" in refusal(tmp_path)
+    (tmp_path / "text.h5").write_text("hello")
+    assert "not a readable HDF5 file" in refusal(tmp_path / "text.h5")
+    with h5py.File(tmp_path / "other.h5", "w") as file:
+        file["x"] = 1
+    assert "not a run file of ees_mpi" in refusal(tmp_path / "other.h5")
+    (tmp_path / "cut.h5").write_bytes(finished.read_bytes()[:-3000])
+    assert "truncated" in refusal(tmp_path / "cut.h5")
+    newer = Path(shutil.copy(finished, tmp_path / "newer.h5"))
+    with h5py.File(newer, "r+") as file:
+        file.attrs["format_version"] = 99
+    assert "has format 99" in refusal(newer)
+
+
+def test_other_noise_than_the_files_is_refused(finished: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copy(finished, tmp_path / "copy.h5"))
+    with h5py.File(copy, "r+") as file:
+        file.attrs["noise_digest"] = "0" * 64
+    with open_run(copy) as run, pytest.raises(RunFileError, match="noise table made here is not the one"):
+        run.individual(0, 0)
+
+
+def test_a_journal_run_and_a_folded_run_end_in_the_same_bits(tmp_path: Path, tiny: Callable[..., Config]) -> None:
+    plain = Half(tmp_path / "plain.h5", tiny(), 6)
+    often = Half(tmp_path / "often.h5", tiny("interference-maxvar", "run.fold_minutes=1e-9"), 6)
+    for half in (plain, often):
+        half.writer.close()
+    assert_same_bits(plain.path, often.path)
