@@ -242,7 +242,7 @@ def train(
         record, following = advance(job, state)
         digest = following.digest()
         ranks.check_same(digest, f"the state after generation {state.generation}")
-        record = _with_times(record, digest, commit_seconds, ranks)
+        record = with_times(record, digest, commit_seconds, ranks)
         start = time.perf_counter()
         with ranks.together():
             if writer:
@@ -257,7 +257,7 @@ def train(
     return state
 
 
-def _with_times(record: Record, digest: bytes, commit_seconds: float, ranks: Ranks) -> Record:
+def with_times(record: Record, digest: bytes, commit_seconds: float, ranks: Ranks) -> Record:
     """Add what all ranks took for the generation, and the state's digest, to its record."""
     evaluate = ranks.gather(np.array([record.seconds["evaluate"]]), counts=[1] * ranks.size)
     arrays = {

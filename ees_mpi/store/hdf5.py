@@ -114,7 +114,7 @@ def _make_sessions(group: h5py.Group) -> None:
 
 
 def _append_sessions(group: h5py.Group, records: Sequence[Record]) -> None:
-    """Add the sessions that began in these records, and move the end of each to its last commit."""
+    """Add the session that began in these records, and move the end of the last one to its last commit."""
     for record in records:
         if record["kind"] == "session" and record["session"] >= group["session"].shape[0]:
             count = record["session"] + 1
@@ -124,8 +124,9 @@ def _append_sessions(group: h5py.Group, records: Sequence[Record]) -> None:
             for name in layout.SESSIONS:
                 group[name].resize(count, axis=0)
                 group[name][-1] = values[name]
-        elif record["kind"] == "generation":
-            group["end"][-1] = float(record["arrays"]["seconds_clock"])
+    commits = [record for record in records if record["kind"] == "generation"]
+    if commits:
+        group["end"][-1] = float(commits[-1]["arrays"]["seconds_clock"])
 
 
 def _put_state(file: h5py.File, state: Mapping[str, NDArray[Any]]) -> None:
