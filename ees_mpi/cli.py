@@ -112,6 +112,22 @@ def verify(run: Path, generation: int | None, individuals: int | None) -> None:
 
 
 @cli.command()
+@RUN
+@click.option("--policy", is_flag=True, required=True, help="A policy with its normaliser, and a loader for it.")
+@click.option("--generation", type=click.IntRange(min=0), help="[default: the state after the last one]")
+@click.option("--individual", type=click.IntRange(min=0), help="[default: the mean]")
+@click.option("-o", "--out", type=click.Path(path_type=Path), default="policy.npz", show_default=True)
+def export(run: Path, policy: bool, generation: int | None, individual: int | None, out: Path) -> None:
+    """Take a policy out of a run file: an npz, and a loader that needs only numpy."""
+    from ees_mpi.export import export_policy
+    from ees_mpi.store.reader import open_run
+
+    with open_run(run) as opened:
+        for path in export_policy(opened, out, generation, individual):
+            click.echo(f"{path}")
+
+
+@cli.command()
 @click.argument("name", required=False)
 def presets(name: str | None) -> None:
     """List the presets with a line each, or print one's TOML."""

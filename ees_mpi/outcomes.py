@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ees_mpi.errors import TaskError
+
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
 
@@ -84,6 +86,11 @@ FIXED = 4  # index, valid, length, fitness; the behaviour follows
 
 def pack(outcomes: Sequence[Outcome], behavior_dim: int) -> Floats:
     """Lay outcomes out as rows of doubles [n, 4 + B], ready to be gathered."""
+    for each in outcomes:
+        if len(each.behavior) != behavior_dim:
+            raise TaskError(
+                f"individual {each.index}: expected a behavior of {behavior_dim} numbers, got {each.behavior!r}"
+            )
     rows = [(each.index, each.valid, each.length, each.fitness, *each.behavior) for each in outcomes]
     return np.array(rows, np.float64).reshape(len(outcomes), FIXED + behavior_dim)
 

@@ -36,7 +36,9 @@ class Request:
 
     def config(self) -> Config:
         """Read the config that the request describes."""
-        return configs.load(self.source, self.settings)
+        config = configs.load(self.source, self.settings)
+        configs.check(config)
+        return config
 
     def path(self, config: Config) -> Path:
         """Return where the run file goes."""
@@ -74,6 +76,7 @@ def reopen(path: Path, generations: int | None, force: bool, config: Config | No
     """Open a run file to go on with it; on rank 0. `config`: in place of the file's own."""
     with open_run(path) as run:
         config = _with_generations(config or run.config, generations, run)
+        configs.check(config)
     writer = RunWriter.resume(path, config, force)
     with open_run(path) as run:  # again, now that nobody else writes it
         return Begun(writer, config, run.state_arrays())
@@ -207,7 +210,7 @@ def summarize(run: Run) -> dict[str, Any]:
         "objective": FAMILIES["objective"].name_of(config.objective),
         "population": FAMILIES["population"].name_of(config.population),
         "population_size": config.population.size,
-        "parameters": config.task.parameters,
+        "parameters": run["mean"].shape[2],
         "generations": run.generations,
         "generations_wanted": config.run.generations,
         "complete": run.complete,

@@ -14,12 +14,11 @@ from ees_mpi.config import Config
 from ees_mpi.errors import Interrupted, TaskError
 from ees_mpi.noise import Noise
 from ees_mpi.outcomes import FIXED, Draw, Floats, Outcome, Outcomes, Singles, pack, unpack
+from ees_mpi.policies import mean_std
 from ees_mpi.ranks import Ranks
 from ees_mpi.store.writer import RunWriter
 from ees_mpi.streams import stream
 from ees_mpi.tasks import Evaluator
-
-VARIANCE_FLOOR = 1e-2  # of an observation component, before its square root divides anything
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -70,13 +69,7 @@ class State:
 
     def observation_mean_std(self) -> tuple[Floats, Floats]:
         """Return what observations are normalised with: mean 0 and sd 1 until there are any."""
-        size = len(self.observations) // 2
-        count = self.observations[0]
-        if count == 0:
-            return np.zeros(size), np.ones(size)
-        mean = self.observations[1 : 1 + size] / count
-        variance = self.observations[1 + size :] / count - mean * mean
-        return mean, np.sqrt(np.maximum(variance, VARIANCE_FLOOR))
+        return mean_std(self.observations)
 
 
 @dataclass(frozen=True)

@@ -1,100 +1,34 @@
 #!/usr/bin/env python3
 """What things cost, each as a ratio to a yardstick timed in the same run, because machines differ.
 
-tools/bench.py commit [--json]     a commit, against an fsync of the same bytes
+    tools/bench.py commit      a commit, against a write and fsync of the same bytes
+    tools/bench.py rollout     whole rollouts, against the physics in them and against ready-made environments
+
+--json prints numbers for scripts. What is measured is in tools/benchmarks, a file each.
 """
 
 import argparse
+import importlib
 import json
-import os
-import statistics
-import tempfile
-import time
-from collections.abc import Callable
+import sys
 from pathlib import Path
-from typing import Any
 
 from ees_mpi import machine
 
-machine.pin_threads()
-
-from ees_mpi import config as configs  # noqa: E402
-from ees_mpi.noise import NoiseTable  # noqa: E402
-from ees_mpi.ranks import Ranks  # noqa: E402
-from ees_mpi.store.writer import RunWriter  # noqa: E402
-from ees_mpi.training import Job, advance, first_state, with_times  # noqa: E402
-
-Row = dict[str, Any]
-
-
-def seconds(action: Callable[[], object]) -> float:
-    """Time one call."""
-    start = time.perf_counter()
-    action()
-    return time.perf_counter() - start
-
-
-def commit() -> list[Row]:
-    """Commit generations of the interference task, and write and fsync the same bytes in turns with it."""
-    config = configs.load("interference-maxent")
-    job = Job(config, config.task, NoiseTable(0, config.noise.size, Ranks()), Ranks())
-    state = first_state(config)
-    record, following = advance(job, state)
-    arrays = with_times(record, following.digest(), 0.0, Ranks()).arrays
-    commits, yardsticks = [], []
-    with tempfile.TemporaryDirectory(dir=".") as folder:
-        path = Path(folder, "run.h5")
-        writer = RunWriter.create(path, config, state.arrays())
-        writer.begin_session(0, 1, 1, machine.fingerprint())
-        journal = Path(folder, "run.h5.journal")
-        before = journal.stat().st_size
-        writer.commit(0, arrays, following.arrays())
-        size = journal.stat().st_size - before
-        with open(Path(folder, "yardstick"), "wb", buffering=0) as file:
-            for generation in range(1, 301):
-                commits.append(seconds(lambda g=generation: writer.commit(g, arrays, following.arrays())))
-                yardsticks.append(seconds(lambda: (file.write(bytes(size)), os.fsync(file))))
-        fold = seconds(writer.close)
-    return [
-        _row("commit", "write and fsync of the same bytes", commits, yardsticks, bytes=size),
-        {"what": "fold of 301 commits", "milliseconds": 1e3 * fold},
-    ]
-
-
-def _row(what: str, yardstick: str, times: list[float], against: list[float], **more: Any) -> Row:
-    measured, reference = statistics.median(times), statistics.median(against)
-    return {
-        "what": what,
-        "milliseconds": 1e3 * measured,
-        "yardstick": yardstick,
-        "yardstick_milliseconds": 1e3 * reference,
-        "ratio": measured / reference,
-        **more,
-    }
-
-
-BENCHMARKS: dict[str, Callable[[], list[Row]]] = {"commit": commit}
-
-
-def show(rows: list[Row]) -> None:
-    """Print rows as a table."""
-    for row in rows:
-        text = f"{row['what']:28} {row['milliseconds']:10.3f} ms"
-        if "ratio" in row:
-            text += f"   {row['ratio']:6.2f} x {row['yardstick']} ({row['yardstick_milliseconds']:.3f} ms)"
-        if "bytes" in row:
-            text += f", {row['bytes']} bytes"
-        print(text)
+BENCHMARKS = ("commit", "rollout")
 
 
 def main() -> None:
-    """Run the benchmarks that are named."""
+    """Run the benchmark that is named."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("benchmark", choices=BENCHMARKS)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    rows = BENCHMARKS[options.benchmark]()
-    print(json.dumps(rows)) if options.json else show(rows)
+    machine.pin_threads()
+    sys.path.insert(0, str(Path(__file__).parent))
+    module = importlib.import_module(f"benchmarks.{options.benchmark}")
+    results = getattr(module, options.benchmark)()
+    print(json.dumps(results)) if options.json else module.show(results)
 
 
 if __name__ == "__main__":
