@@ -55,9 +55,12 @@ class Ranks:
         """True on the one rank that writes and prints."""
         return self.rank == 0
 
-    def mine(self, count: int) -> NDArray[np.int64]:
-        """Return which of `count` individuals this rank evaluates: a strided slice."""
-        return np.arange(self.rank, count, self.size)
+    def deal(self, count: int) -> Iterator[int]:
+        """Yield which of `count` individuals this rank evaluates, one after the other, as it gets to them.
+
+        Every one is dealt to exactly one rank; to which must not show in the results.
+        """
+        yield from range(count)
 
     def shares(self, count: int) -> list[range]:
         """Cut `count` fixed blocks into one contiguous range per rank."""
@@ -181,8 +184,46 @@ class World(Ranks):
         self._windows: list[Any] = []
         names = self.gather(np.array([self.hosts[0]], "S64"), counts=[1] * self.size)
         self.hosts = [name.decode() for name in names]
-        self.nodes = int(self.gather(np.array([self.node_rank == 0]), counts=[1] * self.size).sum())
+        self._count_nodes()
+        self._dealt = 0
+        self._counter = self._make_counter()
         sys.excepthook = self._abort_on_exception
+
+    def _count_nodes(self) -> None:
+        """Find out how many nodes there are, and how many ranks are on the nodes before this one."""
+        leader = self._node.allgather(self.rank)[0]
+        leaders = self.gather(np.array([leader]), counts=[1] * self.size)
+        self.nodes = len(np.unique(leaders))
+        self._ranks_before = int((leaders < leader).sum())
+
+    def _make_counter(self) -> Any:
+        """Make a counter in the node's shared memory, which a rank can move on while the others compute."""
+        window = self._mpi.Win.Allocate_shared(8 if self.node_rank == 0 else 0, 8, comm=self._node)
+        memory: Any = window.Shared_query(0)[0]
+        np.frombuffer(memory, np.int64)[:] = 0
+        self._windows.append(window)
+        self.node_barrier()
+        window.Lock_all()
+        return window
+
+    def deal(self, count: int) -> Iterator[int]:
+        """Yield this rank's individuals: a node has a fixed slice of them, its ranks take the next one when free.
+
+        Rollouts that end early, and cores that are slower, then leave no rank idle for longer than one rollout.
+        """
+        low = count * self._ranks_before // self.size
+        high = count * (self._ranks_before + self.node_size) // self.size
+        start = low - self._dealt
+        # Each rank reaches past the end exactly once, so all know where the counter stands at the next deal.
+        self._dealt += high - low + self.node_size
+        while (index := start + self._next()) < high:
+            yield index
+
+    def _next(self) -> int:
+        one, value = np.array([1], np.int64), np.empty(1, np.int64)
+        self._counter.Fetch_and_op(one, value, 0, 0, self._mpi.SUM)
+        self._counter.Flush(0)
+        return int(value[0])
 
     def _wait(self, request: Any) -> None:
         """Wait for a non-blocking operation: the one place where a rank waits, giving its core to others."""
@@ -252,6 +293,7 @@ class World(Ranks):
     def leave(self, code: int) -> NoReturn:
         """End the job in good order; only rank 0 carries the exit code, or the launcher kills it half-way."""
         self._wait(self._comm.Ibarrier())
+        self._counter.Unlock_all()
         for window in self._windows:
             window.Free()
         sys.exit(code if self.first else 0)

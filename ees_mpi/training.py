@@ -157,7 +157,7 @@ def _evaluate(job: Job, state: State, drawn: Draw, known: Mapping[int, Outcome])
     observation_mean, observation_std = state.observation_mean_std()
     sampled = observed(config, state.generation)
     outcomes = []
-    for index in job.ranks.mine(population.size + evaluates_mean(config, state.generation)).tolist():
+    for index in job.ranks.deal(population.size + evaluates_mean(config, state.generation)):
         if index in known:
             outcomes.append(known[index])
             continue

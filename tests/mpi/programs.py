@@ -15,8 +15,9 @@ def gathers(world: Ranks) -> str:
     mine = np.full((world.rank % 3, 2), world.rank, np.float32)
     expected = [rank for rank in range(world.size) for _ in range(rank % 3)]
     np.testing.assert_array_equal(world.gather(mine)[:, 0], expected)
-    index = world.mine(11)
-    np.testing.assert_array_equal(world.gather_by_index(index, index * 10, 11), np.arange(11) * 10)
+    for count in (11, 0, 3, 40):
+        index = np.array(list(world.deal(count)), np.int64)
+        np.testing.assert_array_equal(world.gather_by_index(index, index * 10, count), np.arange(count) * 10)
     counts = [len(share) for share in world.shares(5)]
     blocks = np.array(world.shares(5)[world.rank], np.int64)
     np.testing.assert_array_equal(world.gather(blocks, counts), np.arange(5))
