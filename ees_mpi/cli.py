@@ -12,6 +12,10 @@ from ees_mpi.errors import EesError
 from ees_mpi.version import __version__
 
 RUN = click.argument("run", type=click.Path(path_type=Path))
+SOURCE = click.argument("source", metavar="PRESET|FILE.toml")
+SET = click.option(
+    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a key of the config; repeatable."
+)
 FORCE = click.option("--force", is_flag=True, help="Take the file over where locks do not work.")
 
 
@@ -23,8 +27,8 @@ def cli() -> None:
 
 
 @cli.command()
-@click.argument("source", metavar="PRESET|FILE.toml")
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a key of the config; repeatable.")
+@SOURCE
+@SET
 @click.option("--seed", type=click.IntRange(min=0), help="Short for --set run.seed=N.")
 @click.option("--out", type=click.Path(path_type=Path), metavar="RUN.h5", help="[default: PRESET-seedN.h5]")
 @click.option("--resume", is_flag=True, help="Go on with an existing file, or start one.")
@@ -125,6 +129,21 @@ def export(run: Path, policy: bool, generation: int | None, individual: int | No
     with open_run(run) as opened:
         for path in export_policy(opened, out, generation, individual):
             click.echo(f"{path}")
+
+
+@cli.command()
+@SOURCE
+@SET
+@click.option("--ranks", type=click.IntRange(min=1), required=True, help="How many ranks the run would have.")
+@click.option("--ranks-per-node", type=click.IntRange(min=1), help="[default: all on one node]")
+def plan(source: str, settings: tuple[str, ...], ranks: int, ranks_per_node: int | None) -> None:
+    """Tell what a run will cost, before queueing: times a few rollouts and an update here."""
+    from ees_mpi import config, plan
+
+    machine.check_threads()
+    loaded = config.load(source, settings)
+    for line in plan.describe(loaded, ranks, ranks_per_node or ranks, plan.measure(loaded)):
+        click.echo(line)
 
 
 @cli.command()

@@ -3,6 +3,12 @@
 
     tools/bench.py commit      a commit, against a write and fsync of the same bytes
     tools/bench.py rollout     whole rollouts, against the physics in them and against ready-made environments
+    tools/bench.py gradient    the gradient at paper scale, against a memcpy of the noise it reads
+    tools/bench.py maxent      MaxEnt's weights at paper scale, against numpy's exp of as many entries
+    tools/bench.py noise       the noise table, against one call of standard_normal
+    tools/bench.py gather      the gathers of a generation at paper scale, against a memcpy of the same bytes
+    tools/bench.py scaling     generations on 1, 2, ... ranks, strong and weak
+    tools/bench.py generation  a generation at paper scale with short rollouts: where time and memory go
 
 --json prints numbers for scripts. What is measured is in tools/benchmarks, a file each.
 """
@@ -15,7 +21,7 @@ from pathlib import Path
 
 from ees_mpi import machine
 
-BENCHMARKS = ("commit", "rollout")
+BENCHMARKS = ("commit", "rollout", "gradient", "maxent", "noise", "gather", "scaling", "generation")
 
 
 def main() -> None:
@@ -23,10 +29,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("benchmark", choices=BENCHMARKS)
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     machine.pin_threads()
     sys.path.insert(0, str(Path(__file__).parent))
     module = importlib.import_module(f"benchmarks.{options.benchmark}")
+    if options.worker:
+        importlib.import_module("benchmarks.parallel").work(module.worker)
     results = getattr(module, options.benchmark)()
     print(json.dumps(results)) if options.json else module.show(results)
 

@@ -81,3 +81,15 @@ def test_the_weighted_sum_has_the_same_bits_however_it_is_cut(size: int) -> None
     for count in (2, 3, 30):
         parts = [weighted_noise(coefficient, offset, size, noise, Cut(rank, count)) for rank in range(count)]
         np.testing.assert_array_equal(np.concatenate(parts), whole)
+
+
+def test_the_gradient_of_10000_individuals_is_within_a_millionth_of_double_precision() -> None:
+    noise = NoiseTable(3, 200_000, Ranks())
+    population, size = Normal(size=10_000, std=0.02), 3000
+    drawn = population.draw(stream(0, "draw"), noise, size)
+    weights = np.random.default_rng(0).normal(size=10_000)
+    exact = np.zeros(size)
+    for weight, sign, offset in zip(weights, drawn.sign, drawn.offset, strict=True):
+        exact += weight * sign / population.std * noise.row(offset, size).astype(np.float64)
+    ours = population.gradient(weights, drawn, np.zeros((1, size), np.float32), noise, Ranks())[0]
+    assert np.linalg.norm(ours - exact) < 1e-6 * np.linalg.norm(exact)
