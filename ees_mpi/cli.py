@@ -31,6 +31,7 @@ def cli() -> None:
 @SET
 @click.option("--seed", type=click.IntRange(min=0), help="Short for --set run.seed=N.")
 @click.option("--out", type=click.Path(path_type=Path), metavar="RUN.h5", help="[default: PRESET-seedN.h5]")
+@click.option("--from", "start", metavar="RUN.h5[@G]", help="Start from the mean(s) of another run.")
 @click.option("--resume", is_flag=True, help="Go on with an existing file, or start one.")
 @click.option("--overwrite", is_flag=True, help="Begin anew in place of an existing file.")
 @FORCE
@@ -39,6 +40,7 @@ def train(
     settings: tuple[str, ...],
     seed: int | None,
     out: Path | None,
+    start: str | None,
     resume: bool,
     overwrite: bool,
     force: bool,
@@ -50,7 +52,7 @@ def train(
 
     settings = tuple(session.seeded(settings, seed))
     _pin(lambda: session.portable_source(source, settings))
-    request = session.Request(source, settings, out, resume, overwrite, force)
+    request = session.Request(source, settings, out, resume, overwrite, force, start)
     _together(lambda ranks: session.run_session(ranks, lambda: session.begin(request), click.echo))
 
 
@@ -113,6 +115,60 @@ def verify(run: Path, generation: int | None, individuals: int | None) -> None:
             click.echo(f"{run}: {check.individuals} individuals of generations {where}: the same bits")
 
     _together(job)
+
+
+@cli.command()
+@RUN
+@click.option("--count", type=click.IntRange(min=2), required=True, help="How many offspring.")
+@click.option("--generation", type=click.IntRange(min=0), help="[default: the state after the last one]")
+@click.option("--std", type=click.FloatRange(min=0, min_open=True), help="[default: the run's]")
+@click.option("--component", type=click.IntRange(min=0), help="Of a mixture.  [default: all of them]")
+@click.option("--out", type=click.Path(path_type=Path), metavar="S.h5", help="[default: RUN-sample.h5]")
+@click.option("--overwrite", is_flag=True, help="Replace an existing file.")
+def sample(
+    run: Path,
+    count: int,
+    generation: int | None,
+    std: float | None,
+    component: int | None,
+    out: Path | None,
+    overwrite: bool,
+) -> None:
+    """Evaluate fresh offspring of a trained mean; alone or under mpirun."""
+    from ees_mpi import sampling, session
+
+    _pin(lambda: session.portable_run(run))
+    wanted = sampling.Wanted(run, count, generation, std, component)
+    target = out or run.with_name(f"{run.stem}-sample.h5")
+    _together(lambda ranks: sampling.sample(ranks, wanted, target, overwrite, click.echo))
+
+
+@cli.command()
+@RUN
+@click.option("--direction", required=True, metavar="left|right|ANGLE", help="ANGLE: degrees from +x towards +y.")
+@click.option("--mutations", type=click.IntRange(min=2), default=40, show_default=True)
+@click.option("--evaluations", type=click.IntRange(min=1), default=10, show_default=True)
+@click.option("--generation", type=click.IntRange(min=0), help="[default: the state after the last one]")
+@click.option("--std", type=click.FloatRange(min=0, min_open=True), help="[default: the run's]")
+@click.option("--out", type=click.Path(path_type=Path), metavar="A.h5", help="[default: RUN-adapt-DIRECTION.h5]")
+@click.option("--overwrite", is_flag=True, help="Replace an existing file.")
+def adapt(
+    run: Path,
+    direction: str,
+    mutations: int,
+    evaluations: int,
+    generation: int | None,
+    std: float | None,
+    out: Path | None,
+    overwrite: bool,
+) -> None:
+    """Mutate a trained mean, keep the best in a direction, score it on other reset seeds; alone or under mpirun."""
+    from ees_mpi import sampling, session
+
+    _pin(lambda: session.portable_run(run))
+    wanted = sampling.Wanted(run, mutations, generation, std)
+    target = out or run.with_name(f"{run.stem}-adapt-{direction}.h5")
+    _together(lambda ranks: sampling.adapt(ranks, wanted, direction, evaluations, target, overwrite, click.echo))
 
 
 @cli.command()

@@ -1,5 +1,6 @@
 """One sitting of a run: open or make the run file, bring up the ranks, train, close."""
 
+import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ees_mpi import config as configs
-from ees_mpi import machine
+from ees_mpi import machine, origin
 from ees_mpi.config import Config
 from ees_mpi.errors import ConfigError, EesError, RunFileError
 from ees_mpi.noise import NoiseTable
@@ -18,7 +19,7 @@ from ees_mpi.ranks import Ranks
 from ees_mpi.store import journal
 from ees_mpi.store.reader import Run, open_run
 from ees_mpi.store.writer import RunWriter, check_folder, exists
-from ees_mpi.training import Job, State, first_state, train
+from ees_mpi.training import Job, Record, State, first_state, train
 
 Say = Callable[[str], None]
 
@@ -33,6 +34,7 @@ class Request:
     resume: bool = False
     overwrite: bool = False
     force: bool = False
+    start: str | None = None  # RUN.h5[@generation] to start from
 
     def config(self) -> Config:
         """Read the config that the request describes."""
@@ -67,14 +69,17 @@ def begin(request: Request) -> Begun:
             if changed:
                 raise ConfigError(f"{path} was begun with another config: {'; '.join(changed)}")
         return reopen(path, config.run.generations, request.force, config)
-    state = first_state(config).arrays()
-    writer = RunWriter.create(path, config, state, request.overwrite, request.force)
-    return Begun(writer, config, state)
+    state, note = origin.first_state_from(request.start, config) if request.start else (first_state(config), "")
+    arrays = state.arrays()
+    writer = RunWriter.create(path, config, arrays, request.overwrite, request.force, started_from=note)
+    return Begun(writer, config, arrays)
 
 
 def reopen(path: Path, generations: int | None, force: bool, config: Config | None = None) -> Begun:
     """Open a run file to go on with it; on rank 0. `config`: in place of the file's own."""
     with open_run(path) as run:
+        if run.attributes.get("kind") == "sample":
+            raise RunFileError(f"{path} holds a sample of offspring; there is nothing to go on with")
         config = _with_generations(config or run.config, generations, run)
         configs.check(config)
     writer = RunWriter.resume(path, config, force)
@@ -135,7 +140,12 @@ def _run(ranks: Ranks, begun: Begun | None, say: Say) -> None:
     try:
         if begun:
             with Progress(config, state.generation) as progress:
-                train(job, state, begun.writer, lambda record: progress.update(record, begun.writer.take_warning()))
+
+                def report(record: Record) -> None:
+                    warning = begun.writer.take_warning() or config.population.warning(record.arrays["mean"])
+                    progress.update(record, warning)
+
+                train(job, state, begun.writer, report)
         else:
             train(job, state, None)
     finally:
@@ -206,6 +216,7 @@ def summarize(run: Run) -> dict[str, Any]:
     steps = sum(int(np.asarray(lengths[g]).sum()) for g in range(run.generations))
     return {
         "format_version": int(run.attributes["format_version"]),
+        "kind": str(run.attributes.get("kind", "run")),
         "task": FAMILIES["task"].name_of(config.task),
         "objective": FAMILIES["objective"].name_of(config.objective),
         "population": FAMILIES["population"].name_of(config.population),
@@ -221,4 +232,5 @@ def summarize(run: Run) -> dict[str, Any]:
         "sessions": len(sessions),
         "evaluations": run.generations * config.population.size,
         "steps": steps,
+        "started_from": json.loads(run.attributes["started_from"] or "null"),
     }

@@ -130,9 +130,19 @@ def advance(job: Job, state: State, known: Mapping[int, Outcome] | None = None) 
         observations=sum(outcomes.observations, start=state.observations),
         memory=memory,
     )
-    bandwidth = getattr(config.objective, "bandwidth", 1.0)
-    observation_mean, observation_std = state.observation_mean_std()
     arrays = {
+        **describe(config, state, drawn, outcomes, ranks),
+        **center,
+        "gradient_norm": np.sqrt(np.square(gradient).sum()),
+    }
+    clock.lap("update")
+    return Record(state.generation, arrays, clock.seconds), following
+
+
+def describe(config: Config, state: State, drawn: Draw, outcomes: Outcomes, ranks: Ranks) -> dict[str, NDArray[Any]]:
+    """Return what a run file holds of a generation that was drawn from a state and came to these outcomes."""
+    observation_mean, observation_std = state.observation_mean_std()
+    return {
         "behavior": outcomes.behavior,
         "fitness": outcomes.fitness,
         "length": outcomes.length,
@@ -141,14 +151,11 @@ def advance(job: Job, state: State, known: Mapping[int, Outcome] | None = None) 
         "sign": drawn.sign,
         "parent": drawn.parent,
         "mean": state.mean,
+        "observation_count": state.observations[0],
         "observation_mean": observation_mean,
         "observation_std": observation_std,
-        "gradient_norm": np.sqrt(np.square(gradient).sum()),
-        **center,
-        **metrics.summary(outcomes, bandwidth, ranks),
+        **metrics.summary(outcomes, getattr(config.objective, "bandwidth", 1.0), ranks),
     }
-    clock.lap("update")
-    return Record(state.generation, arrays, clock.seconds), following
 
 
 def _evaluate(job: Job, state: State, drawn: Draw, known: Mapping[int, Outcome]) -> list[Outcome]:

@@ -25,7 +25,10 @@ class Normal(Part, frozen=True):
     std: Annotated[float, msgspec.Meta(gt=0)]
     antithetic: bool = True
 
-    components = 1
+    @property
+    def components(self) -> int:
+        """The number of means."""
+        return 1
 
     def __post_init__(self) -> None:
         if self.antithetic and self.size % 2:
@@ -51,6 +54,10 @@ class Normal(Part, frozen=True):
         z: Singles = noise.row(draw.offset[index], mean.size) * std
         z += mean
         return z
+
+    def warning(self, means: Singles) -> str | None:
+        """Say what is wrong with the means, without being an error; one mean cannot be."""
+        return None
 
     def gradient(self, weights: Floats, draw: Draw, means: Singles, noise: Noise, ranks: Ranks) -> Floats:
         """Turn weights [N] into the gradient [1, D]; the two of a pair are read once."""

@@ -39,9 +39,16 @@ class RunWriter:
 
     @classmethod
     def create(
-        cls, path: Path, config: Config, state: Arrays, overwrite: bool = False, force: bool = False
+        cls,
+        path: Path,
+        config: Config,
+        state: Arrays,
+        overwrite: bool = False,
+        force: bool = False,
+        kind: str = "run",
+        started_from: str = "",
     ) -> "RunWriter":
-        """Start a new run file."""
+        """Start a new file; `kind`: run or sample; `started_from`: JSON, where its first means came from."""
         lock = Lock(path, force)
         try:
             if path.exists() and not overwrite:
@@ -59,7 +66,8 @@ class RunWriter:
                 "noise_seed": np.int64(noise.seed),
                 "noise_size": np.int64(noise.size),
                 "noise_digest": noise.digest(),
-                "started_from": "",
+                "kind": kind,
+                "started_from": started_from,
             }
             with writing(path):
                 hdf5.create(path, layout.axis_sizes(config), attributes, state)
