@@ -16,6 +16,11 @@ SOURCE = click.argument("source", metavar="PRESET|FILE.toml")
 SET = click.option(
     "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a key of the config; repeatable."
 )
+MAX_HOURS = click.option(
+    "--max-hours",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Stop after this time, as a signal would: state saved, exit code 75.",
+)
 FORCE = click.option("--force", is_flag=True, help="Take the file over where locks do not work.")
 
 
@@ -34,6 +39,7 @@ def cli() -> None:
 @click.option("--from", "start", metavar="RUN.h5[@G]", help="Start from the mean(s) of another run.")
 @click.option("--resume", is_flag=True, help="Go on with an existing file, or start one.")
 @click.option("--overwrite", is_flag=True, help="Begin anew in place of an existing file.")
+@MAX_HOURS
 @FORCE
 def train(
     source: str,
@@ -43,6 +49,7 @@ def train(
     start: str | None,
     resume: bool,
     overwrite: bool,
+    max_hours: float | None,
     force: bool,
 ) -> None:
     """Train a preset or a config file; alone or under mpirun."""
@@ -53,20 +60,21 @@ def train(
     settings = tuple(session.seeded(settings, seed))
     _pin(lambda: session.portable_source(source, settings))
     request = session.Request(source, settings, out, resume, overwrite, force, start)
-    _together(lambda ranks: session.run_session(ranks, lambda: session.begin(request), click.echo))
+    _together(lambda ranks: session.run_session(ranks, lambda: session.begin(request), click.echo, max_hours))
 
 
 @cli.command()
 @RUN
 @click.option("--generations", type=click.IntRange(min=1), help="Train until this many, in place of the file's number.")
+@MAX_HOURS
 @FORCE
-def resume(run: Path, generations: int | None, force: bool) -> None:
+def resume(run: Path, generations: int | None, max_hours: float | None, force: bool) -> None:
     """Go on where a run file ends."""
     from ees_mpi import session
 
     _pin(lambda: session.portable_run(run))
     opening = lambda: session.reopen(run, generations, force)  # noqa: E731
-    _together(lambda ranks: session.run_session(ranks, opening, click.echo))
+    _together(lambda ranks: session.run_session(ranks, opening, click.echo, max_hours))
 
 
 @cli.command()

@@ -95,6 +95,17 @@ def pack(outcomes: Sequence[Outcome], behavior_dim: int) -> Floats:
     return np.array(rows, np.float64).reshape(len(outcomes), FIXED + behavior_dim)
 
 
+def unpack_each(rows: Floats, observations: Floats) -> dict[int, Outcome]:
+    """Read gathered rows one by one, by index; observations are tagged with theirs [sampled, 2 + 2 O]."""
+    sums = {int(row[0]): row[1:] for row in observations}
+    return {
+        int(row[0]): Outcome(
+            int(row[0]), tuple(row[FIXED:].tolist()), float(row[3]), int(row[2]), bool(row[1]), sums.get(int(row[0]))
+        )
+        for row in rows
+    }
+
+
 def unpack(rows: Floats, observations: Floats) -> Outcomes:
     """Read gathered rows, already in index order."""
     return Outcomes(

@@ -1,6 +1,7 @@
 """One sitting of a run: open or make the run file, bring up the ranks, train, close."""
 
 import json
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -14,6 +15,7 @@ from ees_mpi import machine, origin
 from ees_mpi.config import Config
 from ees_mpi.errors import ConfigError, EesError, RunFileError
 from ees_mpi.noise import NoiseTable
+from ees_mpi.outcomes import Outcome, unpack_each
 from ees_mpi.progress import Progress
 from ees_mpi.ranks import Ranks
 from ees_mpi.store import journal
@@ -54,6 +56,7 @@ class Begun:
     writer: RunWriter
     config: Config
     state: dict[str, Any]
+    partial: dict[str, Any]  # outcomes of the next generation from before an interruption
 
 
 def begin(request: Request) -> Begun:
@@ -72,7 +75,7 @@ def begin(request: Request) -> Begun:
     state, note = origin.first_state_from(request.start, config) if request.start else (first_state(config), "")
     arrays = state.arrays()
     writer = RunWriter.create(path, config, arrays, request.overwrite, request.force, started_from=note)
-    return Begun(writer, config, arrays)
+    return Begun(writer, config, arrays, {})
 
 
 def reopen(path: Path, generations: int | None, force: bool, config: Config | None = None) -> Begun:
@@ -84,7 +87,7 @@ def reopen(path: Path, generations: int | None, force: bool, config: Config | No
         configs.check(config)
     writer = RunWriter.resume(path, config, force)
     with open_run(path) as run:  # again, now that nobody else writes it
-        return Begun(writer, config, run.state_arrays())
+        return Begun(writer, config, run.state_arrays(), run.partial())
 
 
 def _with_generations(config: Config, generations: int | None, run: Run) -> Config:
@@ -103,8 +106,10 @@ def _replaced(part: Any, **changes: Any) -> Any:
     return msgspec.structs.replace(part, **changes)
 
 
-def run_session(ranks: Ranks, opening: Callable[[], Begun], say: Say) -> None:
+def run_session(ranks: Ranks, opening: Callable[[], Begun], say: Say, max_hours: float | None = None) -> None:
     """Train until the configured generation, on all ranks; `opening` is called on rank 0."""
+    if max_hours is not None and ranks.first:  # the others hear of it from rank 0
+        ranks.deadline = time.monotonic() + 3600 * max_hours
     begun: Begun | None = None
     with ranks.together():
         if ranks.first:
@@ -125,7 +130,7 @@ def run_session(ranks: Ranks, opening: Callable[[], Begun], say: Say) -> None:
 
 
 def _run(ranks: Ranks, begun: Begun | None, say: Say) -> None:
-    config, state = _tell_everyone(ranks, begun)
+    config, state, known = _tell_everyone(ranks, begun)
     fingerprint = machine.fingerprint()
     ranks.check_alike(fingerprint)
     with ranks.together():
@@ -145,18 +150,22 @@ def _run(ranks: Ranks, begun: Begun | None, say: Say) -> None:
                     warning = begun.writer.take_warning() or config.population.warning(record.arrays["mean"])
                     progress.update(record, warning)
 
-                train(job, state, begun.writer, report)
+                train(job, state, begun.writer, report, known)
         else:
-            train(job, state, None)
+            train(job, state, None, known=known)
     finally:
         evaluator.close()
 
 
-def _tell_everyone(ranks: Ranks, begun: Begun | None) -> tuple[Config, State]:
+def _tell_everyone(ranks: Ranks, begun: Begun | None) -> tuple[Config, State, dict[int, Outcome]]:
     """Give every rank the config and the state that rank 0 read: no other rank touches the file."""
-    parcel = journal.encode({"config": begun.config.to_toml(), "state": begun.state}) if begun else None
+    parcel = None
+    if begun:
+        parcel = journal.encode({"config": begun.config.to_toml(), "state": begun.state, "arrays": begun.partial})
     record = journal.decode(ranks.from_first(parcel)[journal.HEAD.size :])
-    return configs.parse(record["config"]), State.from_arrays(record["state"])
+    partial = record["arrays"]
+    known = unpack_each(partial["rows"], partial["observations"]) if partial else {}
+    return configs.parse(record["config"]), State.from_arrays(record["state"]), known
 
 
 def _greet(ranks: Ranks, begun: Begun, fingerprint: dict[str, str], say: Say) -> None:
@@ -164,7 +173,8 @@ def _greet(ranks: Ranks, begun: Begun, fingerprint: dict[str, str], say: Say) ->
     config, path = begun.config, begun.writer.path
     first = int(begun.state["generation"])
     where = f"{ranks.size} rank{'s' * (ranks.size > 1)} on {ranks.nodes} node{'s' * (ranks.nodes > 1)}"
-    say(f"{path}: generations {first} to {config.run.generations} on {where}")
+    done = f", {len(begun.partial['rows'])} rollouts of the first done already" if begun.partial else ""
+    say(f"{path}: generations {first} to {config.run.generations} on {where}{done}")
     idle = ranks.size - config.population.size
     if idle > 0:
         say(

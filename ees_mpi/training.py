@@ -72,6 +72,14 @@ class State:
         return mean_std(self.observations)
 
 
+class Unfinished(Exception):
+    """A stop came in the middle of a generation; carries the outcomes that were done, the same on every rank."""
+
+    def __init__(self, rows: Floats, observations: Floats):
+        super().__init__(f"{len(rows)} outcomes")
+        self.rows, self.observations = rows, observations
+
+
 @dataclass(frozen=True)
 class Job:
     """What a generation is made with."""
@@ -110,7 +118,8 @@ def draw(config: Config, noise: Noise, generation: int) -> Draw:
 def advance(job: Job, state: State, known: Mapping[int, Outcome] | None = None) -> tuple[Record, State]:
     """Evaluate one generation and return its record and the next state; changes nothing in place.
 
-    `known`: outcomes of this generation that this rank has already, by index.
+    `known`: outcomes of this generation from before an interruption, by index, the same on every rank. Raises
+    `Unfinished` on every rank where a stop comes before all others are evaluated.
     """
     config, ranks = job.config, job.ranks
     clock = Clock()
@@ -163,11 +172,10 @@ def _evaluate(job: Job, state: State, drawn: Draw, known: Mapping[int, Outcome])
     config, population = job.config, job.config.population
     observation_mean, observation_std = state.observation_mean_std()
     sampled = observed(config, state.generation)
-    outcomes = []
-    for index in job.ranks.deal(population.size + evaluates_mean(config, state.generation)):
-        if index in known:
-            outcomes.append(known[index])
-            continue
+    total = population.size + evaluates_mean(config, state.generation)
+    missing = [index for index in range(total) if index not in known] if known else range(total)
+    outcomes = list(known.values()) if job.ranks.first else []
+    for index in map(missing.__getitem__, job.ranks.deal(len(missing))):
         if index < population.size:
             parameters = population.individual(state.mean, drawn, index, job.noise)
             observe = bool(sampled[index])
@@ -201,11 +209,14 @@ def _gather(job: Job, generation: int, mine: list[Outcome]) -> tuple[Outcomes, A
     index = np.array([outcome.index for outcome in mine], np.int64)
     rows = ranks.gather_by_index(index, pack(mine, dim), total)
     width = 1 + 2 * config.task.observation_dim
-    observations = np.zeros((0, width))
+    observations = np.zeros((0, 1 + width))
     if config.task.observation_dim:
         sampled = [(outcome.index, *outcome.observations) for outcome in mine if outcome.observations is not None]
         tagged = ranks.gather(np.array(sampled, np.float64).reshape(len(sampled), 1 + width))
-        observations = tagged[np.argsort(tagged[:, 0]), 1:]
+        observations = tagged[np.argsort(tagged[:, 0])]
+    if len(rows) < total:
+        raise Unfinished(rows, observations)
+    observations = observations[:, 1:]
     outcomes = unpack(rows[:size], observations)
     if 2 * outcomes.size < size or outcomes.size < 2:
         error = TaskError(
@@ -233,13 +244,24 @@ class Clock:
 
 
 def train(
-    job: Job, state: State, writer: RunWriter | None, report: Callable[[Record], None] = lambda record: None
+    job: Job,
+    state: State,
+    writer: RunWriter | None,
+    report: Callable[[Record], None] = lambda record: None,
+    known: Mapping[int, Outcome] | None = None,
 ) -> State:
     """Advance until the configured generation, committing each; `writer`: on rank 0 only."""
     ranks = job.ranks
     commit_seconds = 0.0
     while state.generation < job.config.run.generations:
-        record, following = advance(job, state)
+        try:
+            record, following = advance(job, state, known)
+        except Unfinished as unfinished:
+            with ranks.together():
+                if writer:
+                    writer.save_partial(state.generation, unfinished.rows, unfinished.observations)
+            raise _interrupted(ranks, state, f" and {len(unfinished.rows)} rollouts of the next") from None
+        known = None
         digest = following.digest()
         ranks.check_same(digest, f"the state after generation {state.generation}")
         record = with_times(record, digest, commit_seconds, ranks)
@@ -250,11 +272,16 @@ def train(
         commit_seconds = time.perf_counter() - start
         state = following
         report(record)
-        if ranks.any(ranks.stop_signal is not None) and state.generation < job.config.run.generations:
-            error = Interrupted(f"interrupted; {state.generation} generations are saved, and resume will go on")
-            error.collective = True
-            raise error
+        if ranks.any(ranks.stopping()) and state.generation < job.config.run.generations:
+            raise _interrupted(ranks, state)
     return state
+
+
+def _interrupted(ranks: Ranks, state: State, more: str = "") -> Interrupted:
+    by = ranks.stop_signal or "another rank's signal"
+    error = Interrupted(f"interrupted by {by}; {state.generation} generations{more} are saved, and resume will go on")
+    error.collective = True
+    return error
 
 
 def with_times(record: Record, digest: bytes, commit_seconds: float, ranks: Ranks) -> Record:

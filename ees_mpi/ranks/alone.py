@@ -1,10 +1,12 @@
 """One process on its own, and the face that all ranks have."""
 
 import itertools
+import math
 import os
 import signal
 import socket
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
@@ -32,6 +34,7 @@ class Ranks:
     def __init__(self) -> None:
         self.hosts = [socket.gethostname()]
         self.stop_signal: str | None = None
+        self.deadline = math.inf  # of time.monotonic(), at which to stop as a signal would
 
     @property
     def first(self) -> bool:
@@ -41,9 +44,18 @@ class Ranks:
     def deal(self, count: int) -> Iterator[int]:
         """Yield which of `count` individuals this rank evaluates, one after the other, as it gets to them.
 
-        Every one is dealt to exactly one rank; to which must not show in the results.
+        Every one is dealt to exactly one rank; to which must not show in the results. A stop ends the dealing.
         """
-        yield from range(count)
+        for index in range(count):
+            if self.stopping():
+                return
+            yield index
+
+    def stopping(self) -> bool:
+        """Tell whether any rank, as far as this one knows, has been asked to stop; costs next to nothing."""
+        if self.stop_signal is None and time.monotonic() > self.deadline:
+            self.stop_signal = "the time limit"
+        return self.stop_signal is not None
 
     def shares(self, count: int) -> list[range]:
         """Cut `count` fixed blocks into one contiguous range per rank."""
@@ -55,14 +67,14 @@ class Ranks:
         return rows
 
     def gather_by_index(self, index: NDArray[np.int64], rows: NDArray[Any], total: int) -> NDArray[Any]:
-        """Return `total` rows in index order on every rank; each index must come from exactly one rank."""
+        """Return the rows in index order on every rank: `total` of them, or fewer where a stop ended the dealing."""
         index = self.gather(index)
         rows = self.gather(rows)
-        if not np.array_equal(np.sort(index), np.arange(total)):
+        order = np.argsort(index)
+        whole = np.array_equal(index[order], np.arange(total))
+        if not whole and (len(np.unique(index)) != len(index) or not self.any(self.stopping())):
             raise LockStepError(f"expected each of {total} results once, got {len(index)}")
-        ordered = np.empty_like(rows)
-        ordered[index] = rows
-        return ordered
+        return rows[order]
 
     def shared_array(self, count: int, dtype: DTypeLike) -> NDArray[Any]:
         """Return an array that all ranks of this node see."""

@@ -35,6 +35,10 @@ class World(Ranks):
         self.hosts = [name.decode() for name in names]
         self._count_nodes()
         self._dealt = 0
+        self._news = self._comm.Dup()  # on which a rank that is asked to stop says so
+        self._listening = self._news.Irecv(np.zeros(1), MPI.ANY_SOURCE)
+        self._stopping = False
+        self._told: list[Any] = []  # what was sent stays alive as long as this does
         self._counter = self._make_counter()
         sys.excepthook = self._abort_on_exception
 
@@ -65,8 +69,18 @@ class World(Ranks):
         start = low - self._dealt
         # Each rank reaches past the end exactly once, so all know where the counter stands at the next deal.
         self._dealt += high - low + self.node_size
-        while (index := start + self._next()) < high:
+        while not self.stopping() and (index := start + self._next()) < high:
             yield index
+
+    def stopping(self) -> bool:
+        """Tell whether any rank, as far as this one knows, has been asked to stop; the first one tells the others."""
+        if not self._stopping:
+            if super().stopping():
+                self._stopping = True
+                self._told = [self._news.Isend(np.zeros(1), rank) for rank in range(self.size) if rank != self.rank]
+            elif self._listening.Test():
+                self._stopping, self.stop_signal = True, "another rank's signal"
+        return self._stopping
 
     def _next(self) -> int:
         one, value = np.array([1], np.int64), np.empty(1, np.int64)
@@ -142,6 +156,8 @@ class World(Ranks):
     def leave(self, code: int) -> NoReturn:
         """End the job in good order; only rank 0 carries the exit code, or the launcher kills it half-way."""
         self._wait(self._comm.Ibarrier())
+        if not self._listening.Test():
+            self._listening.Cancel()
         self._counter.Unlock_all()
         for window in self._windows:
             window.Free()
