@@ -8,10 +8,11 @@ from typing import Any, NoReturn
 import click
 
 from ees_mpi import machine
-from ees_mpi.errors import EesError
+from ees_mpi.errors import EesError, RunFileError, collective
+from ees_mpi.speech import say, say_on_stderr
 from ees_mpi.version import __version__
 
-RUN = click.argument("run", type=click.Path(path_type=Path))
+RUN = click.argument("run", type=click.Path(path_type=Path, readable=False))  # we say ourselves why not
 SOURCE = click.argument("source", metavar="PRESET|FILE.toml")
 SET = click.option(
     "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a key of the config; repeatable."
@@ -60,7 +61,7 @@ def train(
     settings = tuple(session.seeded(settings, seed))
     _pin(lambda: session.portable_source(source, settings))
     request = session.Request(source, settings, out, resume, overwrite, force, start)
-    _together(lambda ranks: session.run_session(ranks, lambda: session.begin(request), click.echo, max_hours))
+    _together(lambda ranks: session.run_session(ranks, lambda: session.begin(request), say, max_hours))
 
 
 @cli.command()
@@ -74,7 +75,7 @@ def resume(run: Path, generations: int | None, max_hours: float | None, force: b
 
     _pin(lambda: session.portable_run(run))
     opening = lambda: session.reopen(run, generations, force)  # noqa: E731
-    _together(lambda ranks: session.run_session(ranks, opening, click.echo, max_hours))
+    _together(lambda ranks: session.run_session(ranks, opening, say, max_hours))
 
 
 @cli.command()
@@ -82,11 +83,11 @@ def resume(run: Path, generations: int | None, max_hours: float | None, force: b
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def info(run: Path, as_json: bool) -> None:
     """Tell what is in a run file."""
-    from ees_mpi import session
+    from ees_mpi.info import summarize
     from ees_mpi.store.reader import open_run
 
     with open_run(run) as opened:
-        facts = session.summarize(opened)
+        facts = summarize(opened)
     if as_json:
         click.echo(json.dumps(facts))
         return
@@ -148,7 +149,7 @@ def sample(
     _pin(lambda: session.portable_run(run))
     wanted = sampling.Wanted(run, count, generation, std, component)
     target = out or run.with_name(f"{run.stem}-sample.h5")
-    _together(lambda ranks: sampling.sample(ranks, wanted, target, overwrite, click.echo))
+    _together(lambda ranks: sampling.sample(ranks, wanted, target, overwrite, say))
 
 
 @cli.command()
@@ -176,7 +177,7 @@ def adapt(
     _pin(lambda: session.portable_run(run))
     wanted = sampling.Wanted(run, mutations, generation, std)
     target = out or run.with_name(f"{run.stem}-adapt-{direction}.h5")
-    _together(lambda ranks: sampling.adapt(ranks, wanted, direction, evaluations, target, overwrite, click.echo))
+    _together(lambda ranks: sampling.adapt(ranks, wanted, direction, evaluations, target, overwrite, say))
 
 
 @cli.command()
@@ -236,9 +237,7 @@ def doctor() -> None:
             for finding in findings:
                 click.echo(f"{finding.verdict:5} {finding.what:15} {finding.how}")
         if any(finding.verdict == "bad" for finding in findings):
-            error = EesError("something does not work here: see the lines marked bad")
-            error.collective = True
-            raise error
+            raise collective(EesError("something does not work here: see the lines marked bad"))
 
     _together(job)
 
@@ -283,6 +282,8 @@ def main() -> NoReturn:
         _leave("interrupted", 130)
     except EesError as error:
         _leave(str(error), error.exit_code)
+    except OSError as error:
+        _leave(str(error), RunFileError.exit_code)
     sys.exit(0)
 
 
@@ -291,7 +292,7 @@ def _leave(message: str, code: int) -> NoReturn:
 
     if launched()[1] != 0:
         sys.exit(0)
-    click.echo(f"ees-mpi: {message}", err=True)
+    say_on_stderr(f"ees-mpi: {message}\n")
     sys.exit(code)
 
 

@@ -4,6 +4,7 @@ A config is TOML: a preset by name or a file. Sections `task`, `population`, `ob
 member of their family and hold that member's own keys; `run` and `noise` are described here.
 """
 
+import math
 import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -81,6 +82,9 @@ def parse(text: str, settings: Sequence[str] = (), source: str = "config") -> Co
     sections = _tables(text, source)
     for setting in settings:
         _apply(sections, setting)
+    for key, value in _flat(sections):
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ConfigError(f"{key}: expected a finite number, got {value}")
     known = ("run", "noise", *FAMILIES)
     for name in sections:
         if name not in known:
@@ -108,7 +112,7 @@ def check(config: Config) -> None:
 
 def _tables(text: str, source: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(text)
+        return tomllib.loads(text.removeprefix("\ufeff"))
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{source} is not valid TOML: {error}") from None
 

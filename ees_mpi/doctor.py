@@ -45,9 +45,7 @@ def _mpi(ranks: Ranks) -> Iterator[Finding]:
     token = ranks.gather(np.array([ranks.rank]))
     sound = np.array_equal(token, np.arange(ranks.size))
     yield Finding("ok" if sound else "bad", "gather", f"{ranks.size} ranks answered in order")
-    tolerant = os.environ.get("OMPI_MCA_mpi_ft_enable") == "1"
-    lost = "is survived (ULFM is on)" if tolerant else "ends the job; `resume` goes on from the last commit"
-    yield Finding("note", "lost rank", lost)
+    yield Finding("note", "lost rank", "ends the job; `resume` goes on from the last commit")
 
 
 def _installed() -> Finding:

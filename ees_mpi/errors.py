@@ -50,6 +50,12 @@ class Interrupted(EesError):
     exit_code = 75
 
 
+def collective(error: EesError) -> EesError:
+    """Mark an error that every rank raises at the same point: nobody needs to be stopped because of it."""
+    error.collective = True
+    return error
+
+
 BY_NAME = {
     error.__name__: error
     for error in (

@@ -112,6 +112,6 @@ def unpack(rows: Floats, observations: Floats) -> Outcomes:
         behavior=np.ascontiguousarray(rows[:, FIXED:]),
         fitness=rows[:, 3].copy(),
         length=rows[:, 2].astype(np.int64),
-        valid=rows[:, 1] != 0,
+        valid=(rows[:, 1] != 0) & np.isfinite(rows[:, 3:]).all(axis=1),
         observations=observations,
     )

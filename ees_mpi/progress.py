@@ -1,5 +1,6 @@
 """How far a run is, on rank 0: one moving line on a terminal, plain lines every few seconds in a file."""
 
+import contextlib
 import os
 import sys
 import time
@@ -21,7 +22,7 @@ class Progress:
 
     # To stdout: under mpirun that is the terminal, and stderr is not.
     def __init__(self, config: "Config", done: int, stream: TextIO | None = None):
-        self._stream = stream or sys.stdout
+        self._stream = stream or sys.stdout or open(os.devnull, "w", encoding="utf-8")
         self._headline: str = config.objective.headline
         self._total, self._first = config.run.generations, done
         self._start = self._last = time.monotonic()
@@ -52,8 +53,9 @@ class Progress:
             self._warned = warning
             self._say(f"warning: {warning}")
         if self._bar is not None:
-            self._bar.set_postfix_str(self._metric(record), refresh=False)
-            self._bar.update()
+            with contextlib.suppress(OSError, ValueError):
+                self._bar.set_postfix_str(self._metric(record), refresh=False)
+                self._bar.update()
             return
         now = time.monotonic()
         done = record.generation + 1
@@ -70,10 +72,11 @@ class Progress:
         return f"{text}, {invalid:.1%} invalid" if invalid else text
 
     def _say(self, line: str) -> None:
-        if self._bar is not None:
-            self._bar.write(line, file=self._stream)
-        else:
-            print(line, file=self._stream, flush=True)
+        with contextlib.suppress(OSError, ValueError):  # nobody listens any more: no reason to stop training
+            if self._bar is not None:
+                self._bar.write(line, file=self._stream)
+            else:
+                print(line, file=self._stream, flush=True)
 
 
 def on_terminal(stream: TextIO) -> bool:

@@ -1,4 +1,4 @@
-"""One sitting of a run: open or make the run file, bring up the ranks, train, close."""
+"""One sitting of a run: bring up the ranks, open or make the run file, train, close."""
 
 import json
 import time
@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import msgspec
 
 from ees_mpi import config as configs
 from ees_mpi import machine, origin
@@ -49,45 +49,81 @@ class Request:
         return self.out or Path(f"{Path(self.source).stem}-seed{config.run.seed}.h5")
 
 
-@dataclass(frozen=True)
-class Begun:
-    """A run file ready to be trained into, as rank 0 opened it."""
+@dataclass
+class Opening:
+    """A run about to be trained, as rank 0 found it; an existing file is held, a new one not made before it must be."""
 
-    writer: RunWriter
+    path: Path
     config: Config
     state: dict[str, Any]
     partial: dict[str, Any]  # outcomes of the next generation from before an interruption
+    writer: RunWriter | None = None
+    create: Callable[[], RunWriter] | None = None  # where there is no writer yet
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing is left to do."""
+        return int(self.state["generation"]) >= self.config.run.generations
+
+    def open(self) -> RunWriter:
+        """Return the writer, making the file where it is new: the last step before training."""
+        if self.writer is None and self.create is not None:
+            self.writer = self.create()
+        if self.writer is None:
+            raise RunFileError(f"{self.path} was not opened")
+        return self.writer
+
+    def close(self) -> None:
+        """Fold and let go of the file."""
+        if self.writer:
+            self.writer.close()
 
 
-def begin(request: Request) -> Begun:
-    """Open or make the run file of a `train` command; on rank 0."""
+def begin(request: Request) -> Opening:
+    """Find or prepare the run file of a `train` command; on rank 0."""
     config = request.config()
     path = request.path(config)
     check_folder(path)
     if path.exists() and not request.overwrite:
         if not request.resume:
             raise exists(path)
-        with open_run(path) as run:
-            changed = configs.changed_keys(run.config, config)
-            if changed:
-                raise ConfigError(f"{path} was begun with another config: {'; '.join(changed)}")
+        _check_same_run(path, config, request.start)
         return reopen(path, config.run.generations, request.force, config)
     state, note = origin.first_state_from(request.start, config) if request.start else (first_state(config), "")
     arrays = state.arrays()
-    writer = RunWriter.create(path, config, arrays, request.overwrite, request.force, started_from=note)
-    return Begun(writer, config, arrays, {})
+
+    def create() -> RunWriter:
+        return RunWriter.create(path, config, arrays, request.overwrite, request.force, started_from=note)
+
+    return Opening(path, config, arrays, {}, create=create)
 
 
-def reopen(path: Path, generations: int | None, force: bool, config: Config | None = None) -> Begun:
+def _check_same_run(path: Path, config: Config, start: str | None) -> None:
+    """Refuse to go on with a file that was begun in another way, and say in which."""
+    with open_run(path) as run:
+        changed = configs.changed_keys(run.config, config)
+        begun_from = json.loads(run.attributes["started_from"] or "null")
+    if changed:
+        raise ConfigError(f"{path} was begun with another config: {'; '.join(changed)}")
+    if start:
+        with open_run(origin.parse(start)[0]) as source:
+            wanted = origin.read(source, origin.parse(start)[1]).about
+        if begun_from is None or any(begun_from[key] != wanted[key] for key in ("run_id", "state_sha256")):
+            raise ConfigError(f"{path} was not begun from {start}; leave --from out to go on with it as it is")
+
+
+def reopen(path: Path, generations: int | None, force: bool, config: Config | None = None) -> Opening:
     """Open a run file to go on with it; on rank 0. `config`: in place of the file's own."""
     with open_run(path) as run:
         if run.attributes.get("kind") == "sample":
             raise RunFileError(f"{path} holds a sample of offspring; there is nothing to go on with")
         config = _with_generations(config or run.config, generations, run)
         configs.check(config)
+        if run.complete and run.generations == config.run.generations and not run.journal_records:
+            return Opening(path, config, run.state_arrays(), {})
     writer = RunWriter.resume(path, config, force)
     with open_run(path) as run:  # again, now that nobody else writes it
-        return Begun(writer, config, run.state_arrays(), run.partial())
+        return Opening(path, config, run.state_arrays(), run.partial(), writer)
 
 
 def _with_generations(config: Config, generations: int | None, run: Run) -> Config:
@@ -97,83 +133,79 @@ def _with_generations(config: Config, generations: int | None, run: Run) -> Conf
         raise ConfigError(
             f"--generations {generations}: {run.path} has {run.generations} already; expected at least that many"
         )
-    return replace(config, run=_replaced(config.run, generations=generations))
+    return replace(config, run=msgspec.structs.replace(config.run, generations=generations))
 
 
-def _replaced(part: Any, **changes: Any) -> Any:
-    import msgspec
-
-    return msgspec.structs.replace(part, **changes)
-
-
-def run_session(ranks: Ranks, opening: Callable[[], Begun], say: Say, max_hours: float | None = None) -> None:
-    """Train until the configured generation, on all ranks; `opening` is called on rank 0."""
+def run_session(ranks: Ranks, find: Callable[[], Opening], say: Say, max_hours: float | None = None) -> None:
+    """Train until the configured generation, on all ranks; `find` is called on rank 0."""
+    ranks.listen()
     if max_hours is not None and ranks.first:  # the others hear of it from rank 0
         ranks.deadline = time.monotonic() + 3600 * max_hours
-    begun: Begun | None = None
+    opening: Opening | None = None
     with ranks.together():
         if ranks.first:
-            begun = opening()
+            opening = find()
     try:
-        _run(ranks, begun, say)
+        if not ranks.any(opening is not None and opening.finished):
+            _run(ranks, opening, say)
     except EesError:
-        if begun:
+        if opening:
             # The error at hand says more than a second one about the same disk; the journal keeps everything.
             with suppress(RunFileError):
-                begun.writer.close()
+                opening.close()
         raise
     with ranks.together():
-        if begun:
-            begun.writer.close()
-    if begun:
-        say(f"{begun.writer.path}: {begun.config.run.generations} generations, complete")
+        if opening:
+            opening.close()
+    if opening:
+        say(f"{opening.path}: {opening.config.run.generations} generations, complete")
 
 
-def _run(ranks: Ranks, begun: Begun | None, say: Say) -> None:
-    config, state, known = _tell_everyone(ranks, begun)
+def _run(ranks: Ranks, opening: Opening | None, say: Say) -> None:
+    config, state, known = _tell_everyone(ranks, opening)
     fingerprint = machine.fingerprint()
     ranks.check_alike(fingerprint)
     with ranks.together():
         evaluator = config.task.open(config.run.seed)
     job = Job(config, evaluator, NoiseTable(config.noise_seed, config.noise.size, ranks), ranks)
-    if begun:
-        _greet(ranks, begun, fingerprint, say)
     with ranks.together():
-        if begun:
-            begun.writer.begin_session(state.generation, ranks.size, ranks.nodes, fingerprint)
-    ranks.listen()
+        if opening:
+            writer = opening.open()
+            _greet(ranks, opening, fingerprint, say)
+            writer.begin_session(state.generation, ranks.size, ranks.nodes, {**fingerprint, "mpi": ranks.library})
     try:
-        if begun:
+        if opening:
             with Progress(config, state.generation) as progress:
 
                 def report(record: Record) -> None:
-                    warning = begun.writer.take_warning() or config.population.warning(record.arrays["mean"])
+                    warning = writer.take_warning() or config.population.warning(record.arrays["mean"])
                     progress.update(record, warning)
 
-                train(job, state, begun.writer, report, known)
+                train(job, state, writer, report, known)
         else:
             train(job, state, None, known=known)
     finally:
         evaluator.close()
 
 
-def _tell_everyone(ranks: Ranks, begun: Begun | None) -> tuple[Config, State, dict[int, Outcome]]:
+def _tell_everyone(ranks: Ranks, opening: Opening | None) -> tuple[Config, State, dict[int, Outcome]]:
     """Give every rank the config and the state that rank 0 read: no other rank touches the file."""
     parcel = None
-    if begun:
-        parcel = journal.encode({"config": begun.config.to_toml(), "state": begun.state, "arrays": begun.partial})
+    if opening:
+        told = {"config": opening.config.to_toml(), "state": opening.state, "arrays": opening.partial}
+        parcel = journal.encode(told)
     record = journal.decode(ranks.from_first(parcel)[journal.HEAD.size :])
     partial = record["arrays"]
     known = unpack_each(partial["rows"], partial["observations"]) if partial else {}
     return configs.parse(record["config"]), State.from_arrays(record["state"]), known
 
 
-def _greet(ranks: Ranks, begun: Begun, fingerprint: dict[str, str], say: Say) -> None:
+def _greet(ranks: Ranks, opening: Opening, fingerprint: dict[str, str], say: Say) -> None:
     """Say what runs where, and what the user should know about it."""
-    config, path = begun.config, begun.writer.path
-    first = int(begun.state["generation"])
+    config, path = opening.config, opening.path
+    first = int(opening.state["generation"])
     where = f"{ranks.size} rank{'s' * (ranks.size > 1)} on {ranks.nodes} node{'s' * (ranks.nodes > 1)}"
-    done = f", {len(begun.partial['rows'])} rollouts of the first done already" if begun.partial else ""
+    done = f", {len(opening.partial['rows'])} rollouts of the first done already" if opening.partial else ""
     say(f"{path}: generations {first} to {config.run.generations} on {where}{done}")
     idle = ranks.size - config.population.size
     if idle > 0:
@@ -209,38 +241,3 @@ def portable_run(path: Path) -> bool:
             return run.config.run.portable
     except RunFileError:
         return False  # told later, by one rank
-
-
-def digest_of(run: Run) -> str:
-    """Return the digest of the state after the last committed generation."""
-    return State.from_arrays(run.state_arrays()).digest().hex()
-
-
-def summarize(run: Run) -> dict[str, Any]:
-    """Return what `info` tells of a run file."""
-    from ees_mpi.config import FAMILIES
-
-    config = run.config
-    sessions = run.sessions()
-    lengths = run["length"]
-    steps = sum(int(np.asarray(lengths[g]).sum()) for g in range(run.generations))
-    return {
-        "format_version": int(run.attributes["format_version"]),
-        "kind": str(run.attributes.get("kind", "run")),
-        "task": FAMILIES["task"].name_of(config.task),
-        "objective": FAMILIES["objective"].name_of(config.objective),
-        "population": FAMILIES["population"].name_of(config.population),
-        "population_size": config.population.size,
-        "parameters": run["mean"].shape[2],
-        "generations": run.generations,
-        "generations_wanted": config.run.generations,
-        "complete": run.complete,
-        "seed": config.run.seed,
-        "state_sha256": digest_of(run),
-        "ranks": int(sessions[-1]["ranks"]) if sessions else 0,
-        "nodes": int(sessions[-1]["nodes"]) if sessions else 0,
-        "sessions": len(sessions),
-        "evaluations": run.generations * config.population.size,
-        "steps": steps,
-        "started_from": json.loads(run.attributes["started_from"] or "null"),
-    }

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ees_mpi import metrics
 from ees_mpi.config import Config
-from ees_mpi.errors import Interrupted, TaskError
+from ees_mpi.errors import EesError, Interrupted, TaskError, collective
 from ees_mpi.noise import Noise
 from ees_mpi.outcomes import FIXED, Draw, Floats, Outcome, Outcomes, Singles, pack, unpack
 from ees_mpi.policies import mean_std
@@ -211,20 +211,21 @@ def _gather(job: Job, generation: int, mine: list[Outcome]) -> tuple[Outcomes, A
     width = 1 + 2 * config.task.observation_dim
     observations = np.zeros((0, 1 + width))
     if config.task.observation_dim:
-        sampled = [(outcome.index, *outcome.observations) for outcome in mine if outcome.observations is not None]
+        sampled = [(each.index, *each.observations) for each in mine if each.observations is not None and each.valid]
         tagged = ranks.gather(np.array(sampled, np.float64).reshape(len(sampled), 1 + width))
         observations = tagged[np.argsort(tagged[:, 0])]
+        observations = observations[np.isfinite(observations).all(axis=1)]
     if len(rows) < total:
         raise Unfinished(rows, observations)
     observations = observations[:, 1:]
     outcomes = unpack(rows[:size], observations)
     if 2 * outcomes.size < size or outcomes.size < 2:
-        error = TaskError(
-            f"generation {generation}: {size - outcomes.size} of {size} rollouts are not finite; "
-            "no update can be made of the rest. The last committed generation is safe"
+        raise collective(
+            TaskError(
+                f"generation {generation}: {size - outcomes.size} of {size} rollouts are not finite; "
+                "no update can be made of the rest. The last committed generation is safe"
+            )
         )
-        error.collective = True
-        raise error
     center = rows[size] if total > size else np.full(FIXED + dim, np.nan)
     return outcomes, {"mean_fitness": center[3], "mean_behavior": center[FIXED:]}
 
@@ -262,6 +263,10 @@ def train(
                     writer.save_partial(state.generation, unfinished.rows, unfinished.observations)
             raise _interrupted(ranks, state, f" and {len(unfinished.rows)} rollouts of the next") from None
         known = None
+        if not np.isfinite(following.mean).all():
+            raise collective(
+                TaskError(f"the update of generation {state.generation} is not finite; it was not committed")
+            )
         digest = following.digest()
         ranks.check_same(digest, f"the state after generation {state.generation}")
         record = with_times(record, digest, commit_seconds, ranks)
@@ -277,11 +282,11 @@ def train(
     return state
 
 
-def _interrupted(ranks: Ranks, state: State, more: str = "") -> Interrupted:
+def _interrupted(ranks: Ranks, state: State, more: str = "") -> EesError:
     by = ranks.stop_signal or "another rank's signal"
-    error = Interrupted(f"interrupted by {by}; {state.generation} generations{more} are saved, and resume will go on")
-    error.collective = True
-    return error
+    return collective(
+        Interrupted(f"interrupted by {by}; {state.generation} generations{more} are saved, and resume will go on")
+    )
 
 
 def with_times(record: Record, digest: bytes, commit_seconds: float, ranks: Ranks) -> Record:

@@ -27,12 +27,15 @@ class Check(NamedTuple):
 
 def verify(ranks: Ranks, path: Path, generation: int | None, individuals: int | None) -> Check:
     """Evaluate individuals again, shared out among the ranks; raises where any bit differs."""
+    chosen: list[tuple[int, int]] = []
     with ranks.together():
-        run = open_run(path)
-        chosen = _choose(run, generation, individuals)
-    # A file that is being written may look longer to a later reader: all take what rank 0 saw.
+        if ranks.first:
+            with open_run(path) as run:
+                run.check_order()
+                chosen = _choose(run, generation, individuals)
     pairs = np.frombuffer(ranks.from_first(np.array(chosen, np.int64).tobytes()), np.int64).reshape(-1, 2)
     with ranks.together():
+        run = open_run(path)  # after rank 0: a file that is being written only grows
         evaluator = run.config.task.open(run.config.run.seed)
     checked = {row: _matches(run, evaluator, *pairs[row].tolist()) for row in ranks.deal(len(pairs))}
     mine = np.array(list(checked), np.int64)

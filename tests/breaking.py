@@ -37,6 +37,14 @@ class Breaking(Part, frozen=True):
             raise ZeroDivisionError("the task broke on purpose")
         if self.how == "everywhere":
             raise ZeroDivisionError("the task broke on purpose")
+        if index == self.at and self.how == "leave":
+            raise SystemExit(3)
+        if index == self.at and self.how == "broken pipe":
+            raise BrokenPipeError(32, "Broken pipe")
+        if index == self.at and self.how == "keyboard":
+            raise KeyboardInterrupt
+        if index == self.at and self.how == "false nan":
+            return Outcome(index, (float("nan"),), 1.0, 1)
         if index == self.at and self.how == "exit":
             os._exit(9)
         if (index == self.at and self.how == "nan") or (index >= self.at and self.how == "mostly nan"):

@@ -225,3 +225,35 @@ def test_a_portable_run_pins_the_cpu_features_and_says_so_in_the_file(tmp_path: 
     assert ees("resume", out, "--generations", 8).returncode == 0
     with h5py.File(out) as file:
         assert json.loads(file["sessions/machine"][1])["cpu_features"] == machine["cpu_features"]
+
+
+@pytest.mark.parametrize("words", [["--overwrite"], []])
+def test_a_start_that_fails_leaves_what_was_there(words: list[str], finished: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run.h5"
+    if words:
+        shutil.copy(finished, out)
+    before = out.read_bytes() if words else None
+    arguments = ["train", "interference-maxvar", "--set", "noise.size=1000000000000", "--out", out, *words]
+    assert refusal(*arguments, ranks=2)[0] == 1
+    assert refusal(*arguments)[0] == 1
+    assert (out.read_bytes() if out.exists() else None) == before
+
+
+def test_a_finished_run_is_not_touched_by_resume(finished: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copy(finished, tmp_path / "copy.h5"))
+    done = ees("resume", copy)
+    assert done.returncode == 0 and "complete" in done.stdout
+    assert copy.read_bytes() == finished.read_bytes() and list(tmp_path.iterdir()) == [copy]
+
+
+def test_a_reader_that_leaves_does_not_end_the_training(tmp_path: Path) -> None:
+    for name, redirection in {"head": "| head -1", "full": "> /dev/full", "closed": ">&-"}.items():
+        out = tmp_path / f"{name}.h5"
+        words = " ".join(map(str, command("train", "interference-maxvar", *SETS, "--out", out)))
+        subprocess.run(["bash", "-c", f"{words} {redirection}"], env=environment(), timeout=60, capture_output=True)
+        assert info(out)["complete"], name
+
+
+def test_device_files_are_refused(tmp_path: Path) -> None:
+    code, line = refusal("train", "interference-maxvar", *SETS, "--out", "/dev/null", "--overwrite")
+    assert code == 3 and "not a plain file" in line

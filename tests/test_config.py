@@ -35,6 +35,8 @@ def test_the_papers_settings_of_the_interference_task() -> None:
         ("objective.name=maxvax", r"objective.name: unknown name 'maxvax'; did you mean maxvar"),
         ("popuation.size=4", r"popuation: unknown name 'popuation'; did you mean population"),
         ("noise.size=0", r"noise.size: expected int >= 1"),
+        ("task.start=nan", r"task.start: expected a finite number, got nan"),
+        ("population.std=inf", r"population.std: expected a finite number, got inf"),
         ("run=4", r"--set run=4: expected section.key=value"),
         ("run.seed", r"expected section.key=value"),
         ("run.seed.x=4", r"run.seed.x|seed is a value, not a table"),
@@ -84,3 +86,9 @@ def test_the_noise_seed_follows_the_runs_seed_unless_given() -> None:
 def test_every_registered_member_is_found_under_its_name(family: object) -> None:
     for name in family:  # type: ignore[attr-defined]
         assert family[name].__doc__  # type: ignore[index]
+
+
+def test_a_byte_order_mark_is_no_matter(tmp_path: Path) -> None:
+    marked = tmp_path / "marked.toml"
+    marked.write_text("\ufeff" + config.read_source("interference-maxvar"), encoding="utf-8")
+    assert config.load(str(marked)).population.size == 500

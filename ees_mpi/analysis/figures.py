@@ -48,6 +48,8 @@ def draw(name: str, paths: Sequence[Path], out: Path | None) -> Path:
         with plotting.rc_context(STYLE):
             figure = FIGURES[name].draw(runs)
             figure.savefig(target)
+    except PermissionError as error:
+        raise ConfigError(f"-o {target}: {error.strerror}") from None
     finally:
         for run in runs:
             run.close()

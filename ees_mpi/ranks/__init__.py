@@ -5,6 +5,6 @@ mpi4py. Code that takes a `Ranks` works with both and has no branches on the ran
 """
 
 from ees_mpi.ranks.alone import Ranks
-from ees_mpi.ranks.launch import launched, run, tell
+from ees_mpi.ranks.launch import launched, run
 
-__all__ = ["Ranks", "launched", "run", "tell"]
+__all__ = ["Ranks", "launched", "run"]

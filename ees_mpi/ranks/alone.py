@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from ees_mpi import errors, machine
-from ees_mpi.errors import EesError, LaunchError, LockStepError
+from ees_mpi.errors import EesError, LaunchError, LockStepError, RunFileError, collective
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 
@@ -73,12 +73,15 @@ class Ranks:
         order = np.argsort(index)
         whole = np.array_equal(index[order], np.arange(total))
         if not whole and (len(np.unique(index)) != len(index) or not self.any(self.stopping())):
-            raise LockStepError(f"expected each of {total} results once, got {len(index)}")
+            raise collective(LockStepError(f"expected each of {total} results once, got {len(index)}"))
         return rows[order]
 
     def shared_array(self, count: int, dtype: DTypeLike) -> NDArray[Any]:
         """Return an array that all ranks of this node see."""
-        return np.empty(count, dtype)
+        try:
+            return np.empty(count, dtype)
+        except MemoryError:
+            raise LaunchError(f"the noise table of {count} numbers does not fit in memory; set noise.size") from None
 
     def node_barrier(self) -> None:
         """Wait until all ranks of this node are here, and see what they wrote to shared arrays."""
@@ -91,6 +94,8 @@ class Ranks:
             yield
         except EesError as error:
             mine = error
+        except OSError as error:
+            mine = RunFileError(str(error))
         failed = self.gather(np.array([mine is not None]), counts=[1] * self.size)
         if failed.any():
             raise self._agree_on_error(mine, int(failed.argmax()))
@@ -98,9 +103,7 @@ class Ranks:
     def _agree_on_error(self, mine: EesError | None, rank: int) -> EesError:
         text = f"{type(mine).__name__}\n{mine}".encode() if mine and rank == self.rank else b""
         name, _, message = self.gather(np.frombuffer(text, np.uint8)).tobytes().decode().partition("\n")
-        error = errors.BY_NAME.get(name, EesError)(message)
-        error.collective = True
-        return error
+        return collective(errors.BY_NAME.get(name, EesError)(message))
 
     def check_same(self, digest: bytes, what: str) -> None:
         """Raise on every rank, naming the odd ones, unless all ranks give the same digest."""
@@ -111,9 +114,8 @@ class Ranks:
         kinds, sizes = np.unique(rows, axis=0, return_counts=True)
         usual = kinds[sizes.argmax()]
         odd = [r for r in range(self.size) if not np.array_equal(rows[r], usual)]
-        error = LockStepError(f"{what} is not the same on all ranks: {self._names(odd)} differ from the others")
-        error.collective = True
-        raise error
+        message = f"{what} is not the same on all ranks: {self._names(odd)} differ from the others"
+        raise collective(LockStepError(message))
 
     def check_alike(self, mine: dict[str, str]) -> None:
         """Raise unless all ranks compute with the same CPU features, BLAS and versions."""
@@ -154,9 +156,12 @@ class Ranks:
         listed = ", ".join(f"rank {rank} on {self.hosts[rank]}" for rank in ranks[:8])
         return listed + (f" and {len(ranks) - 8} more" if len(ranks) > 8 else "")
 
+    def fail(self, error: BaseException) -> NoReturn:
+        """End the job with an error that nobody foresaw."""
+        raise error
+
     def abort(self, code: int) -> NoReturn:
         """End the whole job at once, whatever the other ranks are doing."""
-        sys.stderr.flush()
         os._exit(code)
 
     def leave(self, code: int) -> NoReturn:

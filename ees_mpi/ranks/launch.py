@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from ees_mpi import machine
-from ees_mpi.errors import EesError, LaunchError
+from ees_mpi.errors import EesError, LaunchError, collective
 from ees_mpi.ranks.alone import Ranks
+from ees_mpi.speech import tell
 
 # Where a launcher says how many processes it started and which one this is, most specific first.
 LAUNCHERS = (
@@ -46,7 +47,7 @@ def connect() -> Ranks:
         ) from None
     world = World()
     if processes > 1 and world.size == 1:
-        raise LaunchError(_singleton(processes, launcher, world.library))
+        raise collective(LaunchError(_singleton(processes, launcher, world.library)))
     return world
 
 
@@ -58,8 +59,7 @@ def _singleton(processes: int, launcher: str, library: str) -> str:
     )
     return (
         f"{launcher} started {processes} processes, but MPI ({library}) sees a world of size 1: each would run the "
-        f"whole job by itself. The launcher and the MPI library do not speak the same protocol; {cure}. "
-        "`ees-mpi doctor` says more"
+        f"whole job by itself. The launcher and the MPI library do not speak the same protocol; {cure}"
     )
 
 
@@ -68,8 +68,8 @@ def run(job: Callable[[Ranks], None]) -> NoReturn:
     try:
         ranks = connect()
     except LaunchError as error:
-        alone = launched()[1] == 0
-        sys.exit(tell(error) if alone else 0)
+        silent = error.collective and launched()[1] != 0
+        sys.exit(0 if silent else tell(error))
     code = 0
     try:
         job(ranks)
@@ -78,12 +78,6 @@ def run(job: Callable[[Ranks], None]) -> NoReturn:
         code = tell(error) if ranks.first or lonely else error.exit_code
         if lonely:
             ranks.abort(code)
+    except BaseException as error:  # SystemExit, too: a rank that just leaves would let the others wait for ever
+        ranks.fail(error)
     ranks.leave(code)
-
-
-def tell(error: EesError) -> int:
-    """Say an error to the user and return its exit code."""
-    sys.stdout.flush()
-    sys.stderr.write(f"ees-mpi: {error}\n")
-    sys.stderr.flush()
-    return error.exit_code

@@ -6,7 +6,6 @@ import sys
 import time
 import traceback
 from collections.abc import Iterator, Sequence
-from types import TracebackType
 from typing import Any, NoReturn
 
 import numpy as np
@@ -15,6 +14,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from ees_mpi import machine
 from ees_mpi.ranks.alone import Ranks
+from ees_mpi.speech import say_on_stderr
 
 SPINS = 200  # polls before a waiting rank starts to sleep: about 0.1 ms
 LONGEST_SLEEP = 1e-3
@@ -40,7 +40,7 @@ class World(Ranks):
         self._stopping = False
         self._told: list[Any] = []  # what was sent stays alive as long as this does
         self._counter = self._make_counter()
-        sys.excepthook = self._abort_on_exception
+        sys.excepthook = lambda kind, error, trace: self.fail(error)  # should one come from outside of a job
 
     def _count_nodes(self) -> None:
         """Find out how many nodes there are, and how many ranks are on the nodes before this one."""
@@ -114,14 +114,15 @@ class World(Ranks):
 
     def shared_array(self, count: int, dtype: DTypeLike) -> NDArray[Any]:
         """Return an array that all ranks of this node see, in an MPI-3 shared window."""
-        if self.node_size == 1:
-            with self.together():  # the other nodes may be checking their room
-                pass
-            return np.empty(count, dtype)
         item = np.dtype(dtype).itemsize
-        with self.together():
-            if self.node_rank == 0:
+        alone: NDArray[Any] = np.empty(0, dtype)
+        with self.together():  # any node may lack the room
+            if self.node_size == 1:
+                alone = super().shared_array(count, dtype)
+            elif self.node_rank == 0:
                 machine.check_room(count * item, self.hosts[self.rank])
+        if self.node_size == 1:
+            return alone
         mine = count * item if self.node_rank == 0 else 0
         window = MPI.Win.Allocate_shared(mine, item, comm=self._node)
         self._windows.append(window)
@@ -137,19 +138,18 @@ class World(Ranks):
         for window in self._windows:
             window.Sync()
 
-    def _abort_on_exception(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    def fail(self, error: BaseException) -> NoReturn:
+        """End the job with an error that nobody foresaw: its traceback, once, and no rank left waiting."""
         # Ranks that fail together would all print: the lowest one gets to speak, and to end the others, first.
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         time.sleep(min(0.5 * self.rank, 4.0))
-        lines = "".join(traceback.format_exception(kind, error, trace))
         where = f"rank {self.rank} of {self.size} on {self.hosts[self.rank]}"
-        sys.stdout.flush()
-        sys.stderr.write(f"ees-mpi: {where} failed and ends the job:\n{lines}")
+        trace = "".join(traceback.format_exception(error))
+        say_on_stderr(f"ees-mpi: {where} failed and ends the job:\n{trace}")
         self.abort(1)
 
     def abort(self, code: int) -> NoReturn:
         """End the whole job at once, whatever the other ranks are doing."""
-        sys.stderr.flush()
         MPI.COMM_WORLD.Abort(code)
         os._exit(code)
 

@@ -3,10 +3,11 @@
 Both write a new file beside the old one and rename it, so that the name always stands for a whole file.
 """
 
+import errno
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,67 +15,101 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
+from ees_mpi.errors import RunFileError
 from ees_mpi.store import layout
 from ees_mpi.store.journal import Record, sync_folder
 
-CHUNK_BYTES = 1 << 20
+CHUNK_BYTES = 1 << 17
 SLACK_BYTES = 1 << 20  # HDF5's own bookkeeping while a file grows
 
 
 def create(path: Path, sizes: dict[str, int], attributes: Mapping[str, Any], state: Mapping[str, NDArray[Any]]) -> None:
-    """Make the run file of a run that has not begun."""
-
-    def fill(file: h5py.File) -> None:
-        file.attrs.update(attributes)
-        _make_generations(file.create_group("generations"), sizes)
-        _make_sessions(file.create_group("sessions"))
-        _put_state(file, state)
-
-    _replace(path, fill, base=None, room=sum(array.nbytes for array in state.values()))
-
-
-def fold(path: Path, records: Sequence[Record], room: int) -> None:
-    """Append the records that the run file does not have yet; `room`: their size in bytes."""
-
-    def fill(file: h5py.File) -> None:
-        group = file["generations"]
-        have = group[layout.GENERATION].shape[0]
-        rows = [record for record in records if record["kind"] == "generation" and record["generation"] >= have]
-        _append_sessions(file["sessions"], records)
-        if rows:
-            _append_generations(group, rows)
-            _put_state(file, rows[-1]["state"])
-        _put_partial(file, records)
-
-    _replace(path, fill, base=path, room=room)
-
-
-def _replace(path: Path, fill: Callable[[h5py.File], None], base: Path | None, room: int) -> None:
-    """Write a new file, starting from a copy of `base`, and put it in the place of `path`."""
+    """Make the run file of a run that has not begun; in memory first, so that a full disk is met in plain writes."""
     fresh = path.with_name(path.name + ".folding")
     try:
-        if base:
-            shutil.copyfile(base, fresh)
-        else:
-            fresh.touch()
-        # Before HDF5 writes: a disk that fills up under it leaves a file that it cannot even close.
-        _reserve(fresh, room + SLACK_BYTES)
-        with h5py.File(fresh, "r+" if base else "w") as file:
-            fill(file)
-        with open(fresh, "rb+") as raw:
-            os.fsync(raw.fileno())
-        os.replace(fresh, path)
-        sync_folder(path)
+        with h5py.File(fresh.name, "w", driver="core", backing_store=False) as file:
+            file.attrs.update(attributes)
+            _make_generations(file.create_group("generations"), sizes)
+            _make_sessions(file.create_group("sessions"))
+            _put_state(file, state)
+            file.flush()
+            fresh.write_bytes(file.id.get_file_image())
+        _put_in_place(fresh, path)
     except BaseException:
         fresh.unlink(missing_ok=True)
         raise
 
 
-def _reserve(path: Path, room: int) -> None:
+def fold(path: Path, records: Sequence[Record]) -> None:
+    """Append the records that the run file does not have yet, to a copy that then takes its place."""
+    fresh = path.with_name(path.name + ".folding")
+    try:
+        shutil.copyfile(path, fresh)
+        shutil.copymode(path, fresh)
+        _reserve(fresh, records)
+        with h5py.File(fresh, "r+") as file:
+            _fold_into(file, records, path)
+        _put_in_place(fresh, path)
+    except RuntimeError as error:  # what h5py makes of some failures of the file system
+        fresh.unlink(missing_ok=True)
+        raise OSError(errno.EIO, str(error)) from None
+    except BaseException:
+        fresh.unlink(missing_ok=True)
+        raise
+
+
+def newer(records: Sequence[Record], have: int, path: Path) -> list[Record]:
+    """Return the generations that follow the first `have` of a run file, refusing a journal that leaves a gap."""
+    rows = [record for record in records if record["kind"] == "generation" and record["generation"] >= have]
+    if [record["generation"] for record in rows] != list(range(have, have + len(rows))):
+        raise RunFileError(
+            f"{path} ends with generation {have - 1}, and its journal goes on with {rows[0]['generation']}: they were "
+            "not copied at the same moment. Copy both again, or move the journal away to go on from what the file has"
+        )
+    return rows
+
+
+def _fold_into(file: h5py.File, records: Sequence[Record], path: Path) -> None:
+    group = file["generations"]
+    rows = newer(records, group[layout.GENERATION].shape[0], path)
+    _append_sessions(file["sessions"], records)
+    for record in records:
+        if "config" in record:
+            file.attrs["config"] = record["config"]
+    if rows:
+        _append_generations(group, rows)
+        _put_state(file, rows[-1]["state"])
+    _put_partial(file, records)
+
+
+def _put_in_place(fresh: Path, path: Path) -> None:
+    with open(fresh, "rb+") as raw:
+        os.fsync(raw.fileno())
+    os.replace(fresh, path)
+    sync_folder(path)
+
+
+def _reserve(path: Path, records: Sequence[Record]) -> None:
+    """Take the room that a fold needs before HDF5 writes: a disk that fills up under it can end the process.
+
+    The file stays longer than HDF5 knows; it cuts it to size when it closes it.
+    """
+    with h5py.File(path, "r") as file:
+        count = sum(record["kind"] == "generation" for record in records)
+        need = sum(_growth(item, count) for item in file["generations"].values())
+    need += sum(array.nbytes for record in records for array in record.get("state", {}).values())
+    need += sum(a.nbytes for record in records if record["kind"] == "partial" for a in record["arrays"].values())
     with open(path, "rb+") as raw:
-        size = os.fstat(raw.fileno()).st_size
-        os.posix_fallocate(raw.fileno(), size, room)
-        os.ftruncate(raw.fileno(), size)
+        os.posix_fallocate(raw.fileno(), os.fstat(raw.fileno()).st_size, need + SLACK_BYTES)
+
+
+def _growth(dataset: h5py.Dataset, rows: int) -> int:
+    """Bytes of the chunks that more rows of a dataset take, at most."""
+    if dataset.chunks is None:
+        return 0
+    chunks = -(-rows // dataset.chunks[0]) + 1
+    size: int = chunks * int(np.prod(dataset.chunks)) * dataset.dtype.itemsize
+    return size
 
 
 def _make_generations(group: h5py.Group, sizes: dict[str, int]) -> None:
@@ -87,7 +122,7 @@ def _make_generations(group: h5py.Group, sizes: dict[str, int]) -> None:
     for name, field in fields.items():
         shape = tuple(sizes[axis] for axis in field.axes)
         row_bytes = int(np.prod(shape, dtype=np.int64)) * np.dtype(field.dtype).itemsize
-        rows = max(1, min(1024, CHUNK_BYTES // row_bytes))
+        rows = max(1, min(512, CHUNK_BYTES // row_bytes))
         dataset = group.create_dataset(name, (0, *shape), field.dtype, maxshape=(None, *shape), chunks=(rows, *shape))
         dataset.attrs["about"] = field.about
         for place, axis in enumerate((layout.GENERATION, *field.axes)):

@@ -8,6 +8,7 @@ import hashlib
 import os
 import struct
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -53,36 +54,58 @@ def decode(payload: bytes) -> Record:
     return record
 
 
-def read(run: Path) -> tuple[str, list[Record]]:
-    """Return whose journal lies beside a run file, and its whole records, oldest first; a torn tail is nothing.
+@dataclass(frozen=True)
+class Contents:
+    """What a journal holds: whose it is, its whole records, oldest first, and whether any follow a broken one."""
+
+    run_id: str = ""
+    records: list[Record] = field(default_factory=list)
+    damaged: bool = False
+
+
+def read(run: Path) -> Contents:
+    """Read the journal beside a run file; a torn tail is nothing, as is a journal that is not there.
 
     Only the last generation's record keeps its state: the older ones have been superseded.
     """
     try:
         file = open(path_of(run), "rb")
     except FileNotFoundError:
-        return "", []
+        return Contents()
     with file:
+        size = os.fstat(file.fileno()).st_size
         if file.read(len(MAGIC)) != MAGIC:
-            return "", []
+            return Contents(damaged=size > 0)
         run_id = file.read(16).hex()
         records: list[Record] = []
-        for payload in _payloads(file):
+        end = file.tell()
+        for payload in _payloads(file, size):
+            end = file.tell()
             record = decode(payload)
             if "state" in record:
                 for older in records:
                     older.pop("state", None)
             records.append(record)
-        return run_id, records
+        return Contents(run_id, records, _more_than_a_torn_tail(file, end, size))
 
 
-def _payloads(file: BinaryIO) -> Iterator[bytes]:
+def _payloads(file: BinaryIO, size: int) -> Iterator[bytes]:
+    """Yield whole payloads, up to the first broken one."""
     while len(head := file.read(HEAD.size)) == HEAD.size:
         length, checksum = HEAD.unpack(head)
+        if length > size - file.tell():
+            return
         payload = file.read(length)
-        if len(payload) != length or _checksum(payload) != checksum:
+        if _checksum(payload) != checksum:
             return
         yield payload
+
+
+def _more_than_a_torn_tail(file: BinaryIO, end: int, size: int) -> bool:
+    """Tell whether bytes follow the first broken record: a kill tears the last record only."""
+    file.seek(end)
+    head = file.read(HEAD.size)
+    return len(head) == HEAD.size and end + HEAD.size + HEAD.unpack(head)[0] < size
 
 
 class JournalWriter:
@@ -94,8 +117,13 @@ class JournalWriter:
         fresh = self._path.with_name(self._path.name + ".new")
         self._file = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
         self._size = 0
-        self.append_bytes(MAGIC + bytes.fromhex(run_id))
-        os.replace(fresh, self._path)
+        try:
+            self.append_bytes(MAGIC + bytes.fromhex(run_id))
+            os.replace(fresh, self._path)
+        except OSError:
+            os.close(self._file)
+            fresh.unlink(missing_ok=True)
+            raise
         sync_folder(self._path)
 
     @property

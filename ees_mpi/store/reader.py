@@ -29,6 +29,8 @@ class Series:
         return self.shape[0]
 
     def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, tuple) and not key:
+            return self[:]
         first, rest = (key[0], key[1:]) if isinstance(key, tuple) else (key, ())
         if isinstance(first, (int, np.integer)):
             return self._rows(range(len(self))[first], 1)[(0, *rest)]
@@ -64,21 +66,35 @@ class Run:
     def __init__(self, path: str | Path):
         self.path = Path(path)
         # The journal first: a fold between the two reads then shows twice, never not at all.
-        run_id, records = journal.read(self.path)
-        self._file = _open(self.path)
-        self.run_id = str(self._file.attrs["run_id"])
         try:
-            self.config: Config = parse(str(self._file.attrs["config"]), source=f"the config in {self.path}")
+            self.journal = journal.read(self.path)
+        except OSError as error:
+            raise RunFileError(f"{journal.path_of(self.path)} cannot be read: {error.strerror}") from None
+        self._file = _open(self.path)
+        self._noise: Noise | None = None
+        try:
+            self._interpret()
+        except RunFileError:
+            self.close()
+            raise
+        except (KeyError, TypeError, ValueError, AttributeError, OSError, RuntimeError) as error:
+            self.close()
+            raise RunFileError(f"{self.path} is damaged, or was not written by ees_mpi: {error}") from None
+
+    def _interpret(self) -> None:
+        """Find the config and the newest generations, and see that all fits together."""
+        self.run_id = str(self._file.attrs["run_id"])
+        self.journal_records = self.journal.records if self.journal.run_id == self.run_id else []
+        text = str(self._file.attrs["config"])
+        for record in self.journal_records:
+            text = record.get("config", text)  # a later session may have asked for more generations
+        try:
+            self.config: Config = parse(text, source=f"the config in {self.path}")
         except ConfigError as error:
             raise RunFileError(f"{self.path} cannot be read by this version of ees_mpi: {error}") from None
-        self.journal_records = records if run_id == self.run_id else []
-        folded = self._file["generations"][layout.GENERATION].shape[0]
-        self._newer = [
-            record
-            for record in self.journal_records
-            if record["kind"] == "generation" and record["generation"] >= folded
-        ]
-        self._noise: Noise | None = None
+        folded = int(self._file["generations"][layout.GENERATION].shape[0])
+        self._newer = hdf5.newer(self.journal_records, folded, self.path)
+        len(self._file["sessions/session"])
 
     def __enter__(self) -> "Run":
         return self
@@ -160,6 +176,14 @@ class Run:
         z: Singles = self.config.population.individual(means, self.draw(generation), index, self._noise)
         return z
 
+    def check_order(self) -> None:
+        """Refuse a file whose rows are not the generations 0, 1, 2, ..., or whose state is not the last one's."""
+        order = self._file["generations"][layout.GENERATION][:]
+        last = int(self.state_arrays()["generation"])
+        whole = np.array_equal(order, np.arange(len(order)))
+        if not whole or (last != self.generations and self.attributes.get("kind") != "sample"):
+            raise RunFileError(f"{self.path} is damaged: its rows or its state are not those of its generations")
+
     def check_noise(self, noise: Noise) -> None:
         """Refuse to go on where this machine's numpy makes other noise than the file was made with."""
         if noise.digest() != str(self._file.attrs["noise_digest"]):
@@ -181,12 +205,16 @@ def _open(path: Path) -> h5py.File:
     if not path.exists():
         raise RunFileError(f"{path} does not exist")
     try:
-        # The writer replaces the file and never touches this one, so no lock is needed, nor wanted on NFS.
-        file = h5py.File(path, "r", locking=False)
+        path.open("rb").close()
+    except OSError as error:
+        raise RunFileError(f"{path} cannot be read: {error.strerror}") from None
+    try:
+        # The writer replaces the file and never touches this one: a lock is of no use, but must match other readers'.
+        file = h5py.File(path, "r", locking="best-effort")
     except OSError as error:
         raise RunFileError(f"{path} is not a readable HDF5 file, or truncated: {error}") from None
     kind, version = file.attrs.get("format"), file.attrs.get("format_version", 0)
-    if kind != layout.FORMAT:
+    if kind != layout.FORMAT or not isinstance(version, (int, np.integer)):
         file.close()
         raise RunFileError(f"{path} is HDF5, but not a run file of ees_mpi")
     if version > layout.FORMAT_VERSION:

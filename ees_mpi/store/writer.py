@@ -20,6 +20,7 @@ from ees_mpi.version import __version__
 
 Arrays = Mapping[str, NDArray[Any]]
 FOLD_SHARE = 20  # folds take at most one part in this many of the time
+FOLD_BYTES = 64 << 20  # of journal, after which it is folded whatever the time: rank 0 holds about as much
 
 
 class RunWriter:
@@ -35,6 +36,7 @@ class RunWriter:
         self._records: list[dict[str, Any]] = []
         self._journal = journal.JournalWriter(path, run_id, config.run.fsync)
         self._next_fold = time.monotonic() + 60 * config.run.fold_minutes
+        self._fold_at = FOLD_BYTES
         self._warning: str | None = None
 
     @classmethod
@@ -49,6 +51,7 @@ class RunWriter:
         started_from: str = "",
     ) -> "RunWriter":
         """Start a new file; `kind`: run or sample; `started_from`: JSON, where its first means came from."""
+        path = path.resolve()  # a link stays a link
         lock = Lock(path, force)
         try:
             if path.exists() and not overwrite:
@@ -79,6 +82,7 @@ class RunWriter:
     @classmethod
     def resume(cls, path: Path, config: Config, force: bool = False) -> "RunWriter":
         """Go on with a run file, folding in what its last writer left."""
+        path = path.resolve()
         lock = Lock(path, force)
         try:
             run_id, sessions = repair(path)
@@ -99,6 +103,7 @@ class RunWriter:
             "nodes": nodes,
             "host": os.uname().nodename,
             "machine": machine,
+            "config": self._config.to_toml(),
         }
         with writing(self.path):
             self._journal.append(record)
@@ -113,7 +118,7 @@ class RunWriter:
         for older in self._records[-1:]:
             older.pop("state", None)  # only the last one's is folded in
         self._records.append(record)
-        if time.monotonic() > self._next_fold:
+        if time.monotonic() > self._next_fold or self._journal.size > self._fold_at:
             self._fold_on_the_way()
 
     def _fold_on_the_way(self) -> None:
@@ -124,6 +129,7 @@ class RunWriter:
             self._warning = f"could not fold the journal into {self.path} ({error}); trying again later"
         taken = time.monotonic() - start
         self._next_fold = start + max(60 * self._config.run.fold_minutes, FOLD_SHARE * taken)
+        self._fold_at = self._journal.size + FOLD_BYTES
 
     def save_partial(self, generation: int, rows: NDArray[Any], observations: NDArray[Any]) -> None:
         """Keep the outcomes of a generation that a stop cut short, so that they need not be evaluated again."""
@@ -140,9 +146,10 @@ class RunWriter:
 
     def fold(self) -> None:
         """Put all that is committed into the HDF5 file, and begin a new journal."""
-        hdf5.fold(self.path, self._records, room=2 * self._journal.size)
-        self._journal.close()
-        self._journal = journal.JournalWriter(self.path, self._run_id, self._config.run.fsync)
+        hdf5.fold(self.path, self._records)
+        # The new journal first: where it cannot be made, commits go on into the old one.
+        old, self._journal = self._journal, journal.JournalWriter(self.path, self._run_id, self._config.run.fsync)
+        old.close()
         self._records = []
 
     def close(self) -> None:
@@ -162,17 +169,21 @@ def repair(path: Path) -> tuple[str, int]:
         noise = Noise(run.config.noise_seed, run.config.noise.size)
         run.check_noise(noise)
         run_id, sessions, left = run.run_id, len(run.sessions()), run.journal_records
+        keep = run.journal.damaged or (run.journal.run_id not in ("", run_id))
+    beside = journal.path_of(path)
     with writing(path):
         if left:
-            size = journal.path_of(path).stat().st_size
-            hdf5.fold(path, left, room=2 * size)
-        for suffix in (".journal", ".journal.new", ".folding"):
-            path.with_name(path.name + suffix).unlink(missing_ok=True)
+            hdf5.fold(path, left)
+        if keep:  # what was not read is never deleted
+            os.replace(beside, beside.with_name(beside.name + ".kept"))
+        for name in (beside.name, f"{beside.name}.new", f"{path.name}.folding"):
+            path.with_name(name).unlink(missing_ok=True)
     return run_id, sessions
 
 
 def repair_alone(path: Path) -> None:
     """Fold what a killed run left behind, as a command of its own."""
+    path = path.resolve()
     with open_run(path):
         pass  # say that it is no run file before locking anything
     lock = Lock(path)
@@ -191,6 +202,8 @@ def check_folder(path: Path) -> None:
     """Refuse a path at which no file can be made."""
     if path.is_dir():
         raise RunFileError(f"{path} is a folder; expected the name of a run file, for example {path}/run.h5")
+    if path.exists() and not path.is_file():
+        raise RunFileError(f"{path} is not a plain file; expected the name of a run file")
     if not path.parent.is_dir():
         raise RunFileError(f"the folder {path.parent} does not exist; make it first")
 
@@ -203,7 +216,5 @@ def writing(path: Path) -> Iterator[None]:
     except RunFileError:
         raise
     except OSError as error:
-        raise RunFileError(
-            f"cannot write {path}: {error.strerror or error}. All committed generations are safe; "
-            "`ees-mpi resume` goes on from there once this is mended"
-        ) from None
+        safe = "All committed generations are safe; `ees-mpi resume` goes on from there once this is mended"
+        raise RunFileError(f"cannot write {path}: {error.strerror or error}. {safe if path.exists() else ''}") from None

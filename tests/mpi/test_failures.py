@@ -48,6 +48,21 @@ def ours(mark: str) -> list[int]:
     return found
 
 
+@pytest.mark.parametrize("how", ["leave", "broken pipe", "keyboard"])
+def test_a_rank_that_just_leaves_ends_the_job_too(how: str, tmp_path: Path) -> None:
+    out = tmp_path / "run.h5"
+    words = breaking(out, 3, f'task.how="{how}"')
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, env=environment())
+    assert done.returncode not in (0, 2, 3, 75)
+    assert done.stderr.count("failed and ends the job") == 1 and ours(str(out)) == []
+
+
+def test_numbers_that_are_not_finite_are_left_out_even_if_the_task_calls_them_valid(tmp_path: Path) -> None:
+    words = breaking(tmp_path / "run.h5", 2, 'task.how="false nan"')
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, env=environment())
+    assert done.returncode == 0 and "5.0% invalid" in done.stdout, done.stderr
+
+
 @pytest.mark.parametrize("how", ["raise", "everywhere"])
 def test_a_raise_in_a_task_ends_the_job_with_one_traceback(how: str, tmp_path: Path) -> None:
     out = tmp_path / "run.h5"

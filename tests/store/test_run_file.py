@@ -139,7 +139,7 @@ def test_another_runs_journal_is_not_folded_in(running: Half, finished: Path, tm
 def test_a_fold_that_fails_harms_neither_file_nor_journal(running: Half, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = running.path.read_bytes()
 
-    def full(path: Path, room: int) -> None:
+    def full(path: Path, records: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(hdf5, "_reserve", full)
@@ -231,3 +231,111 @@ def test_a_journal_run_and_a_folded_run_end_in_the_same_bits(tmp_path: Path, tin
     for half in (plain, often):
         half.writer.close()
     assert_same_bits(plain.path, often.path)
+
+
+def test_more_generations_asked_for_on_resume_are_remembered_through_a_kill(
+    tmp_path: Path, tiny: Callable[..., Config]
+) -> None:
+    Half(tmp_path / "run.h5", tiny(), 6).writer.close()
+    longer = tiny("interference-maxvar", "run.generations=50")
+    writer = RunWriter.resume(tmp_path / "run.h5", longer)
+    writer.begin_session(6, 1, 1, {})
+    writer._journal.close()
+    writer._lock.release()
+    with open_run(tmp_path / "run.h5") as run:
+        assert run.config.run.generations == 50 and not run.complete
+    repair_alone(tmp_path / "run.h5")
+    with open_run(tmp_path / "run.h5") as run:
+        assert run.config.run.generations == 50 and not run.complete
+
+
+def test_a_journal_that_leaves_a_gap_is_refused_and_nothing_touched(running: Half, tmp_path: Path) -> None:
+    early = tmp_path / "copy.h5"
+    shutil.copy(running.path, early)
+    running.writer.fold()
+    job = Job(running.config, running.config.task, NoiseTable(0, 5000, Ranks()), Ranks())
+    train(job, running.state, running.writer)
+    running.writer.fold()
+    running.writer.save_partial(6, np.zeros((1, 5)), np.zeros((0, 2)))
+    running.writer.commit(6, {**_last_row(running.path)}, running.state.arrays())
+    shutil.copy(journal.path_of(running.path), journal.path_of(early))
+    before = early.read_bytes()
+    with pytest.raises(RunFileError, match="not copied at the same moment"):
+        open_run(early)
+    with pytest.raises(RunFileError, match="not copied at the same moment"):
+        repair_alone(early)
+    assert early.read_bytes() == before and journal.path_of(early).exists()
+
+
+def _last_row(path: Path) -> dict[str, np.ndarray]:
+    with open_run(path) as run:
+        return {name: run[name][-1] for name in run.names}
+
+
+def test_a_damaged_or_foreign_journal_is_kept_aside_never_deleted(running: Half) -> None:
+    running.kill()
+    beside = journal.path_of(running.path)
+    beside.write_bytes(b"something else altogether")
+    repair_alone(running.path)
+    assert beside.with_name(beside.name + ".kept").read_bytes() == b"something else altogether"
+
+
+def test_where_no_new_journal_can_be_made_commits_go_on_into_the_old_one(
+    running: Half, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*arguments: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(journal, "MAGIC", property(refuse))  # any failure while the header is written
+    with pytest.raises((OSError, TypeError)):
+        running.writer.fold()
+    monkeypatch.undo()
+    running.writer.commit(4, _last_row(running.path), running.state.arrays())
+    running.kill()
+    with open_run(running.path) as run:
+        assert run.generations == 5
+
+
+def test_a_link_stays_a_link_and_the_mode_stays_the_mode(tmp_path: Path, tiny: Callable[..., Config]) -> None:
+    real, link = tmp_path / "real.h5", tmp_path / "link.h5"
+    Half(real, tiny(), 4).writer.close()
+    real.chmod(0o600)
+    link.symlink_to(real)
+    writer = RunWriter.resume(link, tiny())
+    writer.begin_session(4, 1, 1, {})
+    writer.close()
+    assert link.is_symlink() and real.stat().st_mode & 0o777 == 0o600
+    with open_run(real) as run:
+        assert len(run.sessions()) == 2
+
+
+def test_open_run_and_xarray_can_hold_one_file_in_one_process(finished: Path) -> None:
+    with open_run(finished) as run, dataset(finished) as opened:
+        assert opened.sizes["generation"] == run.generations
+    with dataset(finished) as opened, open_run(finished) as run:
+        assert opened.sizes["generation"] == run.generations
+
+
+@pytest.mark.parametrize("harm", ["run_id", "sessions", "version", "config"])
+def test_damaged_files_are_a_sentence_not_a_traceback(harm: str, finished: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copy(finished, tmp_path / "copy.h5"))
+    with h5py.File(copy, "r+") as file:
+        if harm == "sessions":
+            del file["sessions"]
+        elif harm == "version":
+            file.attrs["format_version"] = "one"
+        else:
+            del file.attrs[harm]
+    with pytest.raises(RunFileError, match=r"damaged|not a run file"):
+        open_run(copy)
+
+
+def test_the_journal_is_folded_by_size_too(
+    tmp_path: Path, tiny: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ees_mpi.store.writer.FOLD_BYTES", 1000)
+    half = Half(tmp_path / "run.h5", tiny(), 6)
+    assert len(half.writer._records) <= 1
+    half.writer.close()
+    with open_run(half.path) as run:
+        assert run.generations == 6
