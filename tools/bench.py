@@ -16,10 +16,14 @@
 import argparse
 import importlib
 import json
+import os
 import sys
 from pathlib import Path
 
-from ees_mpi import machine
+try:
+    from ees_mpi import machine
+except ImportError:  # no environment is active: take the checkout's own
+    os.execv(python := str(Path(__file__).parents[1] / ".venv/bin/python"), [python, *sys.argv])
 
 BENCHMARKS = ("commit", "rollout", "gradient", "maxent", "noise", "gather", "scaling", "generation")
 

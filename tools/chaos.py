@@ -17,14 +17,18 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
+try:
+    import numpy as np
 
-from ees_mpi import Run, open_run
+    from ees_mpi import Run, open_run
+except ImportError:  # no environment is active: take the checkout's own
+    os.execv(python := str(Path(__file__).parents[1] / ".venv/bin/python"), [python, *sys.argv])
 
 BIN = Path(sys.executable).parent
-MOMENTS = ("at random", "in a commit", "in a fold")
+MOMENTS = ("at random", "in a commit", "in a fold", "in a commit", "in a fold", "while starting")
 TARGETS = ("the job", "one rank")
 PATIENCE = 60.0  # seconds that anything here may take before it counts as hung
 
@@ -58,19 +62,29 @@ def processes(out: Path) -> list[int]:
     return [pid for pid in found if pid != os.getpid()]
 
 
-def await_moment(moment: str, out: Path, process: subprocess.Popen[bytes], chance: random.Random) -> None:
+def await_moment(
+    moment: str, out: Path, committed: int, process: subprocess.Popen[bytes], chance: random.Random
+) -> None:
     """Return at the moment to kill, or when the job has ended by itself."""
     journal, folding = Path(f"{out}.journal"), Path(f"{out}.folding")
-    time.sleep(chance.uniform(0.2, 2.5))
-    if moment == "at random":
+    if moment == "while starting":
+        time.sleep(chance.uniform(0.1, 1.5))
         return
-    deadline = time.monotonic() + PATIENCE
+    until(lambda: count(out) > committed or process.poll() is not None)
+    time.sleep(chance.uniform(0.0, 1.0))
     size = _size(journal)
-    while process.poll() is None and time.monotonic() < deadline:
-        if moment == "in a commit" and _size(journal) != size:
-            return
-        if moment == "in a fold" and folding.exists():
-            return
+    if moment == "in a commit":
+        until(lambda: _size(journal) != size or process.poll() is not None)
+    if moment == "in a fold":
+        until(lambda: folding.exists() or process.poll() is not None)
+
+
+def until(happened: Callable[[], bool]) -> None:
+    """Look again and again, without a pause, until something happens."""
+    deadline = time.monotonic() + PATIENCE
+    while not happened():
+        if time.monotonic() > deadline:
+            raise SystemExit("chaos: waited in vain; nothing moves")
 
 
 def _size(path: Path) -> int:
@@ -118,8 +132,8 @@ def torment(out: Path, ranks: int, generations: int, kills: int, chance: random.
         process = subprocess.Popen(
             job(out, ranks, generations), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment()
         )
-        moment, target = MOMENTS[sum(done.values()) % 3], chance.choice(TARGETS)
-        await_moment(moment, out, process, chance)
+        moment, target = MOMENTS[sum(done.values()) % len(MOMENTS)], chance.choice(TARGETS)
+        await_moment(moment, out, committed, process, chance)
         if process.poll() is not None:
             raise SystemExit(f"chaos: the job ended by itself with {process.returncode}; give it more --generations")
         kill(target, out, chance)
@@ -128,6 +142,8 @@ def torment(out: Path, ranks: int, generations: int, kills: int, chance: random.
         kept = count(out)
         if kept < committed:
             raise SystemExit(f"chaos: {committed} generations were committed, and {kept} are left")
+        if kept == committed and moment != "while starting":
+            raise SystemExit(f"chaos: nothing was committed before the kill {moment}")
         committed = kept
     return done
 
@@ -161,6 +177,7 @@ def main() -> None:
         out, whole = Path(folder, "tormented.h5"), Path(folder, "whole.h5")
         done = torment(out, options.ranks, options.generations, options.kills, random.Random(options.seed))
         reached = count(out)
+        print(f"{reached} generations were committed under fire")
         for path, generations in ((out, reached + 20), (whole, reached + 20)):
             subprocess.run(
                 job(path, options.ranks, generations), check=True, stdout=subprocess.DEVNULL, env=environment()

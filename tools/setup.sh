@@ -22,8 +22,8 @@ find_python() {
 install() {
     local need=$1 python extras stamp
     stamp=$(cat "$checkout/pyproject.toml" "$checkout/tools/constraints.txt" "$checkout/tools/setup.sh" | cksum)
-    # A .venv that was moved or whose Python is gone answers with another prefix, or not at all.
-    if [ "$("$checkout/.venv/bin/python" -c 'import sys; print(sys.prefix)' 2>/dev/null)" != "$checkout/.venv" ]; then
+    # A .venv that was moved still names its old place in its scripts; one whose Python is gone does not answer.
+    if ! "$checkout/.venv/bin/python" -c '' 2>/dev/null || ! grep -qF "$checkout/.venv/bin/python" "$checkout/.venv/bin/pip"; then
         rm -rf "$checkout/.venv"
         python=$(find_python) || return 1
         "$python" -m venv "$checkout/.venv" || return 1
