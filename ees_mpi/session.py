@@ -65,6 +65,7 @@ def begin(request: Request) -> Begun:
             if changed:
                 raise ConfigError(f"{path} was begun with another config: {'; '.join(changed)}")
         return reopen(path, config.run.generations, request.force, config)
+    _rehearse(config)
     state = first_state(config).arrays()
     writer = RunWriter.create(path, config, state, request.overwrite, request.force)
     return Begun(writer, config, state)
@@ -74,9 +75,17 @@ def reopen(path: Path, generations: int | None, force: bool, config: Config | No
     """Open a run file to go on with it; on rank 0. `config`: in place of the file's own."""
     with open_run(path) as run:
         config = _with_generations(config or run.config, generations, run)
+    _rehearse(config)
     writer = RunWriter.resume(path, config, force)
     with open_run(path) as run:  # again, now that nobody else writes it
         return Begun(writer, config, run.state_arrays())
+
+
+def _rehearse(config: Config) -> None:
+    """Let an objective that can be wrong in itself find out before the run file is touched."""
+    rehearse = getattr(config.objective, "rehearse", None)
+    if rehearse:
+        rehearse(config.population.size, config.task.behavior_dim)
 
 
 def _with_generations(config: Config, generations: int | None, run: Run) -> Config:

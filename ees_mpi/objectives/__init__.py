@@ -18,5 +18,6 @@ OBJECTIVES = Family(
         "fitness": "ees_mpi.objectives.fitness:Fitness",
         "maxvar": "ees_mpi.objectives.maxvar:MaxVar",
         "maxent": "ees_mpi.objectives.maxent:MaxEnt",
+        "custom": "ees_mpi.objectives.custom:Custom",
     },
 )

@@ -12,6 +12,9 @@ from ees_mpi.objectives.maxvar import MaxVar
 from ees_mpi.outcomes import Floats, Outcomes
 from ees_mpi.ranks import Ranks
 
+# What a member needs set to be built.
+NEEDS = {"custom": {"function": "ees_mpi.scg.surrogates:maxent"}}
+
 
 def outcomes(count: int = 40, dim: int = 2, invalid: tuple[int, ...] = ()) -> Outcomes:
     generator = np.random.default_rng(count + dim)
@@ -77,7 +80,7 @@ def test_fitness_weights_are_ranks_over_n() -> None:
 
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_invalid_rollouts_weigh_nothing_and_do_not_change_the_others(name: str) -> None:
-    objective = OBJECTIVES.build({"name": name})
+    objective = OBJECTIVES.build({"name": name, **NEEDS.get(name, {})})
     given = outcomes(40, 2, invalid=(0, 7, 39))
     keep = given.valid
     alone = Outcomes(given.behavior[keep], given.fitness[keep], given.length[keep], keep[keep], given.observations)
@@ -89,7 +92,7 @@ def test_invalid_rollouts_weigh_nothing_and_do_not_change_the_others(name: str) 
 
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_weights_have_mean_zero_and_survive_constant_behavior(name: str) -> None:
-    objective = OBJECTIVES.build({"name": name})
+    objective = OBJECTIVES.build({"name": name, **NEEDS.get(name, {})})
     assert abs(objective.weights(outcomes(), {}, Ranks())[0].sum()) < 1e-12
     constant = outcomes()
     constant.behavior[:] = 0.1
