@@ -12,6 +12,9 @@ so the value is the method-of-moments estimate, and autograd gives the score-fun
     variance = scg.expect((z - mean) ** 2, over=z)
     scg.estimate(variance).backward()
     print(variance, scg.dot(variance))
+
+Functions are written for one sample: torch.exp(z), z * 2, or apply(function, z, theta). Parameters that need a gradient
+are passed to them as arguments, so that the graph knows all that it depends on.
 """
 
 from ees_mpi.errors import GraphError, MissingExtra

@@ -26,16 +26,11 @@ class Node:
         self.name = name
         self.parents = tuple(parents)
         self.axes = tuple(sorted(set(axes), key=lambda axis: axis.created))
-        self._held: list[tuple[Tensor, int]] = []
 
-    def hold(self, *tensors: Any) -> None:
-        """Remember the tensors that the node stands for, as they are now."""
-        self._held += [(tensor, _version(tensor)) for tensor in tensors if isinstance(tensor, Tensor)]
-
-    def check_unchanged(self) -> None:
-        """Raise if a tensor was changed in place: what is made again for the gradient would be something else."""
-        if any(_version(tensor) != version for tensor, version in self._held):
-            raise GraphError(f"node {self.name!r}: a tensor of it was changed in place after the graph was made")
+    @property
+    def needs(self) -> tuple["Node", ...]:
+        """What its value is computed from."""
+        return self.parents
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self}>"
@@ -90,16 +85,22 @@ class Node:
         return apply(operator.getitem, self, index, name="item")
 
 
-class Input(Node):
+class Leaf(Node):
+    """A tensor: an axis for each random variable that it varies with, then the shape of one sample."""
+
+    def __init__(self, name: str, tensor: Tensor, axes: Iterable["Stochastic"] = ()):
+        super().__init__(name, (), axes)
+        self.tensor = tensor
+
+
+class Input(Leaf):
     """A fixed input, the same for every sample: parameters, say."""
 
-    def __init__(self, name: str, value: Tensor):
-        super().__init__(name, (), ())
-        self.value = value
-        self.hold(value)
+    def __init__(self, name: str, tensor: Tensor):
+        super().__init__(name, tensor)
 
 
-class Stochastic(Node):
+class Stochastic(Leaf):
     """Samples of a random variable with their log-density: a leaf.
 
     samples: [..., N, ...]: an axis for each random variable that it is conditional on, in order of creation, then
@@ -118,21 +119,22 @@ class Stochastic(Node):
         reference: Tensor | None = None,
     ):
         self.created = next(_creation)
-        outer = {axis for node in given for axis in node.axes}
-        super().__init__(name, (), [*outer, self])
-        self.samples, self.log_density, self.reference = samples, log_density, reference
         self.given = tuple(given)
-        self._check()
-        self.hold(samples, log_density, reference)
+        outer = {axis for node in given for axis in node.axes}
+        super().__init__(name, samples, [*outer, self])
+        self._check_samples()
         self.count = samples.shape[len(outer)]
+        self._log_density, self._reference = log_density, reference
+        self.log_density = self._densities("log_density", log_density)
+        self.reference = None if reference is None else self._densities("reference", reference.detach())
 
-    def _check(self) -> None:
-        if self.samples.requires_grad:
+    def _check_samples(self) -> None:
+        if self.tensor.requires_grad:
             raise GraphError(
                 f"stochastic node {self.name!r} must be a leaf, but its samples carry a gradient; pass "
                 "samples.detach(), and let log_density say how their distribution depends on parameters"
             )
-        shape = tuple(self.samples.shape)
+        shape = tuple(self.tensor.shape)
         outer = tuple(axis.count for axis in self.axes[:-1])
         if len(shape) <= len(outer) or shape[: len(outer)] != outer or shape[len(outer)] == 0:
             before = "".join(f"{count} of {axis.name!r}, " for axis, count in zip(self.axes, outer, strict=False))
@@ -140,18 +142,23 @@ class Stochastic(Node):
                 f"stochastic node {self.name!r}: expected samples of shape [{before}one or more of its own, ...], "
                 f"got {list(shape)}"
             )
-        for what, tensor in (("log_density", self.log_density), ("reference", self.reference)):
-            if isinstance(tensor, Tensor):
-                self.check_densities(what, tensor, shape[: len(self.axes)])
 
-    def check_densities(self, what: str, tensor: Tensor, shape: tuple[int, ...]) -> None:
+    def _densities(self, what: str, densities: Tensor | Callable[..., Tensor]) -> Node:
+        """Make a node of log-densities: a leaf, or a function of the sample and of what it is conditional on."""
+        name = f"{what} of {self.name}"
+        if not isinstance(densities, Tensor):
+            return Deterministic(name, densities, (self, *self.given))
+        self.check_densities(what, densities, tuple(self.tensor.shape[: len(self.axes)]))
+        return Leaf(name, densities, self.axes)
+
+    def check_densities(self, what: str, densities: Tensor, shape: tuple[int, ...]) -> None:
         """Raise unless there is one finite log-density for each sample."""
-        if tuple(tensor.shape) != shape:
+        if tuple(densities.shape) != shape:
             raise GraphError(
                 f"stochastic node {self.name!r}: expected {what} of shape {list(shape)}, one number for each sample, "
-                f"got {list(tensor.shape)}"
+                f"got {list(densities.shape)}"
             )
-        if not bool(torch.isfinite(tensor.detach()).all()):
+        if not bool(torch.isfinite(densities.detach()).all()):
             raise GraphError(
                 f"stochastic node {self.name!r}: expected finite {what}, got nan or inf; a sample must be possible "
                 "under its own distribution"
@@ -159,7 +166,7 @@ class Stochastic(Node):
 
     def twin(self, name: str) -> "Stochastic":
         """Return an independent copy of the random variable that shares the samples: the z' to a z."""
-        return Stochastic(name, self.samples, self.log_density, self.given, self.reference)
+        return Stochastic(name, self.tensor, self._log_density, self.given, self._reference)
 
 
 class Deterministic(Node):
@@ -200,12 +207,14 @@ class Expectation(Node):
         super().__init__(f"E_{over.name}", tuple(dict.fromkeys([body, *over.given])), axes)
         self.body, self.over = body, over
 
+    @property
+    def needs(self) -> tuple[Node, ...]:
+        """What its value is computed from: the body, and the likelihood of each sample."""
+        references = () if self.over.reference is None else (self.over.reference,)
+        return self.body, self.over.log_density, *references
+
     def __str__(self) -> str:
         return f"{self.name}[{self.body}]"
-
-
-def _version(tensor: Tensor) -> int:
-    return 0 if tensor.is_inference() else tensor._version
 
 
 def apply(function: Callable[..., Tensor], *args: Any, name: str | None = None) -> Node:

@@ -4,11 +4,13 @@ That a stochastic node is a leaf, and that an expectation depends on its stochas
 made; here: that each stochastic node belongs to exactly one expectation.
 """
 
+from collections.abc import Callable, Sequence
+
 from ees_mpi.errors import GraphError
 from ees_mpi.scg.nodes import Expectation, Node, Stochastic
 
 
-def walk(output: Node) -> list[Node]:
+def walk(output: Node, edges: Callable[[Node], Sequence[Node]] = lambda node: node.parents) -> list[Node]:
     """Return the nodes that an output is made of, each once, parents before children."""
     order: dict[Node, None] = {}
     stack = [(output, False)]
@@ -20,7 +22,7 @@ def walk(output: Node) -> list[Node]:
             order[node] = None
             continue
         stack.append((node, True))
-        stack += [(parent, False) for parent in reversed(node.parents)]
+        stack += [(parent, False) for parent in reversed(edges(node))]
     return list(order)
 
 

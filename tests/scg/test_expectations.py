@@ -206,5 +206,5 @@ def test_samples_and_expectations_may_be_vectors() -> None:
 def test_a_constant_may_stand_on_either_side() -> None:
     z = variable("z", draws(12, 10), parameter())
     value = scg.estimate(scg.expect((1 - z) / (2 * z) + 1 / z, over=z))
-    samples = z.samples
+    samples = z.tensor
     torch.testing.assert_close(value, ((1 - samples) / (2 * samples) + 1 / samples).mean())

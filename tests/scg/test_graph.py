@@ -108,6 +108,22 @@ def test_what_is_no_node_is_refused() -> None:
         scg.apply(torch.exp, 1.0)
 
 
+def test_a_gradient_that_the_graph_does_not_know_of_is_refused() -> None:
+    theta = torch.ones((), requires_grad=True)
+    z = variable()
+    hidden = scg.apply(lambda value: value * theta, z, name="f")
+    with pytest.raises(
+        scg.GraphError, match=r"node 'f': its function uses a tensor that requires a gradient and is not"
+    ):
+        scg.estimate(scg.expect(hidden, over=z))
+    y = scg.Stochastic("y", torch.zeros(3), lambda value: value * theta)
+    with pytest.raises(scg.GraphError, match=r"node 'log_density of y': .*as an Input in `given`"):
+        scg.estimate(scg.expect(y, over=y))
+    number = scg.apply(lambda value: 1.0, z, name="g")
+    with pytest.raises(scg.GraphError, match=r"node 'g': expected its function to return a tensor, got float"):
+        scg.estimate(scg.expect(number, over=z))
+
+
 def reward_process() -> scg.Node:
     """The paper's figure: E_x1[f1(x1) + E_x2[f2(x2)]], x1 given x0 and theta, x2 given x1 and theta."""
     theta, x0 = scg.Input("theta", torch.zeros(())), scg.Input("x0", torch.zeros(()))
