@@ -11,7 +11,7 @@ import functools
 import torch
 from torch import Tensor
 
-from ees_mpi.scg.estimator import estimate
+from ees_mpi.scg.evaluation import estimate
 from ees_mpi.scg.nodes import Stochastic, apply, expect
 
 

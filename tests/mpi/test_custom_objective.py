@@ -22,20 +22,26 @@ def custom(path: Path, ranks: int) -> Path:
 
 
 @pytest.fixture(scope="module")
+def built_in(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run to meet; test_same_bits says that the number of ranks does not show in it."""
+    return train(tmp_path_factory.mktemp("built-in") / "run.h5", "interference-maxent", *PAPER)
+
+
+@pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return custom(tmp_path_factory.mktemp("custom") / "alone.h5", 1)
+    return custom(tmp_path_factory.mktemp("custom") / "run.h5", 1)
 
 
 @pytest.mark.parametrize("ranks", [1, 3])
-def test_custom_maxent_gives_the_run_of_the_built_in_one(ranks: int, alone: Path, tmp_path: Path) -> None:
-    path = alone if ranks == 1 else custom(tmp_path / "custom.h5", ranks)
-    built_in = train(tmp_path / "built-in.h5", "interference-maxent", *PAPER, ranks=ranks)
+def test_custom_maxent_gives_the_run_of_the_built_in_one(
+    ranks: int, alone: Path, built_in: Path, tmp_path: Path
+) -> None:
+    path = alone if ranks == 1 else custom(tmp_path / "run.h5", ranks)
     with open_run(path) as ours, open_run(built_in) as theirs:
         assert ours.generations == theirs.generations == 50
         np.testing.assert_allclose(ours["mean"][:], theirs["mean"][:], rtol=0, atol=1e-6)
-        moved = float(theirs["mean"][-1, 0, 0] - theirs["mean"][0, 0, 0])
         final = [run.state_arrays()["mean"] for run in (ours, theirs)]
-    assert abs(moved) > 0.1
+        assert abs(float(final[1][0, 0] - theirs["mean"][0, 0, 0])) > 0.1  # it has gone somewhere
     np.testing.assert_allclose(*final, rtol=0, atol=1e-6)
     assert_same_bits(path, alone)
 
@@ -45,7 +51,7 @@ def test_an_error_of_the_function_ends_all_ranks_with_one_message(tmp_path: Path
     sets = ["objective.name=custom", "objective.function=own_objectives:breaks_later", "optimizer.lr=2.0"]
     sets += ["population.size=20", "noise.size=5000"]
     words = [word for setting in sets for word in ("--set", setting)]
-    done = ees("train", "interference-maxvar", *words, "--out", path, ranks=3)
+    done = ees("train", "interference-maxvar", *words, "--out", path, ranks=2)
     assert done.returncode == 1
     assert done.stderr.count("ees-mpi: generation ") == 1 and "expected a finite value, got nan" in done.stderr
     with open_run(path) as run:

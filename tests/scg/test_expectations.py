@@ -203,8 +203,16 @@ def test_samples_and_expectations_may_be_vectors() -> None:
     )
 
 
-def test_a_constant_may_stand_on_either_side() -> None:
+def test_a_constant_or_a_tensor_may_stand_on_either_side() -> None:
     z = variable("z", draws(12, 10), parameter())
-    value = scg.estimate(scg.expect((1 - z) / (2 * z) + 1 / z, over=z))
-    samples = z.tensor
-    torch.testing.assert_close(value, ((1 - samples) / (2 * samples) + 1 / samples).mean())
+    two = torch.tensor(2.0, dtype=torch.float64)
+    value = scg.estimate(scg.expect((1 - z) / (two * z) + 1 / z - z * two + (two - z), over=z))
+    x = z.tensor
+    torch.testing.assert_close(value, ((1 - x) / (2 * x) + 1 / x - 2 * x + (2 - x)).mean())
+
+
+def test_torch_functions_take_nodes_and_options() -> None:
+    mu, z = parameter(), draws(13, 20, 4)
+    node = scg.Stochastic("z", z, normal(z, mu).sum(1))
+    value = scg.estimate(scg.expect(torch.clamp(node, min=0.5), over=node))
+    torch.testing.assert_close(value, z.clamp(min=0.5).mean(0))

@@ -27,10 +27,10 @@ def estimate(output: Node, tile: int = TILE) -> Tensor:
     tile: how many samples, or pairs or triples of samples, are held at a time.
     """
     check(output)
-    return _Estimator(tile, {}, {}, {}, set()).value(output)
+    return _Evaluator(tile, {}, {}, {}, set()).value(output)
 
 
-class _Estimator:
+class _Evaluator:
     """Values of nodes, each computed once.
 
     windows: of some random variables, only a part of the samples; leaves: what stands for the tensors of some leaves.
@@ -110,7 +110,7 @@ class _Estimator:
             known: dict[Node, Tensor] = dict(zip(shared, given, strict=False))
             own = dict(zip(leaves, given[len(shared) :], strict=True))
             part = slice(window.start + start, window.start + stop)
-            return _Estimator(tile, {**windows, axis: part}, own, known, checked).value(node)
+            return _Evaluator(tile, {**windows, axis: part}, own, known, checked).value(node)
 
         return tiled(make, self._size(axis), rows, node.axes.index(axis), tensors)
 
