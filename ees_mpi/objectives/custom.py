@@ -119,12 +119,11 @@ class Custom(Part, frozen=True):
         except ObjectiveError:
             raise
         except Exception as error:
-            frames = traceback.extract_tb(error.__traceback__)
             file = getattr(getattr(function, "__code__", None), "co_filename", None)
-            own = [frame for frame in frames if frame.filename == file] or frames
-            where = f"{os.path.basename(own[-1].filename)}, line {own[-1].lineno}"
+            own = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
+            where = f" at {os.path.basename(str(file))}, line {own[-1]}" if own else ""
             what = " ".join(str(error).split())
-            raise self._error(f"raised {type(error).__name__} at {where}: {what}") from error
+            raise self._error(f"raised {type(error).__name__}{where}: {what}") from error
 
 
 def _torch() -> Any:
