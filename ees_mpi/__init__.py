@@ -1,5 +1,6 @@
 """Evolvability ES as an MPI program."""
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from ees_mpi.version import __version__
@@ -8,6 +9,10 @@ if TYPE_CHECKING:
     from ees_mpi.store.reader import Run, open_run
 
 __all__ = ["Run", "__version__", "open_run"]
+
+
+if "gymnasium" in sys.modules:  # `import gymnasium, ees_mpi`: the environments are there; a rank does not load them
+    import ees_mpi.envs  # noqa: F401
 
 
 def __getattr__(name: str) -> Any:

@@ -12,6 +12,15 @@ from ees_mpi.errors import EesError
 from ees_mpi.version import __version__
 
 RUN = click.argument("run", type=click.Path(path_type=Path))
+SOURCE = click.argument("source", metavar="PRESET|FILE.toml")
+SET = click.option(
+    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a key of the config; repeatable."
+)
+MAX_HOURS = click.option(
+    "--max-hours",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Stop after this time, as a signal would: state saved, exit code 75.",
+)
 FORCE = click.option("--force", is_flag=True, help="Take the file over where locks do not work.")
 
 
@@ -23,20 +32,24 @@ def cli() -> None:
 
 
 @cli.command()
-@click.argument("source", metavar="PRESET|FILE.toml")
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a key of the config; repeatable.")
+@SOURCE
+@SET
 @click.option("--seed", type=click.IntRange(min=0), help="Short for --set run.seed=N.")
 @click.option("--out", type=click.Path(path_type=Path), metavar="RUN.h5", help="[default: PRESET-seedN.h5]")
+@click.option("--from", "start", metavar="RUN.h5[@G]", help="Start from the mean(s) of another run.")
 @click.option("--resume", is_flag=True, help="Go on with an existing file, or start one.")
 @click.option("--overwrite", is_flag=True, help="Begin anew in place of an existing file.")
+@MAX_HOURS
 @FORCE
 def train(
     source: str,
     settings: tuple[str, ...],
     seed: int | None,
     out: Path | None,
+    start: str | None,
     resume: bool,
     overwrite: bool,
+    max_hours: float | None,
     force: bool,
 ) -> None:
     """Train a preset or a config file; alone or under mpirun."""
@@ -46,21 +59,22 @@ def train(
 
     settings = tuple(session.seeded(settings, seed))
     _pin(lambda: session.portable_source(source, settings))
-    request = session.Request(source, settings, out, resume, overwrite, force)
-    _together(lambda ranks: session.run_session(ranks, lambda: session.begin(request), click.echo))
+    request = session.Request(source, settings, out, resume, overwrite, force, start)
+    _together(lambda ranks: session.run_session(ranks, lambda: session.begin(request), click.echo, max_hours))
 
 
 @cli.command()
 @RUN
 @click.option("--generations", type=click.IntRange(min=1), help="Train until this many, in place of the file's number.")
+@MAX_HOURS
 @FORCE
-def resume(run: Path, generations: int | None, force: bool) -> None:
+def resume(run: Path, generations: int | None, max_hours: float | None, force: bool) -> None:
     """Go on where a run file ends."""
     from ees_mpi import session
 
     _pin(lambda: session.portable_run(run))
     opening = lambda: session.reopen(run, generations, force)  # noqa: E731
-    _together(lambda ranks: session.run_session(ranks, opening, click.echo))
+    _together(lambda ranks: session.run_session(ranks, opening, click.echo, max_hours))
 
 
 @cli.command()
@@ -109,6 +123,91 @@ def verify(run: Path, generation: int | None, individuals: int | None) -> None:
             click.echo(f"{run}: {check.individuals} individuals of generations {where}: the same bits")
 
     _together(job)
+
+
+@cli.command()
+@RUN
+@click.option("--count", type=click.IntRange(min=2), required=True, help="How many offspring.")
+@click.option("--generation", type=click.IntRange(min=0), help="[default: the state after the last one]")
+@click.option("--std", type=click.FloatRange(min=0, min_open=True), help="[default: the run's]")
+@click.option("--component", type=click.IntRange(min=0), help="Of a mixture.  [default: all of them]")
+@click.option("--out", type=click.Path(path_type=Path), metavar="S.h5", help="[default: RUN-sample.h5]")
+@click.option("--overwrite", is_flag=True, help="Replace an existing file.")
+def sample(
+    run: Path,
+    count: int,
+    generation: int | None,
+    std: float | None,
+    component: int | None,
+    out: Path | None,
+    overwrite: bool,
+) -> None:
+    """Evaluate fresh offspring of a trained mean; alone or under mpirun."""
+    from ees_mpi import sampling, session
+
+    _pin(lambda: session.portable_run(run))
+    wanted = sampling.Wanted(run, count, generation, std, component)
+    target = out or run.with_name(f"{run.stem}-sample.h5")
+    _together(lambda ranks: sampling.sample(ranks, wanted, target, overwrite, click.echo))
+
+
+@cli.command()
+@RUN
+@click.option("--direction", required=True, metavar="left|right|ANGLE", help="ANGLE: degrees from +x towards +y.")
+@click.option("--mutations", type=click.IntRange(min=2), default=40, show_default=True)
+@click.option("--evaluations", type=click.IntRange(min=1), default=10, show_default=True)
+@click.option("--generation", type=click.IntRange(min=0), help="[default: the state after the last one]")
+@click.option("--std", type=click.FloatRange(min=0, min_open=True), help="[default: the run's]")
+@click.option("--out", type=click.Path(path_type=Path), metavar="A.h5", help="[default: RUN-adapt-DIRECTION.h5]")
+@click.option("--overwrite", is_flag=True, help="Replace an existing file.")
+def adapt(
+    run: Path,
+    direction: str,
+    mutations: int,
+    evaluations: int,
+    generation: int | None,
+    std: float | None,
+    out: Path | None,
+    overwrite: bool,
+) -> None:
+    """Mutate a trained mean, keep the best in a direction, score it on other reset seeds; alone or under mpirun."""
+    from ees_mpi import sampling, session
+
+    _pin(lambda: session.portable_run(run))
+    wanted = sampling.Wanted(run, mutations, generation, std)
+    target = out or run.with_name(f"{run.stem}-adapt-{direction}.h5")
+    _together(lambda ranks: sampling.adapt(ranks, wanted, direction, evaluations, target, overwrite, click.echo))
+
+
+@cli.command()
+@RUN
+@click.option("--policy", is_flag=True, required=True, help="A policy with its normaliser, and a loader for it.")
+@click.option("--generation", type=click.IntRange(min=0), help="[default: the state after the last one]")
+@click.option("--individual", type=click.IntRange(min=0), help="[default: the mean]")
+@click.option("-o", "--out", type=click.Path(path_type=Path), default="policy.npz", show_default=True)
+def export(run: Path, policy: bool, generation: int | None, individual: int | None, out: Path) -> None:
+    """Take a policy out of a run file: an npz, and a loader that needs only numpy."""
+    from ees_mpi.export import export_policy
+    from ees_mpi.store.reader import open_run
+
+    with open_run(run) as opened:
+        for path in export_policy(opened, out, generation, individual):
+            click.echo(f"{path}")
+
+
+@cli.command()
+@SOURCE
+@SET
+@click.option("--ranks", type=click.IntRange(min=1), required=True, help="How many ranks the run would have.")
+@click.option("--ranks-per-node", type=click.IntRange(min=1), help="[default: all on one node]")
+def plan(source: str, settings: tuple[str, ...], ranks: int, ranks_per_node: int | None) -> None:
+    """Tell what a run will cost, before queueing: times a few rollouts and an update here."""
+    from ees_mpi import config, plan
+
+    machine.check_threads()
+    loaded = config.load(source, settings)
+    for line in plan.describe(loaded, ranks, ranks_per_node or ranks, plan.measure(loaded)):
+        click.echo(line)
 
 
 @cli.command()

@@ -77,7 +77,7 @@ class Config:
 
 
 def parse(text: str, settings: Sequence[str] = (), source: str = "config") -> Config:
-    """Read a config from TOML text, with `key=value` settings laid over it."""
+    """Read a config from TOML text, with `key=value` settings laid over it; makes and opens nothing."""
     sections = _tables(text, source)
     for setting in settings:
         _apply(sections, setting)
@@ -88,16 +88,17 @@ def parse(text: str, settings: Sequence[str] = (), source: str = "config") -> Co
     for name in known:
         if name not in sections:
             raise ConfigError(f"{source}: section [{name}] is missing")
-    config = Config(
+    return Config(
         run=convert(sections["run"], RunSettings, "run"),
         noise=convert(sections["noise"], NoiseSettings, "noise"),
         **{kind: family.build(sections[kind]) for kind, family in FAMILIES.items()},
     )
-    _check(config)
-    return config
 
 
-def _check(config: Config) -> None:
+def check(config: Config) -> None:
+    """Refuse what cannot work, before any rank starts: what only trying can tell included."""
+    for kind in FAMILIES:
+        getattr(config, kind).check()
     task: Task = config.task
     if config.noise.size < task.parameters:
         raise ConfigError(

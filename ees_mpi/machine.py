@@ -8,6 +8,7 @@ import importlib.metadata
 import math
 import os
 import platform
+import shutil
 import sys
 from typing import Any
 
@@ -32,6 +33,9 @@ PORTABLE = {
 
 # What must be the same for two processes to compute the same bits.
 BITS_DEPEND_ON = ("ees_mpi", "python", "numpy", "cpu_features", "blas", "libm", "pybullet", "mujoco")
+
+
+SHARED_MEMORY = "/dev/shm"
 
 
 def pin_threads() -> None:
@@ -61,6 +65,17 @@ def check_threads() -> None:
                 f"{pool['internal_api']} runs {pool['num_threads']} threads and cannot be set to 1; "
                 "set OPENBLAS_NUM_THREADS=1 and OMP_NUM_THREADS=1 before starting"
             )
+
+
+def check_room(need: int, host: str) -> None:
+    """Refuse an allocation that shared memory cannot hold: past it the kernel kills with SIGBUS, wordless."""
+    free = shutil.disk_usage(SHARED_MEMORY).free if os.path.isdir(SHARED_MEMORY) else need
+    if need > free:
+        raise LaunchError(
+            f"the noise table needs {need / 2**20:.0f} MiB of shared memory on {host}, but {SHARED_MEMORY} has "
+            f"{free / 2**20:.0f} MiB free; set noise.size to at most {free // 4}, or give the machine more "
+            "(containers: --shm-size)"
+        )
 
 
 def fingerprint() -> dict[str, str]:

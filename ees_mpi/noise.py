@@ -9,6 +9,8 @@ import hashlib
 from functools import lru_cache
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
 
 from ees_mpi.outcomes import Singles
 from ees_mpi.ranks import Ranks
@@ -38,6 +40,10 @@ class Noise:
         values = blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
         return values[start : start + count]
 
+    def rows(self, offsets: NDArray[np.int64], count: int) -> Singles:
+        """Return a row of `count` values for each offset."""
+        return np.stack([self.row(offset, count) for offset in offsets.tolist()])
+
     def digest(self) -> str:
         """Digest three blocks: enough to tell another generator, seed or size."""
         blocks = -(-self.size // BLOCK)
@@ -61,3 +67,8 @@ class NoiseTable(Noise):
     def row(self, offset: int, count: int) -> Singles:
         """Return `count` values from `offset` on; not to be written to."""
         return self._table[offset : offset + count]
+
+    def rows(self, offsets: NDArray[np.int64], count: int) -> Singles:
+        """Return a row of `count` values for each offset."""
+        rows: Singles = sliding_window_view(self._table, count)[offsets]
+        return rows

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ees_mpi.errors import TaskError
+
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
 
@@ -84,8 +86,24 @@ FIXED = 4  # index, valid, length, fitness; the behaviour follows
 
 def pack(outcomes: Sequence[Outcome], behavior_dim: int) -> Floats:
     """Lay outcomes out as rows of doubles [n, 4 + B], ready to be gathered."""
+    for each in outcomes:
+        if len(each.behavior) != behavior_dim:
+            raise TaskError(
+                f"individual {each.index}: expected a behavior of {behavior_dim} numbers, got {each.behavior!r}"
+            )
     rows = [(each.index, each.valid, each.length, each.fitness, *each.behavior) for each in outcomes]
     return np.array(rows, np.float64).reshape(len(outcomes), FIXED + behavior_dim)
+
+
+def unpack_each(rows: Floats, observations: Floats) -> dict[int, Outcome]:
+    """Read gathered rows one by one, by index; observations are tagged with theirs [sampled, 2 + 2 O]."""
+    sums = {int(row[0]): row[1:] for row in observations}
+    return {
+        int(row[0]): Outcome(
+            int(row[0]), tuple(row[FIXED:].tolist()), float(row[3]), int(row[2]), bool(row[1]), sums.get(int(row[0]))
+        )
+        for row in rows
+    }
 
 
 def unpack(rows: Floats, observations: Floats) -> Outcomes:

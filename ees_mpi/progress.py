@@ -25,6 +25,7 @@ class Progress:
         self._headline: str = config.objective.headline
         self._total, self._first = config.run.generations, done
         self._start = self._last = time.monotonic()
+        self._warned = ""
         self._bar: Any = None
         if on_terminal(self._stream):
             from tqdm import tqdm
@@ -47,7 +48,8 @@ class Progress:
 
     def update(self, record: "Record", warning: str | None = None) -> None:
         """Show one more committed generation."""
-        if warning:
+        if warning and warning != self._warned:
+            self._warned = warning
             self._say(f"warning: {warning}")
         if self._bar is not None:
             self._bar.set_postfix_str(self._metric(record), refresh=False)

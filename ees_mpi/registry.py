@@ -6,6 +6,7 @@ are imported only when a config names them, so that a rank loads no more than it
 
 import difflib
 import importlib
+import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -16,6 +17,9 @@ from ees_mpi.errors import ConfigError
 
 class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What every member of a family is built from."""
+
+    def check(self) -> None:
+        """Refuse, with a clear error, what cannot work; called once, before any rank starts."""
 
 
 class Family(Mapping[str, type[Part]]):
@@ -69,6 +73,19 @@ def convert(section: Any, kind: Any, path: str) -> Any:
         if what.startswith("Object missing required field"):
             raise ConfigError(f"{key}.{what.split('`')[1]}: is required, and not set") from None
         raise ConfigError(f"{key}: {what[:1].lower()}{what[1:]}".replace("`", "")) from None
+
+
+def imported(path: str, key: str) -> Any:
+    """Import what `package.module:name` stands for; modules in the folder of the command are found, too."""
+    module, colon, name = path.partition(":")
+    if not (module and colon and name):
+        raise ConfigError(f"{key}: expected package.module:name, got {path!r}")
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(f"{key}: cannot import {path!r}: {error}") from None
 
 
 def unknown(name: str, known: Any) -> str:

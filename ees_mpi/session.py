@@ -1,5 +1,7 @@
 """One sitting of a run: open or make the run file, bring up the ranks, train, close."""
 
+import json
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -9,16 +11,17 @@ from typing import Any
 import numpy as np
 
 from ees_mpi import config as configs
-from ees_mpi import machine
+from ees_mpi import machine, origin
 from ees_mpi.config import Config
 from ees_mpi.errors import ConfigError, EesError, RunFileError
 from ees_mpi.noise import NoiseTable
+from ees_mpi.outcomes import Outcome, unpack_each
 from ees_mpi.progress import Progress
 from ees_mpi.ranks import Ranks
 from ees_mpi.store import journal
 from ees_mpi.store.reader import Run, open_run
 from ees_mpi.store.writer import RunWriter, check_folder, exists
-from ees_mpi.training import Job, State, first_state, train
+from ees_mpi.training import Job, Record, State, first_state, train
 
 Say = Callable[[str], None]
 
@@ -33,10 +36,13 @@ class Request:
     resume: bool = False
     overwrite: bool = False
     force: bool = False
+    start: str | None = None  # RUN.h5[@generation] to start from
 
     def config(self) -> Config:
         """Read the config that the request describes."""
-        return configs.load(self.source, self.settings)
+        config = configs.load(self.source, self.settings)
+        configs.check(config)
+        return config
 
     def path(self, config: Config) -> Path:
         """Return where the run file goes."""
@@ -50,6 +56,7 @@ class Begun:
     writer: RunWriter
     config: Config
     state: dict[str, Any]
+    partial: dict[str, Any]  # outcomes of the next generation from before an interruption
 
 
 def begin(request: Request) -> Begun:
@@ -66,23 +73,28 @@ def begin(request: Request) -> Begun:
                 raise ConfigError(f"{path} was begun with another config: {'; '.join(changed)}")
         return reopen(path, config.run.generations, request.force, config)
     _rehearse(config)
-    state = first_state(config).arrays()
-    writer = RunWriter.create(path, config, state, request.overwrite, request.force)
-    return Begun(writer, config, state)
+    state, note = origin.first_state_from(request.start, config) if request.start else (first_state(config), "")
+    arrays = state.arrays()
+    writer = RunWriter.create(path, config, arrays, request.overwrite, request.force, started_from=note)
+    return Begun(writer, config, arrays, {})
 
 
 def reopen(path: Path, generations: int | None, force: bool, config: Config | None = None) -> Begun:
     """Open a run file to go on with it; on rank 0. `config`: in place of the file's own."""
     with open_run(path) as run:
+        if run.attributes.get("kind") == "sample":
+            raise RunFileError(f"{path} holds a sample of offspring; there is nothing to go on with")
         config = _with_generations(config or run.config, generations, run)
-    _rehearse(config)
+        configs.check(config)
+        _rehearse(config)
     writer = RunWriter.resume(path, config, force)
     with open_run(path) as run:  # again, now that nobody else writes it
-        return Begun(writer, config, run.state_arrays())
+        return Begun(writer, config, run.state_arrays(), run.partial())
 
 
 def _rehearse(config: Config) -> None:
     """Let an objective that can be wrong in itself find out before the run file is touched."""
+    # Not in `check`: sampling offspring of a trained mean needs no objective, and no torch for it.
     rehearse = getattr(config.objective, "rehearse", None)
     if rehearse:
         rehearse(config.population.size, config.task.behavior_dim)
@@ -104,8 +116,10 @@ def _replaced(part: Any, **changes: Any) -> Any:
     return msgspec.structs.replace(part, **changes)
 
 
-def run_session(ranks: Ranks, opening: Callable[[], Begun], say: Say) -> None:
+def run_session(ranks: Ranks, opening: Callable[[], Begun], say: Say, max_hours: float | None = None) -> None:
     """Train until the configured generation, on all ranks; `opening` is called on rank 0."""
+    if max_hours is not None and ranks.first:  # the others hear of it from rank 0
+        ranks.deadline = time.monotonic() + 3600 * max_hours
     begun: Begun | None = None
     with ranks.together():
         if ranks.first:
@@ -126,7 +140,7 @@ def run_session(ranks: Ranks, opening: Callable[[], Begun], say: Say) -> None:
 
 
 def _run(ranks: Ranks, begun: Begun | None, say: Say) -> None:
-    config, state = _tell_everyone(ranks, begun)
+    config, state, known = _tell_everyone(ranks, begun)
     fingerprint = machine.fingerprint()
     ranks.check_alike(fingerprint)
     with ranks.together():
@@ -141,18 +155,27 @@ def _run(ranks: Ranks, begun: Begun | None, say: Say) -> None:
     try:
         if begun:
             with Progress(config, state.generation) as progress:
-                train(job, state, begun.writer, lambda record: progress.update(record, begun.writer.take_warning()))
+
+                def report(record: Record) -> None:
+                    warning = begun.writer.take_warning() or config.population.warning(record.arrays["mean"])
+                    progress.update(record, warning)
+
+                train(job, state, begun.writer, report, known)
         else:
-            train(job, state, None)
+            train(job, state, None, known=known)
     finally:
         evaluator.close()
 
 
-def _tell_everyone(ranks: Ranks, begun: Begun | None) -> tuple[Config, State]:
+def _tell_everyone(ranks: Ranks, begun: Begun | None) -> tuple[Config, State, dict[int, Outcome]]:
     """Give every rank the config and the state that rank 0 read: no other rank touches the file."""
-    parcel = journal.encode({"config": begun.config.to_toml(), "state": begun.state}) if begun else None
+    parcel = None
+    if begun:
+        parcel = journal.encode({"config": begun.config.to_toml(), "state": begun.state, "arrays": begun.partial})
     record = journal.decode(ranks.from_first(parcel)[journal.HEAD.size :])
-    return configs.parse(record["config"]), State.from_arrays(record["state"])
+    partial = record["arrays"]
+    known = unpack_each(partial["rows"], partial["observations"]) if partial else {}
+    return configs.parse(record["config"]), State.from_arrays(record["state"]), known
 
 
 def _greet(ranks: Ranks, begun: Begun, fingerprint: dict[str, str], say: Say) -> None:
@@ -160,7 +183,8 @@ def _greet(ranks: Ranks, begun: Begun, fingerprint: dict[str, str], say: Say) ->
     config, path = begun.config, begun.writer.path
     first = int(begun.state["generation"])
     where = f"{ranks.size} rank{'s' * (ranks.size > 1)} on {ranks.nodes} node{'s' * (ranks.nodes > 1)}"
-    say(f"{path}: generations {first} to {config.run.generations} on {where}")
+    done = f", {len(begun.partial['rows'])} rollouts of the first done already" if begun.partial else ""
+    say(f"{path}: generations {first} to {config.run.generations} on {where}{done}")
     idle = ranks.size - config.population.size
     if idle > 0:
         say(
@@ -212,11 +236,12 @@ def summarize(run: Run) -> dict[str, Any]:
     steps = sum(int(np.asarray(lengths[g]).sum()) for g in range(run.generations))
     return {
         "format_version": int(run.attributes["format_version"]),
+        "kind": str(run.attributes.get("kind", "run")),
         "task": FAMILIES["task"].name_of(config.task),
         "objective": FAMILIES["objective"].name_of(config.objective),
         "population": FAMILIES["population"].name_of(config.population),
         "population_size": config.population.size,
-        "parameters": config.task.parameters,
+        "parameters": run["mean"].shape[2],
         "generations": run.generations,
         "generations_wanted": config.run.generations,
         "complete": run.complete,
@@ -227,4 +252,5 @@ def summarize(run: Run) -> dict[str, Any]:
         "sessions": len(sessions),
         "evaluations": run.generations * config.population.size,
         "steps": steps,
+        "started_from": json.loads(run.attributes["started_from"] or "null"),
     }

@@ -15,12 +15,11 @@ from ees_mpi.config import Config
 from ees_mpi.errors import Interrupted, ObjectiveError, TaskError
 from ees_mpi.noise import Noise
 from ees_mpi.outcomes import FIXED, Draw, Floats, Outcome, Outcomes, Singles, pack, unpack
+from ees_mpi.policies import mean_std
 from ees_mpi.ranks import Ranks
 from ees_mpi.store.writer import RunWriter
 from ees_mpi.streams import stream
 from ees_mpi.tasks import Evaluator
-
-VARIANCE_FLOOR = 1e-2  # of an observation component, before its square root divides anything
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -71,13 +70,15 @@ class State:
 
     def observation_mean_std(self) -> tuple[Floats, Floats]:
         """Return what observations are normalised with: mean 0 and sd 1 until there are any."""
-        size = len(self.observations) // 2
-        count = self.observations[0]
-        if count == 0:
-            return np.zeros(size), np.ones(size)
-        mean = self.observations[1 : 1 + size] / count
-        variance = self.observations[1 + size :] / count - mean * mean
-        return mean, np.sqrt(np.maximum(variance, VARIANCE_FLOOR))
+        return mean_std(self.observations)
+
+
+class Unfinished(Exception):
+    """A stop came in the middle of a generation; carries the outcomes that were done, the same on every rank."""
+
+    def __init__(self, rows: Floats, observations: Floats):
+        super().__init__(f"{len(rows)} outcomes")
+        self.rows, self.observations = rows, observations
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,8 @@ def draw(config: Config, noise: Noise, generation: int) -> Draw:
 def advance(job: Job, state: State, known: Mapping[int, Outcome] | None = None) -> tuple[Record, State]:
     """Evaluate one generation and return its record and the next state; changes nothing in place.
 
-    `known`: outcomes of this generation that this rank has already, by index.
+    `known`: outcomes of this generation from before an interruption, by index, the same on every rank. Raises
+    `Unfinished` on every rank where a stop comes before all others are evaluated.
     """
     config, ranks = job.config, job.ranks
     clock = Clock()
@@ -139,9 +141,19 @@ def advance(job: Job, state: State, known: Mapping[int, Outcome] | None = None) 
         observations=sum(outcomes.observations, start=state.observations),
         memory=memory,
     )
-    bandwidth = getattr(config.objective, "bandwidth", 1.0)
-    observation_mean, observation_std = state.observation_mean_std()
     arrays = {
+        **describe(config, state, drawn, outcomes, ranks),
+        **center,
+        "gradient_norm": np.sqrt(np.square(gradient).sum()),
+    }
+    clock.lap("update")
+    return Record(state.generation, arrays, clock.seconds), following
+
+
+def describe(config: Config, state: State, drawn: Draw, outcomes: Outcomes, ranks: Ranks) -> dict[str, NDArray[Any]]:
+    """Return what a run file holds of a generation that was drawn from a state and came to these outcomes."""
+    observation_mean, observation_std = state.observation_mean_std()
+    return {
         "behavior": outcomes.behavior,
         "fitness": outcomes.fitness,
         "length": outcomes.length,
@@ -150,14 +162,11 @@ def advance(job: Job, state: State, known: Mapping[int, Outcome] | None = None) 
         "sign": drawn.sign,
         "parent": drawn.parent,
         "mean": state.mean,
+        "observation_count": state.observations[0],
         "observation_mean": observation_mean,
         "observation_std": observation_std,
-        "gradient_norm": np.sqrt(np.square(gradient).sum()),
-        **center,
-        **metrics.summary(outcomes, bandwidth, ranks),
+        **metrics.summary(outcomes, getattr(config.objective, "bandwidth", 1.0), ranks),
     }
-    clock.lap("update")
-    return Record(state.generation, arrays, clock.seconds), following
 
 
 @contextmanager
@@ -176,11 +185,10 @@ def _evaluate(job: Job, state: State, drawn: Draw, known: Mapping[int, Outcome])
     config, population = job.config, job.config.population
     observation_mean, observation_std = state.observation_mean_std()
     sampled = observed(config, state.generation)
-    outcomes = []
-    for index in job.ranks.mine(population.size + evaluates_mean(config, state.generation)).tolist():
-        if index in known:
-            outcomes.append(known[index])
-            continue
+    total = population.size + evaluates_mean(config, state.generation)
+    missing = [index for index in range(total) if index not in known] if known else range(total)
+    outcomes = list(known.values()) if job.ranks.first else []
+    for index in map(missing.__getitem__, job.ranks.deal(len(missing))):
         if index < population.size:
             parameters = population.individual(state.mean, drawn, index, job.noise)
             observe = bool(sampled[index])
@@ -214,11 +222,14 @@ def _gather(job: Job, generation: int, mine: list[Outcome]) -> tuple[Outcomes, A
     index = np.array([outcome.index for outcome in mine], np.int64)
     rows = ranks.gather_by_index(index, pack(mine, dim), total)
     width = 1 + 2 * config.task.observation_dim
-    observations = np.zeros((0, width))
+    observations = np.zeros((0, 1 + width))
     if config.task.observation_dim:
         sampled = [(outcome.index, *outcome.observations) for outcome in mine if outcome.observations is not None]
         tagged = ranks.gather(np.array(sampled, np.float64).reshape(len(sampled), 1 + width))
-        observations = tagged[np.argsort(tagged[:, 0]), 1:]
+        observations = tagged[np.argsort(tagged[:, 0])]
+    if len(rows) < total:
+        raise Unfinished(rows, observations)
+    observations = observations[:, 1:]
     outcomes = unpack(rows[:size], observations)
     if 2 * outcomes.size < size or outcomes.size < 2:
         error = TaskError(
@@ -246,13 +257,24 @@ class Clock:
 
 
 def train(
-    job: Job, state: State, writer: RunWriter | None, report: Callable[[Record], None] = lambda record: None
+    job: Job,
+    state: State,
+    writer: RunWriter | None,
+    report: Callable[[Record], None] = lambda record: None,
+    known: Mapping[int, Outcome] | None = None,
 ) -> State:
     """Advance until the configured generation, committing each; `writer`: on rank 0 only."""
     ranks = job.ranks
     commit_seconds = 0.0
     while state.generation < job.config.run.generations:
-        record, following = advance(job, state)
+        try:
+            record, following = advance(job, state, known)
+        except Unfinished as unfinished:
+            with ranks.together():
+                if writer:
+                    writer.save_partial(state.generation, unfinished.rows, unfinished.observations)
+            raise _interrupted(ranks, state, f" and {len(unfinished.rows)} rollouts of the next") from None
+        known = None
         digest = following.digest()
         ranks.check_same(digest, f"the state after generation {state.generation}")
         record = with_times(record, digest, commit_seconds, ranks)
@@ -263,11 +285,16 @@ def train(
         commit_seconds = time.perf_counter() - start
         state = following
         report(record)
-        if ranks.any(ranks.stop_signal is not None) and state.generation < job.config.run.generations:
-            error = Interrupted(f"interrupted; {state.generation} generations are saved, and resume will go on")
-            error.collective = True
-            raise error
+        if ranks.any(ranks.stopping()) and state.generation < job.config.run.generations:
+            raise _interrupted(ranks, state)
     return state
+
+
+def _interrupted(ranks: Ranks, state: State, more: str = "") -> Interrupted:
+    by = ranks.stop_signal or "another rank's signal"
+    error = Interrupted(f"interrupted by {by}; {state.generation} generations{more} are saved, and resume will go on")
+    error.collective = True
+    return error
 
 
 def with_times(record: Record, digest: bytes, commit_seconds: float, ranks: Ranks) -> Record:

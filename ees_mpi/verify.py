@@ -34,9 +34,9 @@ def verify(ranks: Ranks, path: Path, generation: int | None, individuals: int | 
     pairs = np.frombuffer(ranks.from_first(np.array(chosen, np.int64).tobytes()), np.int64).reshape(-1, 2)
     with ranks.together():
         evaluator = run.config.task.open(run.config.run.seed)
-    mine = ranks.mine(len(pairs))
-    same = np.array([_matches(run, evaluator, *pairs[row].tolist()) for row in mine.tolist()], np.bool_)
-    same = ranks.gather_by_index(mine, same, len(pairs))
+    checked = {row: _matches(run, evaluator, *pairs[row].tolist()) for row in ranks.deal(len(pairs))}
+    mine = np.array(list(checked), np.int64)
+    same = ranks.gather_by_index(mine, np.array(list(checked.values()), np.bool_), len(pairs))
     evaluator.close()
     differing = [(int(g), int(i)) for g, i in pairs[~same]]
     with ranks.together():

@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
 
-from ees_mpi.density import COLUMNS, ROWS, kernel_sums
+from ees_mpi.density import COLUMNS, ROWS, _width, kernel_sums
 from ees_mpi.ranks import Ranks
 
 
-@pytest.mark.parametrize("count", [1, 5, ROWS, ROWS + 1, COLUMNS + 3])
+@pytest.mark.parametrize("count", [1, 5, ROWS, ROWS + 1, 10_000])
 @pytest.mark.parametrize("dim", [1, 2])
 def test_kernel_sums_match_a_direct_sum_in_double(count: int, dim: int) -> None:
     generator = np.random.default_rng(count)
@@ -27,3 +27,8 @@ def test_sums_are_the_same_bits_however_the_rows_are_shared_out() -> None:
 
     parts = [kernel_sums(x, 1.0, Part(rank)) for rank in range(3)]
     np.testing.assert_array_equal(np.concatenate(parts), kernel_sums(x, 1.0, Ranks()))
+
+
+def test_columns_are_cut_evenly() -> None:
+    assert _width(10_000) == 5000 and _width(3) == 3 and _width(COLUMNS) == COLUMNS
+    assert _width(COLUMNS + 1) == COLUMNS // 2 + 1

@@ -2,8 +2,9 @@ import numpy as np
 import pytest
 
 from ees_mpi.errors import LaunchError
+from ees_mpi.machine import check_room
 from ees_mpi.noise import BLOCK, Noise, NoiseTable
-from ees_mpi.ranks import Ranks, _check_room
+from ees_mpi.ranks import Ranks
 
 
 def test_the_table_and_the_blocks_made_on_demand_are_the_same_bits() -> None:
@@ -33,4 +34,4 @@ def test_a_table_cannot_be_written_to() -> None:
 
 def test_too_little_shared_memory_is_told_with_what_to_set() -> None:
     with pytest.raises(LaunchError, match=r"needs .* MiB of shared memory on nodeA.*noise\.size"):
-        _check_room(1 << 60, "nodeA")
+        check_room(1 << 60, "nodeA")

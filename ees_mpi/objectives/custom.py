@@ -10,9 +10,7 @@ Rank 0 computes the weights and the others get its bits: ranks cannot differ, wh
 has to hold torch in memory.
 """
 
-import importlib
 import os
-import sys
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,7 +23,7 @@ from ees_mpi.errors import ConfigError, MissingExtra, ObjectiveError
 from ees_mpi.objectives import Memory
 from ees_mpi.outcomes import Floats, Outcomes
 from ees_mpi.ranks import Ranks
-from ees_mpi.registry import Part
+from ees_mpi.registry import Part, imported
 
 REHEARSED = 32  # made-up individuals
 
@@ -81,18 +79,14 @@ class Custom(Part, frozen=True):
         return weights
 
     def _load(self) -> Callable[..., Any]:
-        module, _, name = self.function.partition(":")
-        if os.getcwd() not in sys.path:
-            sys.path.append(os.getcwd())  # a file beside the config is found, and hides nothing that is installed
         try:
-            function = getattr(importlib.import_module(module), name, None)
+            function = imported(self.function, "objective.function")
+        except ConfigError:
+            raise
         except Exception as error:
-            raise self._error(
-                f"{module} cannot be imported ({type(error).__name__}: {error}); expected an installed module, "
-                "or one in this folder or on PYTHONPATH"
-            ) from error
+            raise self._error(f"importing it raised {type(error).__name__}: {error}") from error
         if not callable(function):
-            raise self._error(f"{module} has no function {name!r}")
+            raise self._error(f"expected a function, got {type(function).__name__}")
         return function  # type: ignore[no-any-return]
 
     def _check(self, value: Any) -> None:

@@ -2,4 +2,10 @@
 
 from ees_mpi.registry import Family
 
-POPULATIONS = Family("population", {"normal": "ees_mpi.populations.normal:Normal"})
+POPULATIONS = Family(
+    "population",
+    {
+        "normal": "ees_mpi.populations.normal:Normal",
+        "mixture": "ees_mpi.populations.mixture:Mixture",
+    },
+)

@@ -10,15 +10,12 @@ from typing import Annotated
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from ees_mpi.noise import Noise
 from ees_mpi.outcomes import Draw, Floats, Singles
+from ees_mpi.populations.weighted import weighted_noise
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry import Part
-
-BLOCK = 8192  # parameters summed at a time: the block and its temporary stay in the cache
-GROUP = 64  # rows summed in single precision before they are added up in double
 
 
 class Normal(Part, frozen=True):
@@ -28,7 +25,10 @@ class Normal(Part, frozen=True):
     std: Annotated[float, msgspec.Meta(gt=0)]
     antithetic: bool = True
 
-    components = 1
+    @property
+    def components(self) -> int:
+        """The number of means."""
+        return 1
 
     def __post_init__(self) -> None:
         if self.antithetic and self.size % 2:
@@ -55,32 +55,15 @@ class Normal(Part, frozen=True):
         z += mean
         return z
 
+    def warning(self, means: Singles) -> str | None:
+        """Say what is wrong with the means, without being an error; one mean cannot be."""
+        return None
+
     def gradient(self, weights: Floats, draw: Draw, means: Singles, noise: Noise, ranks: Ranks) -> Floats:
-        """Turn weights [N] into the gradient [1, D]; each rank sums all rows for its blocks of parameters."""
+        """Turn weights [N] into the gradient [1, D]; the two of a pair are read once."""
         coefficient = weights * draw.sign / self.std
         offset = draw.offset
         if self.antithetic:
             coefficient = coefficient[0::2] + coefficient[1::2]
             offset = offset[0::2]
-        size = means.shape[1]
-        shares = ranks.shares(-(-size // BLOCK))
-        mine = [weighted_rows(coefficient, offset, block, size, noise) for block in shares[ranks.rank]]
-        counts = [sum(min(BLOCK, size - block * BLOCK) for block in share) for share in shares]
-        return ranks.gather(np.concatenate([*mine, np.empty(0)]), counts)[None]
-
-
-def weighted_rows(coefficient: Floats, offset: NDArray[np.int64], block: int, size: int, noise: Noise) -> Floats:
-    """Sum coefficient_i times noise row i over one block of parameters, in index order."""
-    start, stop = block * BLOCK, min((block + 1) * BLOCK, size)
-    total = np.zeros(stop - start)
-    group = np.empty(stop - start, np.float32)
-    term = np.empty_like(group)
-    factors = coefficient.astype(np.float32)
-    starts = (offset + start).tolist()
-    for first in range(0, len(starts), GROUP):
-        group.fill(0.0)
-        for factor, where in zip(factors[first : first + GROUP], starts[first : first + GROUP], strict=True):
-            np.multiply(noise.row(where, term.size), factor, out=term)
-            np.add(group, term, out=group)
-        total += group
-    return total
+        return weighted_noise(coefficient, offset, means.shape[1], noise, ranks)[None]

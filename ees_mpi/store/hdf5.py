@@ -44,6 +44,7 @@ def fold(path: Path, records: Sequence[Record], room: int) -> None:
         if rows:
             _append_generations(group, rows)
             _put_state(file, rows[-1]["state"])
+        _put_partial(file, records)
 
     _replace(path, fill, base=path, room=room)
 
@@ -139,6 +140,18 @@ def _put_state(file: h5py.File, state: Mapping[str, NDArray[Any]]) -> None:
             final[name][...] = array
         else:
             final.create_dataset(name, data=array)
+
+
+def _put_partial(file: h5py.File, records: Sequence[Record]) -> None:
+    """Keep the outcomes of a generation that was cut short, until that generation is committed."""
+    have = file["generations"][layout.GENERATION].shape[0]
+    partial = [record for record in records if record["kind"] == "partial" and record["generation"] == have]
+    if "partial" in file and (partial or file["partial/generation"][()] < have):
+        del file["partial"]
+    if partial:
+        file["partial/generation"] = have
+        for name, array in partial[-1]["arrays"].items():
+            file[f"partial/{name}"] = array
 
 
 def read_state(file: h5py.File) -> dict[str, NDArray[Any]]:

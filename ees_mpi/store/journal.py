@@ -68,9 +68,11 @@ def read(run: Path) -> tuple[str, list[Record]]:
         run_id = file.read(16).hex()
         records: list[Record] = []
         for payload in _payloads(file):
-            if records:
-                records[-1].pop("state", None)
-            records.append(decode(payload))
+            record = decode(payload)
+            if "state" in record:
+                for older in records:
+                    older.pop("state", None)
+            records.append(record)
         return run_id, records
 
 

@@ -27,6 +27,7 @@ GENERATIONS = {
     "sign": Field(("individual",), "|i1", "antithetic sign of an individual's noise"),
     "parent": Field(("individual",), "<i4", "component whose mean an individual perturbs"),
     "mean": Field(("component", "parameter"), "<f4", "the mean(s) from which this generation was drawn"),
+    "observation_count": Field((), "<f8", "how many observations the statistics of this generation come from"),
     "observation_mean": Field(("observation_dim",), "<f8", "observation mean as used in this generation"),
     "observation_std": Field(("observation_dim",), "<f8", "observation standard deviation, likewise"),
     "mean_behavior": Field(("behavior_dim",), "<f8", "behaviour of the unperturbed mean; NaN: not evaluated"),

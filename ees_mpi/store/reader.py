@@ -120,6 +120,15 @@ class Run:
         """Return the state after the last committed generation, as named arrays."""
         return dict(self._newer[-1]["state"]) if self._newer else hdf5.read_state(self._file)
 
+    def partial(self) -> dict[str, NDArray[Any]]:
+        """Return the outcomes of the next generation that were done when a stop cut it short; mostly none."""
+        for record in reversed(self.journal_records):
+            if record["kind"] == "partial" and record["generation"] == self.generations:
+                return dict(record["arrays"])
+        if "partial" in self._file and int(self._file["partial/generation"][()]) == self.generations:
+            return {name: self._file[f"partial/{name}"][()] for name in ("rows", "observations")}
+        return {}
+
     def sessions(self) -> list[dict[str, Any]]:
         """Return who wrote the file: ranks, nodes, host, start, end, first generation, machine."""
         group = self._file["sessions"]

@@ -39,9 +39,16 @@ class RunWriter:
 
     @classmethod
     def create(
-        cls, path: Path, config: Config, state: Arrays, overwrite: bool = False, force: bool = False
+        cls,
+        path: Path,
+        config: Config,
+        state: Arrays,
+        overwrite: bool = False,
+        force: bool = False,
+        kind: str = "run",
+        started_from: str = "",
     ) -> "RunWriter":
-        """Start a new run file."""
+        """Start a new file; `kind`: run or sample; `started_from`: JSON, where its first means came from."""
         lock = Lock(path, force)
         try:
             if path.exists() and not overwrite:
@@ -59,7 +66,8 @@ class RunWriter:
                 "noise_seed": np.int64(noise.seed),
                 "noise_size": np.int64(noise.size),
                 "noise_digest": noise.digest(),
-                "started_from": "",
+                "kind": kind,
+                "started_from": started_from,
             }
             with writing(path):
                 hdf5.create(path, layout.axis_sizes(config), attributes, state)
@@ -102,8 +110,8 @@ class RunWriter:
         record = {"kind": "generation", "generation": generation, "arrays": row, "state": state}
         with writing(self.path):
             self._journal.append(record)
-        if self._records and "state" in self._records[-1]:
-            del self._records[-1]["state"]  # only the last one's is folded in
+        for older in self._records[-1:]:
+            older.pop("state", None)  # only the last one's is folded in
         self._records.append(record)
         if time.monotonic() > self._next_fold:
             self._fold_on_the_way()
@@ -116,6 +124,14 @@ class RunWriter:
             self._warning = f"could not fold the journal into {self.path} ({error}); trying again later"
         taken = time.monotonic() - start
         self._next_fold = start + max(60 * self._config.run.fold_minutes, FOLD_SHARE * taken)
+
+    def save_partial(self, generation: int, rows: NDArray[Any], observations: NDArray[Any]) -> None:
+        """Keep the outcomes of a generation that a stop cut short, so that they need not be evaluated again."""
+        arrays = {"rows": rows, "observations": observations}
+        record = {"kind": "partial", "generation": generation, "arrays": arrays}
+        with writing(self.path):
+            self._journal.append(record)
+        self._records.append(record)
 
     def take_warning(self) -> str | None:
         """Return, once, what went wrong without harm."""

@@ -37,8 +37,19 @@ class Task(Protocol):
     def behavior_dim(self) -> int: ...  # B
     @property
     def observation_dim(self) -> int: ...  # O; 0 where nothing is normalised
+    @property
+    def observation_share(self) -> float: ...  # of the rollouts, that feed the statistics; unused where O is 0
     def initial(self, generator: np.random.Generator) -> Singles: ...
     def open(self, seed: int) -> Evaluator: ...
 
 
-TASKS = Family("task", {"interference": "ees_mpi.tasks.interference:Interference"})
+TASKS = Family(
+    "task",
+    {
+        "interference": "ees_mpi.tasks.interference:Interference",
+        "cheetah": "ees_mpi.tasks.locomotion:Cheetah",
+        "ant": "ees_mpi.tasks.locomotion:Ant",
+        "gymnasium": "ees_mpi.tasks.gymnasium:Gymnasium",
+        "custom": "ees_mpi.tasks.custom:Custom",
+    },
+)

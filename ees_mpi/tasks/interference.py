@@ -28,6 +28,7 @@ class Interference(Part, frozen=True):
     parameters = 1
     behavior_dim = 1
     observation_dim = 0
+    observation_share = 0.0
 
     def initial(self, generator: np.random.Generator) -> Singles:
         """Return the first mean."""

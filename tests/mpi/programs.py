@@ -1,6 +1,7 @@
 """What the tests run under mpirun: `python programs.py NAME`; every rank checks, rank 0 prints."""
 
 import sys
+from pathlib import Path
 
 import numpy as np
 
@@ -15,8 +16,9 @@ def gathers(world: Ranks) -> str:
     mine = np.full((world.rank % 3, 2), world.rank, np.float32)
     expected = [rank for rank in range(world.size) for _ in range(rank % 3)]
     np.testing.assert_array_equal(world.gather(mine)[:, 0], expected)
-    index = world.mine(11)
-    np.testing.assert_array_equal(world.gather_by_index(index, index * 10, 11), np.arange(11) * 10)
+    for count in (11, 0, 3, 40):
+        index = np.array(list(world.deal(count)), np.int64)
+        np.testing.assert_array_equal(world.gather_by_index(index, index * 10, count), np.arange(count) * 10)
     counts = [len(share) for share in world.shares(5)]
     blocks = np.array(world.shares(5)[world.rank], np.int64)
     np.testing.assert_array_equal(world.gather(blocks, counts), np.arange(5))
@@ -32,6 +34,23 @@ def noise(world: Ranks) -> str:
     table, lazy = NoiseTable(5, size, world), Noise(5, size)
     np.testing.assert_array_equal(table.row(0, size), lazy.row(0, size))
     return f"{world.node_size} ranks share it"
+
+
+def one_table_per_node(world: Ranks) -> str:
+    """The memory behind the table is one segment per node, the same for all of its ranks."""
+    table = NoiseTable(5, 2 * BLOCK, world)
+    segment = _segment_of(table.row(0, 1).ctypes.data)
+    segments = world.gather(np.array([segment], "S200"), counts=[1] * world.size)
+    return f"{world.nodes} nodes of {world.node_size} ranks, {len(set(segments.tolist()))} tables"
+
+
+def _segment_of(address: int) -> str:
+    """Name the mapped file, with its inode, that holds an address."""
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        low, high = (int(end, 16) for end in line.split()[0].split("-"))
+        if low <= address < high:
+            return " ".join(line.split()[3:])
+    raise RuntimeError("the address is not mapped")
 
 
 def together(world: Ranks) -> str:

@@ -2,12 +2,14 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import h5py
 import pytest
 from conftest import BIN, command, ees, environment, info, train
 from runfiles import assert_same_bits
@@ -54,7 +56,7 @@ def test_a_raise_in_a_task_ends_the_job_with_one_traceback(how: str, tmp_path: P
     )
     assert done.returncode not in (0, 2, 3, 75)
     assert done.stderr.count("Traceback") == 1 and "the task broke on purpose" in done.stderr
-    assert f"rank {3 if how == 'raise' else 0} of 4 on" in done.stderr
+    assert re.search(r"ees-mpi: rank [0-3] of 4 on \S+ failed and ends the job", done.stderr)
     assert ours(str(out)) == []
 
 
@@ -125,6 +127,40 @@ def test_a_signal_saves_the_state_and_leaves_with_75(ranks: int, number: signal.
         "noise.size=1048576",
     )
     assert_same_bits(out, reference)
+
+
+def slow(out: Path, ranks: int, *words: str) -> list[str]:
+    settings = ('task.how="none"', "task.seconds=0.05", "population.size=40", "run.generations=3")
+    return [*breaking(out, ranks, *settings), "--resume", *words]
+
+
+@pytest.mark.parametrize("ranks", [1, 3])
+@pytest.mark.parametrize("how", ["signal", "limit"])
+def test_rollouts_done_before_a_stop_are_kept_and_reused(ranks: int, how: str, tmp_path: Path) -> None:
+    out, whole = tmp_path / "run.h5", tmp_path / "whole.h5"
+    env = environment()
+    limit = ["--max-hours", str(1.2 / ranks / 3600)] if how == "limit" else []
+    process = subprocess.Popen(
+        slow(out, ranks, *limit), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env
+    )
+    if how == "signal":
+        while not (out.exists() and ours(str(out))):
+            time.sleep(0.01)
+        line = process.stdout.readline()  # it says what it does when it begins
+        assert "generations 0 to 3" in line
+        time.sleep(1.2 / ranks)
+        os.kill(rank_pids(out)[-1], signal.SIGTERM)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 75, errors
+    kept = re.search(r"0 generations and (\d+) rollouts of the next are saved", errors)
+    assert kept and 0 < int(kept.group(1)) < 41
+    resumed = subprocess.run(slow(out, 2), capture_output=True, text=True, env=env, timeout=60)
+    assert resumed.returncode == 0, resumed.stderr
+    assert f"{kept.group(1)} rollouts of the first done already" in resumed.stdout
+    subprocess.run(slow(whole, 2), check=True, capture_output=True, env=env, timeout=60)
+    assert_same_bits(out, whole)
+    with h5py.File(out) as file:
+        assert "partial" not in file
 
 
 def test_a_second_writer_is_exit_3_and_told_who_the_first_is(tmp_path: Path) -> None:

@@ -47,3 +47,15 @@ def test_more_ranks_than_individuals_are_allowed_and_the_idle_ones_named(tmp_pat
     done = ees("train", "interference-maxent", *sets, "--out", tmp_path / "run.h5", ranks=6)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("2 of 6 ranks have nothing to evaluate (ranks 4 to 5)") == 1
+
+
+def test_same_bits_at_75272_parameters_and_2000_individuals(tmp_path: Path) -> None:
+    settings = ["population.size=2000", "task.steps=1", "noise.size=2000000", "run.generations=2"]
+    sets = [word for setting in settings for word in ("--set", setting)]
+    digests = set()
+    for ranks in (1, 2, 3, 5):
+        out = tmp_path / f"{ranks}.h5"
+        assert ees("train", "ant-maxent", *sets, "--out", out, ranks=ranks).returncode == 0
+        assert info(out)["parameters"] == 75_272
+        digests.add(info(out)["state_sha256"])
+    assert len(digests) == 1

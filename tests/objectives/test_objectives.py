@@ -12,8 +12,10 @@ from ees_mpi.objectives.maxvar import MaxVar
 from ees_mpi.outcomes import Floats, Outcomes
 from ees_mpi.ranks import Ranks
 
-# What a member needs set to be built.
-NEEDS = {"custom": {"function": "ees_mpi.scg.surrogates:maxent"}}
+SECTIONS = {
+    "blend": {"name": "blend", "parts": [{"name": "fitness", "share": 1}, {"name": "maxent", "share": 1}]},
+    "custom": {"name": "custom", "function": "ees_mpi.scg.surrogates:maxent"},
+}
 
 
 def outcomes(count: int = 40, dim: int = 2, invalid: tuple[int, ...] = ()) -> Outcomes:
@@ -80,7 +82,7 @@ def test_fitness_weights_are_ranks_over_n() -> None:
 
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_invalid_rollouts_weigh_nothing_and_do_not_change_the_others(name: str) -> None:
-    objective = OBJECTIVES.build({"name": name, **NEEDS.get(name, {})})
+    objective = OBJECTIVES.build(SECTIONS.get(name, {"name": name}))
     given = outcomes(40, 2, invalid=(0, 7, 39))
     keep = given.valid
     alone = Outcomes(given.behavior[keep], given.fitness[keep], given.length[keep], keep[keep], given.observations)
@@ -92,7 +94,7 @@ def test_invalid_rollouts_weigh_nothing_and_do_not_change_the_others(name: str) 
 
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_weights_have_mean_zero_and_survive_constant_behavior(name: str) -> None:
-    objective = OBJECTIVES.build({"name": name, **NEEDS.get(name, {})})
+    objective = OBJECTIVES.build(SECTIONS.get(name, {"name": name}))
     assert abs(objective.weights(outcomes(), {}, Ranks())[0].sum()) < 1e-12
     constant = outcomes()
     constant.behavior[:] = 0.1

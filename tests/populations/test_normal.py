@@ -4,11 +4,12 @@ import pytest
 from ees_mpi.noise import NoiseTable
 from ees_mpi.outcomes import Draw
 from ees_mpi.populations import POPULATIONS
-from ees_mpi.populations.normal import BLOCK, Normal
+from ees_mpi.populations.normal import Normal
+from ees_mpi.populations.weighted import WIDE, weighted_noise
 from ees_mpi.ranks import Ranks
 from ees_mpi.streams import stream
 
-D = BLOCK + 100
+D = WIDE + 100
 
 
 def setting(antithetic: bool = True, size: int = 300) -> tuple[Normal, NoiseTable, Draw, np.ndarray]:
@@ -63,3 +64,32 @@ def test_rebuilding_does_not_touch_mean_or_noise(name: str) -> None:
     for index in range(10):
         population.individual(mean, drawn, index, noise)
     assert (mean == 1).all() and (noise.row(0, 100) == before).all()
+
+
+@pytest.mark.parametrize("size", [1, 7, 63, 64, 65, 1500, 40_000])
+def test_the_weighted_sum_has_the_same_bits_however_it_is_cut(size: int) -> None:
+    class Cut(Ranks):
+        def __init__(self, rank: int, count: int):
+            super().__init__()
+            self.rank, self.size = rank, count
+
+    noise = NoiseTable(3, 200_000, Ranks())
+    generator = np.random.default_rng(size)
+    offset, coefficient = generator.integers(0, noise.size - size, 150), generator.normal(size=150)
+    whole = weighted_noise(coefficient, offset, size, noise, Ranks())
+    assert whole.shape == (size,)
+    for count in (2, 3, 30):
+        parts = [weighted_noise(coefficient, offset, size, noise, Cut(rank, count)) for rank in range(count)]
+        np.testing.assert_array_equal(np.concatenate(parts), whole)
+
+
+def test_the_gradient_of_10000_individuals_is_within_a_millionth_of_double_precision() -> None:
+    noise = NoiseTable(3, 200_000, Ranks())
+    population, size = Normal(size=10_000, std=0.02), 3000
+    drawn = population.draw(stream(0, "draw"), noise, size)
+    weights = np.random.default_rng(0).normal(size=10_000)
+    exact = np.zeros(size)
+    for weight, sign, offset in zip(weights, drawn.sign, drawn.offset, strict=True):
+        exact += weight * sign / population.std * noise.row(offset, size).astype(np.float64)
+    ours = population.gradient(weights, drawn, np.zeros((1, size), np.float32), noise, Ranks())[0]
+    assert np.linalg.norm(ours - exact) < 1e-6 * np.linalg.norm(exact)

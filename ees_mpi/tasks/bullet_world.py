@@ -1,0 +1,134 @@
+"""A Bullet world: one physics client with a floor and one robot, silent, whose start can be restored."""
+
+import contextlib
+import os
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ees_mpi.errors import MissingExtra
+from ees_mpi.tasks.silence import silence
+
+TIME_STEP = 0.0165
+SUB_STEPS = 4
+SOLVER_ITERATIONS = 5
+CAMERA_DISTANCE = 3.0
+CAMERA_PITCH = -30.0
+
+
+def _imported() -> tuple[Any, str]:
+    """Import pybullet, which prints its build time while it loads, and say where its models lie."""
+    try:
+        with silence():
+            import pybullet
+            import pybullet_data
+    except ImportError as error:
+        raise MissingExtra(
+            f"the cheetah and the ant need pybullet, which cannot be imported here ({error}): "
+            "pip install 'ees_mpi[bullet]'"
+        ) from None
+    return pybullet, pybullet_data.getDataPath()
+
+
+pybullet, MODELS = _imported()
+
+
+def _disconnect(client: int) -> None:
+    """Release a physics client."""
+    with contextlib.suppress(pybullet.error):
+        pybullet.disconnect(client)
+
+
+@dataclass(frozen=True)
+class Joint:
+    """A joint, the link it carries and the limits of its angle."""
+
+    index: int
+    name: str
+    link: str
+    lower: float
+    upper: float
+
+
+class World:
+    """A floor and one robot in a physics client of their own."""
+
+    def __init__(self, model: str) -> None:
+        with silence():
+            self.client: int = pybullet.connect(pybullet.DIRECT)
+            if self.client < 0:
+                raise RuntimeError(
+                    "pybullet gave no physics client: expected fewer than 1,024 open in one process. "
+                    "Close the robots that are no longer used."
+                )
+            self._release = weakref.finalize(self, _disconnect, self.client)
+            self.floor, self.body = self._load(os.path.join(MODELS, "mjcf", model))
+
+    def _load(self, model: str) -> tuple[int, int]:
+        """Set the engine up and load the floor, then the robot; the order is part of the result's bits."""
+        c = self.client
+        pybullet.setPhysicsEngineParameter(deterministicOverlappingPairs=1, physicsClientId=c)
+        pybullet.setGravity(0, 0, -9.8, physicsClientId=c)
+        pybullet.setDefaultContactERP(0.9, physicsClientId=c)
+        pybullet.setPhysicsEngineParameter(
+            fixedTimeStep=TIME_STEP,
+            numSolverIterations=SOLVER_ITERATIONS,
+            numSubSteps=SUB_STEPS,
+            physicsClientId=c,
+        )
+        (floor,) = pybullet.loadSDF(os.path.join(MODELS, "plane_stadium.sdf"), physicsClientId=c)
+        pybullet.changeDynamics(floor, -1, lateralFriction=0.8, restitution=0.5, physicsClientId=c)
+        flags = (
+            pybullet.URDF_USE_SELF_COLLISION
+            | pybullet.URDF_USE_SELF_COLLISION_EXCLUDE_ALL_PARENTS
+            | pybullet.URDF_GOOGLEY_UNDEFINED_COLORS
+        )
+        (body,) = pybullet.loadMJCF(model, flags=flags, physicsClientId=c)
+        return floor, body
+
+    def joints(self) -> list[Joint]:
+        """List the robot's joints, the fixed ones too, in their order."""
+        count = pybullet.getNumJoints(self.body, self.client)
+        infos = (pybullet.getJointInfo(self.body, j, self.client) for j in range(count))
+        return [Joint(i[0], i[1].decode(), i[12].decode(), i[8], i[9]) for i in infos]
+
+    def slacken(self, joints: Sequence[int]) -> None:
+        """Take the force from the motors that a loaded joint has; only torques move the robot."""
+        for joint in joints:
+            pybullet.setJointMotorControl2(
+                self.body,
+                joint,
+                pybullet.POSITION_CONTROL,
+                targetPosition=0,
+                targetVelocity=0,
+                positionGain=0.1,
+                velocityGain=0.1,
+                force=0,
+                physicsClientId=self.client,
+            )
+
+    def save(self) -> None:
+        """Keep the present state as the one that `restore` goes back to."""
+        self._start: int = pybullet.saveState(self.client)
+
+    def restore(self) -> None:
+        """Go back to the saved state, contacts included, so that nothing of an earlier rollout is left."""
+        pybullet.restoreState(self._start, physicsClientId=self.client)
+
+    def image(self, target: Sequence[float], width: int, height: int) -> NDArray[np.uint8]:
+        """Draw the scene around a point, in software, as uint8[height, width, 3]."""
+        view = pybullet.computeViewMatrixFromYawPitchRoll(target, CAMERA_DISTANCE, 0, CAMERA_PITCH, 0, 2)
+        lens = pybullet.computeProjectionMatrixFOV(60, width / height, 0.1, 100.0)
+        pixels = pybullet.getCameraImage(
+            width, height, view, lens, renderer=pybullet.ER_TINY_RENDERER, physicsClientId=self.client
+        )[2]
+        return np.array(pixels, dtype=np.uint8).reshape(height, width, 4)[:, :, :3].copy()
+
+    def close(self) -> None:
+        """Release the physics client; closing twice does nothing."""
+        self.client = -1  # pybullet may give the old number to another world
+        self._release()

@@ -1,0 +1,142 @@
+"""The paper's walking tasks: a robot's behaviour is where it ends.
+
+Gajewski et al. 2019, sections 4.2 and 4.3, supplement S1.2: 1,000 steps, no action noise, the same start every time;
+the fitness of standard ES is the final x.
+"""
+
+import math
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+
+from ees_mpi.outcomes import Floats, Outcome, Singles
+from ees_mpi.policies import observation_sums
+from ees_mpi.tasks.policy import Count, PolicyTask
+
+if TYPE_CHECKING:
+    from ees_mpi.tasks.bullet import Robot
+
+
+class Locomotion(PolicyTask, frozen=True):
+    """A Bullet robot; `direction`: degrees from +x towards +y, along which distance counts as fitness."""
+
+    terminate: Literal["never", "environment"] = "never"
+    direction: float = 0.0
+    behavior_steps: tuple[Count, ...] = ()  # steps after which the position is noted; only the last where empty
+
+    sizes: ClassVar[tuple[int, int]]  # observations, actions
+    axes: ClassVar[int]  # of the position, that make the behaviour
+
+    def __post_init__(self) -> None:
+        marks = self.behavior_steps
+        if sorted(set(marks)) != list(marks) or (marks and marks[-1] > self.steps):
+            raise ValueError(f"task.behavior_steps: expected rising steps up to {self.steps}, got {list(marks)}")
+
+    @property
+    def layers(self) -> tuple[int, ...]:
+        """The sizes of all layers, from observation to action."""
+        return (self.sizes[0], *self.hidden, self.sizes[1])
+
+    @property
+    def marks(self) -> tuple[int, ...]:
+        """The steps after which the position is noted."""
+        return self.behavior_steps or (self.steps,)
+
+    @property
+    def behavior_dim(self) -> int:
+        """Position axes times noted steps."""
+        return self.axes * len(self.marks)
+
+    def check(self) -> None:
+        """Refuse to start where pybullet is missing."""
+        self.robot()
+
+    def robot(self) -> "type[Robot]":
+        """Return the robot's class; loads pybullet."""
+        raise NotImplementedError
+
+    def open(self, seed: int) -> "Rollouts":
+        """Make the robot, in a physics client of its own."""
+        return Rollouts(self, self.seed(seed))
+
+    def along(self, x: float, y: float) -> float:
+        """Measure a position along the task's direction."""
+        if self.direction % 90 == 0:  # exactly so, where the cosine would leave dust
+            return (x, y, -x, -y)[int(self.direction // 90) % 4]
+        angle = math.radians(self.direction)
+        return math.cos(angle) * x + math.sin(angle) * y
+
+
+class Cheetah(Locomotion, frozen=True):
+    """The half cheetah: behaviour is the final x."""
+
+    sizes = (26, 6)
+    axes = 1
+
+    def robot(self) -> "type[Robot]":
+        """Return the robot's class; loads pybullet."""
+        from ees_mpi.tasks.bullet import HalfCheetah
+
+        return HalfCheetah
+
+
+class Ant(Locomotion, frozen=True):
+    """The ant: behaviour is the final x and y."""
+
+    sizes = (28, 8)
+    axes = 2
+
+    def robot(self) -> "type[Robot]":
+        """Return the robot's class; loads pybullet."""
+        from ees_mpi.tasks.bullet import Ant
+
+        return Ant
+
+
+class Rollouts:
+    """Rolls individuals out, each from the same start."""
+
+    def __init__(self, task: Locomotion, seed: int):
+        self._task, self._seed = task, seed
+        self._robot = task.robot()()
+        self._policy = task.policy()
+
+    def evaluate(
+        self, index: int, parameters: Singles, observation_mean: Floats, observation_std: Floats, observe: bool
+    ) -> Outcome:
+        """Let one individual walk; a rollout whose physics blows up is marked invalid."""
+        task, robot = self._task, self._robot
+        self._policy.load(parameters)
+        self._policy.normalise(observation_mean, observation_std)
+        seen: list[Singles] | None = [] if observe else None
+        with np.errstate(all="ignore"):
+            length, places = self._walk(seen)
+        if not robot.finite:
+            return Outcome(index, (math.nan,) * task.behavior_dim, math.nan, length, valid=False)
+        places += [robot.position] * (len(task.marks) - len(places))  # it ended before the later marks
+        behavior = tuple(value for place in places for value in place[: task.axes])
+        sums = observation_sums(seen) if seen else None
+        return Outcome(index, behavior, task.along(*robot.position[:2]), length, True, sums)
+
+    def _walk(self, seen: list[Singles] | None) -> tuple[int, list[tuple[float, float, float]]]:
+        """Step until the end; return how many steps it took and the positions at the marks."""
+        task, robot, act, step = self._task, self._robot, self._policy.act, self._robot.step
+        stops, marks, places, length = task.terminate == "environment", set(task.marks), [], 0
+        observation = robot.reset(self._seed)
+        for length in range(1, task.steps + 1):
+            if seen is not None:
+                seen.append(observation)
+            try:
+                observation, done = step(act(observation))
+            except FloatingPointError:  # the network gave NaN for an action
+                robot.spoil()
+                break
+            if length in marks:
+                places.append(robot.position)
+            if done and (stops or not robot.finite):
+                break
+        return length, places
+
+    def close(self) -> None:
+        """Release the physics client."""
+        self._robot.close()

@@ -1,0 +1,48 @@
+"""What tasks with a neural network policy have in common: the network, how long it acts, what is observed."""
+
+from typing import Annotated, Any
+
+import msgspec
+import numpy as np
+
+from ees_mpi.outcomes import Singles
+from ees_mpi.policies import HIDDEN, MLP, parameter_count
+from ees_mpi.registry import Part
+
+Count = Annotated[int, msgspec.Meta(ge=1)]
+
+
+class PolicyTask(Part, frozen=True):
+    """A task whose individuals are the weights of a tanh network from observations to actions."""
+
+    hidden: tuple[Count, ...] = HIDDEN
+    steps: Count = 1000
+    reset_seed: Annotated[int, msgspec.Meta(ge=0)] | None = None  # of every rollout; the run's seed where not given
+    observation_share: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.01  # of rollouts, that feed the statistics
+
+    @property
+    def layers(self) -> tuple[int, ...]:
+        """The sizes of all layers, from observation to action."""
+        raise NotImplementedError
+
+    @property
+    def parameters(self) -> int:
+        """The number of weights and biases."""
+        return parameter_count(self.layers)
+
+    @property
+    def observation_dim(self) -> int:
+        """The number of observations, which are normalised."""
+        return self.layers[0]
+
+    def initial(self, generator: np.random.Generator) -> Singles:
+        """Draw the first mean."""
+        return MLP(self.layers).initial(generator)
+
+    def seed(self, run_seed: int) -> int:
+        """Return the seed with which every rollout starts."""
+        return run_seed if self.reset_seed is None else self.reset_seed
+
+    def policy(self) -> Any:
+        """Make the network that evaluates individuals."""
+        return MLP(self.layers)

@@ -1,0 +1,93 @@
+import numpy as np
+import pytest
+from test_objectives import outcomes
+
+from ees_mpi.errors import ConfigError
+from ees_mpi.objectives import OBJECTIVES
+from ees_mpi.objectives.fitness import centred_ranks
+from ees_mpi.objectives.novelty import Novelty
+from ees_mpi.ranks import Ranks
+
+
+def test_novelty_is_the_mean_distance_to_the_nearest_neighbors() -> None:
+    generator = np.random.default_rng(0)
+    behavior, archive = generator.normal(size=(100, 2)), generator.normal(size=(30, 2))
+    ours = Novelty(neighbors=4).novelty(behavior, archive, Ranks())
+    distances = np.sort(np.linalg.norm(behavior[:, None] - archive[None], axis=2), axis=1)
+    np.testing.assert_allclose(ours, distances[:, :4].mean(axis=1))
+
+
+def test_fewer_behaviors_in_the_archive_than_neighbors_are_enough() -> None:
+    ours = Novelty(neighbors=10).novelty(np.zeros((3, 1)), np.array([[3.0], [1.0]]), Ranks())
+    np.testing.assert_allclose(ours, 2.0)
+
+
+def test_the_archive_grows_by_what_is_asked_and_forgets_the_oldest() -> None:
+    objective = Novelty(added=7, archive_size=20)
+    memory: dict[str, np.ndarray] = {}
+    for _ in range(4):
+        given = outcomes(invalid=(0, 3))
+        weights, grown = objective.weights(given, memory, Ranks())
+        assert grown is not memory
+        memory = dict(grown)
+    assert memory["archive"].shape == (20, 2) and np.isfinite(memory["archive"]).all()
+    np.testing.assert_array_equal(memory["archive"][-7:], given.behavior[given.valid][:7])
+    novelty = objective.novelty(given.behavior[given.valid], np.concatenate([memory["archive"][:13]]), Ranks())
+    assert np.corrcoef(weights[given.valid], centred_ranks(novelty))[0, 1] > 0.5
+
+
+def test_rows_of_novelty_are_shared_out_without_a_trace() -> None:
+    class Part(Ranks):
+        size = 3
+
+        def __init__(self, rank: int):
+            super().__init__()
+            self.rank = rank
+
+    generator = np.random.default_rng(0)
+    behavior, archive = generator.normal(size=(200, 2)), generator.normal(size=(30, 2))
+    parts = [Novelty().novelty(behavior, archive, Part(rank)) for rank in range(3)]
+    np.testing.assert_array_equal(np.concatenate(parts), Novelty().novelty(behavior, archive, Ranks()))
+
+
+def blend(*parts: dict[str, object]) -> object:
+    return OBJECTIVES.build({"name": "blend", "parts": list(parts)})
+
+
+@pytest.mark.parametrize("name", ["fitness", "maxvar", "maxent"])
+def test_a_blend_of_shares_1_and_0_has_the_bits_of_its_first_part(name: str) -> None:
+    mixed, _ = blend({"name": name, "share": 1.0}, {"name": "novelty", "share": 0}).weights(outcomes(), {}, Ranks())
+    alone, _ = OBJECTIVES.build({"name": name}).weights(outcomes(), {}, Ranks())
+    np.testing.assert_array_equal(mixed, alone)
+
+
+def test_parts_after_the_first_are_scaled_to_its_standard_deviation() -> None:
+    mixed, _ = blend({"name": "fitness", "share": 0.25}, {"name": "maxent", "share": 0.75}).weights(
+        outcomes(), {}, Ranks()
+    )
+    fitness, _ = OBJECTIVES.build({"name": "fitness"}).weights(outcomes(), {}, Ranks())
+    maxent, _ = OBJECTIVES.build({"name": "maxent"}).weights(outcomes(), {}, Ranks())
+    np.testing.assert_allclose(mixed, 0.25 * fitness + 0.75 * maxent * fitness.std() / maxent.std())
+
+
+def test_every_part_keeps_its_own_memory() -> None:
+    objective = blend({"name": "novelty", "share": 1, "added": 3}, {"name": "novelty", "share": 1, "added": 5})
+    _, memory = objective.weights(outcomes(), {}, Ranks())
+    assert {name: len(array) for name, array in memory.items()} == {"0/archive": 3, "1/archive": 5}
+    _, memory = objective.weights(outcomes(), memory, Ranks())
+    assert {name: len(array) for name, array in memory.items()} == {"0/archive": 6, "1/archive": 10}
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ([], "expected at least one"),
+        ([{"name": "fitness"}], r"parts\[0\].share: expected a number >= 0, got None"),
+        ([{"name": "fitness", "share": -1}], "expected a number >= 0"),
+        ([{"name": "fitnes", "share": 1}], "did you mean fitness"),
+        ([{"name": "maxent", "share": 1, "bandwith": 1}], "did you mean bandwidth"),
+    ],
+)
+def test_wrong_parts_are_named(parts: list[dict[str, object]], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        blend(*parts)

@@ -1,0 +1,84 @@
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import ees, info
+
+from ees_mpi.errors import ConfigError
+from ees_mpi.outcomes import Outcome
+from ees_mpi.tasks import TASKS
+
+CHECKOUT = Path(__file__).parents[2]
+
+
+class Base:
+    parameters = 2
+    behavior_dim = 1
+    behavior: Any = (1.0,)
+
+    def initial(self, generator: Any) -> Any:
+        return np.zeros(2)
+
+    def open(self, seed: int) -> "Base":
+        return self
+
+    def evaluate(self, index: int, *rest: object) -> Any:
+        return Outcome(index, self.behavior, 0.0, 1)
+
+    def close(self) -> None:
+        pass
+
+
+class TooLong(Base):
+    behavior = (1.0, 2.0)
+
+
+class Wordy(Base):
+    behavior = ("far",)
+
+
+class Odd(Base):
+    def initial(self, generator: Any) -> Any:
+        return np.zeros(3)
+
+
+class Bare(Base):
+    def evaluate(self, index: int, *rest: object) -> Any:
+        return 3.0
+
+
+class Nothing:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("TooLong", r"a behavior is \(1.0, 2.0\); expected 1 numbers"),
+        ("Wordy", r"a behavior is \('far',\)"),
+        ("Odd", r"initial\(\) has shape \(3,\); expected \(2,\)"),
+        ("Bare", r"evaluate\(\) returned 3.0; expected an ees_mpi.outcomes.Outcome"),
+        ("Nothing", "expected an object with parameters, behavior_dim, initial, open; no parameters"),
+        ("Absent", "cannot import"),
+    ],
+)
+def test_a_task_that_cannot_work_is_told_before_anything_runs(name: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        TASKS.build({"name": "custom", "function": f"test_custom_task:{name}"}).check()
+
+
+def test_settings_that_do_not_fit_and_paths_that_are_none_are_told() -> None:
+    with pytest.raises(ConfigError, match="cannot be made"):
+        TASKS.build({"name": "custom", "function": "test_custom_task:Base", "settings": {"speed": 1}}).check()
+    with pytest.raises(ConfigError, match=r"expected package\.module:name"):
+        TASKS.build({"name": "custom", "function": "nonsense"}).check()
+
+
+def test_the_example_runs_and_spreads_its_landings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(CHECKOUT)
+    out = tmp_path / "throw.h5"
+    done = ees("train", "jobs/own_task.toml", "--set", "run.generations=40", "--out", out, ranks=2)
+    assert done.returncode == 0, done.stderr
+    assert info(out)["task"] == "custom" and info(out)["parameters"] == 2
+    assert ees("verify", out).returncode == 0

@@ -1,0 +1,75 @@
+"""What a commit costs, against a write and fsync of the same bytes."""
+
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ees_mpi import config as configs
+from ees_mpi import machine
+from ees_mpi.noise import NoiseTable
+from ees_mpi.ranks import Ranks
+from ees_mpi.store.writer import RunWriter
+from ees_mpi.training import Job, advance, first_state, with_times
+
+Row = dict[str, Any]
+
+
+def seconds(action: Callable[[], object]) -> float:
+    """Time one call."""
+    start = time.perf_counter()
+    action()
+    return time.perf_counter() - start
+
+
+def commit() -> list[Row]:
+    """Commit generations of the interference task, and write and fsync the same bytes in turns with it."""
+    config = configs.load("interference-maxent")
+    job = Job(config, config.task, NoiseTable(0, config.noise.size, Ranks()), Ranks())
+    state = first_state(config)
+    record, following = advance(job, state)
+    arrays = with_times(record, following.digest(), 0.0, Ranks()).arrays
+    commits, yardsticks = [], []
+    with tempfile.TemporaryDirectory(dir=".") as folder:
+        path = Path(folder, "run.h5")
+        writer = RunWriter.create(path, config, state.arrays())
+        writer.begin_session(0, 1, 1, machine.fingerprint())
+        journal = Path(folder, "run.h5.journal")
+        before = journal.stat().st_size
+        writer.commit(0, arrays, following.arrays())
+        size = journal.stat().st_size - before
+        with open(Path(folder, "yardstick"), "wb", buffering=0) as file:
+            for generation in range(1, 301):
+                commits.append(seconds(lambda g=generation: writer.commit(g, arrays, following.arrays())))
+                yardsticks.append(seconds(lambda: (file.write(bytes(size)), os.fsync(file))))
+        fold = seconds(writer.close)
+    return [
+        _row("commit", "write and fsync of the same bytes", commits, yardsticks, bytes=size),
+        {"what": "fold of 301 commits", "milliseconds": 1e3 * fold},
+    ]
+
+
+def _row(what: str, yardstick: str, times: list[float], against: list[float], **more: Any) -> Row:
+    measured, reference = statistics.median(times), statistics.median(against)
+    return {
+        "what": what,
+        "milliseconds": 1e3 * measured,
+        "yardstick": yardstick,
+        "yardstick_milliseconds": 1e3 * reference,
+        "ratio": measured / reference,
+        **more,
+    }
+
+
+def show(rows: list[Row]) -> None:
+    """Print rows as a table."""
+    for row in rows:
+        text = f"{row['what']:28} {row['milliseconds']:10.3f} ms"
+        if "ratio" in row:
+            text += f"   {row['ratio']:6.2f} x {row['yardstick']} ({row['yardstick_milliseconds']:.3f} ms)"
+        if "bytes" in row:
+            text += f", {row['bytes']} bytes"
+        print(text)

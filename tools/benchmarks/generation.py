@@ -1,0 +1,147 @@
+"""One generation at paper scale (N = 10,000, ant, MaxEnt) with rollouts of a few steps: where time and memory go.
+
+The last lines put the measured parts beside whole rollouts of 1,000 steps, timed in the same run.
+"""
+
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+from benchmarks.parallel import Measurement, on_ranks, table, wall
+
+from ees_mpi import config as configs
+from ees_mpi import machine, metrics
+from ees_mpi.noise import NoiseTable
+from ees_mpi.outcomes import unpack
+from ees_mpi.ranks import Ranks
+from ees_mpi.store.writer import RunWriter
+from ees_mpi.training import Job, State, advance, draw, first_state, train
+
+STEPS = 2
+LONG = 1000
+PRESETS = {"cheetah": "cheetah-maxent", "ant": "ant-maxent"}
+
+
+class Watch:
+    """Samples this process's private memory in a thread: the kernel keeps no peak of it."""
+
+    def __init__(self) -> None:
+        self.peak = self.now()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    @staticmethod
+    def now() -> int:
+        """Bytes of anonymous memory: what is neither shared nor mapped from files."""
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith("RssAnon"):
+                return int(line.split()[1]) * 1024
+        raise RuntimeError("no RssAnon in /proc/self/status")
+
+    def _run(self) -> None:
+        while not self._stop.wait(0.002):
+            self.peak = max(self.peak, self.now())
+
+    def stop(self) -> int:
+        """End the sampling and return the peak."""
+        self._stop.set()
+        self._thread.join()
+        return self.peak
+
+
+def worker(world: Ranks) -> Measurement:
+    """Run three generations with commits, watching memory, then time the parts of one."""
+    short = ["run.generations=3", f"task.steps={STEPS}", "noise.size=134217728"]
+    config = configs.load(PRESETS["ant"], short)
+    evaluator = config.task.open(0)
+    before = Watch.now()
+    watch = Watch()
+    job = Job(config, evaluator, NoiseTable(0, config.noise.size, world), world)
+    state = first_state(config)
+    with tempfile.TemporaryDirectory(dir=".") as folder:
+        writer = RunWriter.create(Path(folder, "run.h5"), config, state.arrays()) if world.first else None
+        if writer:
+            writer.begin_session(0, world.size, world.nodes, machine.fingerprint())
+        start = time.perf_counter()
+        state = train(job, state, writer)
+        whole = (time.perf_counter() - start) / 3
+        if writer:
+            writer.close()
+    growth = watch.stop() - before
+    return {
+        "generation_s": whole,
+        "memory_growth_mb": max(world.gather(np.array([growth / 1e6])).tolist()),
+        **_parts(job, state),
+        **{f"rollout_{robot}_s": _rollout(world, preset) for robot, preset in PRESETS.items()},
+    }
+
+
+def _parts(job: Job, state: State) -> Measurement:
+    """Time each part of an update by itself, on the outcomes of a real generation."""
+    world, config = job.ranks, job.config
+    record, following = advance(job, state)
+    rows = np.column_stack(
+        [
+            np.arange(config.population.size),
+            record.arrays["valid"],
+            record.arrays["length"],
+            record.arrays["fitness"],
+            record.arrays["behavior"],
+        ]
+    )
+    drawn = draw(config, job.noise, state.generation)
+    fresh = lambda: unpack(rows, np.zeros((0, 1)))  # noqa: E731
+    weights = config.objective.weights(fresh(), {}, world)[0]
+    gradient = config.population.gradient(weights, drawn, state.mean, job.noise, world)
+    outcomes = fresh()
+    config.objective.weights(outcomes, {}, world)
+    bandwidth = config.objective.bandwidth
+    parts = {
+        "draw": lambda: draw(config, job.noise, state.generation),
+        "whiten": lambda: fresh().whitened,
+        "weights": lambda: config.objective.weights(fresh(), {}, world),
+        "gradient": lambda: config.population.gradient(weights, drawn, state.mean, job.noise, world),
+        "adam": lambda: config.optimizer.step(state.mean, gradient, state.moments),
+        "metrics": lambda: metrics.summary(outcomes, bandwidth, world),
+        "digest": following.digest,
+    }
+    return {f"{name}_s": wall(world, action, 5) for name, action in parts.items()}
+
+
+def _rollout(world: Ranks, preset: str) -> float:
+    """Time whole rollouts on every rank at once."""
+    config = configs.load(preset)
+    evaluator = config.task.open(0)
+    state = first_state(config)
+    statistics = state.observation_mean_std()
+    taken = wall(world, lambda: evaluator.evaluate(0, state.mean[0], *statistics, False), 3)
+    evaluator.close()
+    return taken
+
+
+def generation() -> Measurement:
+    """Measure on two ranks, and set everything that is not a rollout against the rollouts."""
+    r = on_ranks("generation", 2, rounds=1)
+    r["not_shrinking_s"] = sum(r[f"{name}_s"] for name in ("draw", "whiten", "adam", "digest", "metrics"))
+    r["rest_s"] = r["generation_s"] - 10_000 / 2 * STEPS / LONG * r["rollout_ant_s"]
+    r["paper_generation_s"] = 10_000 / 2 * r["rollout_cheetah_s"]
+    r["rest_share"] = r["rest_s"] / (r["paper_generation_s"] + r["rest_s"])
+    return r
+
+
+def show(r: Measurement) -> None:
+    """Print the result for reading, with the arithmetic."""
+    parts = ("draw", "whiten", "weights", "gradient", "adam", "metrics", "digest")
+    table([("part of an update, 2 ranks", "ms"), *((name, f"{1e3 * r[f'{name}_s']:.1f}") for name in parts)])
+    print(f"does not shrink with more ranks (draw, whiten, adam, metrics, digest): {1e3 * r['not_shrinking_s']:.1f} ms")
+    print(f"a generation with rollouts of {STEPS} steps, commit included: {r['generation_s']:.2f} s")
+    print(f"  less the steps themselves: {r['rest_s']:.2f} s is not rollouts (resets of 10,000 rollouts counted in it)")
+    print(f"a rollout of {LONG} steps: cheetah {r['rollout_cheetah_s']:.3f} s, ant {r['rollout_ant_s']:.3f} s")
+    print(
+        f"paper scale, 2 ranks: 5,000 x {r['rollout_cheetah_s']:.3f} = {r['paper_generation_s']:.0f} s of cheetah"
+        f" rollouts; the rest is {100 * r['rest_share']:.2f} % of it"
+    )
+    print(f"private memory grows by at most {r['memory_growth_mb']:.0f} MB over what a rank holds with its environment")

@@ -1,0 +1,57 @@
+"""The gradient of 10,000 individuals with 74,246 parameters, against a memcpy of the 1.48 GB of noise that it reads."""
+
+import numpy as np
+from benchmarks.parallel import Measurement, on_ranks, table, wall
+
+from ees_mpi.noise import NoiseTable
+from ees_mpi.populations.normal import Normal
+from ees_mpi.ranks import Ranks
+from ees_mpi.streams import stream
+
+N, D, TABLE = 10_000, 74_246, 2**27
+
+
+def worker(world: Ranks) -> Measurement:
+    """Time the gradient on these ranks, and the memcpy on each by itself."""
+    population, noise = Normal(size=N, std=0.02), NoiseTable(0, TABLE, world)
+    drawn = population.draw(stream(0, "draw"), noise, D)
+    weights, mean = stream(1, "weights").normal(size=N), np.zeros((1, D), np.float32)
+    target = np.empty(D * N // 2 // 8, np.float32)
+    source = noise.row(0, target.size)
+
+    def copy() -> None:
+        for _ in range(8):
+            np.copyto(target, source)
+
+    copy()
+    return {
+        "gradient_s": wall(world, lambda: population.gradient(weights, drawn, mean, noise, world), 5),
+        "memcpy_s": wall(world, copy, 5),
+    }
+
+
+def gradient() -> Measurement:
+    """Measure on one and on two ranks."""
+    one, two = on_ranks("gradient", 1), on_ranks("gradient", 2)
+    return {
+        **one,
+        "ratio": one["gradient_s"] / one["memcpy_s"],
+        "two_ranks_s": two["gradient_s"],
+        "speedup_two_ranks": one["gradient_s"] / two["gradient_s"],
+    }
+
+
+def show(r: Measurement) -> None:
+    """Print the result for reading."""
+    table(
+        [
+            ("gradient", "memcpy of 1.48 GB", "ratio", "two ranks", "speed-up"),
+            (
+                f"{r['gradient_s']:.3f} s",
+                f"{r['memcpy_s']:.3f} s",
+                f"{r['ratio']:.2f}",
+                f"{r['two_ranks_s']:.3f} s",
+                f"{r['speedup_two_ranks']:.2f}",
+            ),
+        ]
+    )

@@ -1,0 +1,62 @@
+"""MaxEnt's weights for 10,000 behaviours in 2-D, both kernel passes, against numpy's in-cache exp over 1e8 entries."""
+
+import time
+
+import numpy as np
+from benchmarks.parallel import Measurement, on_ranks, table, wall
+
+from ees_mpi.objectives.maxent import MaxEnt
+from ees_mpi.outcomes import Outcomes
+from ees_mpi.ranks import Ranks
+
+N = 10_000
+IN_CACHE = 8192
+
+
+def worker(world: Ranks) -> Measurement:
+    """Time the weights on these ranks, and the exp on each by itself."""
+    behavior = np.random.default_rng(0).normal(size=(N, 2))
+    valid = np.ones(N, np.bool_)
+    x = -4 * np.random.default_rng(1).random(IN_CACHE, np.float32)
+    y = np.empty_like(x)
+
+    def weigh() -> None:
+        outcomes = Outcomes(behavior, behavior[:, 0], valid.astype(np.int64), valid, np.zeros((0, 1)))
+        MaxEnt().weights(outcomes, {}, world)
+
+    def exponentials() -> None:
+        for _ in range(N * N // IN_CACHE):
+            np.exp(x, out=y)
+
+    weigh()
+    start = time.perf_counter()
+    exponentials()
+    first = time.perf_counter() - start
+    return {"maxent_s": wall(world, weigh, 5), "exp_s": min(first, wall(world, exponentials, 5))}
+
+
+def maxent() -> Measurement:
+    """Measure on one and on two ranks."""
+    one, two = on_ranks("maxent", 1), on_ranks("maxent", 2)
+    return {
+        **one,
+        "ratio": one["maxent_s"] / one["exp_s"],
+        "two_ranks_s": two["maxent_s"],
+        "speedup_two_ranks": one["maxent_s"] / two["maxent_s"],
+    }
+
+
+def show(r: Measurement) -> None:
+    """Print the result for reading."""
+    table(
+        [
+            ("maxent", "exp over 1e8 entries", "ratio", "two ranks", "speed-up"),
+            (
+                f"{r['maxent_s']:.3f} s",
+                f"{r['exp_s']:.3f} s",
+                f"{r['ratio']:.2f}",
+                f"{r['two_ranks_s']:.3f} s",
+                f"{r['speedup_two_ranks']:.2f}",
+            ),
+        ]
+    )

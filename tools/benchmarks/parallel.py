@@ -1,0 +1,64 @@
+"""Running a measurement on several ranks: under mpirun, every rank measures, rank 0 prints JSON."""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ees_mpi import ranks
+from ees_mpi.ranks import Ranks
+
+BENCH = Path(__file__).parents[1] / "bench.py"
+Measurement = dict[str, float]
+
+
+def on_ranks(name: str, count: int, rounds: int = 3) -> Measurement:
+    """Run `bench.py NAME --worker` on some ranks, several times, and give the medians."""
+    names = {"PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe", "PRTE_MCA_hwloc_default_binding_policy": "none"}
+    if os.getuid() == 0:
+        names |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    mpirun = Path(sys.executable).parent / "mpirun"
+    words = [str(mpirun), "-n", str(count), sys.executable, str(BENCH), name, "--worker"]
+    results = []
+    for _ in range(rounds):
+        done = subprocess.run(words, capture_output=True, text=True, env={**os.environ, **names})
+        if done.returncode:
+            raise SystemExit(done.stderr)
+        results.append(json.loads(done.stdout))
+    return {key: statistics.median(result[key] for result in results) for key in results[0]}
+
+
+def work(measure: Callable[[Ranks], Measurement]) -> None:
+    """Measure on this rank, together with the others, and print what rank 0 saw."""
+
+    def job(world: Ranks) -> None:
+        measured = measure(world)
+        if world.first:
+            print(json.dumps(measured))
+
+    ranks.run(job)
+
+
+def wall(world: Ranks, action: Callable[[], Any], repeat: int = 3) -> float:
+    """Time something that all ranks do together: the median of a few times."""
+    times = []
+    for _ in range(repeat):
+        world.any(False)  # start together
+        start = time.perf_counter()
+        action()
+        times.append(time.perf_counter() - start)
+    return float(np.median(times))
+
+
+def table(rows: list[tuple[str, ...]]) -> None:
+    """Print rows in columns."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())

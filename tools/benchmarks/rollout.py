@@ -1,0 +1,132 @@
+"""How fast whole rollouts are, against the time inside Bullet's step and against ready-made environments.
+
+Each round plays one policy three times from the same start: with our robot, with our robot while a clock runs
+around `stepSimulation`, and with the ready-made environment. The three take turns every few steps, so that
+whatever else the machine does slows them alike, and must end at the same bits.
+"""
+
+import statistics
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from ees_mpi.policies import HIDDEN, MLP
+from ees_mpi.tasks.bullet import Ant, HalfCheetah, Robot
+from ees_mpi.tasks.bullet_world import pybullet
+from ees_mpi.tasks.silence import silence
+
+ROBOTS: dict[type[Robot], str] = {HalfCheetah: "HalfCheetahBulletEnv-v0", Ant: "AntBulletEnv-v0"}
+SEED = 1
+STD = 0.02  # of the paper's mutations
+TURN = 50  # steps
+
+
+@contextmanager
+def clock_around_physics(spent: list[float]) -> Iterator[None]:
+    """Add up the seconds inside `stepSimulation`; what the adding costs counts as not physics."""
+    real = pybullet.stepSimulation
+
+    def timed(client: int) -> None:
+        start = perf_counter()
+        real(client)
+        spent[0] += perf_counter() - start
+
+    pybullet.stepSimulation = timed
+    try:
+        yield
+    finally:
+        pybullet.stepSimulation = real
+
+
+class Player:
+    """One of those that take turns, and the seconds it took for its turns."""
+
+    def __init__(self, reset: Callable[[], Any], step: Callable[[Any], Any]) -> None:
+        self.reset, self.step = reset, step
+
+    def start(self) -> None:
+        """Begin a rollout."""
+        start = perf_counter()
+        self.observation = self.reset()
+        self.seconds = perf_counter() - start
+
+    def play(self, act: Callable[[Any], Any], steps: int) -> None:
+        """Go on for some steps."""
+        observation, step = self.observation, self.step
+        start = perf_counter()
+        for _ in range(steps):
+            observation = step(act(observation))[0]
+        self.seconds += perf_counter() - start
+        self.observation = observation
+
+
+def ready_made(name: str) -> Any:
+    """Make a ready-made environment, past the first episode of its life, which is unlike the others."""
+    import gymnasium
+    import pybullet_envs_gymnasium  # noqa: F401
+
+    with silence():
+        env = gymnasium.make(name)
+        env.reset(seed=SEED)
+    return env
+
+
+def play_round(players: list[Player], policy: MLP, steps: int) -> tuple[float, float, float, float]:
+    """Give the seconds of our rollout, of the clocked one, of the physics in it, of the ready-made one."""
+    spent = [0.0]
+    contexts: list[Callable[[], AbstractContextManager[None]]]
+    contexts = [nullcontext, lambda: clock_around_physics(spent), nullcontext]
+    for player in players:
+        player.start()
+    for begin in range(0, steps, TURN):
+        for player, context in zip(players, contexts, strict=True):
+            with context():
+                player.play(policy.act, min(TURN, steps - begin))
+    if len({player.observation.tobytes() for player in players}) > 1:
+        raise RuntimeError("The three rollouts should end with the same observation; they do not.")
+    ours, clocked, theirs = players
+    return ours.seconds, clocked.seconds, spent[0], theirs.seconds
+
+
+def bench_rollout(kind: type[Robot], rounds: int = 9, steps: int = 1000) -> dict[str, float]:
+    """Measure one robot over several rounds, each with another policy, and give medians."""
+    robots, env = [kind(), kind()], ready_made(ROBOTS[kind])
+    players = [Player(lambda robot=robot: robot.reset(SEED), robot.step) for robot in robots]  # type: ignore[misc]
+    players.append(Player(lambda: env.reset(seed=SEED)[0], env.step))
+    policy = MLP((kind.observation_size, *HIDDEN, kind.action_size))
+    rows = []
+    for number in range(rounds):
+        generator = np.random.default_rng(number)
+        noise = generator.standard_normal(policy.count, np.float32)
+        policy.load(policy.initial(generator) + np.float32(STD) * noise)
+        rows.append(play_round(players, policy, steps))
+    for thing in (*robots, env):
+        thing.close()
+    us = 1e6 / steps
+    return {
+        "parameters": policy.count,
+        "physics_share": statistics.median(physics / clocked for _, clocked, physics, _ in rows),
+        "speedup_over_ready_made": statistics.median(theirs / ours for ours, _, _, theirs in rows),
+        "steps_per_second": statistics.median(steps / ours for ours, _, _, _ in rows),
+        "step_us": statistics.median(ours for ours, _, _, _ in rows) * us,
+        "physics_us": statistics.median(physics for _, _, physics, _ in rows) * us,
+        "ready_made_us": statistics.median(theirs for _, _, _, theirs in rows) * us,
+    }
+
+
+def rollout() -> dict[str, dict[str, float]]:
+    """Measure both robots."""
+    return {kind.name: bench_rollout(kind) for kind in ROBOTS}
+
+
+def show(results: dict[str, dict[str, float]]) -> None:
+    """Print the results for reading."""
+    print("         steps/s  us/step  physics  share  ready-made  speed-up")
+    for name, r in results.items():
+        print(
+            f"{name:8} {r['steps_per_second']:7.0f} {r['step_us']:8.1f} {r['physics_us']:8.1f} "
+            f"{r['physics_share']:6.3f} {r['ready_made_us']:11.1f} {r['speedup_over_ready_made']:8.2f}x"
+        )
