@@ -255,7 +255,7 @@ def figure(name: str | None, runs: tuple[Path, ...], out: Path | None, listing: 
         for known, recipe in figures.FIGURES.items():
             click.echo(f"{known:20} {recipe.needs}")
         return
-    if not name or not runs:
+    if not name:
         raise click.UsageError("expected NAME RUN.h5 ...; --list says what there is")
     click.echo(f"{figures.draw(name, runs, out)}")
 

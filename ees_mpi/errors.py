@@ -40,6 +40,14 @@ class TaskError(EesError, RuntimeError):
     """A task gave something that no update can be made of."""
 
 
+class ObjectiveError(EesError, RuntimeError):
+    """An objective gave something that no update can be made of."""
+
+
+class GraphError(EesError, ValueError):
+    """A stochastic computation graph breaks a rule."""
+
+
 class VerifyError(EesError, RuntimeError):
     """A re-evaluated individual does not match the run file."""
 
@@ -66,6 +74,8 @@ BY_NAME = {
         LaunchError,
         LockStepError,
         TaskError,
+        ObjectiveError,
+        GraphError,
         VerifyError,
         Interrupted,
     )

@@ -89,6 +89,7 @@ def begin(request: Request) -> Opening:
             raise exists(path)
         _check_same_run(path, config, request.start)
         return reopen(path, config.run.generations, request.force, config)
+    _rehearse(config)
     state, note = origin.first_state_from(request.start, config) if request.start else (first_state(config), "")
     arrays = state.arrays()
 
@@ -121,9 +122,18 @@ def reopen(path: Path, generations: int | None, force: bool, config: Config | No
         configs.check(config)
         if run.complete and run.generations == config.run.generations and not run.journal_records:
             return Opening(path, config, run.state_arrays(), {})
+        _rehearse(config)
     writer = RunWriter.resume(path, config, force)
     with open_run(path) as run:  # again, now that nobody else writes it
         return Opening(path, config, run.state_arrays(), run.partial(), writer)
+
+
+def _rehearse(config: Config) -> None:
+    """Let an objective that can be wrong in itself find out before the run file is touched."""
+    # Not in `check`: sampling offspring of a trained mean needs no objective, and no torch for it.
+    rehearse = getattr(config.objective, "rehearse", None)
+    if rehearse:
+        rehearse(config.population.size, config.task.behavior_dim)
 
 
 def _with_generations(config: Config, generations: int | None, run: Run) -> Config:

@@ -2,7 +2,8 @@
 
 import hashlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from ees_mpi import metrics
 from ees_mpi.config import Config
-from ees_mpi.errors import EesError, Interrupted, TaskError, collective
+from ees_mpi.errors import EesError, Interrupted, ObjectiveError, TaskError, collective
 from ees_mpi.noise import Noise
 from ees_mpi.outcomes import FIXED, Draw, Floats, Outcome, Outcomes, Singles, pack, unpack
 from ees_mpi.policies import mean_std
@@ -128,7 +129,8 @@ def advance(job: Job, state: State, known: Mapping[int, Outcome] | None = None) 
     clock.lap("evaluate")
     outcomes, center = _gather(job, state.generation, mine)
     clock.lap("gather")
-    weights, memory = config.objective.weights(outcomes, state.memory, ranks)
+    with _named(state.generation):
+        weights, memory = config.objective.weights(outcomes, state.memory, ranks)
     gradient: Floats = config.population.gradient(weights, drawn, state.mean, job.noise, ranks)
     mean, moments = config.optimizer.step(state.mean, gradient, state.moments)
     following = State(
@@ -165,6 +167,17 @@ def describe(config: Config, state: State, drawn: Draw, outcomes: Outcomes, rank
         "observation_std": observation_std,
         **metrics.summary(outcomes, getattr(config.objective, "bandwidth", 1.0), ranks),
     }
+
+
+@contextmanager
+def _named(generation: int) -> Iterator[None]:
+    """Let an objective's error say in which generation it was met."""
+    try:
+        yield
+    except ObjectiveError as error:
+        named = ObjectiveError(f"generation {generation}: {error}. The last committed generation is safe")
+        named.collective = error.collective
+        raise named from error
 
 
 def _evaluate(job: Job, state: State, drawn: Draw, known: Mapping[int, Outcome]) -> list[Outcome]:

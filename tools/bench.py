@@ -9,6 +9,8 @@
     tools/bench.py gather      the gathers of a generation at paper scale, against a memcpy of the same bytes
     tools/bench.py scaling     generations on 1, 2, ... ranks, strong and weak
     tools/bench.py generation  a generation at paper scale with short rollouts: where time and memory go
+    tools/bench.py scg         MaxEnt's weights by a nested graph, against the closed form
+    tools/bench.py estimators  the variance of the population's and of the policy's gradient, side by side
 
 --json prints numbers for scripts. What is measured is in tools/benchmarks, a file each.
 """
@@ -25,7 +27,18 @@ try:
 except ImportError:  # no environment is active: take the checkout's own
     os.execv(python := str(Path(__file__).parents[1] / ".venv/bin/python"), [python, *sys.argv])
 
-BENCHMARKS = ("commit", "rollout", "gradient", "maxent", "noise", "gather", "scaling", "generation")
+BENCHMARKS = (
+    "commit",
+    "rollout",
+    "gradient",
+    "maxent",
+    "noise",
+    "gather",
+    "scaling",
+    "generation",
+    "scg",
+    "estimators",
+)
 
 
 def main() -> None:

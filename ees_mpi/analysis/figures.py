@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ees_mpi.analysis.feasibility import feasibility
 from ees_mpi.errors import ConfigError, MissingExtra, RunFileError
 from ees_mpi.registry import unknown
 from ees_mpi.store.reader import Run, open_run
@@ -31,6 +32,7 @@ class Recipe(NamedTuple):
 
     draw: Callable[[Sequence[Run]], "Figure"]
     needs: str
+    runs: bool = True  # False: made of nothing but the program
 
 
 def draw(name: str, paths: Sequence[Path], out: Path | None) -> Path:
@@ -42,11 +44,14 @@ def draw(name: str, paths: Sequence[Path], out: Path | None) -> Path:
         raise ConfigError(f"-o {target}: expected a name that ends in {', '.join(FORMATS)}")
     if not target.parent.is_dir():
         raise ConfigError(f"-o {target}: the folder {target.parent} does not exist")
+    recipe = FIGURES[name]
+    if bool(paths) is not recipe.runs:
+        raise ConfigError(f"figure {name} needs {recipe.needs}; got {len(paths)} run files")
     plotting = _matplotlib()
     runs = [open_run(path) for path in paths]
     try:
         with plotting.rc_context(STYLE):
-            figure = FIGURES[name].draw(runs)
+            figure = recipe.draw(runs)
             figure.savefig(target)
     except PermissionError as error:
         raise ConfigError(f"-o {target}: {error.strerror}") from None
@@ -140,4 +145,5 @@ def _title(run: Run) -> str:
 FIGURES = {
     "interference": Recipe(interference, "runs of interference-maxvar and interference-maxent, any seeds"),
     "cheetah": Recipe(spread, "runs of a cheetah, or any with one behavior number; a panel each"),
+    "feasibility": Recipe(feasibility, "no run file", runs=False),
 }

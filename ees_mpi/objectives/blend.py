@@ -66,6 +66,12 @@ class Blend(Part, frozen=True):
         for _, part in self.built():
             part.check()
 
+    def rehearse(self, size: int, behavior_dim: int) -> None:
+        """Let every part that can try itself do so."""
+        for _, part in self.built():
+            if hasattr(part, "rehearse"):
+                part.rehearse(size, behavior_dim)
+
     def weights(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> tuple[Floats, Memory]:
         """Return the weights [N] and the memory of all parts, each under its number."""
         total = np.zeros(len(outcomes.valid))

@@ -12,7 +12,10 @@ from ees_mpi.objectives.maxvar import MaxVar
 from ees_mpi.outcomes import Floats, Outcomes
 from ees_mpi.ranks import Ranks
 
-SECTIONS = {"blend": {"name": "blend", "parts": [{"name": "fitness", "share": 1}, {"name": "maxent", "share": 1}]}}
+SECTIONS = {
+    "blend": {"name": "blend", "parts": [{"name": "fitness", "share": 1}, {"name": "maxent", "share": 1}]},
+    "custom": {"name": "custom", "function": "ees_mpi.scg.surrogates:maxent"},
+}
 
 
 def outcomes(count: int = 40, dim: int = 2, invalid: tuple[int, ...] = ()) -> Outcomes:

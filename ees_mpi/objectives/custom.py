@@ -1,0 +1,142 @@
+"""An objective of one's own: a torch function of behaviours, fitness and likelihood ratios.
+
+Gajewski et al. 2019, supplement S3 and S4; ees_mpi.scg.surrogates has the paper's objectives written this way.
+
+    J = function(behaviors, fitness, ratios, **settings)        w_i = dJ / dr_i  at  r = 1
+
+behaviors: [N, B], whitened per component; fitness: [N]; ratios: [N]; all float64, of the N valid rollouts.
+
+Rank 0 computes the weights and the others get its bits: ranks cannot differ, whatever torch does, and only one of them
+has to hold torch in memory.
+"""
+
+import os
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from ees_mpi.errors import ConfigError, MissingExtra, ObjectiveError
+from ees_mpi.objectives import Memory
+from ees_mpi.outcomes import Floats, Outcomes
+from ees_mpi.ranks import Ranks
+from ees_mpi.registry import Part, imported
+
+REHEARSED = 32  # made-up individuals
+
+
+class Custom(Part, frozen=True):
+    """Weights by the gradient of a function.
+
+    function: where it is, as "package.module:function"; settings: more arguments for it, by name.
+    """
+
+    function: str
+    settings: dict[str, Any] = msgspec.field(default_factory=dict)
+
+    headline = "behavior_variance"
+
+    def __post_init__(self) -> None:
+        module, _, name = self.function.partition(":")
+        if not module or not name.isidentifier():
+            raise ValueError(f'objective.function: expected "package.module:function", got {self.function!r}')
+
+    def rehearse(self, size: int, behavior_dim: int) -> None:
+        """Try the function on made-up outcomes, so that a wrong one is found before any rollout."""
+        generator = np.random.default_rng(0)
+        count = min(size, REHEARSED)
+        try:
+            self._gradient(generator.normal(size=(count, behavior_dim)), generator.normal(size=count))
+        except ObjectiveError as error:
+            raise ConfigError(f"{error} (found in a dry run with {count} made-up outcomes)") from error
+
+    def weights(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> tuple[Floats, Memory]:
+        """Return the weights [N] and the memory, which stays empty."""
+        bits = b""
+        with ranks.together():
+            if ranks.first:
+                bits = self._gradient(outcomes.whitened, outcomes.fitness[outcomes.valid]).tobytes()
+        return outcomes.spread(np.frombuffer(ranks.from_first(bits))), memory
+
+    def _gradient(self, behaviors: Floats, fitness: Floats) -> Floats:
+        """Return dJ / dr [N] at ratios of 1."""
+        torch = _torch()
+        function = self._load()
+        ratios = torch.ones(len(fitness), dtype=torch.float64, requires_grad=True)
+        with _reproducible(), self._blaming(function):
+            value = function(torch.tensor(behaviors), torch.tensor(fitness), ratios, **self.settings)
+            self._check(value)
+            (gradient,) = torch.autograd.grad(value, ratios, allow_unused=True)
+        if gradient is None:
+            raise self._independent()
+        weights: Floats = gradient.numpy()
+        wrong = int((~np.isfinite(weights)).sum())
+        if wrong:
+            raise self._error(f"its gradient is not finite for {wrong} of {len(weights)} individuals")
+        return weights
+
+    def _load(self) -> Callable[..., Any]:
+        try:
+            function = imported(self.function, "objective.function")
+        except ConfigError:
+            raise
+        except Exception as error:
+            raise self._error(f"importing it raised {type(error).__name__}: {error}") from error
+        if not callable(function):
+            raise self._error(f"expected a function, got {type(function).__name__}")
+        return function  # type: ignore[no-any-return]
+
+    def _check(self, value: Any) -> None:
+        if not isinstance(value, _torch().Tensor):
+            raise self._error(f"expected a torch scalar, got {type(value).__name__}")
+        if value.dim():
+            raise self._error(f"expected a scalar, got a tensor of shape {list(value.shape)}; .sum() or .mean() it")
+        if not bool(value.isfinite()):
+            raise self._error(f"expected a finite value, got {value.item()}")
+        if not value.requires_grad:
+            raise self._independent()
+
+    def _independent(self) -> ObjectiveError:
+        return self._error("its value does not depend on the ratios; weight what is averaged: (ratios * f).mean()")
+
+    def _error(self, what: str) -> ObjectiveError:
+        return ObjectiveError(f"objective.function {self.function}: {what}")
+
+    @contextmanager
+    def _blaming(self, function: Callable[..., Any]) -> Iterator[None]:
+        """Turn whatever the function raises into one line that says where."""
+        try:
+            yield
+        except ObjectiveError:
+            raise
+        except Exception as error:
+            file = getattr(getattr(function, "__code__", None), "co_filename", None)
+            own = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
+            where = f" at {os.path.basename(str(file))}, line {own[-1]}" if own else ""
+            what = " ".join(str(error).split())
+            raise self._error(f"raised {type(error).__name__}{where}: {what}") from error
+
+
+def _torch() -> Any:
+    try:
+        import torch
+    except ImportError:
+        raise MissingExtra("objective.name = \"custom\" needs torch: pip install 'ees_mpi[torch]'") from None
+    return torch
+
+
+@contextmanager
+def _reproducible() -> Iterator[None]:
+    """Compute with one thread and, should the function draw random numbers, the same ones every time."""
+    torch = _torch()
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            yield
+    finally:
+        torch.set_num_threads(threads)

@@ -1,0 +1,29 @@
+"""A graph as Graphviz text: stochastic nodes round, deterministic square, expectations double, inputs bare."""
+
+from ees_mpi.scg.nodes import Deterministic, Expectation, Input, Node, Stochastic
+from ees_mpi.scg.rules import check
+
+SHAPES: dict[type[Node], str] = {
+    Input: "shape=plaintext",
+    Stochastic: "shape=circle",
+    Deterministic: "shape=square",
+    Expectation: "shape=ellipse, peripheries=2",
+}
+
+
+def dot(output: Node) -> str:
+    """Return a graph in Graphviz's language; `dot -Tsvg` draws it."""
+    nodes = check(output)
+    key = {node: f"n{place}" for place, node in enumerate(nodes)}
+    lines = [f"  {key[node]} [label={_quoted(_label(node))}, {SHAPES[type(node)]}];" for node in nodes]
+    lines += [f"  {key[parent]} -> {key[node]};" for node in nodes for parent in dict.fromkeys(node.parents)]
+    return "\n".join(["digraph {", *lines, "}", ""])
+
+
+def _label(node: Node) -> str:
+    return f"{node.name}[{node.body.name}]" if isinstance(node, Expectation) else node.name
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
+    return f'"{escaped}"'

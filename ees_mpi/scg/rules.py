@@ -1,0 +1,47 @@
+"""The rules of a nested stochastic computation graph (Gajewski et al. 2019, supplement S3).
+
+That a stochastic node is a leaf, and that an expectation depends on its stochastic node, is checked where they are
+made; here: that each stochastic node belongs to exactly one expectation.
+"""
+
+from collections.abc import Callable, Sequence
+
+from ees_mpi.errors import GraphError
+from ees_mpi.scg.nodes import Expectation, Node, Stochastic
+
+
+def walk(output: Node, edges: Callable[[Node], Sequence[Node]] = lambda node: node.parents) -> list[Node]:
+    """Return the nodes that an output is made of, each once, parents before children."""
+    order: dict[Node, None] = {}
+    stack = [(output, False)]
+    while stack:
+        node, ready = stack.pop()
+        if node in order:
+            continue
+        if ready:
+            order[node] = None
+            continue
+        stack.append((node, True))
+        stack += [(parent, False) for parent in reversed(edges(node))]
+    return list(order)
+
+
+def check(output: Node) -> list[Node]:
+    """Raise unless the graph keeps the rules, naming the node that breaks one; return its nodes in order."""
+    nodes = walk(output)
+    over: dict[Stochastic, Expectation] = {}
+    for node in nodes:
+        if isinstance(node, Expectation) and over.setdefault(node.over, node) is not node:
+            raise GraphError(
+                f"stochastic node {node.over.name!r} must belong to exactly one expectation, but is averaged by "
+                f"{over[node.over]} and by {node}; use {node.over.name}.twin(...) in one of them"
+            )
+    if output.axes:
+        axis = output.axes[0]
+        where = "outside of the expectation over it" if axis in over else "under no expectation"
+        raise GraphError(f"stochastic node {axis.name!r} is used {where}, in {output}; use expect(..., over=it)")
+    names = [node.name for node in nodes if isinstance(node, Stochastic)]
+    double = next((name for name in names if names.count(name) > 1), None)
+    if double is not None:
+        raise GraphError(f"two stochastic nodes are named {double!r}; give each a name of its own")
+    return nodes

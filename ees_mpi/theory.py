@@ -1,0 +1,229 @@
+"""A network whose mutations flip between two given functions: the feasibility theorem, made and measured.
+
+Gajewski et al. 2019, supplement S6, whose proof is a sketch. What is proved here, by the arithmetic of `build`:
+
+Let G and H be ReLU networks with one hidden layer on [0, 1]^n, and 0 < d1 < d2. `build` gives a fully connected ReLU
+network f with five hidden layers and D weights and biases, one weight w_k among them, and a number e, so that for every
+perturbation xi of all D of them (those that are 0 included) with |xi_j| < d2 for every j
+
+    xi_k > d1   implies  |f(x) - G(x)| <= e  for all x in [0, 1]^n
+    xi_k < -d1  implies  |f(x) - H(x)| <= e  for all x in [0, 1]^n
+
+and e -> 0 when d2 -> 0 with d1 / d2 fixed. Continuous g and h are approximated by such G and H as closely as one likes.
+So for independent perturbations with distribution function F, and epsilon >= e + the error of that approximation,
+
+    P(f is epsilon-close to g)  >=  (F(d2) - F(d1)) (F(d2) - F(-d2))^(D-1)
+    P(f is epsilon-close to h)  >=  (F(-d1) - F(-d2)) (F(d2) - F(-d2))^(D-1)
+
+The last factor is 1 if the perturbations are supported in (-d2, d2). Without it this is the paper's bound, which speaks
+of w_k alone and does not hold for every F: the other weights can be far off whatever w_k does. Two more differences.
+The paper fixes d2 before d1; here their ratio comes first, because e has a part of order d2^2 / d1: the large node K,
+which makes w_k count, leaks into all of the next layer. And up is g, down is h; in the sketch they change places.
+
+Proof. Layer by layer: if the activations of a layer are off by at most e_l, each node of the next is off by at most
+|W| e_l + d2 (sum of the activations + 1), and ReLU does not enlarge it. `build` picks each constant so that, with these
+bounds, the one gate is open (exactly 0) and the other is shut (beyond anything it has to outweigh).
+"""
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from ees_mpi.errors import ConfigError
+from ees_mpi.outcomes import Floats
+
+Function = Callable[[Floats], Floats]  # of points [P, n], giving [P]
+
+
+@dataclass(frozen=True)
+class Shallow:
+    """c + sum_j v_j relu(a_j x + t_j): a ReLU network with one hidden layer."""
+
+    a: Floats  # [n, m]
+    t: Floats  # [m]
+    v: Floats  # [m]
+    c: float
+
+    def __call__(self, x: Floats) -> Floats:
+        hidden: Floats = np.maximum(x @ self.a + self.t, 0)
+        values: Floats = hidden @ self.v + self.c
+        return values
+
+    @property
+    def highest(self) -> Floats:
+        """The most that each hidden unit reaches on [0, 1]^n."""
+        highest: Floats = np.maximum(self.a, 0).sum(axis=0) + self.t
+        return np.maximum(highest, 0)
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Numbers that the network stays between on [0, 1]^n."""
+        ends = self.v * self.highest
+        return self.c + float(np.minimum(ends, 0).sum()), self.c + float(np.maximum(ends, 0).sum())
+
+
+@dataclass(frozen=True)
+class Flipping:
+    """A network that flips between two functions, and what is proved of it."""
+
+    parameters: Floats  # [D]: for each layer its weights (in, out), then its biases
+    widths: tuple[int, ...]  # of the input, the hidden layers and the output
+    switch: int  # which parameter is w_k
+    d1: float
+    d2: float
+    error: float  # e
+
+    def __call__(self, x: Floats) -> Floats:
+        """Evaluate at points [P, n] of [0, 1]^n, which ReLU leaves alone."""
+        activation = x
+        for weights, biases in self.layers:
+            activation = np.maximum(activation, 0) @ weights + biases
+        values: Floats = activation[:, 0]
+        return values
+
+    @cached_property
+    def layers(self) -> list[tuple[Floats, Floats]]:
+        """Weights and biases of each layer."""
+        layers, start = [], 0
+        for before, after in itertools.pairwise(self.widths):
+            middle, stop = start + before * after, start + before * after + after
+            layers.append((self.parameters[start:middle].reshape(before, after), self.parameters[middle:stop]))
+            start = stop
+        return layers
+
+    def mutant(self, perturbation: Floats) -> "Flipping":
+        """Return the network with all its weights and biases perturbed."""
+        return replace(self, parameters=self.parameters + perturbation)
+
+
+@dataclass(frozen=True)
+class _Scales:
+    """The constants of the construction, each large or small enough for the bounds before it."""
+
+    low: float  # g - low and h - low are in [0, top]: ReLU leaves them alone
+    bias: float  # B, of the node K in layer 1
+    center: float  # C, of the node K' = C + xi_k K in layer 2
+    gain: float  # T and Q: the nodes relu(+-T (K' - C)) and relu(+-T (K' - C) - Q) in layer 3 differ by 0 or about Q
+    step: float
+    lever: float  # times that difference, less `leak`: the gates in layer 4, one exactly 0 and one above `top`
+    leak: float
+    shut: float  # the weight with which a gate holds g or h down in layer 5
+    error: float  # e
+
+
+def _scales(g: Shallow, h: Shallow, d1: float, d2: float) -> _Scales:
+    """Follow the bounds from layer to layer; `e`: how far g and h can be off in the layer at hand."""
+    low = min(g.bounds[0], h.bounds[0])
+    top = max(g.bounds[1], h.bounds[1]) - low or 1.0
+    e = d2 * (len(g.a) + 1)  # layer 1
+    units = float((g.highest + e).sum() + (h.highest + e).sum())
+    doubt = d2 * (units + 1)  # what all weights but w_k can do to K'
+    bias = e + 2 * doubt / d1  # so that w_k does at least twice that
+    most = d2 * (bias + e) + doubt  # |K' - C| is between `doubt` and this
+    e = max(float(np.abs(f.v).sum()) for f in (g, h)) * e + d2 * (units + bias + e + 1)  # layer 2
+    noise = d2 * (2 * (top + e) + 2 * most + 1)
+    step = 4 * noise  # so that differences are known to within half of it
+    gain = (step + noise) / doubt
+    e += noise  # layer 3
+    leak = d2 * (2 * (top + e) + 2 * (gain * most + noise) + 1)
+    lever = (top + 2 * leak) / (step - 2 * noise)
+    e += leak  # layer 4
+    e += d2 * (2 * (top + e) + lever * (step + 2 * noise) + 1)  # layer 5
+    return _Scales(low, bias, most, gain, step, lever, leak, (top + e) / top, e + d2 * (top + e + 1))
+
+
+def build(g: Shallow, h: Shallow, d1: float, d2: float) -> Flipping:
+    """Make the network that flips to g where xi_k > d1 and to h where xi_k < -d1, with the e that holds for it."""
+    if not 0 < d1 < d2:
+        raise ConfigError(f"expected 0 < d1 < d2, got d1 = {d1} and d2 = {d2}")
+    if len(g.a) != len(h.a):
+        raise ConfigError(f"expected g and h of the same number of inputs, got {len(g.a)} and {len(h.a)}")
+    s = _scales(g, h, d1, d2)
+    inputs, first, units = len(g.a), len(g.v), len(g.v) + len(h.v)
+    widths = (inputs, units + 1, 3, 6, 4, 2, 1)
+    size = sum(before * after + after for before, after in itertools.pairwise(widths))
+    switch = (inputs + 1) * (units + 1) + units * 3 + 2  # from K, the last node of layer 1, to K'
+    network = Flipping(np.zeros(size), widths, switch, d1, d2, s.error)
+    (w1, b1), (w2, b2), (w3, b3), (w4, b4), (w5, _), (w6, b6) = network.layers
+    w1[:, :units], b1[:] = np.hstack([g.a, h.a]), [*g.t, *h.t, s.bias]
+    w2[:first, 0], w2[first:units, 1], b2[:] = g.v, h.v, [g.c - s.low, h.c - s.low, s.center]
+    for w in (w3, w4, w5):
+        w[0, 0] = w[1, 1] = 1  # g and h are handed on
+    signs = s.gain * np.array([1, 1, -1, -1])
+    w3[2, 2:], b3[2:] = signs, -signs * s.center - s.step * np.array([0, 1, 0, 1])
+    w4[2:4, 2] = w4[4:6, 3] = [s.lever, -s.lever]
+    b4[2:] = -s.leak
+    w5[2, 1] = w5[3, 0] = -s.shut  # w_k up shuts h, w_k down shuts g
+    w6[:, 0], b6[:] = 1, s.low
+    return network
+
+
+def approximate(function: Function, inputs: int, units: int = 12, seed: int = 0) -> Shallow:
+    """Approximate a continuous function on [0, 1]^n: between equal knots for n = 1, by random units for more."""
+    if inputs == 1:
+        knots = np.linspace(0, 1, units + 1)
+        values = function(knots[:, None])
+        return Shallow(np.ones((1, units)), -knots[:-1], np.diff(np.diff(values) * units, prepend=0), float(values[0]))
+    generator = np.random.default_rng(seed)
+    a = generator.normal(size=(inputs, units))
+    a /= np.linalg.norm(a, axis=0)
+    t = -(a * generator.random((inputs, units))).sum(axis=0)  # each unit's kink goes through a point of the cube
+    points = grid(inputs, 20 * units)
+    design = np.hstack([np.maximum(points @ a + t, 0), np.ones((len(points), 1))])
+    ridge = 1e-3 * np.eye(units + 1)  # large weights cost more than a close fit gains
+    v = np.linalg.solve(design.T @ design + ridge, design.T @ function(points))
+    return Shallow(a, t, v[:-1], float(v[-1]))
+
+
+def flipping(g: Function, h: Function, epsilon: float, ratio: float, inputs: int = 1, units: int = 12) -> Flipping:
+    """Make a network that flips to within epsilon of g and h, with d1 / d2 = ratio and the largest d2 that is proved.
+
+    That g and h are approximated closely enough is checked at points, not proved.
+    """
+    near_g, near_h = (approximate(function, inputs, units) for function in (g, h))
+    x = grid(inputs)
+    gap = float(max(np.abs(near_g(x) - g(x)).max(), np.abs(near_h(x) - h(x)).max()))
+    if gap >= epsilon:
+        raise ConfigError(f"{units} units come within {gap:.3g} of the functions, not {epsilon}; take more units")
+    d2 = 1.0
+    while (network := build(near_g, near_h, ratio * d2, d2)).error > epsilon - gap:
+        d2 *= 0.95
+    return network
+
+
+def grid(inputs: int, points: int = 400) -> Floats:
+    """Return points [P, n] of [0, 1]^n, corners included."""
+    side = np.linspace(0, 1, max(2, round(points ** (1 / inputs))))
+    return np.stack(np.meshgrid(*[side] * inputs, indexing="ij"), axis=-1).reshape(-1, inputs)
+
+
+@dataclass(frozen=True)
+class Flips:
+    """How many of `count` mutants were within epsilon of g, and of h."""
+
+    g: int
+    h: int
+    count: int
+
+
+def measure(
+    network: Flipping, g: Function, h: Function, epsilon: float, draw: Callable[[int], Floats], count: int
+) -> Flips:
+    """Count flips among mutants; `draw` gives the perturbations [D] of one."""
+    x = grid(network.widths[0])
+    goals = np.stack([g(x), h(x)])
+    near = np.zeros(2, int)
+    for _ in range(count):
+        mutant = network.mutant(draw(len(network.parameters)))
+        near += np.abs(mutant(x) - goals).max(axis=1) < epsilon
+    return Flips(int(near[0]), int(near[1]), count)
+
+
+def bounds(network: Flipping, cdf: Callable[[float], float]) -> tuple[float, float]:
+    """Return what is proved of P(close to g) and P(close to h) under a distribution function."""
+    d1, d2 = network.d1, network.d2
+    others = (cdf(d2) - cdf(-d2)) ** (len(network.parameters) - 1)
+    return (cdf(d2) - cdf(d1)) * others, (cdf(-d1) - cdf(-d2)) * others

@@ -1,0 +1,58 @@
+"""A custom objective under mpirun: the built-in's run, the same bits for any number of ranks, and errors told once."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import ees, train
+from runfiles import assert_same_bits
+
+from ees_mpi import open_run
+
+PAPER = ("population.size=500", "run.generations=50", "noise.size=1048576", "run.evaluate_mean_every=0")
+CUSTOM = (
+    "objective.name=custom",
+    "objective.function=ees_mpi.scg.surrogates:maxent",
+    "objective.settings.bandwidth=1.0",
+)
+
+
+def custom(path: Path, ranks: int) -> Path:
+    return train(path, "interference-maxvar", "optimizer.lr=0.1", *PAPER, *CUSTOM, ranks=ranks)
+
+
+@pytest.fixture(scope="module")
+def built_in(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run to meet; test_same_bits says that the number of ranks does not show in it."""
+    return train(tmp_path_factory.mktemp("built-in") / "run.h5", "interference-maxent", *PAPER)
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return custom(tmp_path_factory.mktemp("custom") / "run.h5", 1)
+
+
+@pytest.mark.parametrize("ranks", [1, 3])
+def test_custom_maxent_gives_the_run_of_the_built_in_one(
+    ranks: int, alone: Path, built_in: Path, tmp_path: Path
+) -> None:
+    path = alone if ranks == 1 else custom(tmp_path / "run.h5", ranks)
+    with open_run(path) as ours, open_run(built_in) as theirs:
+        assert ours.generations == theirs.generations == 50
+        np.testing.assert_allclose(ours["mean"][:], theirs["mean"][:], rtol=0, atol=1e-6)
+        final = [run.state_arrays()["mean"] for run in (ours, theirs)]
+        assert abs(float(final[1][0, 0] - theirs["mean"][0, 0, 0])) > 0.1  # it has gone somewhere
+    np.testing.assert_allclose(*final, rtol=0, atol=1e-6)
+    assert_same_bits(path, alone)
+
+
+def test_an_error_of_the_function_ends_all_ranks_with_one_message(tmp_path: Path) -> None:
+    path = tmp_path / "run.h5"
+    sets = ["objective.name=custom", "objective.function=own_objectives:breaks_later", "optimizer.lr=2.0"]
+    sets += ["population.size=20", "noise.size=5000"]
+    words = [word for setting in sets for word in ("--set", setting)]
+    done = ees("train", "interference-maxvar", *words, "--out", path, ranks=2)
+    assert done.returncode == 1
+    assert done.stderr.count("ees-mpi: generation ") == 1 and "expected a finite value, got nan" in done.stderr
+    with open_run(path) as run:
+        assert f"generation {run.generations}: objective.function own_objectives:breaks_later" in done.stderr

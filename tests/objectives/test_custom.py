@@ -1,0 +1,172 @@
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from conftest import TINY, ees, info
+
+from ees_mpi.config import Config, parse
+from ees_mpi.errors import ConfigError, MissingExtra, ObjectiveError
+from ees_mpi.noise import NoiseTable
+from ees_mpi.objectives import OBJECTIVES
+from ees_mpi.objectives.custom import Custom
+from ees_mpi.outcomes import Outcomes
+from ees_mpi.ranks import Ranks
+from ees_mpi.training import Job, first_state, train
+
+torch.set_num_threads(1)
+
+README = Path(__file__).parents[2] / "README.md"
+
+
+def outcomes(count: int = 40, invalid: tuple[int, ...] = ()) -> Outcomes:
+    generator = np.random.default_rng(count)
+    valid = np.ones(count, bool)
+    valid[list(invalid)] = False
+    behavior = np.where(valid[:, None], generator.normal(3.0, 2.0, (count, 2)), np.nan)
+    return Outcomes(behavior, generator.normal(size=count), np.ones(count, int), valid, np.zeros((0, 1)))
+
+
+def custom(name: str, **settings: float) -> Custom:
+    return Custom(function=f"own_objectives:{name}", settings=settings)
+
+
+@pytest.mark.parametrize("power", [2.0, 3.0])
+def test_weights_are_the_gradient_with_respect_to_the_ratios(power: float) -> None:
+    given = outcomes(invalid=(3, 17))
+    weights, memory = custom("distance_variance", power=power).weights(given, {}, Ranks())
+    distance = np.linalg.norm(given.whitened, axis=1)
+    from_mean = distance - distance.mean()
+    slope = (power * np.abs(from_mean) ** (power - 1) * np.sign(from_mean)).mean()
+    expected = given.spread((np.abs(from_mean) ** power - slope * distance) / given.size)
+    np.testing.assert_allclose(weights, expected, atol=1e-12)
+    assert weights[3] == weights[17] == 0 and memory == {}
+
+
+def test_a_function_cannot_change_the_outcomes() -> None:
+    given = outcomes()
+    behavior, whitened, fitness = given.behavior.copy(), given.whitened.copy(), given.fitness.copy()
+    custom("vandal").weights(given, {}, Ranks())
+    np.testing.assert_array_equal(given.behavior, behavior)
+    np.testing.assert_array_equal(given.whitened, whitened)
+    np.testing.assert_array_equal(given.fitness, fitness)
+
+
+def test_random_numbers_in_a_function_depend_on_nothing_and_disturb_nothing() -> None:
+    state, threads = torch.get_rng_state(), torch.get_num_threads()
+    first, _ = custom("random_weights").weights(outcomes(), {}, Ranks())
+    torch.randn(5)
+    second, _ = custom("random_weights").weights(outcomes(), {}, Ranks())
+    np.testing.assert_array_equal(first, second)
+    torch.set_rng_state(state)
+    custom("random_weights").weights(outcomes(), {}, Ranks())
+    assert torch.equal(torch.get_rng_state(), state) and torch.get_num_threads() == threads
+
+
+WRONG = [
+    ("own_objectives:not_a_scalar", r"not_a_scalar: expected a scalar, got a tensor of shape \[32\]; .sum\(\) or"),
+    ("own_objectives:not_a_number", r"not_a_number: expected a finite value, got nan"),
+    ("own_objectives:infinite_gradient", r"its gradient is not finite for 32 of 32 individuals"),
+    ("own_objectives:no_ratios", r"does not depend on the ratios; weight what is averaged: \(ratios \* f\).mean"),
+    ("own_objectives:other_gradient", r"does not depend on the ratios"),
+    ("own_objectives:not_a_tensor", r"expected a torch scalar, got float"),
+    ("own_objectives:raises", r"raises: raised RuntimeError at own_objectives.py, line \d+: "),
+    ("own_objectives:too_few_arguments", r"raised TypeError: too_few_arguments\(\) takes 1 positional"),
+    ("own_objectives:NOT_A_FUNCTION", r"expected a function, got int"),
+]
+
+
+@pytest.mark.parametrize(("function", "message"), WRONG, ids=[function for function, _ in WRONG])
+def test_a_wrong_function_is_found_before_any_rollout(function: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message) as found:
+        Custom(function=function).rehearse(500, 2)
+    assert str(found.value).startswith(f"objective.function {function}: ")
+    assert str(found.value).endswith("(found in a dry run with 32 made-up outcomes)")
+
+
+@pytest.mark.parametrize("function", ["own_objectives:absent", "no.such_module:f"])
+def test_a_function_that_cannot_be_imported_is_named(function: str) -> None:
+    with pytest.raises(ConfigError, match=rf"objective.function: cannot import '{function}': "):
+        Custom(function=function).rehearse(500, 2)
+
+
+def test_a_part_of_a_blend_is_tried_too() -> None:
+    parts = [{"name": "fitness", "share": 1}, {"name": "custom", "share": 1, "function": "own_objectives:no_ratios"}]
+    with pytest.raises(ConfigError, match=r"own_objectives:no_ratios: its value does not depend on the ratios"):
+        OBJECTIVES.build({"name": "blend", "parts": parts}).rehearse(500, 2)
+
+
+def test_a_setting_that_the_function_does_not_know_is_found_too() -> None:
+    custom("distance_variance", power=3.0).rehearse(500, 2)
+    with pytest.raises(ConfigError, match=r"raised TypeError.*unexpected keyword argument 'bandwidth'"):
+        custom("distance_variance", bandwidth=3.0).rehearse(500, 2)
+
+
+@pytest.mark.parametrize("function", ["", "module", ":f", "module:", "module:f g"])
+def test_a_function_is_named_by_module_and_name(function: str) -> None:
+    with pytest.raises(ConfigError, match=r'objective.function: expected "package.module:function"'):
+        OBJECTIVES.build({"name": "custom", "function": function})
+
+
+def test_missing_torch_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(MissingExtra, match=r"needs torch: pip install 'ees_mpi\[torch\]'"):
+        custom("distance_variance").rehearse(10, 1)
+    for name in [name for name in sys.modules if name.startswith("ees_mpi.scg")]:
+        monkeypatch.delitem(sys.modules, name)
+    with pytest.raises(MissingExtra, match=r"ees_mpi.scg needs torch: pip install 'ees_mpi\[torch\]'"):
+        import ees_mpi.scg  # noqa: F401
+
+
+def test_a_nan_in_the_middle_of_a_run_names_the_generation(tiny: Callable[..., Config]) -> None:
+    settings = ("objective.name=custom", "objective.function=own_objectives:breaks_later")
+    config = tiny("interference-maxvar", *settings, "run.generations=50", "optimizer.lr=2.0")
+    config.objective.rehearse(20, 1)
+    job = Job(config, config.task, NoiseTable(0, config.noise.size, Ranks()), Ranks())
+    done: list[int] = []
+    with pytest.raises(ObjectiveError, match=r"breaks_later: expected a finite value, got nan") as found:
+        train(job, first_state(config), None, lambda record: done.append(record.generation))
+    assert len(done) > 0 and str(found.value).startswith(f"generation {len(done)}: objective.function own_obj")
+    assert found.value.collective
+
+
+def test_reading_a_config_imports_neither_torch_nor_the_function() -> None:
+    text = """
+import sys
+from ees_mpi import cli, config, session
+from ees_mpi.objectives import OBJECTIVES
+OBJECTIVES.build({"name": "custom", "function": "no.such:function"})
+assert "torch" not in sys.modules and "matplotlib" not in sys.modules and "scipy" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", text], check=True)
+
+
+def test_settings_survive_toml(tiny: Callable[..., Config]) -> None:
+    sets = ("objective.name=custom", "objective.function=a:b", "objective.settings.power=3.0")
+    config = tiny("interference-maxvar", *sets)
+    assert config.objective == Custom(function="a:b", settings={"power": 3.0})
+    assert parse(config.to_toml()).objective == config.objective
+
+
+def test_the_command_finds_a_wrong_function_and_touches_nothing(tmp_path: Path) -> None:
+    sets = ["--set", "objective.name=custom", "--set", "objective.function=own_objectives:no_ratios"]
+    done = ees("train", "interference-maxvar", *sets, "--out", tmp_path / "run.h5")
+    assert done.returncode == 2 and done.stderr.startswith("ees-mpi: objective.function own_objectives:no_ratios: its")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_example_of_the_readme_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    section = README.read_text().split("## Your own objective")[1]
+    (tmp_path / "my_objectives.py").write_text(section.split("```python")[1].split("```")[0])
+    words = section.split("ees-mpi train ")[1].split("```")[0].replace("\\", " ").split()
+    monkeypatch.chdir(tmp_path)
+    done = ees("train", *words, *tiny_words(), "--out", "run.h5")
+    assert done.returncode == 0, done.stderr
+    assert info(tmp_path / "run.h5")["objective"] == "custom"
+
+
+def tiny_words() -> list[str]:
+    return [word for setting in TINY for word in ("--set", setting)]

@@ -1,0 +1,59 @@
+"""Objectives of a user's own, right ones and wrong ones, for the tests of `objective.name = "custom"`."""
+
+import torch
+from torch import Tensor
+
+NOT_A_FUNCTION = 3
+
+
+def distance_variance(behaviors: Tensor, fitness: Tensor, ratios: Tensor, power: float = 2.0) -> Tensor:
+    distance = behaviors.norm(dim=1)
+    mean = (ratios * distance).mean()
+    return (ratios * (distance - mean).abs() ** power).mean()
+
+
+def random_weights(behaviors: Tensor, fitness: Tensor, ratios: Tensor) -> Tensor:
+    return (ratios * torch.randn(len(ratios), dtype=torch.float64)).mean()
+
+
+def vandal(behaviors: Tensor, fitness: Tensor, ratios: Tensor) -> Tensor:
+    behaviors *= 0
+    fitness *= 0
+    return (ratios * fitness).mean()
+
+
+def not_a_scalar(behaviors: Tensor, fitness: Tensor, ratios: Tensor) -> Tensor:
+    return ratios * fitness
+
+
+def not_a_number(behaviors: Tensor, fitness: Tensor, ratios: Tensor) -> Tensor:
+    return (ratios * (fitness - 100).log()).mean()
+
+
+def infinite_gradient(behaviors: Tensor, fitness: Tensor, ratios: Tensor) -> Tensor:
+    return (ratios - 1).abs().sqrt().sum()
+
+
+def no_ratios(behaviors: Tensor, fitness: Tensor, ratios: Tensor) -> Tensor:
+    return behaviors.var()
+
+
+def other_gradient(behaviors: Tensor, fitness: Tensor, ratios: Tensor) -> Tensor:
+    return torch.ones((), requires_grad=True) * 2
+
+
+def not_a_tensor(behaviors: Tensor, fitness: Tensor, ratios: Tensor) -> float:
+    return float(fitness.mean())
+
+
+def raises(behaviors: Tensor, fitness: Tensor, ratios: Tensor) -> Tensor:
+    return behaviors @ fitness
+
+
+def too_few_arguments(behaviors: Tensor) -> Tensor:
+    return behaviors.sum()
+
+
+def breaks_later(behaviors: Tensor, fitness: Tensor, ratios: Tensor) -> Tensor:
+    """Right until the best fitness is above 3, as made-up ones hardly are."""
+    return (ratios * fitness).mean() * (float("nan") if fitness.max() > 3 else 1.0)

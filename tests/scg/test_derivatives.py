@@ -1,0 +1,195 @@
+"""Derivatives of all orders with the reference log-densities held fixed, and what tiles cost."""
+
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch import Tensor
+from torch.autograd import gradcheck, gradgradcheck
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from ees_mpi import scg
+
+torch.set_num_threads(1)
+
+MU = 0.3
+
+
+def numbers(seed: int, *shape: int, grad: bool = False) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, generator=generator, dtype=torch.float64).requires_grad_(grad)
+
+
+def entropy(behaviors: Tensor, log_density: Tensor, reference: Tensor | None = None) -> scg.Node:
+    z = scg.Stochastic("z", behaviors, log_density, reference=reference)
+    other = z.twin("z'")
+    kernel = scg.apply(lambda a, b: torch.exp(-((a - b) ** 2).sum()), z, other, name="phi")
+    return scg.expect(-torch.log(scg.expect(kernel, over=other)), over=z)
+
+
+def test_gradcheck_passes_on_the_operator() -> None:
+    values, densities, reference = numbers(0, 5, 3, grad=True), numbers(1, 5, 1, grad=True), numbers(2, 5, 1)
+    assert gradcheck(lambda v, p: scg.ratio_mean(v, p, reference), (values, densities))
+    assert gradgradcheck(lambda v, p: scg.ratio_mean(v, p, reference), (values, densities))
+
+
+@pytest.mark.parametrize("tile", [2**18, 14, 1])
+def test_gradcheck_passes_on_a_nested_graph_twice_however_tiled(tile: int) -> None:
+    behaviors, densities, reference = numbers(3, 6, 2), numbers(4, 6, grad=True), numbers(5, 6)
+
+    def value(p: Tensor) -> Tensor:
+        return scg.estimate(entropy(behaviors, p, reference), tile)
+
+    assert gradcheck(value, densities)
+    assert gradgradcheck(value, densities)
+
+
+def hessian_by_ratio(mu: Tensor, z: Tensor, nested: bool) -> Tensor:
+    """The second derivative with the ratios written out, the reference a number."""
+    r = torch.exp(-0.5 * (z - mu) ** 2 + 0.5 * (z - MU) ** 2)
+    value = (r * (z - (r * z).mean()) ** 4).mean() if nested else (r * z**4).mean()
+    first = torch.autograd.grad(value, mu, create_graph=True)[0]
+    return torch.autograd.grad(first, mu)[0]
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_second_derivatives_are_right_with_the_reference_left_out(nested: bool) -> None:
+    mu, z = torch.tensor(MU, dtype=torch.float64, requires_grad=True), MU + numbers(6, 400)
+    node = scg.Stochastic("z", z, -0.5 * (z - mu) ** 2)
+    other = node.twin("z'")
+    center: scg.Node | float = scg.expect(other, over=other) if nested else 0.0
+    value = scg.estimate(scg.expect((node - center) ** 4, over=node))
+    first = torch.autograd.grad(value, mu, create_graph=True)[0]
+    second = torch.autograd.grad(first, mu)[0]
+    torch.testing.assert_close(second, hessian_by_ratio(mu, z, nested), rtol=1e-10, atol=0)
+
+
+def reward(theta: Tensor, x1: Tensor, x2: Tensor) -> scg.Node:
+    """theta in both distributions, in both functions, and a reference for one of them."""
+    t = scg.Input("theta", theta)
+    first = scg.Stochastic("x1", x1, lambda x, t: -0.5 * (x - t) ** 2, given=(t,), reference=-0.5 * (x1 - MU) ** 2)
+    second = scg.Stochastic("x2", x2, lambda x, before, t: -0.5 * (x - t * before) ** 2, given=(first, t))
+    inner = scg.expect((second * t + first) ** 2, over=second)
+    return scg.expect(torch.exp(first * t) * torch.log(1 + inner), over=first)
+
+
+def reward_by_hand(theta: Tensor, x1: Tensor, x2: Tensor) -> Tensor:
+    r1 = torch.exp(-0.5 * (x1 - theta) ** 2 + 0.5 * (x1 - MU) ** 2)
+    log_density = -0.5 * (x2 - theta * x1[:, None]) ** 2
+    r2 = torch.exp(log_density - log_density.detach())
+    inner = (r2 * (x2 * theta + x1[:, None]) ** 2).mean(1)
+    return (r1 * torch.exp(x1 * theta) * torch.log(1 + inner)).mean()
+
+
+@pytest.mark.parametrize("tile", [2**18, 10, 3])
+def test_the_first_four_derivatives_are_right_however_tiled(tile: int) -> None:
+    theta = torch.tensor(0.4, dtype=torch.float64, requires_grad=True)
+    samples = numbers(11, 6), numbers(12, 6, 5)
+    ours, by_hand = scg.estimate(reward(theta, *samples), tile), reward_by_hand(theta, *samples)
+    for _ in range(4):
+        ours, by_hand = (torch.autograd.grad(each, theta, create_graph=True)[0] for each in (ours, by_hand))
+        torch.testing.assert_close(ours, by_hand, rtol=1e-12, atol=0)
+
+
+def test_tiles_refuse_the_function_transforms() -> None:
+    behaviors = numbers(13, 30, 2)
+
+    def value(densities: Tensor) -> Tensor:
+        return scg.estimate(entropy(behaviors, densities), tile=50)
+
+    with pytest.raises(RuntimeError, match=r"functorch transforms"):
+        torch.func.grad(value)(torch.zeros(30, dtype=torch.float64))
+
+
+class Largest(TorchDispatchMode):
+    """Notes the largest tensor that any operation makes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.size = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        result = function(*args, **(kwargs or {}))
+        for each in result if isinstance(result, (tuple, list)) else [result]:
+            self.size = max(self.size, each.numel() if isinstance(each, Tensor) else 0)
+        return result
+
+
+def graph_size(value: Tensor) -> int:
+    """How many nodes autograd holds for a value."""
+    seen, stack = set(), [value.grad_fn]
+    while stack:
+        node = stack.pop()
+        if node is not None and node not in seen:
+            seen.add(node)
+            stack += [parent for parent, _ in node.next_functions]
+    return len(seen)
+
+
+def test_pairs_are_held_a_tile_at_a_time() -> None:
+    count, tile, dim = 300, 3000, 2
+    densities = torch.zeros(count, dtype=torch.float64, requires_grad=True)
+    saved: list[int] = []
+
+    def note(tensor: Tensor) -> Tensor:
+        saved.append(tensor.numel())
+        return tensor
+
+    with Largest() as largest:
+        with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+            value = scg.estimate(entropy(numbers(7, count, dim), densities), tile)
+        torch.autograd.grad(value, densities, retain_graph=True)
+    assert largest.size <= tile * dim
+    assert sum(saved) < 20 * count
+    assert graph_size(value) < 30
+
+
+MEMORY = """
+import resource, torch
+from ees_mpi.scg import surrogates
+
+torch.set_num_threads(1)
+
+
+def peak(count):
+    behaviors = torch.randn(count, 2, dtype=torch.float64)
+    ratios = torch.ones(count, dtype=torch.float64, requires_grad=True)
+    surrogates.maxent(behaviors, behaviors[:, 0], ratios).backward()
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+
+
+before = peak(1000)
+print(peak(4000) - before)
+"""
+
+
+def test_memory_does_not_grow_with_the_number_of_pairs() -> None:
+    done = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True)
+    # In MiB; one number for each of 16 million pairs would be 122.
+    assert int(done.stdout) < 40
+
+
+def test_the_tiles_do_not_show_in_value_or_gradient() -> None:
+    behaviors, densities = numbers(8, 40, 2), torch.zeros(40, dtype=torch.float64, requires_grad=True)
+    results = []
+    for tile in (2**18, 410, 40, 3):
+        value = scg.estimate(entropy(behaviors, densities), tile)
+        results.append(torch.cat([value[None], *torch.autograd.grad(value, densities)]))
+    for other in results[1:]:
+        torch.testing.assert_close(other, results[0], rtol=1e-13, atol=1e-16)
+
+
+def test_without_gradients_the_value_is_the_same() -> None:
+    behaviors, densities = numbers(9, 30, 2), torch.zeros(30, dtype=torch.float64, requires_grad=True)
+    value = scg.estimate(entropy(behaviors, densities))
+    with torch.no_grad():
+        assert scg.estimate(entropy(behaviors, densities)) == value
+
+
+def test_samples_changed_before_the_backward_pass_are_refused() -> None:
+    behaviors, densities = numbers(10, 30, 2), torch.zeros(30, dtype=torch.float64, requires_grad=True)
+    value = scg.estimate(entropy(behaviors, densities), tile=50)
+    behaviors += 1
+    with pytest.raises(RuntimeError, match=r"modified by an inplace operation"):
+        value.backward()

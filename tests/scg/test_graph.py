@@ -1,0 +1,180 @@
+"""The rules of a graph, each broken once, and how a graph prints and draws."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from ees_mpi import scg
+
+torch.set_num_threads(1)
+
+
+def variable(name: str = "z", count: int = 4) -> scg.Stochastic:
+    return scg.Stochastic(name, torch.arange(float(count)), torch.zeros(count, requires_grad=True))
+
+
+def averaged_twice() -> object:
+    z = variable()
+    return scg.estimate(scg.expect(z, over=z) * scg.expect(z**2, over=z))
+
+
+def averaged_nowhere() -> object:
+    z, y = variable(), variable("y")
+    return scg.estimate(scg.expect(z * y, over=z))
+
+
+def used_outside() -> object:
+    z = variable()
+    return scg.estimate(scg.expect(z, over=z) + z)
+
+
+def not_a_dependency() -> object:
+    z, y = variable(), variable("y")
+    return scg.expect(y, over=z)
+
+
+def not_a_leaf() -> object:
+    theta = torch.ones(4, requires_grad=True)
+    return scg.Stochastic("z", theta * 2, torch.zeros(4))
+
+
+def wrong_order() -> object:
+    x1 = variable("x1")
+    x2 = scg.Stochastic("x2", torch.zeros(4, 2), torch.zeros(4, 2), given=(x1,))
+    return scg.expect(scg.expect(x1 * x2, over=x1), over=x2)
+
+
+def same_name() -> object:
+    z, other = variable(), variable()
+    return scg.estimate(scg.expect(z, over=z) + scg.expect(other, over=other))
+
+
+BROKEN = [
+    (averaged_twice, r"'z' must belong to exactly one expectation, but is averaged by E_z\[z\] and by E_z\[\(z \*\* 2"),
+    (averaged_nowhere, r"'y' is used under no expectation, in E_z\[\(z \* y\)\]"),
+    (used_outside, r"'z' is used outside of the expectation over it"),
+    (not_a_dependency, r"the expectation over 'z' does not depend on it: its body is y"),
+    (not_a_leaf, r"'z' must be a leaf, but its samples carry a gradient; pass samples.detach\(\)"),
+    (wrong_order, r"over 'x1' leaves 'x2' open.*take the expectation over 'x2' first"),
+    (same_name, r"two stochastic nodes are named 'z'"),
+]
+
+
+@pytest.mark.parametrize(("graph", "message"), BROKEN, ids=[graph.__name__ for graph, _ in BROKEN])
+def test_a_broken_rule_names_the_node(graph: Callable[[], object], message: str) -> None:
+    with pytest.raises(scg.GraphError, match=message):
+        graph()
+
+
+@pytest.mark.parametrize(
+    ("samples", "densities", "message"),
+    [
+        ((4,), (5,), r"'z': expected log_density of shape \[4\], one number for each sample, got \[5\]"),
+        ((4, 2), (4, 2), r"'z': expected log_density of shape \[4\].*got \[4, 2\]"),
+        ((0, 2), (0,), r"'z': expected samples of shape \[one or more of its own, ...\], got \[0, 2\]"),
+        ((), (), r"'z': expected samples of shape .* got \[\]"),
+    ],
+)
+def test_shapes_that_do_not_fit_are_told_with_the_node(
+    samples: tuple[int, ...], densities: tuple[int, ...], message: str
+) -> None:
+    with pytest.raises(scg.GraphError, match=message):
+        scg.Stochastic("z", torch.zeros(samples), torch.zeros(densities))
+
+
+def test_shapes_of_conditional_samples_and_of_computed_densities_are_checked() -> None:
+    x1 = variable("x1")
+    with pytest.raises(scg.GraphError, match=r"'x2': expected samples of shape \[4 of 'x1', one or more.*got \[3, 4\]"):
+        scg.Stochastic("x2", torch.zeros(3, 4), torch.zeros(3, 4), given=(x1,))
+    z = scg.Stochastic("z", torch.zeros(4, 2), lambda value: value)
+    with pytest.raises(scg.GraphError, match=r"'z': expected log_density of shape \[4\].*got \[4, 2\]"):
+        scg.estimate(scg.expect(z, over=z))
+
+
+def test_an_impossible_sample_is_refused() -> None:
+    with pytest.raises(scg.GraphError, match=r"'z': expected finite log_density"):
+        scg.Stochastic("z", torch.zeros(2), torch.tensor([0.0, -torch.inf]))
+
+
+def test_what_is_no_node_is_refused() -> None:
+    z = variable()
+    with pytest.raises(scg.GraphError, match=r"expected a stochastic node to average over"):
+        scg.expect(z, over=z + 1)  # type: ignore[arg-type]
+    with pytest.raises(scg.GraphError, match=r"torch.stack: expected nodes as plain arguments; use apply"):
+        torch.stack([z, z])  # type: ignore[list-item]
+    with pytest.raises(scg.GraphError, match=r"expected at least one node"):
+        scg.apply(torch.exp, 1.0)
+
+
+def test_a_gradient_that_the_graph_does_not_know_of_is_refused() -> None:
+    theta = torch.ones((), requires_grad=True)
+    z = variable()
+    hidden = scg.apply(lambda value: value * theta, z, name="f")
+    with pytest.raises(
+        scg.GraphError, match=r"node 'f': its function uses a tensor that requires a gradient and is not"
+    ):
+        scg.estimate(scg.expect(hidden, over=z))
+    y = scg.Stochastic("y", torch.zeros(3), lambda value: value * theta)
+    with pytest.raises(scg.GraphError, match=r"node 'log_density of y': .*as an Input in `given`"):
+        scg.estimate(scg.expect(y, over=y))
+    number = scg.apply(lambda value: 1.0, z, name="g")
+    with pytest.raises(scg.GraphError, match=r"node 'g': expected its function to return a tensor, got float"):
+        scg.estimate(scg.expect(number, over=z))
+
+
+def reward_process() -> scg.Node:
+    """The paper's figure: E_x1[f1(x1) + E_x2[f2(x2)]], x1 given x0 and theta, x2 given x1 and theta."""
+    theta, x0 = scg.Input("theta", torch.zeros(())), scg.Input("x0", torch.zeros(()))
+
+    def density(x: Tensor, before: Tensor, theta: Tensor) -> Tensor:
+        return -((x - theta * before) ** 2)
+
+    x1 = scg.Stochastic("x1", torch.zeros(3), density, given=(x0, theta))
+    x2 = scg.Stochastic("x2", torch.zeros(3, 1), density, given=(x1, theta))
+    f1, f2 = scg.apply(torch.square, x1, name="f1"), scg.apply(torch.square, x2, name="f2")
+    return scg.expect(f1 + scg.expect(f2, over=x2), over=x1)
+
+
+def test_a_graph_prints_as_its_formula() -> None:
+    assert str(reward_process()) == "E_x1[(f1(x1) + E_x2[f2(x2)])]"
+    z = variable()
+    assert str(scg.expect(-torch.log(z + 2), over=z)) == "E_z[-(log((z + 2)))]"
+    assert repr(z) == "<Stochastic z>"
+
+
+def test_the_papers_figure_is_drawn_with_its_shapes_and_arrows() -> None:
+    text = scg.dot(reward_process())
+    nodes = dict(line.strip().split(" ", 1) for line in text.splitlines() if "[" in line)
+    label = {key: rest.split('"')[1] for key, rest in nodes.items()}
+    shapes = {label[key]: rest.split(", ", 1)[1].rstrip("];") for key, rest in nodes.items()}
+    assert shapes == {
+        "x0": "shape=plaintext",
+        "theta": "shape=plaintext",
+        "x1": "shape=circle",
+        "x2": "shape=circle",
+        "f1": "shape=square",
+        "f2": "shape=square",
+        "+": "shape=square",
+        "E_x1[+]": "shape=ellipse, peripheries=2",
+        "E_x2[f2]": "shape=ellipse, peripheries=2",
+    }
+    arrows = {tuple(label[end] for end in line.strip(" ;").split(" -> ")) for line in text.splitlines() if "->" in line}
+    assert arrows == {
+        ("x0", "E_x1[+]"),
+        ("theta", "E_x1[+]"),
+        ("theta", "E_x2[f2]"),
+        ("x1", "E_x2[f2]"),
+        ("x1", "f1"),
+        ("x2", "f2"),
+        ("f2", "E_x2[f2]"),
+        ("f1", "+"),
+        ("E_x2[f2]", "+"),
+        ("+", "E_x1[+]"),
+    }
+
+
+def test_odd_names_are_quoted() -> None:
+    z = variable('a "z"\\')
+    assert r'label="a \"z\"\\"' in scg.dot(scg.expect(z, over=z))

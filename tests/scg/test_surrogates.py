@@ -1,0 +1,70 @@
+"""The surrogates' gradients with respect to the ratios are the weights of the closed forms."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from ees_mpi.objectives.fitness import Fitness
+from ees_mpi.objectives.maxent import MaxEnt
+from ees_mpi.objectives.maxvar import MaxVar
+from ees_mpi.outcomes import Floats, Outcomes
+from ees_mpi.ranks import Ranks
+from ees_mpi.scg import surrogates
+
+torch.set_num_threads(1)
+
+
+def outcomes(count: int, dim: int) -> Outcomes:
+    generator = np.random.default_rng(count + dim)
+    behavior = generator.normal(3.0, 2.0, (count, dim)) ** 3
+    fitness = generator.integers(0, count, count).astype(float)  # some of them equal
+    valid = generator.random(count) > 0.1
+    behavior[~valid] = np.nan
+    return Outcomes(behavior, fitness, np.ones(count, int), valid, np.zeros((0, 1)))
+
+
+def weights(surrogate: Callable[..., Tensor], given: Outcomes, **settings: float) -> Floats:
+    ratios = torch.ones(given.size, dtype=torch.float64, requires_grad=True)
+    behaviors, fitness = torch.tensor(given.whitened), torch.tensor(given.fitness[given.valid])
+    (gradient,) = torch.autograd.grad(surrogate(behaviors, fitness, ratios, **settings), ratios)
+    return given.spread(gradient.numpy())
+
+
+def maxent_in_double(given: Outcomes, bandwidth: float) -> Floats:
+    """The closed form, with the kernel in double precision; density.py has it in single."""
+    b = given.whitened
+    kernel = np.exp(-np.square(b[:, None] - b).sum(axis=2) / (2 * bandwidth**2))
+    p = kernel.mean(axis=1)
+    return given.spread(-(np.log(p) + (kernel / p[:, None]).mean(axis=0)) / given.size)
+
+
+@pytest.mark.parametrize("dim", [1, 2, 3])
+def test_standard_es_and_maxvar_equal_the_closed_forms(dim: int) -> None:
+    given = outcomes(200, dim)
+    closed, _ = Fitness().weights(given, {}, Ranks())
+    np.testing.assert_allclose(weights(surrogates.standard_es, given), closed, rtol=1e-10, atol=1e-10 / 200)
+    closed, _ = MaxVar().weights(given, {}, Ranks())
+    np.testing.assert_allclose(weights(surrogates.maxvar, given), closed, rtol=1e-10, atol=1e-10 / 200)
+
+
+@pytest.mark.parametrize(("dim", "bandwidth"), [(1, 1.0), (2, 1.0), (3, 0.4)])
+def test_maxent_equals_the_closed_form(dim: int, bandwidth: float) -> None:
+    given = outcomes(200, dim)
+    by_graph = weights(surrogates.maxent, given, bandwidth=bandwidth)
+    closed = maxent_in_double(given, bandwidth)
+    np.testing.assert_allclose(by_graph, closed, rtol=1e-10, atol=1e-10 / 200)
+    single, _ = MaxEnt(bandwidth=bandwidth).weights(given, {}, Ranks())
+    np.testing.assert_allclose(by_graph, single, rtol=0, atol=1e-6 * np.abs(closed).max())
+
+
+def test_maxent_of_two_thousand_individuals_in_several_tiles() -> None:
+    given = outcomes(2000, 2)
+    by_graph, closed = weights(surrogates.maxent, given), maxent_in_double(given, 1.0)
+    np.testing.assert_allclose(by_graph, closed, rtol=1e-10, atol=1e-10 / 2000)
+
+
+def test_one_individual_has_rank_zero() -> None:
+    assert surrogates.centred_ranks(torch.tensor([4.0])).tolist() == [0.0]

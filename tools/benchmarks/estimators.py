@@ -1,0 +1,39 @@
+"""A known gradient by the population's score and by the policy's: means, and variances side by side."""
+
+from typing import Any
+
+from benchmarks.parallel import table
+
+from ees_mpi.scg.estimators import Pushed, compare
+
+BATCHES = 400
+SIZE = 1000
+NOISE = ((0.3, 0.3), (0.05, 0.3), (0.3, 0.05))  # sd of the perturbations, sd of the actions
+
+
+def estimators() -> list[dict[str, Any]]:
+    """Estimate with more and less noise in parameters and in actions."""
+    rows = []
+    for std, action_std in NOISE:
+        problem = Pushed(std=std, action_std=action_std)
+        known = {"std": std, "action_std": action_std, "gradient": problem.gradient()}
+        rows += [{**known, **each._asdict()} for each in compare(problem, BATCHES, SIZE)]
+    return rows
+
+
+def show(rows: list[dict[str, Any]]) -> None:
+    """Print the result for reading."""
+    lines = [("std", "of actions", "score", "gradient", "estimated", "variance")]
+    for row in rows:
+        estimated = f"{row['mean']:.3f} +- {row['error']:.3f}"
+        lines.append(
+            (
+                f"{row['std']}",
+                f"{row['action_std']}",
+                row["name"],
+                f"{row['gradient']:.3f}",
+                estimated,
+                f"{row['variance']:.2g}",
+            )
+        )
+    table(lines)
