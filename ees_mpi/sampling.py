@@ -170,7 +170,7 @@ def adapt(ranks: Ranks, wanted: Wanted, direction: str, evaluations: int, out: P
 
 def _towards(task: Any, direction: str) -> Any:
     """Return the task with another direction, if it has one."""
-    if not hasattr(task, "direction"):
+    if not hasattr(task, "direction") or getattr(task, "fitness", "behavior") == "reward":
         raise ConfigError("adapt: this run's task has no direction to adapt to; expected a walking task")
     try:
         angle = LEFT_RIGHT.get(direction)

@@ -134,6 +134,36 @@ def spread(runs: Sequence[Run]) -> "Figure":
     return figure
 
 
+def adaptation(runs: Sequence[Run]) -> "Figure":
+    """Figure 5: distance in the wanted direction over generations of standard ES, from trained and from random means."""
+    from matplotlib.figure import Figure
+
+    groups: dict[float, dict[str, list[Any]]] = {}
+    for run in runs:
+        if not hasattr(run.config.task, "direction") or run.generations < 1:
+            raise RunFileError(f"{run.path}: expected a run of a task with a direction, one generation or more")
+        origin = "from a trained mean" if run.attributes.get("started_from") else "from a random mean"
+        lines = groups.setdefault(run.config.task.direction % 360, {})
+        lines.setdefault(origin, []).append(np.asarray(run["fitness_mean"][:]))
+    figure = Figure(figsize=(min(3.4 * len(groups), 7.0), 2.3), layout="constrained")
+    panels = np.atleast_1d(figure.subplots(1, len(groups), sharey=True))
+    styles = {"from a trained mean": "-", "from a random mean": "--"}
+    for panel, (direction, lines) in zip(panels, sorted(groups.items()), strict=True):
+        for origin, curves in sorted(lines.items()):
+            rows = np.stack([curve[: min(map(len, curves))] for curve in curves])
+            mean, std = rows.mean(axis=0), rows.std(axis=0)
+            panel.plot(mean, styles[origin], color="black", label=f"{origin} ({len(rows)})")
+            panel.fill_between(np.arange(len(mean)), mean - std, mean + std, color="0.85", linewidth=0)
+        panel.set(title=_direction(direction), xlabel="generation", xlim=(0, None))
+    panels[0].set_ylabel("distance in that direction")
+    panels[0].legend(loc="best")
+    return figure
+
+
+def _direction(degrees: float) -> str:
+    return {0.0: "towards $+x$", 180.0: "towards $-x$"}.get(degrees, f"towards {degrees:.0f} degrees")
+
+
 def _title(run: Run) -> str:
     from ees_mpi.objectives import OBJECTIVES
 
@@ -144,6 +174,7 @@ def _title(run: Run) -> str:
 
 FIGURES = {
     "interference": Recipe(interference, "runs of interference-maxvar and interference-maxent, any seeds"),
+    "adaptation": Recipe(adaptation, "runs of an -adapt preset, with and without --from; a panel for each direction"),
     "cheetah": Recipe(spread, "runs of a cheetah, or any with one behavior number; a panel each"),
     "feasibility": Recipe(feasibility, "no run file", runs=False),
 }

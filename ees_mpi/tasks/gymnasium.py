@@ -22,7 +22,7 @@ from ees_mpi.errors import ConfigError, MissingExtra, TaskError
 from ees_mpi.outcomes import Floats, Outcome, Singles
 from ees_mpi.policies import observation_sums
 from ees_mpi.registry import imported, unknown
-from ees_mpi.tasks.policy import PolicyTask
+from ees_mpi.tasks.policy import PolicyTask, along
 from ees_mpi.tasks.silence import silence
 
 NAMED = ("final_observation", "final_xy", "final_x", "mean_info")
@@ -43,7 +43,7 @@ Behavior = Callable[[Rollout], Sequence[float]]
 
 
 class Gymnasium(PolicyTask, frozen=True, kw_only=True):
-    """A Gymnasium environment; the fitness is the sum of rewards, or the behaviour's first number."""
+    """A Gymnasium environment; the fitness is the sum of rewards, or how far the behaviour is along `direction`."""
 
     env: str
     behavior: str = "final_observation"
@@ -51,6 +51,7 @@ class Gymnasium(PolicyTask, frozen=True, kw_only=True):
     body: str = "torso"
     info_key: str = ""
     fitness: Literal["reward", "behavior"] = "reward"
+    direction: float = 0.0  # degrees from the behaviour's first number towards its second
     terminate: Literal["never", "environment"] = "environment"
     env_settings: dict[str, Any] = {}  # noqa: RUF012  (msgspec copies it): keyword arguments of gymnasium.make
 
@@ -223,7 +224,8 @@ class Rollouts:
             rollout = self._act()
         length = len(rollout.rewards)
         behavior = _numbers(self._behavior(rollout), self._task.behavior, TaskError)
-        fitness = math.fsum(rollout.rewards) if self._task.fitness == "reward" else behavior[0]
+        reward = self._task.fitness == "reward"
+        fitness = math.fsum(rollout.rewards) if reward else along(self._task.direction, *behavior[:2])
         if not all(map(math.isfinite, (*behavior, fitness))) or _reset_by_mujoco(self._env):
             return Outcome(index, (math.nan,) * self._dim, math.nan, length, valid=False)
         sums = observation_sums(rollout.observations[:-1]) if observe else None

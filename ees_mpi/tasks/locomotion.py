@@ -11,7 +11,7 @@ import numpy as np
 
 from ees_mpi.outcomes import Floats, Outcome, Singles
 from ees_mpi.policies import observation_sums
-from ees_mpi.tasks.policy import Count, PolicyTask
+from ees_mpi.tasks.policy import Count, PolicyTask, along
 
 if TYPE_CHECKING:
     from ees_mpi.tasks.bullet import Robot
@@ -58,13 +58,6 @@ class Locomotion(PolicyTask, frozen=True):
     def open(self, seed: int) -> "Rollouts":
         """Make the robot, in a physics client of its own."""
         return Rollouts(self, self.seed(seed))
-
-    def along(self, x: float, y: float) -> float:
-        """Measure a position along the task's direction."""
-        if self.direction % 90 == 0:  # exactly so, where the cosine would leave dust
-            return (x, y, -x, -y)[int(self.direction // 90) % 4]
-        angle = math.radians(self.direction)
-        return math.cos(angle) * x + math.sin(angle) * y
 
 
 class Cheetah(Locomotion, frozen=True):
@@ -116,7 +109,7 @@ class Rollouts:
         places += [robot.position] * (len(task.marks) - len(places))  # it ended before the later marks
         behavior = tuple(value for place in places for value in place[: task.axes])
         sums = observation_sums(seen) if seen else None
-        return Outcome(index, behavior, task.along(*robot.position[:2]), length, True, sums)
+        return Outcome(index, behavior, along(task.direction, *robot.position[:2]), length, True, sums)
 
     def _walk(self, seen: list[Singles] | None) -> tuple[int, list[tuple[float, float, float]]]:
         """Step until the end; return how many steps it took and the positions at the marks."""

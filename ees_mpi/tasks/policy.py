@@ -1,5 +1,6 @@
 """What tasks with a neural network policy have in common: the network, how long it acts, what is observed."""
 
+import math
 from typing import Annotated, Any
 
 import msgspec
@@ -10,6 +11,14 @@ from ees_mpi.policies import HIDDEN, MLP, parameter_count
 from ees_mpi.registry import Part
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
+
+
+def along(direction: float, x: float, y: float = 0.0) -> float:
+    """Measure a position along a direction, in degrees from +x towards +y."""
+    if direction % 90 == 0:  # exactly so, where the cosine would leave dust
+        return (x, y, -x, -y)[int(direction // 90) % 4]
+    angle = math.radians(direction)
+    return math.cos(angle) * x + math.sin(angle) * y
 
 
 class PolicyTask(Part, frozen=True):

@@ -59,6 +59,12 @@ def test_where_a_mujoco_body_ends(behavior: str, dim: int) -> None:
     assert len(outcome.behavior) == dim and outcome.fitness == outcome.behavior[0] != 0
 
 
+def test_fitness_is_measured_along_a_direction() -> None:
+    settings = {"env": "HalfCheetah-v5", "behavior": "final_x", "fitness": "behavior"}
+    ahead, back = evaluate(build(**settings)), evaluate(build(**settings, direction=180.0))
+    assert ahead.behavior == back.behavior and back.fitness == -ahead.fitness
+
+
 def test_the_mean_of_an_info_key() -> None:
     task = build(env="HalfCheetah-v5", behavior="mean_info", info_key="x_velocity")
     assert len(evaluate(task).behavior) == 1

@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Does a trained mean speed further evolution up? Standard ES towards +x and towards -x, from a trained MaxEnt mean and
+# from a random one; a picture of the two. On two cores: the start takes half an hour (it is skipped if it is there), the
+# rest a few minutes.   jobs/seeding.sh [FOLDER]
+set -euo pipefail
+folder=${1:-runs/seeding}
+mkdir -p "$folder"
+start=$folder/mujoco-cheetah-maxent-laptop-seed0.h5
+mpirun -n 2 ees-mpi train mujoco-cheetah-maxent-laptop --out "$start" --resume
+for direction in 0 180; do
+    train=(mpirun -n 2 ees-mpi train mujoco-cheetah-adapt-laptop --set task.direction=$direction.0 --resume)
+    "${train[@]}" --out "$folder/random-$direction.h5"
+    "${train[@]}" --from "$start" --out "$folder/maxent-$direction.h5"
+done
+ees-mpi figure adaptation "$folder"/random-*.h5 "$folder"/maxent-*.h5 -o "$folder/adaptation.png"
