@@ -135,7 +135,7 @@ def spread(runs: Sequence[Run]) -> "Figure":
 
 
 def adaptation(runs: Sequence[Run]) -> "Figure":
-    """Figure 5: distance in the wanted direction over generations of standard ES, from trained and from random means."""
+    """Figure 5: distance in the wanted direction over generations, from trained and from random means."""
     from matplotlib.figure import Figure
 
     groups: dict[float, dict[str, list[Any]]] = {}
