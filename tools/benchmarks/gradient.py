@@ -1,7 +1,7 @@
 """The gradient of 10,000 individuals with 74,246 parameters, against a memcpy of the 1.48 GB of noise that it reads."""
 
 import numpy as np
-from benchmarks.parallel import Measurement, on_ranks, table, wall
+from benchmarks.parallel import Measurement, one_and_two, show_one_and_two, wall
 
 from ees_mpi.noise import NoiseTable
 from ees_mpi.populations.normal import Normal
@@ -32,26 +32,9 @@ def worker(world: Ranks) -> Measurement:
 
 def gradient() -> Measurement:
     """Measure on one and on two ranks."""
-    one, two = on_ranks("gradient", 1), on_ranks("gradient", 2)
-    return {
-        **one,
-        "ratio": one["gradient_s"] / one["memcpy_s"],
-        "two_ranks_s": two["gradient_s"],
-        "speedup_two_ranks": one["gradient_s"] / two["gradient_s"],
-    }
+    return one_and_two("gradient", "gradient_s", "memcpy_s")
 
 
 def show(r: Measurement) -> None:
     """Print the result for reading."""
-    table(
-        [
-            ("gradient", "memcpy of 1.48 GB", "ratio", "two ranks", "speed-up"),
-            (
-                f"{r['gradient_s']:.3f} s",
-                f"{r['memcpy_s']:.3f} s",
-                f"{r['ratio']:.2f}",
-                f"{r['two_ranks_s']:.3f} s",
-                f"{r['speedup_two_ranks']:.2f}",
-            ),
-        ]
-    )
+    show_one_and_two(r, "gradient_s", "memcpy_s", "memcpy of 1.48 GB")

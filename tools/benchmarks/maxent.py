@@ -3,7 +3,7 @@
 import time
 
 import numpy as np
-from benchmarks.parallel import Measurement, on_ranks, table, wall
+from benchmarks.parallel import Measurement, one_and_two, show_one_and_two, wall
 
 from ees_mpi.objectives.maxent import MaxEnt
 from ees_mpi.outcomes import Outcomes
@@ -37,26 +37,9 @@ def worker(world: Ranks) -> Measurement:
 
 def maxent() -> Measurement:
     """Measure on one and on two ranks."""
-    one, two = on_ranks("maxent", 1), on_ranks("maxent", 2)
-    return {
-        **one,
-        "ratio": one["maxent_s"] / one["exp_s"],
-        "two_ranks_s": two["maxent_s"],
-        "speedup_two_ranks": one["maxent_s"] / two["maxent_s"],
-    }
+    return one_and_two("maxent", "maxent_s", "exp_s")
 
 
 def show(r: Measurement) -> None:
     """Print the result for reading."""
-    table(
-        [
-            ("maxent", "exp over 1e8 entries", "ratio", "two ranks", "speed-up"),
-            (
-                f"{r['maxent_s']:.3f} s",
-                f"{r['exp_s']:.3f} s",
-                f"{r['ratio']:.2f}",
-                f"{r['two_ranks_s']:.3f} s",
-                f"{r['speedup_two_ranks']:.2f}",
-            ),
-        ]
-    )
+    show_one_and_two(r, "maxent_s", "exp_s", "exp over 1e8 entries")

@@ -1,7 +1,7 @@
 """Making a noise table of 2^26 floats, against one call of numpy's standard_normal for as many."""
 
 import numpy as np
-from benchmarks.parallel import Measurement, on_ranks, table, wall
+from benchmarks.parallel import Measurement, one_and_two, show_one_and_two, wall
 
 from ees_mpi.noise import NoiseTable
 from ees_mpi.ranks import Ranks
@@ -21,26 +21,9 @@ def worker(world: Ranks) -> Measurement:
 
 def noise() -> Measurement:
     """Measure on one and on two ranks."""
-    one, two = on_ranks("noise", 1, rounds=1), on_ranks("noise", 2, rounds=1)
-    return {
-        **one,
-        "ratio": one["noise_s"] / one["normal_s"],
-        "two_ranks_s": two["noise_s"],
-        "speedup_two_ranks": one["noise_s"] / two["noise_s"],
-    }
+    return one_and_two("noise", "noise_s", "normal_s", rounds=1)
 
 
 def show(r: Measurement) -> None:
     """Print the result for reading."""
-    table(
-        [
-            ("noise table", "standard_normal", "ratio", "two ranks", "speed-up"),
-            (
-                f"{r['noise_s']:.3f} s",
-                f"{r['normal_s']:.3f} s",
-                f"{r['ratio']:.2f}",
-                f"{r['two_ranks_s']:.3f} s",
-                f"{r['speedup_two_ranks']:.2f}",
-            ),
-        ]
-    )
+    show_one_and_two(r, "noise_s", "normal_s", "standard_normal")

@@ -35,6 +35,28 @@ def on_ranks(name: str, count: int, rounds: int = 3) -> Measurement:
     return {key: statistics.median(result[key] for result in results) for key in results[0]}
 
 
+def one_and_two(name: str, what: str, against: str, rounds: int = 3) -> Measurement:
+    """Measure something on one rank, as a ratio to its yardstick, and on two."""
+    one, two = on_ranks(name, 1, rounds), on_ranks(name, 2, rounds)
+    return {
+        **one,
+        "ratio": one[what] / one[against],
+        "two_ranks_s": two[what],
+        "speedup_two_ranks": one[what] / two[what],
+    }
+
+
+def show_one_and_two(r: Measurement, what: str, against: str, yardstick: str) -> None:
+    """Print what `one_and_two` gave, for reading."""
+    seconds = [f"{r[key]:.3f} s" for key in (what, against, "two_ranks_s")]
+    table(
+        [
+            (what.removesuffix("_s"), yardstick, "ratio", "two ranks", "speed-up"),
+            (seconds[0], seconds[1], f"{r['ratio']:.2f}", seconds[2], f"{r['speedup_two_ranks']:.2f}"),
+        ]
+    )
+
+
 def work(measure: Callable[[Ranks], Measurement]) -> None:
     """Measure on this rank, together with the others, and print what rank 0 saw."""
 
