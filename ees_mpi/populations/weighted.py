@@ -6,6 +6,8 @@ A rank sums all rows for its slice of the parameters. Every parameter is summed 
 and in single precision within fixed groups of them, so the bits do not depend on where the slices are cut.
 """
 
+import itertools
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,7 +17,7 @@ from ees_mpi.ranks import Ranks
 
 GRAIN = 64  # parameters: what slices are multiples of
 GROUP = 64  # rows summed in single precision before they are added up in double
-WIDE = 32768  # parameters summed at a time: the sum and its temporary stay in the cache
+WIDE = 40_960  # parameters summed at a time, at most: the sum and its temporary stay in the cache
 NARROW = 1024  # parameters up to which a whole group of rows is handled at once
 PADDED = 16  # parameters below which numpy might sum a group in another order
 
@@ -28,7 +30,8 @@ def weighted_noise(coefficient: Floats, offset: NDArray[np.int64], size: int, no
     stop = ends[ranks.rank]
     start = stop - counts[ranks.rank]
     factors = coefficient.astype(np.float32)
-    parts = [_sum_slice(factors, offset + low, min(WIDE, stop - low), noise) for low in range(start, stop, WIDE)]
+    cuts = np.linspace(start, stop, -(-(stop - start) // WIDE) + 1).astype(int).tolist()
+    parts = [_sum_slice(factors, offset + low, high - low, noise) for low, high in itertools.pairwise(cuts)]
     return ranks.gather(np.concatenate([*parts, np.empty(0)]), counts)
 
 
