@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from ees_mpi.config import FAMILIES
+from ees_mpi.state import State
 from ees_mpi.store.reader import Run
-from ees_mpi.training import State
 
 
 def digest_of(run: Run) -> str:

@@ -10,9 +10,9 @@ import numpy as np
 from ees_mpi.config import Config
 from ees_mpi.errors import ConfigError
 from ees_mpi.outcomes import Floats, Singles
+from ees_mpi.state import State
 from ees_mpi.store.reader import Run, open_run
 from ees_mpi.streams import stream
-from ees_mpi.training import State
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,9 @@ from ees_mpi.config import Config
 from ees_mpi.noise import NoiseTable
 from ees_mpi.outcomes import Draw, Outcomes
 from ees_mpi.ranks import Ranks
+from ees_mpi.state import State, first_state
 from ees_mpi.store import layout
-from ees_mpi.training import State, draw, first_state
+from ees_mpi.training import draw
 
 ROLLOUTS = 3
 TABLE = 2**24  # floats of the table that the timing reads: larger than a cache, quickly made

@@ -18,12 +18,13 @@ from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.noise import Noise, NoiseTable
 from ees_mpi.outcomes import Draw, Outcome, Outcomes, pack, unpack
 from ees_mpi.ranks import Ranks
+from ees_mpi.state import State
 from ees_mpi.store import journal
 from ees_mpi.store.reader import open_run
 from ees_mpi.store.writer import RunWriter, check_folder
 from ees_mpi.streams import stream
 from ees_mpi.tasks import Evaluator
-from ees_mpi.training import Clock, Record, State, describe, with_times
+from ees_mpi.training import Clock, Record, describe, with_times
 
 FORMAT = "ees_mpi adaptation"
 LEFT_RIGHT = {"right": 0.0, "left": 180.0}

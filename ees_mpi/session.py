@@ -18,10 +18,11 @@ from ees_mpi.noise import NoiseTable
 from ees_mpi.outcomes import Outcome, unpack_each
 from ees_mpi.progress import Progress
 from ees_mpi.ranks import Ranks
+from ees_mpi.state import State, first_state
 from ees_mpi.store import journal
 from ees_mpi.store.reader import Run, open_run
 from ees_mpi.store.writer import RunWriter, check_folder, exists
-from ees_mpi.training import Job, Record, State, first_state, train
+from ees_mpi.training import Job, Record, train
 
 Say = Callable[[str], None]
 

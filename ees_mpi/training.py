@@ -1,10 +1,9 @@
-"""The state of a run, one generation of it, and the loop over generations."""
+"""One generation of a run, and the loop over generations."""
 
-import hashlib
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,63 +13,12 @@ from ees_mpi import metrics
 from ees_mpi.config import Config
 from ees_mpi.errors import EesError, Interrupted, ObjectiveError, TaskError, collective
 from ees_mpi.noise import Noise
-from ees_mpi.outcomes import FIXED, Draw, Floats, Outcome, Outcomes, Singles, pack, unpack
-from ees_mpi.policies import mean_std
+from ees_mpi.outcomes import FIXED, Draw, Floats, Outcome, Outcomes, pack, unpack
 from ees_mpi.ranks import Ranks
+from ees_mpi.state import Arrays, State
 from ees_mpi.store.writer import RunWriter
 from ees_mpi.streams import stream
 from ees_mpi.tasks import Evaluator
-
-Arrays = Mapping[str, NDArray[Any]]
-
-
-@dataclass(frozen=True)
-class State:
-    """All that a run carries from one generation to the next; the same bits on every rank."""
-
-    generation: int
-    mean: Singles  # [K, D]
-    moments: Arrays
-    observations: Floats  # [1 + 2 O]: how many observations, their sums, the sums of their squares
-    memory: Arrays = field(default_factory=dict)
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the state as named arrays, in a fixed order: what is digested and stored."""
-        named: dict[str, NDArray[Any]] = {
-            "generation": np.array(self.generation, np.int64),
-            "mean": self.mean,
-        }
-        named |= {f"moments/{key}": self.moments[key] for key in sorted(self.moments)}
-        named |= {"observations": self.observations}
-        named |= {f"memory/{key}": self.memory[key] for key in sorted(self.memory)}
-        return named
-
-    @classmethod
-    def from_arrays(cls, named: Arrays) -> "State":
-        """Read a state back from its named arrays."""
-
-        def group(prefix: str) -> dict[str, NDArray[Any]]:
-            return {key.removeprefix(prefix): named[key] for key in named if key.startswith(prefix)}
-
-        return cls(
-            generation=int(named["generation"]),
-            mean=named["mean"],
-            moments=group("moments/"),
-            observations=named["observations"],
-            memory=group("memory/"),
-        )
-
-    def digest(self) -> bytes:
-        """Digest every bit of the state."""
-        digest = hashlib.sha256()
-        for name, array in self.arrays().items():
-            digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
-            digest.update(np.ascontiguousarray(array).data)
-        return digest.digest()
-
-    def observation_mean_std(self) -> tuple[Floats, Floats]:
-        """Return what observations are normalised with: mean 0 and sd 1 until there are any."""
-        return mean_std(self.observations)
 
 
 class Unfinished(Exception):
@@ -98,15 +46,6 @@ class Record:
     generation: int
     arrays: Arrays
     seconds: Mapping[str, float]
-
-
-def first_state(config: Config) -> State:
-    """Return the state before the first generation."""
-    generator = stream(config.run.seed, "initial")
-    components = range(config.population.components)
-    mean = np.stack([config.task.initial(generator) for _ in components])
-    observations = np.zeros(1 + 2 * config.task.observation_dim)
-    return State(0, mean, config.optimizer.start(mean), observations)
 
 
 def draw(config: Config, noise: Noise, generation: int) -> Draw:

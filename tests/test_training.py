@@ -7,8 +7,9 @@ from ees_mpi.config import Config
 from ees_mpi.noise import NoiseTable
 from ees_mpi.outcomes import Outcome
 from ees_mpi.ranks import Ranks
+from ees_mpi.state import State, first_state
 from ees_mpi.tasks.interference import OPTIMUM
-from ees_mpi.training import Job, State, advance, first_state, train
+from ees_mpi.training import Job, advance, train
 
 
 def job_of(config: Config) -> Job:

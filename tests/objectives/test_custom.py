@@ -15,7 +15,8 @@ from ees_mpi.objectives import OBJECTIVES
 from ees_mpi.objectives.custom import Custom
 from ees_mpi.outcomes import Outcomes
 from ees_mpi.ranks import Ranks
-from ees_mpi.training import Job, first_state, train
+from ees_mpi.state import first_state
+from ees_mpi.training import Job, train
 
 torch.set_num_threads(1)
 

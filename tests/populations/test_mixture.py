@@ -6,8 +6,9 @@ from ees_mpi.noise import NoiseTable
 from ees_mpi.outcomes import Draw
 from ees_mpi.populations.mixture import Mixture
 from ees_mpi.ranks import Ranks
+from ees_mpi.state import first_state
 from ees_mpi.streams import stream
-from ees_mpi.training import Job, first_state, train
+from ees_mpi.training import Job, train
 
 CONFIG = """
 [run]

@@ -15,9 +15,10 @@ from ees_mpi.config import Config
 from ees_mpi.errors import RunFileError
 from ees_mpi.noise import NoiseTable
 from ees_mpi.ranks import Ranks
+from ees_mpi.state import State, first_state
 from ees_mpi.store import hdf5, journal
 from ees_mpi.store.writer import RunWriter, repair_alone
-from ees_mpi.training import Job, State, advance, first_state, train
+from ees_mpi.training import Job, advance, train
 
 DIMS = {
     "behavior": ("generation", "individual", "behavior_dim"),

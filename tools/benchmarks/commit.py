@@ -12,8 +12,9 @@ from ees_mpi import config as configs
 from ees_mpi import machine
 from ees_mpi.noise import NoiseTable
 from ees_mpi.ranks import Ranks
+from ees_mpi.state import first_state
 from ees_mpi.store.writer import RunWriter
-from ees_mpi.training import Job, advance, first_state, with_times
+from ees_mpi.training import Job, advance, with_times
 
 Row = dict[str, Any]
 

@@ -16,8 +16,9 @@ from ees_mpi import machine, metrics
 from ees_mpi.noise import NoiseTable
 from ees_mpi.outcomes import unpack
 from ees_mpi.ranks import Ranks
+from ees_mpi.state import State, first_state
 from ees_mpi.store.writer import RunWriter
-from ees_mpi.training import Job, State, advance, draw, first_state, train
+from ees_mpi.training import Job, advance, draw, train
 
 STEPS = 2
 LONG = 1000

@@ -7,7 +7,8 @@ from benchmarks.parallel import Measurement, on_ranks, table, wall
 from ees_mpi import config as configs
 from ees_mpi.noise import NoiseTable
 from ees_mpi.ranks import Ranks
-from ees_mpi.training import Job, advance, first_state
+from ees_mpi.state import first_state
+from ees_mpi.training import Job, advance
 
 N, STEPS = 48, 200
 
