@@ -35,6 +35,7 @@ class World(Ranks):
         self.hosts = [name.decode() for name in names]
         self._count_nodes()
         self._dealt = 0
+        self._one, self._value = np.ones(1, np.int64), np.empty(1, np.int64)
         self._news = self._comm.Dup()  # on which a rank that is asked to stop says so
         self._listening = self._news.Irecv(np.zeros(1), MPI.ANY_SOURCE)
         self._stopping = False
@@ -83,10 +84,9 @@ class World(Ranks):
         return self._stopping
 
     def _next(self) -> int:
-        one, value = np.array([1], np.int64), np.empty(1, np.int64)
-        self._counter.Fetch_and_op(one, value, 0, 0, MPI.SUM)
+        self._counter.Fetch_and_op(self._one, self._value, 0, 0, MPI.SUM)
         self._counter.Flush(0)
-        return int(value[0])
+        return int(self._value[0])
 
     def _wait(self, request: Any) -> None:
         """Wait for a non-blocking operation: the one place where a rank waits, giving its core to others."""
