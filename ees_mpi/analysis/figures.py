@@ -152,7 +152,7 @@ def adaptation(runs: Sequence[Run]) -> "Figure":
         for origin, curves in sorted(lines.items()):
             rows = np.stack([curve[: min(map(len, curves))] for curve in curves])
             mean, std = rows.mean(axis=0), rows.std(axis=0)
-            panel.plot(mean, styles[origin], color="black", label=f"{origin} ({len(rows)})")
+            panel.plot(mean, styles[origin], color="black", label=f"{origin}, n = {len(rows)}")
             panel.fill_between(np.arange(len(mean)), mean - std, mean + std, color="0.85", linewidth=0)
         panel.set(title=_direction(direction), xlabel="generation", xlim=(0, None))
     panels[0].set_ylabel("distance in that direction")
