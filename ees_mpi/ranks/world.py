@@ -52,13 +52,18 @@ class World(Ranks):
 
     def _make_counter(self) -> Any:
         """Make a counter in the node's shared memory, which a rank can move on while the others compute."""
-        window = MPI.Win.Allocate_shared(8 if self.node_rank == 0 else 0, 8, comm=self._node)
-        memory: Any = window.Shared_query(0)[0]
-        np.frombuffer(memory, np.int64)[:] = 0
-        self._windows.append(window)
+        window, memory = self._allocate(8, 8)
+        if self.node_rank == 0:
+            np.frombuffer(memory, np.int64)[:] = 0
         self.node_barrier()
-        window.Lock_all()
         return window
+
+    def _allocate(self, size: int, item: int) -> tuple[Any, Any]:
+        """Make a window of `size` bytes on the node's first rank, open to all its ranks from now on."""
+        window = MPI.Win.Allocate_shared(size if self.node_rank == 0 else 0, item, comm=self._node)
+        window.Lock_all()
+        self._windows.append(window)
+        return window, window.Shared_query(0)[0]
 
     def deal(self, count: int) -> Iterator[int]:
         """Yield this rank's individuals: a node has a fixed slice of them, its ranks take the next one when free.
@@ -123,11 +128,7 @@ class World(Ranks):
                 machine.check_room(count * item, self.hosts[self.rank])
         if self.node_size == 1:
             return alone
-        mine = count * item if self.node_rank == 0 else 0
-        window = MPI.Win.Allocate_shared(mine, item, comm=self._node)
-        self._windows.append(window)
-        memory: Any = window.Shared_query(0)[0]
-        array: NDArray[Any] = np.frombuffer(memory, dtype, count)
+        array: NDArray[Any] = np.frombuffer(self._allocate(count * item, item)[1], dtype, count)
         return array
 
     def node_barrier(self) -> None:
@@ -158,8 +159,9 @@ class World(Ranks):
         self._wait(self._comm.Ibarrier())
         if not self._listening.Test():
             self._listening.Cancel()
-        self._counter.Unlock_all()
+            self._listening.Wait()
         for window in self._windows:
+            window.Unlock_all()
             window.Free()
         sys.exit(code if self.first else 0)
 
