@@ -8,9 +8,10 @@ import numpy as np
 
 from ees_mpi import machine
 from ees_mpi.errors import ConfigError, RunFileError, VerifyError
-from ees_mpi.outcomes import FIXED, Floats, pack
+from ees_mpi.outcomes import Floats, pack, unpack
 from ees_mpi.ranks import Ranks
 from ees_mpi.store.reader import Run, open_run
+from ees_mpi.tasks import Evaluator
 from ees_mpi.training import observed
 
 GENERATIONS = 3  # how many are looked at where none is named
@@ -64,23 +65,19 @@ def _spaced(total: int, count: int) -> list[int]:
     return sorted({round(place) for place in np.linspace(0, total - 1, min(count, total))})
 
 
-def _matches(run: Run, evaluator: object, generation: int, index: int) -> bool:
+def _matches(run: Run, evaluator: Evaluator, generation: int, index: int) -> bool:
     parameters = run.individual(generation, index)
     empty = np.zeros(0)
     normal = "observation_mean" in run.names
     mean: Floats = run["observation_mean"][generation] if normal else empty
     std: Floats = run["observation_std"][generation] if normal else empty
     observe = bool(observed(run.config, generation)[index])
-    outcome = evaluator.evaluate(index, parameters, mean, std, observe)  # type: ignore[attr-defined]
-    row = pack([outcome], run.config.task.behavior_dim)[0]
-    logged = [
-        index,
-        run["valid"][generation][index],
-        run["length"][generation][index],
-        run["fitness"][generation][index],
-        *run["behavior"][generation][index],
-    ]
-    return row.tobytes() == np.array(logged, np.float64).tobytes() and len(row) == FIXED + len(outcome.behavior)
+    outcome = evaluator.evaluate(index, parameters, mean, std, observe)
+    again = unpack(pack([outcome], run.config.task.behavior_dim), np.zeros((0, 1)))
+    found = [again.valid[0], again.length[0], again.fitness[0], *again.behavior[0]]
+    logged = [*(run[name][generation][index] for name in ("valid", "length", "fitness"))]
+    logged += [*run["behavior"][generation][index]]
+    return np.array(found, np.float64).tobytes() == np.array(logged, np.float64).tobytes()
 
 
 def _explain(run: Run, differing: Sequence[tuple[int, int]], checked: int) -> str:

@@ -97,6 +97,9 @@ def test_an_invalid_rollout_is_left_out_and_counted(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "5.0% invalid" in done.stdout
+    words = [sys.executable, str(TESTS / "run_breaking.py"), "verify", str(out), "--individuals", "20"]
+    again = subprocess.run(words, capture_output=True, text=True, timeout=60, env=environment())
+    assert again.returncode == 0 and "60 individuals" in again.stdout, again.stderr  # the invalid one, replayed, too
 
 
 def test_mostly_invalid_rollouts_are_an_error(tmp_path: Path) -> None:
