@@ -1,8 +1,8 @@
 """Evolvability ES as an MPI program."""
 
-import sys
 from typing import TYPE_CHECKING, Any
 
+from ees_mpi import plugin
 from ees_mpi.version import __version__
 
 if TYPE_CHECKING:
@@ -11,8 +11,7 @@ if TYPE_CHECKING:
 __all__ = ["Run", "__version__", "open_run"]
 
 
-if "gymnasium" in sys.modules:  # `import gymnasium, ees_mpi`: the environments are there; a rank does not load them
-    import ees_mpi.envs  # noqa: F401
+plugin.register()
 
 
 def __getattr__(name: str) -> Any:

@@ -88,3 +88,16 @@ def test_without_a_render_mode_nothing_is_drawn() -> None:
 def test_registering_does_not_load_pybullet() -> None:
     code = "import sys, ees_mpi.envs; sys.exit('pybullet' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("order", ["import gymnasium, ees_mpi", "import ees_mpi, gymnasium"])
+def test_the_environments_are_known_whichever_is_imported_first(order: str) -> None:
+    code = f"{order}\nenv = gymnasium.make('ees_mpi/AntBullet-v0')\nprint(env.reset(seed=0)[0].shape)\nenv.close()"
+    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True)
+    assert done.stdout == "(28,)\n", done.stderr
+
+
+def test_importing_the_package_does_not_load_gymnasium() -> None:
+    code = "import sys, ees_mpi; print('gymnasium' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "False\n", done.stderr
