@@ -14,7 +14,7 @@ import numpy as np
 from ees_mpi import config as configs
 from ees_mpi import machine, origin
 from ees_mpi.config import Config
-from ees_mpi.errors import ConfigError, RunFileError
+from ees_mpi.errors import ConfigError, RunFileError, TaskError, collective
 from ees_mpi.noise import Noise, NoiseTable
 from ees_mpi.outcomes import Draw, Outcome, Outcomes, pack, unpack
 from ees_mpi.ranks import Ranks
@@ -53,6 +53,7 @@ class Parent:
 def parent(ranks: Ranks, wanted: Wanted, purpose: str) -> tuple[Parent, Draw, NoiseTable]:
     """Read a run on rank 0, tell all ranks, and draw offspring; bits depend on the run and the purpose only."""
     parcel = None
+    ranks.check_alike(machine.fingerprint())
     with ranks.together():
         if ranks.first:
             parcel = _read(wanted)
@@ -101,7 +102,12 @@ def evaluate(ranks: Ranks, mother: Parent, drawn: Draw, noise: NoiseTable, evalu
     for index in ranks.deal(config.population.size):
         z = config.population.individual(state.mean, drawn, index, noise)
         outcomes.append(evaluator.evaluate(index, z, *statistics, False))
-    return _gathered(ranks, outcomes, config)
+    gathered = _gathered(ranks, outcomes, config)
+    if gathered.size < 2:
+        raise collective(
+            TaskError(f"{len(gathered.valid) - gathered.size} of {len(gathered.valid)} rollouts are not finite")
+        )
+    return gathered
 
 
 def _gathered(ranks: Ranks, outcomes: list[Outcome], config: Config, total: int | None = None) -> Outcomes:
@@ -120,6 +126,7 @@ def sample(ranks: Ranks, wanted: Wanted, out: Path, overwrite: bool, say: Any) -
     outcomes = evaluate(ranks, mother, drawn, noise, evaluator)
     evaluator.close()
     clock.lap("evaluate")
+    clock.lap("gather")  # done with the last rollout
     config, state = mother.config, mother.state
     nothing = np.full(config.task.behavior_dim, np.nan)
     arrays = {
@@ -128,7 +135,6 @@ def sample(ranks: Ranks, wanted: Wanted, out: Path, overwrite: bool, say: Any) -
         "mean_behavior": nothing,
         "mean_fitness": np.array(np.nan),
     }
-    clock.lap("gather")
     clock.lap("update")
     record = with_times(Record(0, arrays, clock.seconds), state.digest(), 0.0, ranks)
     with ranks.together():
