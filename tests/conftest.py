@@ -1,9 +1,11 @@
 """What the tests share: commands in real processes, and small configs."""
 
+import atexit
 import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +14,9 @@ import pytest
 from ees_mpi.config import Config, load
 
 BIN = Path(sys.executable).parent
+# A killed mpirun leaves its session folder behind, and a later one with the same process id then refuses to start.
+SESSIONS = tempfile.TemporaryDirectory(prefix="ees")
+atexit.register(SESSIONS.cleanup)
 TINY = ("population.size=20", "run.generations=6", "noise.size=5000")
 
 
@@ -21,6 +26,7 @@ def environment(**more: str) -> dict[str, str]:
         "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
         "PRTE_MCA_hwloc_default_binding_policy": "none",
         "PYTHONPATH": str(Path(__file__).parent),
+        "TMPDIR": SESSIONS.name,
     }
     if os.getuid() == 0:
         names |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}

@@ -33,9 +33,11 @@ TARGETS = ("the job", "one rank")
 PATIENCE = 60.0  # seconds that anything here may take before it counts as hung
 
 
-def environment() -> dict[str, str]:
-    """Let mpirun start more ranks than cores, as root too."""
+def environment(folder: Path) -> dict[str, str]:
+    """Let mpirun start more ranks than cores, as root too, and leave what it leaves when killed in our folder."""
     names = {"PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe", "PRTE_MCA_hwloc_default_binding_policy": "none"}
+    # By its process id: a later mpirun that is given the same one would refuse to start.
+    names["TMPDIR"] = tempfile.mkdtemp(dir=folder)
     if os.getuid() == 0:
         names |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     return {**os.environ, **names}
@@ -130,7 +132,10 @@ def torment(out: Path, ranks: int, generations: int, kills: int, chance: random.
     committed = 0
     while sum(done.values()) < kills:
         process = subprocess.Popen(
-            job(out, ranks, generations), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment()
+            job(out, ranks, generations),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=environment(out.parent),
         )
         moment, target = MOMENTS[sum(done.values()) % len(MOMENTS)], chance.choice(TARGETS)
         await_moment(moment, out, committed, process, chance)
@@ -180,7 +185,10 @@ def main() -> None:
         print(f"{reached} generations were committed under fire")
         for path, generations in ((out, reached + 20), (whole, reached + 20)):
             subprocess.run(
-                job(path, options.ranks, generations), check=True, stdout=subprocess.DEVNULL, env=environment()
+                job(path, options.ranks, generations),
+                check=True,
+                stdout=subprocess.DEVNULL,
+                env=environment(out.parent),
             )
         with open_run(out) as tormented, open_run(whole) as undisturbed:
             differ = differences(tormented, undisturbed)

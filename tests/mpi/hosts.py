@@ -1,4 +1,8 @@
-"""Several hosts on one machine: network namespaces with names of their own, joined by a bridge."""
+"""Several hosts on one machine: network namespaces with names of their own, joined by a bridge.
+
+The bridge has a namespace, too: an interface that comes and goes in the machine's own would break an mpirun that is
+just starting there.
+"""
 
 import os
 import shutil
@@ -10,6 +14,7 @@ from pathlib import Path
 
 from conftest import BIN, environment
 
+SWITCH = "eesswitch"  # the namespace of the bridge
 BRIDGE = "eesbr"
 TOOLS = ("ip", "unshare", "nsenter", "mount")
 
@@ -24,10 +29,10 @@ def why_not() -> str:
     done = subprocess.run(["ip", "netns", "add", "eesprobe"], capture_output=True, text=True)
     if done.returncode:
         return f"network namespaces cannot be made here: {done.stderr.strip()}"
-    done = subprocess.run(["ip", "link", "add", "eesprobe", "type", "veth", "peer", "name", "eesprob2"], text=True)
-    for words in (["ip", "link", "del", "eesprobe"], ["ip", "netns", "del", "eesprobe"]):
-        subprocess.run(words, capture_output=True)
-    return "veth pairs cannot be made here" if done.returncode else ""
+    pair = ["ip", "-n", "eesprobe", "link", "add", "one", "type", "veth", "peer", "name", "other"]
+    done = subprocess.run(pair, capture_output=True, text=True)
+    subprocess.run(["ip", "netns", "del", "eesprobe"], capture_output=True)
+    return f"veth pairs cannot be made here: {done.stderr.strip()}" if done.returncode else ""
 
 
 @contextmanager
@@ -35,12 +40,13 @@ def hosts(count: int, folder: Path) -> Iterator[list[str]]:
     """Make hosts eesh1, eesh2, ... and remove them again."""
     names = [f"eesh{number}" for number in range(1, count + 1)]
     try:
-        _ip("link", "add", BRIDGE, "type", "bridge")
-        _ip("link", "set", BRIDGE, "up")
+        _ip("netns", "add", SWITCH)
+        _ip("-n", SWITCH, "link", "add", BRIDGE, "type", "bridge")
+        _ip("-n", SWITCH, "link", "set", BRIDGE, "up")
         for number, name in enumerate(names, start=1):
             _ip("netns", "add", name)
-            _ip("link", "add", f"eesv{number}", "type", "veth", "peer", "name", "eth0", "netns", name)
-            _ip("link", "set", f"eesv{number}", "master", BRIDGE, "up")
+            _ip("-n", SWITCH, "link", "add", f"port{number}", "type", "veth", "peer", "name", "eth0", "netns", name)
+            _ip("-n", SWITCH, "link", "set", f"port{number}", "master", BRIDGE, "up")
             _ip("-n", name, "addr", "add", f"10.77.1.{number}/24", "dev", "eth0")
             _ip("-n", name, "link", "set", "lo", "up")
             _ip("-n", name, "link", "set", "eth0", "up")
@@ -51,9 +57,8 @@ def hosts(count: int, folder: Path) -> Iterator[list[str]]:
         agent.chmod(0o755)
         yield names
     finally:
-        for name in names:
+        for name in (*names, SWITCH):
             subprocess.run(["ip", "netns", "del", name], capture_output=True)
-        subprocess.run(["ip", "link", "del", BRIDGE], capture_output=True)
 
 
 def _enter(host: str, command: str) -> str:
