@@ -52,12 +52,12 @@ class Parent:
 
 def parent(ranks: Ranks, wanted: Wanted, purpose: str) -> tuple[Parent, Draw, NoiseTable]:
     """Read a run on rank 0, tell all ranks, and draw offspring; bits depend on the run and the purpose only."""
-    parcel = None
+    found = None
     ranks.check_alike(machine.fingerprint())
     with ranks.together():
         if ranks.first:
-            parcel = _read(wanted)
-    record = journal.decode(ranks.from_first(parcel)[journal.HEAD.size :])
+            found = _read(wanted)
+    record = journal.tell_everyone(ranks, found)
     config = configs.parse(record["config"])
     state = State(0, record["state"]["mean"], {}, record["state"]["observations"])
     noise = NoiseTable(config.noise_seed, config.noise.size, ranks)
@@ -68,7 +68,7 @@ def parent(ranks: Ranks, wanted: Wanted, purpose: str) -> tuple[Parent, Draw, No
     return Parent(config, state, record["about"]), drawn, noise
 
 
-def _read(wanted: Wanted) -> bytes:
+def _read(wanted: Wanted) -> dict[str, Any]:
     with open_run(wanted.run) as run:
         if run.generations == 0 and wanted.generation is None:
             raise RunFileError(f"{wanted.run} has no committed generation yet")
@@ -85,13 +85,11 @@ def _read(wanted: Wanted) -> bytes:
         run=msgspec.structs.replace(config.run, generations=1),
     )
     configs.check(config)
-    return journal.encode(
-        {
-            "config": config.to_toml(),
-            "about": {**found.about, "training_steps": steps},
-            "state": {"mean": found.mean, "observations": found.observations},
-        }
-    )
+    return {
+        "config": config.to_toml(),
+        "about": {**found.about, "training_steps": steps},
+        "state": {"mean": found.mean, "observations": found.observations},
+    }
 
 
 def evaluate(ranks: Ranks, mother: Parent, drawn: Draw, noise: NoiseTable, evaluator: Evaluator) -> Outcomes:

@@ -201,11 +201,10 @@ def _run(ranks: Ranks, opening: Opening | None, say: Say) -> None:
 
 def _tell_everyone(ranks: Ranks, opening: Opening | None) -> tuple[Config, State, dict[int, Outcome]]:
     """Give every rank the config and the state that rank 0 read: no other rank touches the file."""
-    parcel = None
+    told = None
     if opening:
         told = {"config": opening.config.to_toml(), "state": opening.state, "arrays": opening.partial}
-        parcel = journal.encode(told)
-    record = journal.decode(ranks.from_first(parcel)[journal.HEAD.size :])
+    record = journal.tell_everyone(ranks, told)
     partial = record["arrays"]
     known = unpack_each(partial["rows"], partial["observations"]) if partial else {}
     return configs.parse(record["config"]), State.from_arrays(record["state"]), known

@@ -19,11 +19,10 @@ INDIVIDUALS = 32
 
 
 class Check(NamedTuple):
-    """What a verification found."""
+    """What was found to have the same bits."""
 
     generations: list[int]
     individuals: int
-    differing: list[tuple[int, int]]  # (generation, individual)
 
 
 def verify(ranks: Ranks, path: Path, generation: int | None, individuals: int | None) -> Check:
@@ -47,7 +46,7 @@ def verify(ranks: Ranks, path: Path, generation: int | None, individuals: int | 
         if differing:
             raise VerifyError(_explain(run, differing, len(pairs)))
     run.close()
-    return Check(sorted({int(g) for g, _ in pairs}), len(pairs), differing)
+    return Check(sorted({int(g) for g, _ in pairs}), len(pairs))
 
 
 def _choose(run: Run, generation: int | None, individuals: int | None) -> list[tuple[int, int]]:

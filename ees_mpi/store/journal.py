@@ -16,6 +16,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from ees_mpi.ranks import Ranks
+
 MAGIC = b"EESJRNL1"
 HEAD = struct.Struct("<Q16s")
 Record = dict[str, Any]
@@ -61,6 +63,11 @@ class Contents:
     run_id: str = ""
     records: list[Record] = field(default_factory=list)
     damaged: bool = False
+
+
+def tell_everyone(ranks: Ranks, record: Mapping[str, Any] | None) -> Record:
+    """Return on every rank the record that rank 0 gives, arrays and all."""
+    return decode(ranks.from_first(encode(record) if record is not None else None)[HEAD.size :])
 
 
 def read(run: Path) -> Contents:
