@@ -155,7 +155,7 @@ def sample(
 @cli.command()
 @RUN
 @click.option("--direction", required=True, metavar="left|right|ANGLE", help="ANGLE: degrees from +x towards +y.")
-@click.option("--mutations", type=click.IntRange(min=2), default=40, show_default=True)
+@click.option("--mutations", type=click.IntRange(min=2), help="How many to choose from.  [default: 40]")
 @click.option("--evaluations", type=click.IntRange(min=1), default=10, show_default=True)
 @click.option("--generation", type=click.IntRange(min=0), help="[default: the state after the last one]")
 @click.option("--std", type=click.FloatRange(min=0, min_open=True), help="[default: the run's]")
@@ -164,20 +164,21 @@ def sample(
 def adapt(
     run: Path,
     direction: str,
-    mutations: int,
+    mutations: int | None,
     evaluations: int,
     generation: int | None,
     std: float | None,
     out: Path | None,
     overwrite: bool,
 ) -> None:
-    """Mutate a trained mean, keep the best in a direction, score it on other reset seeds; alone or under mpirun."""
-    from ees_mpi import sampling, session
+    """Adapt to a direction: keep the best of some mutations of the mean, or take MAML's gradient step, and score
+    what comes of it from other starts. Alone or under mpirun."""
+    from ees_mpi import adaptation, session
 
     _pin(lambda: session.portable_run(run))
-    wanted = sampling.Wanted(run, mutations, generation, std)
+    request = adaptation.Request(run, direction, mutations, evaluations, generation, std)
     target = out or run.with_name(f"{run.stem}-adapt-{direction}.h5")
-    _together(lambda ranks: sampling.adapt(ranks, wanted, direction, evaluations, target, overwrite, say))
+    _together(lambda ranks: adaptation.adapt(ranks, request, target, overwrite, say))
 
 
 @cli.command()

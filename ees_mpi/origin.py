@@ -82,5 +82,5 @@ def first_state_from(text: str, config: Config) -> tuple[State, str]:
             )
         generator = stream(config.run.seed, "split")
         mean = mean + np.float32(origin.std) * generator.standard_normal(wanted, np.float32)
-    state = State(0, mean, config.optimizer.start(mean), origin.observations)
+    state = State(0, mean, config.moments(mean), origin.observations)
     return state, json.dumps(origin.about)

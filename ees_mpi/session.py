@@ -14,8 +14,6 @@ from ees_mpi import config as configs
 from ees_mpi import machine, origin
 from ees_mpi.config import Config
 from ees_mpi.errors import ConfigError, EesError, RunFileError
-from ees_mpi.noise import NoiseTable
-from ees_mpi.outcomes import Outcome, unpack_each
 from ees_mpi.progress import Progress
 from ees_mpi.ranks import Ranks
 from ees_mpi.state import State, first_state
@@ -173,12 +171,11 @@ def run_session(ranks: Ranks, find: Callable[[], Opening], say: Say, max_hours: 
 
 
 def _run(ranks: Ranks, opening: Opening | None, say: Say) -> None:
-    config, state, known = _tell_everyone(ranks, opening)
+    config, state, partial = _tell_everyone(ranks, opening)
     fingerprint = machine.fingerprint()
     ranks.check_alike(fingerprint)
-    with ranks.together():
-        evaluator = config.task.open(config.run.seed)
-    job = Job(config, evaluator, NoiseTable(config.noise_seed, config.noise.size, ranks), ranks)
+    job = _open_job(config, ranks)
+    known = job.remember(partial) if partial else {}
     with ranks.together():
         if opening:
             writer = opening.open()
@@ -196,18 +193,24 @@ def _run(ranks: Ranks, opening: Opening | None, say: Say) -> None:
         else:
             train(job, state, None, known=known)
     finally:
-        evaluator.close()
+        job.close()
 
 
-def _tell_everyone(ranks: Ranks, opening: Opening | None) -> tuple[Config, State, dict[int, Outcome]]:
+def _open_job(config: Config, ranks: Ranks) -> Any:
+    if config.learns_tasks:
+        from ees_mpi.maml.training import MamlJob  # and torch with it
+
+        return MamlJob.open(config, ranks)
+    return Job.open(config, ranks)
+
+
+def _tell_everyone(ranks: Ranks, opening: Opening | None) -> tuple[Config, State, dict[str, Any]]:
     """Give every rank the config and the state that rank 0 read: no other rank touches the file."""
     told = None
     if opening:
         told = {"config": opening.config.to_toml(), "state": opening.state, "arrays": opening.partial}
     record = journal.tell_everyone(ranks, told)
-    partial = record["arrays"]
-    known = unpack_each(partial["rows"], partial["observations"]) if partial else {}
-    return configs.parse(record["config"]), State.from_arrays(record["state"]), known
+    return configs.parse(record["config"]), State.from_arrays(record["state"]), record["arrays"]
 
 
 def _greet(ranks: Ranks, opening: Opening, fingerprint: dict[str, str], say: Say) -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ees_mpi.config import Config, parse
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.noise import Noise
-from ees_mpi.outcomes import Draw, Singles
+from ees_mpi.outcomes import Draw, Floats, Singles
 from ees_mpi.store import hdf5, journal, layout
 
 
@@ -161,6 +161,12 @@ class Run:
     def draw(self, generation: int) -> Draw:
         """Return how the individuals of a generation were drawn."""
         return Draw(self["offset"][generation], self["sign"][generation], self["parent"][generation])
+
+    def observation_statistics(self, generation: int) -> tuple[Floats, Floats]:
+        """Return mean and standard deviation with which a generation's observations were normalised; empty: none."""
+        if "observation_mean" not in self.names:
+            return np.zeros(0), np.ones(0)
+        return self["observation_mean"][generation], self["observation_std"][generation]
 
     def individual(self, generation: int, index: int) -> Singles:
         """Rebuild the parameters [D] of one individual, from the file alone."""
