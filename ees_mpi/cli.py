@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 import click
 
 from ees_mpi import machine
+from ees_mpi.analysis import commands
 from ees_mpi.errors import EesError, RunFileError, collective
 from ees_mpi.speech import say, say_on_stderr
 from ees_mpi.version import __version__
@@ -259,6 +260,10 @@ def figure(name: str | None, runs: tuple[Path, ...], out: Path | None, listing: 
     if not name:
         raise click.UsageError("expected NAME RUN.h5 ...; --list says what there is")
     click.echo(f"{figures.draw(name, runs, out)}")
+
+
+cli.add_command(commands.metrics)
+cli.add_command(commands.compare)
 
 
 def _pin(wants_portable: Any) -> None:

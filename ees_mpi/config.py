@@ -108,7 +108,7 @@ def parse(text: str, settings: Sequence[str] = (), source: str = "config") -> Co
     """Read a config from TOML text, with `key=value` settings laid over it; makes and opens nothing."""
     sections = _tables(text, source)
     for setting in settings:
-        _apply(sections, setting)
+        apply(sections, setting)
     for key, value in _flat(sections):
         if isinstance(value, float) and not math.isfinite(value):
             raise ConfigError(f"{key}: expected a finite number, got {value}")
@@ -156,7 +156,7 @@ def _tables(text: str, source: str) -> dict[str, Any]:
         raise ConfigError(f"{source} is not valid TOML: {error}") from None
 
 
-def _apply(sections: dict[str, Any], setting: str) -> None:
+def apply(sections: dict[str, Any], setting: str) -> None:
     """Lay one `section.key=value` over the tables; the value is TOML, or else plain text."""
     path, equals, text = setting.partition("=")
     keys = path.strip().split(".")
@@ -203,7 +203,7 @@ def wants_portable(text: str, settings: Sequence[str] = ()) -> bool:
     try:
         sections = _tables(text, "config")
         for setting in settings:
-            _apply(sections, setting)
+            apply(sections, setting)
         return sections.get("run", {}).get("portable") is True
     except (ConfigError, AttributeError):
         return False
