@@ -248,8 +248,11 @@ def doctor() -> None:
 @click.argument("name", required=False)
 @click.argument("runs", nargs=-1, type=click.Path(path_type=Path), metavar="RUN.h5 ...")
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="PNG, PDF or SVG.  [default: NAME.png]")
+@click.option("--generation", multiple=True, type=click.IntRange(min=0), help="Which to show, of those that show some.")
 @click.option("--list", "listing", is_flag=True, help="Say what figures there are and what each needs.")
-def figure(name: str | None, runs: tuple[Path, ...], out: Path | None, listing: bool) -> None:
+def figure(
+    name: str | None, runs: tuple[Path, ...], out: Path | None, generation: tuple[int, ...], listing: bool
+) -> None:
     """Draw one of the paper's figures from run files."""
     from ees_mpi.analysis import figures
 
@@ -259,7 +262,7 @@ def figure(name: str | None, runs: tuple[Path, ...], out: Path | None, listing: 
         return
     if not name:
         raise click.UsageError("expected NAME RUN.h5 ...; --list says what there is")
-    click.echo(f"{figures.draw(name, runs, out)}")
+    click.echo(f"{figures.draw(name, runs, out, generation)}")
 
 
 cli.add_command(commands.metrics)
