@@ -258,7 +258,7 @@ def figure(
 
     if listing:
         for known, recipe in figures.FIGURES.items():
-            click.echo(f"{known:20} {recipe.needs}")
+            click.echo(f"{known:20} {recipe.paper:8} {recipe.needs}")
         return
     if not name:
         raise click.UsageError("expected NAME RUN.h5 ...; --list says what there is")

@@ -23,6 +23,7 @@ class Recipe(NamedTuple):
     needs: str
     runs: bool = True  # False: made of nothing but the program
     chooses: bool = False  # True: takes generations
+    paper: str = ""  # which figures of the paper it is
 
 
 def draw(name: str, paths: Sequence[Path], out: Path | None, generations: Sequence[int] = ()) -> Path:
@@ -46,25 +47,26 @@ def draw(name: str, paths: Sequence[Path], out: Path | None, generations: Sequen
 
 FIGURES = {
     "interference": Recipe(
-        curves.interference, "figure 1: runs of interference-maxvar and interference-maxent, any seeds"
+        curves.interference, "runs of interference-maxvar and interference-maxent, any seeds", paper="1"
     ),
-    "cheetah": Recipe(heatmaps.spread, "figure 2: runs of a cheetah, or any with one behavior number; a panel each"),
+    "cheetah": Recipe(heatmaps.spread, "runs of a cheetah, or any with one behavior number; a panel each", paper="2"),
     "maml": Recipe(
         histograms.maml,
-        "figures 3, S5: samples (ees-mpi sample) of cheetah runs, MAML's at its std and at a quarter; a panel each",
+        "samples (ees-mpi sample) of cheetah runs, MAML's with the others' std and a quarter of it; a panel each",
+        paper="3, S5",
     ),
     "ant": Recipe(
-        heatmaps.ant, "figure 4: runs or samples of an ant, or any with a position in the plane", chooses=True
+        heatmaps.ant, "runs or samples of an ant, or any that end in a plane; a panel each", chooses=True, paper="4"
     ),
     "adaptation": Recipe(
-        curves.adaptation, "figure 5: runs of an -adapt preset, with and without --from; a panel for each direction"
+        curves.adaptation, "runs of an -adapt preset, with and without --from; a panel for each direction", paper="5"
     ),
     "adaptation-heatmaps": Recipe(
-        heatmaps.adapting, "figures 6, S3: runs of ant-adapt with --from; a row each, a few generations", chooses=True
+        heatmaps.adapting, "runs of ant-adapt with --from; a row each, a few generations", chooses=True, paper="6, S3"
     ),
     "mixture": Recipe(
-        species.mixture, "figures 7, S4: runs of an ant: single, -mixture and -split; a panel each", chooses=True
+        species.mixture, "runs of an ant: single, -mixture and -split; a panel each", chooses=True, paper="7, S4"
     ),
-    "locomotion": Recipe(curves.locomotion, "figures S1, S2: runs of one robot, any algorithms and seeds"),
-    "feasibility": Recipe(feasibility, "no run file", runs=False),
+    "locomotion": Recipe(curves.locomotion, "runs of one robot, any algorithms and seeds", paper="S1, S2"),
+    "feasibility": Recipe(feasibility, "no run file", runs=False, paper="theorem"),
 }

@@ -65,6 +65,8 @@ class Run:
 
     def __init__(self, path: str | Path):
         self.path = Path(path)
+        if self.path.is_dir():
+            raise RunFileError(f"{path} is a folder; expected a run file")
         # The journal first: a fold between the two reads then shows twice, never not at all.
         try:
             self.journal = journal.read(self.path)
@@ -206,8 +208,6 @@ def open_run(path: str | Path) -> Run:
 
 
 def _open(path: Path) -> h5py.File:
-    if path.is_dir():
-        raise RunFileError(f"{path} is a folder; expected a run file")
     if not path.exists():
         raise RunFileError(f"{path} does not exist")
     try:
