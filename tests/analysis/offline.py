@@ -20,7 +20,7 @@ from ees_mpi.state import first_state
 from ees_mpi.store.writer import RunWriter
 from ees_mpi.training import Job, train
 
-SMALL = ("population.size=8", "task.steps=6", "noise.size=100000", "run.generations=3", "run.fsync=false")
+SMALL = ("population.size=8", "noise.size=100000", "run.generations=3", "run.fsync=false")
 
 
 class Said(NamedTuple):
@@ -55,7 +55,8 @@ def refused(*arguments: object) -> tuple[int, str]:
 
 def walk(path: Path, preset: str, *settings: str, start: Path | None = None, closed: bool = True) -> Path:
     """Train a small run for real; `closed`: False leaves it as a running or killed one is, in its journal."""
-    config = load(preset, [*SMALL, *settings])
+    steps = [] if preset.startswith("interference") else ["task.steps=6"]
+    config = load(preset, [*SMALL, *steps, *settings])
     state, note = origin.first_state_from(str(start), config) if start else (first_state(config), "")
     writer = RunWriter.create(path, config, state.arrays(), started_from=note)
     writer.begin_session(0, 1, 1, {"numpy": "0"})
