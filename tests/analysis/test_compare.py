@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import conftest
 import h5py
 import numpy as np
 import pytest
@@ -179,6 +180,31 @@ def test_adaptation_takes_the_mean_over_directions_and_shows_the_budgets(folder:
     assert code == 2 and "same run" in line
     code, line = refused("compare", "--metric", "distance-mean", *ours, "--against", *theirs)
     assert code == 3 and "only --metric adaptation" in line
+
+
+def test_what_adapt_and_sample_write_is_compared(folder: Path, cheetah: Path) -> None:
+    other = walk(folder / "other.h5", "cheetah-maxvar", "run.seed=5")
+    for run in (cheetah, other):
+        for direction in ("left", "right"):
+            words = ["adapt", run, "--direction", direction, "--mutations", 3, "--evaluations", 2]
+            assert conftest.ees(*words).returncode == 0
+    found = compared("--metric", "adaptation", cheetah, "--against", other)
+    assert [group["label"] for group in found["groups"]] == ["MaxEnt-EES", "MaxVar-EES"]
+    for group in found["groups"]:
+        assert list(group["training_steps"].values()) == [3 * 8 * 6]
+        assert list(group["adaptation_steps"].values()) == [3 * 6]
+    scores = []
+    for direction in ("left", "right"):
+        with h5py.File(folder / f"cheetah-adapt-{direction}.h5") as file:
+            scores.append(file["evaluations/fitness"][:].mean())
+    assert found["groups"][0]["median"] == pytest.approx(np.mean(scores))
+    assert conftest.ees("sample", cheetah, "--count", 4).returncode == 0
+    sample = folder / "cheetah-sample.h5"
+    assert compared("--metric", "coverage", sample, "--against", other)["groups"][0]["label"] == "MaxEnt-EES"
+    code, line = refused("compare", "--metric", "coverage", sample, cheetah, "--against", other)
+    assert code == 2 and "same run" in line
+    found = compared("--metric", "coverage", cheetah, folder / "cheetah-adapt-left.h5", "--against", other)
+    assert "1 adaptation files were left out" in found["notes"]
 
 
 def test_a_run_file_stands_for_the_adaptation_files_beside_it(folder: Path, sets: dict[str, list[Path]]) -> None:
