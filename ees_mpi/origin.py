@@ -41,7 +41,7 @@ def read(run: Run, generation: int | None) -> Origin:
         "path": str(run.path.resolve()),
         "run_id": run.run_id,
         "objective": OBJECTIVES.name_of(run.config.objective),
-        "method": getattr(run.config, "method", ""),
+        "method": run.config.method,
     }
     std = float(run.config.population.std)
     if generation is None or generation == run.generations:

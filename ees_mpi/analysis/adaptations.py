@@ -10,9 +10,9 @@ from typing import Any
 import h5py
 import numpy as np
 
+from ees_mpi.adaptation import FORMAT
 from ees_mpi.analysis.labels import algorithm
 from ees_mpi.errors import RunFileError
-from ees_mpi.sampling import FORMAT
 from ees_mpi.store.reader import open_run
 
 
@@ -51,10 +51,9 @@ def read(path: Path) -> Adaptation:
             about = json.loads(file.attrs["run"])
             config = tomllib.loads(str(file.attrs["config"]))
             scores = np.asarray(file["evaluations/fitness"][:], np.float64)
-            method = str(file.attrs["method"])
             direction = float(file.attrs["direction"]) % 360
             steps = int(file.attrs["training_steps"]), int(file.attrs["adaptation_steps"])
-        name = algorithm(config["objective"]["name"], "maml" if method != "mutation" else config.get("method", ""))
+        name = algorithm(config.get("objective", {}).get("name", ""), config.get("method", ""))
         run = str(about["run_id"]), str(about["path"]), int(about["generation"])
     except (KeyError, ValueError, TypeError, OSError) as error:
         raise RunFileError(f"{path} is damaged, or was not written by ees-mpi adapt: {error}") from None

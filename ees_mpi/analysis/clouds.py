@@ -1,12 +1,12 @@
 """The offspring of one generation, or of a sample, as the analysis sees them."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ees_mpi.analysis.labels import method_of
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.outcomes import Floats, Outcomes
 from ees_mpi.store.reader import Run
@@ -53,11 +53,19 @@ def which(run: Run, generation: int | None) -> int:
 
 def check_offspring(run: Run) -> None:
     """Refuse a run whose rows are not offspring: MAML's are tasks."""
-    if method_of(run.config) == "maml" and run.attributes.get("kind") != "sample":
+    if run.config.learns_tasks:
         raise RunFileError(
             f"{run.path} was trained by MAML, so its rows are no offspring; "
             f"make some first: ees-mpi sample {run.path} --count 1000"
         )
+
+
+def check_one_task(runs: Sequence[Run]) -> None:
+    """Refuse to show robots together that are not alike."""
+    tasks = {(type(run.config.task).__name__, getattr(run.config.task, "env", "")): run for run in runs}
+    if len(tasks) > 1:
+        one, other, *_ = tasks.values()
+        raise RunFileError(f"{one.path} and {other.path} are of different tasks; draw each by itself")
 
 
 def axes(run: Run) -> int:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ees_mpi.analysis.clouds import cloud, which
+from ees_mpi.analysis.clouds import check_one_task, cloud, which
 from ees_mpi.analysis.labels import label, started_from
 from ees_mpi.analysis.plotting import COLUMN, PAGE, curve, grid, legend
 from ees_mpi.errors import RunFileError
@@ -80,10 +80,7 @@ def _direction(degrees: float) -> str:
 
 def locomotion(runs: Sequence[Run]) -> "Figure":
     """Figures S1 and S2: mean distance from the origin over generations; mean and deviation over the seeds."""
-    tasks = {_task(run): run for run in runs}
-    if len(tasks) > 1:
-        one, other, *_ = tasks.values()
-        raise RunFileError(f"{one.path} and {other.path} are of different tasks; draw each by itself")
+    check_one_task(runs)
     lines: dict[str, list[Any]] = {}
     for run in runs:
         distances = [cloud(run, g).distance.mean() for g in range(which(run, None) + 1)]
@@ -94,7 +91,3 @@ def locomotion(runs: Sequence[Run]) -> "Figure":
     panel.set(xlabel="generation", ylabel="mean distance from the origin", xlim=(0, None), ylim=(0, None))
     legend(panel)
     return figure
-
-
-def _task(run: Run) -> tuple[str, str]:
-    return type(run.config.task).__name__, getattr(run.config.task, "env", "")

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ees_mpi.analysis.clouds import cloud
+from ees_mpi.analysis.clouds import check_one_task, cloud
 from ees_mpi.analysis.labels import label
 from ees_mpi.analysis.plotting import grid
 from ees_mpi.errors import RunFileError
@@ -20,6 +20,7 @@ BINS = 60
 
 def maml(runs: Sequence[Run]) -> "Figure":
     """One panel for each algorithm and standard deviation, all with the same axes; seeds over each other."""
+    check_one_task(runs)
     seen: dict[tuple[str, float], list[Floats]] = {}
     for run in runs:
         place = cloud(run).place

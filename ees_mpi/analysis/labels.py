@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 from ees_mpi.config import FAMILIES
 from ees_mpi.errors import EesError
@@ -17,15 +16,10 @@ def algorithm(objective: str, method: str = "") -> str:
     return ALGORITHMS.get(name, name)
 
 
-def method_of(config: Any) -> str:
-    """Return the method that a config trains with; evolution where it names none."""
-    return str(getattr(config, "method", ""))
-
-
 def label(run: Run) -> str:
     """Return what a run is called: its algorithm, how many means it has, what it started from."""
     config = run.config
-    name = algorithm(FAMILIES["objective"].name_of(config.objective), method_of(config))
+    name = algorithm(FAMILIES["objective"].name_of(config.objective), config.method)
     means = run["mean"].shape[1]
     origin = "" if run.attributes.get("kind") == "sample" else started_from(run)
     if means > 1:

@@ -47,7 +47,7 @@ class Test:
     exact: bool
     holm: float  # p after Holm's correction for the number of tests made at once
     effect: float  # u over all pairs: the chance that a run of the first beats one of the second (A of Vargha, Delaney)
-    ratio: float  # of the means
+    ratio: float  # of the means; NaN unless both are above 0
     least: float  # the smallest p that groups of these sizes can have
 
 
@@ -79,7 +79,7 @@ def compare(pairs: Sequence[tuple[Group, Group]], alternative: str = "two-sided"
 def _test(first: Group, second: Group, alternative: str) -> Test:
     a, b = first.values, second.values
     u, p, exact = mann_whitney(a, b, alternative)
-    ratio = float(a.mean() / b.mean()) if b.mean() else math.nan
+    ratio = float(a.mean() / b.mean()) if min(a.mean(), b.mean()) > 0 else math.nan
     least = min(1.0, (2 if alternative == "two-sided" else 1) / math.comb(len(a) + len(b), len(a)))
     return Test(first.label, second.label, u, p, exact, p, u / (len(a) * len(b)), ratio, least)
 

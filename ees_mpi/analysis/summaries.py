@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ees_mpi.analysis import posthoc
-from ees_mpi.analysis.clouds import Cloud, cloud, which
+from ees_mpi.analysis.clouds import Cloud, cloud, source, which
 from ees_mpi.analysis.labels import label
 from ees_mpi.analysis.metrics import MEASURES, SECTORS, Settings, directions, saturation, sides
 from ees_mpi.analysis.posthoc import Point
@@ -48,6 +48,7 @@ def summarize(run: Run, generation: int, settings: Settings, bandwidths: Bandwid
         "file": str(run.path),
         "label": label(run),
         "generation": generation,
+        "sample_of": source(run, generation)[1] if run.attributes.get("kind") == "sample" else None,
         "individuals": len(seen.place),
         "invalid": len(seen.outcomes.valid) - len(seen.place),
     }
@@ -72,10 +73,12 @@ def _entropy(seen: Cloud, bandwidth: float | str) -> dict[str, Any]:
 def text(facts: dict[str, Any], settings: Settings) -> list[str]:
     """Return the measures of one generation, one a line, with what each is."""
     invalid = f", {facts['invalid']} invalid" if facts["invalid"] else ""
-    lines = [
-        f"{facts['file']}: {facts['label']}, generation {facts['generation']}, "
-        f"{facts['individuals']} individuals{invalid}"
-    ]
+    of = (
+        f"generation {facts['generation']}"
+        if facts["sample_of"] is None
+        else f"sample of generation {facts['sample_of']}"
+    )
+    lines = [f"{facts['file']}: {facts['label']}, {of}, {facts['individuals']} individuals{invalid}"]
     told = {"near-origin": f"radius {settings.radius:g}", "coverage": f"cells of {settings.cell:g}"}
     for name, measure in MEASURES.items():
         key = name.replace("-", "_")

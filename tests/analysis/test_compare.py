@@ -10,7 +10,7 @@ import pytest
 import scipy.stats
 from offline import ees, refused, seeds, walk
 
-from ees_mpi.sampling import FORMAT
+from ees_mpi.adaptation import FORMAT
 
 GENERATOR = np.random.default_rng(7)
 FAR = [GENERATOR.normal(40, 5, (8, 1)) for _ in range(6)]
@@ -59,16 +59,17 @@ def ant(folder: Path) -> Path:
     return walk(folder / "ant.h5", "ant-maxent")
 
 
-def adapted(path: Path, run: str, direction: float, scores: list[float], method: str = "mutation") -> Path:
+def adapted(path: Path, run: str, direction: float, scores: list[float], maml: bool = False) -> Path:
     """An adaptation file, as `ees-mpi adapt` leaves it."""
     with h5py.File(path, "w") as file:
         file.attrs.update(
             {
                 "format": FORMAT,
                 "format_version": 1,
-                "method": method,
+                "method": "gradient" if maml else "mutation",
                 "run": json.dumps({"run_id": run, "path": f"{run}.h5", "generation": 3}),
-                "config": '[objective]\nname = "maxent"\n[task]\nname = "cheetah"\n',
+                "config": ('method = "maml"' if maml else '[objective]\nname = "maxent"')
+                + '\n[task]\nname = "cheetah"',
                 "direction": direction,
                 "training_steps": 1000,
                 "adaptation_steps": 40,
@@ -167,7 +168,7 @@ def test_distance_after_some_generations_is_that_of_the_population_after_so_many
 
 def test_adaptation_takes_the_mean_over_directions_and_shows_the_budgets(folder: Path) -> None:
     ours = [adapted(folder / f"a{d}-{n}.h5", f"a{n}", d, [n + d / 180, n]) for n in (8, 9) for d in (0, 180)]
-    theirs = [adapted(folder / f"b{d}-{n}.h5", f"b{n}", d, [n, n], "gradient") for n in (1, 2) for d in (0, 180)]
+    theirs = [adapted(folder / f"b{d}-{n}.h5", f"b{n}", d, [n, n], maml=True) for n in (1, 2) for d in (0, 180)]
     found = compared("--metric", "adaptation", *ours, "--against", *theirs)
     assert [group["label"] for group in found["groups"]] == ["MaxEnt-EES", "MAML"]
     assert list(found["groups"][0]["values"].values()) == [8.25, 9.25]
