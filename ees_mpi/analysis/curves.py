@@ -1,4 +1,4 @@
-"""Figures 1, 5, S1 and S2 of the paper: curves over generations."""
+"""Figures 1, 5, S1 and S2 of the paper, and MAML's learning: curves over generations."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -89,5 +89,24 @@ def locomotion(runs: Sequence[Run]) -> "Figure":
     for place, name in enumerate(sorted(lines, key=lambda name: (name != "standard ES", name))):
         curve(panel, lines[name], place, name)
     panel.set(xlabel="generation", ylabel="mean distance from the origin", xlim=(0, None), ylim=(0, None))
+    legend(panel)
+    return figure
+
+
+def maml_training(runs: Sequence[Run]) -> "Figure":
+    """MAML's learning: how far the rollouts of a task walk before and after one gradient step, over the iterations."""
+    lines: dict[str, list[Any]] = {"before adaptation": [], "after one gradient step": []}
+    for run in runs:
+        if not run.config.learns_tasks:
+            raise RunFileError(f"{run.path} is not a run of MAML; expected one of a -maml preset")
+        if run.generations == 0:
+            raise RunFileError(f"{run.path} has no committed generation yet")
+        for name, series in zip(lines, ("fitness_before", "fitness"), strict=True):
+            lines[name].append(np.nanmean(run[series][:], axis=1))
+    figure, (panel,) = grid(1, 1, 0.75 * COLUMN)
+    panel.axhline(0.0, color="0.8", linewidth=0.5)
+    for place, (name, curves) in enumerate(lines.items()):
+        curve(panel, curves, place, name)
+    panel.set(xlabel="outer iteration", ylabel="distance in the wanted direction", xlim=(0, None))
     legend(panel)
     return figure

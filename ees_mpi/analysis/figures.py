@@ -55,6 +55,7 @@ FIGURES = {
         "samples (ees-mpi sample) of cheetah runs, MAML's with the others' std and a quarter of it; a panel each",
         paper="3, S5",
     ),
+    "maml-training": Recipe(curves.maml_training, "runs of a -maml preset, any seeds"),
     "ant": Recipe(
         heatmaps.ant, "runs or samples of an ant, or any that end in a plane; a panel each", chooses=True, paper="4"
     ),

@@ -236,3 +236,12 @@ def test_the_papers_settings_are_the_presets() -> None:
     assert paper.population.size == 40 and paper.task.layers == (26, 256, 256, 6)
     assert paper.run.generations * paper.population.size * paper.rollouts * paper.task.steps == 10**9
     assert config.changed_keys(config.parse(paper.to_toml()), paper) == []
+
+
+def test_the_learning_curve_shows_both_returns(cheetah: Path, finished: Path, tmp_path: Path) -> None:
+    out = tmp_path / "learning.svg"
+    assert ees("figure", "maml-training", cheetah, "-o", out).returncode == 0
+    drawn = out.read_text()
+    assert out.stat().st_size > 5000 and "<path" in drawn
+    refused = ees("figure", "maml-training", finished, "-o", tmp_path / "other.svg")
+    assert refused.returncode == 3 and "not a run of MAML" in refused.stderr and not (tmp_path / "other.svg").exists()
