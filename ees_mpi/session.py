@@ -172,7 +172,7 @@ def run_session(ranks: Ranks, find: Callable[[], Opening], say: Say, max_hours: 
 
 def _run(ranks: Ranks, opening: Opening | None, say: Say) -> None:
     config, state, partial = _tell_everyone(ranks, opening)
-    fingerprint = machine.fingerprint()
+    fingerprint = machine.fingerprint(config.uses_torch)
     ranks.check_alike(fingerprint)
     job = _open_job(config, ranks)
     known = job.remember(partial) if partial else {}

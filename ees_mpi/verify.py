@@ -97,7 +97,7 @@ def _explain(run: Run, differing: Sequence[tuple[int, int]], checked: int) -> st
     message = f"{run.path}: {len(differing)} of {checked} individuals gave other bits than the file has ({listed})"
     # Which machine made which generation is in the sessions.
     session = [s for s in run.sessions() if s["first_generation"] <= differing[0][0]][-1]
-    other = machine.differences(machine.fingerprint(), session["machine"])
+    other = machine.differences(machine.fingerprint(run.config.uses_torch), session["machine"])
     if other:
         return f"{message}. That is to be expected: {'; '.join(other)}"
     return f"{message}, though this machine computes like the one that wrote it: the file or the code has changed"
