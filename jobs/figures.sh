@@ -28,20 +28,20 @@ for seed in 0 1; do
             --set run.generations=12
     done
 done
-small=(--set population.size=60 --set task.steps=300 --set noise.size=4194304)
+small=(--set population.size=60 --set task.steps=250 --set noise.size=4194304)
 for objective in es maxvar maxent; do
-    run ant-$objective ant-$objective "${small[@]}" --set run.generations=12
+    run ant-$objective ant-$objective "${small[@]}" --set run.generations=10
 done
-run ant-mixture ant-maxent-mixture "${small[@]}" --set run.generations=12
+run ant-mixture ant-maxent-mixture "${small[@]}" --set run.generations=10
 run ant-split ant-maxent-split "${small[@]}" --set run.generations=6 --from ant-maxent.h5
 run ant-adapt ant-adapt "${small[@]}" --set run.generations=11 --from ant-maxent.h5
 run ant-random ant-adapt "${small[@]}" --set run.generations=11
 
 for objective in maxvar maxent; do
-    run bullet-$objective cheetah-$objective "${small[@]}" --set run.generations=12
+    run bullet-$objective cheetah-$objective "${small[@]}" --set run.generations=10
     offspring bullet-$objective-sample bullet-$objective.h5
 done
-run maml cheetah-maml-laptop --set task.steps=300 --set run.generations=12
+run maml cheetah-maml-laptop --set task.steps=250 --set run.generations=10
 offspring maml-sample maml.h5
 offspring maml-quarter maml.h5 --std 0.005
 

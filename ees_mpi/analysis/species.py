@@ -8,6 +8,7 @@ import numpy as np
 from ees_mpi.analysis.clouds import Cloud, which
 from ees_mpi.analysis.heatmaps import cells, light_to_dark, logarithmic, paint, plane, planes, shares
 from ees_mpi.analysis.plotting import LINES, title
+from ees_mpi.errors import MissingExtra
 from ees_mpi.outcomes import Floats
 from ees_mpi.store.reader import Run
 
@@ -65,8 +66,10 @@ def _draw(panel: "Axes", seen: Cloud, edges: Floats, norm: object) -> None:
 
 def _outline(panel: "Axes", counts: Floats, edges: Floats, how: dict[str, Any]) -> None:
     """Draw a line around the densest cells that hold most of a component's offspring."""
-    from scipy.ndimage import gaussian_filter
-
+    try:
+        from scipy.ndimage import gaussian_filter
+    except ImportError:
+        raise MissingExtra("figure mixture needs scipy: pip install 'ees_mpi[analysis]'") from None
     smooth = gaussian_filter(counts, SMOOTH)
     falling = np.sort(smooth, axis=None)[::-1]
     level = falling[np.searchsorted(np.cumsum(falling), INSIDE * falling.sum())]
