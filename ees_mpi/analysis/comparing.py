@@ -52,7 +52,11 @@ class Comparison:
 
 def answer(question: Question) -> list[Comparison]:
     """Compare by each metric in turn."""
-    return [_compare(metric, question) for metric in values.expand(question.metrics)]
+    metrics = values.expand(question.metrics)
+    for metric in metrics:
+        if question.generation is not None and not values.chooses(metric):
+            raise ConfigError(f"--generation {question.generation}: {metric} is of generations of its own")
+    return [_compare(metric, question) for metric in metrics]
 
 
 def _compare(metric: str, question: Question) -> Comparison:
