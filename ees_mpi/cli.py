@@ -269,6 +269,49 @@ cli.add_command(commands.metrics)
 cli.add_command(commands.compare)
 
 
+@cli.command()
+@RUN
+@click.option("--individual", "individuals", type=click.IntRange(min=0), multiple=True, help="Repeatable.")
+@click.option("--generation", type=click.IntRange(min=0), help="[default: the last]")
+@click.option("--best", type=click.Choice(["left", "right"]), multiple=True, help="The one farthest on a side.")
+@click.option("--toward", multiple=True, metavar="45deg", help="The one farthest in a direction, from +x towards +y.")
+@click.option("--extremes", type=click.IntRange(min=1, max=64), help="This many that differ most.")
+@click.option("--mean", is_flag=True, help="The unperturbed mean(s); by default those after the last generation.")
+@click.option("--video", type=click.Path(path_type=Path), metavar="FILE.mp4", help="Film them, side by side.")
+@click.option("--size", metavar="320x240", help="Of one panel of the video.")
+@click.option("--speed", type=click.FloatRange(min=0.05, max=50), default=1.0, show_default=True, help="Of the video.")
+@click.option(
+    "--camera",
+    type=click.Choice(["follow", "still"]),
+    default="follow",
+    show_default=True,
+    help="Follow each robot, from the same angle and distance; or stay at one place that sees start and ends.",
+)
+def replay(
+    run: Path,
+    individuals: tuple[int, ...],
+    generation: int | None,
+    best: tuple[str, ...],
+    toward: tuple[str, ...],
+    extremes: int | None,
+    mean: bool,
+    video: Path | None,
+    size: str | None,
+    speed: float,
+    camera: str,
+) -> None:
+    """Let individuals of a run act again, compare every bit with the file, and film them."""
+    from ees_mpi import session
+    from ees_mpi.analysis import choosing, replay
+    from ees_mpi.progress import on_terminal
+
+    _pin(lambda: session.portable_run(run))
+    machine.check_threads()
+    wish = choosing.Wish(individuals, best, toward, extremes or 0, mean, generation)
+    filming = replay.Filming(video, replay.panel_size(size), speed, camera == "still") if video else None
+    replay.replay(run, wish, filming, say, progress=on_terminal(sys.stdout))
+
+
 def _pin(wants_portable: Any) -> None:
     if wants_portable():
         machine.pin_portable()
