@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -184,18 +185,31 @@ def adapt(
 
 @cli.command()
 @RUN
-@click.option("--policy", is_flag=True, required=True, help="A policy with its normaliser, and a loader for it.")
-@click.option("--generation", type=click.IntRange(min=0), help="[default: the state after the last one]")
-@click.option("--individual", type=click.IntRange(min=0), help="[default: the mean]")
-@click.option("-o", "--out", type=click.Path(path_type=Path), default="policy.npz", show_default=True)
-def export(run: Path, policy: bool, generation: int | None, individual: int | None, out: Path) -> None:
-    """Take a policy out of a run file: an npz, and a loader that needs only numpy."""
+@click.option("--policy", is_flag=True, help="A policy with its normaliser as npz, and a loader that needs only numpy.")
+@click.option("--to", "kind", type=click.Choice(["csv", "npz"]), help="The arrays: two CSV tables, or all in one npz.")
+@click.option("--generation", type=click.IntRange(min=0), help="Of a policy.  [default: the state after the last one]")
+@click.option("--individual", type=click.IntRange(min=0), help="Of a policy.  [default: the mean]")
+@click.option("-o", "--out", type=click.Path(path_type=Path), help="[default: policy.npz; RUN.csv or RUN.npz]")
+def export(
+    run: Path, policy: bool, kind: str | None, generation: int | None, individual: int | None, out: Path | None
+) -> None:
+    """Take a policy, or the arrays, out of a run file."""
+    if policy is (kind is not None):
+        raise click.UsageError("expected either --policy or --to csv|npz")
+    if kind and (generation is not None or individual is not None):
+        raise click.UsageError("--generation and --individual choose a policy; --to takes the arrays of all of them")
+    from ees_mpi.analysis import arrays
     from ees_mpi.export import export_policy
     from ees_mpi.store.reader import open_run
 
     with open_run(run) as opened:
-        for path in export_policy(opened, out, generation, individual):
-            click.echo(f"{path}")
+        written: Sequence[Path] = (
+            arrays.export(opened, kind, out)
+            if kind
+            else export_policy(opened, out or Path("policy.npz"), generation, individual)
+        )
+    for path in written:
+        click.echo(f"{path}")
 
 
 @cli.command()
