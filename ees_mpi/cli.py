@@ -326,6 +326,17 @@ def replay(
     replay.replay(run, wish, filming, say, progress=on_terminal(sys.stdout))
 
 
+@cli.command()
+@RUN
+@click.option("--every", type=click.FloatRange(min=0.05), default=2.0, show_default=True, help="Seconds between looks.")
+@click.option("--once", is_flag=True, help="Look once, and leave.")
+def watch(run: Path, every: float, once: bool) -> None:
+    """Follow a running file in the terminal until it is complete."""
+    from ees_mpi.analysis import watch
+
+    watch.watch(run, sys.stdout, every, once)
+
+
 def _pin(wants_portable: Any) -> None:
     if wants_portable():
         machine.pin_portable()
