@@ -328,6 +328,26 @@ def replay(
 
 @cli.command()
 @RUN
+@click.option("-o", "--out", type=click.Path(path_type=Path), metavar="FILE.html", help="[default: RUN-report.html]")
+@click.option(
+    "--thumbnails",
+    type=click.IntRange(min=0, max=64),
+    default=8,
+    show_default=True,
+    help="How many extremes are replayed and shown.",
+)
+def report(run: Path, out: Path | None, thumbnails: int) -> None:
+    """Write one web page of a run: what was run, what came of it, where the time went."""
+    from ees_mpi import session
+    from ees_mpi.analysis import report
+
+    _pin(lambda: session.portable_run(run))
+    machine.check_threads()
+    click.echo(f"{report.write_report(run, out, thumbnails)}")
+
+
+@cli.command()
+@RUN
 @click.option("--every", type=click.FloatRange(min=0.05), default=2.0, show_default=True, help="Seconds between looks.")
 @click.option("--once", is_flag=True, help="Look once, and leave.")
 def watch(run: Path, every: float, once: bool) -> None:

@@ -75,7 +75,7 @@ def replay(
         else:
             evaluator = run.config.task.open(run.config.run.seed)
             try:
-                replayed = [_evaluate(run, evaluator, choice) for choice in choices]
+                replayed = [evaluate(run, evaluator, choice) for choice in choices]
             finally:
                 evaluator.close()
         for each in replayed:
@@ -98,7 +98,8 @@ def _judge(path: Path, replayed: Sequence[Replayed], say: Callable[[str], None])
     )
 
 
-def _evaluate(run: Run, evaluator: Evaluator, choice: Choice) -> Replayed:
+def evaluate(run: Run, evaluator: Evaluator, choice: Choice) -> Replayed:
+    """Let one individual, or a mean, act again."""
     if choice.individual is not None:
         again = evaluate_again(run, evaluator, choice.generation, choice.individual)
     else:
@@ -163,7 +164,7 @@ def _film_one(run: Run, actor: Drawable, choice: Choice, reel: video.Film, every
                 bar.update(every if step else 0)
 
     actor.on_step = on_step
-    done = _evaluate(run, actor, choice)
+    done = evaluate(run, actor, choice)
     if steps % every:
         shoot()  # how it ended
     return done

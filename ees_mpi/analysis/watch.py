@@ -16,6 +16,7 @@ import numpy as np
 from ees_mpi.analysis import sketch
 from ees_mpi.analysis.choosing import places
 from ees_mpi.config import FAMILIES
+from ees_mpi.info import task_name
 from ees_mpi.outcomes import Floats
 from ees_mpi.progress import clock
 from ees_mpi.store import journal
@@ -87,10 +88,10 @@ def headline(run: Run) -> str:
 def frame(run: Run, width: int, height: int, pen: sketch.Ink) -> list[str]:
     """Draw all there is to see of a run, for a screen of some size."""
     config = run.config
-    task, objective = (FAMILIES[kind].name_of(getattr(config, kind)) for kind in ("task", "objective"))
-    what = getattr(config, "method", "") or objective
+    what = getattr(config, "method", "") or FAMILIES["objective"].name_of(config.objective)
+    size, seed = config.population.size, config.run.seed
     lines = [
-        f"{run.path.name}   {what} on {task}, {config.population.size} individuals, seed {config.run.seed}",
+        f"{run.path.name}   {what} on {task_name(config)}, {size} individuals, seed {seed}",
         _progress(run, width, pen),
         *_pace(run),
         "",

@@ -1,0 +1,71 @@
+"""The extremes of a run's last generation, replayed: what each did, whether its bits are right, and a picture."""
+
+import html
+from dataclasses import dataclass, replace
+
+from ees_mpi.analysis import charts
+from ees_mpi.analysis.choosing import Choice, extremes, has_offspring, places, walks
+from ees_mpi.analysis.replay import evaluate
+from ees_mpi.config import FAMILIES
+from ees_mpi.errors import EesError
+from ees_mpi.store.reader import Run
+from ees_mpi.tasks.filming import View, film
+
+SIZE = (320, 240)
+
+
+@dataclass(frozen=True)
+class Portrait:
+    """One individual: how it ended, as a picture where there is one, and what replaying it showed."""
+
+    choice: Choice
+    behavior: tuple[float, ...]
+    axes: tuple[str, ...]
+    picture: str = ""  # a data: address
+    verdict: str = ""
+
+
+def section(run: Run, count: int) -> str:
+    """Return the page's section on extremes."""
+    if not has_offspring(run):
+        return "<p class='faint'>The individuals of this run are tasks; there are no offspring to show.</p>"
+    portraits, why_not = portray(run, count)
+    if not portraits:
+        return "<p class='faint'>No individual of the last generation is valid.</p>"
+    note = f"<p class='faint'>{html.escape(why_not)}</p>" if why_not else ""
+    return f"{note}<div class='extremes'>{''.join(map(_figure, portraits))}</div>"
+
+
+def portray(run: Run, count: int) -> tuple[list[Portrait], str]:
+    """Replay the extremes before a camera; where that cannot be, say why and tell what the file has of them."""
+    last = run.generations - 1
+    found = places(run, last)
+    choices = [Choice(last, index) for index in extremes(found, count or 8)]
+    axes = ("x\u00a0", "y\u00a0") if walks(run) else ("",) * 4
+    plain = [Portrait(choice, tuple(found[choice.individual or 0].tolist()), axes) for choice in choices]
+    if not count:
+        return plain, ""
+    try:
+        actor = film(run.config.task, FAMILIES["task"].name_of(run.config.task), run.config.run.seed, View(*SIZE))
+    except EesError as error:
+        return plain, f"No pictures: {error}."
+    try:
+        portraits = []
+        for each in plain:
+            replayed = evaluate(run, actor, each.choice)
+            verdict = "same bits when replayed" if replayed.again.same else "OTHER bits when replayed"
+            if replayed.explained:
+                verdict += f", to be expected: {'; '.join(replayed.explained)}"
+            portraits.append(replace(each, picture=charts.png(actor.picture()), verdict=verdict))
+    finally:
+        actor.close()
+    return portraits, ""
+
+
+def _figure(portrait: Portrait) -> str:
+    name = html.escape(portrait.choice.name)
+    image = f'<img src="{portrait.picture}" alt="{name} at the end of its rollout">' if portrait.picture else ""
+    behavior = ", ".join(f"{axis}{value:.4g}" for axis, value in zip(portrait.axes, portrait.behavior, strict=False))
+    more = ", ..." if len(portrait.behavior) > 4 else ""
+    verdict = f"<br><span class='faint'>{html.escape(portrait.verdict)}</span>" if portrait.verdict else ""
+    return f"<figure>{image}<figcaption><b>{name}</b>: {behavior}{more}{verdict}</figcaption></figure>"
