@@ -51,7 +51,10 @@ def choose(run: Run, wish: Wish) -> list[Choice]:
         raise RunFileError(f"{run.path}: its individuals are tasks, not offspring, and are not kept; use --mean")
     if asks or not wish.mean:
         chosen += _individuals(run, wish, generation)
-    return list({(c.individual, c.component): c for c in reversed(chosen)}.values())[::-1]
+    first: dict[tuple[int | None, int], Choice] = {}
+    for choice in chosen:
+        first.setdefault((choice.individual, choice.component), choice)
+    return list(first.values())
 
 
 def has_offspring(run: Run) -> bool:

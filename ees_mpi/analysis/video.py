@@ -1,12 +1,15 @@
 """Videos: pictures side by side with a caption under each, written as MP4 by ffmpeg."""
 
+import contextlib
 import math
 import os
+import subprocess
+import tempfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -94,20 +97,44 @@ def write(
     frames = max(len(film.shots) for film in films)
     sheet = Sheet(films, *size)
     try:
-        writer = _ffmpeg().write_frames(
-            str(fresh), (sheet.width, sheet.height), fps=fps, macro_block_size=1, quality=7, ffmpeg_log_level="error"
-        )
-        writer.send(None)
-        for pixels in sheet.frames():
-            writer.send(pixels.tobytes())
-            tick()
-        writer.close()
+        with tempfile.TemporaryFile() as words:
+            _encode(fresh, sheet, fps, words, tick)
         os.replace(fresh, out)
     except OSError as error:
         raise EesError(f"--video {out} could not be written: {error}") from None
     finally:
         fresh.unlink(missing_ok=True)
     return frames, sheet.width, sheet.height
+
+
+def _encode(target: Path, sheet: "Sheet", fps: float, words: IO[bytes], tick: Callable[[], object]) -> None:
+    """Pipe frames through ffmpeg: H.264 in the colours that every player knows; `words`: for what it has to say."""
+    source = [
+        "-f",
+        "rawvideo",
+        "-pix_fmt",
+        "rgb24",
+        "-s",
+        f"{sheet.width}x{sheet.height}",
+        "-r",
+        f"{fps:.6g}",
+        "-i",
+        "-",
+    ]
+    coding = ["-c:v", "libx264", "-crf", "20", "-pix_fmt", "yuv420p", "-movflags", "+faststart"]
+    command = [_ffmpeg().get_ffmpeg_exe(), "-y", "-loglevel", "error", *source, *coding, str(target)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=words) as ffmpeg:
+        with contextlib.suppress(BrokenPipeError):  # ffmpeg says why in a moment
+            for pixels in sheet.frames():
+                ffmpeg.stdin.write(pixels.data)  # type: ignore[union-attr]
+                tick()
+        with contextlib.suppress(BrokenPipeError):
+            ffmpeg.stdin.close()  # type: ignore[union-attr]
+        code = ffmpeg.wait()
+    if code:
+        words.seek(0)
+        said = words.read().decode(errors="replace").strip().splitlines()
+        raise OSError(said[-1] if said else f"ffmpeg ended with code {code}")
 
 
 class Sheet:
@@ -129,7 +156,7 @@ class Sheet:
             for place, film in enumerate(self._films):
                 corner = (place % self._columns * self._w, place // self._columns * (self._h + BAR))
                 sheet.paste(self._panel(film, min(number, len(film.shots) - 1)), corner)
-            yield np.asarray(sheet)
+            yield np.ascontiguousarray(sheet)
 
     def _panel(self, film: Film, number: int) -> Any:
         """Draw one film's picture, its caption and where the robot has been."""
