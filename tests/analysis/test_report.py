@@ -13,8 +13,10 @@ from browser import Browser, chromium
 from conftest import ees
 
 from ees_mpi import open_run
-from ees_mpi.analysis import frames
+from ees_mpi.analysis import frames, report, sketch, watch
 from ees_mpi.analysis.charts import chart, nice, png
+from ees_mpi.info import summarize
+from ees_mpi.store.reader import Series
 
 WIDTHS = (1280, 390)
 
@@ -129,6 +131,26 @@ def test_a_long_run_keeps_some_generations_the_first_and_the_last_among_them(
     with open_run(finished) as run:
         data, about = frames.behaviors(run)
     assert [frame["g"] for frame in data["frames"]] == [0, 2, 5] and "3 of 6 generations are kept" in about
+
+
+def test_info_report_and_watch_never_read_more_than_a_generation_of_a_large_array(
+    finished: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[int] = []
+    original = Series._rows
+
+    def noted(self: Series, start: int, count: int) -> np.ndarray:
+        rows = original(self, start, count)
+        if len(self.shape) > 1 and self.shape[1] > 1:  # one number or more for every individual or parameter
+            read.append(count)
+        return rows
+
+    monkeypatch.setattr(Series, "_rows", noted)
+    with open_run(finished) as run:
+        summarize(run)
+        report.render(run, 0)
+        watch.frame(run, 80, 40, sketch.FINE)
+    assert len(read) > 10 and set(read) == {1}
 
 
 def test_names_and_paths_cannot_break_the_page(cheetah: Path, tmp_path: Path) -> None:
