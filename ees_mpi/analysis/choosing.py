@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ees_mpi.adaptation import LEFT_RIGHT
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.outcomes import Floats
-from ees_mpi.sampling import LEFT_RIGHT
 from ees_mpi.store.reader import Run
 from ees_mpi.tasks.policy import along
 

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from ees_mpi.analysis import charts, frames, portraits
+from ees_mpi.analysis.arrays import written
 from ees_mpi.analysis.choosing import has_offspring, walks
-from ees_mpi.analysis.tables import written
+from ees_mpi.analysis.labels import label
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.info import summarize, task_name
 from ees_mpi.outcomes import Floats
@@ -50,7 +51,7 @@ def render(run: Run, thumbnails: int) -> str:
     data, about = frames.behaviors(run)
     facts = summarize(run)
     parts = {
-        "title": f"{_method(run, facts)} on {task_name(run.config)}",
+        "title": f"{'Sample of offspring: ' * (facts['kind'] == 'sample')}{label(run)} on {task_name(run.config)}",
         "status": "complete" if run.complete else f"{run.generations} of {run.config.run.generations} generations",
         "status_class": "" if run.complete else "unfinished",
         "subtitle": f"{run.path.name}, seed {run.config.run.seed}, begun {run.attributes['created']}",
@@ -73,13 +74,6 @@ def render(run: Run, thumbnails: int) -> str:
     head, *pieces = page.split("{{")  # so that nothing in a part is taken for a place
     filled = [parts[name] + rest for name, rest in (piece.split("}}", 1) for piece in pieces)]
     return head + "".join(filled)
-
-
-def _method(run: Run, facts: dict[str, Any]) -> str:
-    names = {"fitness": "Standard ES", "maxvar": "MaxVar-EES", "maxent": "MaxEnt-EES", "maml": "MAML"}
-    objective = getattr(run.config, "method", "") or facts["objective"]
-    sample = "A sample of offspring: " if facts["kind"] == "sample" else ""
-    return sample + names.get(objective, objective)
 
 
 def _facts(run: Run, facts: dict[str, Any]) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 
 from ees_mpi.analysis import sketch
 from ees_mpi.analysis.choosing import places
-from ees_mpi.config import FAMILIES
+from ees_mpi.analysis.labels import label
 from ees_mpi.info import task_name
 from ees_mpi.outcomes import Floats
 from ees_mpi.progress import clock
@@ -88,10 +88,9 @@ def headline(run: Run) -> str:
 def frame(run: Run, width: int, height: int, pen: sketch.Ink) -> list[str]:
     """Draw all there is to see of a run, for a screen of some size."""
     config = run.config
-    what = getattr(config, "method", "") or FAMILIES["objective"].name_of(config.objective)
     size, seed = config.population.size, config.run.seed
     lines = [
-        f"{run.path.name}   {what} on {task_name(config)}, {size} individuals, seed {seed}",
+        f"{run.path.name}   {label(run)} on {task_name(config)}, {size} individuals, seed {seed}",
         _progress(run, width, pen),
         *_pace(run),
         "",

@@ -166,7 +166,10 @@ def test_one_generation_a_sample_and_a_killed_run_have_pages_too(cheetah: Path, 
     sample = tmp_path / "sample.h5"
     assert ees("sample", cheetah, "--count", 3, "--out", sample).returncode == 0
     done = ees("report", sample, "--thumbnails", 0)
-    assert done.returncode == 0 and "A sample of offspring" in (tmp_path / "sample-report.html").read_text()
+    assert (
+        done.returncode == 0
+        and "Sample of offspring: MaxEnt-EES on cheetah" in (tmp_path / "sample-report.html").read_text()
+    )
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from conftest import ees
 
 from ees_mpi import open_run
-from ees_mpi.analysis import tables
+from ees_mpi.analysis import arrays as exported
 
 
 def test_an_npz_has_every_array_with_its_bits_and_needs_no_pickle(ant: Path, tmp_path: Path) -> None:
@@ -49,16 +49,16 @@ def test_slices_hold_a_few_generations_each_and_all_of_them_together(finished: P
     with open_run(finished) as run:
         series = run["behavior"]
         row = series[0].nbytes
-        read = list(tables.slices(series, limit=2 * row + 1))
+        read = list(exported.slices(series, limit=2 * row + 1))
         assert [start for start, _ in read] == [0, 2, 4] and all(rows.nbytes <= 2 * row for _, rows in read)
         assert np.concatenate([rows for _, rows in read]).tobytes() == np.asarray(series[:]).tobytes()
-        assert [start for start, _ in tables.slices(series, limit=1)] == list(range(6))
+        assert [start for start, _ in exported.slices(series, limit=1)] == list(range(6))
 
 
 def test_a_table_that_cannot_be_finished_leaves_nothing_behind(tmp_path: Path) -> None:
     target = tmp_path / "table.csv"
     target.write_text("old")
-    with pytest.raises(RuntimeError), tables.written(target, "w") as file:
+    with pytest.raises(RuntimeError), exported.written(target, "w") as file:
         file.write("new")
         raise RuntimeError("the disk is gone")
     assert target.read_text() == "old" and list(tmp_path.iterdir()) == [target]
