@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from ees_mpi.analysis import charts
 from ees_mpi.analysis.choosing import Choice, extremes, has_offspring, places, walks
-from ees_mpi.analysis.replay import evaluate
+from ees_mpi.analysis.replay import Replayed, evaluate
 from ees_mpi.config import FAMILIES
 from ees_mpi.errors import EesError
 from ees_mpi.store.reader import Run
@@ -27,9 +27,9 @@ class Portrait:
 
 def section(run: Run, count: int) -> str:
     """Return the page's section on extremes."""
-    if not has_offspring(run):
-        return "<p class='faint'>The individuals of this run are tasks; there are no offspring to show.</p>"
     portraits, why_not = portray(run, count)
+    if not has_offspring(run):
+        why_not = f"The individuals of this run are tasks, so it is the mean that is shown. {why_not}"
     if not portraits:
         return "<p class='faint'>No individual of the last generation is valid.</p>"
     note = f"<p class='faint'>{html.escape(why_not)}</p>" if why_not else ""
@@ -38,11 +38,13 @@ def section(run: Run, count: int) -> str:
 
 def portray(run: Run, count: int) -> tuple[list[Portrait], str]:
     """Replay the extremes before a camera; where that cannot be, say why and tell what the file has of them."""
-    last = run.generations - 1
-    found = places(run, last)
-    choices = [Choice(last, index) for index in extremes(found, count or 8)]
     axes = ("x\u00a0", "y\u00a0") if walks(run) else ("",) * 4
-    plain = [Portrait(choice, tuple(found[choice.individual or 0].tolist()), axes) for choice in choices]
+    last = run.generations - 1
+    if has_offspring(run):
+        found = places(run, last)
+        plain = [Portrait(Choice(last, i), tuple(found[i].tolist()), axes) for i in extremes(found, count or 8)]
+    else:
+        plain = [Portrait(Choice(run.generations, None), (), axes)]
     if not count:
         return plain, ""
     try:
@@ -53,13 +55,19 @@ def portray(run: Run, count: int) -> tuple[list[Portrait], str]:
         portraits = []
         for each in plain:
             replayed = evaluate(run, actor, each.choice)
-            verdict = "same bits when replayed" if replayed.again.same else "OTHER bits when replayed"
-            if replayed.explained:
-                verdict += f", to be expected: {'; '.join(replayed.explained)}"
-            portraits.append(replace(each, picture=charts.png(actor.picture()), verdict=verdict))
+            portraits.append(replace(each, picture=charts.png(actor.picture()), verdict=_verdict(replayed)))
     finally:
         actor.close()
     return portraits, ""
+
+
+def _verdict(replayed: Replayed) -> str:
+    if not replayed.compared:
+        return ""
+    if replayed.again.same:
+        return "same bits when replayed"
+    expected = f", to be expected: {'; '.join(replayed.explained)}" if replayed.explained else ""
+    return f"OTHER bits when replayed{expected}"
 
 
 def _figure(portrait: Portrait) -> str:
@@ -68,4 +76,5 @@ def _figure(portrait: Portrait) -> str:
     behavior = ", ".join(f"{axis}{value:.4g}" for axis, value in zip(portrait.axes, portrait.behavior, strict=False))
     more = ", ..." if len(portrait.behavior) > 4 else ""
     verdict = f"<br><span class='faint'>{html.escape(portrait.verdict)}</span>" if portrait.verdict else ""
-    return f"<figure>{image}<figcaption><b>{name}</b>: {behavior}{more}{verdict}</figcaption></figure>"
+    colon = ": " if behavior else ""
+    return f"<figure>{image}<figcaption><b>{name}</b>{colon}{behavior}{more}{verdict}</figcaption></figure>"

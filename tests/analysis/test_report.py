@@ -162,7 +162,7 @@ def test_names_and_paths_cannot_break_the_page(cheetah: Path, tmp_path: Path) ->
     assert "<b>&{{" not in text and "&lt;b&gt;&amp;{{data}}" in text and text.count('id="data"') == 1
 
 
-def test_one_generation_a_sample_and_a_killed_run_have_pages_too(cheetah: Path, tmp_path: Path) -> None:
+def test_a_sample_of_one_generation_has_a_page_too(cheetah: Path, tmp_path: Path) -> None:
     sample = tmp_path / "sample.h5"
     assert ees("sample", cheetah, "--count", 3, "--out", sample).returncode == 0
     done = ees("report", sample, "--thumbnails", 0)
