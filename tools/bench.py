@@ -11,6 +11,7 @@
     tools/bench.py generation  a generation at paper scale with short rollouts: where time and memory go
     tools/bench.py scg         MaxEnt's weights by a nested graph, against the closed form
     tools/bench.py estimators  the variance of the population's and of the policy's gradient, side by side
+    tools/bench.py large       peak memory of looking at a run file of 2 GB, against a limit of 500 MB
 
 --json prints numbers for scripts. What is measured is in tools/benchmarks, a file each.
 """
@@ -38,6 +39,7 @@ BENCHMARKS = (
     "generation",
     "scg",
     "estimators",
+    "large",
 )
 
 
