@@ -43,6 +43,8 @@ class Breaking(Part, frozen=True):
             raise BrokenPipeError(32, "Broken pipe")
         if index == self.at and self.how == "keyboard":
             raise KeyboardInterrupt
+        if index == self.at and self.how == "hang":
+            time.sleep(600)
         if index == self.at and self.how == "false nan":
             return Outcome(index, (float("nan"),), 1.0, 1)
         if index == self.at and self.how == "exit":

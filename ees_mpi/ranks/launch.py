@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import NoReturn
 
 from ees_mpi import machine
@@ -25,6 +26,17 @@ def launched() -> tuple[int, int, str]:
         if os.environ.get(size, "").isdigit():
             return int(os.environ[size]), int(os.environ.get(rank, "0")), launcher
     return 0, 0, ""
+
+
+def launcher_process() -> int:
+    """Return the id of the launcher's process on this node: the parent, but for wrappers in between."""
+    pid = os.getppid()
+    while pid > 1:
+        before, _, after = Path(f"/proc/{pid}/stat").read_text().rpartition(")")
+        if before.partition("(")[2] in ("prterun", "prted", "mpirun", "mpiexec"):
+            return pid
+        pid = int(after.split()[1])
+    return os.getppid()
 
 
 def connect() -> Ranks:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ees_mpi.machine import SHARED_MEMORY
+from ees_mpi.ranks.watch import Place
 
 NAME_BYTES = 256
 
@@ -39,22 +40,26 @@ def attach(path: str, size: int) -> tuple[int, mmap.mmap]:
         raise
 
 
-class Counter:
-    """A number that any rank of the node can move on, one at a time."""
-
-    SIZE = 8
+class Board:
+    """What the ranks of a node see of each other: how many individuals are dealt, and where each rank is."""
 
     def __init__(self, file: int, memory: mmap.mmap):
         self._file = file
-        self._value = np.frombuffer(memory, np.int64)
+        numbers = np.frombuffer(memory, np.int64)
+        self._dealt, self._places = numbers[:1], numbers[1:].reshape(-1, 2)
+
+    @staticmethod
+    def size(ranks: int) -> int:
+        """Return how many bytes it takes."""
+        return 8 * (1 + 2 * ranks)
 
     def next(self, meanwhile: Callable[[], object]) -> int:
-        """Return the number and add one to it; calls `meanwhile` again and again while another rank is at it."""
+        """Return how many were dealt, and deal one more; calls `meanwhile` while another rank is at it."""
         while not self._lock():
             meanwhile()
             time.sleep(1e-5)
-        value = int(self._value[0])
-        self._value[0] = value + 1
+        value = int(self._dealt[0])
+        self._dealt[0] = value + 1
         fcntl.lockf(self._file, fcntl.LOCK_UN)
         return value
 
@@ -64,3 +69,11 @@ class Counter:
         except (BlockingIOError, PermissionError):  # held, by either name
             return False
         return True
+
+    def put(self, rank: int, place: Place) -> None:
+        """Say where a rank of the node is."""
+        self._places[rank] = place
+
+    def place(self, rank: int) -> Place:
+        """Tell where a rank of the node is."""
+        return Place(*self._places[rank].tolist())

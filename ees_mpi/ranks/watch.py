@@ -110,3 +110,16 @@ class Watchman:
             looks = looks + 1 if self.place is seen else 0
             seen = self.place
         self._stalled(Stall(0, seen, self._limit))
+
+
+class Alarm:
+    """Ends the job from a thread unless it is called off in time: for waits inside MPI that nothing can interrupt."""
+
+    def __init__(self, seconds: float, ring: Callable[[], None]):
+        self._timer = threading.Timer(seconds, ring)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def call_off(self) -> None:
+        """Let everybody sleep on."""
+        self._timer.cancel()

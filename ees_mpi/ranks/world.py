@@ -5,12 +5,9 @@ import functools
 import os
 import signal
 import sys
-import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
-from types import FrameType
 from typing import Any, NoReturn, ParamSpec, TypeVar
 
 import numpy as np
@@ -20,16 +17,15 @@ from numpy.typing import DTypeLike, NDArray
 from ees_mpi import machine
 from ees_mpi.errors import RanksLost
 from ees_mpi.ranks import shared
-from ees_mpi.ranks.alone import Ranks, each
-from ees_mpi.ranks.watch import Place, Watch
+from ees_mpi.ranks.alone import each
+from ees_mpi.ranks.launch import launcher_process
+from ees_mpi.ranks.watch import Place
+from ees_mpi.ranks.watched import WatchedRanks
 from ees_mpi.speech import say_on_stderr
 
 SPINS = 200  # polls before a waiting rank starts to sleep: about 0.1 ms
 LONGEST_SLEEP = 1e-3
 STOP = 2  # the tag under which a rank that is asked to stop says so
-SETTLING = 60.0  # seconds in which ranks find together again once the slowest is there
-PATIENCE = 1800.0  # seconds for the slowest, as long as no stall limit is known
-LAUNCHERS = ("prterun", "prted", "mpirun", "mpiexec")
 LAST_SECONDS = 5.0  # that the launcher has to end the job
 LOST = (MPI.ERR_PROC_FAILED, MPI.ERR_PROC_FAILED_PENDING, MPI.ERR_REVOKED)
 
@@ -52,7 +48,7 @@ def _noticing(method: Callable[P, R]) -> Callable[P, R]:
     return noticing
 
 
-class World(Ranks):
+class World(WatchedRanks):
     """The ranks that mpirun or srun started; those of them that are left, under an MPI that survives a death."""
 
     def __init__(self) -> None:
@@ -62,15 +58,13 @@ class World(Ranks):
         self._host = self.hosts[0]
         self._comm: Any = MPI.COMM_WORLD
         self._node: Any = None
-        self._watch: Watch | None = None
-        self._limit = PATIENCE
-        self._alarm: threading.Timer | None = None
+        self._listening: Any = None
         sys.excepthook = lambda kind, error, trace: self.fail(error)  # should one come from outside of a job
         try:
             self._settle()
         except RanksLost:
             self.recover()
-            self._end_alarm()
+            self._call_off()
 
     @_noticing
     def _settle(self) -> None:
@@ -86,67 +80,35 @@ class World(Ranks):
         leaders = self.gather(leader, ones)
         self.nodes = len(np.unique(leaders))
         self._ranks_before = int((leaders < leader).sum())  # how many are on the nodes before this one
-        self._pids = self.gather(np.array([os.getpid()]), ones)[leaders == leader].tolist()
-        self._mates = [self._names([rank]) for rank in range(self.size) if leaders[rank] == leader]
+        self._mates = np.flatnonzero(leaders == leader).tolist()  # the ranks of this node
+        self._pids = self.gather(np.array([os.getpid()]), ones)[self._mates].tolist()
         self._listening = self._comm.Irecv(np.zeros(1), MPI.ANY_SOURCE, STOP)
         self._stopping = False
         self._told: list[Any] = []  # what was sent stays alive as long as this does
         self._dealt = 0
-        self._counter = shared.Counter(*self._share(shared.Counter.SIZE))
+        self._board = shared.Board(*self._share(shared.Board.size(self.node_size)))
+        self._board.put(self.node_rank, Place())
 
     def recover(self) -> str:
         """Go on with the ranks that are left, renumbered; whoever dies meanwhile is left behind, too."""
         if not self.survives:
             raise RanksLost
+        self._watch_recovery()
+        before = dict(zip(self.numbers, self.hosts, strict=False))  # not alike where the very first settling failed
+        failed: list[Any] = [self._watch, self._listening]  # MPI may write to what these hold until it is revoked
         self._watch = None
-        self._end_alarm()
-        if self._limit > 0:
-            self._alarm = threading.Timer(self._limit + SETTLING, self._give_up)
-            self._alarm.daemon = True
-            self._alarm.start()
-        before = dict(zip(self.numbers, self.hosts, strict=True))
         while True:
             for comm in (self._comm, self._node):
                 if comm:
                     comm.Revoke()  # whoever still waits there learns of it
             self._comm, self._node = self._comm.Shrink(), None
-            with contextlib.suppress(RanksLost):
+            try:
                 self._settle()
-                lost = [f"rank {number} on {host}" for number, host in before.items() if number not in self.numbers]
-                return ", ".join(lost) or "nobody"
-
-    def _give_up(self) -> None:
-        """End the job where the ranks that are left do not find together: called from a thread, for none returns."""
-        say_on_stderr(
-            f"ees-mpi: ranks were lost, and those left did not get going again within {self._limit / 60:.3g} minutes; "
-            "the job ends. All committed generations are safe, and resume will go on\n"
-        )
-        self.abort(1)
-
-    def _end_alarm(self) -> None:
-        if self._alarm:
-            self._alarm.cancel()
-            self._alarm = None
-
-    def watch(self, limit: float) -> None:
-        """From now on, end the job if any rank makes no progress for `limit` seconds; 0: never."""
-        self._limit = limit
-        self._end_alarm()
-        if self.size == 1:
-            super().watch(limit)
-        elif limit > 0:
-            self._watch = Watch(self._comm, limit)
-
-    @_noticing
-    def _get_on(self, place: Place | None = None) -> None:
-        super()._get_on(place)
-        if self._watch and (stall := self._watch.get_on(place)):
-            self._stalled(stall)
-
-    @_noticing
-    def _look_around(self) -> None:
-        if self._watch and (stall := self._watch.look()):
-            self._stalled(stall)
+            except RanksLost as lost:
+                failed.append(lost)
+                continue
+            lost_ones = [f"rank {number} on {host}" for number, host in before.items() if number not in self.numbers]
+            return ", ".join(lost_ones) or "nobody"
 
     def deal(self, individuals: int | Sequence[int], generation: int = -1) -> Iterator[int]:
         """Yield this rank's individuals: a node has a fixed slice of them, its ranks take the next one when free.
@@ -161,12 +123,17 @@ class World(Ranks):
         # Each rank reaches past the end exactly once, so all know where the counter stands at the next deal.
         self._dealt += high - low + self.node_size
         while not self.stopping() and (index := start + self._next()) < high:
-            self._get_on(Place(generation, dealt[index]))
+            self._begin(Place(generation, dealt[index]))
             yield dealt[index]
-        self._get_on(Place(generation))
+        self._begin(Place(generation))
 
+    @_noticing
     def _next(self) -> int:
-        return self._counter.next(self._look_around)
+        return self._board.next(self._look_around)
+
+    @_noticing
+    def _begin(self, place: Place) -> None:
+        self._get_on(place)
 
     @_noticing
     def stopping(self) -> bool:
@@ -246,24 +213,12 @@ class World(Ranks):
         """Wait until all ranks of this node are here, and see what they wrote to shared arrays."""
         self._wait(self._node.Ibarrier())
 
-    def _note_signal(self, number: int, frame: FrameType | None) -> None:
-        """Note a stop, as any process does; tell whose death is behind it, where the launcher ends the job for that."""
-        super()._note_signal(number, frame)
-        if number == signal.SIGTERM and not self.survives:
-            gone = [place for place, pid in enumerate(self._pids) if not os.path.exists(f"/proc/{pid}")]
-            here = self._pids.index(os.getpid())
-            if gone and all(place in gone for place in range(here)):  # the lowest one left on the node speaks
-                say_on_stderr(
-                    f"ees-mpi: {', '.join(self._mates[place] for place in gone)} died, and this MPI ends the job. All "
-                    "committed generations are safe: run the same command with --resume, or `ees-mpi resume`\n"
-                )
-
     def fail(self, error: BaseException) -> NoReturn:
         """End the job with an error that nobody foresaw: its traceback, once, and no rank left waiting."""
         # Ranks that fail together would all print: the lowest one gets to speak, and to end the others, first.
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         time.sleep(min(0.5 * self.rank, 4.0))
-        where = f"rank {self.rank} of {self.size} on {self._host}"
+        where = f"rank {MPI.COMM_WORLD.rank} of {MPI.COMM_WORLD.size} on {self._host}"
         trace = "".join(traceback.format_exception(error))
         say_on_stderr(f"ees-mpi: {where} failed and ends the job:\n{trace}")
         self.abort(1)
@@ -271,7 +226,7 @@ class World(Ranks):
     def abort(self, code: int) -> NoReturn:
         """End the whole job at once, whatever the other ranks are doing."""
         if self.survives:  # MPI's own abort would end this rank only
-            os.kill(_launcher(), signal.SIGTERM)
+            os.kill(launcher_process(), signal.SIGTERM)
             time.sleep(LAST_SECONDS)
         MPI.COMM_WORLD.Abort(code)
         os._exit(code)
@@ -293,17 +248,6 @@ class World(Ranks):
         if not self._listening.Test():
             self._listening.Cancel()
             self._listening.Wait()
-
-
-def _launcher() -> int:
-    """Return the process id of the launcher's part on this node: the parent, but for wrappers in between."""
-    pid = os.getppid()
-    while pid > 1:
-        words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")
-        if words[0].partition("(")[2] in LAUNCHERS:
-            return pid
-        pid = int(words[2].split()[1])
-    return os.getppid()
 
 
 def _bytes_of(array: NDArray[Any]) -> NDArray[np.uint8]:
