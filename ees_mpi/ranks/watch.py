@@ -2,10 +2,11 @@
 
 A rank says where it is whenever it gets on (a rollout begun, a gather done) and, now and then, while it waits for
 others. One that is silent for longer than the limit hangs, whatever it hangs in: the rank before it says so. Every
-word also carries how long ago anyone got on, as far as the speaker has heard: where all wait and none gets on, all
+word also carries a number that grows when anyone gets on and is passed on round the ring: where it grows no more, all
 wait for each other.
 """
 
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -50,8 +51,9 @@ class Watch:
         self._place = self._ward_place = Place()
         self._silence = 0.0  # seconds since the next rank was heard
         self._idle = 0.0  # seconds since anyone got on, as far as known here
+        self._stamp = 0.0  # the largest such number known
         self._got_on = False
-        self._spoken = self._looked = time.monotonic()
+        self._spoken, self._looked = -math.inf, time.monotonic()
         self._word, self._heard = np.zeros(3), np.zeros(3)
         self._sending: Any = None
         self._listening = comm.Irecv(self._heard, self._ward, TAG)
@@ -72,7 +74,8 @@ class Watch:
         while self._listening.Test():
             self._silence = 0.0
             self._ward_place = Place(int(self._heard[0]), int(self._heard[1]))
-            self._idle = min(self._idle, float(self._heard[2]))
+            if self._heard[2] > self._stamp:
+                self._stamp, self._idle = float(self._heard[2]), 0.0
             self._listening = self._comm.Irecv(self._heard, self._ward, TAG)
         if now - self._spoken > (QUICKEST if self._got_on else self._pause):
             self._speak(now)
@@ -84,7 +87,8 @@ class Watch:
     def _speak(self, now: float) -> None:
         if self._sending is not None and not self._sending.Test():
             return  # it does not listen; one word on the way is enough
-        self._word = np.array([*self._place, self._idle])
+        self._stamp += self._got_on
+        self._word = np.array([*self._place, self._stamp])
         self._sending = self._comm.Isend(self._word, self._listener, TAG)
         self._spoken, self._got_on = now, False
 

@@ -18,8 +18,8 @@ from ees_mpi.errors import RunFileError
 
 BIN = Path(sys.executable).parent
 VICTIM = Path(__file__).with_name("victim.py")
-PATIENCE = 90.0  # seconds that anything here may take before it counts as hung
-STALL_MINUTES = 0.1
+PATIENCE = 120.0  # seconds that anything here may take before it counts as hung
+STALL_MINUTES = 0.3
 
 
 def environment(folder: Path, plan: Sequence[dict[str, Any]] = ()) -> dict[str, str]:
@@ -85,9 +85,12 @@ def until(happened: Callable[[], bool]) -> None:
 
 
 def ended(out: Path, process: "subprocess.Popen[Any]") -> bool:
-    """Wait until nothing of the job is left; where something still is after a long time, kill it and say False."""
-    deadline = time.monotonic() + PATIENCE
+    """Wait until nothing of the job is left; where nothing has moved for a long time, kill it and say False."""
+    deadline, last = time.monotonic() + PATIENCE, 0.0
     while process.poll() is None or processes(out):
+        changed = max((path.stat().st_mtime for path in out.parent.glob(f"{out.name}*[5l]")), default=0.0)
+        if changed != last:
+            deadline, last = time.monotonic() + PATIENCE, changed
         if time.monotonic() > deadline:
             kill(processes(out))
             process.wait()
