@@ -216,13 +216,13 @@ def _run(ranks: Ranks, opening: Opening | None, kept: Kept, say: Say) -> None:
     with ranks.together():
         evaluator = kept.evaluator(config)
     job = Job(config, evaluator, kept.noise(config, ranks), ranks)
+    ranks.watch(60 * config.run.stall_minutes)
     known |= kept.known(config, ranks, state.generation)
     with ranks.together():
         if opening:
             writer = opening.open()
             _greet(ranks, opening, len(known), fingerprint, say)
             writer.begin_session(state.generation, ranks.size, ranks.nodes, {**fingerprint, "mpi": ranks.library})
-    ranks.watch(60 * config.run.stall_minutes)
     if opening:
         with Progress(config, state.generation) as progress:
 

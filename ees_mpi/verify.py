@@ -37,6 +37,7 @@ def verify(ranks: Ranks, path: Path, generation: int | None, individuals: int | 
     with ranks.together():
         run = open_run(path)  # after rank 0: a file that is being written only grows
         evaluator = run.config.task.open(run.config.run.seed)
+    ranks.watch(60 * run.config.run.stall_minutes)
     checked = {row: _matches(run, evaluator, *pairs[row].tolist()) for row in ranks.deal(len(pairs))}
     mine = np.array(list(checked), np.int64)
     same = ranks.gather_by_index(mine, np.array(list(checked.values()), np.bool_), len(pairs))

@@ -66,7 +66,7 @@ class Ranks:
 
     def watch(self, limit: float) -> None:
         """From now on, end the job if any rank makes no progress for `limit` seconds; 0: never."""
-        if limit > 0:
+        if limit > 0 and not self._watchman:
             self._watchman = Watchman(limit, self._stalled)
 
     def _stalled(self, stall: Stall) -> NoReturn:

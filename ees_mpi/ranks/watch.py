@@ -9,7 +9,8 @@ wait for each other.
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,9 +46,8 @@ class Watch:
     """This rank's part of the ring: it hears from the next rank, and speaks to the one before."""
 
     def __init__(self, comm: Any, limit: float):
-        self._comm, self._limit = comm, limit
+        self._comm = comm
         self._ward, self._listener = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
-        self._pause = min(SLOWEST, limit / (8 * comm.size))  # a word must be round the ring well within the limit
         self._place = self._ward_place = Place()
         self._silence = 0.0  # seconds since the next rank was heard
         self._idle = 0.0  # seconds since anyone got on, as far as known here
@@ -57,6 +57,12 @@ class Watch:
         self._word, self._heard = np.zeros(3), np.zeros(3)
         self._sending: Any = None
         self._listening = comm.Irecv(self._heard, self._ward, TAG)
+        self.set_limit(limit)
+
+    def set_limit(self, limit: float) -> None:
+        """Change how many seconds of silence are too long; 0: none are."""
+        self._limit = limit or math.inf
+        self._pause = min(SLOWEST, self._limit / (8 * self._comm.size))  # a word must be round well within the limit
 
     def get_on(self, place: Place | None = None) -> Stall | None:
         """Note that this rank has got on, and say so unless it just has."""
@@ -116,14 +122,13 @@ class Watchman:
         self._stalled(Stall(0, seen, self._limit))
 
 
-class Alarm:
-    """Ends the job from a thread unless it is called off in time: for waits inside MPI that nothing can interrupt."""
-
-    def __init__(self, seconds: float, ring: Callable[[], None]):
-        self._timer = threading.Timer(seconds, ring)
-        self._timer.daemon = True
-        self._timer.start()
-
-    def call_off(self) -> None:
-        """Let everybody sleep on."""
-        self._timer.cancel()
+@contextmanager
+def alarm(seconds: float, ring: Callable[[], None]) -> Iterator[None]:
+    """Call `ring` from a thread if a block takes longer: for waits inside MPI that nothing can interrupt."""
+    timer = threading.Timer(min(seconds, threading.TIMEOUT_MAX), ring)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()

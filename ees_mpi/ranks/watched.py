@@ -7,11 +7,11 @@ from typing import Any, NoReturn
 
 from ees_mpi.ranks.alone import Ranks
 from ees_mpi.ranks.shared import Board
-from ees_mpi.ranks.watch import Alarm, Place, Stall, Watch
+from ees_mpi.ranks.watch import Place, Stall, Watch
 from ees_mpi.speech import say_on_stderr
 
 SETTLING = 60.0  # seconds in which ranks find together again once the slowest is there
-PATIENCE = 1800.0  # seconds for the slowest, as long as no stall limit is known
+PATIENCE = 1800.0  # seconds without progress, as long as no other limit is known
 
 
 class WatchedRanks(Ranks):
@@ -25,27 +25,18 @@ class WatchedRanks(Ranks):
     def __init__(self) -> None:
         super().__init__()
         self._watch: Watch | None = None
-        self._alarm: Alarm | None = None
         self._limit = PATIENCE
 
     def watch(self, limit: float) -> None:
         """From now on, end the job if any rank makes no progress for `limit` seconds; 0: never."""
         self._limit = limit
-        self._call_off()
-        if self.size == 1:
+        if self._watch:
+            self._watch.set_limit(limit)
+        else:
             super().watch(limit)
-        elif limit > 0:
-            self._watch = Watch(self._comm, limit)
 
-    def _call_off(self) -> None:
-        if self._alarm:
-            self._alarm.call_off()
-            self._alarm = None
-
-    def _watch_recovery(self) -> None:
-        """End the job should the ranks that are left not get so far that they watch each other again."""
-        if self._limit > 0 and not self._alarm:
-            self._alarm = Alarm(self._limit + SETTLING, self._give_up)
+    def _start_watch(self) -> None:
+        self._watch = Watch(self._comm, self._limit) if self.size > 1 else None
 
     def _give_up(self) -> None:
         say_on_stderr(

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import math
 import os
 import signal
 import sys
@@ -19,8 +20,8 @@ from ees_mpi.errors import RanksLost
 from ees_mpi.ranks import shared
 from ees_mpi.ranks.alone import each
 from ees_mpi.ranks.launch import launcher_process
-from ees_mpi.ranks.watch import Place
-from ees_mpi.ranks.watched import WatchedRanks
+from ees_mpi.ranks.watch import Place, alarm
+from ees_mpi.ranks.watched import SETTLING, WatchedRanks
 from ees_mpi.speech import say_on_stderr
 
 SPINS = 200  # polls before a waiting rank starts to sleep: about 0.1 ms
@@ -64,7 +65,6 @@ class World(WatchedRanks):
             self._settle()
         except RanksLost:
             self.recover()
-            self._call_off()
 
     @_noticing
     def _settle(self) -> None:
@@ -88,13 +88,19 @@ class World(WatchedRanks):
         self._dealt = 0
         self._board = shared.Board(*self._share(shared.Board.size(self.node_size)))
         self._board.put(self.node_rank, Place())
+        self._start_watch()
 
     def recover(self) -> str:
         """Go on with the ranks that are left, renumbered; whoever dies meanwhile is left behind, too."""
         if not self.survives:
             raise RanksLost
-        self._watch_recovery()
         before = dict(zip(self.numbers, self.hosts, strict=False))  # not alike where the very first settling failed
+        with alarm((self._limit or math.inf) + SETTLING, self._give_up):
+            self._shrink()
+        lost = [f"rank {number} on {host}" for number, host in before.items() if number not in self.numbers]
+        return ", ".join(lost) or "nobody"
+
+    def _shrink(self) -> None:
         failed: list[Any] = [self._watch, self._listening]  # MPI may write to what these hold until it is revoked
         self._watch = None
         while True:
@@ -103,12 +109,9 @@ class World(WatchedRanks):
                     comm.Revoke()  # whoever still waits there learns of it
             self._comm, self._node = self._comm.Shrink(), None
             try:
-                self._settle()
+                return self._settle()
             except RanksLost as lost:
                 failed.append(lost)
-                continue
-            lost_ones = [f"rank {number} on {host}" for number, host in before.items() if number not in self.numbers]
-            return ", ".join(lost_ones) or "nobody"
 
     def deal(self, individuals: int | Sequence[int], generation: int = -1) -> Iterator[int]:
         """Yield this rank's individuals: a node has a fixed slice of them, its ranks take the next one when free.

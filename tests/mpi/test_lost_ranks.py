@@ -43,7 +43,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ([(2, "a gather", 30)], 3),
         ([(0, "a rollout", 20)], 3),
         ([(0, "a commit", 4), (1, "telling of a commit", 2)], 2),
-        ([(0, "a fold", 3), (3, "a recovery", 1)], 2),
+        ([(0, "a fold", 2), (3, "a recovery", 1)], 2),
     ],
     ids=["another rank, in a gather", "rank 0, in a rollout", "two writers, in commits", "in a fold and its recovery"],
 )
