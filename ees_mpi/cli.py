@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 import click
 
 from ees_mpi import machine
+from ees_mpi.analysis import commands
 from ees_mpi.errors import EesError, RunFileError, collective
 from ees_mpi.speech import say, say_on_stderr
 from ees_mpi.version import __version__
@@ -155,7 +156,7 @@ def sample(
 @cli.command()
 @RUN
 @click.option("--direction", required=True, metavar="left|right|ANGLE", help="ANGLE: degrees from +x towards +y.")
-@click.option("--mutations", type=click.IntRange(min=2), default=40, show_default=True)
+@click.option("--mutations", type=click.IntRange(min=2), help="How many to choose from.  [default: 40]")
 @click.option("--evaluations", type=click.IntRange(min=1), default=10, show_default=True)
 @click.option("--generation", type=click.IntRange(min=0), help="[default: the state after the last one]")
 @click.option("--std", type=click.FloatRange(min=0, min_open=True), help="[default: the run's]")
@@ -164,20 +165,21 @@ def sample(
 def adapt(
     run: Path,
     direction: str,
-    mutations: int,
+    mutations: int | None,
     evaluations: int,
     generation: int | None,
     std: float | None,
     out: Path | None,
     overwrite: bool,
 ) -> None:
-    """Mutate a trained mean, keep the best in a direction, score it on other reset seeds; alone or under mpirun."""
-    from ees_mpi import sampling, session
+    """Adapt to a direction: keep the best of some mutations of the mean, or take MAML's gradient step, and score
+    what comes of it from other starts. Alone or under mpirun."""
+    from ees_mpi import adaptation, session
 
     _pin(lambda: session.portable_run(run))
-    wanted = sampling.Wanted(run, mutations, generation, std)
+    request = adaptation.Request(run, direction, mutations, evaluations, generation, std)
     target = out or run.with_name(f"{run.stem}-adapt-{direction}.h5")
-    _together(lambda ranks: sampling.adapt(ranks, wanted, direction, evaluations, target, overwrite, say))
+    _together(lambda ranks: adaptation.adapt(ranks, request, target, overwrite, say))
 
 
 @cli.command()
@@ -246,18 +248,25 @@ def doctor() -> None:
 @click.argument("name", required=False)
 @click.argument("runs", nargs=-1, type=click.Path(path_type=Path), metavar="RUN.h5 ...")
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="PNG, PDF or SVG.  [default: NAME.png]")
+@click.option("--generation", multiple=True, type=click.IntRange(min=0), help="Which to show, of those that show some.")
 @click.option("--list", "listing", is_flag=True, help="Say what figures there are and what each needs.")
-def figure(name: str | None, runs: tuple[Path, ...], out: Path | None, listing: bool) -> None:
+def figure(
+    name: str | None, runs: tuple[Path, ...], out: Path | None, generation: tuple[int, ...], listing: bool
+) -> None:
     """Draw one of the paper's figures from run files."""
     from ees_mpi.analysis import figures
 
     if listing:
         for known, recipe in figures.FIGURES.items():
-            click.echo(f"{known:20} {recipe.needs}")
+            click.echo(f"{known:20} {recipe.paper:8} {recipe.needs}")
         return
     if not name:
         raise click.UsageError("expected NAME RUN.h5 ...; --list says what there is")
-    click.echo(f"{figures.draw(name, runs, out)}")
+    click.echo(f"{figures.draw(name, runs, out, generation)}")
+
+
+cli.add_command(commands.metrics)
+cli.add_command(commands.compare)
 
 
 def _pin(wants_portable: Any) -> None:

@@ -1,7 +1,8 @@
 """The typed config of a run: what can be set, its defaults, its checks.
 
 A config is TOML: a preset by name or a file. Sections `task`, `population`, `objective` and `optimizer` name a
-member of their family and hold that member's own keys; `run` and `noise` are described here.
+member of their family and hold that member's own keys; `run` and `noise` are described here. With `method = "maml"`
+section `maml` stands in the place of `objective` and `optimizer`.
 """
 
 import math
@@ -16,6 +17,8 @@ import msgspec
 import tomli_w
 
 from ees_mpi.errors import ConfigError
+from ees_mpi.maml.settings import Maml, check_task
+from ees_mpi.maml.tasks import Tasks
 from ees_mpi.objectives import OBJECTIVES
 from ees_mpi.optimizers import OPTIMIZERS
 from ees_mpi.populations import POPULATIONS
@@ -23,6 +26,10 @@ from ees_mpi.registry import Part, convert, unknown
 from ees_mpi.tasks import TASKS, Task
 
 FAMILIES = {family.kind: family for family in (TASKS, POPULATIONS, OBJECTIVES, OPTIMIZERS)}
+SECTIONS = {  # of each method
+    "ees": ("run", "noise", *FAMILIES),
+    "maml": ("run", "noise", "task", "population", "maml"),
+}
 
 # Keys that a resumed run may change: they do not show in its bits.
 FREE_ON_RESUME = frozenset({"run.generations", "run.fsync", "run.fold_minutes", "run.stall_minutes"})
@@ -58,8 +65,24 @@ class Config:
     noise: NoiseSettings
     task: Any
     population: Any
-    objective: Any
+    objective: Any  # with method "maml" the same as the optimizer: its settings
     optimizer: Any
+    method: str = "ees"
+
+    @property
+    def learns_tasks(self) -> bool:
+        """Whether the individuals of a generation are tasks to adapt to, not mutations."""
+        return isinstance(self.population, Tasks)
+
+    @property
+    def rollouts(self) -> int:
+        """How many rollouts one individual takes."""
+        return 2 * self.objective.rollouts if self.learns_tasks else 1
+
+    def moments(self, mean: Any) -> dict[str, Any]:
+        """Return what the optimizer carries beside the mean(s) [K, D] at the start."""
+        start: dict[str, Any] = self.optimizer.start(self.task.layers[-1] if self.method == "maml" else mean)
+        return start
 
     @property
     def noise_seed(self) -> int:
@@ -68,9 +91,13 @@ class Config:
 
     def sections(self) -> dict[str, Any]:
         """Return the config as plain tables, defaults filled in."""
-        parts = {kind: family.section(getattr(self, kind)) for kind, family in FAMILIES.items()}
+        wanted = [kind for kind in FAMILIES if kind in SECTIONS[self.method]]
+        parts = {kind: FAMILIES[kind].section(getattr(self, kind)) for kind in wanted}
         own = {"run": msgspec.to_builtins(self.run), "noise": msgspec.to_builtins(self.noise)}
         own["noise"]["seed"] = self.noise_seed
+        if self.method == "maml":
+            settings = {key: value for key, value in msgspec.to_builtins(self.objective).items() if value is not None}
+            return {"method": self.method, **own, **parts, "maml": settings}
         return {**own, **parts}
 
     def to_toml(self) -> str:
@@ -82,21 +109,29 @@ def parse(text: str, settings: Sequence[str] = (), source: str = "config") -> Co
     """Read a config from TOML text, with `key=value` settings laid over it; makes and opens nothing."""
     sections = _tables(text, source)
     for setting in settings:
-        _apply(sections, setting)
+        apply(sections, setting)
     for key, value in _flat(sections):
         if isinstance(value, float) and not math.isfinite(value):
             raise ConfigError(f"{key}: expected a finite number, got {value}")
-    known = ("run", "noise", *FAMILIES)
+    method = sections.pop("method", "ees")
+    if method not in SECTIONS:
+        raise ConfigError(f"method: {unknown(str(method), SECTIONS)}")
+    known = SECTIONS[method]
     for name in sections:
         if name not in known:
-            raise ConfigError(f"{name}: {unknown(name, known)}")
+            hint = f'; method = "{method}" has no such section' if name in (*FAMILIES, "maml") else ""
+            raise ConfigError(f"{name}: {unknown(name, known)}{hint}")
     for name in known:
         if name not in sections:
             raise ConfigError(f"{source}: section [{name}] is missing")
+    parts = {kind: family.build(sections[kind]) for kind, family in FAMILIES.items() if kind in known}
+    if method == "maml":
+        parts |= dict.fromkeys(("objective", "optimizer"), convert(sections["maml"], Maml, "maml"))
     return Config(
         run=convert(sections["run"], RunSettings, "run"),
         noise=convert(sections["noise"], NoiseSettings, "noise"),
-        **{kind: family.build(sections[kind]) for kind, family in FAMILIES.items()},
+        method=method,
+        **parts,
     )
 
 
@@ -105,6 +140,10 @@ def check(config: Config) -> None:
     for kind in FAMILIES:
         getattr(config, kind).check()
     task: Task = config.task
+    if config.learns_tasks and config.method != "maml":
+        raise ConfigError('population.name: "tasks" belongs to method = "maml"; expected normal or mixture')
+    if config.method == "maml":
+        check_task(task, TASKS.name_of(config.task))
     if config.noise.size < task.parameters:
         raise ConfigError(
             f"noise.size: expected at least the {task.parameters} parameters of an individual, got {config.noise.size}"
@@ -118,11 +157,11 @@ def _tables(text: str, source: str) -> dict[str, Any]:
         raise ConfigError(f"{source} is not valid TOML: {error}") from None
 
 
-def _apply(sections: dict[str, Any], setting: str) -> None:
+def apply(sections: dict[str, Any], setting: str) -> None:
     """Lay one `section.key=value` over the tables; the value is TOML, or else plain text."""
     path, equals, text = setting.partition("=")
     keys = path.strip().split(".")
-    if not equals or len(keys) < 2 or not all(keys):
+    if not equals or (len(keys) < 2 and keys != ["method"]) or not all(keys):
         raise ConfigError(f"--set {setting}: expected section.key=value, for example run.generations=100")
     try:
         value = tomllib.loads(f"value = {text}")["value"]
@@ -165,7 +204,7 @@ def wants_portable(text: str, settings: Sequence[str] = ()) -> bool:
     try:
         sections = _tables(text, "config")
         for setting in settings:
-            _apply(sections, setting)
+            apply(sections, setting)
         return sections.get("run", {}).get("portable") is True
     except (ConfigError, AttributeError):
         return False

@@ -1,6 +1,7 @@
 """The errors a user can meet; each knows the exit code of the command that meets it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 
@@ -66,7 +67,7 @@ class RanksLost(Exception):
     """
 
     generation: int = -1
-    outcomes: Sequence[Any] = ()
+    done: Mapping[int, Any] = MappingProxyType({})  # by index
 
 
 def collective(error: EesError) -> EesError:

@@ -24,6 +24,7 @@ def summarize(run: Run) -> dict[str, Any]:
     return {
         "format_version": int(run.attributes["format_version"]),
         "kind": str(run.attributes.get("kind", "run")),
+        "method": config.method,
         "task": FAMILIES["task"].name_of(config.task),
         "objective": FAMILIES["objective"].name_of(config.objective),
         "population": FAMILIES["population"].name_of(config.population),
@@ -37,7 +38,7 @@ def summarize(run: Run) -> dict[str, Any]:
         "ranks": int(sessions[-1]["ranks"]) if sessions else 0,
         "nodes": int(sessions[-1]["nodes"]) if sessions else 0,
         "sessions": len(sessions),
-        "evaluations": run.generations * config.population.size,
+        "evaluations": run.generations * config.population.size * config.rollouts,
         "steps": steps,
         "started_from": json.loads(run.attributes["started_from"] or "null"),
     }

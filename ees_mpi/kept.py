@@ -1,17 +1,14 @@
 """What a rank keeps when others die: all that holds for the ranks that are left, too."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from ees_mpi.config import Config
 from ees_mpi.errors import RanksLost, RunFileError
-from ees_mpi.noise import NoiseTable
-from ees_mpi.outcomes import Outcome
 from ees_mpi.ranks import Ranks
 from ees_mpi.store.reader import open_run
-from ees_mpi.tasks import Evaluator
-from ees_mpi.training import pool
 
 
 @dataclass
@@ -21,10 +18,9 @@ class Kept:
     path: Path | None = None
     run_id: str = ""
     config: Config | None = None
-    _evaluator: Evaluator | None = None
-    _noise: NoiseTable | None = None
+    _job: Any = None
     _generation: int = -1
-    _outcomes: Sequence[Outcome] = ()
+    _done: Mapping[int, Any] = field(default_factory=dict)
 
     def begun(self) -> bool:
         """Tell whether the run file is there, as this very run's: the rank that made it may be gone."""
@@ -38,29 +34,21 @@ class Kept:
 
     def note(self, lost: RanksLost) -> None:
         """Keep what this rank had evaluated when others died."""
-        self._generation, self._outcomes = lost.generation, lost.outcomes
+        self._generation, self._done = lost.generation, lost.done
 
-    def known(self, config: Config, ranks: Ranks, generation: int) -> dict[int, Outcome]:
-        """Return, the same on every rank, what the ranks that are left had evaluated of a generation."""
-        # Some may have seen its commit, and be further on: the run file decided where to go on.
-        return pool(config, ranks, self._outcomes if self._generation == generation else ())
+    def done(self, generation: int) -> Mapping[int, Any]:
+        """Return what this rank had evaluated of a generation; nothing, where its commit was the last thing done."""
+        return self._done if self._generation == generation else {}
 
-    def evaluator(self, config: Config) -> Evaluator:
-        """Open the task, once."""
-        if self._evaluator is None:
-            self._evaluator = config.task.open(config.run.seed)
-        return self._evaluator
-
-    def noise(self, config: Config, ranks: Ranks) -> NoiseTable:
-        """Make the noise table, or keep it: its memory outlives the rank that made it, once all have it."""
-        noise, self._noise = self._noise, None
-        if ranks.any(noise is None) or noise is None:
-            noise = None  # its memory goes before the new one's comes
-            noise = NoiseTable(config.noise_seed, config.noise.size, ranks)
-        self._noise = noise
-        return noise
+    def job(self, ranks: Ranks, make: Callable[[], Any]) -> Any:
+        """Return what generations are made with: kept, noise table and all, unless a rank died before all had it."""
+        if ranks.any(self._job is None):
+            self.close()
+            self._job = make()
+        return self._job
 
     def close(self) -> None:
-        """Close the task."""
-        if self._evaluator is not None:
-            self._evaluator.close()
+        """Let go of what the task holds."""
+        job, self._job = self._job, None
+        if job is not None:
+            job.close()

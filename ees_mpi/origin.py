@@ -9,6 +9,7 @@ import numpy as np
 
 from ees_mpi.config import Config
 from ees_mpi.errors import ConfigError
+from ees_mpi.objectives import OBJECTIVES
 from ees_mpi.outcomes import Floats, Singles
 from ees_mpi.state import State
 from ees_mpi.store.reader import Run, open_run
@@ -36,7 +37,12 @@ def parse(text: str) -> tuple[Path, int | None]:
 
 def read(run: Run, generation: int | None) -> Origin:
     """Take the final state, or the means from which a generation was drawn."""
-    about: dict[str, Any] = {"path": str(run.path.resolve()), "run_id": run.run_id}
+    about: dict[str, Any] = {
+        "path": str(run.path.resolve()),
+        "run_id": run.run_id,
+        "objective": OBJECTIVES.name_of(run.config.objective),
+        "method": run.config.method,
+    }
     std = float(run.config.population.std)
     if generation is None or generation == run.generations:
         state = State.from_arrays(run.state_arrays())
@@ -82,5 +88,5 @@ def first_state_from(text: str, config: Config) -> tuple[State, str]:
             )
         generator = stream(config.run.seed, "split")
         mean = mean + np.float32(origin.std) * generator.standard_normal(wanted, np.float32)
-    state = State(0, mean, config.optimizer.start(mean), origin.observations)
+    state = State(0, mean, config.moments(mean), origin.observations)
     return state, json.dumps(origin.about)

@@ -45,7 +45,8 @@ class Family(Mapping[str, type[Part]]):
     def name_of(self, part: Part) -> str:
         """Return the name under which a part's class is registered."""
         path = f"{type(part).__module__}:{type(part).__name__}"
-        return next(name for name, member in self._members.items() if member == path)
+        names = [name for name, member in self._members.items() if member == path]
+        return names[0] if names else type(part).__name__.lower()  # MAML's settings stand for two families
 
     def build(self, section: Any) -> Any:
         """Make the part that a config section describes."""

@@ -15,7 +15,6 @@ from ees_mpi import machine, origin
 from ees_mpi.config import Config
 from ees_mpi.errors import ConfigError, EesError, RanksLost, RunFileError
 from ees_mpi.kept import Kept
-from ees_mpi.outcomes import Outcome, unpack_each
 from ees_mpi.progress import Progress
 from ees_mpi.ranks import Ranks
 from ees_mpi.state import State, first_state
@@ -210,14 +209,12 @@ def _sit(ranks: Ranks, find: Callable[[], Opening], kept: Kept, say: Say) -> Non
 
 
 def _run(ranks: Ranks, opening: Opening | None, kept: Kept, say: Say) -> None:
-    config, state, known = _tell_everyone(ranks, opening, kept)
+    config, state, partial = _tell_everyone(ranks, opening, kept)
     fingerprint = machine.fingerprint()
     ranks.check_alike(fingerprint)  # the file is made after this: by then, all have been told which one it is
-    with ranks.together():
-        evaluator = kept.evaluator(config)
-    job = Job(config, evaluator, kept.noise(config, ranks), ranks)
+    job = kept.job(ranks, lambda: _open_job(config, ranks))
     ranks.watch(60 * config.run.stall_minutes)
-    known |= kept.known(config, ranks, state.generation)
+    known = {**(job.remember(partial) if partial else {}), **job.pool(kept.done(state.generation))}
     with ranks.together():
         if opening:
             writer = opening.open()
@@ -235,7 +232,15 @@ def _run(ranks: Ranks, opening: Opening | None, kept: Kept, say: Say) -> None:
         train(job, state, None, known=known)
 
 
-def _tell_everyone(ranks: Ranks, opening: Opening | None, kept: Kept) -> tuple[Config, State, dict[int, Outcome]]:
+def _open_job(config: Config, ranks: Ranks) -> Any:
+    if config.learns_tasks:
+        from ees_mpi.maml.training import MamlJob  # and torch with it
+
+        return MamlJob.open(config, ranks)
+    return Job.open(config, ranks)
+
+
+def _tell_everyone(ranks: Ranks, opening: Opening | None, kept: Kept) -> tuple[Config, State, dict[str, Any]]:
     """Give every rank the config and the state that rank 0 read: no other rank touches the file."""
     told = None
     if opening:
@@ -249,9 +254,7 @@ def _tell_everyone(ranks: Ranks, opening: Opening | None, kept: Kept) -> tuple[C
     record = journal.tell_everyone(ranks, told)
     config = configs.parse(record["config"])
     kept.path, kept.run_id, kept.config = Path(record["path"]), record["run_id"], config
-    partial = record["arrays"]
-    known = unpack_each(partial["rows"], partial["observations"]) if partial else {}
-    return config, State.from_arrays(record["state"]), known
+    return config, State.from_arrays(record["state"]), record["arrays"]
 
 
 def _greet(ranks: Ranks, opening: Opening, known: int, fingerprint: dict[str, str], say: Say) -> None:

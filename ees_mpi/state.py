@@ -71,4 +71,4 @@ def first_state(config: Config) -> State:
     components = range(config.population.components)
     mean = np.stack([config.task.initial(generator) for _ in components])
     observations = np.zeros(1 + 2 * config.task.observation_dim)
-    return State(0, mean, config.optimizer.start(mean), observations)
+    return State(0, mean, config.moments(mean), observations)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ees_mpi import metrics
 from ees_mpi.config import Config
 from ees_mpi.errors import EesError, Interrupted, ObjectiveError, RanksLost, TaskError, collective
-from ees_mpi.noise import Noise
+from ees_mpi.noise import Noise, NoiseTable
 from ees_mpi.outcomes import FIXED, Draw, Floats, Outcome, Outcomes, pack, unpack, unpack_each
 from ees_mpi.ranks import Ranks
 from ees_mpi.state import Arrays, State
@@ -24,7 +24,7 @@ from ees_mpi.tasks import Evaluator
 class Unfinished(Exception):
     """A stop came in the middle of a generation; carries the outcomes that were done, the same on every rank."""
 
-    def __init__(self, rows: Floats, observations: Floats):
+    def __init__(self, rows: NDArray[Any], observations: Floats):
         super().__init__(f"{len(rows)} outcomes")
         self.rows, self.observations = rows, observations
 
@@ -38,6 +38,31 @@ class Job:
     noise: Noise
     ranks: Ranks
 
+    @classmethod
+    def open(cls, config: Config, ranks: Ranks) -> "Job":
+        """Make what evaluates individuals on this rank, and the noise table."""
+        with ranks.together():
+            evaluator = config.task.open(config.run.seed)
+        return cls(config, evaluator, NoiseTable(config.noise_seed, config.noise.size, ranks), ranks)
+
+    def advance(self, state: State, known: Mapping[int, Any]) -> "tuple[Record, State]":
+        """Evaluate one generation and return its record and the next state."""
+        return advance(self, state, known)
+
+    def remember(self, partial: Arrays) -> Mapping[int, Any]:
+        """Read back what `Unfinished` carried, by index."""
+        return unpack_each(partial["rows"], partial["observations"])
+
+    def pool(self, done: Mapping[int, Any]) -> Mapping[int, Any]:
+        """Return on every rank, by index, what any rank has done; several may have the same."""
+        mine = list(done.values())
+        rows = self.ranks.gather(pack(mine, self.config.task.behavior_dim))
+        return unpack_each(rows, _gather_observations(self.config, self.ranks, mine))
+
+    def close(self) -> None:
+        """Let go of what the task holds."""
+        self.evaluator.close()
+
 
 @dataclass(frozen=True)
 class Record:
@@ -48,7 +73,7 @@ class Record:
     seconds: Mapping[str, float]
 
 
-def draw(config: Config, noise: Noise, generation: int) -> Draw:
+def draw(config: Config, noise: Noise | None, generation: int) -> Draw:
     """Return the draw of one generation: a function of seed and generation alone."""
     generator = stream(config.run.seed, "draw", generation)
     result: Draw = config.population.draw(generator, noise, config.task.parameters)
@@ -61,11 +86,19 @@ def advance(job: Job, state: State, known: Mapping[int, Outcome] | None = None) 
     `known`: outcomes of this generation from before an interruption, by index, the same on every rank. Raises
     `Unfinished` on every rank where a stop comes before all others are evaluated.
     """
-    mine = dict(known or {}) if job.ranks.first else {}
+    known = known or {}
+    mine = dict(known) if job.ranks.first else {}
+    with keeping(state.generation, known, mine):
+        return _advance(job, state, known, mine)
+
+
+@contextmanager
+def keeping(generation: int, known: Mapping[int, Any], mine: Mapping[int, Any]) -> Iterator[None]:
+    """Where ranks are lost, let what is known and what this rank has done be kept for the ranks that are left."""
     try:
-        return _advance(job, state, known or {}, mine)
+        yield
     except RanksLost as lost:
-        lost.generation, lost.outcomes = state.generation, list({**(known or {}), **mine}.values())
+        lost.generation, lost.done = generation, {**known, **mine}
         raise
 
 
@@ -173,6 +206,14 @@ def _gather(job: Job, generation: int, mine: list[Outcome]) -> tuple[Outcomes, A
         raise Unfinished(rows, observations)
     observations = observations[:, 1:]
     outcomes = unpack(rows[:size], observations)
+    check_enough(outcomes, generation)
+    center = rows[size] if total > size else np.full(FIXED + dim, np.nan)
+    return outcomes, {"mean_fitness": center[3], "mean_behavior": center[FIXED:]}
+
+
+def check_enough(outcomes: Outcomes, generation: int) -> None:
+    """Refuse to make an update of a generation of which most is not finite; on every rank."""
+    size = len(outcomes.valid)
     if 2 * outcomes.size < size or outcomes.size < 2:
         raise collective(
             TaskError(
@@ -180,8 +221,6 @@ def _gather(job: Job, generation: int, mine: list[Outcome]) -> tuple[Outcomes, A
                 "no update can be made of the rest. The last committed generation is safe"
             )
         )
-    center = rows[size] if total > size else np.full(FIXED + dim, np.nan)
-    return outcomes, {"mean_fitness": center[3], "mean_behavior": center[FIXED:]}
 
 
 def _gather_observations(config: Config, ranks: Ranks, mine: Sequence[Outcome]) -> Floats:
@@ -193,12 +232,6 @@ def _gather_observations(config: Config, ranks: Ranks, mine: Sequence[Outcome]) 
     tagged = ranks.gather(np.array(sampled, np.float64).reshape(len(sampled), 1 + width))
     observations: Floats = tagged[np.argsort(tagged[:, 0])]
     return observations[np.isfinite(observations).all(axis=1)]
-
-
-def pool(config: Config, ranks: Ranks, mine: Sequence[Outcome]) -> dict[int, Outcome]:
-    """Return on every rank, by index, the outcomes that any rank has; several may have the same."""
-    rows = ranks.gather(pack(mine, config.task.behavior_dim))
-    return unpack_each(rows, _gather_observations(config, ranks, mine))
 
 
 class Clock:
@@ -216,18 +249,18 @@ class Clock:
 
 
 def train(
-    job: Job,
+    job: Any,
     state: State,
     writer: RunWriter | None,
     report: Callable[[Record], None] = lambda record: None,
-    known: Mapping[int, Outcome] | None = None,
+    known: Mapping[int, Any] | None = None,
 ) -> State:
-    """Advance until the configured generation, committing each; `writer`: on rank 0 only."""
+    """Advance until the configured generation, committing each; `writer`: on rank 0 only; `job`: has `Job`'s face."""
     ranks = job.ranks
     commit_seconds = 0.0
     while state.generation < job.config.run.generations:
         try:
-            record, following = advance(job, state, known)
+            record, following = job.advance(state, known or {})
         except Unfinished as unfinished:
             with ranks.together():
                 if writer:

@@ -1,6 +1,6 @@
 """Verifying a run file: individuals rebuilt from it, evaluated again, and compared bit for bit."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,7 +11,6 @@ from ees_mpi.errors import ConfigError, RunFileError, VerifyError
 from ees_mpi.outcomes import Floats, pack, unpack
 from ees_mpi.ranks import Ranks
 from ees_mpi.store.reader import Run, open_run
-from ees_mpi.tasks import Evaluator
 from ees_mpi.training import observed
 
 GENERATIONS = 3  # how many are looked at where none is named
@@ -36,12 +35,12 @@ def verify(ranks: Ranks, path: Path, generation: int | None, individuals: int | 
     pairs = np.frombuffer(ranks.from_first(np.array(chosen, np.int64).tobytes()), np.int64).reshape(-1, 2)
     with ranks.together():
         run = open_run(path)  # after rank 0: a file that is being written only grows
-        evaluator = run.config.task.open(run.config.run.seed)
+        evaluate, close = _again(run)
     ranks.watch(60 * run.config.run.stall_minutes)
-    checked = {row: _matches(run, evaluator, *pairs[row].tolist()) for row in ranks.deal(len(pairs))}
+    checked = {row: _matches(run, evaluate, *pairs[row].tolist()) for row in ranks.deal(len(pairs))}
     mine = np.array(list(checked), np.int64)
     same = ranks.gather_by_index(mine, np.array(list(checked.values()), np.bool_), len(pairs))
-    evaluator.close()
+    close()
     differing = [(int(g), int(i)) for g, i in pairs[~same]]
     with ranks.together():
         if differing:
@@ -65,15 +64,29 @@ def _spaced(total: int, count: int) -> list[int]:
     return sorted({round(place) for place in np.linspace(0, total - 1, min(count, total))})
 
 
-def _matches(run: Run, evaluator: Evaluator, generation: int, index: int) -> bool:
-    parameters = run.individual(generation, index)
-    empty = np.zeros(0)
-    normal = "observation_mean" in run.names
-    mean: Floats = run["observation_mean"][generation] if normal else empty
-    std: Floats = run["observation_std"][generation] if normal else empty
-    observe = bool(observed(run.config, generation)[index])
-    outcome = evaluator.evaluate(index, parameters, mean, std, observe)
-    again = unpack(pack([outcome], run.config.task.behavior_dim), np.zeros((0, 1)))
+Evaluate = Callable[[int, int], Floats]
+
+
+def _again(run: Run) -> tuple[Evaluate, Callable[[], None]]:
+    """Return what evaluates an individual (generation, index) of a run again, as a packed row, and what closes it."""
+    if run.config.learns_tasks:
+        from ees_mpi.maml.training import MamlJob
+
+        job = MamlJob.open(run.config, Ranks())
+        return lambda generation, index: job.again(run, generation, index), job.close
+    evaluator = run.config.task.open(run.config.run.seed)
+
+    def evaluate(generation: int, index: int) -> Floats:
+        observe = bool(observed(run.config, generation)[index])
+        statistics = run.observation_statistics(generation)
+        outcome = evaluator.evaluate(index, run.individual(generation, index), *statistics, observe)
+        return pack([outcome], run.config.task.behavior_dim)
+
+    return evaluate, evaluator.close
+
+
+def _matches(run: Run, evaluate: Evaluate, generation: int, index: int) -> bool:
+    again = unpack(evaluate(generation, index), np.zeros((0, 1)))
     found = [again.valid[0], again.length[0], again.fitness[0], *again.behavior[0]]
     logged = [*(run[name][generation][index] for name in ("valid", "length", "fitness"))]
     logged += [*run["behavior"][generation][index]]

@@ -61,8 +61,16 @@ class Custom(Part, frozen=True):
                 bits = self._gradient(outcomes.whitened, outcomes.fitness[outcomes.valid]).tobytes()
         return outcomes.spread(np.frombuffer(ranks.from_first(bits))), memory
 
+    def value(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> float:
+        """Return J: what the function gives at ratios of 1."""
+        return self._evaluate(outcomes.whitened, outcomes.fitness[outcomes.valid])[0]
+
     def _gradient(self, behaviors: Floats, fitness: Floats) -> Floats:
         """Return dJ / dr [N] at ratios of 1."""
+        return self._evaluate(behaviors, fitness)[1]
+
+    def _evaluate(self, behaviors: Floats, fitness: Floats) -> tuple[float, Floats]:
+        """Return J and dJ / dr [N] at ratios of 1."""
         torch = _torch()
         function = self._load()
         ratios = torch.ones(len(fitness), dtype=torch.float64, requires_grad=True)
@@ -76,7 +84,7 @@ class Custom(Part, frozen=True):
         wrong = int((~np.isfinite(weights)).sum())
         if wrong:
             raise self._error(f"its gradient is not finite for {wrong} of {len(weights)} individuals")
-        return weights
+        return value.item(), weights
 
     def _load(self) -> Callable[..., Any]:
         try:

@@ -22,6 +22,10 @@ class Fitness(Part, frozen=True):
         """Return the weights [N] and the memory, which stays empty."""
         return outcomes.spread(centred_ranks(outcomes.fitness[outcomes.valid]) / outcomes.size), memory
 
+    def value(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> float:
+        """Return J: the mean fitness."""
+        return float(outcomes.fitness[outcomes.valid].mean())
+
 
 def centred_ranks(values: Floats) -> Floats:
     """Rank values from -0.5 (lowest) to 0.5 (highest); equal values get the mean of their ranks."""

@@ -31,3 +31,7 @@ class MaxEnt(Part, frozen=True):
         p = density(outcomes, self.bandwidth, ranks)
         inner = kernel_sums(outcomes.whitened, self.bandwidth, ranks, weights=1.0 / p) / outcomes.size
         return outcomes.spread(-(np.log(p) + inner) / outcomes.size), memory
+
+    def value(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> float:
+        """Return J: between 0 (all alike, as the kernel sees it) and log N (nobody near another)."""
+        return float(-np.log(density(outcomes, self.bandwidth, ranks)).mean())

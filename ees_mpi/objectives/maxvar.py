@@ -21,3 +21,7 @@ class MaxVar(Part, frozen=True):
     def weights(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> tuple[Floats, Memory]:
         """Return the weights [N] and the memory, which stays empty."""
         return outcomes.spread(np.square(outcomes.whitened).sum(axis=1) / outcomes.size), memory
+
+    def value(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> float:
+        """Return J: in the task's units, since it is the same for all whitened behaviours."""
+        return float(outcomes.behavior[outcomes.valid].var(axis=0).sum())

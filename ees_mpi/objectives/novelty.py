@@ -38,9 +38,20 @@ class Novelty(Part, frozen=True):
         behavior = outcomes.behavior[outcomes.valid]
         archive = memory.get("archive", np.zeros((0, behavior.shape[1])))
         novelty = self.novelty(behavior, archive, ranks)
+        return outcomes.spread(centred_ranks(novelty) / outcomes.size), self.remember(outcomes, memory)
+
+    def remember(self, outcomes: Outcomes, memory: Memory) -> Memory:
+        """Return the memory with some of a generation's behaviours added to the archive."""
+        behavior = outcomes.behavior[outcomes.valid]
+        archive = memory.get("archive", np.zeros((0, behavior.shape[1])))
         # Individuals are random draws, so the first ones are as good a sample as any.
-        archive = np.concatenate([archive, behavior[: self.added]])[-self.archive_size :]
-        return outcomes.spread(centred_ranks(novelty) / outcomes.size), {"archive": archive}
+        return {"archive": np.concatenate([archive, behavior[: self.added]])[-self.archive_size :]}
+
+    def value(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> float:
+        """Return the mean novelty beside what earlier generations left in the archive; 0 while it is empty."""
+        behavior = outcomes.behavior[outcomes.valid]
+        archive = memory.get("archive", np.zeros((0, behavior.shape[1])))
+        return float(self.novelty(behavior, archive, ranks).mean())
 
     def novelty(self, behavior: Floats, archive: Floats, ranks: Ranks) -> Floats:
         """Return the mean distance [N] to the nearest neighbours in the archive [A, B]; each rank its rows."""

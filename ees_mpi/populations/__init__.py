@@ -7,5 +7,6 @@ POPULATIONS = Family(
     {
         "normal": "ees_mpi.populations.normal:Normal",
         "mixture": "ees_mpi.populations.mixture:Mixture",
+        "tasks": "ees_mpi.maml.tasks:Tasks",
     },
 )

@@ -6,7 +6,7 @@ Salimans et al. 2017 (arXiv:1703.03864); Gajewski et al. 2019, section 2.3.
     gradient = sum_i w_i grad log p(z_i) = sum_i w_i s_i eps_i / std
 """
 
-from typing import Annotated
+from typing import Annotated, Self
 
 import msgspec
 import numpy as np
@@ -54,6 +54,10 @@ class Normal(Part, frozen=True):
         z: Singles = noise.row(draw.offset[index], mean.size) * std
         z += mean
         return z
+
+    def mutations(self, count: int, std: float | None) -> Self:
+        """Return the population of some independent mutations of the same mean(s)."""
+        return msgspec.structs.replace(self, size=count, std=std or self.std, antithetic=False)
 
     def warning(self, means: Singles) -> str | None:
         """Say what is wrong with the means, without being an error; one mean cannot be."""

@@ -16,6 +16,7 @@ class Field:
     axes: tuple[str, ...]
     dtype: str
     about: str
+    needs: tuple[str, ...] = ()  # further axes, without which there is no such dataset
 
 
 GENERATIONS = {
@@ -33,6 +34,11 @@ GENERATIONS = {
     "mean_behavior": Field(("behavior_dim",), "<f8", "behaviour of the unperturbed mean; NaN: not evaluated"),
     "mean_fitness": Field((), "<f8", "fitness of the unperturbed mean; NaN: not evaluated"),
     "gradient_norm": Field((), "<f8", "Euclidean norm of the gradient, before L2"),
+    "log_std": Field(("action_dim",), "<f4", "MAML: log standard deviation of each action, as in this generation"),
+    "fitness_before": Field(("individual",), "<f8", "MAML: fitness on each task before adaptation", ("action_dim",)),
+    "divergence": Field((), "<f8", "MAML: mean KL between the policies before and after the step", ("action_dim",)),
+    "objective_gain": Field((), "<f8", "MAML: what the step gained in the surrogate objective", ("action_dim",)),
+    "shortened": Field((), "<i4", "MAML: how often the step was shortened; -1: no step was taken", ("action_dim",)),
     "behavior_variance": Field(("behavior_dim",), "<f8", "variance of the behaviour"),
     "entropy": Field((), "<f8", "kernel estimate of the behaviour's differential entropy, nats"),
     "distance_mean": Field((), "<f8", "mean distance of the behaviour from the origin"),
@@ -71,9 +77,12 @@ def axis_sizes(config: Any) -> dict[str, int]:
         "component": config.population.components,
         "parameter": config.task.parameters,
         "observation_dim": config.task.observation_dim,
+        "action_dim": config.task.layers[-1] if config.learns_tasks else 0,  # MAML's alone
     }
 
 
 def present(sizes: dict[str, int]) -> dict[str, Field]:
     """Return the datasets that a run with these axes has: those whose axes are not empty."""
-    return {name: field for name, field in GENERATIONS.items() if all(sizes[axis] for axis in field.axes)}
+    return {
+        name: field for name, field in GENERATIONS.items() if all(sizes[axis] for axis in (*field.axes, *field.needs))
+    }

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ees_mpi.config import Config, parse
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.noise import Noise
-from ees_mpi.outcomes import Draw, Singles
+from ees_mpi.outcomes import Draw, Floats, Singles
 from ees_mpi.store import hdf5, journal, layout
 
 
@@ -65,6 +65,8 @@ class Run:
 
     def __init__(self, path: str | Path):
         self.path = Path(path)
+        if self.path.is_dir():
+            raise RunFileError(f"{path} is a folder; expected a run file")
         # The journal first: a fold between the two reads then shows twice, never not at all.
         try:
             self.journal = journal.read(self.path)
@@ -162,6 +164,12 @@ class Run:
         """Return how the individuals of a generation were drawn."""
         return Draw(self["offset"][generation], self["sign"][generation], self["parent"][generation])
 
+    def observation_statistics(self, generation: int) -> tuple[Floats, Floats]:
+        """Return mean and standard deviation with which a generation's observations were normalised; empty: none."""
+        if "observation_mean" not in self.names:
+            return np.zeros(0), np.ones(0)
+        return self["observation_mean"][generation], self["observation_std"][generation]
+
     def individual(self, generation: int, index: int) -> Singles:
         """Rebuild the parameters [D] of one individual, from the file alone."""
         if not 0 <= generation < self.generations:
@@ -200,8 +208,6 @@ def open_run(path: str | Path) -> Run:
 
 
 def _open(path: Path) -> h5py.File:
-    if path.is_dir():
-        raise RunFileError(f"{path} is a folder; expected a run file")
     if not path.exists():
         raise RunFileError(f"{path} does not exist")
     try:

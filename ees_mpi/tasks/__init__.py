@@ -3,6 +3,7 @@
 A task is a config section. `open` gives what evaluates individuals on this rank: an `Evaluator`.
 """
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
@@ -26,6 +27,21 @@ class Evaluator(Protocol):
 
     def close(self) -> None:
         """Let go of what the task holds."""
+
+
+class Walker(Protocol):
+    """A robot that is led step by step: what MAML learns from. A task that has one returns it from `walker(seed)`."""
+
+    position: Sequence[float]  # x, or x and y, or more; the behaviour is where it ends
+
+    def reset(self) -> Singles:
+        """Go back to the start, always the same one, and observe."""
+
+    def step(self, action: Singles) -> tuple[Singles, bool]:
+        """Act for one time step; return the observation and whether the rollout is over."""
+
+    def close(self) -> None:
+        """Let go of what the walker holds."""
 
 
 class Task(Protocol):

@@ -3,8 +3,11 @@
 `Task(**settings)` must have what `ees_mpi.tasks.Task` lists: `parameters`, `behavior_dim`, `initial(generator)`, and
 `open(seed)`, which returns an object with `evaluate(index, parameters, observation_mean, observation_std, observe)` and
 `close()`. `observation_dim` and `observation_share` are 0 where they are left out. See `jobs/own_task.py`.
+
+To be learned by MAML it also needs `layers`, `steps` and `walker(seed)`, which returns an `ees_mpi.tasks.Walker`.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -13,7 +16,7 @@ import numpy as np
 from ees_mpi.errors import ConfigError
 from ees_mpi.outcomes import Outcome, Singles
 from ees_mpi.registry import Part, imported
-from ees_mpi.tasks import Evaluator
+from ees_mpi.tasks import Evaluator, Walker
 
 NEEDED = ("parameters", "behavior_dim", "initial", "open")
 
@@ -48,6 +51,22 @@ class Custom(Part, frozen=True):
     def observation_share(self) -> float:
         """The share of rollouts that feed the statistics."""
         return float(getattr(self.task, "observation_share", 0.0))
+
+    @property
+    def layers(self) -> tuple[int, ...]:
+        """The sizes of the policy's layers, where the user's task has a policy."""
+        return tuple(self.task.layers)
+
+    @property
+    def steps(self) -> int:
+        """How long a rollout is, where the user's task has a policy."""
+        return int(self.task.steps)
+
+    @property
+    def walker(self) -> Callable[[int], Walker] | None:
+        """Make what is led step by step, where the user's task has it."""
+        found: Callable[[int], Walker] | None = getattr(self.task, "walker", None)
+        return found
 
     def initial(self, generator: np.random.Generator) -> Singles:
         """Draw the first mean."""

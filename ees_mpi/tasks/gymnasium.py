@@ -74,6 +74,13 @@ class Gymnasium(PolicyTask, frozen=True, kw_only=True):
         """Make the environment."""
         return Rollouts(self, self.seed(seed))
 
+    @property
+    def walker(self) -> "Callable[[int], EnvironmentWalker] | None":
+        """Make the environment, to be led step by step; None where it has no place to measure a distance from."""
+        if self.behavior not in ("final_x", "final_xy"):
+            return None
+        return lambda seed: EnvironmentWalker(self, self.seed(seed))
+
     def make(self) -> Any:
         """Make the Gymnasium environment, or say what is missing."""
         gymnasium = _gymnasium()
@@ -198,6 +205,37 @@ def _reset_by_mujoco(env: Any) -> bool:
 
     bad = (mjtWarning.mjWARN_BADQPOS, mjtWarning.mjWARN_BADQVEL, mjtWarning.mjWARN_BADQACC)
     return any(warnings_seen[kind].number for kind in bad)
+
+
+class EnvironmentWalker:
+    """An environment that is led step by step, each time from a reset with the same seed."""
+
+    def __init__(self, task: Gymnasium, seed: int):
+        self._task, self._seed, self._env = task, seed, task.make()
+        space = self._env.action_space
+        if not hasattr(space, "low"):
+            raise ConfigError(f"task.env {task.env!r}: expected box actions, which noise can be added to; got {space}")
+        self._low, self._high, self._shape = space.low.reshape(-1), space.high.reshape(-1), space.shape
+        self._behavior = task.characterisation()
+
+    @property
+    def position(self) -> tuple[float, ...]:
+        """Where it is; NaN once MuJoCo has put it back to the start in mid-rollout."""
+        place = _numbers(self._behavior(Rollout(self._env)), self._task.behavior, TaskError)
+        return tuple(math.nan for _ in place) if _reset_by_mujoco(self._env) else place
+
+    def reset(self) -> Singles:
+        """Go back to the start and observe."""
+        return _flat(self._env.reset(seed=self._seed)[0])
+
+    def step(self, action: Singles) -> tuple[Singles, bool]:
+        """Act for one time step; return the observation and whether the rollout is over."""
+        seen, _, terminated, truncated, _ = self._env.step(np.clip(action, self._low, self._high).reshape(self._shape))
+        return _flat(seen), truncated or (terminated and self._task.terminate == "environment")
+
+    def close(self) -> None:
+        """Close the environment."""
+        self._env.close()
 
 
 class Rollouts:

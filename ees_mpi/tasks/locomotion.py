@@ -59,6 +59,10 @@ class Locomotion(PolicyTask, frozen=True):
         """Make the robot, in a physics client of its own."""
         return Rollouts(self, self.seed(seed))
 
+    def walker(self, seed: int) -> "RobotWalker":
+        """Make the robot, to be led step by step."""
+        return RobotWalker(self, self.seed(seed))
+
 
 class Cheetah(Locomotion, frozen=True):
     """The half cheetah: behaviour is the final x."""
@@ -84,6 +88,32 @@ class Ant(Locomotion, frozen=True):
         from ees_mpi.tasks.bullet import Ant
 
         return Ant
+
+
+class RobotWalker:
+    """A robot that is led step by step, from the same start every time."""
+
+    def __init__(self, task: Locomotion, seed: int):
+        self._robot, self._seed, self._axes = task.robot()(), seed, task.axes
+        self._stops = task.terminate == "environment"
+
+    @property
+    def position(self) -> tuple[float, ...]:
+        """Where it is, along the axes of the behaviour."""
+        return self._robot.position[: self._axes]
+
+    def reset(self) -> Singles:
+        """Go back to the start and observe."""
+        return self._robot.reset(self._seed)
+
+    def step(self, action: Singles) -> tuple[Singles, bool]:
+        """Act for one time step; return the observation and whether the rollout is over."""
+        observation, done = self._robot.step(action)
+        return observation, done and self._stops
+
+    def close(self) -> None:
+        """Release the physics client."""
+        self._robot.close()
 
 
 class Rollouts:

@@ -1,0 +1,79 @@
+"""The value of any objective for generations that are in a run file, at any bandwidth: nothing is simulated."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from ees_mpi.analysis import metrics
+from ees_mpi.analysis.clouds import Cloud, cloud, which
+from ees_mpi.analysis.metrics import Settings
+from ees_mpi.config import FAMILIES, apply
+from ees_mpi.errors import ConfigError, ObjectiveError
+from ees_mpi.objectives import Memory
+from ees_mpi.ranks import Ranks
+from ees_mpi.store.reader import Run
+
+
+@dataclass(frozen=True)
+class Point:
+    """An objective's value J for one generation."""
+
+    generation: int
+    objective: str
+    bandwidth: float | None  # None: it has none
+    value: float
+    entropy: float | None  # of the behaviour in the task's units, nats, where J is an entropy of whitened ones
+    warning: str
+
+
+def objectives(run: Run, name: str | None, settings: Sequence[str]) -> list[Any]:
+    """Return the objectives that are asked for: the run's own where no name is given; of a blend, its parts."""
+    family = FAMILIES["objective"]
+    own = family.section(run.config.objective)
+    tables = {"objective": own if name in (None, own["name"]) else {"name": name}}
+    for setting in settings:
+        if not setting.strip().startswith("objective."):
+            raise ConfigError(f"--set {setting}: expected a key of the objective, for example objective.bandwidth=0.5")
+        apply(tables, setting)
+    built = family.build(tables["objective"])
+    return [part for _, part in built.built()] if hasattr(built, "built") else [built]
+
+
+def points(
+    run: Run, parts: Sequence[Any], generations: Sequence[int], bandwidths: Sequence[float | str]
+) -> Iterator[Point]:
+    """Yield the values for each generation, objective and bandwidth; the bandwidth that it has where none is given."""
+    for objective in parts:
+        remember = getattr(objective, "remember", None)
+        memory: Memory = {}
+        begun = 0
+        for g in sorted(which(run, each) for each in generations):
+            if remember:  # what earlier generations left behind counts: go through them
+                for earlier in range(begun, g):
+                    memory = remember(cloud(run, earlier).outcomes, memory)
+                begun = g
+            yield from _points(objective, g, cloud(run, g), memory, bandwidths)
+
+
+def _points(
+    objective: Any, generation: int, seen: Cloud, memory: Memory, bandwidths: Sequence[float | str]
+) -> Iterator[Point]:
+    name = FAMILIES["objective"].name_of(objective)
+    if not hasattr(objective, "bandwidth"):
+        yield Point(generation, name, None, _value(objective, seen, memory), None, "")
+        return
+    for asked in bandwidths or (objective.bandwidth,):
+        settings = Settings(bandwidth=asked)
+        width = settings.kernel(seen)
+        value = _value(msgspec.structs.replace(objective, bandwidth=width), seen, memory)
+        warning = metrics.saturation(seen, settings)
+        yield Point(generation, name, width, value, metrics.entropy(seen, settings), warning)
+
+
+def _value(objective: Any, seen: Cloud, memory: Memory) -> float:
+    try:
+        return float(objective.value(seen.outcomes, memory, Ranks()))
+    except ObjectiveError as error:
+        raise ConfigError(str(error)) from error

@@ -1,0 +1,107 @@
+"""Tests between groups of runs, one number a run: Mann-Whitney U, as in the paper; medians, effect sizes."""
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ees_mpi.errors import MissingExtra
+from ees_mpi.outcomes import Floats
+
+RESAMPLES = 10_000
+CONFIDENCE = 0.95
+EXACT = 50  # runs in a group, up to which p is exact where no two values are equal
+
+
+@dataclass(frozen=True)
+class Group:
+    """The numbers of the runs of one kind."""
+
+    label: str
+    values: Floats  # [n]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A group in a few numbers; the interval is a bootstrap one of the median."""
+
+    label: str
+    runs: int
+    median: float
+    low: float
+    high: float
+    mean: float
+    std: float  # of the runs, with n - 1; NaN for one run
+
+
+@dataclass(frozen=True)
+class Test:
+    """The first group against the second."""
+
+    first: str
+    second: str
+    u: float  # pairs in which the first is larger, a draw counting half
+    p: float
+    exact: bool
+    holm: float  # p after Holm's correction for the number of tests made at once
+    effect: float  # u over all pairs: the chance that a run of the first beats one of the second (A of Vargha, Delaney)
+    ratio: float  # of the means; NaN unless both are above 0
+    least: float  # the smallest p that groups of these sizes can have
+
+
+def summarize(group: Group) -> Summary:
+    """Describe a group."""
+    values = group.values
+    low, high = interval(values)
+    std = float(values.std(ddof=1)) if len(values) > 1 else math.nan
+    return Summary(group.label, len(values), float(np.median(values)), low, high, float(values.mean()), std)
+
+
+def interval(values: Floats) -> tuple[float, float]:
+    """Return the percentile bootstrap interval of the median; the same resamples every time."""
+    if len(values) < 2:
+        return math.nan, math.nan
+    drawn = np.random.default_rng(0).integers(0, len(values), (RESAMPLES, len(values)))
+    medians = np.median(values[drawn], axis=1)
+    low, high = np.quantile(medians, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
+    return float(low), float(high)
+
+
+def compare(pairs: Sequence[tuple[Group, Group]], alternative: str = "two-sided") -> list[Test]:
+    """Test the first of each pair against the second."""
+    tests = [_test(first, second, alternative) for first, second in pairs]
+    adjusted = holm([test.p for test in tests])
+    return [replace(test, holm=p) for test, p in zip(tests, adjusted, strict=True)]
+
+
+def _test(first: Group, second: Group, alternative: str) -> Test:
+    a, b = first.values, second.values
+    u, p, exact = mann_whitney(a, b, alternative)
+    ratio = float(a.mean() / b.mean()) if min(a.mean(), b.mean()) > 0 else math.nan
+    least = min(1.0, (2 if alternative == "two-sided" else 1) / math.comb(len(a) + len(b), len(a)))
+    return Test(first.label, second.label, u, p, exact, p, u / (len(a) * len(b)), ratio, least)
+
+
+def mann_whitney(a: Floats, b: Floats, alternative: str = "two-sided") -> tuple[float, float, bool]:
+    """Return U of the first, p, and whether p is exact: it is where no two values are equal and groups are small."""
+    try:
+        from scipy.stats import mannwhitneyu
+    except ImportError:
+        raise MissingExtra("statistics need scipy: pip install 'ees_mpi[analysis]'") from None
+    both = np.concatenate([a, b])
+    if (both == both[0]).all():
+        return len(a) * len(b) / 2, 1.0, True
+    exact = len(np.unique(both)) == len(both) and max(len(a), len(b)) <= EXACT
+    result = mannwhitneyu(a, b, alternative=alternative, method="exact" if exact else "asymptotic")
+    return float(result.statistic), float(result.pvalue), exact
+
+
+def holm(p: Sequence[float]) -> list[float]:
+    """Correct p values for being several (Holm 1979): the smallest times their number, the next times one less, ..."""
+    order = np.argsort(p)
+    scaled = [p[place] * (len(p) - rank) for rank, place in enumerate(order)]
+    corrected = np.empty(len(p))
+    corrected[order] = np.minimum(list(itertools.accumulate(scaled, max)), 1.0)
+    return [float(value) for value in corrected]

@@ -1,0 +1,13 @@
+"""MAML trained by TRPO, the gradient-based method that the paper compares with, over the same ranks and run file.
+
+Finn, Abbeel and Levine 2017 (arXiv:1703.03400); Gajewski et al. 2019, section 4.2.1 and supplement S1.2.
+
+A generation is one outer iteration, and its individuals are tasks: to walk in a direction, or against it. With theta
+the weights and the log standard deviations of a Gaussian policy, and A the advantages of a batch of rollouts,
+
+    adapt      theta_i' = theta + lr grad_theta J_i(theta),    J_i = mean log pi_theta(a|s) A     (rollouts of theta)
+    maximise   L(theta) = mean_i mean exp(log pi_theta_i'(a|s) - log pi_old(a|s)) A              (rollouts of theta_i')
+    within     mean_i mean KL(pi_old || pi_theta_i') <= kl_bound                                 (the TRPO step)
+
+Only `network` and `learning` import torch.
+"""

@@ -1,0 +1,140 @@
+"""One task's share in the outer step: derivatives of its objective and its KL with respect to the shared theta.
+
+With theta' = theta + lr grad J(theta), the Jacobian of the adaptation is I + lr H, H the Hessian of J; it is symmetric.
+
+    gradient             (I + lr H) grad L(theta')
+    KL's Hessian times v (I + lr H) F (I + lr H) v        F: the Hessian of the KL at theta'
+
+The second holds exactly where it is used: at the old theta, where the KL and its gradient are zero.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ees_mpi.maml.baseline import advantages
+from ees_mpi.maml.network import divergence, log_likelihood, log_std, mean_action
+from ees_mpi.maml.rollouts import Batch, Gaussian
+from ees_mpi.maml.settings import Maml
+from ees_mpi.outcomes import Floats, Singles
+
+
+@dataclass(frozen=True)
+class Steps:
+    """A batch as torch sees it: M = R T steps, padded ones with weight 0."""
+
+    observations: Tensor  # [M, O]
+    actions: Tensor  # [M, A]
+    advantages: Tensor  # [M]
+    weight: Tensor  # [M]: one over the number of steps taken, or 0
+
+    @classmethod
+    def of(cls, batch: Batch, discount: float, dtype: torch.dtype = torch.float32) -> "Steps":
+        """Lay a batch out; copied, so that its alignment, which BLAS may see, is always torch's own."""
+        mask = batch.mask.reshape(-1)
+        arrays: list[Any] = [
+            batch.observations.reshape(len(mask), -1),
+            batch.actions.reshape(len(mask), -1),
+            advantages(batch, discount).reshape(-1),
+            mask / mask.sum(),
+        ]
+        return cls(*(torch.tensor(array, dtype=dtype) for array in arrays))
+
+
+@dataclass(frozen=True)
+class Learner:
+    """Adapts a policy to one task; `sizes`: of the network's layers."""
+
+    sizes: Sequence[int]
+    lr: float
+
+    def objective(self, theta: Tensor, steps: Steps) -> Tensor:
+        """Return J: its gradient at theta is the policy gradient."""
+        mean = mean_action(self.sizes, theta, steps.observations)
+        likelihood = log_likelihood(mean, log_std(self.sizes, theta), steps.actions)
+        return (likelihood * steps.advantages * steps.weight).sum()
+
+    def adapted(self, theta: Tensor, before: Steps) -> Tensor:
+        """Take the adaptation step: theta'."""
+        at = theta.detach().requires_grad_()
+        (gradient,) = torch.autograd.grad(self.objective(at, before), at)
+        return (at + self.lr * gradient).detach()
+
+
+def adapt(policy: Gaussian, before: Batch, settings: Maml) -> Gaussian:
+    """Take the adaptation step of a policy on its own rollouts."""
+    theta = torch.tensor(np.concatenate([policy.mean, policy.log_std]))
+    learner = Learner(policy.network.sizes, settings.adaptation_lr)
+    result = learner.adapted(theta, Steps.of(before, settings.discount)).numpy()
+    split = policy.network.count
+    return replace(policy, mean=result[:split].copy(), log_std=result[split:].copy())
+
+
+class Curvature:
+    """The Hessian of a function at a point, as products with vectors; `keep`: the graph, for quicker products later."""
+
+    def __init__(self, function: Callable[[Tensor], Tensor], at: Tensor, keep: bool):
+        self._function, self._at, self._keep = function, at.detach().requires_grad_(), keep
+        self._gradient: Tensor | None = None
+
+    def times(self, vector: Tensor) -> Tensor:
+        """Differentiate the gradient's product with the vector."""
+        gradient = self._gradient
+        if gradient is None:
+            (gradient,) = torch.autograd.grad(self._function(self._at), self._at, create_graph=True)
+            self._gradient = gradient if self._keep else None
+        (product,) = torch.autograd.grad(gradient @ vector, self._at, retain_graph=self._keep)
+        return product
+
+
+class LearningTask:
+    """One task of the outer batch, at one theta, with its rollouts from before and after the adaptation."""
+
+    def __init__(self, learner: Learner, theta: Tensor, before: Steps, after: Steps, keep: bool = False):
+        self._learner, self._theta, self._before, self._after = learner, theta, before, after
+        self._adapted = learner.adapted(theta, before)
+        with torch.no_grad():
+            self._old_mean, self._old_log_std = self._policy(self._adapted)
+            self._old_likelihood = log_likelihood(self._old_mean, self._old_log_std, after.actions)
+        self._inner = Curvature(lambda at: learner.objective(at, before), theta, keep)
+        self._outer = Curvature(lambda at: self._divergence(*self._policy(at)), self._adapted, keep)
+
+    def gradient(self) -> Floats:
+        """Return the gradient of this task's objective with respect to theta."""
+        at = self._adapted.clone().requires_grad_()
+        (gradient,) = torch.autograd.grad(self._surrogate(*self._policy(at)), at)
+        return _array(self._through_adaptation(gradient))
+
+    def hessian_product(self, vector: Floats) -> Floats:
+        """Return the Hessian of this task's KL with respect to theta, times a vector."""
+        v = torch.tensor(vector, dtype=self._theta.dtype)
+        return _array(self._through_adaptation(self._outer.times(self._through_adaptation(v))))
+
+    def at(self, theta: Floats | Singles) -> Floats:
+        """Return this task's objective and KL [2] at another theta."""
+        there = torch.tensor(theta, dtype=self._theta.dtype)
+        policy = self._policy(self._learner.adapted(there, self._before))
+        return np.array([self._surrogate(*policy).item(), self._divergence(*policy).item()])
+
+    def _policy(self, adapted: Tensor) -> tuple[Tensor, Tensor]:
+        sizes = self._learner.sizes
+        return mean_action(sizes, adapted, self._after.observations), log_std(sizes, adapted)
+
+    def _surrogate(self, mean: Tensor, log_std: Tensor) -> Tensor:
+        ratio = torch.exp(log_likelihood(mean, log_std, self._after.actions) - self._old_likelihood)
+        return (ratio * self._after.advantages * self._after.weight).sum()
+
+    def _divergence(self, mean: Tensor, log_std: Tensor) -> Tensor:
+        return (divergence(self._old_mean, self._old_log_std, mean, log_std) * self._after.weight).sum()
+
+    def _through_adaptation(self, vector: Tensor) -> Tensor:
+        """Multiply with the adaptation's Jacobian, I + lr H, which is its own transpose."""
+        return vector + self._learner.lr * self._inner.times(vector)
+
+
+def _array(tensor: Tensor) -> Floats:
+    return tensor.detach().numpy().astype(np.float64)

@@ -1,0 +1,128 @@
+"""Batches of rollouts of a Gaussian policy: what one task is learned from.
+
+A batch always has the same shape, R rollouts of T steps; a rollout that ends early is padded with zeros. Its bits
+depend on the arguments only, so it does not matter which rank makes it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ees_mpi.outcomes import Floats, Singles
+from ees_mpi.policies import CLIP, MLP, observation_sums
+from ees_mpi.tasks import Walker
+from ees_mpi.tasks.policy import along
+
+
+@dataclass(frozen=True)
+class Batch:
+    """R rollouts of at most T steps; O observations, A actions."""
+
+    observations: Singles  # [R, T, O], as the policy saw them: normalised and clipped
+    actions: Singles  # [R, T, A], before the robot clips them
+    rewards: Floats  # [R, T]: distance moved in the wanted direction
+    length: NDArray[np.int64]  # [R]
+    final: Floats  # [R, B]: where they ended
+    sums: Floats  # [1 + 2 O]: count, sums, sums of squares of the observations of the sampled rollouts
+
+    @property
+    def mask(self) -> NDArray[np.bool_]:
+        """Which steps were taken [R, T]."""
+        mask: NDArray[np.bool_] = np.arange(self.rewards.shape[1]) < self.length[:, None]
+        return mask
+
+    @property
+    def total(self) -> float:
+        """The mean over rollouts of the sum of rewards: how far they walked in the wanted direction."""
+        return float(self.rewards.sum(axis=1).mean())
+
+    @property
+    def usable(self) -> bool:
+        """Whether something can be learned from it: steps were taken, and every number is finite."""
+        arrays = (self.observations, self.actions, self.rewards, self.final)
+        return bool(self.length.any()) and all(np.isfinite(array).all() for array in arrays)
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """A policy that acts with noise around what its network says."""
+
+    network: MLP
+    mean: Singles  # [D]
+    log_std: Singles  # [A]
+    observation_mean: Floats
+    observation_std: Floats
+
+    @classmethod
+    def of(
+        cls, layers: Sequence[int], mean: Singles, log_std: Singles, observation_mean: Floats, observation_std: Floats
+    ) -> "Gaussian":
+        """Make a policy; where there are no observation statistics, it sees observations as they are."""
+        if not len(observation_mean):  # a custom task that asks for none
+            observation_mean, observation_std = np.zeros(layers[0]), np.ones(layers[0])
+        return cls(MLP(layers), np.ascontiguousarray(mean), log_std, observation_mean, observation_std)
+
+    def normalised(self, observations: Singles) -> Singles:
+        """Return observations [..., O] as the network sees them."""
+        mean, std = self.observation_mean.astype(np.float32), self.observation_std.astype(np.float32)
+        seen: Singles = np.clip((observations - mean) / std, -CLIP, CLIP).astype(np.float32)
+        return seen
+
+
+def sample(
+    walker: Walker, policy: Gaussian, noise: Singles, direction: float, observed: NDArray[np.bool_], dim: int
+) -> Batch:
+    """Walk R rollouts with action noise [R, T, A]; `direction`: degrees; `dim`: numbers in a behaviour."""
+    policy.network.load(policy.mean)
+    policy.network.normalise(policy.observation_mean, policy.observation_std)
+    std = np.exp(policy.log_std)
+    count, steps, _ = noise.shape
+    raw = np.zeros((count, steps, policy.network.sizes[0]), np.float32)
+    actions, rewards = np.zeros_like(noise), np.zeros((count, steps))
+    length, final = np.zeros(count, np.int64), np.zeros((count, dim))
+    for number in range(count):
+        with np.errstate(all="ignore"):
+            length[number], final[number] = _walk(
+                walker, policy.network, noise[number] * std, direction, raw[number], actions[number], rewards[number]
+            )
+    seen = policy.normalised(raw)
+    seen[np.arange(steps) >= length[:, None]] = 0.0
+    sums = [observation_sums(list(raw[n, : length[n]])) for n in np.flatnonzero(observed & (length > 0))]
+    return Batch(seen, actions, rewards, length, final, sum(sums, start=np.zeros(1 + 2 * raw.shape[2])))
+
+
+def _walk(
+    walker: Walker,
+    network: MLP,
+    noise: Singles,
+    direction: float,
+    observations: Singles,
+    actions: Singles,
+    rewards: Floats,
+) -> tuple[int, Any]:
+    """Fill in one rollout; return how many steps it took and where it ended.
+
+    Where the physics blows up the rollout ends with the last good step.
+    """
+    observation = walker.reset()
+    place = tuple(walker.position)
+    gone = along(direction, *place[:2])
+    length, dim = 0, len(place)
+    for step in range(len(noise)):
+        action = network.act(observation) + noise[step]
+        if not np.isfinite(action).all():
+            break
+        following, done = walker.step(action)
+        now = tuple(walker.position)
+        if not (np.isfinite(now).all() and np.isfinite(following).all()):
+            break
+        observations[step], actions[step] = observation, action
+        further = along(direction, *now[:2])
+        rewards[step] = further - gone
+        gone, place, observation, length = further, now, following, step + 1
+        if done:
+            break
+    return length, place[:dim]

@@ -1,0 +1,281 @@
+"""One outer iteration of MAML as a generation of a run: sample, adapt, sample again, and take the TRPO step.
+
+Tasks are dealt to the ranks as individuals are. A rank keeps the rollouts of its tasks and differentiates them; what
+is gathered are the tasks' gradients and Hessian-vector products, added in the order of the tasks on every rank.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ees_mpi.config import Config
+from ees_mpi.maml import trpo
+from ees_mpi.maml.learning import Learner, LearningTask, Steps, adapt
+from ees_mpi.maml.rollouts import Batch, Gaussian, sample
+from ees_mpi.maml.settings import Maml
+from ees_mpi.outcomes import FIXED, Draw, Floats, Outcomes, Singles, unpack
+from ees_mpi.ranks import Ranks
+from ees_mpi.state import Arrays, State
+from ees_mpi.store.reader import Run
+from ees_mpi.streams import stream
+from ees_mpi.tasks import Evaluator, Walker
+from ees_mpi.training import Clock, Record, Unfinished, check_enough, describe, draw, evaluates_mean, keeping
+
+GATHERED = 8192  # parameters gathered at a time, so that no rank holds the gradients of all tasks
+GRAPH_FLOATS = 10  # numbers that torch keeps per step and unit of the network for both graphs of a task: measured
+KEPT = 1 << 30  # bytes of graphs that a rank keeps, which halves the time of its Hessian products
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The rollouts of one task, before and after its adaptation."""
+
+    before: Batch
+    after: Batch
+
+    @property
+    def usable(self) -> bool:
+        """Whether the task can take part in the outer step."""
+        return self.before.usable and self.after.usable
+
+
+@dataclass(frozen=True)
+class MamlJob:
+    """What an iteration is made with; has the face of `training.Job`."""
+
+    config: Config
+    evaluator: Evaluator
+    walker: Walker
+    ranks: Ranks
+
+    @classmethod
+    def open(cls, config: Config, ranks: Ranks) -> "MamlJob":
+        """Make the robots of this rank: one that is led step by step, one that evaluates the mean."""
+        with ranks.together():
+            seed = config.run.seed
+            return cls(config, config.task.open(seed), config.task.walker(seed), ranks)
+
+    def close(self) -> None:
+        """Let go of the robots."""
+        self.evaluator.close()
+        self.walker.close()
+
+    def advance(self, state: State, known: Mapping[int, Pair]) -> tuple[Record, State]:
+        """Make one outer iteration; see `training.advance`."""
+        pairs = {index: known[index] for index in list(known)[self.ranks.rank :: self.ranks.size]}
+        with keeping(state.generation, known, pairs):
+            return self._advance(state, known, pairs)
+
+    def _advance(self, state: State, known: Mapping[int, Pair], pairs: dict[int, Pair]) -> tuple[Record, State]:
+        """Make one outer iteration, noting in `pairs` the tasks of this rank."""
+        clock = Clock()
+        drawn = draw(self.config, None, state.generation)
+        center = self._evaluate(state, drawn, known, pairs)
+        clock.lap("evaluate")
+        outcomes, more = self._gather(state.generation, pairs, center)
+        clock.lap("gather")
+        theta = np.concatenate([state.mean[0], state.moments["log_std"]])
+        step, gradient = self._step(theta, pairs, outcomes.valid)
+        split = state.mean.shape[1]
+        following = State(
+            generation=state.generation + 1,
+            mean=step.theta[None, :split].copy(),
+            moments={"log_std": step.theta[split:].copy()},
+            observations=sum(outcomes.observations, start=state.observations),
+        )
+        arrays = {
+            **describe(self.config, state, drawn, outcomes, self.ranks),
+            **more,
+            "log_std": state.moments["log_std"],
+            "gradient_norm": np.sqrt(np.square(gradient).sum()),
+            "divergence": np.array(step.divergence),
+            "objective_gain": np.array(step.objective),
+            "shortened": np.array(step.shortened),
+        }
+        clock.lap("update")
+        return Record(state.generation, arrays, clock.seconds), following
+
+    def rollouts(self, policy: Gaussian, generation: int, index: int, sign: int) -> Pair:
+        """Sample one task, adapt to it and sample again: a function of the arguments alone."""
+        config, task = self.config, self.config.task
+        settings: Maml = config.objective
+        shape = (2, settings.rollouts, settings.steps(task), task.layers[-1])
+        noise = stream(config.run.seed, f"actions of task {index}", generation).standard_normal(shape, np.float32)
+        chance = stream(config.run.seed, f"observe task {index}", generation).random(shape[:2])
+        sampled = chance < task.observation_share
+        direction = getattr(task, "direction", 0.0) + (0.0 if sign > 0 else 180.0)
+        before = sample(self.walker, policy, noise[0], direction, sampled[0], task.behavior_dim)
+        if not before.usable:
+            return Pair(before, before)
+        adapted = adapt(policy, before, settings)
+        after = sample(self.walker, adapted, noise[1], direction, sampled[1], task.behavior_dim)
+        return Pair(before, after)
+
+    def policy(self, state: State) -> Gaussian:
+        """Return the policy of a state."""
+        log_std = np.asarray(state.moments["log_std"])
+        return Gaussian.of(self.config.task.layers, state.mean[0], log_std, *state.observation_mean_std())
+
+    def again(self, run: Run, generation: int, index: int) -> Floats:
+        """Sample a task of a run file again and return what it comes to, as a row [1, 4 + B]."""
+        mean, log_std = run["mean"][generation][0], run["log_std"][generation]
+        policy = Gaussian.of(self.config.task.layers, mean, log_std, *run.observation_statistics(generation))
+        pair = self.rollouts(policy, generation, index, int(run["sign"][generation][index]))
+        return np.array([row_of(index, pair)], np.float64)
+
+    def _evaluate(self, state: State, drawn: Draw, known: Mapping[int, Pair], pairs: dict[int, Pair]) -> Any:
+        """Sample this rank's tasks into `pairs`; index N is the unperturbed mean, where it is asked for: returned."""
+        size = self.config.population.size
+        total = size + evaluates_mean(self.config, state.generation)
+        missing = [index for index in range(total) if index not in known]
+        center, policy = None, self.policy(state)
+        for index in self.ranks.deal(missing, state.generation):
+            if index < size:
+                pairs[index] = self.rollouts(policy, state.generation, index, int(drawn.sign[index]))
+            else:
+                center = self.evaluator.evaluate(index, state.mean[0].copy(), *state.observation_mean_std(), False)
+        return center
+
+    def _gather(self, generation: int, pairs: dict[int, Pair], center: Any) -> tuple[Outcomes, Arrays]:
+        """Bring what the tasks came to together on every rank, in their order."""
+        size, dim = self.config.population.size, self.config.task.behavior_dim
+        total = size + evaluates_mean(self.config, generation)
+        sums = 1 + 2 * self.config.task.observation_dim
+        width = FIXED + dim + 1 + sums
+        rows = [(*row_of(index, pair), pair.before.total, *_sums(pair)[:sums]) for index, pair in pairs.items()]
+        if center is not None:
+            row = [center.index, center.valid, center.length, center.fitness, *center.behavior]
+            rows.append((*row, *[0.0] * (width - len(row))))
+        table = np.array(rows, np.float64).reshape(len(rows), width)
+        gathered = self.ranks.gather_by_index(table[:, 0].astype(np.int64), table, total)
+        if len(gathered) < total:
+            raise Unfinished(self._everyones(pairs), np.zeros((0, 1)))
+        found, observations = gathered[:size, : FIXED + dim], gathered[:size, FIXED + dim + 1 :]
+        outcomes = unpack(found, observations[observations[:, 0] > 0])
+        check_enough(outcomes, generation)
+        middle = gathered[size] if total > size else np.full(FIXED + dim, np.nan)
+        before = np.where(outcomes.valid, gathered[:size, FIXED + dim], np.nan)
+        return outcomes, {
+            "mean_fitness": middle[3],
+            "mean_behavior": middle[FIXED : FIXED + dim],
+            "fitness_before": before,
+        }
+
+    def _step(self, theta: Singles, pairs: dict[int, Pair], valid: NDArray[np.bool_]) -> tuple[trpo.Step, Floats]:
+        """Take the outer step on the mean over the tasks, the same on every rank."""
+        settings: Maml = self.config.objective
+        learner = Learner(self.config.task.layers, settings.adaptation_lr)
+        at = torch.tensor(theta)
+        tasks: dict[int, LearningTask] = {}
+        graph = settings.rollouts * settings.steps(self.config.task) * sum(learner.sizes) * GRAPH_FLOATS * 4
+        for index in sorted(pairs):
+            if valid[index]:
+                before = Steps.of(pairs[index].before, settings.discount)
+                after = Steps.of(pairs[index].after, settings.discount)
+                tasks[index] = LearningTask(learner, at, before, after, keep=(len(tasks) + 1) * graph <= KEPT)
+        mean = Mean(self.ranks, list(tasks))
+        gradient = mean.of([task.gradient() for task in tasks.values()], theta.size)
+
+        def hessian_product(vector: Floats) -> Floats:
+            return mean.of([task.hessian_product(vector) for task in tasks.values()], theta.size)
+
+        def value(candidate: Singles) -> tuple[float, float]:
+            objective, divergence = mean.of([task.at(candidate) for task in tasks.values()], 2)
+            return float(objective), float(divergence)
+
+        step = trpo.step(
+            theta,
+            gradient,
+            hessian_product,
+            value,
+            kl_bound=settings.kl_bound,
+            iterations=settings.cg_iterations,
+            damping=settings.cg_damping,
+            line_search_steps=settings.line_search_steps,
+            line_search_ratio=settings.line_search_ratio,
+        )
+        return step, gradient
+
+    def remember(self, partial: Arrays) -> dict[int, Pair]:
+        """Read back the rollouts that were done when a stop came."""
+        settings, task = self.config.objective, self.config.task
+        shape = (settings.rollouts, settings.steps(task))
+        return _unpacked(partial["rows"], shape, task.layers[0], task.layers[-1], task.behavior_dim)
+
+    def pool(self, done: Mapping[int, Pair]) -> dict[int, Pair]:
+        """Return on every rank, by index, the tasks that any rank has sampled; several may have the same."""
+        return self.remember({"rows": self._everyones(done)})
+
+    def _everyones(self, pairs: Mapping[int, Pair]) -> NDArray[np.uint8]:
+        """Return the rollouts of all ranks as rows of bytes; a rank without any cannot know how long a row is."""
+        count = int(self.ranks.gather(np.array([len(pairs)]), counts=[1] * self.ranks.size).sum())
+        return self.ranks.gather(_packed(pairs).reshape(-1)).reshape(count, -1 if count else 0)
+
+
+class Mean:
+    """The mean over tasks of vectors that are spread over the ranks, summed in the order of the tasks."""
+
+    def __init__(self, ranks: Ranks, mine: list[int]):
+        self._ranks = ranks
+        self._counts = ranks.gather(np.array([len(mine)]), counts=[1] * ranks.size).tolist()
+        self._order = np.argsort(ranks.gather(np.array(mine, np.int64), self._counts))
+
+    def of(self, vectors: list[Floats], size: int) -> Floats:
+        """Return the mean [size], on every rank; `vectors`: this rank's, in the order in which it named its tasks."""
+        rows = np.array(vectors, np.float64).reshape(len(vectors), size)
+        total = np.zeros(size)
+        for low in range(0, size, GATHERED):
+            part = slice(low, low + GATHERED)
+            for row in self._ranks.gather(rows[:, part], self._counts)[self._order]:
+                total[part] += row
+        return total / len(self._order)
+
+
+def row_of(index: int, pair: Pair) -> tuple[float, ...]:
+    """Lay out what a task came to: index, valid, length, fitness, behaviour."""
+    length = int(pair.before.length.sum() + pair.after.length.sum())
+    return index, pair.usable, length, pair.after.total, *pair.after.final.mean(axis=0).tolist()
+
+
+def _sums(pair: Pair) -> Floats:
+    """The observation sums of both batches; nothing where the task is not usable."""
+    return pair.before.sums + pair.after.sums if pair.usable else np.zeros_like(pair.before.sums)
+
+
+def _packed(pairs: Mapping[int, Pair]) -> NDArray[np.uint8]:
+    """Lay rollouts out as rows of bytes, so that no bit of them is lost."""
+    rows = [
+        b"".join([np.int64(index).tobytes(), *(_bytes(batch) for batch in (pair.before, pair.after))])
+        for index, pair in sorted(pairs.items())
+    ]
+    return np.frombuffer(b"".join(rows), np.uint8).reshape(len(rows), -1 if rows else 0)
+
+
+def _bytes(batch: Batch) -> bytes:
+    names = ("observations", "actions", "rewards", "length", "final", "sums")
+    return b"".join(np.ascontiguousarray(getattr(batch, name)).tobytes() for name in names)
+
+
+def _unpacked(
+    rows: NDArray[np.uint8], shape: tuple[int, int], observations: int, actions: int, dim: int
+) -> dict[int, Pair]:
+    fields: list[tuple[str, Any, tuple[int, ...]]] = [
+        ("observations", "<f4", (*shape, observations)),
+        ("actions", "<f4", (*shape, actions)),
+        ("rewards", "<f8", shape),
+        ("length", "<i8", shape[:1]),
+        ("final", "<f8", (shape[0], dim)),
+        ("sums", "<f8", (1 + 2 * observations,)),
+    ]
+    kind = np.dtype([("index", "<i8"), ("before", fields), ("after", fields)])
+    table = np.ascontiguousarray(rows).reshape(-1).view(kind)
+    names = [name for name, *_ in fields]
+
+    def batch(row: Any) -> Batch:
+        return Batch(**{name: row[name].copy() for name in names})
+
+    return {int(row["index"]): Pair(batch(row["before"]), batch(row["after"])) for row in table}

@@ -1,0 +1,73 @@
+"""The statistics, beside scipy, enumeration and worked examples."""
+
+import itertools
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from ees_mpi.analysis.statistics import Group, compare, holm, interval, mann_whitney, summarize
+
+A = np.array([4.1, 6.3, 5.2, 9.9, 7.7])
+B = np.array([1.0, 4.4, 2.2, 5.0])
+
+
+def numbers(seed: int, size: int, ties: bool) -> np.ndarray:
+    values = np.random.default_rng(seed).normal(seed % 3, 2, size)
+    return np.round(values) if ties else values
+
+
+@pytest.mark.parametrize("alternative", ["two-sided", "greater", "less"])
+@pytest.mark.parametrize("ties", [False, True])
+@pytest.mark.parametrize("sizes", [(12, 12), (6, 12), (3, 4), (60, 70)])
+def test_u_and_p_are_scipys(sizes: tuple[int, int], ties: bool, alternative: str) -> None:
+    a, b = numbers(1, sizes[0], ties), numbers(2, sizes[1], ties)
+    u, p, exact = mann_whitney(a, b, alternative)
+    assert exact is (not ties and max(sizes) <= 50)
+    reference = scipy.stats.mannwhitneyu(a, b, alternative=alternative, method="exact" if exact else "asymptotic")
+    assert (u, p) == (reference.statistic, reference.pvalue)
+
+
+def test_an_exact_p_is_the_share_of_all_ways_to_deal_the_values() -> None:
+    u, p, exact = mann_whitney(A, B)
+    both, middle = np.concatenate([A, B]), len(A) * len(B) / 2
+    wins = [
+        sum(float(x > y) for x in both[list(first)] for y in np.delete(both, first))
+        for first in itertools.combinations(range(len(both)), len(A))
+    ]
+    assert exact and u == sum(float(x > y) for x in A for y in B)
+    assert p == pytest.approx(np.mean([abs(w - middle) >= abs(u - middle) for w in wins]))
+
+
+def test_effect_and_ratio_are_the_share_of_won_pairs_and_the_ratio_of_means() -> None:
+    (test,) = compare([(Group("a", A), Group("b", B))])
+    assert test.effect == np.mean([[1.0 if x > y else 0.5 if x == y else 0.0 for y in B] for x in A])
+    assert test.ratio == A.mean() / B.mean() and test.holm == test.p
+    assert test.least == pytest.approx(2 / 126)  # 9 choose 5
+    (other,) = compare([(Group("b", B), Group("a", A))])
+    assert other.p == test.p and other.effect == pytest.approx(1 - test.effect)
+
+
+def test_groups_that_are_all_alike_do_not_differ() -> None:
+    assert mann_whitney(np.ones(3), np.ones(4)) == (6.0, 1.0, True)
+
+
+def test_the_interval_is_the_percentile_bootstrap_of_the_median_and_the_same_every_time() -> None:
+    values = numbers(5, 12, ties=False)
+    reference = scipy.stats.bootstrap((values,), np.median, method="percentile", n_resamples=10_000, rng=1)
+    low, high = interval(values)
+    width = reference.confidence_interval.high - reference.confidence_interval.low
+    assert abs(low - reference.confidence_interval.low) < 0.1 * width
+    assert abs(high - reference.confidence_interval.high) < 0.1 * width
+    assert interval(values) == (low, high) and low <= np.median(values) <= high
+
+
+def test_one_run_has_a_median_but_no_interval() -> None:
+    summary = summarize(Group("one", np.array([3.0])))
+    assert summary.median == summary.mean == 3.0
+    assert np.isnan([summary.low, summary.high, summary.std]).all()
+
+
+def test_holms_correction() -> None:
+    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+    assert holm([0.6, 0.5]) == [1.0, 1.0] and holm([]) == []

@@ -1,0 +1,247 @@
+"""MAML as a run: it learns to adapt, its bits depend on neither ranks nor interruptions, its files serve everywhere."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from conftest import ees, info
+from runfiles import assert_same_bits
+
+from ees_mpi import config
+from ees_mpi.errors import ConfigError, MissingExtra, RunFileError
+from ees_mpi.maml import settings
+from ees_mpi.maml.training import MamlJob
+from ees_mpi.ranks import Ranks
+from ees_mpi.state import State, first_state
+from ees_mpi.store.reader import open_run
+from ees_mpi.training import Unfinished
+
+POINT = Path(__file__).with_name("point.toml")
+SMALL = ("run.generations=3", "population.size=5", "maml.rollouts=3", "maml.cg_iterations=3")
+CHEETAH = ("run.generations=2", "population.size=2", "maml.rollouts=2", "maml.horizon=20", "task.steps=30")
+
+
+def sets(*names: str) -> list[str]:
+    return [word for name in names for word in ("--set", name)]
+
+
+def job(*names: str) -> tuple[MamlJob, State]:
+    loaded = config.load(str(POINT), names)
+    return MamlJob.open(loaded, Ranks()), first_state(loaded)
+
+
+@pytest.fixture(scope="session")
+def cheetah(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A MAML run of the real robot, as small as can be."""
+    path = tmp_path_factory.mktemp("maml") / "cheetah.h5"
+    done = ees("train", "cheetah-maml-laptop", *sets(*CHEETAH), "--out", path, ranks=2)
+    assert done.returncode == 0, done.stderr
+    return path
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_after_training_one_gradient_step_at_least_triples_the_return(seed: int) -> None:
+    learning, state = job(f"run.seed={seed}", "run.evaluate_mean_every=0")
+    before, after = [], []
+    for _ in range(learning.config.run.generations):
+        record, state = learning.advance(state, {})
+        before.append(record.arrays["fitness_before"].mean())
+        after.append(record.arrays["fitness"].mean())
+    assert after[0] < 0.1  # nothing was learned yet; 1.0 is as far as the point can go
+    assert np.mean(after[-3:]) > 0.4
+    assert np.mean(after[-3:]) >= 3 * np.mean(before[-3:])
+
+
+@pytest.fixture(scope="session")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small run of one process."""
+    path = tmp_path_factory.mktemp("point") / "run.h5"
+    done = ees("train", POINT, *sets(*SMALL), "--out", path)
+    assert done.returncode == 0, done.stderr
+    return path
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3])
+def test_same_bits_for_any_number_of_ranks(alone: Path, tmp_path: Path, ranks: int) -> None:
+    done = ees("train", POINT, *sets(*SMALL), "--out", tmp_path / "run.h5", ranks=ranks)
+    assert done.returncode == 0, done.stderr
+    assert_same_bits(alone, tmp_path / "run.h5")
+
+
+def test_every_generation_moves_within_the_bound(alone: Path) -> None:
+    with open_run(alone) as run:
+        means, log_std = run["mean"][:], run["log_std"][:]
+        assert (np.diff(means, axis=0) != 0).any(axis=(1, 2)).all()
+        assert (np.diff(log_std, axis=0) != 0).any()
+        assert (run["divergence"][:] <= run.config.objective.kl_bound).all()
+        assert set(run["sign"][0].tolist()) == {-1, 1}
+
+
+def test_same_bits_through_resume(alone: Path, tmp_path: Path) -> None:
+    cut = tmp_path / "cut.h5"
+    assert ees("train", POINT, *sets(*SMALL, "run.generations=1"), "--out", cut, ranks=2).returncode == 0
+    assert ees("resume", cut, "--generations", 3, ranks=3).returncode == 0
+    assert_same_bits(alone, cut)
+
+
+class Stopped(Ranks):
+    """Is asked to stop after some individuals."""
+
+    def __init__(self, count: int):
+        super().__init__()
+        self._count = count
+
+    def deal(self, count: int) -> Iterator[int]:
+        for index in super().deal(count):
+            yield index
+            self._count -= 1
+            if not self._count:
+                self.stop_signal = "SIGUSR1"
+
+
+def test_rollouts_done_before_a_stop_are_kept_and_give_the_same_bits() -> None:
+    learning, state = job(*SMALL)
+    _, undisturbed = learning.advance(state, {})
+    stopped = MamlJob(learning.config, learning.evaluator, learning.walker, Stopped(3))
+    with pytest.raises(Unfinished) as unfinished:
+        stopped.advance(state, {})
+    known = learning.remember({"rows": unfinished.value.rows, "observations": unfinished.value.observations})
+    assert sorted(known) == [0, 1, 2]
+    sampled = []
+    again = MamlJob(learning.config, learning.evaluator, learning.walker, Ranks())
+    object.__setattr__(
+        again, "rollouts", lambda *arguments: sampled.append(arguments[2]) or learning.rollouts(*arguments)
+    )
+    _, following = again.advance(state, known)
+    assert sampled == [3, 4]
+    assert following.digest() == undisturbed.digest()
+
+
+def test_a_file_verifies_and_says_what_it_is(cheetah: Path) -> None:
+    done = ees("verify", cheetah, ranks=2)
+    assert done.returncode == 0, done.stderr
+    facts = info(cheetah)
+    assert facts["method"] == facts["objective"] == "maml"
+    assert facts["evaluations"] == 2 * 2 * 2 * 2
+    assert facts["steps"] == 2 * 2 * 2 * 2 * 20
+
+
+def test_verify_sees_a_changed_bit(cheetah: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.h5"
+    copy.write_bytes(cheetah.read_bytes())
+    with h5py.File(copy, "r+") as file:
+        file["generations/log_std"][1, 0] += 1e-3
+    assert ees("verify", copy).returncode == 1
+
+
+def test_offspring_of_what_was_learned_can_be_sampled(cheetah: Path, tmp_path: Path) -> None:
+    for std in ("0.02", "0.005"):
+        out = tmp_path / f"{std}.h5"
+        assert ees("sample", cheetah, "--count", 4, "--std", std, "--out", out).returncode == 0
+        with open_run(out) as run:
+            assert run["behavior"].shape == (1, 4, 1) and run.config.population.std == float(std)
+    assert ees("verify", tmp_path / "0.02.h5").returncode == 0
+    assert ees("export", cheetah, "--policy", "-o", tmp_path / "policy.npz").returncode == 0
+
+
+def test_adapt_takes_the_gradient_step_and_scores_mean_actions(cheetah: Path, tmp_path: Path) -> None:
+    files = [tmp_path / name for name in ("left", "again", "right", "early")]
+    for path, direction, ranks in zip(files[:3], ("left", "left", "right"), (0, 2, 0), strict=True):
+        done = ees("adapt", cheetah, "--direction", direction, "--evaluations", 3, "--out", path, ranks=ranks)
+        assert done.returncode == 0, done.stderr
+    assert ees("adapt", cheetah, "--direction", "left", "--generation", 0, "--out", files[3]).returncode == 0
+    opened = [h5py.File(path) for path in files]
+    left, again, right, early = opened
+    assert left.attrs["method"] == "gradient" and left.attrs["adaptation_steps"] == 2 * 20
+    assert left.attrs["training_steps"] == 2 * 2 * 2 * 2 * 20 and early.attrs["training_steps"] == 0
+    assert left["policy/mean"][:].tobytes() == again["policy/mean"][:].tobytes()
+    assert left["evaluations/fitness"][:].tobytes() == again["evaluations/fitness"][:].tobytes()
+    np.testing.assert_array_equal(left["evaluations/fitness"][:], -left["evaluations/behavior"][:, 0])
+    with open_run(cheetah) as run:
+        mean = run.state_arrays()["mean"][0]
+    steps = [file["policy/mean"][:] - mean for file in (left, right)]
+    assert all(step.any() for step in steps) and not np.array_equal(*steps)
+    assert set(left["evaluations/reset_seed"][:].tolist()) == {1, 2, 3}
+    for file in opened:
+        file.close()
+
+
+def test_adapting_a_maml_run_takes_no_mutations(cheetah: Path, tmp_path: Path) -> None:
+    done = ees("adapt", cheetah, "--direction", "left", "--mutations", 5, "--out", tmp_path / "a.h5")
+    assert done.returncode == 2 and "gradient step" in done.stderr and not (tmp_path / "a.h5").exists()
+
+
+def test_evolvability_es_can_start_from_what_was_learned(cheetah: Path, tmp_path: Path) -> None:
+    small = ("run.generations=1", "population.size=4", "task.steps=20", "noise.size=80000")
+    out = tmp_path / "es.h5"
+    done = ees("train", "cheetah-maxent-laptop", *sets(*small), "--from", cheetah, "--out", out)
+    assert done.returncode == 0, done.stderr
+    with open_run(out) as run, open_run(cheetah) as source:
+        np.testing.assert_array_equal(run["mean"][0], source.state_arrays()["mean"])
+
+
+def test_individuals_that_are_tasks_cannot_be_rebuilt(cheetah: Path) -> None:
+    with open_run(cheetah) as run, pytest.raises(RunFileError, match="tasks, not parameters"):
+        run.individual(0, 0)
+
+
+def test_without_torch_the_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settings.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(MissingExtra, match=r"ees_mpi\[torch\]"):
+        config.load(str(POINT)).objective.rehearse(5, 2)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (['task={name="interference"}'], "no reward at each step"),
+        (['task={name="cheetah", behavior_steps=[10, 20]}'], "task.behavior_steps"),
+        (['task={name="gymnasium", env="HalfCheetah-v5", behavior="final_x"}'], 'expected "behavior", got "reward"'),
+        (['task={name="gymnasium", env="HalfCheetah-v5"}'], "no reward at each step"),
+        (["maml.adaptation_lr=0"], "maml.adaptation_lr"),
+        (["maml.lr=0.1"], "adaptation_lr"),
+        (["population.size=1"], "population.size"),
+        (['method="mamml"'], "did you mean maml"),
+        (['objective={name="maxent"}'], 'method = "maml" has no such section'),
+    ],
+)
+def test_a_wrong_config_gets_one_clear_error(changes: list[str], message: str) -> None:
+    text = POINT.read_text()
+    for change in changes:
+        if change.startswith(("task=", "objective=")):
+            name, _, table = change.partition("=")
+            start = text.find(f"[{name}]")
+            if start >= 0:
+                text = text[:start] + text[text.index("\n[", start + 1) + 1 :]
+            text = f"{name} = {table}\n{text}"
+    plain = [change for change in changes if not change.startswith(("task=", "objective="))]
+    with pytest.raises(ConfigError, match=message):
+        config.check(config.parse(text, plain))
+
+
+def test_evolvability_es_refuses_tasks_as_its_population() -> None:
+    with pytest.raises(ConfigError, match='belongs to method = "maml"'):
+        text = config.read_source("interference-maxvar").replace('"normal"', '"tasks"')
+        config.check(config.parse(text.replace("antithetic = true", "")))
+
+
+def test_the_papers_settings_are_the_presets() -> None:
+    paper = config.load("cheetah-maml")
+    maml = paper.objective
+    assert (maml.rollouts, maml.adaptation_lr, maml.discount, maml.kl_bound) == (10, 0.1, 0.99, 0.01)
+    assert (maml.cg_iterations, maml.cg_damping) == (10, 1e-5)
+    assert (maml.line_search_steps, maml.line_search_ratio) == (15, 0.8)
+    assert paper.population.size == 40 and paper.task.layers == (26, 256, 256, 6)
+    assert paper.run.generations * paper.population.size * paper.rollouts * paper.task.steps == 10**9
+    assert config.changed_keys(config.parse(paper.to_toml()), paper) == []
+
+
+def test_the_learning_curve_shows_both_returns(cheetah: Path, finished: Path, tmp_path: Path) -> None:
+    out = tmp_path / "learning.svg"
+    assert ees("figure", "maml-training", cheetah, "-o", out).returncode == 0
+    drawn = out.read_text()
+    assert out.stat().st_size > 5000 and "<path" in drawn
+    refused = ees("figure", "maml-training", finished, "-o", tmp_path / "other.svg")
+    assert refused.returncode == 3 and "not a run of MAML" in refused.stderr and not (tmp_path / "other.svg").exists()
