@@ -32,7 +32,7 @@ SECTIONS = {  # of each method
 }
 
 # Keys that a resumed run may change: they do not show in its bits.
-FREE_ON_RESUME = frozenset({"run.generations", "run.fsync", "run.fold_minutes"})
+FREE_ON_RESUME = frozenset({"run.generations", "run.fsync", "run.fold_minutes", "run.stall_minutes"})
 
 Seed = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
@@ -47,6 +47,7 @@ class RunSettings(Part, frozen=True):
     portable: bool = False  # same bits on every CPU with AVX2, at some cost in speed
     fsync: bool = True  # wait for the disk at every commit
     fold_minutes: Annotated[float, msgspec.Meta(gt=0)] = 5.0  # how often the journal is folded into the run file
+    stall_minutes: Annotated[float, msgspec.Meta(ge=0)] = 30.0  # without progress of a rank, that end the job; 0: never
 
 
 class NoiseSettings(Part, frozen=True):

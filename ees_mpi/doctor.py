@@ -45,7 +45,14 @@ def _mpi(ranks: Ranks) -> Iterator[Finding]:
     token = ranks.gather(np.array([ranks.rank]))
     sound = np.array_equal(token, np.arange(ranks.size))
     yield Finding("ok" if sound else "bad", "gather", f"{ranks.size} ranks answered in order")
-    yield Finding("note", "lost rank", "ends the job; `resume` goes on from the last commit")
+    yield _lost_rank(ranks)
+
+
+def _lost_rank(ranks: Ranks) -> Finding:
+    if ranks.survives:
+        return Finding("ok", "lost rank", "the ranks that are left go on without it (ULFM)")
+    cure = "; with `mpirun --with-ft ulfm` the others would go on" if "Open MPI v5" in ranks.library else ""
+    return Finding("note", "lost rank", f"ends the job; `resume` goes on from the last commit{cure}")
 
 
 def _installed() -> Finding:

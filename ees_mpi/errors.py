@@ -1,6 +1,8 @@
 """The errors a user can meet; each knows the exit code of the command that meets it."""
 
-from typing import ClassVar
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, ClassVar
 
 
 class EesError(Exception):
@@ -56,6 +58,16 @@ class Interrupted(EesError):
     """A signal asked the run to stop; the state is saved and `resume` goes on."""
 
     exit_code = 75
+
+
+class RanksLost(Exception):
+    """Other ranks have died; not one of our errors, because the ranks that are left may go on.
+
+    Carries what this rank had evaluated of the generation in flight, so that it need not be evaluated again.
+    """
+
+    generation: int = -1
+    done: Mapping[int, Any] = MappingProxyType({})  # by index
 
 
 def collective(error: EesError) -> EesError:

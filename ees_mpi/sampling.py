@@ -56,6 +56,7 @@ def parent(ranks: Ranks, wanted: Wanted, purpose: str) -> tuple[Parent, Draw, No
             found = _read(wanted)
     record = journal.tell_everyone(ranks, found)
     config = configs.parse(record["config"])
+    ranks.watch(60 * config.run.stall_minutes)
     state = State(0, record["state"]["mean"], {}, record["state"]["observations"])
     noise = NoiseTable(config.noise_seed, config.noise.size, ranks)
     generator = stream(config.run.seed, purpose, record["about"]["generation"])

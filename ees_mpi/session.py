@@ -13,13 +13,14 @@ import msgspec
 from ees_mpi import config as configs
 from ees_mpi import machine, origin
 from ees_mpi.config import Config
-from ees_mpi.errors import ConfigError, EesError, RunFileError
+from ees_mpi.errors import ConfigError, EesError, RanksLost, RunFileError
+from ees_mpi.kept import Kept
 from ees_mpi.progress import Progress
 from ees_mpi.ranks import Ranks
 from ees_mpi.state import State, first_state
 from ees_mpi.store import journal
 from ees_mpi.store.reader import Run, open_run
-from ees_mpi.store.writer import RunWriter, check_folder, exists
+from ees_mpi.store.writer import RunWriter, check_folder, exists, new_run_id
 from ees_mpi.training import Job, Record, train
 
 Say = Callable[[str], None]
@@ -56,6 +57,7 @@ class Opening:
     config: Config
     state: dict[str, Any]
     partial: dict[str, Any]  # outcomes of the next generation from before an interruption
+    run_id: str
     writer: RunWriter | None = None
     create: Callable[[], RunWriter] | None = None  # where there is no writer yet
 
@@ -74,8 +76,15 @@ class Opening:
 
     def close(self) -> None:
         """Fold and let go of the file."""
-        if self.writer:
-            self.writer.close()
+        writer, self.writer = self.writer, None
+        if writer:
+            writer.close()
+
+    def let_go(self) -> None:
+        """Leave the file to be opened again, as it is."""
+        writer, self.writer = self.writer, None
+        if writer:
+            writer.let_go()
 
 
 def begin(request: Request) -> Opening:
@@ -90,12 +99,14 @@ def begin(request: Request) -> Opening:
         return reopen(path, config.run.generations, request.force, config)
     _rehearse(config)
     state, note = origin.first_state_from(request.start, config) if request.start else (first_state(config), "")
-    arrays = state.arrays()
+    arrays, run_id = state.arrays(), new_run_id()
 
     def create() -> RunWriter:
-        return RunWriter.create(path, config, arrays, request.overwrite, request.force, started_from=note)
+        return RunWriter.create(
+            path, config, arrays, request.overwrite, request.force, started_from=note, run_id=run_id
+        )
 
-    return Opening(path, config, arrays, {}, create=create)
+    return Opening(path, config, arrays, {}, run_id, create=create)
 
 
 def _check_same_run(path: Path, config: Config, start: str | None) -> None:
@@ -120,11 +131,11 @@ def reopen(path: Path, generations: int | None, force: bool, config: Config | No
         config = _with_generations(config or run.config, generations, run)
         configs.check(config)
         if run.complete and run.generations == config.run.generations and not run.journal_records:
-            return Opening(path, config, run.state_arrays(), {})
+            return Opening(path, config, run.state_arrays(), {}, run.run_id)
         _rehearse(config)
     writer = RunWriter.resume(path, config, force)
     with open_run(path) as run:  # again, now that nobody else writes it
-        return Opening(path, config, run.state_arrays(), run.partial(), writer)
+        return Opening(path, config, run.state_arrays(), run.partial(), run.run_id, writer)
 
 
 def _rehearse(config: Config) -> None:
@@ -146,54 +157,79 @@ def _with_generations(config: Config, generations: int | None, run: Run) -> Conf
 
 
 def run_session(ranks: Ranks, find: Callable[[], Opening], say: Say, max_hours: float | None = None) -> None:
-    """Train until the configured generation, on all ranks; `find` is called on rank 0."""
+    """Train until the configured generation, on all ranks or those that are left; `find` is called on rank 0."""
     ranks.listen()
-    if max_hours is not None and ranks.first:  # the others hear of it from rank 0
+    if max_hours is not None:
         ranks.deadline = time.monotonic() + 3600 * max_hours
-    opening: Opening | None = None
-    with ranks.together():
-        if ranks.first:
-            opening = find()
+    kept = Kept()
     try:
+        while True:
+            try:
+                return _sit(ranks, lambda: _find_again(kept, find), kept, say)
+            except RanksLost as lost:
+                kept.note(lost)
+                who = ranks.recover()
+                if ranks.first:
+                    say(f"lost {who}: going on with what is left")
+    finally:
+        kept.close()
+
+
+def _find_again(kept: Kept, find: Callable[[], Opening]) -> Opening:
+    """Open the run file: as the command says at first, and as it has become once ranks were lost."""
+    if kept.path and kept.begun():
+        return reopen(kept.path, None, force=True, config=kept.config)  # whoever held it is known to be dead
+    return find()
+
+
+def _sit(ranks: Ranks, find: Callable[[], Opening], kept: Kept, say: Say) -> None:
+    """Train until the end, or until ranks are lost."""
+    opening: Opening | None = None
+    try:
+        with ranks.together():
+            if ranks.first:
+                opening = find()
         if not ranks.any(opening is not None and opening.finished):
-            _run(ranks, opening, say)
+            _run(ranks, opening, kept, say)
+        with ranks.together():
+            if opening:
+                opening.close()
+    except RanksLost:
+        if opening:
+            opening.let_go()
+        raise
     except EesError:
         if opening:
             # The error at hand says more than a second one about the same disk; the journal keeps everything.
             with suppress(RunFileError):
                 opening.close()
         raise
-    with ranks.together():
-        if opening:
-            opening.close()
     if opening:
         say(f"{opening.path}: {opening.config.run.generations} generations, complete")
 
 
-def _run(ranks: Ranks, opening: Opening | None, say: Say) -> None:
-    config, state, partial = _tell_everyone(ranks, opening)
+def _run(ranks: Ranks, opening: Opening | None, kept: Kept, say: Say) -> None:
+    config, state, partial = _tell_everyone(ranks, opening, kept)
     fingerprint = machine.fingerprint(config.uses_torch)
-    ranks.check_alike(fingerprint)
-    job = _open_job(config, ranks)
-    known = job.remember(partial) if partial else {}
+    ranks.check_alike(fingerprint)  # the file is made after this: by then, all have been told which one it is
+    job = kept.job(ranks, lambda: _open_job(config, ranks))
+    ranks.watch(60 * config.run.stall_minutes)
+    known = {**(job.remember(partial) if partial else {}), **job.pool(kept.done(state.generation))}
     with ranks.together():
         if opening:
             writer = opening.open()
-            _greet(ranks, opening, fingerprint, say)
+            _greet(ranks, opening, len(known), fingerprint, say)
             writer.begin_session(state.generation, ranks.size, ranks.nodes, {**fingerprint, "mpi": ranks.library})
-    try:
-        if opening:
-            with Progress(config, state.generation) as progress:
+    if opening:
+        with Progress(config, state.generation) as progress:
 
-                def report(record: Record) -> None:
-                    warning = writer.take_warning() or config.population.warning(record.arrays["mean"])
-                    progress.update(record, warning)
+            def report(record: Record) -> None:
+                warning = writer.take_warning() or config.population.warning(record.arrays["mean"])
+                progress.update(record, warning)
 
-                train(job, state, writer, report, known)
-        else:
-            train(job, state, None, known=known)
-    finally:
-        job.close()
+            train(job, state, writer, report, known)
+    else:
+        train(job, state, None, known=known)
 
 
 def _open_job(config: Config, ranks: Ranks) -> Any:
@@ -204,21 +240,29 @@ def _open_job(config: Config, ranks: Ranks) -> Any:
     return Job.open(config, ranks)
 
 
-def _tell_everyone(ranks: Ranks, opening: Opening | None) -> tuple[Config, State, dict[str, Any]]:
+def _tell_everyone(ranks: Ranks, opening: Opening | None, kept: Kept) -> tuple[Config, State, dict[str, Any]]:
     """Give every rank the config and the state that rank 0 read: no other rank touches the file."""
     told = None
     if opening:
-        told = {"config": opening.config.to_toml(), "state": opening.state, "arrays": opening.partial}
+        told = {
+            "path": str(opening.path),
+            "run_id": opening.run_id,
+            "config": opening.config.to_toml(),
+            "state": opening.state,
+            "arrays": opening.partial,
+        }
     record = journal.tell_everyone(ranks, told)
-    return configs.parse(record["config"]), State.from_arrays(record["state"]), record["arrays"]
+    config = configs.parse(record["config"])
+    kept.path, kept.run_id, kept.config = Path(record["path"]), record["run_id"], config
+    return config, State.from_arrays(record["state"]), record["arrays"]
 
 
-def _greet(ranks: Ranks, opening: Opening, fingerprint: dict[str, str], say: Say) -> None:
+def _greet(ranks: Ranks, opening: Opening, known: int, fingerprint: dict[str, str], say: Say) -> None:
     """Say what runs where, and what the user should know about it."""
     config, path = opening.config, opening.path
     first = int(opening.state["generation"])
     where = f"{ranks.size} rank{'s' * (ranks.size > 1)} on {ranks.nodes} node{'s' * (ranks.nodes > 1)}"
-    done = f", {len(opening.partial['rows'])} rollouts of the first done already" if opening.partial else ""
+    done = f", {known} rollouts of the first done already" if known else ""
     say(f"{path}: generations {first} to {config.run.generations} on {where}{done}")
     idle = ranks.size - config.population.size
     if idle > 0:

@@ -1,7 +1,7 @@
 """One generation of a run, and the loop over generations."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ees_mpi import metrics
 from ees_mpi.config import Config
-from ees_mpi.errors import EesError, Interrupted, ObjectiveError, TaskError, collective
+from ees_mpi.errors import EesError, Interrupted, ObjectiveError, RanksLost, TaskError, collective
 from ees_mpi.noise import Noise, NoiseTable
 from ees_mpi.outcomes import FIXED, Draw, Floats, Outcome, Outcomes, pack, unpack, unpack_each
 from ees_mpi.ranks import Ranks
@@ -53,6 +53,12 @@ class Job:
         """Read back what `Unfinished` carried, by index."""
         return unpack_each(partial["rows"], partial["observations"])
 
+    def pool(self, done: Mapping[int, Any]) -> Mapping[int, Any]:
+        """Return on every rank, by index, what any rank has done; several may have the same."""
+        mine = list(done.values())
+        rows = self.ranks.gather(pack(mine, self.config.task.behavior_dim))
+        return unpack_each(rows, _gather_observations(self.config, self.ranks, mine))
+
     def close(self) -> None:
         """Let go of what the task holds."""
         self.evaluator.close()
@@ -80,12 +86,30 @@ def advance(job: Job, state: State, known: Mapping[int, Outcome] | None = None) 
     `known`: outcomes of this generation from before an interruption, by index, the same on every rank. Raises
     `Unfinished` on every rank where a stop comes before all others are evaluated.
     """
+    known = known or {}
+    mine = dict(known) if job.ranks.first else {}
+    with keeping(state.generation, known, mine):
+        return _advance(job, state, known, mine)
+
+
+@contextmanager
+def keeping(generation: int, known: Mapping[int, Any], mine: Mapping[int, Any]) -> Iterator[None]:
+    """Where ranks are lost, let what is known and what this rank has done be kept for the ranks that are left."""
+    try:
+        yield
+    except RanksLost as lost:
+        lost.generation, lost.done = generation, {**known, **mine}
+        raise
+
+
+def _advance(job: Job, state: State, known: Mapping[int, Outcome], mine: dict[int, Outcome]) -> tuple[Record, State]:
+    """Advance, noting in `mine` what this rank evaluates."""
     config, ranks = job.config, job.ranks
     clock = Clock()
     drawn = draw(config, job.noise, state.generation)
-    mine = _evaluate(job, state, drawn, known or {})
+    _evaluate(job, state, drawn, known, mine)
     clock.lap("evaluate")
-    outcomes, center = _gather(job, state.generation, mine)
+    outcomes, center = _gather(job, state.generation, list(mine.values()))
     clock.lap("gather")
     with _named(state.generation):
         weights, memory = config.objective.weights(outcomes, state.memory, ranks)
@@ -138,22 +162,20 @@ def _named(generation: int) -> Iterator[None]:
         raise named from error
 
 
-def _evaluate(job: Job, state: State, drawn: Draw, known: Mapping[int, Outcome]) -> list[Outcome]:
-    """Evaluate this rank's individuals; index N is the unperturbed mean, in the generations that ask for it."""
+def _evaluate(job: Job, state: State, drawn: Draw, known: Mapping[int, Outcome], mine: dict[int, Outcome]) -> None:
+    """Evaluate this rank's individuals into `mine`; index N is the unperturbed mean, where it is asked for."""
     config, population = job.config, job.config.population
     observation_mean, observation_std = state.observation_mean_std()
     sampled = observed(config, state.generation)
     total = population.size + evaluates_mean(config, state.generation)
     missing = [index for index in range(total) if index not in known] if known else range(total)
-    outcomes = list(known.values()) if job.ranks.first else []
-    for index in map(missing.__getitem__, job.ranks.deal(len(missing))):
+    for index in job.ranks.deal(missing, state.generation):
         if index < population.size:
             parameters = population.individual(state.mean, drawn, index, job.noise)
             observe = bool(sampled[index])
         else:
             parameters, observe = state.mean[0].copy(), False
-        outcomes.append(job.evaluator.evaluate(index, parameters, observation_mean, observation_std, observe))
-    return outcomes
+        mine[index] = job.evaluator.evaluate(index, parameters, observation_mean, observation_std, observe)
 
 
 def observed(config: Config, generation: int) -> NDArray[np.bool_]:
@@ -179,13 +201,7 @@ def _gather(job: Job, generation: int, mine: list[Outcome]) -> tuple[Outcomes, A
     total = size + evaluates_mean(config, generation)
     index = np.array([outcome.index for outcome in mine], np.int64)
     rows = ranks.gather_by_index(index, pack(mine, dim), total)
-    width = 1 + 2 * config.task.observation_dim
-    observations = np.zeros((0, 1 + width))
-    if config.task.observation_dim:
-        sampled = [(each.index, *each.observations) for each in mine if each.observations is not None and each.valid]
-        tagged = ranks.gather(np.array(sampled, np.float64).reshape(len(sampled), 1 + width))
-        observations = tagged[np.argsort(tagged[:, 0])]
-        observations = observations[np.isfinite(observations).all(axis=1)]
+    observations = _gather_observations(config, ranks, mine)
     if len(rows) < total:
         raise Unfinished(rows, observations)
     observations = observations[:, 1:]
@@ -205,6 +221,17 @@ def check_enough(outcomes: Outcomes, generation: int) -> None:
                 "no update can be made of the rest. The last committed generation is safe"
             )
         )
+
+
+def _gather_observations(config: Config, ranks: Ranks, mine: Sequence[Outcome]) -> Floats:
+    """Bring the observation sums of the sampled rollouts together, each tagged with its index, in index order."""
+    width = 1 + 2 * config.task.observation_dim
+    if not config.task.observation_dim:
+        return np.zeros((0, 1 + width))
+    sampled = [(each.index, *each.observations) for each in mine if each.observations is not None and each.valid]
+    tagged = ranks.gather(np.array(sampled, np.float64).reshape(len(sampled), 1 + width))
+    observations: Floats = tagged[np.argsort(tagged[:, 0])]
+    return observations[np.isfinite(observations).all(axis=1)]
 
 
 class Clock:

@@ -49,6 +49,7 @@ def verify(ranks: Ranks, path: Path, generation: int | None, individuals: int | 
     with ranks.together():
         run = open_run(path)  # after rank 0: a file that is being written only grows
         evaluate, close = _again(run)
+    ranks.watch(60 * run.config.run.stall_minutes)
     checked = {row: evaluate(*pairs[row].tolist()).same for row in ranks.deal(len(pairs))}
     mine = np.array(list(checked), np.int64)
     same = ranks.gather_by_index(mine, np.array(list(checked.values()), np.bool_), len(pairs))

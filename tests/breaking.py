@@ -1,6 +1,7 @@
 """Tasks that go wrong on purpose, registered by the tests that use them."""
 
 import os
+import signal
 import time
 
 import numpy as np
@@ -17,6 +18,7 @@ class Breaking(Part, frozen=True):
     how: str = "raise"
     at: int = 3  # the individual at which it breaks
     seconds: float = 0.0  # what an evaluation takes
+    mark: str = ""  # a file that says that it has broken
 
     parameters = 1
     behavior_dim = 1
@@ -43,6 +45,11 @@ class Breaking(Part, frozen=True):
             raise BrokenPipeError(32, "Broken pipe")
         if index == self.at and self.how == "keyboard":
             raise KeyboardInterrupt
+        if index == self.at and self.how == "die" and not os.path.exists(self.mark):
+            open(self.mark, "x").close()  # once
+            os.kill(os.getpid(), signal.SIGKILL)
+        if index == self.at and self.how == "hang":
+            time.sleep(600)
         if index == self.at and self.how == "false nan":
             return Outcome(index, (float("nan"),), 1.0, 1)
         if index == self.at and self.how == "exit":

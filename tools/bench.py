@@ -9,6 +9,7 @@
     tools/bench.py gather      the gathers of a generation at paper scale, against a memcpy of the same bytes
     tools/bench.py scaling     generations on 1, 2, ... ranks, strong and weak
     tools/bench.py generation  a generation at paper scale with short rollouts: where time and memory go
+    tools/bench.py startup     8 ranks from mpirun to the first rollout, and how many files a rank opens
     tools/bench.py scg         MaxEnt's weights by a nested graph, against the closed form
     tools/bench.py estimators  the variance of the population's and of the policy's gradient, side by side
     tools/bench.py large       peak memory of looking at a run file of 2 GB, against a limit of 500 MB
@@ -37,6 +38,7 @@ BENCHMARKS = (
     "gather",
     "scaling",
     "generation",
+    "startup",
     "scg",
     "estimators",
     "large",

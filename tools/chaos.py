@@ -1,203 +1,166 @@
 #!/usr/bin/env python3
-"""Kill a training job again and again, resume it every time, and compare the finished file with an undisturbed one.
+"""Disturb training jobs in every way a cluster knows, and see that nothing is lost but the generation in flight.
 
-Kills come at random moments, at the instant a commit is being written, and at the instant the journal is being
-folded; they hit the whole job or a single rank. Whatever is killed, the file must open, must never lose a committed
-generation, and must end with the bits of the undisturbed run.
+    tools/chaos.py                          every disturbance, three times each: a table of what came of it
+    tools/chaos.py --only ulfm-random --times 20 --ranks 4-6
+    tools/chaos.py --kills 30 --ranks 3     one run, killed and resumed again and again
 
-    tools/chaos.py --kills 30 --ranks 3
+Whatever is done, the file must open, must never lose a committed generation, and must end with the bits of an
+undisturbed run: unaided, where the others go on without the dead (ULFM) or nothing is in the way; else by running the
+same command again. A job that does not end by itself counts as hung. What is done is in tools/disturbances.
 """
 
 import argparse
 import os
 import random
-import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 try:
-    import numpy as np
-
-    from ees_mpi import Run, open_run
+    from ees_mpi import open_run
 except ImportError:  # no environment is active: take the checkout's own
     os.execv(python := str(Path(__file__).parents[1] / ".venv/bin/python"), [python, *sys.argv])
 
-BIN = Path(sys.executable).parent
-MOMENTS = ("at random", "in a commit", "in a fold", "in a commit", "in a fold", "while starting")
-TARGETS = ("the job", "one rank")
-PATIENCE = 60.0  # seconds that anything here may take before it counts as hung
+sys.path.insert(0, str(Path(__file__).parent / "disturbances"))
+import job
+from rows import ROWS, Row, Trial
+from torment import torment
 
 
-def environment(folder: Path) -> dict[str, str]:
-    """Let mpirun start more ranks than cores, as root too, and leave what it leaves when killed in our folder."""
-    names = {"PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe", "PRTE_MCA_hwloc_default_binding_policy": "none"}
-    # By its process id: a later mpirun that is given the same one would refuse to start.
-    names["TMPDIR"] = tempfile.mkdtemp(dir=folder)
-    if os.getuid() == 0:
-        names |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    return {**os.environ, **names}
+@dataclass
+class Result:
+    """What came of one trial."""
+
+    code: int
+    hung: bool
+    unaided: bool
+    lost: int  # generations that were committed and are not any more
+    same: bool
 
 
-def job(out: Path, ranks: int, generations: int) -> list[str]:
-    """The words of the training command: small generations, folded all the time."""
-    settings = [f"run.generations={generations}", "population.size=60", "run.fold_minutes=0.003"]
-    words = [str(BIN / "ees-mpi"), "train", "interference-maxent", "--out", str(out), "--resume"]
-    for setting in settings:
-        words += ["--set", setting]
-    return [str(BIN / "mpirun"), "-n", str(ranks), *words]
-
-
-def processes(out: Path) -> list[int]:
-    """All processes of the job, launcher included."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        try:
-            if entry.name.isdigit() and str(out).encode() in (entry / "cmdline").read_bytes():
-                found.append(int(entry.name))
-        except OSError:
-            continue
-    return [pid for pid in found if pid != os.getpid()]
-
-
-def await_moment(
-    moment: str, out: Path, committed: int, process: subprocess.Popen[bytes], chance: random.Random
-) -> None:
-    """Return at the moment to kill, or when the job has ended by itself."""
-    journal, folding = Path(f"{out}.journal"), Path(f"{out}.folding")
-    if moment == "while starting":
-        time.sleep(chance.uniform(0.1, 1.5))
-        return
-    until(lambda: count(out) > committed or process.poll() is not None)
-    time.sleep(chance.uniform(0.0, 1.0))
-    size = _size(journal)
-    if moment == "in a commit":
-        until(lambda: _size(journal) != size or process.poll() is not None)
-    if moment == "in a fold":
-        until(lambda: folding.exists() or process.poll() is not None)
-
-
-def until(happened: Callable[[], bool]) -> None:
-    """Look again and again, without a pause, until something happens."""
-    deadline = time.monotonic() + PATIENCE
-    while not happened():
-        if time.monotonic() > deadline:
-            raise SystemExit("chaos: waited in vain; nothing moves")
-
-
-def _size(path: Path) -> int:
+def attempt(row: Row, out: Path, ranks: int, generations: int, reference: Path, chance: random.Random) -> Result:
+    """Disturb one job, see what is left, finish it where it did not finish by itself, and compare bits."""
+    folder = reference.parent
+    stall = {"run.stall_minutes": job.STALL_MINUTES} if row.stall else {}
+    line = job.words(out, ranks, generations, row.ulfm, **stall)
+    plan = row.deaths(chance, ranks)
+    log = (folder / f"{out.stem}.log").open("w")
+    process = subprocess.Popen(line, stdout=log, stderr=log, env=job.environment(folder, plan))
+    trial = Trial(out, process, chance)
     try:
-        return path.stat().st_size
-    except FileNotFoundError:
-        return 0
+        row.disturb(trial)
+        hung = not job.ended(out, process)
+        kept = job.count(out)
+    finally:
+        log.close()
+        for undo in reversed(trial.undo):
+            undo()
+    unaided = job.complete(out)
+    if not unaided:
+        job.finish(out, 2, generations, folder)
+    with open_run(out) as run, open_run(reference) as undisturbed:
+        same = not job.differences(run, undisturbed)
+    return Result(process.returncode, hung, unaided, max(0, trial.committed - kept), same)
 
 
-def kill(target: str, out: Path, chance: random.Random) -> None:
-    """Kill with SIGKILL: everything, or one rank, whose launcher must then end the others."""
-    pids = processes(out)
-    if target == "one rank":
-        ranks = [pid for pid in pids if b"run" not in _program(pid)]
-        pids = [chance.choice(ranks)] if ranks else pids
-    for pid in pids:
+def attempts(name: str, row: Row, times: int, ranks: range, generations: int, folder: Path, seed: int) -> list[Result]:
+    """Try one row of the table, in a file system of its own where it needs one."""
+    results = []
+    for number in range(times):
+        place = folder / f"{name}-{number}"
+        place.mkdir()
+        if name == "disk-full":
+            subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32m", "none", str(place)], check=True)
+        chance = random.Random(f"{seed}/{name}/{number}")
         try:
-            os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
+            size = chance.choice(ranks)
+            result = attempt(row, place / f"{name}-{number}.h5", size, generations, folder / "whole.h5", chance)
+        finally:
+            if name == "disk-full":
+                subprocess.run(["umount", "-l", str(place)], check=True)
+        results.append(result)
+        if problem := verdict(row, result):
+            log = folder / f"{name}-{number}.log"
+            print(f"  {name} {number} ({size} ranks): {problem}\n{log.read_text()[-3000:]}", flush=True)
+    return results
+
+
+def verdict(row: Row, result: Result) -> str:
+    """Say what is wrong with a result; nothing if all is well."""
+    if result.hung:
+        return "HUNG"
+    if result.lost or not result.same:
+        return f"LOST {result.lost} generations; {'the same' if result.same else 'OTHER'} bits"
+    if row.ulfm and not row.stall and not result.unaided:
+        return "did not go on by itself"
+    if result.code not in row.codes and not (result.code and not result.unaided):
+        return f"exit code {result.code}; expected {' or '.join(map(str, row.codes))}"
+    return ""
+
+
+def matrix(names: list[str], times: int, ranks: range, generations: int, seed: int, folder: Path) -> bool:
+    """Try everything and print the table; return whether all was well."""
+    job.finish(folder / "whole.h5", 2, generations, folder)
+    print(f"{'what was done':62} tries  unaided  resumed  hung  lost  bits   exit codes", flush=True)
+    well = True
+    for name in names:
+        row = ROWS[name]
+        if why := row.needs():
+            print(f"{row.what:62} not tried: {why}", flush=True)
             continue
+        results = attempts(name, row, times, ranks, generations, folder, seed)
+        unaided = sum(result.unaided for result in results)
+        hung, lost = sum(result.hung for result in results), sum(result.lost for result in results)
+        same = all(result.same for result in results)
+        codes = ", ".join(f"{code} x{n}" for code, n in sorted(Counter(r.code for r in results).items()))
+        line = f"{len(results):5}  {unaided:7}  {len(results) - unaided:7}  {hung:4}  {lost:4}"
+        print(f"{row.what:62} {line}  {'same' if same else 'OTHER':5}  {codes}", flush=True)
+        well = well and not any(verdict(row, result) for result in results)
+    return well
 
 
-def _program(pid: int) -> bytes:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0]
-    except OSError:
-        return b"run"
-
-
-def await_end(out: Path, process: subprocess.Popen[bytes]) -> None:
-    """Wait until nothing of the job is left."""
-    process.wait(timeout=PATIENCE)
-    deadline = time.monotonic() + PATIENCE
-    while processes(out):
-        if time.monotonic() > deadline:
-            raise SystemExit(f"chaos: processes {processes(out)} are still running")
-        time.sleep(0.05)
-
-
-def torment(out: Path, ranks: int, generations: int, kills: int, chance: random.Random) -> Counter[str]:
-    """Start and kill the job until it has been killed often enough; return what was done how often."""
-    done: Counter[str] = Counter()
-    committed = 0
-    while sum(done.values()) < kills:
-        process = subprocess.Popen(
-            job(out, ranks, generations),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            env=environment(out.parent),
-        )
-        moment, target = MOMENTS[sum(done.values()) % len(MOMENTS)], chance.choice(TARGETS)
-        await_moment(moment, out, committed, process, chance)
-        if process.poll() is not None:
-            raise SystemExit(f"chaos: the job ended by itself with {process.returncode}; give it more --generations")
-        kill(target, out, chance)
-        await_end(out, process)
-        done[f"SIGKILL of {target}, {moment}"] += 1
-        kept = count(out)
-        if kept < committed:
-            raise SystemExit(f"chaos: {committed} generations were committed, and {kept} are left")
-        if kept == committed and moment != "while starting":
-            raise SystemExit(f"chaos: nothing was committed before the kill {moment}")
-        committed = kept
-    return done
-
-
-def count(out: Path) -> int:
-    """How many generations a reader sees; the file need not exist before the first start got that far."""
-    if not out.exists():
-        return 0
-    with open_run(out) as run:
-        return run.generations
-
-
-def differences(one: Run, other: Run) -> list[str]:
-    """Name the arrays, but for the times, in which two runs differ."""
-    names = [name for name in one.names if not name.startswith("seconds_")]
-    differ = [name for name in names if np.asarray(one[name][:]).tobytes() != np.asarray(other[name][:]).tobytes()]
-    ours, theirs = one.state_arrays(), other.state_arrays()
-    return differ + [name for name in ours if ours[name].tobytes() != theirs[name].tobytes()]
+def kill_again_and_again(kills: int, ranks: int, generations: int, seed: int, folder: Path) -> bool:
+    """Torment one run, finish it, and compare it with an undisturbed one."""
+    start = time.monotonic()
+    out, whole = folder / "tormented.h5", folder / "whole.h5"
+    done = torment(out, ranks, generations, kills, random.Random(seed))
+    reached = job.count(out)
+    print(f"{reached} generations were committed under fire")
+    for path in (out, whole):
+        job.finish(path, ranks, reached + 20, folder)
+    with open_run(out) as tormented, open_run(whole) as undisturbed:
+        differ = job.differences(tormented, undisturbed)
+    for what, times in sorted(done.items()):
+        print(f"{times:4d}  {what}")
+    print(f"{reached + 20} generations, {kills} kills, {time.monotonic() - start:.0f} s: ", end="")
+    print("the same bits as an undisturbed run" if not differ else f"DIFFERS in {', '.join(differ)}")
+    return not differ
 
 
 def main() -> None:
-    """Run the whole torment and say what came of it."""
+    """Read the command line and disturb."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kills", type=int, default=30)
-    parser.add_argument("--ranks", type=int, default=3)
-    parser.add_argument("--generations", type=int, default=20_000)
+    parser.add_argument("--only", nargs="+", choices=ROWS, default=list(ROWS), metavar="NAME", help=", ".join(ROWS))
+    parser.add_argument("--times", type=int, default=3, help="how often each is tried")
+    parser.add_argument("--kills", type=int, help="kill and resume one run so often, in place of the table")
+    parser.add_argument("--ranks", default="4", help="a number, or a range as 4-6 to choose from")
+    parser.add_argument("--generations", type=int)
     parser.add_argument("--seed", type=int, default=0, help="of the random moments")
     options = parser.parse_args()
-    start = time.monotonic()
-    with tempfile.TemporaryDirectory() as folder:
-        out, whole = Path(folder, "tormented.h5"), Path(folder, "whole.h5")
-        done = torment(out, options.ranks, options.generations, options.kills, random.Random(options.seed))
-        reached = count(out)
-        print(f"{reached} generations were committed under fire")
-        for path, generations in ((out, reached + 20), (whole, reached + 20)):
-            subprocess.run(
-                job(path, options.ranks, generations),
-                check=True,
-                stdout=subprocess.DEVNULL,
-                env=environment(out.parent),
-            )
-        with open_run(out) as tormented, open_run(whole) as undisturbed:
-            differ = differences(tormented, undisturbed)
-        for what, times in sorted(done.items()):
-            print(f"{times:4d}  {what}")
-        seconds = time.monotonic() - start
-        print(f"{reached + 20} generations, {sum(done.values())} kills, {seconds:.0f} s: ", end="")
-        print("the same bits as an undisturbed run" if not differ else f"DIFFERS in {', '.join(differ)}")
-        sys.exit(bool(differ))
+    low, _, high = options.ranks.partition("-")
+    ranks = range(int(low), int(high or low) + 1)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        if options.kills:
+            well = kill_again_and_again(options.kills, ranks[0], options.generations or 20_000, options.seed, folder)
+        else:
+            well = matrix(options.only, options.times, ranks, options.generations or 400, options.seed, folder)
+    sys.exit(not well)
 
 
 if __name__ == "__main__":

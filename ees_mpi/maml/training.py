@@ -23,7 +23,7 @@ from ees_mpi.state import Arrays, State
 from ees_mpi.store.reader import Run
 from ees_mpi.streams import stream
 from ees_mpi.tasks import Evaluator, Walker
-from ees_mpi.training import Clock, Record, Unfinished, check_enough, describe, draw, evaluates_mean
+from ees_mpi.training import Clock, Record, Unfinished, check_enough, describe, draw, evaluates_mean, keeping
 
 GATHERED = 8192  # parameters gathered at a time, so that no rank holds the gradients of all tasks
 GRAPH_FLOATS = 10  # numbers that torch keeps per step and unit of the network for both graphs of a task: measured
@@ -66,9 +66,15 @@ class MamlJob:
 
     def advance(self, state: State, known: Mapping[int, Pair]) -> tuple[Record, State]:
         """Make one outer iteration; see `training.advance`."""
+        pairs = {index: known[index] for index in list(known)[self.ranks.rank :: self.ranks.size]}
+        with keeping(state.generation, known, pairs):
+            return self._advance(state, known, pairs)
+
+    def _advance(self, state: State, known: Mapping[int, Pair], pairs: dict[int, Pair]) -> tuple[Record, State]:
+        """Make one outer iteration, noting in `pairs` the tasks of this rank."""
         clock = Clock()
         drawn = draw(self.config, None, state.generation)
-        pairs, center = self._evaluate(state, drawn, known)
+        center = self._evaluate(state, drawn, known, pairs)
         clock.lap("evaluate")
         outcomes, more = self._gather(state.generation, pairs, center)
         clock.lap("gather")
@@ -121,19 +127,18 @@ class MamlJob:
         pair = self.rollouts(policy, generation, index, int(run["sign"][generation][index]))
         return np.array([row_of(index, pair)], np.float64)
 
-    def _evaluate(self, state: State, drawn: Draw, known: Mapping[int, Pair]) -> tuple[dict[int, Pair], Any]:
-        """Sample this rank's tasks; index N is the unperturbed mean, in the generations that ask for it."""
+    def _evaluate(self, state: State, drawn: Draw, known: Mapping[int, Pair], pairs: dict[int, Pair]) -> Any:
+        """Sample this rank's tasks into `pairs`; index N is the unperturbed mean, where it is asked for: returned."""
         size = self.config.population.size
         total = size + evaluates_mean(self.config, state.generation)
         missing = [index for index in range(total) if index not in known]
-        pairs = dict(known) if self.ranks.first else {}
         center, policy = None, self.policy(state)
-        for index in map(missing.__getitem__, self.ranks.deal(len(missing))):
+        for index in self.ranks.deal(missing, state.generation):
             if index < size:
                 pairs[index] = self.rollouts(policy, state.generation, index, int(drawn.sign[index]))
             else:
                 center = self.evaluator.evaluate(index, state.mean[0].copy(), *state.observation_mean_std(), False)
-        return pairs, center
+        return center
 
     def _gather(self, generation: int, pairs: dict[int, Pair], center: Any) -> tuple[Outcomes, Arrays]:
         """Bring what the tasks came to together on every rank, in their order."""
@@ -148,7 +153,7 @@ class MamlJob:
         table = np.array(rows, np.float64).reshape(len(rows), width)
         gathered = self.ranks.gather_by_index(table[:, 0].astype(np.int64), table, total)
         if len(gathered) < total:
-            raise Unfinished(self.ranks.gather(_packed(pairs)), np.zeros((0, 1)))
+            raise Unfinished(self._everyones(pairs), np.zeros((0, 1)))
         found, observations = gathered[:size, : FIXED + dim], gathered[:size, FIXED + dim + 1 :]
         outcomes = unpack(found, observations[observations[:, 0] > 0])
         check_enough(outcomes, generation)
@@ -200,6 +205,15 @@ class MamlJob:
         settings, task = self.config.objective, self.config.task
         shape = (settings.rollouts, settings.steps(task))
         return _unpacked(partial["rows"], shape, task.layers[0], task.layers[-1], task.behavior_dim)
+
+    def pool(self, done: Mapping[int, Pair]) -> dict[int, Pair]:
+        """Return on every rank, by index, the tasks that any rank has sampled; several may have the same."""
+        return self.remember({"rows": self._everyones(done)})
+
+    def _everyones(self, pairs: Mapping[int, Pair]) -> NDArray[np.uint8]:
+        """Return the rollouts of all ranks as rows of bytes; a rank without any cannot know how long a row is."""
+        count = int(self.ranks.gather(np.array([len(pairs)]), counts=[1] * self.ranks.size).sum())
+        return self.ranks.gather(_packed(pairs).reshape(-1)).reshape(count, -1 if count else 0)
 
 
 class Mean:

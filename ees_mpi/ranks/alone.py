@@ -17,6 +17,8 @@ from numpy.typing import DTypeLike, NDArray
 
 from ees_mpi import errors, machine
 from ees_mpi.errors import EesError, LaunchError, LockStepError, RunFileError, collective
+from ees_mpi.ranks.watch import Place, Stall, Watchman
+from ees_mpi.speech import say_on_stderr
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 
@@ -30,30 +32,61 @@ class Ranks:
     node_size = 1
     nodes = 1
     library = "none"  # the MPI
+    survives = False  # whether the others can go on when a rank dies
 
     def __init__(self) -> None:
         self.hosts = [socket.gethostname()]
+        self.numbers = [0]  # by rank, as the launcher counts: a rank that moves up keeps its number
         self.stop_signal: str | None = None
-        self.deadline = math.inf  # of time.monotonic(), at which to stop as a signal would
+        self.deadline = math.inf  # of time.monotonic(), at which to stop as a signal would; rank 0 looks
+        self._watchman: Watchman | None = None
 
     @property
     def first(self) -> bool:
         """True on the one rank that writes and prints."""
         return self.rank == 0
 
-    def deal(self, count: int) -> Iterator[int]:
-        """Yield which of `count` individuals this rank evaluates, one after the other, as it gets to them.
+    def deal(self, individuals: int | Sequence[int], generation: int = -1) -> Iterator[int]:
+        """Yield which of some individuals, or of so many, this rank evaluates, one after the other, as it gets to them.
 
         Every one is dealt to exactly one rank; to which must not show in the results. A stop ends the dealing.
+        `generation`: for the log, should a rank hang.
         """
-        for index in range(count):
+        for individual in each(individuals):
             if self.stopping():
-                return
-            yield index
+                break
+            self._get_on(Place(generation, individual))
+            yield individual
+        self._get_on(Place(generation))
+
+    def _get_on(self, place: Place | None = None) -> None:
+        """Note that this rank makes progress, and where it is."""
+        if self._watchman and place:
+            self._watchman.place = place
+
+    def watch(self, limit: float) -> None:
+        """From now on, end the job if any rank makes no progress for `limit` seconds; 0: never."""
+        if limit > 0 and not self._watchman:
+            self._watchman = Watchman(limit, self._stalled)
+
+    def _stalled(self, stall: Stall) -> NoReturn:
+        """Say who hangs, and end the job."""
+        who = "all ranks wait for each other, and none"
+        if stall.rank is not None:
+            who = f"rank {self.numbers[stall.rank]} on {self.hosts[stall.rank]}"
+        say_on_stderr(
+            f"ees-mpi: {who} has made no progress for {stall.seconds / 60:.3g} minutes (run.stall_minutes); it was "
+            f"last heard of {stall.place}. The job ends; all committed generations are safe, and resume will go on\n"
+        )
+        self.abort(1)
+
+    def recover(self) -> str:
+        """Go on with the ranks that are left after a `RanksLost`; returns who was lost."""
+        raise RuntimeError("one process on its own has no ranks to lose")
 
     def stopping(self) -> bool:
         """Tell whether any rank, as far as this one knows, has been asked to stop; costs next to nothing."""
-        if self.stop_signal is None and time.monotonic() > self.deadline:
+        if self.stop_signal is None and self.first and time.monotonic() > self.deadline:
             self.stop_signal = "the time limit"
         return self.stop_signal is not None
 
@@ -153,7 +186,7 @@ class Ranks:
         self.stop_signal = signal.Signals(number).name
 
     def _names(self, ranks: Sequence[int]) -> str:
-        listed = ", ".join(f"rank {rank} on {self.hosts[rank]}" for rank in ranks[:8])
+        listed = ", ".join(f"rank {self.numbers[rank]} on {self.hosts[rank]}" for rank in ranks[:8])
         return listed + (f" and {len(ranks) - 8} more" if len(ranks) > 8 else "")
 
     def fail(self, error: BaseException) -> NoReturn:
@@ -167,3 +200,7 @@ class Ranks:
     def leave(self, code: int) -> NoReturn:
         """End the job in good order; only rank 0 carries the exit code."""
         sys.exit(code)
+
+
+def each(individuals: int | Sequence[int]) -> Sequence[int]:
+    return range(individuals) if isinstance(individuals, int) else individuals

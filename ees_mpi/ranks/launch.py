@@ -3,12 +3,13 @@
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import NoReturn
 
 from ees_mpi import machine
-from ees_mpi.errors import EesError, LaunchError, collective
+from ees_mpi.errors import EesError, LaunchError, RanksLost, collective
 from ees_mpi.ranks.alone import Ranks
-from ees_mpi.speech import tell
+from ees_mpi.speech import say_on_stderr, tell
 
 # Where a launcher says how many processes it started and which one this is, most specific first.
 LAUNCHERS = (
@@ -27,6 +28,17 @@ def launched() -> tuple[int, int, str]:
     return 0, 0, ""
 
 
+def launcher_process() -> int:
+    """Return the id of the launcher's process on this node: the parent, but for wrappers in between."""
+    pid = os.getppid()
+    while pid > 1:
+        before, _, after = Path(f"/proc/{pid}/stat").read_text().rpartition(")")
+        if before.partition("(")[2] in ("prterun", "prted", "mpirun", "mpiexec"):
+            return pid
+        pid = int(after.split()[1])
+    return os.getppid()
+
+
 def connect() -> Ranks:
     """Join the ranks this process was started with: a world under a launcher, one process on its own otherwise."""
     machine.check_threads()
@@ -36,6 +48,8 @@ def connect() -> Ranks:
     # Before MPI loads: no UCX chatter about windows, and no spinning where ranks outnumber cores.
     os.environ.setdefault("OMPI_MCA_osc", "^ucx")
     os.environ.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")
+    if os.environ.get("OMPI_MCA_mpi_ft_enable") == "1":
+        os.environ["MPI4PY_RC_FINALIZE"] = "0"  # MPI_Finalize may hang once a rank has died
     try:
         from ees_mpi.ranks.world import World
     except (ImportError, RuntimeError) as error:
@@ -78,6 +92,9 @@ def run(job: Callable[[Ranks], None]) -> NoReturn:
         code = tell(error) if ranks.first or lonely else error.exit_code
         if lonely:
             ranks.abort(code)
+    except RanksLost:
+        say_on_stderr("ees-mpi: other ranks died, and this command cannot go on without them; run it again\n")
+        ranks.abort(1)
     except BaseException as error:  # SystemExit, too: a rank that just leaves would let the others wait for ever
         ranks.fail(error)
     ranks.leave(code)

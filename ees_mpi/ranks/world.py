@@ -1,97 +1,154 @@
 """The ranks that mpirun or srun started: the only module that imports mpi4py."""
 
+import contextlib
+import functools
+import math
 import os
 import signal
 import sys
 import time
 import traceback
-from collections.abc import Iterator, Sequence
-from typing import Any, NoReturn
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NoReturn, ParamSpec, TypeVar
 
 import numpy as np
 from mpi4py import MPI
 from numpy.typing import DTypeLike, NDArray
 
 from ees_mpi import machine
-from ees_mpi.ranks.alone import Ranks
+from ees_mpi.errors import RanksLost
+from ees_mpi.ranks import shared
+from ees_mpi.ranks.alone import each
+from ees_mpi.ranks.launch import launcher_process
+from ees_mpi.ranks.watch import Place, alarm
+from ees_mpi.ranks.watched import SETTLING, WatchedRanks
 from ees_mpi.speech import say_on_stderr
 
 SPINS = 200  # polls before a waiting rank starts to sleep: about 0.1 ms
 LONGEST_SLEEP = 1e-3
+STOP = 2  # the tag under which a rank that is asked to stop says so
+LAST_SECONDS = 5.0  # that the launcher has to end the job
+LOST = (MPI.ERR_PROC_FAILED, MPI.ERR_PROC_FAILED_PENDING, MPI.ERR_REVOKED)
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
-class World(Ranks):
-    """The ranks that mpirun or srun started."""
+def _noticing(method: Callable[P, R]) -> Callable[P, R]:
+    """Let a method raise `RanksLost` for what MPI says when another rank has died."""
+
+    @functools.wraps(method)
+    def noticing(*arguments: P.args, **named: P.kwargs) -> R:
+        try:
+            return method(*arguments, **named)
+        except MPI.Exception as error:
+            if error.Get_error_class() not in LOST:
+                raise
+            raise RanksLost from None
+
+    return noticing
+
+
+class World(WatchedRanks):
+    """The ranks that mpirun or srun started; those of them that are left, under an MPI that survives a death."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._comm = MPI.COMM_WORLD.Dup()
-        self._node: Any = self._comm.Split_type(MPI.COMM_TYPE_SHARED)
-        self.rank, self.size = self._comm.rank, self._comm.size
-        self.node_rank, self.node_size = self._node.rank, self._node.size
         self.library = MPI.Get_library_version().split("\n")[0].split(",")[0]
-        self._windows: list[Any] = []
-        names = self.gather(np.array([self.hosts[0]], "S64"), counts=[1] * self.size)
-        self.hosts = [name.decode() for name in names]
-        self._count_nodes()
-        self._dealt = 0
-        self._one, self._value = np.ones(1, np.int64), np.empty(1, np.int64)
-        self._news = self._comm.Dup()  # on which a rank that is asked to stop says so
-        self._listening = self._news.Irecv(np.zeros(1), MPI.ANY_SOURCE)
+        self.survives = os.environ.get("OMPI_MCA_mpi_ft_enable") == "1"  # mpirun --with-ft ulfm
+        self._host = self.hosts[0]
+        self._comm: Any = MPI.COMM_WORLD
+        self._node: Any = None
+        self._listening: Any = None
+        sys.excepthook = lambda kind, error, trace: self.fail(error)  # should one come from outside of a job
+        try:
+            self._settle()
+        except RanksLost:
+            self.recover()
+
+    @_noticing
+    def _settle(self) -> None:
+        """Find out who is there, and make what the ranks share; everything that a death undoes."""
+        self.rank, self.size = self._comm.rank, self._comm.size
+        self._node = self._comm.Split_type(MPI.COMM_TYPE_SHARED)
+        self.node_rank, self.node_size = self._node.rank, self._node.size
+        ones = [1] * self.size
+        self.hosts = [name.decode() for name in self.gather(np.array([self._host], "S64"), ones)]
+        self.numbers = self.gather(np.array([MPI.COMM_WORLD.rank]), ones).tolist()
+        leader = np.array([self.rank])
+        self._wait(self._node.Ibcast(leader, 0))
+        leaders = self.gather(leader, ones)
+        self.nodes = len(np.unique(leaders))
+        self._ranks_before = int((leaders < leader).sum())  # how many are on the nodes before this one
+        self._mates = np.flatnonzero(leaders == leader).tolist()  # the ranks of this node
+        self._pids = self.gather(np.array([os.getpid()]), ones)[self._mates].tolist()
+        self._listening = self._comm.Irecv(np.zeros(1), MPI.ANY_SOURCE, STOP)
         self._stopping = False
         self._told: list[Any] = []  # what was sent stays alive as long as this does
-        self._counter = self._make_counter()
-        sys.excepthook = lambda kind, error, trace: self.fail(error)  # should one come from outside of a job
+        self._dealt = 0
+        self._board = shared.Board(*self._share(shared.Board.size(self.node_size)))
+        self._board.put(self.node_rank, Place())
+        self._start_watch()
 
-    def _count_nodes(self) -> None:
-        """Find out how many nodes there are, and how many ranks are on the nodes before this one."""
-        leader = self._node.allgather(self.rank)[0]
-        leaders = self.gather(np.array([leader]), counts=[1] * self.size)
-        self.nodes = len(np.unique(leaders))
-        self._ranks_before = int((leaders < leader).sum())
+    def recover(self) -> str:
+        """Go on with the ranks that are left, renumbered; whoever dies meanwhile is left behind, too."""
+        if not self.survives:
+            raise RanksLost
+        before = dict(zip(self.numbers, self.hosts, strict=False))  # not alike where the very first settling failed
+        with alarm((self._limit or math.inf) + SETTLING, self._give_up):
+            self._shrink()
+        lost = [f"rank {number} on {host}" for number, host in before.items() if number not in self.numbers]
+        return ", ".join(lost) or "nobody"
 
-    def _make_counter(self) -> Any:
-        """Make a counter in the node's shared memory, which a rank can move on while the others compute."""
-        window, memory = self._allocate(8, 8)
-        if self.node_rank == 0:
-            np.frombuffer(memory, np.int64)[:] = 0
-        self.node_barrier()
-        return window
+    def _shrink(self) -> None:
+        failed: list[Any] = [self._watch, self._listening]  # MPI may write to what these hold until it is revoked
+        self._watch = None
+        while True:
+            for comm in (self._comm, self._node):
+                if comm:
+                    comm.Revoke()  # whoever still waits there learns of it
+            self._comm, self._node = self._comm.Shrink(), None
+            try:
+                return self._settle()
+            except RanksLost as lost:
+                failed.append(lost)
 
-    def _allocate(self, size: int, item: int) -> tuple[Any, Any]:
-        """Make a window of `size` bytes on the node's first rank, open to all its ranks from now on."""
-        window = MPI.Win.Allocate_shared(size if self.node_rank == 0 else 0, item, comm=self._node)
-        window.Lock_all()
-        self._windows.append(window)
-        return window, window.Shared_query(0)[0]
-
-    def deal(self, count: int) -> Iterator[int]:
+    def deal(self, individuals: int | Sequence[int], generation: int = -1) -> Iterator[int]:
         """Yield this rank's individuals: a node has a fixed slice of them, its ranks take the next one when free.
 
         Rollouts that end early, and cores that are slower, then leave no rank idle for longer than one rollout.
         """
+        dealt = each(individuals)
+        count = len(dealt)
         low = count * self._ranks_before // self.size
         high = count * (self._ranks_before + self.node_size) // self.size
         start = low - self._dealt
         # Each rank reaches past the end exactly once, so all know where the counter stands at the next deal.
         self._dealt += high - low + self.node_size
         while not self.stopping() and (index := start + self._next()) < high:
-            yield index
+            self._begin(Place(generation, dealt[index]))
+            yield dealt[index]
+        self._begin(Place(generation))
 
+    @_noticing
+    def _next(self) -> int:
+        return self._board.next(self._look_around)
+
+    @_noticing
+    def _begin(self, place: Place) -> None:
+        self._get_on(place)
+
+    @_noticing
     def stopping(self) -> bool:
         """Tell whether any rank, as far as this one knows, has been asked to stop; the first one tells the others."""
         if not self._stopping:
             if super().stopping():
                 self._stopping = True
-                self._told = [self._news.Isend(np.zeros(1), rank) for rank in range(self.size) if rank != self.rank]
+                others = [rank for rank in range(self.size) if rank != self.rank]
+                self._told = [self._comm.Isend(np.zeros(1), rank, STOP) for rank in others]
             elif self._listening.Test():
                 self._stopping, self.stop_signal = True, "another rank's signal"
         return self._stopping
-
-    def _next(self) -> int:
-        self._counter.Fetch_and_op(self._one, self._value, 0, 0, MPI.SUM)
-        self._counter.Flush(0)
-        return int(self._value[0])
 
     def _wait(self, request: Any) -> None:
         """Wait for a non-blocking operation: the one place where a rank waits, giving its core to others."""
@@ -99,9 +156,12 @@ class World(Ranks):
         while not request.Test():
             spins += 1
             if spins > SPINS:
+                self._look_around()
                 time.sleep(pause)
                 pause = min(pause * 1.3, LONGEST_SLEEP)
+        self._get_on()
 
+    @_noticing
     def gather(self, rows: NDArray[Any], counts: Sequence[int] | None = None) -> NDArray[Any]:
         """Return everyone's rows, in rank order, on every rank; `counts`: how many each rank gives, if known."""
         rows = np.ascontiguousarray(rows)
@@ -118,52 +178,79 @@ class World(Ranks):
         return everything
 
     def shared_array(self, count: int, dtype: DTypeLike) -> NDArray[Any]:
-        """Return an array that all ranks of this node see, in an MPI-3 shared window."""
-        item = np.dtype(dtype).itemsize
+        """Return an array that all ranks of this node see."""
+        size = count * np.dtype(dtype).itemsize
         alone: NDArray[Any] = np.empty(0, dtype)
         with self.together():  # any node may lack the room
             if self.node_size == 1:
                 alone = super().shared_array(count, dtype)
             elif self.node_rank == 0:
-                machine.check_room(count * item, self.hosts[self.rank])
-        if self.node_size == 1:
+                machine.check_room(size, self._host)
+        if self.node_size == 1 or not count:
             return alone
-        array: NDArray[Any] = np.frombuffer(self._allocate(count * item, item)[1], dtype, count)
+        file, memory = self._share(size)
+        os.close(file)  # the mapping stays
+        array: NDArray[Any] = np.frombuffer(memory, dtype, count)
         return array
 
+    @_noticing
+    def _share(self, size: int) -> tuple[int, Any]:
+        """Return a file of the node's memory, and that memory, the same on all ranks of the node."""
+        name = np.zeros(shared.NAME_BYTES, np.uint8)
+        with self.together():
+            if self.node_rank == 0:
+                made = shared.create(size).encode()
+                name[: len(made)] = np.frombuffer(made, np.uint8)
+        self._wait(self._node.Ibcast(name, 0))
+        path = name.tobytes().rstrip(b"\0").decode()
+        try:
+            with self.together():
+                found = shared.attach(path, size)
+        finally:  # all have it open, or must try again; the first rank may be gone before it gets here
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
+        return found
+
+    @_noticing
     def node_barrier(self) -> None:
         """Wait until all ranks of this node are here, and see what they wrote to shared arrays."""
-        for window in self._windows:
-            window.Sync()
         self._wait(self._node.Ibarrier())
-        for window in self._windows:
-            window.Sync()
 
     def fail(self, error: BaseException) -> NoReturn:
         """End the job with an error that nobody foresaw: its traceback, once, and no rank left waiting."""
         # Ranks that fail together would all print: the lowest one gets to speak, and to end the others, first.
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         time.sleep(min(0.5 * self.rank, 4.0))
-        where = f"rank {self.rank} of {self.size} on {self.hosts[self.rank]}"
+        where = f"rank {MPI.COMM_WORLD.rank} of {MPI.COMM_WORLD.size} on {self._host}"
         trace = "".join(traceback.format_exception(error))
         say_on_stderr(f"ees-mpi: {where} failed and ends the job:\n{trace}")
         self.abort(1)
 
     def abort(self, code: int) -> NoReturn:
         """End the whole job at once, whatever the other ranks are doing."""
+        if self.survives:  # MPI's own abort would end this rank only
+            os.kill(launcher_process(), signal.SIGTERM)
+            time.sleep(LAST_SECONDS)
         MPI.COMM_WORLD.Abort(code)
         os._exit(code)
 
     def leave(self, code: int) -> NoReturn:
         """End the job in good order; only rank 0 carries the exit code, or the launcher kills it half-way."""
+        with contextlib.suppress(RanksLost):  # all is done and closed: a death does not matter any more
+            self._bye()
+        if self.survives:  # MPI_Finalize may hang once a rank has died; the launcher wants the same code of all
+            say_on_stderr("")
+            os._exit(code)
+        sys.exit(code if self.first else 0)
+
+    @_noticing
+    def _bye(self) -> None:
         self._wait(self._comm.Ibarrier())
+        if self._watch:
+            self._watch.close()
         if not self._listening.Test():
             self._listening.Cancel()
             self._listening.Wait()
-        for window in self._windows:
-            window.Unlock_all()
-            window.Free()
-        sys.exit(code if self.first else 0)
 
 
 def _bytes_of(array: NDArray[Any]) -> NDArray[np.uint8]:

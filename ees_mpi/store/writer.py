@@ -49,6 +49,7 @@ class RunWriter:
         force: bool = False,
         kind: str = "run",
         started_from: str = "",
+        run_id: str = "",
     ) -> "RunWriter":
         """Start a new file; `kind`: run or sample; `started_from`: JSON, where its first means came from."""
         path = path.resolve()  # a link stays a link
@@ -56,7 +57,7 @@ class RunWriter:
         try:
             if path.exists() and not overwrite:
                 raise exists(path)
-            run_id = os.urandom(16).hex()
+            run_id = run_id or new_run_id()
             noise = Noise(config.noise_seed, config.noise.size)
             attributes = {
                 "format": layout.FORMAT,
@@ -152,6 +153,11 @@ class RunWriter:
         old.close()
         self._records = []
 
+    def let_go(self) -> None:
+        """Leave the run file as a kill would, for another to go on with: all that is committed is in the journal."""
+        self._journal.close()
+        self._lock.release()
+
     def close(self) -> None:
         """Fold, remove the journal and let go of the run file; what cannot be folded stays in the journal."""
         try:
@@ -161,6 +167,11 @@ class RunWriter:
         finally:
             self._journal.close()
             self._lock.release()
+
+
+def new_run_id() -> str:
+    """Return a name that no other run has."""
+    return os.urandom(16).hex()
 
 
 def repair(path: Path) -> tuple[str, int]:

@@ -1,6 +1,6 @@
 """MAML as a run: it learns to adapt, its bits depend on neither ranks nor interruptions, its files serve everywhere."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import h5py
@@ -93,8 +93,8 @@ class Stopped(Ranks):
         super().__init__()
         self._count = count
 
-    def deal(self, count: int) -> Iterator[int]:
-        for index in super().deal(count):
+    def deal(self, individuals: int | Sequence[int], generation: int = -1) -> Iterator[int]:
+        for index in super().deal(individuals, generation):
             yield index
             self._count -= 1
             if not self._count:

@@ -19,16 +19,21 @@ BENCH = Path(__file__).parents[1] / "bench.py"
 Measurement = dict[str, float]
 
 
-def on_ranks(name: str, count: int, rounds: int = 3) -> Measurement:
-    """Run `bench.py NAME --worker` on some ranks, several times, and give the medians."""
+def mpirun_environment() -> dict[str, str]:
+    """Let mpirun start more ranks than cores, as root too."""
     names = {"PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe", "PRTE_MCA_hwloc_default_binding_policy": "none"}
     if os.getuid() == 0:
         names |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    return {**os.environ, **names}
+
+
+def on_ranks(name: str, count: int, rounds: int = 3) -> Measurement:
+    """Run `bench.py NAME --worker` on some ranks, several times, and give the medians."""
     mpirun = Path(sys.executable).parent / "mpirun"
     words = [str(mpirun), "-n", str(count), sys.executable, str(BENCH), name, "--worker"]
     results = []
     for _ in range(rounds):
-        done = subprocess.run(words, capture_output=True, text=True, env={**os.environ, **names})
+        done = subprocess.run(words, capture_output=True, text=True, env=mpirun_environment())
         if done.returncode:
             raise SystemExit(done.stderr)
         results.append(json.loads(done.stdout))
