@@ -105,7 +105,7 @@ end_child() { # why
 }
 
 fact() { # run file, name: what `info --json` says of it, or nothing
-    ees-mpi info "$1" --json 2>/dev/null | sed -n "s/.*\"$2\": \([a-z0-9]*\).*/\1/p"
+    [ ! -e "$1" ] || ees-mpi info "$1" --json 2>/dev/null | sed -n "s/.*\"$2\": \([a-z0-9]*\).*/\1/p"
 }
 
 default_name() { # preset or file, further words of `train`: where the run goes
@@ -127,7 +127,6 @@ default_name() { # preset or file, further words of `train`: where the run goes
 
 train() { # preset or file, words of `ees-mpi train`: returns when the run is complete; otherwise the job runs again, or ends
     [ $# -gt 0 ] && [ "${1#-}" = "$1" ] || leave 2 "expected a preset or a config file first (\`ees-mpi presets\` lists them)"
-    ees-mpi presets "$1" >/dev/null || exit 2
     local out begun reached code words
     out=$(default_name "$@")
     mapfile -t words < <(launcher lasting)
@@ -150,6 +149,28 @@ step() { # the file that it makes, command...: runs an ees-mpi command under MPI
         code=$?
         [ -e "$out" ] || again_or_leave $code "$out is not there yet" ''
     done
+}
+
+train_and_adapt() { # seed, preset or file, words of `train`
+    local out direction
+    train "${@:2}" --seed "$1"
+    out=$(default_name "${@:2}" --seed "$1")
+    for direction in left right; do
+        step "${out%.h5}-adapt-$direction.h5" adapt "$out" --direction $direction
+    done
+}
+
+take_options() { # the words of a script without a queue: sets `ranks` and `seeds`, leaves the others in `rest`
+    seeds=0-11
+    while [ "${1:-}" = -n ] || [ "${1:-}" = --seeds ]; do
+        case "$1 ${2:-}" in
+            "-n "[1-9]*) ranks=$2 ;;
+            "--seeds "[0-9]*) seeds=$2 ;;
+            *) leave 2 "expected a number after -n, and FIRST-LAST after --seeds" ;;
+        esac
+        shift 2
+    done
+    rest=("$@")
 }
 
 again_or_leave() { # exit code, where things stand, whether anything was committed

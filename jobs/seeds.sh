@@ -3,15 +3,7 @@
 #
 #   nohup jobs/seeds.sh [-n RANKS] [--seeds 0-11] cheetah-maxent-laptop >seeds.log &
 . "$(dirname "${BASH_SOURCE[0]}")/job.sh" || exit 2
-seeds=0-11
-while true; do
-    case ${1:-} in
-        -n) ranks=$2 ;;
-        --seeds) seeds=$2 ;;
-        *) break ;;
-    esac
-    shift 2
-done
+take_options "$@"
 for seed in $(seq "${seeds%-*}" "${seeds#*-}"); do
-    train "$@" --seed "$seed"
+    train "${rest[@]}" --seed "$seed"
 done

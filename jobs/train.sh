@@ -4,6 +4,6 @@
 #   nohup jobs/train.sh [-n RANKS] ant-maxent-laptop --seed 3 >train.log &
 #
 # As many ranks as there are cores, unless -n says otherwise. `kill -USR1` of it stops and saves.
-[ "${1:-}" != -n ] || { EES_RANKS=${2:?expected a number after -n} && shift 2; }
 . "$(dirname "${BASH_SOURCE[0]}")/job.sh" || exit 2
-train "$@"
+take_options "$@"
+train "${rest[@]}"
