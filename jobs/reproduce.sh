@@ -14,7 +14,7 @@ while [ $# -gt 0 ]; do
         --stage) only=$2 ;;
         *) parse "$@" || { echo "job: unknown option $1; see the top of reproduce.sh" >&2 && exit 2; } ;;
     esac
-    shift $taken
+    shift $taken 2>/dev/null || { echo "job: expected a value after $1" >&2 && exit 2; }
 done
 check_options
 jobs=$(dirname "${BASH_SOURCE[0]}")

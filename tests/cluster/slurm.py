@@ -51,7 +51,7 @@ GOING = {"PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "REQUEUED"}
 def call_in(folder: Path, *words: object, **more: str) -> str:
     """Run a command as a user with the environment activated, in a folder."""
     path = {"PATH": f"{BIN}:{os.environ['PATH']}", "PYTHONPATH": str(Path(__file__).parent)}
-    env = environment(**path, **more)
+    env = environment(**{**path, **more})
     line = [str(word) for word in words]
     done = subprocess.run(line, cwd=folder, env=env, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr + done.stdout

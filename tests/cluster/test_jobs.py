@@ -1,10 +1,12 @@
 """The job scripts on a real SLURM. Run by `tools/test --cluster`: root, minutes."""
 
+import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import TINY, info
+from conftest import BIN, TINY, info
 from runfiles import assert_same_bits
 from slurm import SANDBOX, Site, await_end, await_requeue, call, call_in, facts, until
 
@@ -131,3 +133,39 @@ def test_srun_with_another_protocol_is_refused_in_place_of_many_worlds_of_one(si
     until(lambda: facts(job)[0]["JobState"] == "FAILED", 60, site)
     assert site.output().count("sees a world of size 1") == 1 and "--mpi=pmix" in site.output()
     assert not list(site.runs.glob("*.h5"))
+
+
+def test_a_rank_that_dies_before_it_joins_the_others_is_noticed_by_the_script_alone(site: Site) -> None:
+    program = site.folder / "ees-mpi"
+    dies = '[ "${OMPI_COMM_WORLD_RANK:-}" != 1 ] || [ "${SLURM_RESTART_COUNT:-0}" != 0 ] || kill -KILL $$'
+    program.write_text(f'#!/bin/bash\n{dies}\nexec {BIN}/ees-mpi "$@"\n')
+    program.chmod(0o755)
+    words = ("--ntasks-per-node=3", "jobs/train.slurm", "interference-maxvar", *sets(*TINY))
+    path = f"{site.folder}:{BIN}:{os.environ['PATH']}"
+    job = site.submit(*words, PATH=path, EES_QUIET_SECONDS="15")
+    await_requeue(job, site)
+    await_end(job, site)
+    assert "no sign of life" in site.output()
+    assert info(site.runs / "interference-maxvar-seed0.h5")["complete"] is True
+
+
+def test_reproduce_runs_the_whole_chain_to_figures_and_a_table_of_statistics(site: Site) -> None:
+    coordinator = site.submit(
+        "--ntasks-per-node=1", "jobs/reproduce.slurm", "--scale", "tiny", "--ntasks-per-node", "1"
+    )
+    until(lambda: "statistics, 1 tasks" in site.output(), 60, site)
+    jobs = re.findall(r"^job (\d+): (\w+), (\d+) tasks", site.output(), re.MULTILINE)
+    assert len(jobs) == 11
+    for number, _, tasks in [(coordinator, "", 1), *jobs]:
+        await_end(number, site, 900)
+        assert len(facts(number)) == int(tasks)
+    results = site.runs / "reproduce"
+    pictures = [path.stem for path in (results / "figures").glob("*.png")]
+    assert {"interference", "cheetah", "ant", "maml", "adaptation", "adaptation-heatmaps", "feasibility"} <= set(
+        pictures
+    )
+    assert {"locomotion-ant", "locomotion-cheetah", "mixture-maxent", "mixture-maxvar"} <= set(pictures)
+    table = (results / "statistics.txt").read_text()
+    assert table.count("## ") == 14 and table.count("Mann-Whitney U") == 14
+    trained = [info(path) for path in results.glob("*-seed[0-9].h5")]
+    assert len(trained) == 36 and all(run["complete"] for run in trained)
