@@ -67,17 +67,15 @@ half() { # command: with half the seeds, the paper's six for mixtures
 }
 
 sized() { # preset: the words that shrink it
-    [ "$scale" != 1 ] || [ "$1" = ant-adapt ] || return 0
-    local more=0
-    [ "$1" != ant-adapt ] || more=1 # the population after the last of 20 generations is the 21st
-    ees-mpi presets "$1" | awk -v scale="${scale/tiny/0.0001}" -v more=$more '
-        function scaled(text, least) { # an even number of tasks or of antithetic pairs
+    [ "$scale" != 1 ] || return 0
+    ees-mpi presets "$1" | awk -v scale="${scale/tiny/0.0001}" -v furthest="$([ "$1" != ant-adapt ] || after 20)" '
+        function scaled(text, least) {
             gsub(/_/, "", text)
             n = int(text * scale + 0.5)
             return n < least ? least : n
         }
         /^\[/ { section = $1 }
-        section == "[run]" && $1 == "generations" { print "--set run.generations=" scaled($3, 3) + more }
+        section == "[run]" && $1 == "generations" { print "--set run.generations=" scaled($3, furthest ? furthest + 1 : 3) }
         section == "[population]" && $1 == "name" { least = $3 ~ /tasks/ ? 2 : 8 }
         section == "[population]" && $1 == "size" { n = scaled($3, least); print "--set population.size=" n + n % 2 }
     '
@@ -87,6 +85,10 @@ sized() { # preset: the words that shrink it
         *-maml) echo "--set task.steps=8 --set task.hidden=[4,4] --set noise.size=5000 --set maml.rollouts=2" ;;
         *) echo "--set task.steps=8 --set task.hidden=[4,4] --set noise.size=5000" ;;
     esac
+}
+
+after() { # generations of further evolution in the paper: in these runs
+    awk -v n="$1" -v scale="${scale/tiny/0.15}" 'BEGIN { n = int(n * scale + 0.5); print n < 1 ? 1 : n }'
 }
 
 file() { echo "$EES_RUNS/$1-seed$2.h5"; } # name, seed

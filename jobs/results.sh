@@ -73,10 +73,6 @@ statistics_of_maml() {
     done
 }
 
-after() { # generations of further evolution, in the paper: in these runs
-    awk -v n="$1" -v scale="${scale/tiny/0.15}" 'BEGIN { n = int(n * scale + 0.5); print n < 1 ? 1 : n }'
-}
-
 claim() { # what the paper says, metric, files --against files
     {
         echo "## $1"

@@ -157,3 +157,13 @@ def test_reproduce_at_full_scale_uses_the_presets_as_they_are(place: Place) -> N
     )
     done = subprocess.run(["bash", "-c", script, str(JOBS)], capture_output=True, text=True, check=True)
     assert done.stdout == ""
+
+
+@pytest.mark.parametrize("scale", ["0.15", "0.07", "0.5", "tiny"])
+def test_reproduce_evolves_further_for_as_long_as_it_compares(scale: str) -> None:
+    script = f'. "$0/experiments.sh"; scale={scale}; check_options; sized ant-adapt; after 20'
+    env = environment(PATH=f"{BIN}:{os.environ['PATH']}")
+    done = subprocess.run(["bash", "-c", script, str(JOBS)], capture_output=True, text=True, check=True, env=env)
+    lines = done.stdout.split()
+    made = int(lines[1].removeprefix("run.generations="))
+    assert made > int(lines[-1])  # the population after g updates is number g
