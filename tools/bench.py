@@ -11,6 +11,7 @@
     tools/bench.py generation  a generation at paper scale with short rollouts: where time and memory go
     tools/bench.py startup     8 ranks from mpirun to the first rollout, and how many files a rank opens
     tools/bench.py scg         MaxEnt's weights by a nested graph, against the closed form
+    tools/bench.py maml        MAML: sampling by numpy or batched torch, a Hessian product against a forward pass
     tools/bench.py estimators  the variance of the population's and of the policy's gradient, side by side
     tools/bench.py large       peak memory of looking at a run file of 2 GB, against a limit of 500 MB
 
@@ -41,6 +42,7 @@ BENCHMARKS = (
     "startup",
     "scg",
     "estimators",
+    "maml",
     "large",
 )
 
