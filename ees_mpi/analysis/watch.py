@@ -3,6 +3,7 @@
 The file is opened, read and closed again each time, so that nothing of a reader is ever in the writer's way.
 """
 
+import itertools
 import json
 import os
 import shutil
@@ -27,6 +28,7 @@ SILENT = 60.0  # seconds after which a writer that gives no sign of life is take
 METRICS = ("entropy", "behavior_variance", "distance_mean", "distance_max", "fitness_mean", "gradient_norm")
 PHASES = ("evaluate", "gather", "update", "commit")
 NAME = 19  # characters of a metric's name
+REDRAW = 5  # looks after which a screen is drawn anew, though the file is as it was: times go on
 HOME, BELOW, LINE_END, WIPE = "\x1b[H", "\x1b[J", "\x1b[K", "\x1b[2J"
 
 
@@ -36,9 +38,9 @@ def watch(path: Path, stream: TextIO, every: float, once: bool, wait: Callable[[
     pen = sketch.ink(getattr(stream, "encoding", None))
     seen: tuple[int, ...] = ()
     drawn = False
-    while True:
+    for look in itertools.count():
         now = _stamp(path)
-        if now != seen or terminal:  # times go on where nothing else does
+        if now != seen or (terminal and look % REDRAW == 0):
             with open_run(path) as run:
                 complete = run.complete
                 if terminal:
