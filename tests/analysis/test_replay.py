@@ -122,6 +122,17 @@ def test_what_cannot_be_replayed_is_refused_and_nothing_is_written(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_still_camera_sees_start_and_ends_or_says_that_they_are_too_far_apart(ant: Path, tmp_path: Path) -> None:
+    still = ["--video", tmp_path / "still.mp4", "--camera", "still", "--size", "64x64"]
+    assert ees("replay", ant, "--best", "left", *still).returncode == 0
+    assert played(tmp_path / "still.mp4")[0] == 7
+    far = Path(shutil.copy(ant, tmp_path / "far.h5"))
+    with h5py.File(far, "r+") as file:
+        file["generations/behavior"][2, 1] = (300.0, 0.0)
+    done = ees("replay", far, "--individual", 1, *still)
+    assert done.returncode == 2 and "300 units apart" in done.stderr
+
+
 def test_a_task_without_a_body_replays_but_has_nothing_to_film(finished: Path, tmp_path: Path) -> None:
     assert SAME in ees("replay", finished, "--individual", 3).stdout
     done = ees("replay", finished, "--individual", 3, "--video", tmp_path / "x.mp4")
