@@ -118,7 +118,7 @@ def _pace(run: Run) -> list[str]:
     if pace and not run.complete:
         words.append(f"about {clock(_left(run, pace))} to go")
     if run.generations:
-        words.append(f"last commit {clock(max(0.0, time.time() - float(run['seconds_clock'][-1])))} ago")
+        words.append(f"committed {clock(max(0.0, time.time() - float(run['seconds_clock'][-1])))} ago")
     state = "complete" if run.complete else writer(run.path)
     return [", ".join(words), state] if words else [state]
 
@@ -201,7 +201,7 @@ def _workers(run: Run) -> list[str]:
     nodes = f"{last['nodes']} node{'s' * (last['nodes'] > 1)}"
     slowest = f"; slowest rank {ranks[counts.argmax()]} ({counts.max()} of {counts.sum()})" if last["ranks"] > 1 else ""
     return [
-        f"ranks   {last['ranks']} on {nodes}, evaluate {low:.3g} to {high:.3g} s: "
+        f"ranks   {last['ranks']} on {nodes}, {low:.3g} to {high:.3g} s: "
         f"{mean / max(high, 1e-9):.0%} balanced{slowest}",
         f"time    {', '.join(share)}",
     ]

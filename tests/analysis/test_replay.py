@@ -179,3 +179,22 @@ def test_a_film_that_is_over_stays_at_its_last_picture_until_all_are(tmp_path: P
 
 def test_grids_have_few_empty_places() -> None:
     assert [grid(count, 320, 284) for count in (1, 2, 4, 5, 8)] == [(1, 1), (2, 1), (2, 2), (3, 2), (4, 2)]
+
+
+@pytest.mark.parametrize("verb", [["replay"], ["report"], ["watch", "--once"], ["export", "--to", "csv"]])
+def test_what_is_no_run_file_is_refused_by_every_command_that_looks(verb: list[str], tmp_path: Path) -> None:
+    text, other = tmp_path / "text.h5", tmp_path / "other.h5"
+    text.write_text("hello")
+    with h5py.File(other, "w") as file:
+        file.attrs["format"] = "ees_mpi adaptation"
+    for path, message in ((text, "not a readable HDF5 file"), (other, "not a run file"), (tmp_path, "is a folder")):
+        done = ees(verb[0], path, *verb[1:])
+        assert done.returncode == 3 and message in done.stderr and "Traceback" not in done.stderr
+    assert sorted(tmp_path.iterdir()) == [other, text]
+
+
+@pytest.mark.parametrize("package", ["imageio_ffmpeg", "PIL"])
+def test_a_missing_package_is_told_with_the_extra_that_brings_it(cheetah: Path, tmp_path: Path, package: str) -> None:
+    (tmp_path / f"{package}.py").write_text("raise ImportError")
+    done = ees("replay", cheetah, "--video", tmp_path / "x.mp4", PYTHONPATH=str(tmp_path))
+    assert done.returncode == 2 and "ees_mpi[video]" in done.stderr and not (tmp_path / "x.mp4").exists()
