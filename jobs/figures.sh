@@ -31,12 +31,12 @@ done
 small=(--set population.size=60 --set noise.size=4194304)
 ant=("${small[@]}" --set task.steps=500)
 for objective in es maxvar maxent; do
-    run ant-$objective ant-$objective "${ant[@]}" --set run.generations=20
+    run ant-$objective ant-$objective "${ant[@]}" --set run.generations=14
 done
-run ant-mixture ant-maxent-mixture "${ant[@]}" --set run.generations=20
-run ant-split ant-maxent-split "${ant[@]}" --set run.generations=8 --from ant-maxent.h5
-run ant-adapt ant-adapt "${ant[@]}" --set run.generations=11 --from ant-maxent.h5
-run ant-random ant-adapt "${ant[@]}" --set run.generations=11
+run ant-mixture ant-maxent-mixture "${ant[@]}" --set run.generations=14
+run ant-split ant-maxent-split "${ant[@]}" --set run.generations=6 --from ant-maxent.h5
+run ant-adapt ant-adapt "${ant[@]}" --set run.generations=9 --from ant-maxent.h5
+run ant-random ant-adapt "${ant[@]}" --set run.generations=9
 
 bullet=("${small[@]}" --set task.steps=200)
 for objective in maxvar maxent; do
