@@ -5,6 +5,7 @@ import functools
 import math
 import os
 import signal
+import subprocess
 import sys
 import time
 import traceback
@@ -27,7 +28,6 @@ from ees_mpi.speech import say_on_stderr
 SPINS = 200  # polls before a waiting rank starts to sleep: about 0.1 ms
 LONGEST_SLEEP = 1e-3
 STOP = 2  # the tag under which a rank that is asked to stop says so
-LAST_SECONDS = 5.0  # that the launcher has to end the job
 LOST = (MPI.ERR_PROC_FAILED, MPI.ERR_PROC_FAILED_PENDING, MPI.ERR_REVOKED)
 
 P = ParamSpec("P")
@@ -229,8 +229,10 @@ class World(WatchedRanks):
     def abort(self, code: int) -> NoReturn:
         """End the whole job at once, whatever the other ranks are doing."""
         if self.survives:  # MPI's own abort would end this rank only
-            os.kill(launcher_process(), signal.SIGTERM)
-            time.sleep(LAST_SECONDS)
+            # The launcher must hear of this rank's code before it is told to end, or it may end with code 0.
+            later = f"sleep 1; kill -TERM {launcher_process()}"
+            subprocess.Popen(["/bin/sh", "-c", later], start_new_session=True)
+            os._exit(code)
         MPI.COMM_WORLD.Abort(code)
         os._exit(code)
 
