@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -184,18 +185,31 @@ def adapt(
 
 @cli.command()
 @RUN
-@click.option("--policy", is_flag=True, required=True, help="A policy with its normaliser, and a loader for it.")
-@click.option("--generation", type=click.IntRange(min=0), help="[default: the state after the last one]")
-@click.option("--individual", type=click.IntRange(min=0), help="[default: the mean]")
-@click.option("-o", "--out", type=click.Path(path_type=Path), default="policy.npz", show_default=True)
-def export(run: Path, policy: bool, generation: int | None, individual: int | None, out: Path) -> None:
-    """Take a policy out of a run file: an npz, and a loader that needs only numpy."""
+@click.option("--policy", is_flag=True, help="A policy with its normaliser as npz, and a loader that needs only numpy.")
+@click.option("--to", "kind", type=click.Choice(["csv", "npz"]), help="The arrays: two CSV tables, or all in one npz.")
+@click.option("--generation", type=click.IntRange(min=0), help="Of a policy.  [default: the state after the last one]")
+@click.option("--individual", type=click.IntRange(min=0), help="Of a policy.  [default: the mean]")
+@click.option("-o", "--out", type=click.Path(path_type=Path), help="[default: policy.npz; RUN.csv or RUN.npz]")
+def export(
+    run: Path, policy: bool, kind: str | None, generation: int | None, individual: int | None, out: Path | None
+) -> None:
+    """Take a policy, or the arrays, out of a run file."""
+    if policy is (kind is not None):
+        raise click.UsageError("expected either --policy or --to csv|npz")
+    if kind and (generation is not None or individual is not None):
+        raise click.UsageError("--generation and --individual choose a policy; --to takes the arrays of all of them")
+    from ees_mpi.analysis import arrays
     from ees_mpi.export import export_policy
     from ees_mpi.store.reader import open_run
 
     with open_run(run) as opened:
-        for path in export_policy(opened, out, generation, individual):
-            click.echo(f"{path}")
+        written: Sequence[Path] = (
+            arrays.export(opened, kind, out)
+            if kind
+            else export_policy(opened, out or Path("policy.npz"), generation, individual)
+        )
+    for path in written:
+        click.echo(f"{path}")
 
 
 @cli.command()
@@ -267,6 +281,80 @@ def figure(
 
 cli.add_command(commands.metrics)
 cli.add_command(commands.compare)
+
+
+@cli.command()
+@RUN
+@click.option("--individual", "individuals", type=click.IntRange(min=0), multiple=True, help="Repeatable.")
+@click.option("--generation", type=click.IntRange(min=0), help="[default: the last]")
+@click.option("--best", type=click.Choice(["left", "right"]), multiple=True, help="The one farthest on a side.")
+@click.option("--toward", multiple=True, metavar="45deg", help="The one farthest in a direction, from +x towards +y.")
+@click.option("--extremes", type=click.IntRange(min=1, max=64), help="This many that differ most.")
+@click.option("--mean", is_flag=True, help="The unperturbed mean(s); by default those after the last generation.")
+@click.option("--video", type=click.Path(path_type=Path), metavar="FILE.mp4", help="Film them, side by side.")
+@click.option("--size", metavar="320x240", help="Of one panel of the video.")
+@click.option("--speed", type=click.FloatRange(min=0.05, max=50), default=1.0, show_default=True, help="Of the video.")
+@click.option(
+    "--camera",
+    type=click.Choice(["follow", "still"]),
+    default="follow",
+    show_default=True,
+    help="Follow each robot, from the same angle and distance; or stay at one place that sees start and ends.",
+)
+def replay(
+    run: Path,
+    individuals: tuple[int, ...],
+    generation: int | None,
+    best: tuple[str, ...],
+    toward: tuple[str, ...],
+    extremes: int | None,
+    mean: bool,
+    video: Path | None,
+    size: str | None,
+    speed: float,
+    camera: str,
+) -> None:
+    """Let individuals of a run act again, compare every bit with the file, and film them."""
+    from ees_mpi import session
+    from ees_mpi.analysis import choosing, replay
+    from ees_mpi.progress import on_terminal
+
+    _pin(lambda: session.portable_run(run))
+    machine.check_threads()
+    wish = choosing.Wish(individuals, best, toward, extremes or 0, mean, generation)
+    filming = replay.Filming(video, replay.panel_size(size), speed, camera == "still") if video else None
+    replay.replay(run, wish, filming, say, progress=on_terminal(sys.stdout))
+
+
+@cli.command()
+@RUN
+@click.option("-o", "--out", type=click.Path(path_type=Path), metavar="FILE.html", help="[default: RUN-report.html]")
+@click.option(
+    "--thumbnails",
+    type=click.IntRange(min=0, max=64),
+    default=8,
+    show_default=True,
+    help="How many extremes are replayed and shown.",
+)
+def report(run: Path, out: Path | None, thumbnails: int) -> None:
+    """Write one web page of a run: what was run, what came of it, where the time went."""
+    from ees_mpi import session
+    from ees_mpi.analysis import report
+
+    _pin(lambda: session.portable_run(run))
+    machine.check_threads()
+    click.echo(f"{report.write_report(run, out, thumbnails)}")
+
+
+@cli.command()
+@RUN
+@click.option("--every", type=click.FloatRange(min=0.05), default=2.0, show_default=True, help="Seconds between looks.")
+@click.option("--once", is_flag=True, help="Look once, and leave.")
+def watch(run: Path, every: float, once: bool) -> None:
+    """Follow a running file in the terminal until it is complete."""
+    from ees_mpi.analysis import watch
+
+    watch.watch(run, sys.stdout, every, once)
 
 
 def _pin(wants_portable: Any) -> None:

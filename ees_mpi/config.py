@@ -75,6 +75,11 @@ class Config:
         return isinstance(self.population, Tasks)
 
     @property
+    def uses_torch(self) -> bool:
+        """Whether its bits depend on torch."""
+        return self.method == "maml" or OBJECTIVES.name_of(self.objective) == "custom"
+
+    @property
     def rollouts(self) -> int:
         """How many rollouts one individual takes."""
         return 2 * self.objective.rollouts if self.learns_tasks else 1

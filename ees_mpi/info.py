@@ -15,6 +15,12 @@ def digest_of(run: Run) -> str:
     return State.from_arrays(run.state_arrays()).digest().hex()
 
 
+def task_name(config: Any) -> str:
+    """Return how a user knows a config's task: its name, and of a Gymnasium task the environment's."""
+    name = FAMILIES["task"].name_of(config.task)
+    return str(getattr(config.task, "env", "") or getattr(config.task, "function", "") or name)
+
+
 def summarize(run: Run) -> dict[str, Any]:
     """Return what `info` tells of a run file."""
     config = run.config

@@ -29,10 +29,13 @@ THREAD_VARIABLES = (
 PORTABLE = {
     "OPENBLAS_CORETYPE": "Haswell",
     "NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL AVX512_SPR AVX512F AVX512CD AVX512_SKX AVX512_CLX AVX512_CNL",
+    "ATEN_CPU_CAPABILITY": "avx2",  # torch, and what it computes with
+    "MKL_CBWR": "AVX2",
+    "ONEDNN_MAX_CPU_ISA": "AVX2",
 }
 
 # What must be the same for two processes to compute the same bits.
-BITS_DEPEND_ON = ("ees_mpi", "python", "numpy", "cpu_features", "blas", "libm", "pybullet", "mujoco")
+BITS_DEPEND_ON = ("ees_mpi", "python", "numpy", "cpu_features", "blas", "libm", "pybullet", "mujoco", "torch")
 
 
 SHARED_MEMORY = "/dev/shm"
@@ -78,8 +81,8 @@ def check_room(need: int, host: str) -> None:
         )
 
 
-def fingerprint() -> dict[str, str]:
-    """Describe what this process computes with: versions, CPU, BLAS, and the libm's own bits."""
+def fingerprint(torch: bool = False) -> dict[str, str]:
+    """Describe what this process computes with: versions, CPU, BLAS, and the libm's own bits; `torch`: it is used."""
     import numpy as np
     import threadpoolctl
 
@@ -94,6 +97,7 @@ def fingerprint() -> dict[str, str]:
         "h5py": _version("h5py"),
         "pybullet": _version("pybullet"),
         "mujoco": _version("mujoco"),
+        "torch": _version("torch") if torch else "none",
         "mpi4py": _version("mpi4py"),
         "cpu": _cpu_model(),
         "cpu_features": " ".join([*simd.get("baseline", []), *simd.get("found", [])]),
@@ -106,9 +110,9 @@ def fingerprint() -> dict[str, str]:
 def differences(mine: dict[str, str], other: dict[str, str]) -> list[str]:
     """Name what differs between two fingerprints in a way that can change bits."""
     return [
-        f"{key} is {mine.get(key, 'unknown')!r} here and {other.get(key, 'unknown')!r} there"
+        f"{key} is {mine.get(key, 'none')!r} here and {other.get(key, 'none')!r} there"
         for key in BITS_DEPEND_ON
-        if mine.get(key) != other.get(key)
+        if mine.get(key, "none") != other.get(key, "none")
     ]
 
 

@@ -31,12 +31,14 @@ EFFICIENT = 0.5  # parallel efficiency below which more ranks are said not to pa
 class Costs:
     """Seconds and bytes measured on this machine, by one process."""
 
-    rollout: float  # seconds of one
+    rollout: float  # seconds of one individual's rollout, or of all rollouts of one task
     split: float  # seconds of the part of an update that ranks share
     fixed: float  # seconds of the part that every rank does
     commit: float  # seconds
     resident: int  # bytes of a rank after imports and with its environment
     working: int  # bytes that an update needs beside that
+    each: float = 0.0  # seconds of the part of an update that one rank does for each of its tasks
+    gathered: int = 0  # bytes that every rank receives beside the outcomes
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,8 @@ class Plan:
 def measure(config: Config) -> Costs:
     """Time a few rollouts and one update of a config here."""
     configs.check(config)
+    if config.learns_tasks:
+        return _measure_tasks(config)
     state = first_state(config)
     noise = NoiseTable(config.noise_seed, max(min(TABLE, config.noise.size), config.task.parameters), Ranks())
     drawn = draw(config, noise, 0)
@@ -74,6 +78,19 @@ def measure(config: Config) -> Costs:
     arrays = state.arrays()
     working = 6 * sum(array.nbytes for array in arrays.values()) + 8 * row_bytes(config)
     return Costs(rollout, split, fixed, _time_commit(config, state), resident, working)
+
+
+def _measure_tasks(config: Config) -> Costs:
+    """Time one task and its share in an update of MAML."""
+    config.objective.rehearse(config.population.size, config.task.behavior_dim)
+    from ees_mpi.maml import planning
+
+    rollouts, each = planning.seconds_of_task(config)
+    state = first_state(config)
+    following = State(1, state.mean, state.moments, state.observations)
+    fixed, _ = _timed(following.digest)
+    commit, resident = _time_commit(config, state), _resident()
+    return Costs(rollouts, 0.0, fixed, commit, resident, 0, each, planning.gathered_bytes(config))
 
 
 def _time_update(config: Config, state: State, drawn: Draw, noise: NoiseTable) -> tuple[float, float]:
@@ -127,10 +144,11 @@ def row_bytes(config: Config) -> int:
 def predict(config: Config, costs: Costs, ranks: int) -> Plan:
     """Extrapolate the seconds of a generation to some number of ranks."""
     rounds = -(-config.population.size // ranks)
-    payload = 8 * (config.population.size * (4 + config.task.behavior_dim) + config.task.parameters)
+    payload = 8 * (config.population.size * (4 + config.task.behavior_dim) + config.task.parameters) + costs.gathered
     hops = math.ceil(math.log2(ranks)) if ranks > 1 else 0
     gather = 6 * hops * LATENCY + (payload / BANDWIDTH if ranks > 1 else 0.0)
-    return Plan(rounds * costs.rollout, gather, costs.fixed + costs.split / ranks, costs.commit)
+    update = costs.fixed + rounds * costs.each + costs.split / ranks
+    return Plan(rounds * costs.rollout, gather, update, costs.commit)
 
 
 def saturation(config: Config, costs: Costs) -> int:
@@ -150,14 +168,25 @@ def describe(config: Config, ranks: int, ranks_per_node: int, costs: Costs) -> l
     plan = predict(config, costs, ranks)
     nodes = -(-ranks // ranks_per_node)
     hours = plan.generation * config.run.generations / 3600
-    rank_memory = costs.resident + costs.working
-    table = 4 * config.noise.size
+    working = costs.working
+    if config.learns_tasks:
+        from ees_mpi.maml import planning
+
+        working = planning.working_bytes(config, -(-config.population.size // ranks))
+    rank_memory = costs.resident + working
+    table = 0 if config.learns_tasks else 4 * config.noise.size
+    timed = (
+        f"the rollouts of one task ({_seconds(costs.rollout)}), its share in an update ({_seconds(costs.each)})"
+        if config.learns_tasks
+        else f"{ROLLOUTS} rollouts ({_seconds(costs.rollout)} each), one update"
+        f" ({_seconds(costs.split + costs.fixed)} on one rank)"
+    )
     size = row_bytes(config) * config.run.generations
     mib = 2**20
     return [
         f"ranks               {ranks} on {nodes} node{'s' * (nodes > 1)}, {ranks_per_node} per node",
         f"memory per rank     {rank_memory / mib:.0f} MiB (measured {costs.resident / mib:.0f} after start,"
-        f" {costs.working / mib:.0f} computed for updates)",
+        f" {working / mib:.0f} computed for updates)",
         f"memory per node     {(rank_memory * min(ranks, ranks_per_node) + table) / mib:.0f} MiB, of which"
         f" {table / mib:.0f} MiB noise table in /dev/shm",
         f"generation          {_seconds(plan.generation)}: evaluate {_seconds(plan.evaluate)}, gather"
@@ -166,8 +195,7 @@ def describe(config: Config, ranks: int, ranks_per_node: int, costs: Costs) -> l
         f" {hours * ranks:.0f} core-hours",
         f"file                {size / mib:.0f} MiB, and as much again for a moment at every fold",
         f"more ranks          pay up to about {saturation(config, costs)}: beyond, less than half of each is used",
-        f"measured here       {ROLLOUTS} rollouts ({_seconds(costs.rollout)} each), one update"
-        f" ({_seconds(costs.split + costs.fixed)} on one rank), one commit ({_seconds(costs.commit)})",
+        f"measured here       {timed}, one commit ({_seconds(costs.commit)})",
         "extrapolated        all rollouts take as long as these; each rank computes as fast as this process did,"
         " alone on its core;",
         f"                    gathers are assumed to cost {LATENCY * 1e6:.0f} us per hop and"

@@ -63,7 +63,7 @@ class Progress:
             self._last = now
             rate = (done - self._first) / (now - self._start)
             left = (self._total - done) / rate
-            self._say(f"generation {done}/{self._total}, {rate:.3g}/s, {_clock(left)} left, {self._metric(record)}")
+            self._say(f"generation {done}/{self._total}, {rate:.3g}/s, {clock(left)} left, {self._metric(record)}")
 
     def _metric(self, record: "Record") -> str:
         value = float(np.sum(record.arrays[self._headline]))
@@ -91,7 +91,8 @@ def on_terminal(stream: TextIO) -> bool:
         return False
 
 
-def _clock(seconds: float) -> str:
+def clock(seconds: float) -> str:
+    """Write a time as h:mm:ss."""
     minutes, second = divmod(round(seconds), 60)
     hours, minute = divmod(minutes, 60)
     return f"{hours}:{minute:02d}:{second:02d}"

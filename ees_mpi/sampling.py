@@ -140,7 +140,7 @@ def sample(ranks: Ranks, wanted: Wanted, out: Path, overwrite: bool, say: Say) -
         if ranks.first:
             note = json.dumps(mother.about)
             writer = RunWriter.create(out, config, state.arrays(), overwrite, kind="sample", started_from=note)
-            writer.begin_session(0, ranks.size, ranks.nodes, machine.fingerprint())
+            writer.begin_session(0, ranks.size, ranks.nodes, machine.fingerprint(config.uses_torch))
             writer.commit(0, record.arrays, state.arrays())
             writer.close()
             say(f"{out}: {config.population.size} offspring of generation {mother.about['generation']} of {wanted.run}")

@@ -210,7 +210,7 @@ def _sit(ranks: Ranks, find: Callable[[], Opening], kept: Kept, say: Say) -> Non
 
 def _run(ranks: Ranks, opening: Opening | None, kept: Kept, say: Say) -> None:
     config, state, partial = _tell_everyone(ranks, opening, kept)
-    fingerprint = machine.fingerprint()
+    fingerprint = machine.fingerprint(config.uses_torch)
     ranks.check_alike(fingerprint)  # the file is made after this: by then, all have been told which one it is
     job = kept.job(ranks, lambda: _open_job(config, ranks))
     ranks.watch(60 * config.run.stall_minutes)

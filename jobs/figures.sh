@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Every figure of the paper from small real runs, and a sheet with all of them. It shows what the figures look like and
-# that the method works, not the paper's numbers: 60 to 100 individuals where the paper has 10,000. Half an hour on two
-# quiet cores; what is there already is not run again.   jobs/figures.sh [FOLDER]
+# that the method works, not the paper's numbers: 60 to 100 individuals where the paper has 10,000. Minutes, not hours, on
+# two quiet cores; what is there already is not run again.   jobs/figures.sh [FOLDER]
 set -euo pipefail
 jobs=$(cd "$(dirname "$0")" && pwd)
 folder=${1:-runs/figures}
@@ -28,25 +28,26 @@ for seed in 0 1; do
             --set run.generations=12
     done
 done
-small=(--set population.size=60 --set task.steps=300 --set noise.size=4194304)
+small=(--set population.size=60 --set task.steps=200 --set noise.size=4194304)
 for objective in es maxvar maxent; do
-    run ant-$objective ant-$objective "${small[@]}" --set run.generations=12
+    run ant-$objective ant-$objective "${small[@]}" --set run.generations=8
 done
-run ant-mixture ant-maxent-mixture "${small[@]}" --set run.generations=12
-run ant-split ant-maxent-split "${small[@]}" --set run.generations=6 --from ant-maxent.h5
-run ant-adapt ant-adapt "${small[@]}" --set run.generations=11 --from ant-maxent.h5
-run ant-random ant-adapt "${small[@]}" --set run.generations=11
+run ant-mixture ant-maxent-mixture "${small[@]}" --set run.generations=8
+run ant-split ant-maxent-split "${small[@]}" --set run.generations=4 --from ant-maxent.h5
+run ant-adapt ant-adapt "${small[@]}" --set run.generations=6 --from ant-maxent.h5
+run ant-random ant-adapt "${small[@]}" --set run.generations=6
 
 for objective in maxvar maxent; do
-    run bullet-$objective cheetah-$objective "${small[@]}" --set run.generations=12
+    run bullet-$objective cheetah-$objective "${small[@]}" --set run.generations=8
     offspring bullet-$objective-sample bullet-$objective.h5
 done
-run maml cheetah-maml-laptop --set task.steps=300 --set run.generations=12
+run maml cheetah-maml-laptop --set task.steps=200 --set maml.horizon=100 --set maml.rollouts=5 --set run.generations=20
 offspring maml-sample maml.h5
 offspring maml-quarter maml.h5 --std 0.005
 
 draw interference interference-*.h5
 draw cheetah cheetah-fitness-0.h5 cheetah-maxvar-0.h5 cheetah-maxent-0.h5
+draw maml-training maml.h5
 draw maml bullet-*-sample.h5 maml-sample.h5 maml-quarter.h5
 draw ant ant-es.h5 ant-maxvar.h5 ant-maxent.h5
 draw adaptation ant-adapt.h5 ant-random.h5
@@ -55,4 +56,4 @@ draw mixture ant-maxent.h5 ant-mixture.h5 ant-split.h5
 draw locomotion cheetah-*-[01].h5
 draw feasibility
 python "$jobs/contact_sheet.py" sheet.png interference.png cheetah.png maml.png ant.png adaptation.png \
-    adaptation-heatmaps.png mixture.png locomotion.png feasibility.png
+    adaptation-heatmaps.png mixture.png locomotion.png maml-training.png feasibility.png

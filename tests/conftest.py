@@ -72,3 +72,27 @@ def tiny() -> Callable[..., Config]:
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run file, not to be changed."""
     return train(tmp_path_factory.mktemp("finished") / "run.h5")
+
+
+def walk(folder: Path, preset: str, *settings: str) -> Path:
+    """Train a walking robot for a moment and return its file."""
+    small = ["population.size=6", "task.steps=12", "noise.size=100000", "run.evaluate_mean_every=2"]
+    return train(folder / f"{preset}.h5", preset, *small, "run.generations=3", *settings)
+
+
+@pytest.fixture(scope="session")
+def cheetah(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small run of the cheetah, not to be changed."""
+    return walk(tmp_path_factory.mktemp("cheetah"), "cheetah-maxent")
+
+
+@pytest.fixture(scope="session")
+def ant(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small run of the ant, not to be changed."""
+    return walk(tmp_path_factory.mktemp("ant"), "ant-maxent")
+
+
+@pytest.fixture(scope="session")
+def species(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small run of the ant with two means, its place noted at two steps; not to be changed."""
+    return walk(tmp_path_factory.mktemp("species"), "ant-maxent-mixture", "task.behavior_steps=[6,12]")

@@ -36,3 +36,19 @@ def test_plan_on_the_command_line() -> None:
     for word in ("memory per rank", "memory per node", "core-hours", "file", "more ranks", "extrapolated"):
         assert word in done.stdout
     assert ees("plan", "ant-maxent", "--ranks", 0).returncode == 2
+
+
+def test_the_plan_of_maml_counts_whole_tasks() -> None:
+    maml = config.load("cheetah-maml")
+    costs = Costs(7.0, 0.0, 0.01, 0.02, 300 << 20, 0, each=10.0, gathered=0)
+    predicted = plan.predict(maml, costs, 16)
+    assert (predicted.evaluate, predicted.update) == (3 * 7.0, 0.01 + 3 * 10.0)
+    text = "\n".join(plan.describe(maml, 16, 16, costs))
+    assert "of which 0 MiB noise table" in text and "rollouts of one task" in text
+
+
+def test_plan_of_maml_on_the_command_line() -> None:
+    small = ("maml.horizon=5", "maml.rollouts=2", "population.size=4")
+    done = ees("plan", "cheetah-maml-laptop", *(word for name in small for word in ("--set", name)), "--ranks", 2)
+    assert done.returncode == 0, done.stderr
+    assert "the rollouts of one task" in done.stdout

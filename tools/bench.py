@@ -11,7 +11,9 @@
     tools/bench.py generation  a generation at paper scale with short rollouts: where time and memory go
     tools/bench.py startup     8 ranks from mpirun to the first rollout, and how many files a rank opens
     tools/bench.py scg         MaxEnt's weights by a nested graph, against the closed form
+    tools/bench.py maml        MAML: sampling by numpy or batched torch, a Hessian product against a forward pass
     tools/bench.py estimators  the variance of the population's and of the policy's gradient, side by side
+    tools/bench.py large       peak memory of looking at a run file of 2 GB, against a limit of 500 MB
 
 --json prints numbers for scripts. What is measured is in tools/benchmarks, a file each.
 """
@@ -40,6 +42,8 @@ BENCHMARKS = (
     "startup",
     "scg",
     "estimators",
+    "maml",
+    "large",
 )
 
 

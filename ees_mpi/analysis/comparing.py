@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from ees_mpi.analysis import values
+from ees_mpi.analysis.labels import ALGORITHMS
 from ees_mpi.analysis.metrics import Settings
 from ees_mpi.analysis.statistics import Group, Summary, Test, compare, summarize
 from ees_mpi.analysis.values import Value
@@ -51,7 +52,11 @@ class Comparison:
 
 def answer(question: Question) -> list[Comparison]:
     """Compare by each metric in turn."""
-    return [_compare(metric, question) for metric in values.expand(question.metrics)]
+    metrics = values.expand(question.metrics)
+    for metric in metrics:
+        if question.generation is not None and not values.chooses(metric):
+            raise ConfigError(f"--generation {question.generation}: {metric} is of generations of its own")
+    return [_compare(metric, question) for metric in metrics]
 
 
 def _compare(metric: str, question: Question) -> Comparison:
@@ -124,7 +129,8 @@ def _notes(metric: str, everything: list[Value]) -> list[str]:
     running = [value for value in everything if not value.complete]
     if running:
         notes.append(f"{len(running)} of {len(everything)} runs are not complete: {running[0].path}, for one")
-    reached = sorted({value.generation for value in everything})
+    # MAML counts other generations than the rest.
+    reached = sorted({value.generation for value in everything if value.label != ALGORITHMS["maml"]})
     if len(reached) > 1:
         notes.append(f"the runs are at different generations, {reached[0]} to {reached[-1]}; see --generation")
     sizes = sorted({value.size for value in everything})

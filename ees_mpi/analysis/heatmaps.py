@@ -85,7 +85,7 @@ def _maps(clouds: Sequence[Cloud], named: Sequence[str], columns: int, rows: Seq
     for panel, values in zip(panels, images, strict=True):
         image = paint(panel, edges, edges, values, norm)
     for panel, row in zip(panels[::columns], rows, strict=False):
-        panel.set_ylabel(f"{row}\nfinal $y$")
+        panel.set_ylabel(f"{textwrap.fill(row, 24)}\nfinal $y$")
     figure.colorbar(image, ax=panels, label="share of offspring", pad=0.02)
     return figure
 
@@ -127,12 +127,12 @@ def logarithmic(images: Sequence[Floats]) -> Any:
     return LogNorm(filled.min(), max(filled.max(), 2 * filled.min()))
 
 
-def light_to_dark(name: str = "viridis_r", start: float = 0.12) -> Any:
+def light_to_dark(name: str = "viridis_r", start: float = 0.12, end: float = 1.0) -> Any:
     """Return colours whose lightness falls all the way, so that they hold in grey, from one that shows on white on."""
     from matplotlib import colormaps
     from matplotlib.colors import ListedColormap
 
-    return ListedColormap(colormaps[name](np.linspace(start, 1, 256)))
+    return ListedColormap(colormaps[name](np.linspace(start, end, 256)))
 
 
 def paint(panel: "Axes", x: Any, y: Any, values: Floats, norm: Any, colors: Any = None) -> Any:

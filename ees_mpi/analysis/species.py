@@ -8,6 +8,7 @@ import numpy as np
 from ees_mpi.analysis.clouds import Cloud, which
 from ees_mpi.analysis.heatmaps import cells, light_to_dark, logarithmic, paint, plane, planes, shares
 from ees_mpi.analysis.plotting import LINES, title
+from ees_mpi.errors import MissingExtra
 from ees_mpi.outcomes import Floats
 from ees_mpi.store.reader import Run
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ALL = "Greys"
-START = 0.3  # of each map: lighter would not show on white
+RANGE = (0.3, 0.8)  # of each map: lighter would not show on white, darker would hide the outlines
 OWN = ("Blues", "Oranges", "Greens", "Purples")
 DARK = ("#08306b", "#b34700", "#00441b", "#3f007d")
 INSIDE = 0.8  # share of a component's offspring within its outline
@@ -42,20 +43,20 @@ def mixture(runs: Sequence[Run], generations: Sequence[int]) -> "Figure":
     handles = {text: line for panel in panels for line, text in zip(*panel.get_legend_handles_labels(), strict=True)}
     if handles:
         figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=len(handles))
-    figure.colorbar(ScalarMappable(norm, light_to_dark(ALL, START)), ax=panels, label="share of offspring", pad=0.02)
+    figure.colorbar(ScalarMappable(norm, light_to_dark(ALL, *RANGE)), ax=panels, label="share of offspring", pad=0.02)
     return figure
 
 
 def _draw(panel: "Axes", seen: Cloud, edges: Floats, norm: object) -> None:
     total = shares(seen.place, [edges, edges])
     if seen.components == 1:
-        paint(panel, edges, edges, total, norm, light_to_dark(ALL, START))
+        paint(panel, edges, edges, total, norm, light_to_dark(ALL, *RANGE))
         return
     members = [seen.place[seen.parent == component] for component in range(seen.components)]
     counts = np.stack([np.histogramdd(place, [edges, edges])[0] for place in members])
     most = counts.argmax(axis=0)
     for component, place in enumerate(members):
-        own = light_to_dark(OWN[component % len(OWN)], START)
+        own = light_to_dark(OWN[component % len(OWN)], *RANGE)
         paint(panel, edges, edges, np.where(most == component, total, 0), norm, own)
         if len(place) >= ENOUGH:
             how: dict[str, Any] = {"color": DARK[component % len(DARK)], "linestyle": LINES[component % len(LINES)]}
@@ -65,10 +66,15 @@ def _draw(panel: "Axes", seen: Cloud, edges: Floats, norm: object) -> None:
 
 def _outline(panel: "Axes", counts: Floats, edges: Floats, how: dict[str, Any]) -> None:
     """Draw a line around the densest cells that hold most of a component's offspring."""
-    from scipy.ndimage import gaussian_filter
+    from matplotlib.patheffects import withStroke
 
+    try:
+        from scipy.ndimage import gaussian_filter
+    except ImportError:
+        raise MissingExtra("figure mixture needs scipy: pip install 'ees_mpi[analysis]'") from None
     smooth = gaussian_filter(counts, SMOOTH)
     falling = np.sort(smooth, axis=None)[::-1]
     level = falling[np.searchsorted(np.cumsum(falling), INSIDE * falling.sum())]
     middle = (edges[1:] + edges[:-1]) / 2
-    panel.contour(middle, middle, smooth.T, [level], colors=how["color"], linestyles=how["linestyle"], linewidths=1.0)
+    drawn = panel.contour(middle, middle, smooth.T, [level], colors=how["color"], linestyles=how["linestyle"])
+    drawn.set(linewidth=1.2, path_effects=[withStroke(linewidth=3, foreground="white")])

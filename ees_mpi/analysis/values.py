@@ -57,6 +57,11 @@ def expand(metrics: Sequence[str]) -> list[str]:
     return names
 
 
+def chooses(metric: str) -> bool:
+    """Tell whether a metric can be had of any generation."""
+    return metric in MEASURES
+
+
 def about(metric: str) -> str:
     """Say in words what a metric is."""
     if metric.startswith(AFTER):

@@ -63,7 +63,7 @@ def _batch(policy: Gaussian, walker: Any, task: Any, config: configs.Config, gen
 def _mother(ranks: Ranks, request: Request) -> Parent:
     """Read a run on rank 0 and tell all ranks."""
     found = None
-    ranks.check_alike(machine.fingerprint())
+    ranks.check_alike(machine.fingerprint(torch=True))
     with ranks.together():
         if ranks.first:
             found = _read(request)

@@ -4,6 +4,7 @@ A batch always has the same shape, R rollouts of T steps; a rollout that ends ea
 depend on the arguments only, so it does not matter which rank makes it.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -113,11 +114,11 @@ def _walk(
     length, dim = 0, len(place)
     for step in range(len(noise)):
         action = network.act(observation) + noise[step]
-        if not np.isfinite(action).all():
+        if not math.isfinite(action.dot(action)):
             break
         following, done = walker.step(action)
         now = tuple(walker.position)
-        if not (np.isfinite(now).all() and np.isfinite(following).all()):
+        if not (math.isfinite(sum(now)) and math.isfinite(following.dot(following))):
             break
         observations[step], actions[step] = observation, action
         further = along(direction, *now[:2])

@@ -171,7 +171,7 @@ class MamlJob:
         learner = Learner(self.config.task.layers, settings.adaptation_lr)
         at = torch.tensor(theta)
         tasks: dict[int, LearningTask] = {}
-        graph = settings.rollouts * settings.steps(self.config.task) * sum(learner.sizes) * GRAPH_FLOATS * 4
+        graph = graph_bytes(self.config)
         for index in sorted(pairs):
             if valid[index]:
                 before = Steps.of(pairs[index].before, settings.discount)
@@ -233,6 +233,13 @@ class Mean:
             for row in self._ranks.gather(rows[:, part], self._counts)[self._order]:
                 total[part] += row
         return total / len(self._order)
+
+
+def graph_bytes(config: Config) -> int:
+    """Return the bytes that torch holds on to for one task whose graphs are kept."""
+    settings: Maml = config.objective
+    units: int = sum(config.task.layers)
+    return settings.rollouts * settings.steps(config.task) * units * GRAPH_FLOATS * 4
 
 
 def row_of(index: int, pair: Pair) -> tuple[float, ...]:

@@ -24,6 +24,8 @@ def launched() -> tuple[int, int, str]:
     """Return how many processes a launcher says it started, which one this is, and the launcher; or (0, 0, "")."""
     for size, rank, launcher in LAUNCHERS:
         if os.environ.get(size, "").isdigit():
+            if size == "PMI_SIZE" and os.environ[size] == os.environ.get("SLURM_STEP_NUM_TASKS"):
+                launcher = "srun"  # speaking PMI
             return int(os.environ[size]), int(os.environ.get(rank, "0")), launcher
     return 0, 0, ""
 

@@ -32,6 +32,7 @@ class HalfCheetah(Robot):
     }
     feet = ("ffoot", "fshin", "fthigh", "bfoot", "bshin", "bthigh")
     ends_when_fallen = False
+    parts = 17
 
     def _links_to_read(self, links: dict[str, int]) -> list[int]:
         return [links[name] for name in ("torso", "bthigh", "bshin", "bfoot", "fthigh", "fshin", "ffoot")]
@@ -71,6 +72,7 @@ class Ant(Robot):
     powers: ClassVar = {f"{joint}_{leg}": 2.5 * 100.0 for leg in (1, 2, 3, 4) for joint in ("hip", "ankle")}
     feet = ("front_left_foot", "front_right_foot", "left_back_foot", "right_back_foot")
     ends_when_fallen = True
+    parts = 22
 
     def _links_to_read(self, links: dict[str, int]) -> list[int]:
         return list(links.values())

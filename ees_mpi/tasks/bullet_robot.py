@@ -12,7 +12,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ees_mpi.tasks.bullet_camera import Camera
 from ees_mpi.tasks.bullet_world import World, pybullet
+from ees_mpi.tasks.filming import View
 
 Numbers = Sequence[float]
 Pose = tuple[float, float, float, Numbers, Numbers]
@@ -35,6 +37,7 @@ class Robot:
     powers: ClassVar[dict[str, float]]  # joint -> torque at action 1
     feet: ClassVar[tuple[str, ...]]  # links whose touching the floor is observed
     ends_when_fallen: ClassVar[bool]
+    parts: ClassVar[int]  # whose mean the position is, the floor included
 
     def __init__(self) -> None:
         self._build()
@@ -170,9 +173,20 @@ class Robot:
         """A tenth of the joint speeds as last observed, not clipped."""
         return np.array(self._values[JOINTS_AT + 1 : JOINTS_AT + 2 * self.action_size : 2], np.float32)
 
+    @property
+    def center(self) -> tuple[float, float]:
+        """The x and y of the robot alone: in `position` the floor counts as a part that stays at 0."""
+        x, y, _ = self.position
+        return x * self.parts / (self.parts - 1), y * self.parts / (self.parts - 1)
+
     def image(self, width: int = 320, height: int = 240) -> NDArray[np.uint8]:
         """Draw the robot where it is now, as uint8[height, width, 3]."""
-        return self._world.image(self.position, width, height)
+        return self.seen_by(Camera(View(width, height)))
+
+    def seen_by(self, camera: Camera) -> NDArray[np.uint8]:
+        """Draw the robot where it is now, as a camera sees it."""
+        self._world.hide_floor()
+        return camera.picture(self._world, self.center)
 
     def close(self) -> None:
         """Release the physics client; closing twice does nothing."""

@@ -7,17 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ees_mpi.errors import MissingExtra
 from ees_mpi.tasks.silence import silence
 
 TIME_STEP = 0.0165
 SUB_STEPS = 4
 SOLVER_ITERATIONS = 5
-CAMERA_DISTANCE = 3.0
-CAMERA_PITCH = -30.0
 
 
 def _imported() -> tuple[Any, str]:
@@ -119,14 +114,9 @@ class World:
         """Go back to the saved state, contacts included, so that nothing of an earlier rollout is left."""
         pybullet.restoreState(self._start, physicsClientId=self.client)
 
-    def image(self, target: Sequence[float], width: int, height: int) -> NDArray[np.uint8]:
-        """Draw the scene around a point, in software, as uint8[height, width, 3]."""
-        view = pybullet.computeViewMatrixFromYawPitchRoll(target, CAMERA_DISTANCE, 0, CAMERA_PITCH, 0, 2)
-        lens = pybullet.computeProjectionMatrixFOV(60, width / height, 0.1, 100.0)
-        pixels = pybullet.getCameraImage(
-            width, height, view, lens, renderer=pybullet.ER_TINY_RENDERER, physicsClientId=self.client
-        )[2]
-        return np.array(pixels, dtype=np.uint8).reshape(height, width, 4)[:, :, :3].copy()
+    def hide_floor(self) -> None:
+        """Leave the floor out of pictures; it goes on to carry the robot."""
+        pybullet.changeVisualShape(self.floor, -1, rgbaColor=(1, 1, 1, 0), physicsClientId=self.client)
 
     def close(self) -> None:
         """Release the physics client; closing twice does nothing."""

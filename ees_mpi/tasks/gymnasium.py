@@ -8,8 +8,10 @@
     "package.module:function"   a function of a `Rollout` that returns numbers
 """
 
+import ctypes.util
 import importlib.util
 import math
+import os
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -22,11 +24,13 @@ from ees_mpi.errors import ConfigError, MissingExtra, TaskError
 from ees_mpi.outcomes import Floats, Outcome, Singles
 from ees_mpi.policies import observation_sums
 from ees_mpi.registry import imported, unknown
+from ees_mpi.tasks.filming import Pixels, View
 from ees_mpi.tasks.policy import PolicyTask, along
 from ees_mpi.tasks.silence import silence
 
 NAMED = ("final_observation", "final_xy", "final_x", "mean_info")
 DRY_STEPS = 3
+FPS = 30  # of an environment that does not say
 
 
 @dataclass
@@ -81,13 +85,17 @@ class Gymnasium(PolicyTask, frozen=True, kw_only=True):
             return None
         return lambda seed: EnvironmentWalker(self, self.seed(seed))
 
-    def make(self) -> Any:
+    def film(self, seed: int, view: View) -> "Filmed":
+        """Make the environment so that it draws itself; it is the environment that says how large."""
+        return Filmed(self, self.seed(seed), view)
+
+    def make(self, **more: Any) -> Any:
         """Make the Gymnasium environment, or say what is missing."""
         gymnasium = _gymnasium()
         try:
             with warnings.catch_warnings(), silence():  # of newer versions and deprecated models: the user named this
                 warnings.simplefilter("ignore")
-                return gymnasium.make(self.env, **self.env_settings)
+                return gymnasium.make(self.env, **{**self.env_settings, **more})
         except gymnasium.error.DependencyNotInstalled as error:
             raise MissingExtra(f"task.env {self.env!r}: {error}; for MuJoCo: pip install 'ees_mpi[mujoco]'") from None
         except gymnasium.error.UnregisteredEnv:
@@ -241,9 +249,10 @@ class EnvironmentWalker:
 class Rollouts:
     """Rolls individuals out, each from a reset with the same seed."""
 
-    def __init__(self, task: Gymnasium, seed: int):
+    def __init__(self, task: Gymnasium, seed: int, **more: Any):
         self._task, self._seed = task, seed
-        self._env = task.make()
+        self._env = task.make(**more)
+        self.on_step: Callable[[int], None] | None = None  # called with the number of steps done
         self._behavior = task.characterisation()
         self._policy = task.policy()
         self._dim = task.behavior_dim
@@ -273,7 +282,9 @@ class Rollouts:
         """Step until the end."""
         env, act, stops = self._env, self._policy.act, self._task.terminate == "environment"
         observation = _flat(env.reset(seed=self._seed)[0])
-        rollout = Rollout(env, [observation])
+        self.rollout = rollout = Rollout(env, [observation])
+        if self.on_step is not None:
+            self.on_step(0)
         for _ in range(self._task.steps):
             output = act(observation)
             if not np.isfinite(output).all():
@@ -285,6 +296,8 @@ class Rollouts:
             rollout.observations.append(observation)
             rollout.rewards.append(float(reward))
             rollout.infos.append(info)
+            if self.on_step is not None:
+                self.on_step(len(rollout.rewards))
             if truncated or (terminated and stops):
                 break
         return rollout
@@ -297,3 +310,64 @@ class Rollouts:
     def close(self) -> None:
         """Close the environment."""
         self._env.close()
+
+
+class Filmed(Rollouts):
+    """Rollouts with the same bits, of an environment that draws itself."""
+
+    def __init__(self, task: Gymnasium, seed: int, view: View):
+        self._view = view
+        _draw_without_a_screen()
+        try:
+            super().__init__(task, seed, render_mode="rgb_array")
+        except AttributeError as error:  # how MuJoCo's bindings say that a library is missing
+            raise _cannot_draw(task, str(error)) from None
+        self.step_seconds = 1.0 / float(self._env.metadata.get("render_fps") or FPS)
+        self._env.reset(seed=self._seed)
+        try:
+            with silence():
+                self.picture()
+        except TaskError:
+            self.close()
+            raise
+
+    def place(self) -> tuple[float, ...]:
+        """Return where the robot is now, if the environment tells; nothing else is a place."""
+        if self._task.behavior in ("final_x", "final_xy"):
+            return tuple(self._behavior(self.rollout))
+        info = self.rollout.infos[-1] if self.rollout.infos else {}
+        return tuple(float(info[key]) for key in ("x_position", "y_position")[: self._dim] if key in info)
+
+    def picture(self) -> Pixels:
+        """Let the environment draw itself."""
+        try:
+            self._aim()
+            pixels = np.asarray(self._env.render())
+        except Exception as error:  # whatever a renderer raises where it has no screen, no library, no driver
+            raise _cannot_draw(self._task, f"{type(error).__name__}: {error}") from None
+        if pixels.ndim != 3 or pixels.shape[2] != 3 or pixels.dtype != np.uint8:
+            raise _cannot_draw(self._task, f"it gave {pixels.dtype} of shape {pixels.shape}, not a picture")
+        return pixels
+
+    def _aim(self) -> None:
+        """Let MuJoCo's camera follow the robot, or look where all are to be seen; left alone it stays at the start."""
+        viewer = getattr(getattr(self._env.unwrapped, "mujoco_renderer", None), "viewer", None)
+        if viewer is None:
+            return
+        viewer.cam.lookat[:2] = self._view.point or self._env.unwrapped.data.xpos[1][:2]  # body 0 is the world
+        if self._view.point:
+            viewer.cam.distance = self._view.distance
+
+
+def _draw_without_a_screen() -> None:
+    """Tell MuJoCo, which would look for a screen, what else it can draw with here."""
+    if {"DISPLAY", "MUJOCO_GL"}.isdisjoint(os.environ):
+        for library, name in (("EGL", "egl"), ("OSMesa", "osmesa")):
+            if ctypes.util.find_library(library):
+                os.environ["MUJOCO_GL"] = name
+                return
+
+
+def _cannot_draw(task: Gymnasium, why: str) -> TaskError:
+    hint = "MuJoCo, where there is no screen, needs a library (Debian: libegl1 or libosmesa6)"
+    return TaskError(f"task.env {task.env!r} cannot draw itself here ({' '.join(why.split())}). {hint}")

@@ -5,12 +5,14 @@ the fitness of standard ES is the final x.
 """
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
 from ees_mpi.outcomes import Floats, Outcome, Singles
 from ees_mpi.policies import observation_sums
+from ees_mpi.tasks.filming import Pixels, View
 from ees_mpi.tasks.policy import Count, PolicyTask, along
 
 if TYPE_CHECKING:
@@ -62,6 +64,10 @@ class Locomotion(PolicyTask, frozen=True):
     def walker(self, seed: int) -> "RobotWalker":
         """Make the robot, to be led step by step."""
         return RobotWalker(self, self.seed(seed))
+
+    def film(self, seed: int, view: View) -> "Filmed":
+        """Make the robot, and a camera that looks at it."""
+        return Filmed(self, self.seed(seed), view)
 
 
 class Cheetah(Locomotion, frozen=True):
@@ -123,6 +129,7 @@ class Rollouts:
         self._task, self._seed = task, seed
         self._robot = task.robot()()
         self._policy = task.policy()
+        self.on_step: Callable[[int], None] | None = None  # called with the number of steps done
 
     def evaluate(
         self, index: int, parameters: Singles, observation_mean: Floats, observation_std: Floats, observe: bool
@@ -145,7 +152,9 @@ class Rollouts:
         """Step until the end; return how many steps it took and the positions at the marks."""
         task, robot, act, step = self._task, self._robot, self._policy.act, self._robot.step
         stops, marks, places, length = task.terminate == "environment", set(task.marks), [], 0
-        observation = robot.reset(self._seed)
+        observation, on_step = robot.reset(self._seed), self.on_step
+        if on_step is not None:
+            on_step(0)
         for length in range(1, task.steps + 1):
             if seen is not None:
                 seen.append(observation)
@@ -154,6 +163,8 @@ class Rollouts:
             except FloatingPointError:  # the network gave NaN for an action
                 robot.spoil()
                 break
+            if on_step is not None:
+                on_step(length)
             if length in marks:
                 places.append(robot.position)
             if done and (stops or not robot.finite):
@@ -163,3 +174,26 @@ class Rollouts:
     def close(self) -> None:
         """Release the physics client."""
         self._robot.close()
+
+
+class Filmed(Rollouts):
+    """Rollouts with the same bits, under a camera."""
+
+    def __init__(self, task: Locomotion, seed: int, view: View):
+        super().__init__(task, seed)
+        from ees_mpi.tasks.bullet_camera import Camera
+        from ees_mpi.tasks.bullet_world import TIME_STEP
+
+        self._camera = Camera(view)
+        self._last: Pixels | None = None
+        self.step_seconds = TIME_STEP
+
+    def place(self) -> tuple[float, ...]:
+        """Return where the robot is now, as its behaviour counts it."""
+        return self._robot.position[: self._task.axes]
+
+    def picture(self) -> Pixels:
+        """Draw the robot where it is now; one that blew up stays where it was last seen."""
+        if self._last is None or self._robot.finite:
+            self._last = self._robot.seen_by(self._camera)
+        return self._last

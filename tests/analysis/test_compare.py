@@ -208,6 +208,26 @@ def test_what_adapt_and_sample_write_is_compared(folder: Path, cheetah: Path) ->
     assert "1 adaptation files were left out" in found["notes"]
 
 
+def test_maml_is_compared_by_what_it_adapts_to_and_by_mutations_of_it(folder: Path, cheetah: Path) -> None:
+    pytest.importorskip("torch")
+    maml = folder / "maml.h5"
+    tiny = ["run.generations=1", "population.size=2", "maml.rollouts=2", "maml.horizon=6", "task.steps=6"]
+    words = [word for setting in (*tiny, "noise.size=100000") for word in ("--set", setting)]
+    assert conftest.ees("train", "cheetah-maml-laptop", *words, "--out", maml).returncode == 0
+    for command in (["adapt", maml, "--direction", "left"], ["sample", maml, "--count", 4]):
+        assert conftest.ees(*command).returncode == 0
+    ours = adapted(folder / "only-left.h5", "ours", 180.0, [1.0] * 10)
+    found = compared("--metric", "adaptation", ours, "--against", maml)
+    assert [group["label"] for group in found["groups"]] == ["MaxEnt-EES", "MAML"]
+    assert list(found["groups"][1]["training_steps"].values()) == [2 * 2 * 2 * 6]
+    found = compared("--metric", "distance-mean", cheetah, "--against", folder / "maml-sample.h5")
+    assert [group["label"] for group in found["groups"]] == ["MaxEnt-EES", "MAML"]
+    code, line = refused("compare", "--metric", "distance-mean", cheetah, "--against", maml)
+    assert code == 3 and "rows are no offspring" in line and f"ees-mpi sample {maml}" in line
+    said = ees("figure", "maml", cheetah, folder / "maml-sample.h5", "-o", "maml.svg")
+    assert said.code == 0
+
+
 def test_a_run_file_stands_for_the_adaptation_files_beside_it(folder: Path, sets: dict[str, list[Path]]) -> None:
     one, two = sets["maxent"][:2]
     code, line = refused("compare", "--metric", "adaptation", one, "--against", two)
@@ -240,6 +260,7 @@ def test_what_cannot_be_compared_is_one_sentence(
         (2, "both sides", [*mean, "--against", cheetah]),
         (2, "same run", [*mean, cheetah, "--against", cheetah]),
         (2, "0 to 2", [*mean, cheetah, "--against", sets["es"][0], "--generation", 3]),
+        (2, "generations of its own", ["--metric", "distance-after-1", ant, "--against", cheetah, "--generation", 1]),
         (2, "--bandwidth", ["--metric", "entropy", cheetah, "--against", ant, "--bandwidth", "-1"]),
         (3, "different tasks", [*mean, cheetah, "--against", ant]),
         (3, "one number", ["--metric", "balance", ant, "--against", cheetah]),

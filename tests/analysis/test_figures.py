@@ -1,9 +1,11 @@
 """Every figure from small real run files: that it is drawn, that it shows what is in them, and what is refused."""
 
+import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import h5py
 import numpy as np
@@ -168,6 +170,18 @@ def test_a_run_whose_offspring_all_end_in_one_place_is_drawn(walked: dict[str, P
         assert ees("figure", name, still, "-o", f"still-{name}.png").code == 0
     (point,) = seeds(folder, walked["cheetah"], "point", [np.zeros((8, 1))])
     assert ees("figure", "maml", point, "-o", "point.png").code == 0
+
+
+def test_a_missing_package_is_named_with_its_extra(walked: dict[str, Path]) -> None:
+    cases = [
+        ("matplotlib", ["figure", "ant", walked["ant"]]),
+        ("scipy.ndimage", ["figure", "mixture", walked["mixture"]]),
+        ("scipy.stats", ["compare", "--metric", "coverage", walked["ant"], "--against", walked["ant1"]]),
+    ]
+    for package, words in cases:
+        with mock.patch.dict(sys.modules, {package: None}):
+            code, line = refused(*words)
+        assert code == 2 and "pip install 'ees_mpi[analysis]'" in line and package.split(".")[0] in line
 
 
 def test_what_cannot_be_drawn_is_one_sentence_and_leaves_no_file(walked: dict[str, Path], folder: Path) -> None:

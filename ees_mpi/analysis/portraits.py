@@ -1,0 +1,80 @@
+"""The extremes of a run's last generation, replayed: what each did, whether its bits are right, and a picture."""
+
+import html
+from dataclasses import dataclass, replace
+
+from ees_mpi.analysis import charts
+from ees_mpi.analysis.choosing import Choice, extremes, has_offspring, places, walks
+from ees_mpi.analysis.replay import Replayed, evaluate
+from ees_mpi.config import FAMILIES
+from ees_mpi.errors import EesError
+from ees_mpi.store.reader import Run
+from ees_mpi.tasks.filming import View, film
+
+SIZE = (320, 240)
+
+
+@dataclass(frozen=True)
+class Portrait:
+    """One individual: how it ended, as a picture where there is one, and what replaying it showed."""
+
+    choice: Choice
+    behavior: tuple[float, ...]
+    axes: tuple[str, ...]
+    picture: str = ""  # a data: address
+    verdict: str = ""
+
+
+def section(run: Run, count: int) -> str:
+    """Return the page's section on extremes."""
+    portraits, why_not = portray(run, count)
+    if not has_offspring(run):
+        why_not = f"The individuals of this run are tasks, so it is the mean that is shown. {why_not}"
+    if not portraits:
+        return "<p class='faint'>No individual of the last generation is valid.</p>"
+    note = f"<p class='faint'>{html.escape(why_not)}</p>" if why_not else ""
+    return f"{note}<div class='extremes'>{''.join(map(_figure, portraits))}</div>"
+
+
+def portray(run: Run, count: int) -> tuple[list[Portrait], str]:
+    """Replay the extremes before a camera; where that cannot be, say why and tell what the file has of them."""
+    axes = ("x\u00a0", "y\u00a0") if walks(run) else ("",) * 4
+    last = run.generations - 1
+    if has_offspring(run):
+        found = places(run, last)
+        plain = [Portrait(Choice(last, i), tuple(found[i].tolist()), axes) for i in extremes(found, count or 8)]
+    else:
+        plain = [Portrait(Choice(run.generations, None), (), axes)]
+    if not count:
+        return plain, ""
+    try:
+        actor = film(run.config.task, FAMILIES["task"].name_of(run.config.task), run.config.run.seed, View(*SIZE))
+    except EesError as error:
+        return plain, f"No pictures: {error}."
+    try:
+        portraits = []
+        for each in plain:
+            replayed = evaluate(run, actor, each.choice)
+            portraits.append(replace(each, picture=charts.png(actor.picture()), verdict=_verdict(replayed)))
+    finally:
+        actor.close()
+    return portraits, ""
+
+
+def _verdict(replayed: Replayed) -> str:
+    if not replayed.compared:
+        return ""
+    if replayed.again.same:
+        return "same bits when replayed"
+    expected = f", to be expected: {'; '.join(replayed.explained)}" if replayed.explained else ""
+    return f"OTHER bits when replayed{expected}"
+
+
+def _figure(portrait: Portrait) -> str:
+    name = html.escape(portrait.choice.name)
+    image = f'<img src="{portrait.picture}" alt="{name} at the end of its rollout">' if portrait.picture else ""
+    behavior = ", ".join(f"{axis}{value:.4g}" for axis, value in zip(portrait.axes, portrait.behavior, strict=False))
+    more = ", ..." if len(portrait.behavior) > 4 else ""
+    verdict = f"<br><span class='faint'>{html.escape(portrait.verdict)}</span>" if portrait.verdict else ""
+    colon = ": " if behavior else ""
+    return f"<figure>{image}<figcaption><b>{name}</b>{colon}{behavior}{more}{verdict}</figcaption></figure>"

@@ -1,0 +1,61 @@
+"""What an iteration of MAML costs, timed here: one task's rollouts, one Hessian product, and the rest of the update."""
+
+import time
+from dataclasses import replace
+
+import msgspec
+import numpy as np
+import torch
+
+from ees_mpi.config import Config
+from ees_mpi.maml.learning import Learner, LearningTask, Steps
+from ees_mpi.maml.training import KEPT, MamlJob, graph_bytes
+from ees_mpi.ranks import Ranks
+from ees_mpi.state import first_state
+
+LINE_SEARCH = 3  # candidates that a step mostly takes, the old theta included
+
+
+def seconds_of_task(config: Config) -> tuple[float, float]:
+    """Return the seconds of one task's rollouts, and of its share in an update."""
+    settings = config.objective
+    single = replace(config, objective=msgspec.structs.replace(settings, rollouts=1))
+    job, state = MamlJob.open(single, Ranks()), first_state(single)
+    policy = job.policy(state)
+    job.rollouts(policy, 0, 0, 1)  # the first one also loads and warms up
+    start = time.perf_counter()
+    pair = job.rollouts(policy, 1, 0, 1)
+    rollouts = (time.perf_counter() - start) * settings.rollouts
+    job.close()
+    many = {name: np.repeat(getattr(pair.before, name), settings.rollouts, axis=0) for name in _ARRAYS}
+    steps = Steps.of(replace(pair.before, **many), settings.discount)
+    theta = torch.tensor(np.concatenate([policy.mean, policy.log_std]))
+    task = LearningTask(Learner(config.task.layers, settings.adaptation_lr), theta, steps, steps, keep=_keeps(config))
+    vector = task.gradient()
+    task.hessian_product(vector)
+    start = time.perf_counter()
+    task.hessian_product(vector)
+    product = time.perf_counter() - start
+    start = time.perf_counter()
+    task.at(theta.numpy())
+    value = time.perf_counter() - start
+    return rollouts, (settings.cg_iterations + 2) * product + LINE_SEARCH * value
+
+
+def working_bytes(config: Config, tasks: int) -> int:
+    """Return the bytes that an update needs on a rank with so many tasks: kept graphs, and vectors like theta."""
+    vectors: int = 8 * (8 + tasks) * config.task.parameters
+    return min(KEPT, tasks * graph_bytes(config)) + vectors
+
+
+def gathered_bytes(config: Config) -> int:
+    """Return the bytes that every rank receives in an iteration, most of them gradients and Hessian products."""
+    rows: int = config.population.size * (config.objective.cg_iterations + 2)
+    return 8 * rows * int(config.task.parameters)
+
+
+def _keeps(config: Config) -> bool:
+    return graph_bytes(config) <= KEPT
+
+
+_ARRAYS = ("observations", "actions", "rewards", "length", "final")

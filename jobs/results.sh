@@ -1,0 +1,84 @@
+# Sourced by reproduce.slurm and reproduce.sh: the paper's figures and statistics, from the run files of its experiments.
+# The files are those of `experiments.sh`; nothing here simulates anything.
+
+figures() {
+    local robot variant
+    mkdir -p "$EES_RUNS/figures"
+    draw interference $(files interference-maxvar interference-maxent)
+    draw cheetah $(first cheetah-es cheetah-maxvar cheetah-maxent)
+    draw ant $(first ant-es ant-maxvar ant-maxent)
+    draw maml $(samples sample) $(samples sample-quarter)
+    draw adaptation $(files ant-adapt ant-maxvar-further ant-maxent-further)
+    draw adaptation-heatmaps $(first ant-maxent-further ant-maxvar-further)
+    for robot in cheetah ant; do
+        draw_as locomotion-$robot locomotion $(files $robot-es $robot-maxvar $robot-maxent)
+    done
+    for variant in maxent maxvar; do
+        draw_as mixture-$variant mixture $(first ant-$variant ant-$variant-mixture ant-$variant-split)
+    done
+    draw feasibility
+    [ -z "$maml" ] || draw maml-training $(files "$maml")
+    say "figures are in $EES_RUNS/figures"
+}
+
+draw() { draw_as "$1" "$@"; }
+
+draw_as() { # name of the picture, figure, files
+    ees-mpi figure "$2" "${@:3}" -o "$EES_RUNS/figures/$1.png" || leave 1 "figure $2 failed, see above"
+}
+
+first() { # names: the run with seed 0 of each
+    local name
+    for name in "$@"; do file "$name" 0; done
+}
+
+samples() { # ending: the samples of all cheetahs with seed 0, as in the paper
+    local name
+    for name in cheetah-maxvar cheetah-maxent $maml; do file "$name" 0 | sed "s/\.h5$/-$1.h5/"; done
+}
+
+statistics() {
+    local out=$EES_RUNS/statistics.txt name generation
+    : >"$out.new"
+    claim "Cheetah: standard ES moves further than either variant; MaxVar and MaxEnt do not differ" \
+        distance-mean $(files cheetah-maxvar cheetah-maxent) --against $(files cheetah-es)
+    claim "Cheetah: offspring go left and right" balance $(files cheetah-maxvar cheetah-maxent) --against $(files cheetah-es)
+    claim "Ant: standard ES moves further than either variant; MaxVar and MaxEnt do not differ" \
+        distance-mean $(files ant-maxvar ant-maxent) --against $(files ant-es)
+    claim "Ant: more offspring of standard ES end within 5 units of the origin" \
+        near-origin $(files ant-maxvar ant-maxent) --against $(files ant-es)
+    for generation in $(for paper in 5 10 20; do after $paper; done | uniq); do
+        claim "Seeding: from a trained mean further than from a random one, after $generation more" \
+            distance-after-$generation $(files ant-maxvar-further ant-maxent-further) --against $(files ant-adapt)
+    done
+    for name in maxvar maxent; do
+        claim "Mixtures, $name: two components cover the space as one does" \
+            coverage $(half files ant-$name-mixture ant-$name-split) --against $(half files ant-$name)
+    done
+    [ -z "$maml" ] || statistics_of_maml
+    mv "$out.new" "$out"
+    cat "$out"
+    say "this table is in $out"
+}
+
+statistics_of_maml() {
+    local ees=(cheetah-maxvar cheetah-maxent) ending
+    claim "Adaptation: MaxEnt walks further than MAML, MaxVar as far; MaxEnt further than MaxVar" \
+        adaptation $(files "${ees[@]}") --against $(files "$maml")
+    for ending in sample sample-quarter; do
+        claim "Offspring at $([ $ending = sample ] && echo the same std || echo a quarter of the std): further than MAML's" \
+            distance-mean $(sampled_files "${ees[@]}") --against $(sampled_files "$maml")
+        claim "Offspring at $([ $ending = sample ] && echo the same std || echo a quarter of the std): spread wider than MAML's" \
+            distance-variance $(sampled_files "${ees[@]}") --against $(sampled_files "$maml")
+    done
+}
+
+sampled_files() { files "$@" | sed "s/\.h5$/-$ending.h5/"; } # names
+
+claim() { # what the paper says, metric, files --against files
+    {
+        echo "## $1"
+        ees-mpi compare --metric "${@:2}" || leave 1 "compare failed, see above"
+        echo
+    } >>"$EES_RUNS/statistics.txt.new"
+}

@@ -1,0 +1,35 @@
+"""A task that dawdles in a job's first life, so that something can happen to it; its outcomes stay the same."""
+
+import math
+import os
+import time
+
+import numpy as np
+
+from ees_mpi.outcomes import Outcome
+
+
+class SlowAtFirst:
+    """One parameter; `task`: the array task that dawdles, where not all do."""
+
+    parameters = 1
+    behavior_dim = 1
+
+    def __init__(self, task=None):
+        self.pause = 0.05 if os.environ.get("SLURM_RESTART_COUNT", "0") == "0" and "SLURM_JOB_ID" in os.environ else 0.0
+        if task is not None and os.environ.get("SLURM_ARRAY_TASK_ID") != str(task):
+            self.pause = 0.0
+
+    def initial(self, generator):
+        return np.array([1.0])
+
+    def open(self, seed):
+        return self
+
+    def evaluate(self, index, parameters, observation_mean, observation_std, observe):
+        time.sleep(self.pause)
+        went = math.sin(float(parameters[0]))
+        return Outcome(index, (went,), went, 1)
+
+    def close(self):
+        pass

@@ -1,0 +1,171 @@
+"""The job scripts on a real SLURM. Run by `tools/test --cluster`: root, minutes."""
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conftest import BIN, TINY, info
+from runfiles import assert_same_bits
+from slurm import SANDBOX, Site, await_end, await_requeue, call, call_in, facts, until
+
+# Two minutes in a first life, seconds in a second one.
+SLOW = """
+[run]
+generations = 400
+[task]
+name = "custom"
+function = "slow_at_first:SlowAtFirst"
+[population]
+name = "normal"
+size = 20
+std = 0.5
+[objective]
+name = "maxvar"
+[optimizer]
+name = "ascent"
+lr = 0.1
+[noise]
+size = 5000
+"""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def sandbox() -> Iterator[None]:
+    was_up = Path("/etc/slurm/slurm.conf").exists()
+    call(SANDBOX, "up")
+    yield
+    if not was_up:
+        call(SANDBOX, "down")
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    (tmp_path / "slow.toml").write_text(SLOW)
+    yield Site(tmp_path)
+    call("scancel", "--user=root")
+
+
+def sets(*settings: str) -> list[str]:
+    return [word for setting in settings for word in ("--set", setting)]
+
+
+def undisturbed(site: Site, *words: object) -> Path:
+    """The same run on one process, away from SLURM."""
+    call_in(site.folder, "ees-mpi", "train", *words, "--out", "undisturbed.h5")
+    return site.folder / "undisturbed.h5"
+
+
+def test_a_job_of_a_small_preset_finishes_on_two_nodes(site: Site) -> None:
+    job = site.submit("--nodes=2", "--ntasks-per-node=2", "jobs/train.slurm", "interference-maxvar", *sets(*TINY))
+    await_end(job, site)
+    run = site.runs / "interference-maxvar-seed0.h5"
+    assert (info(run)["complete"], info(run)["ranks"], info(run)["nodes"]) == (True, 4, 2)
+    assert_same_bits(run, undisturbed(site, "interference-maxvar", *sets(*TINY)))
+
+
+def test_a_job_cut_by_its_time_limit_is_requeued_by_itself_and_ends_with_the_bits_of_an_undisturbed_run(
+    site: Site,
+) -> None:
+    limit = ("--time=1", "--signal=B:USR1@50")
+    job = site.submit(*limit, "--nodes=2", "--ntasks-per-node=2", "jobs/train.slurm", "slow.toml")
+    await_requeue(job, site)
+    run = site.runs / "slow-seed0.h5"
+    assert 0 < int(str(info(run)["generations"])) < 400
+    await_end(job, site)
+    assert (info(run)["complete"], info(run)["sessions"]) == (True, 2)
+    said = site.output()
+    assert "the time limit is near" in said and "started again" in said  # both lives, in one file
+    assert_same_bits(run, undisturbed(site, "slow.toml"))
+
+
+def test_a_seeds_array_of_four_leaves_four_good_files_and_a_task_that_is_told_to_stop_requeues_itself_alone(
+    site: Site,
+) -> None:
+    words = ("slow.toml", *sets("task.settings.task=2"))
+    job = site.submit("--array=0-3", "--ntasks-per-node=1", "jobs/seeds.slurm", *words)
+    slow = site.runs / "slow-seed2.h5"
+    until(lambda: slow.exists() and info(slow)["generations"], 60, site)
+    call("scancel", "--signal=USR1", "--batch", f"{job}_2")
+    await_requeue(job, site)
+    await_end(job, site)
+    assert {task["ArrayTaskId"]: task["Restarts"] for task in facts(job)} == {"0": "0", "1": "0", "2": "1", "3": "0"}
+    runs = [info(site.runs / f"slow-seed{seed}.h5") for seed in range(4)]
+    assert [(run["complete"], run["seed"]) for run in runs] == [(True, seed) for seed in range(4)]
+    assert_same_bits(slow, undisturbed(site, *words, "--seed", "2"))
+
+
+def test_a_lost_node_puts_the_job_back_into_the_queue_and_it_ends_with_the_right_bits(site: Site) -> None:
+    job = site.submit("--nodes=2", "--ntasks-per-node=2", "jobs/train.slurm", "slow.toml")
+    run = site.runs / "slow-seed0.h5"
+    until(lambda: run.exists() and info(run)["generations"], 60, site)
+    lost = {"n1", "n2"} - {facts(job)[0]["BatchHost"]}
+    call(SANDBOX, "lose", lost.pop())
+    await_requeue(job, site)
+    call(SANDBOX, "up")
+    await_end(job, site)
+    assert info(run)["complete"] is True
+    assert_same_bits(run, undisturbed(site, "slow.toml"))
+
+
+def test_the_loss_of_the_node_that_runs_the_script_is_survived_too(site: Site) -> None:
+    job = site.submit("--nodes=2", "--ntasks-per-node=1", "jobs/train.slurm", "slow.toml")
+    run = site.runs / "slow-seed0.h5"
+    until(lambda: run.exists() and info(run)["generations"], 60, site)
+    call(SANDBOX, "lose", facts(job)[0]["BatchHost"])
+    await_requeue(job, site)
+    call(SANDBOX, "up")
+    await_end(job, site)
+    assert_same_bits(run, undisturbed(site, "slow.toml"))
+
+
+def test_srun_starts_the_ranks_where_it_speaks_the_protocol_of_the_mpi(site: Site) -> None:
+    words = ("--nodes=2", "--ntasks-per-node=2", "jobs/train.slurm", "interference-maxvar", *sets(*TINY))
+    await_end(site.submit(*words, EES_LAUNCH="srun --mpi=pmix"), site)
+    run = site.runs / "interference-maxvar-seed0.h5"
+    assert (info(run)["complete"], info(run)["ranks"], info(run)["nodes"]) == (True, 4, 2)
+
+
+def test_srun_with_another_protocol_is_refused_in_place_of_many_worlds_of_one(site: Site) -> None:
+    words = ("--ntasks-per-node=2", "jobs/train.slurm", "interference-maxvar", *sets(*TINY))
+    job = site.submit(*words, EES_LAUNCH="srun --mpi=pmi2", EES_MAX_RESTARTS="0")
+    until(lambda: facts(job)[0]["JobState"] == "FAILED", 60, site)
+    assert site.output().count("sees a world of size 1") == 1 and "--mpi=pmix" in site.output()
+    assert not list(site.runs.glob("*.h5"))
+
+
+def test_a_rank_that_dies_before_it_joins_the_others_is_noticed_by_the_script_alone(site: Site) -> None:
+    program = site.folder / "ees-mpi"
+    dies = '[ "${OMPI_COMM_WORLD_RANK:-}" != 1 ] || [ "${SLURM_RESTART_COUNT:-0}" != 0 ] || kill -KILL $$'
+    program.write_text(f'#!/bin/bash\n{dies}\nexec {BIN}/ees-mpi "$@"\n')
+    program.chmod(0o755)
+    words = ("--ntasks-per-node=3", "jobs/train.slurm", "interference-maxvar", *sets(*TINY))
+    path = f"{site.folder}:{BIN}:{os.environ['PATH']}"
+    job = site.submit(*words, PATH=path, EES_QUIET_SECONDS="15")
+    await_requeue(job, site)
+    await_end(job, site)
+    assert "no sign of life" in site.output()
+    assert info(site.runs / "interference-maxvar-seed0.h5")["complete"] is True
+
+
+def test_reproduce_runs_the_whole_chain_to_figures_and_a_table_of_statistics(site: Site) -> None:
+    coordinator = site.submit(
+        "--ntasks-per-node=1", "jobs/reproduce.slurm", "--scale", "tiny", "--ntasks-per-node", "1"
+    )
+    until(lambda: "statistics, 1 tasks" in site.output(), 60, site)
+    jobs = re.findall(r"^job (\d+): (\w+), (\d+) tasks", site.output(), re.MULTILINE)
+    assert len(jobs) == 11
+    for number, _, tasks in [(coordinator, "", 1), *jobs]:
+        await_end(number, site, 900)
+        assert len(facts(number)) == int(tasks)
+    results = site.runs / "reproduce"
+    pictures = [path.stem for path in (results / "figures").glob("*.png")]
+    assert {"interference", "cheetah", "ant", "maml", "adaptation", "adaptation-heatmaps", "feasibility"} <= set(
+        pictures
+    )
+    assert {"locomotion-ant", "locomotion-cheetah", "mixture-maxent", "mixture-maxvar"} <= set(pictures)
+    table = (results / "statistics.txt").read_text()
+    assert table.count("## ") == 14 and table.count("Mann-Whitney U") == 14
+    trained = [info(path) for path in results.glob("*-seed[0-9].h5")]
+    assert len(trained) == 32 and all(run["complete"] for run in trained)

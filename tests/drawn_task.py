@@ -1,0 +1,40 @@
+"""A task of one's own that can be drawn."""
+
+import numpy as np
+
+from ees_mpi.outcomes import Outcome
+
+
+class Drawn:
+    """Its behaviour is its first parameter; its picture is a grey of that height."""
+
+    parameters = 2
+    behavior_dim = 1
+    step_seconds = 0.1
+    on_step = None
+
+    def initial(self, generator):
+        return np.zeros(2)
+
+    def open(self, seed):
+        return self
+
+    def film(self, seed, view):
+        self.view = view
+        return self
+
+    def evaluate(self, index, parameters, observation_mean, observation_std, observe):
+        self.x = float(parameters[0])
+        for step in range(4):
+            if self.on_step:
+                self.on_step(step)
+        return Outcome(index, (self.x,), self.x, 3)
+
+    def place(self):
+        return (self.x,)
+
+    def picture(self):
+        return np.full((self.view.height, self.view.width, 3), 99, np.uint8)
+
+    def close(self):
+        pass

@@ -1,0 +1,169 @@
+"""The job scripts' decisions, with stand-ins for mpirun and SLURM; tests/cluster has the real ones."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import BIN, TINY, environment, info, train
+from runfiles import assert_same_bits
+
+JOBS = Path(__file__).parents[1] / "jobs"
+WORDS = ["interference-maxvar", *(word for setting in TINY for word in ("--set", setting))]
+WORKS = 'while [ "$1" != ees-mpi ]; do shift; done\nexec "$@"'  # a launcher of one rank
+SLURM = {"SLURM_JOB_ID": "77", "SLURM_SUBMIT_DIR": "/nowhere"}
+TASK = {"SLURM_ARRAY_JOB_ID": "70", "SLURM_ARRAY_TASK_ID": "3"}
+
+
+class Place:
+    """A user's folder, with stand-ins for programs, and where they say what they were called with."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self.log = folder / "log"
+        self.log.write_text("")
+        (folder / "bin").mkdir()
+        show = f'if [ "$1" = show ]; then echo "   Command={JOBS}/train.slurm words"; exit; fi\n'
+        self.program("scontrol", show + f'echo "$*" >>{self.log}')
+
+    def program(self, name: str, text: str) -> None:
+        path = self.folder / "bin" / name
+        path.write_text(f"#!/bin/bash\n{text}\n")
+        path.chmod(0o755)
+
+    def run(self, script: Path, *words: str, **more: str) -> tuple[int, str]:
+        path = f"{self.folder}/bin:{BIN}:{os.environ['PATH']}"
+        env = environment(**{"PATH": path, "TMPDIR": str(self.folder), **more})
+        with (self.folder / "said").open("w") as said:  # not a pipe: what outlives the script must not keep us waiting
+            line = ["bash", str(script), *words]
+            done = subprocess.run(line, cwd=self.folder, env=env, stdout=said, stderr=said, timeout=120)
+        return done.returncode, (self.folder / "said").read_text()
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def test_a_copy_of_a_script_finds_the_others_and_ends_well_when_the_run_is_complete(place: Place) -> None:
+    place.program("mpirun", WORKS)
+    spooled = Path(shutil.copy(JOBS / "train.slurm", place.folder / "slurm_script"))
+    code, said = place.run(spooled, *WORDS, **SLURM)
+    assert code == 0, said
+    assert info(place.folder / "runs" / "interference-maxvar-seed0.h5")["complete"] is True
+    assert place.log.read_text() == ""
+    assert not list(place.folder.glob("ees-*"))  # the folder for mpirun's own files is gone
+
+
+def test_a_launcher_that_says_all_is_well_does_not_make_a_run_complete(place: Place) -> None:
+    place.program("mpirun", "exit 0")
+    code, said = place.run(JOBS / "train.slurm", *WORDS, **SLURM)
+    assert (code, place.log.read_text()) == (0, "requeue 77\n"), said
+
+
+def test_a_task_of_an_array_puts_itself_back_into_the_queue_and_not_the_array(place: Place) -> None:
+    place.program("mpirun", "exit 75")
+    code, said = place.run(JOBS / "seeds.slurm", *WORDS, **SLURM, **TASK)
+    assert (code, place.log.read_text()) == (0, "requeue 70_3\n"), said
+
+
+@pytest.mark.parametrize("code", [2, 3])
+def test_what_cannot_work_is_not_tried_again(place: Place, code: int) -> None:
+    place.program("mpirun", f"exit {code}")
+    left, said = place.run(JOBS / "train.slurm", *WORDS, **SLURM)
+    assert (left, place.log.read_text()) == (code, "") and "cannot work" in said
+
+
+@pytest.mark.parametrize(
+    ("restarts", "code", "requeued"), [(19, 75, True), (20, 75, False), (21, 75, False), (2, 1, True), (3, 1, False)]
+)
+def test_restarts_are_bounded_and_fewer_where_nothing_gets_done(
+    place: Place, restarts: int, code: int, requeued: bool
+) -> None:
+    place.program("mpirun", f"echo launched >>launches; exit {code}")
+    left, said = place.run(JOBS / "train.slurm", *WORDS, **SLURM, SLURM_RESTART_COUNT=str(restarts))
+    assert (left == 0, place.log.read_text() != "") == (requeued, requeued), said
+    assert (place.folder / "launches").exists() == (restarts < 21)  # SLURM may start a job again by itself, too
+
+
+def test_a_job_that_gets_on_between_failures_is_not_given_up(place: Place) -> None:
+    place.program("mpirun", f"export EES=1\n({WORKS.replace('exec ', '')})\nexit 1")
+    code, said = place.run(JOBS / "train.slurm", *WORDS, **SLURM, SLURM_RESTART_COUNT="7")
+    assert (code, place.log.read_text()) == (0, "requeue 77\n"), said
+
+
+def test_ranks_that_never_come_together_are_ended_by_the_script(place: Place) -> None:
+    place.program("mpirun", "exec sleep 600")
+    code, said = place.run(JOBS / "train.sh", *WORDS, EES_QUIET_SECONDS="1", EES_MAX_RESTARTS="0")
+    assert code == 1 and "no sign of life" in said, said
+
+
+def test_ranks_that_do_not_stop_when_told_are_ended_by_the_script(place: Place) -> None:
+    place.program("mpirun", "trap : USR1; kill -USR1 $PPID; while true; do read -t 600 <> <(:); done")
+    code, said = place.run(JOBS / "train.slurm", *WORDS, **SLURM, EES_GRACE_SECONDS="1")
+    assert (code, place.log.read_text()) == (0, "requeue 77\n") and "did not stop" in said, said
+
+
+def test_without_a_queue_a_failed_run_is_started_again_in_place(place: Place) -> None:
+    place.program("mpirun", f"[ -e failed ] || {{ touch failed; exit 137; }}\n{WORKS}")
+    code, said = place.run(JOBS / "seeds.sh", "-n", "2", "--seeds", "4-5", *WORDS)
+    assert code == 0 and said.count("starting again") == 1, said
+    assert [info(path)["seed"] for path in sorted((place.folder / "runs").glob("*.h5"))] == [4, 5]
+
+
+def test_a_script_told_to_stop_saves_and_run_again_ends_with_the_same_bits(place: Place) -> None:
+    words = [*WORDS, "--set", "run.generations=800", "--out", "stopped.h5"]
+    # Tells the script once the writer is there; the ranks are real.
+    place.program("told", "until [ -e stopped.h5.journal ]; do read -t 0.05 <> <(:); done; kill -USR1 $1")
+    place.program("mpirun", f'[ -e told ] || (touch told; exec told $PPID) &\nexec {BIN}/mpirun "$@"')
+    code, said = place.run(JOBS / "train.sh", "-n", "2", *words)
+    assert code == 75 and "goes on with it" in said, said
+    assert info(place.folder / "stopped.h5")["complete"] is False
+    code, said = place.run(JOBS / "train.sh", "-n", "2", *words)
+    assert code == 0, said
+    whole = train(place.folder / "whole.h5", "interference-maxvar", "run.generations=800")
+    assert_same_bits(place.folder / "stopped.h5", whole)
+
+
+@pytest.mark.parametrize(
+    "words", [["--scale", "2"], ["--scale", "small"], ["--seeds", "none"], ["--sale", "1"], ["--scale"]], ids=" ".join
+)
+@pytest.mark.parametrize("script", ["reproduce.slurm", "reproduce.sh"])
+def test_reproduce_refuses_what_it_does_not_know(place: Place, script: str, words: list[str]) -> None:
+    code, said = place.run(JOBS / script, *words)
+    assert code == 2 and said.startswith("job: "), said
+
+
+def test_reproduce_submits_each_stage_after_those_it_builds_on(place: Place) -> None:
+    place.program("sbatch", f'echo "$*" >>{place.log}; wc -l <{place.log}')
+    code, said = place.run(JOBS / "reproduce.slurm", "--seeds", "4", "--nodes", "7", "--parallel", "2")
+    assert code == 0, said
+    jobs = {line.split("--stage ")[1].split()[0]: line for line in place.log.read_text().splitlines()}
+    assert list(jobs) == [
+        *("interference", "cheetah", "ant", "mixtures", "maml"),
+        *("seeding", "splitting", "adaptation", "sampling", "figures", "statistics"),
+    ]
+    assert "--array=0-11%2" in jobs["ant"] and "--nodes=7" in jobs["ant"] and "--dependency" not in jobs["ant"]
+    assert "--array=0-3%2" in jobs["mixtures"]  # half the seeds
+    assert "--dependency=afterok:3 " in jobs["splitting"] and "--dependency=afterok:2:5 " in jobs["sampling"]
+    assert "--dependency=afterok:1:2:3:4:5:6:7:8:9 " in jobs["statistics"] and "--nodes=1" in jobs["statistics"]
+    assert all("--kill-on-invalid-dep=yes" in line and "--seeds 4" in line for line in jobs.values())
+
+
+def test_reproduce_at_full_scale_uses_the_presets_as_they_are(place: Place) -> None:
+    script = (
+        '. "$0/experiments.sh"; check_options; for p in cheetah-es cheetah-maml ant-maxent-split; do sized $p; done'
+    )
+    done = subprocess.run(["bash", "-c", script, str(JOBS)], capture_output=True, text=True, check=True)
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize("scale", ["0.15", "0.07", "0.5", "tiny"])
+def test_reproduce_evolves_further_for_as_long_as_it_compares(scale: str) -> None:
+    script = f'. "$0/experiments.sh"; scale={scale}; check_options; sized ant-adapt; after 20'
+    env = environment(PATH=f"{BIN}:{os.environ['PATH']}")
+    done = subprocess.run(["bash", "-c", script, str(JOBS)], capture_output=True, text=True, check=True, env=env)
+    lines = done.stdout.split()
+    made = int(lines[1].removeprefix("run.generations="))
+    assert made > int(lines[-1])  # the population after g updates is number g
