@@ -58,12 +58,12 @@ def train(
     """Train a preset or a config file; alone or under mpirun."""
     if resume and overwrite:
         raise click.UsageError("--resume and --overwrite exclude each other")
-    from ees_mpi import session
+    from ees_mpi import opening, session
 
     settings = tuple(session.seeded(settings, seed))
     _pin(lambda: session.portable_source(source, settings))
-    request = session.Request(source, settings, out, resume, overwrite, force, start)
-    _together(lambda ranks: session.run_session(ranks, lambda: session.begin(request), say, max_hours))
+    request = opening.Request(source, settings, out, resume, overwrite, force, start)
+    _together(lambda ranks: session.run_session(ranks, lambda: opening.begin(request), say, max_hours))
 
 
 @cli.command()
@@ -73,11 +73,11 @@ def train(
 @FORCE
 def resume(run: Path, generations: int | None, max_hours: float | None, force: bool) -> None:
     """Go on where a run file ends."""
-    from ees_mpi import session
+    from ees_mpi import opening, session
 
     _pin(lambda: session.portable_run(run))
-    opening = lambda: session.reopen(run, generations, force)  # noqa: E731
-    _together(lambda ranks: session.run_session(ranks, opening, say, max_hours))
+    find = lambda: opening.reopen(run, generations, force)  # noqa: E731
+    _together(lambda ranks: session.run_session(ranks, find, say, max_hours))
 
 
 @cli.command()

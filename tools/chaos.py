@@ -13,6 +13,7 @@ same command again. A job that does not end by itself counts as hung. What is do
 import argparse
 import os
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -41,6 +42,7 @@ class Result:
     unaided: bool
     lost: int  # generations that were committed and are not any more
     same: bool
+    dead: int  # ranks without which the others went on
 
 
 def attempt(row: Row, out: Path, ranks: int, generations: int, reference: Path, chance: random.Random) -> Result:
@@ -65,7 +67,8 @@ def attempt(row: Row, out: Path, ranks: int, generations: int, reference: Path, 
         job.finish(out, 2, generations, folder)
     with open_run(out) as run, open_run(reference) as undisturbed:
         same = not job.differences(run, undisturbed)
-    return Result(process.returncode, hung, unaided, max(0, trial.committed - kept), same)
+    dead = len(set(re.findall(r"rank \d+ on", " ".join(re.findall(r"^lost .*", Path(log.name).read_text(), re.M)))))
+    return Result(process.returncode, hung, unaided, max(0, trial.committed - kept), same, dead)
 
 
 def attempts(name: str, row: Row, times: int, ranks: range, generations: int, folder: Path, seed: int) -> list[Result]:
@@ -96,8 +99,8 @@ def verdict(row: Row, result: Result) -> str:
         return "HUNG"
     if result.lost or not result.same:
         return f"LOST {result.lost} generations; {'the same' if result.same else 'OTHER'} bits"
-    if row.ulfm and not row.stall and not result.unaided:
-        return "did not go on by itself"
+    if 0 in row.codes and result.unaided and not result.dead:
+        return "nobody died"
     if result.code not in row.codes and not (result.code and not result.unaided):
         return f"exit code {result.code}; expected {' or '.join(map(str, row.codes))}"
     return ""
@@ -106,7 +109,7 @@ def verdict(row: Row, result: Result) -> str:
 def matrix(names: list[str], times: int, ranks: range, generations: int, seed: int, folder: Path) -> bool:
     """Try everything and print the table; return whether all was well."""
     job.finish(folder / "whole.h5", 2, generations, folder)
-    print(f"{'what was done':62} tries  unaided  resumed  hung  lost  bits   exit codes", flush=True)
+    print(f"{'what was done':62} tries  dead  unaided  resumed  hung  lost  bits   exit codes", flush=True)
     well = True
     for name in names:
         row = ROWS[name]
@@ -118,7 +121,8 @@ def matrix(names: list[str], times: int, ranks: range, generations: int, seed: i
         hung, lost = sum(result.hung for result in results), sum(result.lost for result in results)
         same = all(result.same for result in results)
         codes = ", ".join(f"{code} x{n}" for code, n in sorted(Counter(r.code for r in results).items()))
-        line = f"{len(results):5}  {unaided:7}  {len(results) - unaided:7}  {hung:4}  {lost:4}"
+        dead = sum(result.dead for result in results) or ""
+        line = f"{len(results):5}  {dead:4}  {unaided:7}  {len(results) - unaided:7}  {hung:4}  {lost:4}"
         print(f"{row.what:62} {line}  {'same' if same else 'OTHER':5}  {codes}", flush=True)
         well = well and not any(verdict(row, result) for result in results)
     return well

@@ -65,18 +65,29 @@ class Ranks:
             self._watchman.place = place
 
     def watch(self, limit: float) -> None:
-        """From now on, end the job if any rank makes no progress for `limit` seconds; 0: never."""
-        if limit > 0 and not self._watchman:
-            self._watchman = Watchman(limit, self._stalled)
+        """From now on, end the job if a rank that others wait for makes no progress for `limit` seconds; 0: never."""
+
+    @contextmanager
+    def watching(self, limit: float) -> Iterator[None]:
+        """End the job if any rank, the only one included, makes no progress for `limit` seconds in a block."""
+        self._watchman = Watchman(limit, self._stalled) if limit > 0 else None
+        try:
+            yield
+        finally:
+            if self._watchman:
+                self._watchman.go()
 
     def _stalled(self, stall: Stall) -> NoReturn:
         """Say who hangs, and end the job."""
-        who = "all ranks wait for each other, and none"
+        who = "all ranks wait for each other: none"
         if stall.rank is not None:
             who = f"rank {self.numbers[stall.rank]} on {self.hosts[stall.rank]}"
+        else:
+            time.sleep(min(0.5 * self.rank, 4.0))  # all notice it: the lowest one speaks, and ends the others
+        verb = "has made no progress" if stall.rank is not None else "has made any progress"
         say_on_stderr(
-            f"ees-mpi: {who} has made no progress for {stall.seconds / 60:.3g} minutes (run.stall_minutes); it was "
-            f"last heard of {stall.place}. The job ends; all committed generations are safe, and resume will go on\n"
+            f"ees-mpi: {who} {verb} for {stall.seconds / 60:.3g} minutes (run.stall_minutes); last heard of "
+            f"{stall.place}. The job ends; all committed generations are safe, and resume will go on\n"
         )
         self.abort(1)
 

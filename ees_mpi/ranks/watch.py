@@ -27,11 +27,11 @@ class Place(NamedTuple):
     individual: int = -1
 
     def __str__(self) -> str:
+        where = f"in generation {self.generation}, between rollouts" if self.generation >= 0 else "between rollouts"
         if self.individual >= 0:
-            return f"at individual {self.individual} of generation {self.generation}"
-        return (
-            f"in generation {self.generation}, between rollouts" if self.generation >= 0 else "before its first rollout"
-        )
+            where = f"at individual {self.individual}"
+            where += f" of generation {self.generation}" if self.generation >= 0 else ""
+        return where
 
 
 class Stall(NamedTuple):
@@ -111,15 +111,21 @@ class Watchman:
     def __init__(self, limit: float, stalled: Callable[[Stall], None]):
         self.place = Place()
         self._limit, self._stalled = limit, stalled
+        self._over = threading.Event()
         threading.Thread(target=self._watch, daemon=True).start()
 
     def _watch(self) -> None:
         seen, looks = self.place, 0
         while looks < 4:  # so many in a row at the same place
-            time.sleep(self._limit / 4)
+            if self._over.wait(self._limit / 4):
+                return
             looks = looks + 1 if self.place is seen else 0
             seen = self.place
         self._stalled(Stall(0, seen, self._limit))
+
+    def go(self) -> None:
+        """Stop watching."""
+        self._over.set()
 
 
 @contextmanager

@@ -2,6 +2,8 @@
 
 import os
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -28,12 +30,17 @@ class WatchedRanks(Ranks):
         self._limit = PATIENCE
 
     def watch(self, limit: float) -> None:
-        """From now on, end the job if any rank makes no progress for `limit` seconds; 0: never."""
+        """From now on, end the job if a rank that others wait for makes no progress for `limit` seconds; 0: never."""
         self._limit = limit
         if self._watch:
             self._watch.set_limit(limit)
-        else:
-            super().watch(limit)
+
+    @contextmanager
+    def watching(self, limit: float) -> Iterator[None]:
+        """End the job if any rank, the only one included, makes no progress for `limit` seconds in a block."""
+        self.watch(limit)
+        with super().watching(limit) if self.size == 1 else nullcontext():
+            yield
 
     def _start_watch(self) -> None:
         self._watch = Watch(self._comm, self._limit) if self.size > 1 else None

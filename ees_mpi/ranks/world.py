@@ -5,6 +5,7 @@ import functools
 import math
 import os
 import signal
+import subprocess
 import sys
 import time
 import traceback
@@ -27,8 +28,8 @@ from ees_mpi.speech import say_on_stderr
 SPINS = 200  # polls before a waiting rank starts to sleep: about 0.1 ms
 LONGEST_SLEEP = 1e-3
 STOP = 2  # the tag under which a rank that is asked to stop says so
-LAST_SECONDS = 5.0  # that the launcher has to end the job
-LOST = (MPI.ERR_PROC_FAILED, MPI.ERR_PROC_FAILED_PENDING, MPI.ERR_REVOKED)
+SURVIVES = os.environ.get("OMPI_MCA_mpi_ft_enable") == "1"  # set by mpirun --with-ft ulfm
+LOST = (MPI.ERR_PROC_FAILED, MPI.ERR_PROC_FAILED_PENDING, MPI.ERR_REVOKED) if SURVIVES else ()
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -55,7 +56,7 @@ class World(WatchedRanks):
     def __init__(self) -> None:
         super().__init__()
         self.library = MPI.Get_library_version().split("\n")[0].split(",")[0]
-        self.survives = os.environ.get("OMPI_MCA_mpi_ft_enable") == "1"  # mpirun --with-ft ulfm
+        self.survives = SURVIVES
         self._host = self.hosts[0]
         self._comm: Any = MPI.COMM_WORLD
         self._node: Any = None
@@ -229,13 +230,16 @@ class World(WatchedRanks):
     def abort(self, code: int) -> NoReturn:
         """End the whole job at once, whatever the other ranks are doing."""
         if self.survives:  # MPI's own abort would end this rank only
-            os.kill(launcher_process(), signal.SIGTERM)
-            time.sleep(LAST_SECONDS)
+            # The launcher must hear of this rank's code before it is told to end, or it may end with code 0.
+            later = f"sleep 1; kill -TERM {launcher_process()}"
+            subprocess.Popen(["/bin/sh", "-c", later], start_new_session=True)
+            os._exit(code)
         MPI.COMM_WORLD.Abort(code)
         os._exit(code)
 
     def leave(self, code: int) -> NoReturn:
         """End the job in good order; only rank 0 carries the exit code, or the launcher kills it half-way."""
+        self._mates, self._pids = [], []  # whoever is gone from now on has left in good order
         with contextlib.suppress(RanksLost):  # all is done and closed: a death does not matter any more
             self._bye()
         if self.survives:  # MPI_Finalize may hang once a rank has died; the launcher wants the same code of all

@@ -8,7 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -70,13 +70,15 @@ def _ip(*words: str) -> None:
     subprocess.run(["ip", *words], check=True, capture_output=True)
 
 
-def mpirun(names: list[str], each: int, folder: Path, *words: object) -> subprocess.CompletedProcess[str]:
-    """Run a program with some ranks on each host, started from the first one."""
+def mpirun(
+    names: list[str], each: int, folder: Path, *words: object, options: Sequence[str] = (), **more: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a program with some ranks on each host, started from the first one; `more`: environment variables."""
     slots = ",".join(f"{name}:{each}" for name in names)
-    launcher = [str(BIN / "mpirun"), "--prtemca", "plm_ssh_agent", str(folder / "agent"), "--host", slots]
+    launcher = [str(BIN / "mpirun"), "--prtemca", "plm_ssh_agent", str(folder / "agent"), "--host", slots, *options]
     line = " ".join([*launcher, "--bind-to", "none", sys.executable, *map(str, words)])
     start = folder / "start"
     start.write_text("#!/bin/bash\n" + f"mount --bind {folder}/hosts /etc/hosts\n" + _enter(names[0], f"'{line}'"))
     start.chmod(0o755)
-    env = environment(OMPI_MCA_mpi_yield_when_idle="1")
+    env = environment(OMPI_MCA_mpi_yield_when_idle="1", **more)
     return subprocess.run(["unshare", "--mount", start], capture_output=True, text=True, timeout=180, env=env)

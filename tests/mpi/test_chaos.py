@@ -10,3 +10,11 @@ def test_a_run_killed_again_and_again_ends_with_the_bits_of_an_undisturbed_one()
     done = subprocess.run(words, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "6 kills" in done.stdout and "the same bits" in done.stdout
+
+
+def test_jobs_disturbed_in_other_ways_lose_nothing_either() -> None:
+    rows = ["ulfm-random", "disk-full", "read-only"]
+    words = [sys.executable, str(CHAOS), "--times", "1", "--generations", "80", "--only", *rows]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(done.stdout.splitlines()) == 1 + len(rows)

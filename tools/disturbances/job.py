@@ -88,7 +88,7 @@ def ended(out: Path, process: "subprocess.Popen[Any]") -> bool:
     """Wait until nothing of the job is left; where nothing has moved for a long time, kill it and say False."""
     deadline, last = time.monotonic() + PATIENCE, 0.0
     while process.poll() is None or processes(out):
-        changed = max((path.stat().st_mtime for path in out.parent.glob(f"{out.name}*[5l]")), default=0.0)
+        changed = max(_changed(out), _changed(Path(f"{out}.journal")))
         if changed != last:
             deadline, last = time.monotonic() + PATIENCE, changed
         if time.monotonic() > deadline:
@@ -97,6 +97,13 @@ def ended(out: Path, process: "subprocess.Popen[Any]") -> bool:
             return False
         time.sleep(0.05)
     return True
+
+
+def _changed(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
 
 
 def count(out: Path) -> int:
