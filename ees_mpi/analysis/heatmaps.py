@@ -108,7 +108,6 @@ def planes(named: Sequence[str], edges: Floats, columns: int) -> "tuple[Figure, 
         panel.set_title(textwrap.fill(name, 100 // (columns + 1)))
         if place + columns >= len(named):
             panel.set_xlabel("final $x$")
-            panel.tick_params(labelbottom=True)
         if place % columns == 0:
             panel.set_ylabel("final $y$")
     return figure, panels

@@ -76,6 +76,8 @@ def grid(
     panels = list(np.atleast_1d(figure.subplots(rows, columns, **how)).flat)
     for spare in panels[count:]:
         spare.set_axis_off()
+    for lowest in panels[max(count - columns, 0) : count]:
+        lowest.tick_params(labelbottom=True)  # even where the place below is empty
     return figure, panels[:count]
 
 
