@@ -28,17 +28,19 @@ for seed in 0 1; do
             --set run.generations=12
     done
 done
-small=(--set population.size=60 --set task.steps=200 --set noise.size=4194304)
+small=(--set population.size=60 --set noise.size=4194304)
+ant=("${small[@]}" --set task.steps=500)
 for objective in es maxvar maxent; do
-    run ant-$objective ant-$objective "${small[@]}" --set run.generations=8
+    run ant-$objective ant-$objective "${ant[@]}" --set run.generations=14
 done
-run ant-mixture ant-maxent-mixture "${small[@]}" --set run.generations=8
-run ant-split ant-maxent-split "${small[@]}" --set run.generations=4 --from ant-maxent.h5
-run ant-adapt ant-adapt "${small[@]}" --set run.generations=6 --from ant-maxent.h5
-run ant-random ant-adapt "${small[@]}" --set run.generations=6
+run ant-mixture ant-maxent-mixture "${ant[@]}" --set run.generations=14
+run ant-split ant-maxent-split "${ant[@]}" --set run.generations=6 --from ant-maxent.h5
+run ant-adapt ant-adapt "${ant[@]}" --set run.generations=9 --from ant-maxent.h5
+run ant-random ant-adapt "${ant[@]}" --set run.generations=9
 
+bullet=("${small[@]}" --set task.steps=200)
 for objective in maxvar maxent; do
-    run bullet-$objective cheetah-$objective "${small[@]}" --set run.generations=8
+    run bullet-$objective cheetah-$objective "${bullet[@]}" --set run.generations=10
     offspring bullet-$objective-sample bullet-$objective.h5
 done
 run maml cheetah-maml-laptop --set task.steps=200 --set maml.horizon=100 --set maml.rollouts=5 --set run.generations=20
@@ -55,5 +57,5 @@ draw adaptation-heatmaps ant-adapt.h5
 draw mixture ant-maxent.h5 ant-mixture.h5 ant-split.h5
 draw locomotion cheetah-*-[01].h5
 draw feasibility
-python "$jobs/contact_sheet.py" sheet.png interference.png cheetah.png maml.png ant.png adaptation.png \
-    adaptation-heatmaps.png mixture.png locomotion.png maml-training.png feasibility.png
+python "$jobs/contact_sheet.py" sheet.png interference.png adaptation.png cheetah.png locomotion.png maml.png \
+    maml-training.png ant.png adaptation-heatmaps.png mixture.png feasibility.png

@@ -143,6 +143,8 @@ def extremes(behavior: Floats, count: int) -> list[int]:
     valid = np.flatnonzero(np.isfinite(behavior).all(axis=1))
     rows = behavior[valid]
     count = min(count, len(valid))
+    if not count:
+        return []
     pick = {1: _ends, 2: _around}.get(behavior.shape[1], _apart)
     return [int(valid[i]) for i in pick(rows, count)]
 

@@ -73,8 +73,9 @@ def _axes(run: Run, kept: list[int]) -> Axes:
     width = _width(run)
     columns: tuple[int, ...] = tuple(range(width))
     if width > 2:
-        spread = np.nanvar(places(run, run.generations - 1), axis=0)
-        columns = tuple(sorted(int(c) for c in np.argsort(-np.nan_to_num(spread), kind="stable")[:2]))
+        last = places(run, run.generations - 1)
+        spread = last[np.isfinite(last).all(axis=1)].std(axis=0) if np.isfinite(last).any() else np.zeros(width)
+        columns = tuple(sorted(int(c) for c in np.argsort(-spread, kind="stable")[:2]))
     rows: list[Floats] = []
     for generation in kept:
         found = places(run, generation)[:, list(columns)]

@@ -21,6 +21,7 @@ from ees_mpi.tasks.filming import Drawable, View, film
 from ees_mpi.verify import Again, as_logged, differences, evaluate_again
 
 FPS = 30  # about how many pictures make a second of video
+SEEN = 50  # units that a still camera can take in
 FIXED = 3  # valid, length, fitness: what precedes the behaviour
 
 
@@ -180,8 +181,13 @@ def _overview(run: Run, choices: Sequence[Choice]) -> tuple[tuple[float, float],
     seen = np.array([end for end in ends if all(map(math.isfinite, end))])
     low, high = seen.min(axis=0), seen.max(axis=0)
     middle = (low + high) / 2
-    reach = float(np.linalg.norm(high - low)) / 2
-    return (float(middle[0]), float(middle[1])), View.distance + 2.2 * reach
+    apart = float(np.linalg.norm(high - low))
+    if apart > SEEN:
+        raise ConfigError(
+            f"--camera still: start and ends lie {apart:.0f} units apart; from where all that is seen (up to {SEEN}) "
+            "robots are specks. Leave it out: each is then followed, and a map shows where it is"
+        )
+    return (float(middle[0]), float(middle[1])), View.distance + 1.1 * apart
 
 
 def panel_size(text: str | None) -> tuple[int, int] | None:

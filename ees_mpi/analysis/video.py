@@ -209,4 +209,6 @@ class Sheet:
 
 def where(place: Sequence[float]) -> str:
     """Write a place as x and y."""
+    if not all(map(math.isfinite, place)):
+        return "not finite"
     return "   ".join(f"{axis} {value:+.2f}" for axis, value in zip("xy", place, strict=False))

@@ -3,6 +3,7 @@
 The file is opened, read and closed again each time, so that nothing of a reader is ever in the writer's way.
 """
 
+import itertools
 import json
 import os
 import shutil
@@ -27,6 +28,7 @@ SILENT = 60.0  # seconds after which a writer that gives no sign of life is take
 METRICS = ("entropy", "behavior_variance", "distance_mean", "distance_max", "fitness_mean", "gradient_norm")
 PHASES = ("evaluate", "gather", "update", "commit")
 NAME = 19  # characters of a metric's name
+REDRAW = 5  # looks after which a screen is drawn anew, though the file is as it was: times go on
 HOME, BELOW, LINE_END, WIPE = "\x1b[H", "\x1b[J", "\x1b[K", "\x1b[2J"
 
 
@@ -36,9 +38,9 @@ def watch(path: Path, stream: TextIO, every: float, once: bool, wait: Callable[[
     pen = sketch.ink(getattr(stream, "encoding", None))
     seen: tuple[int, ...] = ()
     drawn = False
-    while True:
+    for look in itertools.count():
         now = _stamp(path)
-        if now != seen or terminal:  # times go on where nothing else does
+        if now != seen or (terminal and look % REDRAW == 0):
             with open_run(path) as run:
                 complete = run.complete
                 if terminal:
@@ -110,23 +112,15 @@ def _progress(run: Run, width: int, pen: sketch.Ink) -> str:
 
 def _pace(run: Run) -> list[str]:
     """Say how fast it goes, when it will be done, and who is at it."""
-    sessions, pace = run.sessions(), seconds_per_generation(run)
-    words = []
+    pace, words = seconds_per_generation(run), []
     if pace:
-        words.append(_rate(pace))
-        steps = float(np.sum(run["length"][-1]))
-        words.append(f"{steps / pace:.3g} steps/s")
+        words += [_rate(pace), f"{float(np.sum(run['length'][-1])) / pace:,.0f} steps/s"]
     if pace and not run.complete:
         words.append(f"about {clock(_left(run, pace))} to go")
     if run.generations:
-        ago = max(0.0, time.time() - float(run["seconds_clock"][-1]))
-        words.append(f"last commit {clock(ago)} ago")
-    lines = [", ".join(words)] if words else []
-    if sessions:
-        last = sessions[-1]
-        where = f"{last['ranks']} rank{'s' * (last['ranks'] > 1)} on {last['nodes']} node{'s' * (last['nodes'] > 1)}"
-        lines.append(f"{'complete' if run.complete else writer(run.path)}; {where}, session {len(sessions)}")
-    return lines
+        words.append(f"committed {clock(max(0.0, time.time() - float(run['seconds_clock'][-1])))} ago")
+    state = "complete" if run.complete else writer(run.path)
+    return [", ".join(words), state] if words else [state]
 
 
 def seconds_per_generation(run: Run) -> float | None:
@@ -203,9 +197,11 @@ def _workers(run: Run) -> list[str]:
     ranks, counts = np.unique(run["seconds_slowest_rank"][recent], return_counts=True)
     spent = [float(np.sum(run[f"seconds_{phase}"][recent])) for phase in PHASES]
     share = [f"{phase} {part / max(sum(spent), 1e-9):.1%}" for phase, part in zip(PHASES, spent, strict=True)]
-    slowest = f"rank {ranks[counts.argmax()]} in {counts.max()} of {counts.sum()}"
+    last = run.sessions()[-1]
+    nodes = f"{last['nodes']} node{'s' * (last['nodes'] > 1)}"
+    slowest = f"; slowest rank {ranks[counts.argmax()]} ({counts.max()} of {counts.sum()})" if last["ranks"] > 1 else ""
     return [
-        f"ranks   evaluate for {low:.3g} to {high:.3g} s, mean {mean:.3g}: "
-        f"{mean / max(high, 1e-9):.0%} balanced; slowest {slowest}",
+        f"ranks   {last['ranks']} on {nodes}, {low:.3g} to {high:.3g} s: "
+        f"{mean / max(high, 1e-9):.0%} balanced{slowest}",
         f"time    {', '.join(share)}",
     ]

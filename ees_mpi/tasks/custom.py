@@ -2,7 +2,8 @@
 
 `Task(**settings)` must have what `ees_mpi.tasks.Task` lists: `parameters`, `behavior_dim`, `initial(generator)`, and
 `open(seed)`, which returns an object with `evaluate(index, parameters, observation_mean, observation_std, observe)` and
-`close()`. `observation_dim` and `observation_share` are 0 where they are left out. See `jobs/own_task.py`.
+`close()`. `observation_dim` and `observation_share` are 0 where they are left out. See `jobs/own_task.py`. One that has
+`film(seed, view)`, too (`ees_mpi.tasks.filming`), can be filmed by `ees-mpi replay`.
 
 To be learned by MAML it also needs `layers`, `steps` and `walker(seed)`, which returns an `ees_mpi.tasks.Walker`.
 """

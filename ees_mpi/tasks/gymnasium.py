@@ -86,7 +86,7 @@ class Gymnasium(PolicyTask, frozen=True, kw_only=True):
         return lambda seed: EnvironmentWalker(self, self.seed(seed))
 
     def film(self, seed: int, view: View) -> "Filmed":
-        """Make the environment so that it draws itself; it is the environment that says how large."""
+        """Make the environment so that it draws itself."""
         return Filmed(self, self.seed(seed), view)
 
     def make(self, **more: Any) -> Any:
@@ -319,7 +319,7 @@ class Filmed(Rollouts):
         self._view = view
         _draw_without_a_screen()
         try:
-            super().__init__(task, seed, render_mode="rgb_array")
+            super().__init__(task, seed, render_mode="rgb_array", **_size(task, view))
         except AttributeError as error:  # how MuJoCo's bindings say that a library is missing
             raise _cannot_draw(task, str(error)) from None
         self.step_seconds = 1.0 / float(self._env.metadata.get("render_fps") or FPS)
@@ -357,6 +357,12 @@ class Filmed(Rollouts):
         viewer.cam.lookat[:2] = self._view.point or self._env.unwrapped.data.xpos[1][:2]  # body 0 is the world
         if self._view.point:
             viewer.cam.distance = self._view.distance
+
+
+def _size(task: Gymnasium, view: View) -> dict[str, int]:
+    """Return the arguments that set the size of pictures: MuJoCo's environments have some, others need not."""
+    spec = _gymnasium().registry.get(task.env)
+    return {"width": view.width, "height": view.height} if "mujoco" in str(getattr(spec, "entry_point", "")) else {}
 
 
 def _draw_without_a_screen() -> None:

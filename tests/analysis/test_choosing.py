@@ -29,6 +29,7 @@ def test_extremes_of_longer_behaviors_lie_far_from_each_other() -> None:
 
 def test_never_more_extremes_than_valid_individuals() -> None:
     assert extremes(np.array([[NAN], [1.0], [NAN]]), 8) == [1]
+    assert [extremes(np.full((3, size), NAN), 8) for size in (1, 2, 3)] == [[], [], []]
 
 
 @pytest.mark.parametrize("count", [1, 2])

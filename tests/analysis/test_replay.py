@@ -122,6 +122,17 @@ def test_what_cannot_be_replayed_is_refused_and_nothing_is_written(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_still_camera_sees_start_and_ends_or_says_that_they_are_too_far_apart(ant: Path, tmp_path: Path) -> None:
+    still = ["--video", tmp_path / "still.mp4", "--camera", "still", "--size", "64x64"]
+    assert ees("replay", ant, "--best", "left", *still).returncode == 0
+    assert played(tmp_path / "still.mp4")[0] == 7
+    far = Path(shutil.copy(ant, tmp_path / "far.h5"))
+    with h5py.File(far, "r+") as file:
+        file["generations/behavior"][2, 1] = (300.0, 0.0)
+    done = ees("replay", far, "--individual", 1, *still)
+    assert done.returncode == 2 and "300 units apart" in done.stderr
+
+
 def test_a_task_without_a_body_replays_but_has_nothing_to_film(finished: Path, tmp_path: Path) -> None:
     assert SAME in ees("replay", finished, "--individual", 3).stdout
     done = ees("replay", finished, "--individual", 3, "--video", tmp_path / "x.mp4")
@@ -168,3 +179,22 @@ def test_a_film_that_is_over_stays_at_its_last_picture_until_all_are(tmp_path: P
 
 def test_grids_have_few_empty_places() -> None:
     assert [grid(count, 320, 284) for count in (1, 2, 4, 5, 8)] == [(1, 1), (2, 1), (2, 2), (3, 2), (4, 2)]
+
+
+@pytest.mark.parametrize("verb", [["replay"], ["report"], ["watch", "--once"], ["export", "--to", "csv"]])
+def test_what_is_no_run_file_is_refused_by_every_command_that_looks(verb: list[str], tmp_path: Path) -> None:
+    text, other = tmp_path / "text.h5", tmp_path / "other.h5"
+    text.write_text("hello")
+    with h5py.File(other, "w") as file:
+        file.attrs["format"] = "ees_mpi adaptation"
+    for path, message in ((text, "not a readable HDF5 file"), (other, "not a run file"), (tmp_path, "is a folder")):
+        done = ees(verb[0], path, *verb[1:])
+        assert done.returncode == 3 and message in done.stderr and "Traceback" not in done.stderr
+    assert sorted(tmp_path.iterdir()) == [other, text]
+
+
+@pytest.mark.parametrize("package", ["imageio_ffmpeg", "PIL"])
+def test_a_missing_package_is_told_with_the_extra_that_brings_it(cheetah: Path, tmp_path: Path, package: str) -> None:
+    (tmp_path / f"{package}.py").write_text("raise ImportError")
+    done = ees("replay", cheetah, "--video", tmp_path / "x.mp4", PYTHONPATH=str(tmp_path))
+    assert done.returncode == 2 and "ees_mpi[video]" in done.stderr and not (tmp_path / "x.mp4").exists()

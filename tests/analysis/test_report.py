@@ -176,6 +176,22 @@ def test_names_and_paths_cannot_break_the_page(cheetah: Path, tmp_path: Path) ->
     assert "<b>&{{" not in text and "&lt;b&gt;&amp;{{data}}" in text and text.count('id="data"') == 1
 
 
+@pytest.mark.parametrize("robot", ["cheetah", "ant", "species"])
+def test_a_run_without_a_valid_individual_at_its_end_has_a_page_too(
+    robot: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    copy = Path(shutil.copy(request.getfixturevalue(robot), tmp_path / "copy.h5"))
+    with h5py.File(copy, "r+") as file:
+        file["generations/behavior"][2] = np.nan
+        file["generations/valid"][2] = 0
+        for name in ("entropy", "distance_mean", "distance_max", "fitness_mean", "fitness_max"):
+            file["generations"][name][2] = np.nan
+    done = ees("report", copy)
+    assert done.returncode == 0 and not done.stderr
+    assert "No individual of the last generation is valid" in (tmp_path / "copy-report.html").read_text()
+    assert ees("watch", copy, "--once").returncode == 0
+
+
 def test_a_sample_of_one_generation_has_a_page_too(cheetah: Path, tmp_path: Path) -> None:
     sample = tmp_path / "sample.h5"
     assert ees("sample", cheetah, "--count", 3, "--out", sample).returncode == 0

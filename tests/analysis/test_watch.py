@@ -35,7 +35,7 @@ def test_one_look_shows_progress_metrics_behaviors_and_balance(cheetah: Path, an
             "evaluate ",
         ):
             assert word in done.stdout
-        assert max(map(len, done.stdout.splitlines())) <= 100
+        assert max(map(len, done.stdout.splitlines())) <= 80
 
 
 def test_watching_a_complete_run_ends_at_once(finished: Path) -> None:

@@ -9,6 +9,7 @@ from ees_mpi.outcomes import Floats, Outcome
 from ees_mpi.policies import mean_std
 from ees_mpi.tasks import TASKS
 from ees_mpi.tasks.bullet_world import pybullet
+from ees_mpi.tasks.filming import View
 from ees_mpi.tasks.locomotion import Ant, Cheetah, Locomotion, Rollouts
 
 KINDS = [Cheetah, Ant]
@@ -145,3 +146,31 @@ def test_other_hidden_sizes_work() -> None:
     task = Ant(steps=3, hidden=(8,))
     assert task.parameters == 29 * 8 + 9 * 8
     assert evaluate(task).valid
+
+
+def test_a_rollout_that_blows_up_before_the_camera_stays_where_it_was_last_seen() -> None:
+    task = Cheetah(steps=5)
+    filmed = task.film(0, View(64, 48))
+    seen: list[int] = []
+    filmed.on_step = seen.append
+    good = np.zeros(task.parameters, np.float32)
+    assert filmed.evaluate(0, good, *statistics(task), False).valid and seen == [0, 1, 2, 3, 4, 5]
+    last = filmed.picture()
+    bad = np.full(task.parameters, np.nan, np.float32)
+    assert not filmed.evaluate(0, bad, *statistics(task), False).valid
+    assert (filmed.picture() == last).all() and not np.isfinite(filmed.place()).all()
+    filmed.close()
+
+
+def test_the_camera_finds_a_robot_far_away_though_the_floor_counts_in_its_position() -> None:
+    rollouts = Ant().open(0)
+    robot = rollouts._robot
+    robot.reset(0)
+    near = robot.image(64, 48)
+    pybullet.resetBasePositionAndOrientation(robot._body, (200.0, -80.0, 0.75), (0, 0, 0, 1), robot._client)
+    robot.step(np.zeros(8, np.float32))
+    assert robot.position[0] < 192 and robot.center == pytest.approx((200.0, -80.0), abs=0.5)
+    far = robot.image(64, 48)
+    colorful = [int((np.ptp(image.astype(int), axis=2) > 60).sum()) for image in (near, far)]  # the floor is grey
+    assert min(colorful) > 100
+    rollouts.close()
