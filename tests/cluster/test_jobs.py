@@ -69,7 +69,7 @@ def test_a_job_of_a_small_preset_finishes_on_two_nodes(site: Site) -> None:
 def test_a_job_cut_by_its_time_limit_is_requeued_by_itself_and_ends_with_the_bits_of_an_undisturbed_run(
     site: Site,
 ) -> None:
-    limit = ("--time=1", "--signal=B:USR1@50")
+    limit = ("--time=1", "--signal=B:USR1@25")
     job = site.submit(*limit, "--nodes=2", "--ntasks-per-node=2", "jobs/train.slurm", "slow.toml")
     await_requeue(job, site)
     run = site.runs / "slow-seed0.h5"
