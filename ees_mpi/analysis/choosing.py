@@ -24,6 +24,11 @@ class Wish:
     mean: bool = False
     generation: int | None = None
 
+    @property
+    def names_individuals(self) -> bool:
+        """Whether it asks for any of the offspring."""
+        return bool(self.individuals or self.best or self.toward or self.extremes)
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -36,8 +41,13 @@ class Choice:
 
     @property
     def name(self) -> str:
-        """How it is called on the screen."""
+        """How it is called."""
         return f"individual {self.individual}" if self.individual is not None else f"mean {self.component}"
+
+    @property
+    def title(self) -> str:
+        """What is said of it on the screen."""
+        return f"generation {self.generation}, {self.name}" + (f", {self.why}" if self.why else "")
 
 
 def choose(run: Run, wish: Wish) -> list[Choice]:
@@ -45,11 +55,8 @@ def choose(run: Run, wish: Wish) -> list[Choice]:
     generation = _generation(run, wish)
     chosen: list[Choice] = []
     if wish.mean:
-        chosen += [Choice(generation, None, k, "mean") for k in range(run.config.population.components)]
-    asks = bool(wish.individuals or wish.best or wish.toward or wish.extremes)
-    if asks and not has_offspring(run):
-        raise RunFileError(f"{run.path}: its individuals are tasks, not offspring, and are not kept; use --mean")
-    if asks or not wish.mean:
+        chosen += [Choice(generation, None, k) for k in range(run.config.population.components)]
+    if wish.names_individuals or not wish.mean:
         chosen += _individuals(run, wish, generation)
     first: dict[tuple[int | None, int], Choice] = {}
     for choice in chosen:
@@ -66,7 +73,7 @@ def _generation(run: Run, wish: Wish) -> int:
     """Return the generation: by default the last, and of means the state after it."""
     if run.generations == 0:
         raise RunFileError(f"{run.path} has no committed generation yet")
-    only_mean = wish.mean and not (wish.individuals or wish.best or wish.toward or wish.extremes)
+    only_mean = wish.mean and not wish.names_individuals
     last = run.generations if only_mean and run.attributes.get("kind") != "sample" else run.generations - 1
     if wish.generation is not None and not 0 <= wish.generation <= last:
         raise ConfigError(f"--generation {wish.generation}: expected 0 to {last}")
@@ -80,24 +87,29 @@ def _individuals(run: Run, wish: Wish, generation: int) -> list[Choice]:
     for index in wish.individuals:
         if not 0 <= index < size:
             raise ConfigError(f"--individual {index}: expected 0 to {size - 1}")
+    if wish.extremes > size:
+        raise ConfigError(f"--extremes {wish.extremes}: the population has {size} individuals")
     chosen = [Choice(generation, index) for index in wish.individuals]
-    asked = [(f"best {side}", LEFT_RIGHT[side]) for side in wish.best]
-    asked += [(f"toward {text.removesuffix('deg')} deg", _angle(text)) for text in wish.toward]
-    if not (chosen or asked or wish.extremes):
-        return [Choice(generation, index, why="farthest") for index in farthest(_valid(run, generation), 1)]
-    if asked:
-        places = _valid(run, generation)
-        if places.shape[1] > 2 or not walks(run):
-            raise RunFileError(f"{run.path}: its behavior is no place, so it has no directions; use --extremes")
-        for why, angle in asked:
-            if places.shape[1] == 1 and angle % 180 != 0:
-                raise ConfigError(f"--toward {angle:g}: this robot moves along x only; expected 0 or 180 degrees")
-            reached = [along(angle, *place) for place in places.tolist()]
-            chosen.append(Choice(generation, int(np.nanargmax(reached)), why=why))
+    directions = {f"best {side}": LEFT_RIGHT[side] for side in wish.best}
+    directions |= {f"toward {text.removesuffix('deg')} deg": _angle(text) for text in wish.toward}
+    if directions:
+        chosen += _toward(run, generation, directions)
     if wish.extremes:
-        if wish.extremes > size:
-            raise ConfigError(f"--extremes {wish.extremes}: the population has {size} individuals")
-        chosen += [Choice(generation, i, why="extreme") for i in extremes(_valid(run, generation), wish.extremes)]
+        chosen += [Choice(generation, index) for index in extremes(_valid(run, generation), wish.extremes)]
+    return chosen or [Choice(generation, i, why="farthest") for i in farthest(_valid(run, generation), 1)]
+
+
+def _toward(run: Run, generation: int, directions: dict[str, float]) -> list[Choice]:
+    """Choose the individual that got farthest in each direction."""
+    ends = _valid(run, generation)
+    if ends.shape[1] > 2 or not walks(run):
+        raise RunFileError(f"{run.path}: its behavior is no place, so it has no directions; use --extremes")
+    chosen = []
+    for why, angle in directions.items():
+        if ends.shape[1] == 1 and angle % 180 != 0:
+            raise ConfigError(f"--toward {angle:g}: this robot moves along x only; expected 0 or 180 degrees")
+        reached = [along(angle, *place) for place in ends.tolist()]
+        chosen.append(Choice(generation, int(np.nanargmax(reached)), why=why))
     return chosen
 
 

@@ -52,7 +52,7 @@ class Replayed:
         """Say what came of it."""
         valid, length, fitness, *behavior = self.again.found
         what = ", ".join(f"{value:.6g}" for value in behavior) if valid else "not finite"
-        text = f"generation {self.choice.generation}, {self.choice.name}: behavior {what}; fitness {fitness:.6g}; "
+        text = f"{self.choice.title}: behavior {what}; fitness {fitness:.6g}; "
         text += f"{int(length)} steps: "
         if not self.compared:
             return text + "the file has no evaluation of it to compare with"
@@ -139,7 +139,7 @@ def _filmed(
     try:
         with _bar(total, "step", "filming", progress) as bar:
             for choice in choices:
-                films.append(video.Film(f"generation {choice.generation}, {choice.name}"))
+                films.append(video.Film(choice.title))
                 replayed.append(_film_one(run, actor, choice, films[-1], every, bar))
     finally:
         actor.close()

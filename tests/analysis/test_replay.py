@@ -47,7 +47,7 @@ def test_each_way_of_choosing_finds_the_individual_that_it_names(ant: Path) -> N
     wanted = [2, int(x.argmin()), int(x.argmax()), int((x + y).argmax())]
     options = ["--individual", 2, "--best", "left", "--best", "right", "--toward", "45deg"]
     done = ees("replay", ant, "--generation", 1, *options)
-    found = [int(line.split("individual ")[1].split(":")[0]) for line in done.stdout.splitlines()]
+    found = [int(re.findall(r"individual (\d+)", line)[0]) for line in done.stdout.splitlines()]
     assert found == list(dict.fromkeys(wanted)) and done.stdout.count(SAME) == len(found)
 
 
@@ -64,7 +64,7 @@ def test_behaviors_of_several_steps_are_judged_by_the_last(species: Path) -> Non
     with open_run(species) as run:
         wanted = int(run["behavior"][2][:, 2].argmax())
     done = ees("replay", species, "--best", "right")
-    assert f"individual {wanted}:" in done.stdout and SAME in done.stdout
+    assert f"individual {wanted}, best right:" in done.stdout and SAME in done.stdout
 
 
 def test_an_environment_of_gymnasium_films_itself(tmp_path: Path) -> None:
