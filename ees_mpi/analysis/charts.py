@@ -45,9 +45,12 @@ def key(color: str) -> str:
 
 
 def _thin(values: Floats) -> tuple[NDArray[np.int64], Floats]:
-    """Keep some of many points, the first and the last among them."""
-    places = np.unique(np.linspace(0, len(values) - 1, min(POINTS, len(values))).round().astype(np.int64))
-    return places, np.asarray(values, np.float64)[places]
+    """Keep some of many points, the first and the last among them; of a value seen now and then, where it was seen."""
+    values = np.asarray(values, np.float64)
+    seen = np.flatnonzero(np.isfinite(values))
+    known = seen if 0 < len(seen) <= len(values) / 2 else np.arange(len(values))
+    places = known[np.unique(np.linspace(0, len(known) - 1, min(POINTS, len(known))).round().astype(np.int64))]
+    return places, values[places]
 
 
 class _Scale:

@@ -90,7 +90,7 @@ def _axes(run: Run, kept: list[int]) -> Axes:
         limits = [(-reach, reach)] * 2
     else:
         limits = [_padded(float(a), float(b)) for a, b in zip(low, high, strict=True)]
-    names = tuple("xy"[c] if walking else f"b{c}" if width > 1 else "b" for c in columns)
+    names = tuple("xy"[c] if walking else f"behavior {c}" if width > 1 else "behavior" for c in columns)
     return Axes(columns, names, tuple(limits))
 
 
@@ -133,5 +133,6 @@ def _about(run: Run, axes: Axes, kept: list[int], beyond: int) -> str:
     if _width(run) > 2:
         text += f" Of {_width(run)} numbers, the two that vary most in the last generation."
     if beyond:
-        text += f" {beyond} individuals lie beyond the edges and are counted there."
+        who = "One individual lies" if beyond == 1 else f"{beyond} individuals lie"
+        text += f" {who} beyond the edges, counted in the nearest cell."
     return text

@@ -121,7 +121,7 @@ def test_cells_count_every_valid_individual_and_those_beyond_the_edges_too(cheet
         data, about = frames.behaviors(run)
     assert [sum(frame["cells"][0][1::2]) for frame in data["frames"]] == [6, 5, 6]
     assert [frame["facts"]["individuals"] for frame in data["frames"]] == [6, 5, 6]
-    assert "1 individuals lie beyond" in about
+    assert "One individual lies beyond" in about
 
 
 def test_a_long_run_keeps_some_generations_the_first_and_the_last_among_them(
@@ -232,6 +232,9 @@ def test_what_cannot_be_reported_is_refused_and_nothing_is_written(
 def test_charts_leave_gaps_and_say_when_nothing_is_finite() -> None:
     gap = chart("gap", {"line": np.array([1.0, np.nan, 2.0])})
     assert gap.count("<circle") == 2 and re.findall(r' d="(.*?)"', gap)[0].count("M") == 2
+    rare = np.full(6000, np.nan)
+    rare[::1000] = np.arange(6.0)
+    assert re.findall(r' d="(.*?)"', chart("rare", {"line": rare}))[0].count("L") == 5
     assert "not finite" in chart("none", {"line": np.array([np.nan, -np.inf])})
     assert "logarithmic" in chart("wide", {"line": np.array([1e-3, 10.0])})
     assert chart("flat", {"line": np.zeros(3)}).count("<text") >= 4
