@@ -1,6 +1,7 @@
 """The paper's few-shot test: adapt what was trained to a direction, and score what comes of it from other starts."""
 
 import json
+import math
 import os
 import time
 from collections.abc import Mapping
@@ -18,6 +19,7 @@ from ees_mpi.outcomes import Singles
 from ees_mpi.ranks import Ranks
 from ees_mpi.sampling import Parent, Say, Wanted, check_target, evaluate, gathered, parent
 from ees_mpi.store.reader import open_run
+from ees_mpi.tasks.policy import across
 
 FORMAT = "ees_mpi adaptation"
 LEFT_RIGHT = {"right": 0.0, "left": 180.0}
@@ -44,6 +46,8 @@ def adapt(ranks: Ranks, request: Request, out: Path, overwrite: bool, say: Say) 
         if ranks.first:
             with open_run(request.run) as run:
                 learned = run.config.learns_tasks
+                if learned:
+                    run.config.objective.rehearse(run.config.population.size, run.config.task.behavior_dim)
     if ranks.any(learned):
         from ees_mpi.maml.adapting import adapt_by_gradient  # and torch with it
 
@@ -96,7 +100,11 @@ def towards(task: Any, direction: str) -> Any:
         angle = LEFT_RIGHT.get(direction)
         angle = float(direction.removesuffix("deg")) if angle is None else angle
     except ValueError:
-        raise ConfigError(f"--direction {direction}: expected left, right or an angle in degrees") from None
+        angle = math.nan
+    if not math.isfinite(angle):
+        raise ConfigError(f"--direction {direction}: expected left, right or an angle in degrees")
+    if across(angle, task.behavior_dim):
+        raise ConfigError(f"--direction {direction}: this robot moves along x only; expected left or right")
     return msgspec.structs.replace(task, direction=angle)
 
 

@@ -119,7 +119,7 @@ def parse(text: str, settings: Sequence[str] = (), source: str = "config") -> Co
         if isinstance(value, float) and not math.isfinite(value):
             raise ConfigError(f"{key}: expected a finite number, got {value}")
     method = sections.pop("method", "ees")
-    if method not in SECTIONS:
+    if not isinstance(method, str) or method not in SECTIONS:
         raise ConfigError(f"method: {unknown(str(method), SECTIONS)}")
     known = SECTIONS[method]
     for name in sections:
@@ -153,6 +153,13 @@ def check(config: Config) -> None:
         raise ConfigError(
             f"noise.size: expected at least the {task.parameters} parameters of an individual, got {config.noise.size}"
         )
+
+
+def check_trainable(config: Config) -> None:
+    """Refuse what can be sampled but not trained: mutations of what MAML learned are not what it learns from."""
+    if config.method == "maml" and not config.learns_tasks:
+        name = POPULATIONS.name_of(config.population)
+        raise ConfigError(f'population.name: method = "maml" learns tasks; expected "tasks", got "{name}"')
 
 
 def _tables(text: str, source: str) -> dict[str, Any]:

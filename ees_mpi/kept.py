@@ -38,7 +38,8 @@ class Kept:
 
     def done(self, generation: int) -> Mapping[int, Any]:
         """Return what this rank had evaluated of a generation; nothing, where its commit was the last thing done."""
-        return self._done if self._generation == generation else {}
+        done, self._done = self._done, {}
+        return done if self._generation == generation else {}
 
     def job(self, ranks: Ranks, make: Callable[[], Any]) -> Any:
         """Return what generations are made with: kept, noise table and all, unless a rank died before all had it."""

@@ -132,6 +132,7 @@ def reopen(path: Path, generations: int | None, force: bool, config: Config | No
 def _rehearse(config: Config) -> None:
     """Let an objective that can be wrong in itself find out before the run file is touched."""
     # Not in `check`: sampling offspring of a trained mean needs no objective, and no torch for it.
+    configs.check_trainable(config)
     rehearse = getattr(config.objective, "rehearse", None)
     if rehearse:
         rehearse(config.population.size, config.task.behavior_dim)

@@ -24,6 +24,7 @@ class Origin:
     observations: Floats  # [1 + 2 O]
     generation: int
     std: float
+    learned: dict[str, Any]  # by MAML, beside the mean; empty for others
     about: dict[str, Any]
 
 
@@ -47,12 +48,14 @@ def read(run: Run, generation: int | None) -> Origin:
     if generation is None or generation == run.generations:
         state = State.from_arrays(run.state_arrays())
         about |= {"generation": state.generation, "state_sha256": state.digest().hex()}
-        return Origin(state.mean, state.observations, state.generation, std, about)
+        learned = dict(state.moments) if run.config.learns_tasks else {}
+        return Origin(state.mean, state.observations, state.generation, std, learned, about)
     if not 0 <= generation < run.generations:
         raise ConfigError(f"generation {generation}: {run.path} has 0 to {run.generations}")
     digest = run["state_sha256"][generation - 1].decode() if generation else ""
     about |= {"generation": generation, "state_sha256": digest}
-    return Origin(run["mean"][generation], _sums(run, generation), generation, std, about)
+    learned = {"log_std": run["log_std"][generation]} if run.config.learns_tasks else {}
+    return Origin(run["mean"][generation], _sums(run, generation), generation, std, learned, about)
 
 
 def _sums(run: Run, generation: int) -> Floats:
@@ -88,5 +91,6 @@ def first_state_from(text: str, config: Config) -> tuple[State, str]:
             )
         generator = stream(config.run.seed, "split")
         mean = mean + np.float32(origin.std) * generator.standard_normal(wanted, np.float32)
-    state = State(0, mean, config.moments(mean), origin.observations)
+    moments = (config.learns_tasks and origin.learned) or config.moments(mean)
+    state = State(0, mean, moments, origin.observations)
     return state, json.dumps(origin.about)

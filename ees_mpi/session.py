@@ -1,7 +1,7 @@
 """One sitting of a run: bring up the ranks, open or make the run file, train, close."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -80,12 +80,13 @@ def _run(ranks: Ranks, opening: Opening | None, kept: Kept, say: Say) -> None:
     ranks.check_alike(fingerprint)  # the file is made after this: by then, all have been told which one it is
     job = kept.job(ranks, lambda: _open_job(config, ranks))
     known = {**(job.remember(partial) if partial else {}), **job.pool(kept.done(state.generation))}
+    partial.clear()  # MAML's may be large
     with ranks.watching(60 * config.run.stall_minutes):
         _train(job, state, opening, known, fingerprint, say)
 
 
 def _train(
-    job: Any, state: State, opening: Opening | None, known: Mapping[int, Any], fingerprint: dict[str, str], say: Say
+    job: Any, state: State, opening: Opening | None, known: dict[int, Any], fingerprint: dict[str, str], say: Say
 ) -> None:
     config, ranks = job.config, job.ranks
     with ranks.together():
@@ -97,12 +98,19 @@ def _train(
         with Progress(config, state.generation) as progress:
 
             def report(record: Record) -> None:
-                warning = writer.take_warning() or config.population.warning(record.arrays["mean"])
-                progress.update(record, warning)
+                progress.update(record, writer.take_warning() or _warning(config, record))
 
             train(job, state, writer, report, known)
     else:
         train(job, state, None, known=known)
+
+
+def _warning(config: Config, record: Record) -> str | None:
+    """Say what is wrong with a generation, without being an error."""
+    found: str | None = config.population.warning(record.arrays["mean"])
+    if config.learns_tasks:
+        return found or config.objective.warning(record.arrays)
+    return found
 
 
 def _open_job(config: Config, ranks: Ranks) -> Any:
@@ -125,6 +133,8 @@ def _tell_everyone(ranks: Ranks, opening: Opening | None, kept: Kept) -> tuple[C
             "arrays": opening.partial,
         }
     record = journal.tell_everyone(ranks, told)
+    if opening:
+        opening.partial = {}
     config = configs.parse(record["config"])
     kept.path, kept.run_id, kept.config = Path(record["path"]), record["run_id"], config
     return config, State.from_arrays(record["state"]), record["arrays"]

@@ -87,19 +87,24 @@ def advance(job: Job, state: State, known: Mapping[int, Outcome] | None = None) 
     `Unfinished` on every rank where a stop comes before all others are evaluated.
     """
     known = known or {}
-    mine = dict(known) if job.ranks.first else {}
-    with keeping(state.generation, known, mine):
+    mine = own_share(known, job.ranks)
+    with keeping(state.generation, mine):
         return _advance(job, state, known, mine)
 
 
 @contextmanager
-def keeping(generation: int, known: Mapping[int, Any], mine: Mapping[int, Any]) -> Iterator[None]:
-    """Where ranks are lost, let what is known and what this rank has done be kept for the ranks that are left."""
+def keeping(generation: int, mine: Mapping[int, Any]) -> Iterator[None]:
+    """Where ranks are lost, let what this rank has be kept for the ranks that are left."""
     try:
         yield
     except RanksLost as lost:
-        lost.generation, lost.done = generation, {**known, **mine}
+        lost.generation, lost.done = generation, dict(mine)
         raise
+
+
+def own_share(known: Mapping[int, Any], ranks: Ranks) -> dict[int, Any]:
+    """Return the part of what all ranks know that this one gives to the gathers."""
+    return {index: known[index] for index in sorted(known)[ranks.rank :: ranks.size]}
 
 
 def _advance(job: Job, state: State, known: Mapping[int, Outcome], mine: dict[int, Outcome]) -> tuple[Record, State]:
@@ -253,7 +258,7 @@ def train(
     state: State,
     writer: RunWriter | None,
     report: Callable[[Record], None] = lambda record: None,
-    known: Mapping[int, Any] | None = None,
+    known: dict[int, Any] | None = None,
 ) -> State:
     """Advance until the configured generation, committing each; `writer`: on rank 0 only; `job`: has `Job`'s face."""
     ranks = job.ranks
@@ -266,7 +271,8 @@ def train(
                 if writer:
                     writer.save_partial(state.generation, unfinished.rows, unfinished.observations)
             raise _interrupted(ranks, state, f" and {len(unfinished.rows)} rollouts of the next") from None
-        known = None
+        if known:
+            known.clear()  # whoever else holds it needs it no more
         if not np.isfinite(following.mean).all():
             raise collective(
                 TaskError(f"the update of generation {state.generation} is not finite; it was not committed")

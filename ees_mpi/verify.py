@@ -80,6 +80,7 @@ def _spaced(total: int, count: int) -> list[int]:
 def _again(run: Run) -> tuple[Callable[[int, int], Again], Callable[[], None]]:
     """Return what evaluates an individual (generation, index) of a run again, and what closes it."""
     if run.config.learns_tasks:
+        run.config.objective.rehearse(run.config.population.size, run.config.task.behavior_dim)  # is torch there?
         from ees_mpi.maml.training import MamlJob
 
         job = MamlJob.open(run.config, Ranks())

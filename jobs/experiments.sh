@@ -28,6 +28,7 @@ check_options() {
     [ -n "$seeds" ] || { [ "$scale" = tiny ] && seeds=2 || seeds=12; }
     [[ $seeds =~ ^[1-9][0-9]*$ ]] || { echo "job: --seeds $seeds: expected a number of runs" >&2 && exit 2; }
     export EES_RUNS=${EES_RUNS:-runs/reproduce}
+    case $EES_RUNS in *[[:space:]]*) echo "job: --runs $EES_RUNS: expected a name without blanks" >&2 && exit 2 ;; esac
 }
 
 needs() { # stage: the stages that it builds on

@@ -57,5 +57,5 @@ draw adaptation-heatmaps ant-adapt.h5
 draw mixture ant-maxent.h5 ant-mixture.h5 ant-split.h5
 draw locomotion cheetah-*-[01].h5
 draw feasibility
-python "$jobs/contact_sheet.py" sheet.png interference.png adaptation.png cheetah.png locomotion.png maml.png \
-    maml-training.png ant.png adaptation-heatmaps.png mixture.png feasibility.png
+python "$jobs/contact_sheet.py" sheet.png interference.png cheetah.png maml.png maml-training.png adaptation.png \
+    ant.png adaptation-heatmaps.png mixture.png locomotion.png feasibility.png

@@ -18,7 +18,7 @@ runs=${EES_RUNS:-runs}
 max_restarts=${EES_MAX_RESTARTS:-20}
 max_fruitless=3 # restarts of a job that fails before it has committed anything
 restarts=${SLURM_RESTART_COUNT:-0}
-ranks=${EES_RANKS:-$(nproc)} # without SLURM, which knows how many
+ranks=${EES_RANKS:-} # without SLURM, which knows how many; all cores, if empty
 child='' warned='' cancelled=''
 
 say() { echo "job: $*"; }
@@ -34,6 +34,10 @@ prepare() {
 environment before sbatch, or in $jobs/site.sh"
     # One thread a rank: the ranks are the parallelism.
     export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 BLIS_NUM_THREADS=1 NUMEXPR_NUM_THREADS=1
+    if [ -z "${SLURM_JOB_ID:-}" ]; then # nobody counted: more ranks than cores are slow, but no mistake
+        export PRTE_MCA_rmaps_default_mapping_policy=${PRTE_MCA_rmaps_default_mapping_policy:-:oversubscribe}
+        export OMPI_MCA_rmaps_base_oversubscribe=1 # Open MPI 4
+    fi
     mkdir -p "$runs" || exit 2
     # mpirun keeps a folder named after its process id there; one left by a killed mpirun would stop a later one.
     export TMPDIR="${TMPDIR:-/tmp}/ees-${SLURM_JOB_ID:-$$}-$restarts"
@@ -44,7 +48,13 @@ environment before sbatch, or in $jobs/site.sh"
     if [ "$restarts" -gt "$max_restarts" ]; then
         leave 1 "started again $restarts times, more than EES_MAX_RESTARTS=$max_restarts; submit it anew to go on all the same"
     fi
-    [ "$restarts" = 0 ] || say "started again, for the ${restarts}. time of at most $max_restarts"
+    [ "$restarts" = 0 ] || say "started again: restart $restarts of at most $max_restarts"
+}
+
+cores() { # that this process may use, two threads of one counted once
+    local physical
+    physical=$(lscpu -p=core,socket 2>/dev/null | grep -v '^#' | sort -u | wc -l)
+    [ "$physical" -gt 0 ] && [ "$physical" -lt "$(nproc)" ] && echo "$physical" || nproc
 }
 
 clean() {
@@ -67,7 +77,7 @@ launcher() { # "lasting": survive the loss of ranks, where mpirun can; prints th
     fi
     # Not bound: where jobs share a node, mpirun would bind each job's ranks to the same first cores.
     printf '%s\n' mpirun --bind-to none
-    [ -n "${SLURM_JOB_ID:-}" ] || printf '%s\n' -n "$ranks"
+    [ -n "${SLURM_JOB_ID:-}" ] || printf '%s\n' -n "${ranks:-$(cores)}"
     [ "${1:-}" != lasting ] || [ "$(ft_support)" != yes ] || printf '%s\n' --with-ft ulfm
 }
 
@@ -76,6 +86,7 @@ ft_support() { ompi_info --parsable 2>/dev/null | sed -n 's/^options:ft_mpi_supp
 run_watched() { # seconds, file or "", command...: runs it; ends it if the file is not touched for so long, or by then
     local patience=$1 file=$2 seen quiet_since=$SECONDS
     shift 2
+    [ -z "$warned$cancelled" ] || return 75 # told while nothing was running: no time to start anything
     seen=$(stat -c %i-%Y "$file" 2>/dev/null)
     "$@" &
     child=$!
@@ -116,7 +127,7 @@ default_name() { # preset or file, further words of `train`: where the run goes
             "--out "*) echo "$word" && return ;;
             *" --out="*) echo "${word#--out=}" && return ;;
             "--seed "*) seed=$word ;;
-            *" --seed="* | "--set run.seed="*) seed=${word##*=} ;;
+            *" --seed="* | "--set run.seed="* | *" --set=run.seed="*) seed=${word##*=} ;;
         esac
         before=$word
     done
@@ -183,7 +194,7 @@ again_or_leave() { # exit code, where things stand, whether anything was committ
     if [ -z "${SLURM_JOB_ID:-}" ]; then
         [ -z "$warned" ] || leave 75 "$2; stopped. The same command goes on with it"
         restarts=$((restarts + 1))
-        say "$2, exit code $1; starting again (${restarts}. time of at most $max_restarts)"
+        say "$2, exit code $1; starting again: restart $restarts of at most $max_restarts"
         return
     fi
     requeue "$2, exit code $1"
@@ -194,6 +205,8 @@ requeue() { # where things stand
     local id=$SLURM_JOB_ID
     [ -z "${SLURM_ARRAY_TASK_ID:-}" ] || id=${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID
     say "$1; back into the queue"
+    clean
+    trap - EXIT
     trap '' TERM # with which SLURM ends this script
     scontrol requeue "$id" || leave 75 "could not be put back into the queue; submit it again, it goes on"
     exit 0

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Every experiment of the paper on one machine without a queue, one run after the other, each on all cores; run again, it goes on.
-# At the paper's scale that is years of two cores: `ees-mpi plan` says; --scale 0.01 is a matter of hours. See reproduce.slurm.
+# `ees-mpi plan` says what one run costs at the paper's scale; --scale S costs about S x S of it. See reproduce.slurm.
 #
 #   nohup jobs/reproduce.sh --scale 0.01 >reproduce.log &
 #

@@ -62,18 +62,19 @@ statistics() {
 }
 
 statistics_of_maml() {
-    local ees=(cheetah-maxvar cheetah-maxent) ending
+    local ees=(cheetah-maxvar cheetah-maxent) ending size
     claim "Adaptation: MaxEnt walks further than MAML, MaxVar as far; MaxEnt further than MaxVar" \
         adaptation $(files "${ees[@]}") --against $(files "$maml")
     for ending in sample sample-quarter; do
-        claim "Offspring at $([ $ending = sample ] && echo the same std || echo a quarter of the std): further than MAML's" \
-            distance-mean $(sampled_files "${ees[@]}") --against $(sampled_files "$maml")
-        claim "Offspring at $([ $ending = sample ] && echo the same std || echo a quarter of the std): spread wider than MAML's" \
-            distance-variance $(sampled_files "${ees[@]}") --against $(sampled_files "$maml")
+        size=$([ $ending = sample ] && echo the same size || echo a quarter of the size)
+        claim "Offspring, MAML's by mutations of $size: further than MAML's" \
+            distance-mean $(sampled_files sample "${ees[@]}") --against $(sampled_files $ending "$maml")
+        claim "Offspring, MAML's by mutations of $size: spread wider than MAML's" \
+            distance-variance $(sampled_files sample "${ees[@]}") --against $(sampled_files $ending "$maml")
     done
 }
 
-sampled_files() { files "$@" | sed "s/\.h5$/-$ending.h5/"; } # names
+sampled_files() { files "${@:2}" | sed "s/\.h5$/-$1.h5/"; } # ending, names
 
 claim() { # what the paper says, metric, files --against files
     {

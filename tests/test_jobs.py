@@ -127,7 +127,9 @@ def test_a_script_told_to_stop_saves_and_run_again_ends_with_the_same_bits(place
 
 
 @pytest.mark.parametrize(
-    "words", [["--scale", "2"], ["--scale", "small"], ["--seeds", "none"], ["--sale", "1"], ["--scale"]], ids=" ".join
+    "words",
+    [["--scale", "2"], ["--scale", "small"], ["--seeds", "none"], ["--sale", "1"], ["--scale"], ["--runs", "a b"]],
+    ids=" ".join,
 )
 @pytest.mark.parametrize("script", ["reproduce.slurm", "reproduce.sh"])
 def test_reproduce_refuses_what_it_does_not_know(place: Place, script: str, words: list[str]) -> None:

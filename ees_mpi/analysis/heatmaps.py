@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ees_mpi.analysis.clouds import Cloud, cloud, which
-from ees_mpi.analysis.plotting import COLUMN, PAGE, grid, title
+from ees_mpi.analysis.plotting import COLUMN, PAGE, grid, title, whole_numbers
 from ees_mpi.errors import RunFileError
 from ees_mpi.outcomes import Floats
 from ees_mpi.store.reader import Run
@@ -34,6 +34,7 @@ def spread(runs: Sequence[Run]) -> "Figure":
         image = paint(panel, np.arange(run.generations + 1) - 0.5, edges, values, norm)
         panel.axhline(0, color="0.5", linewidth=0.5, linestyle=":")
         panel.set(title=title(run, place, len(runs)), xlabel="generation")
+        whole_numbers(panel)
     for panel in panels[::3]:
         panel.set_ylabel("final $x$")
     figure.colorbar(image, ax=panels, label="share of offspring", pad=0.02)
@@ -108,7 +109,6 @@ def planes(named: Sequence[str], edges: Floats, columns: int) -> "tuple[Figure, 
         panel.set_title(textwrap.fill(name, 100 // (columns + 1)))
         if place + columns >= len(named):
             panel.set_xlabel("final $x$")
-            panel.tick_params(labelbottom=True)
         if place % columns == 0:
             panel.set_ylabel("final $y$")
     return figure, panels

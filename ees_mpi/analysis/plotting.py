@@ -76,6 +76,8 @@ def grid(
     panels = list(np.atleast_1d(figure.subplots(rows, columns, **how)).flat)
     for spare in panels[count:]:
         spare.set_axis_off()
+    for lowest in panels[max(count - columns, 0) : count]:
+        lowest.tick_params(labelbottom=True)  # even where the place below is empty
     return figure, panels[:count]
 
 
@@ -94,10 +96,18 @@ def curve(panel: "Axes", rows: Sequence[Any], place: int, name: str) -> None:
     """Draw the mean over runs of curves, as far as the shortest goes, with their standard deviation as a band."""
     length = min(map(len, rows))
     stacked = np.stack([np.asarray(row)[:length] for row in rows])
+    whole_numbers(panel)
     mean, std, x = stacked.mean(axis=0), stacked.std(axis=0), np.arange(length)
     how = style(place)
     panel.plot(x, mean, **how, label=f"{name}, n = {len(rows)}", marker="." if length == 1 else None)
     panel.fill_between(x, mean - std, mean + std, color=how["color"], alpha=0.15, linewidth=0)
+
+
+def whole_numbers(panel: "Axes") -> None:
+    """Mark generations, of which there are no halves."""
+    from matplotlib.ticker import MaxNLocator
+
+    panel.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
 
 
 def legend(panel: "Axes") -> None:

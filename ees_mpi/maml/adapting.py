@@ -86,12 +86,9 @@ def _read(request: Request) -> dict[str, Any]:
         if run.generations == 0:
             raise RunFileError(f"{request.run} has no committed generation yet")
         found = origin.read(run, request.generation)
-        at_end = found.generation == run.generations
-        log_std = run.state_arrays()["moments/log_std"] if at_end else run["log_std"][found.generation]
         configs.check(run.config)
-        run.config.objective.rehearse(0, 0)
         return {
             "config": run.config.to_toml(),
             "about": {**found.about, "training_steps": steps_until(run, found.generation)},
-            "state": {"mean": found.mean, "observations": found.observations, "log_std": log_std},
+            "state": {"mean": found.mean, "observations": found.observations, **found.learned},
         }

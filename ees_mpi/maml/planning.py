@@ -17,7 +17,7 @@ LINE_SEARCH = 3  # candidates that a step mostly takes, the old theta included
 
 
 def seconds_of_task(config: Config) -> tuple[float, float]:
-    """Return the seconds of one task's rollouts, and of its share in an update."""
+    """Return the seconds of one task's rollouts, and of its share in an update, at most: without kept graphs."""
     settings = config.objective
     single = replace(config, objective=msgspec.structs.replace(settings, rollouts=1))
     job, state = MamlJob.open(single, Ranks()), first_state(single)
@@ -30,7 +30,7 @@ def seconds_of_task(config: Config) -> tuple[float, float]:
     many = {name: np.repeat(getattr(pair.before, name), settings.rollouts, axis=0) for name in _ARRAYS}
     steps = Steps.of(replace(pair.before, **many), settings.discount)
     theta = torch.tensor(np.concatenate([policy.mean, policy.log_std]))
-    task = LearningTask(Learner(config.task.layers, settings.adaptation_lr), theta, steps, steps, keep=_keeps(config))
+    task = LearningTask(Learner(config.task.layers, settings.adaptation_lr), theta, steps, steps)
     vector = task.gradient()
     task.hessian_product(vector)
     start = time.perf_counter()
@@ -45,17 +45,14 @@ def seconds_of_task(config: Config) -> tuple[float, float]:
 def working_bytes(config: Config, tasks: int) -> int:
     """Return the bytes that an update needs on a rank with so many tasks: kept graphs, and vectors like theta."""
     vectors: int = 8 * (8 + tasks) * config.task.parameters
-    return min(KEPT, tasks * graph_bytes(config)) + vectors
+    graph = graph_bytes(config)
+    return max(min(tasks, KEPT // graph), 1) * graph + vectors
 
 
 def gathered_bytes(config: Config) -> int:
     """Return the bytes that every rank receives in an iteration, most of them gradients and Hessian products."""
     rows: int = config.population.size * (config.objective.cg_iterations + 2)
     return 8 * rows * int(config.task.parameters)
-
-
-def _keeps(config: Config) -> bool:
-    return graph_bytes(config) <= KEPT
 
 
 _ARRAYS = ("observations", "actions", "rewards", "length", "final")

@@ -76,7 +76,7 @@ class Gaussian:
 def sample(
     walker: Walker, policy: Gaussian, noise: Singles, direction: float, observed: NDArray[np.bool_], dim: int
 ) -> Batch:
-    """Walk R rollouts with action noise [R, T, A]; `direction`: degrees; `dim`: numbers in a behaviour."""
+    """Walk R rollouts with action noise [R, T, A]; `direction`: degrees; `dim`: numbers in a position."""
     policy.network.load(policy.mean)
     policy.network.normalise(policy.observation_mean, policy.observation_std)
     std = np.exp(policy.log_std)
@@ -111,19 +111,20 @@ def _walk(
     observation = walker.reset()
     place = tuple(walker.position)
     gone = along(direction, *place[:2])
-    length, dim = 0, len(place)
+    length = 0
     for step in range(len(noise)):
         action = network.act(observation) + noise[step]
         if not math.isfinite(action.dot(action)):
             break
+        observations[step], actions[step] = observation, action  # before the step: the walker may reuse its array
         following, done = walker.step(action)
         now = tuple(walker.position)
         if not (math.isfinite(sum(now)) and math.isfinite(following.dot(following))):
+            observations[step], actions[step] = 0.0, 0.0
             break
-        observations[step], actions[step] = observation, action
         further = along(direction, *now[:2])
         rewards[step] = further - gone
         gone, place, observation, length = further, now, following, step + 1
         if done:
             break
-    return length, place[:dim]
+    return length, place

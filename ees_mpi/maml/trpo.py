@@ -1,7 +1,9 @@
 """The outer step: trust region policy optimisation (Schulman et al. 2015, arXiv:1502.05477), on plain vectors.
 
-direction   solve (H + damping) s = g by conjugate gradients
-length      s sqrt(2 kl_bound / (s H s)), then shorter and shorter until the objective rises within the bound
+    direction   solve (H + damping) s = g by conjugate gradients
+    length      s sqrt(2 kl_bound / (s (H + damping) s)), then shorter and shorter
+
+until the objective rises within the bound. g: the objective's gradient; H: the KL's Hessian.
 """
 
 from collections.abc import Callable

@@ -61,8 +61,8 @@ class Ranks:
 
     def _get_on(self, place: Place | None = None) -> None:
         """Note that this rank makes progress, and where it is."""
-        if self._watchman and place:
-            self._watchman.place = place
+        if self._watchman:
+            self._watchman.place = place or Place(*self._watchman.place)  # another one, if equal
 
     def watch(self, limit: float) -> None:
         """From now on, end the job if a rank that others wait for makes no progress for `limit` seconds; 0: never."""
@@ -108,6 +108,7 @@ class Ranks:
 
     def gather(self, rows: NDArray[Any], counts: Sequence[int] | None = None) -> NDArray[Any]:
         """Return everyone's rows, in rank order, on every rank; `counts`: how many each rank gives, if known."""
+        self._get_on()
         return rows
 
     def gather_by_index(self, index: NDArray[np.int64], rows: NDArray[Any], total: int) -> NDArray[Any]:

@@ -8,10 +8,8 @@
     "package.module:function"   a function of a `Rollout` that returns numbers
 """
 
-import ctypes.util
 import importlib.util
 import math
-import os
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -24,13 +22,12 @@ from ees_mpi.errors import ConfigError, MissingExtra, TaskError
 from ees_mpi.outcomes import Floats, Outcome, Singles
 from ees_mpi.policies import observation_sums
 from ees_mpi.registry import imported, unknown
-from ees_mpi.tasks.filming import Pixels, View
+from ees_mpi.tasks.filming import Drawable, View
 from ees_mpi.tasks.policy import PolicyTask, along
 from ees_mpi.tasks.silence import silence
 
 NAMED = ("final_observation", "final_xy", "final_x", "mean_info")
 DRY_STEPS = 3
-FPS = 30  # of an environment that does not say
 
 
 @dataclass
@@ -85,13 +82,15 @@ class Gymnasium(PolicyTask, frozen=True, kw_only=True):
             return None
         return lambda seed: EnvironmentWalker(self, self.seed(seed))
 
-    def film(self, seed: int, view: View) -> "Filmed":
+    def film(self, seed: int, view: View) -> Drawable:
         """Make the environment so that it draws itself."""
+        from ees_mpi.tasks.gymnasium_film import Filmed
+
         return Filmed(self, self.seed(seed), view)
 
     def make(self, **more: Any) -> Any:
         """Make the Gymnasium environment, or say what is missing."""
-        gymnasium = _gymnasium()
+        gymnasium = library()
         try:
             with warnings.catch_warnings(), silence():  # of newer versions and deprecated models: the user named this
                 warnings.simplefilter("ignore")
@@ -138,7 +137,8 @@ class Gymnasium(PolicyTask, frozen=True, kw_only=True):
         return [sum(float(info[self.info_key]) for info in rollout.infos) / len(rollout.infos)]
 
 
-def _gymnasium() -> Any:
+def library() -> Any:
+    """Import Gymnasium, with our own environments and a silent MuJoCo, or say what is missing."""
     try:
         import gymnasium
     except ImportError:
@@ -168,7 +168,7 @@ def _find_shape(task: Gymnasium) -> tuple[int, int, int]:
     """Find out the sizes of observation, action and behaviour by making the environment and trying it."""
     env = task.make()
     observation, action = env.observation_space, env.action_space
-    spaces = _gymnasium().spaces
+    spaces = library().spaces
     if not isinstance(observation, spaces.Box):
         raise ConfigError(f"task.env {task.env!r}: expected box observations, got {observation}")
     if not isinstance(action, (spaces.Box, spaces.Discrete)):
@@ -310,70 +310,3 @@ class Rollouts:
     def close(self) -> None:
         """Close the environment."""
         self._env.close()
-
-
-class Filmed(Rollouts):
-    """Rollouts with the same bits, of an environment that draws itself."""
-
-    def __init__(self, task: Gymnasium, seed: int, view: View):
-        self._view = view
-        _draw_without_a_screen()
-        try:
-            super().__init__(task, seed, render_mode="rgb_array", **_size(task, view))
-        except AttributeError as error:  # how MuJoCo's bindings say that a library is missing
-            raise _cannot_draw(task, str(error)) from None
-        self.step_seconds = 1.0 / float(self._env.metadata.get("render_fps") or FPS)
-        self._env.reset(seed=self._seed)
-        try:
-            with silence():
-                self.picture()
-        except TaskError:
-            self.close()
-            raise
-
-    def place(self) -> tuple[float, ...]:
-        """Return where the robot is now, if the environment tells; nothing else is a place."""
-        if self._task.behavior in ("final_x", "final_xy"):
-            return tuple(self._behavior(self.rollout))
-        info = self.rollout.infos[-1] if self.rollout.infos else {}
-        return tuple(float(info[key]) for key in ("x_position", "y_position")[: self._dim] if key in info)
-
-    def picture(self) -> Pixels:
-        """Let the environment draw itself."""
-        try:
-            self._aim()
-            pixels = np.asarray(self._env.render())
-        except Exception as error:  # whatever a renderer raises where it has no screen, no library, no driver
-            raise _cannot_draw(self._task, f"{type(error).__name__}: {error}") from None
-        if pixels.ndim != 3 or pixels.shape[2] != 3 or pixels.dtype != np.uint8:
-            raise _cannot_draw(self._task, f"it gave {pixels.dtype} of shape {pixels.shape}, not a picture")
-        return pixels
-
-    def _aim(self) -> None:
-        """Let MuJoCo's camera follow the robot, or look where all are to be seen; left alone it stays at the start."""
-        viewer = getattr(getattr(self._env.unwrapped, "mujoco_renderer", None), "viewer", None)
-        if viewer is None:
-            return
-        viewer.cam.lookat[:2] = self._view.point or self._env.unwrapped.data.xpos[1][:2]  # body 0 is the world
-        if self._view.point:
-            viewer.cam.distance = self._view.distance
-
-
-def _size(task: Gymnasium, view: View) -> dict[str, int]:
-    """Return the arguments that set the size of pictures: MuJoCo's environments have some, others need not."""
-    spec = _gymnasium().registry.get(task.env)
-    return {"width": view.width, "height": view.height} if "mujoco" in str(getattr(spec, "entry_point", "")) else {}
-
-
-def _draw_without_a_screen() -> None:
-    """Tell MuJoCo, which would look for a screen, what else it can draw with here."""
-    if {"DISPLAY", "MUJOCO_GL"}.isdisjoint(os.environ):
-        for library, name in (("EGL", "egl"), ("OSMesa", "osmesa")):
-            if ctypes.util.find_library(library):
-                os.environ["MUJOCO_GL"] = name
-                return
-
-
-def _cannot_draw(task: Gymnasium, why: str) -> TaskError:
-    hint = "MuJoCo, where there is no screen, needs a library (Debian: libegl1 or libosmesa6)"
-    return TaskError(f"task.env {task.env!r} cannot draw itself here ({' '.join(why.split())}). {hint}")

@@ -13,7 +13,7 @@ import numpy as np
 from ees_mpi.outcomes import Floats, Outcome, Singles
 from ees_mpi.policies import observation_sums
 from ees_mpi.tasks.filming import Pixels, View
-from ees_mpi.tasks.policy import Count, PolicyTask, along
+from ees_mpi.tasks.policy import Count, PolicyTask, across, along
 
 if TYPE_CHECKING:
     from ees_mpi.tasks.bullet import Robot
@@ -33,6 +33,8 @@ class Locomotion(PolicyTask, frozen=True):
         marks = self.behavior_steps
         if sorted(set(marks)) != list(marks) or (marks and marks[-1] > self.steps):
             raise ValueError(f"task.behavior_steps: expected rising steps up to {self.steps}, got {list(marks)}")
+        if across(self.direction, self.axes):
+            raise ValueError(f"task.direction: this robot moves along x only; expected 0 or 180, got {self.direction}")
 
     @property
     def layers(self) -> tuple[int, ...]:

@@ -21,6 +21,11 @@ def along(direction: float, x: float, y: float = 0.0) -> float:
     return math.cos(angle) * x + math.sin(angle) * y
 
 
+def across(direction: float, axes: int) -> bool:
+    """Tell whether nothing that moves along so many axes can get anywhere in a direction."""
+    return axes == 1 and direction % 180 == 90
+
+
 class PolicyTask(Part, frozen=True):
     """A task whose individuals are the weights of a tanh network from observations to actions."""
 

@@ -78,6 +78,20 @@ def test_an_environment_of_gymnasium_films_itself(tmp_path: Path) -> None:
     assert played(tmp_path / "env.mp4")[:2] == (5, (96, 96 + 44))
 
 
+def test_an_environment_that_cannot_draw_itself_here_says_so_and_what_may_help(tmp_path: Path) -> None:
+    run = tmp_path / "run.h5"
+    sets = ["task.steps=4", "population.size=4", "noise.size=100000", "run.generations=1"]
+    words = [word for setting in sets for word in ("--set", setting)]
+    assert ees("train", "mujoco-cheetah-maxent-laptop", *words, "--out", run).returncode == 0
+    nowhere = {"MUJOCO_GL": "glfw", "DISPLAY": "", "WAYLAND_DISPLAY": ""}
+    done = ees("replay", run, "--individual", 0, "--video", tmp_path / "x.mp4", **nowhere)
+    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1, done.stderr
+    assert "cannot draw itself here" in done.stderr and "libegl1 or libosmesa6" in done.stderr
+    assert list(tmp_path.iterdir()) == [run]
+    done = ees("report", run, **nowhere)
+    assert done.returncode == 0 and "cannot draw itself here" in (tmp_path / "run-report.html").read_text()
+
+
 def test_bits_that_differ_are_told_with_the_machine_that_explains_them_or_else_an_error(
     cheetah: Path, tmp_path: Path
 ) -> None:

@@ -2,13 +2,14 @@
 
 import os
 import re
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from conftest import BIN, TINY, info
 from runfiles import assert_same_bits
-from slurm import SANDBOX, Site, await_end, await_requeue, call, call_in, facts, until
+from slurm import SANDBOX, Site, await_end, await_requeue, call, call_in, facts, ranks_of, until
 
 # Two minutes in a first life, seconds in a second one.
 SLOW = """
@@ -68,7 +69,7 @@ def test_a_job_of_a_small_preset_finishes_on_two_nodes(site: Site) -> None:
 def test_a_job_cut_by_its_time_limit_is_requeued_by_itself_and_ends_with_the_bits_of_an_undisturbed_run(
     site: Site,
 ) -> None:
-    limit = ("--time=1", "--signal=B:USR1@50")
+    limit = ("--time=1", "--signal=B:USR1@25")
     job = site.submit(*limit, "--nodes=2", "--ntasks-per-node=2", "jobs/train.slurm", "slow.toml")
     await_requeue(job, site)
     run = site.runs / "slow-seed0.h5"
@@ -169,3 +170,14 @@ def test_reproduce_runs_the_whole_chain_to_figures_and_a_table_of_statistics(sit
     assert table.count("## ") == 14 and table.count("Mann-Whitney U") == 14
     trained = [info(path) for path in results.glob("*-seed[0-9].h5")]
     assert len(trained) == 32 and all(run["complete"] for run in trained)
+
+
+def test_a_lost_rank_on_another_node_costs_the_job_no_restart(site: Site) -> None:
+    out = site.folder / "lost.h5"
+    words = ("slow.toml", "--out", out, *sets("run.generations=60"))
+    job = site.submit("--nodes=2", "--ntasks-per-node=2", "jobs/train.slurm", *words)
+    until(lambda: out.exists() and info(out)["generations"], 60, site)
+    os.kill(ranks_of(out)[-1], signal.SIGKILL)
+    await_end(job, site)
+    assert facts(job)[0]["Restarts"] == "0"
+    assert_same_bits(out, undisturbed(site, *words[:1], *words[3:]))

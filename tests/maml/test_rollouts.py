@@ -110,3 +110,22 @@ def test_advantages_have_mean_0_and_standard_deviation_1() -> None:
     values = advantages(batch(), 0.99)
     assert abs(values.mean()) < 1e-12
     np.testing.assert_allclose(values.std(), 1.0, rtol=1e-5)
+
+
+class Reusing(Walker):
+    """Writes all its observations into one array."""
+
+    def __init__(self) -> None:
+        self._seen = np.zeros(2, np.float32)
+
+    def reset(self) -> Singles:
+        self._seen[:] = super().reset()
+        return self._seen
+
+    def step(self, action: Singles) -> tuple[Singles, bool]:
+        self._seen[:], done = super().step(action)
+        return self._seen, done
+
+
+def test_a_walker_may_reuse_its_array() -> None:
+    np.testing.assert_array_equal(batch(Reusing()).observations, batch().observations)

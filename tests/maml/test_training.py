@@ -1,17 +1,19 @@
 """MAML as a run: it learns to adapt, its bits depend on neither ranks nor interruptions, its files serve everywhere."""
 
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import h5py
+import maml_point
 import numpy as np
 import pytest
 from conftest import ees, info
 from runfiles import assert_same_bits
 
 from ees_mpi import config
-from ees_mpi.errors import ConfigError, MissingExtra, RunFileError
-from ees_mpi.maml import settings
+from ees_mpi.errors import ConfigError, RunFileError, TaskError
+from ees_mpi.maml import settings, training
 from ees_mpi.maml.training import MamlJob
 from ees_mpi.ranks import Ranks
 from ees_mpi.state import State, first_state
@@ -44,14 +46,17 @@ def cheetah(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_after_training_one_gradient_step_at_least_triples_the_return(seed: int) -> None:
     learning, state = job(f"run.seed={seed}", "run.evaluate_mean_every=0")
-    before, after = [], []
+    returns = []
     for _ in range(learning.config.run.generations):
         record, state = learning.advance(state, {})
-        before.append(record.arrays["fitness_before"].mean())
-        after.append(record.arrays["fitness"].mean())
-    assert after[0] < 0.1  # nothing was learned yet; 1.0 is as far as the point can go
-    assert np.mean(after[-3:]) > 0.4
-    assert np.mean(after[-3:]) >= 3 * np.mean(before[-3:])
+        fitness = np.stack([record.arrays["fitness_before"], record.arrays["fitness"]])
+        right = record.arrays["sign"] > 0
+        returns.append([fitness[:, right].mean(axis=1), fitness[:, ~right].mean(axis=1)])
+    first, last = returns[0], np.mean(returns[-3:], axis=0)
+    assert np.mean(first, axis=0)[1] < 0.1  # nothing was learned yet; 1.0 is as far as the point can go
+    for before, after in last:  # to the right, to the left
+        assert after > 0.4
+        assert after >= 3 * before
 
 
 @pytest.fixture(scope="session")
@@ -187,10 +192,76 @@ def test_individuals_that_are_tasks_cannot_be_rebuilt(cheetah: Path) -> None:
         run.individual(0, 0)
 
 
-def test_without_torch_the_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settings.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(MissingExtra, match=r"ees_mpi\[torch\]"):
-        config.load(str(POINT)).objective.rehearse(5, 2)
+@pytest.mark.parametrize("command", ["train", "verify", "adapt", "plan"])
+def test_without_torch_the_missing_extra_is_named(cheetah: Path, tmp_path: Path, command: str) -> None:
+    """A module named torch that cannot be found stands for its absence."""
+    words = {
+        "train": ["train", POINT, "--out", tmp_path / "new.h5"],
+        "verify": ["verify", cheetah],
+        "adapt": ["adapt", cheetah, "--direction", "left", "--out", tmp_path / "new.h5"],
+        "plan": ["plan", POINT, "--ranks", 2],
+    }[command]
+    (tmp_path / "sitecustomize.py").write_text(
+        "import importlib.util as u\n"
+        "real = u.find_spec\n"
+        "u.find_spec = lambda name, package=None: None if name == 'torch' else real(name, package)\n"
+    )
+    path = os.pathsep.join([str(tmp_path), str(Path(__file__).parents[1])])
+    done = ees(*words, PYTHONPATH=path)
+    assert done.returncode == 2 and "pip install 'ees_mpi[torch]'" in done.stderr, done.stderr
+    assert not (tmp_path / "new.h5").exists()
+
+
+def test_evolution_s_population_cannot_be_learned_and_nothing_is_harmed(alone: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "run.h5"
+    copy.write_bytes(alone.read_bytes())
+    changes = sets("population.name=normal", "population.size=4", "population.std=0.02")
+    done = ees("train", POINT, *changes, "--out", copy, "--overwrite")
+    assert done.returncode == 2 and "learns tasks" in done.stderr
+    assert copy.read_bytes() == alone.read_bytes()
+
+
+def test_a_walker_of_one_s_own_is_tried_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refusal(*changes: str) -> str:
+        with pytest.raises(ConfigError) as refused:
+            settings.check_task(config.load(str(POINT), changes).task, "custom")
+        return str(refused.value)
+
+    assert "position has 2 numbers; expected 1" in refusal("task.settings.behavior_dim=1")
+    monkeypatch.setattr(maml_point.Point, "walker", lambda self, seed: object())
+    assert "cannot be led" in refusal()
+    monkeypatch.setattr(maml_point.Point, "parameters", 5)
+    assert "the task has 5" in refusal("task.settings.steps=9")
+
+
+@pytest.mark.parametrize("direction", ["inf", "nan", "90", "up"])
+def test_a_direction_in_which_nothing_can_walk_is_refused(cheetah: Path, tmp_path: Path, direction: str) -> None:
+    done = ees("adapt", cheetah, "--direction", direction, "--out", tmp_path / "a.h5")
+    assert done.returncode == 2 and "--direction" in done.stderr and not (tmp_path / "a.h5").exists()
+
+
+def test_how_gradients_are_gathered_and_graphs_kept_does_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    learning, state = job(*SMALL)
+    _, usual = learning.advance(state, {})
+    monkeypatch.setattr(training, "GATHERED", 7)
+    monkeypatch.setattr(training, "KEPT", 0)
+    _, other = learning.advance(state, {})
+    assert other.digest() == usual.digest()
+
+
+def test_a_gradient_that_is_not_finite_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    learning, state = job(*SMALL)
+    monkeypatch.setattr(training.LearningTask, "gradient", lambda self: np.full(self._theta.numel(), np.nan))
+    with pytest.raises(TaskError, match="not finite"):
+        learning.advance(state, {})
+
+
+def test_learning_goes_on_from_another_run_with_its_deviations(alone: Path, tmp_path: Path) -> None:
+    out = tmp_path / "more.h5"
+    done = ees("train", POINT, *sets(*SMALL, "run.generations=1"), "--from", alone, "--out", out)
+    assert done.returncode == 0, done.stderr
+    with open_run(out) as run, open_run(alone) as source:
+        np.testing.assert_array_equal(run["log_std"][0], source.state_arrays()["moments/log_std"])
 
 
 @pytest.mark.parametrize(
