@@ -150,6 +150,15 @@ def test_a_rank_that_dies_before_it_joins_the_others_is_noticed_by_the_script_al
     assert info(site.runs / "interference-maxvar-seed0.h5")["complete"] is True
 
 
+def test_maml_jobs_train_and_then_adapt_either_way(site: Site) -> None:
+    small = sets("task.steps=8", "task.hidden=[4,4]", "noise.size=5000", "population.size=2", "run.generations=2")
+    job = site.submit("--array=0-1", "--ntasks-per-node=1", "jobs/maml.slurm", "cheetah-maml", *small)
+    await_end(job, site)
+    runs = [f"cheetah-maml-seed{seed}" for seed in (0, 1)]
+    adapted = {f"{run}-adapt-{direction}.h5" for run in runs for direction in ("left", "right")}
+    assert {path.name for path in site.runs.glob("*.h5")} == {f"{run}.h5" for run in runs} | adapted
+
+
 def test_reproduce_runs_the_whole_chain_to_figures_and_a_table_of_statistics(site: Site) -> None:
     coordinator = site.submit(
         "--ntasks-per-node=1", "jobs/reproduce.slurm", "--scale", "tiny", "--ntasks-per-node", "1"
