@@ -11,7 +11,8 @@ from ees_mpi import config
 from ees_mpi.maml.learning import Learner, LearningTask, Steps
 from ees_mpi.maml.network import mean_action
 from ees_mpi.maml.rollouts import Batch, Gaussian, sample
-from ees_mpi.policies import MLP
+from ees_mpi.policies import CLIP, MLP, observation_sums
+from ees_mpi.tasks.policy import along
 
 STEPS = 200
 ROLLOUTS = 10
@@ -52,14 +53,26 @@ def maml() -> dict[str, float]:
 
 
 def _in_step(walkers: list[Any], layers: tuple[int, ...], mean: Any, noise: Any) -> None:
-    """Lead all robots side by side, with one forward pass in torch for all of them."""
+    """Lead all robots side by side, with one forward pass in torch for all of them, and note what `sample` notes."""
     theta = torch.tensor(mean)
     seen = np.stack([walker.reset() for walker in walkers])
+    observations = np.zeros((*noise.shape[:2], layers[0]), np.float32)
+    taken, rewards = np.zeros_like(noise), np.zeros(noise.shape[:2])
+    gone = [along(0.0, *walker.position) for walker in walkers]
     with torch.no_grad():
         for step in range(noise.shape[1]):
-            actions = mean_action(layers, theta, torch.from_numpy(seen)).numpy() + noise[:, step]
+            normalised = torch.from_numpy(seen).clamp(-CLIP, CLIP)
+            actions = mean_action(layers, theta, normalised).numpy() + noise[:, step]
+            observations[:, step], taken[:, step] = seen, actions
             for number, walker in enumerate(walkers):
                 seen[number], _ = walker.step(actions[number])
+                further = along(0.0, *walker.position)
+                rewards[number, step] = further - gone[number]
+                gone[number] = further
+            if not (np.isfinite(seen).all() and np.isfinite(gone).all()):
+                break
+    for rollout in observations:
+        observation_sums(list(rollout))
 
 
 def _best(action: Callable[[], object]) -> float:
