@@ -34,12 +34,12 @@ class Kept:
 
     def note(self, lost: RanksLost) -> None:
         """Keep what this rank had evaluated when others died."""
-        self._generation, self._done = lost.generation, lost.done
+        if lost.done:  # a second loss, before anything was evaluated, leaves nothing new
+            self._generation, self._done = lost.generation, lost.done
 
     def done(self, generation: int) -> Mapping[int, Any]:
         """Return what this rank had evaluated of a generation; nothing, where its commit was the last thing done."""
-        done, self._done = self._done, {}
-        return done if self._generation == generation else {}
+        return self._done if self._generation == generation else {}
 
     def job(self, ranks: Ranks, make: Callable[[], Any]) -> Any:
         """Return what generations are made with: kept, noise table and all, unless a rank died before all had it."""

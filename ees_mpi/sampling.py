@@ -1,6 +1,7 @@
 """Fresh offspring of a trained mean."""
 
 import json
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -139,10 +140,12 @@ def sample(ranks: Ranks, wanted: Wanted, out: Path, overwrite: bool, say: Say) -
     with ranks.together():
         if ranks.first:
             note = json.dumps(mother.about)
-            writer = RunWriter.create(out, config, state.arrays(), overwrite, kind="sample", started_from=note)
+            fresh = out.with_name(f"{out.name}.new")  # renamed, so that the sample is whole or not there
+            writer = RunWriter.create(fresh, config, state.arrays(), True, kind="sample", started_from=note)
             writer.begin_session(0, ranks.size, ranks.nodes, machine.fingerprint(config.uses_torch))
             writer.commit(0, record.arrays, state.arrays())
             writer.close()
+            os.replace(fresh, out)
             say(f"{out}: {config.population.size} offspring of generation {mother.about['generation']} of {wanted.run}")
 
 

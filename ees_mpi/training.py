@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -71,6 +71,7 @@ class Record:
     generation: int
     arrays: Arrays
     seconds: Mapping[str, float]
+    own: Mapping[int, Any] = field(default_factory=dict)  # this rank's, should others die before the commit
 
 
 def draw(config: Config, noise: Noise | None, generation: int) -> Draw:
@@ -134,7 +135,7 @@ def _advance(job: Job, state: State, known: Mapping[int, Outcome], mine: dict[in
         "gradient_norm": np.sqrt(np.square(gradient).sum()),
     }
     clock.lap("update")
-    return Record(state.generation, arrays, clock.seconds), following
+    return Record(state.generation, arrays, clock.seconds, mine), following
 
 
 def describe(config: Config, state: State, drawn: Draw, outcomes: Outcomes, ranks: Ranks) -> dict[str, NDArray[Any]]:
@@ -277,14 +278,15 @@ def train(
             raise collective(
                 TaskError(f"the update of generation {state.generation} is not finite; it was not committed")
             )
-        digest = following.digest()
-        ranks.check_same(digest, f"the state after generation {state.generation}")
-        record = with_times(record, digest, commit_seconds, ranks)
-        start = time.perf_counter()
-        with ranks.together():
-            if writer:
-                writer.commit(record.generation, record.arrays, following.arrays())
-        commit_seconds = time.perf_counter() - start
+        with keeping(state.generation, record.own):
+            digest = following.digest()
+            ranks.check_same(digest, f"the state after generation {state.generation}")
+            record = with_times(record, digest, commit_seconds, ranks)
+            start = time.perf_counter()
+            with ranks.together():
+                if writer:
+                    writer.commit(record.generation, record.arrays, following.arrays())
+            commit_seconds = time.perf_counter() - start
         state = following
         report(record)
         if ranks.any(ranks.stopping()) and state.generation < job.config.run.generations:

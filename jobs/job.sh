@@ -8,11 +8,11 @@
 #   EES_QUIET_SECONDS    a run whose writer shows no sign of life for so long, from the start on, is ended   [900]
 #   EES_GRACE_SECONDS    how long a run that was told to stop may take to save      [240]
 #   EES_STEP_SECONDS     how long a command that is no training may take            [14400]
-set -uo pipefail
-
 jobs=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# Before `set -u`: what sites write for logins often reads variables that are not set.
 # shellcheck source=/dev/null
 [ ! -r "$jobs/site.sh" ] || . "$jobs/site.sh"
+set -uo pipefail
 
 runs=${EES_RUNS:-runs}
 max_restarts=${EES_MAX_RESTARTS:-20}
@@ -136,30 +136,47 @@ default_name() { # preset or file, further words of `train`: where the run goes
     echo "$runs/${source%.toml}-seed${seed:-0}.h5"
 }
 
+wanted() { # preset or file, words of `train`: how many generations the command asks for
+    local word source=$1 found=''
+    for word in "$@"; do
+        case $word in run.generations=* | --set=run.generations=*) found=${word##*=} ;; esac
+    done
+    [ -n "$found" ] || found=$( ([ -r "$source" ] && cat "$source" || ees-mpi presets "$source") | awk '
+        /^\[/ { section = $1 } section == "[run]" && $1 == "generations" { sub(/.*= */, ""); print $1; exit }')
+    echo "${found//_/}"
+}
+
+is_done() { # run file, generations: whether it has them, whatever an earlier command asked of it
+    [ "$(fact "$1" complete)" = true ] && [ "$(fact "$1" generations)" -ge "${2:-0}" ]
+}
+
 train() { # preset or file, words of `ees-mpi train`: returns when the run is complete; otherwise the job runs again, or ends
     [ $# -gt 0 ] && [ "${1#-}" = "$1" ] || leave 2 "expected a preset or a config file first (\`ees-mpi presets\` lists them)"
     local out begun reached code words
+    [ -n "${SLURM_JOB_ID:-}" ] || restarts=0
     out=$(default_name "$@")
     mapfile -t words < <(launcher lasting)
     while true; do
         begun=$(fact "$out" generations)
-        run_watched "${EES_QUIET_SECONDS:-900}" "$out.lock" "${words[@]}" ees-mpi train "$@" --out "$out" --resume
+        run_watched "${EES_QUIET_SECONDS:-900}" "$(readlink -f "$out").lock" "${words[@]}" ees-mpi train "$@" --out "$out" --resume
         code=$?
-        [ $code != 0 ] || [ "$(fact "$out" complete)" != true ] || return 0
+        [ $code != 0 ] || ! is_done "$out" "$(wanted "$@")" || { rm -f "$out.fruitless" && return 0; }
         reached=$(fact "$out" generations)
-        again_or_leave $code "$out: ${reached:-no} generations" "$([ "$reached" = "$begun" ] || echo yes)"
+        again_or_leave $code "$out" "$out: ${reached:-no} generations" "$([ "$reached" = "$begun" ] || echo yes)"
     done
 }
 
 step() { # the file that it makes, command...: runs an ees-mpi command under MPI, unless its file is there already
     local out=$1 code words
     shift
+    [ -n "${SLURM_JOB_ID:-}" ] || restarts=0
     mapfile -t words < <(launcher)
     until [ -e "$out" ]; do
         run_watched "${EES_STEP_SECONDS:-14400}" "" "${words[@]}" ees-mpi "$@" --out "$out"
         code=$?
-        [ -e "$out" ] || again_or_leave $code "$out is not there yet" ''
+        [ -e "$out" ] || again_or_leave $code "$out" "$out is not there yet" ''
     done
+    rm -f "$out.fruitless"
 }
 
 train_and_adapt() { # seed, preset or file, words of `train`
@@ -175,7 +192,10 @@ take_options() { # the words of a script without a queue: sets `ranks` and `seed
     seeds=0-11
     while [ "${1:-}" = -n ] || [ "${1:-}" = --seeds ]; do
         case "$1 ${2:-}" in
-            "-n "[1-9]*) ranks=$2 ;;
+            "-n "[1-9]*)
+                ranks=$2
+                [ -z "${EES_LAUNCH:-}${SLURM_JOB_ID:-}" ] || say "-n $2 is not used: EES_LAUNCH or SLURM says how many"
+                ;;
             "--seeds "[0-9]*) seeds=$2 ;;
             *) leave 2 "expected a number after -n, and FIRST-LAST after --seeds" ;;
         esac
@@ -184,20 +204,29 @@ take_options() { # the words of a script without a queue: sets `ranks` and `seed
     rest=("$@")
 }
 
-again_or_leave() { # exit code, where things stand, whether anything was committed
-    [ "$1" != 2 ] && [ "$1" != 3 ] || leave "$1" "this cannot work, see above; not started again"
-    [ -z "$cancelled" ] || leave 75 "$2; stopped. The same command goes on with it"
-    if [ -z "$3" ] && [ "$1" != 75 ] && [ "$restarts" -ge $max_fruitless ]; then
-        leave 1 "$2; failed (exit code $1) without getting on, again; see above, and try: ees-mpi doctor"
+again_or_leave() { # exit code, the file, where things stand, whether anything was committed
+    local fruitless
+    # A file that somebody still holds, a writer on a lost node perhaps, is worth another try; one that is damaged is not.
+    [ "$1" != 2 ] && { [ "$1" != 3 ] || [ -e "$(readlink -f "$2").lock" ]; } || leave "$1" "this cannot work, see above; not started again"
+    [ -z "$cancelled" ] || leave 75 "$3; stopped. The same command goes on with it"
+    if [ -n "$4" ] || [ "$1" = 75 ]; then
+        rm -f "$2.fruitless"
+    else # counted beside the file: restarts for other reasons do not matter
+        fruitless=$(($(cat "$2.fruitless" 2>/dev/null || echo 0) + 1))
+        echo $fruitless >"$2.fruitless"
+        if [ $fruitless -gt $max_fruitless ]; then
+            rm -f "$2.fruitless"
+            leave 1 "$3; failed (exit code $1) without getting on, for the ${fruitless}. time; see above, and try: ees-mpi doctor"
+        fi
     fi
-    [ "$restarts" -lt "$max_restarts" ] || leave 1 "$2; not started again: EES_MAX_RESTARTS=$max_restarts"
+    [ "$restarts" -lt "$max_restarts" ] || leave 1 "$3; not started again: EES_MAX_RESTARTS=$max_restarts"
     if [ -z "${SLURM_JOB_ID:-}" ]; then
-        [ -z "$warned" ] || leave 75 "$2; stopped. The same command goes on with it"
+        [ -z "$warned" ] && [ "$1" != 75 ] || leave 75 "$3; stopped. The same command goes on with it"
         restarts=$((restarts + 1))
-        say "$2, exit code $1; starting again: restart $restarts of at most $max_restarts"
+        say "$3, exit code $1; starting again (${restarts}. time of at most $max_restarts)"
         return
     fi
-    requeue "$2, exit code $1"
+    requeue "$3, exit code $1"
 }
 
 requeue() { # where things stand

@@ -98,7 +98,7 @@ class MamlJob:
             "shortened": np.array(step.shortened),
         }
         clock.lap("update")
-        return Record(state.generation, arrays, clock.seconds), following
+        return Record(state.generation, arrays, clock.seconds, pairs), following
 
     def rollouts(self, policy: Gaussian, generation: int, index: int, sign: int) -> Pair:
         """Sample one task, adapt to it and sample again: a function of the arguments alone."""

@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ees_mpi.errors import LaunchError
 from ees_mpi.machine import SHARED_MEMORY
 from ees_mpi.ranks.watch import Place
 
@@ -24,7 +25,13 @@ def create(size: int) -> str:
     folder = SHARED_MEMORY if os.access(SHARED_MEMORY, os.W_OK) else None
     file, path = tempfile.mkstemp(prefix="ees-mpi-", dir=folder)
     try:
-        os.ftruncate(file, size)
+        os.posix_fallocate(file, 0, size)  # now: memory that is not there when it is first written to kills, wordless
+    except OSError as error:
+        os.unlink(path)
+        raise LaunchError(
+            f"{size / 2**20:.0f} MiB of shared memory cannot be had in {os.path.dirname(path)}: {error.strerror}; "
+            "set noise.size smaller, or give the machine more"
+        ) from None
     finally:
         os.close(file)
     return path

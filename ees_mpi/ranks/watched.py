@@ -47,8 +47,8 @@ class WatchedRanks(Ranks):
 
     def _give_up(self) -> None:
         say_on_stderr(
-            f"ees-mpi: ranks were lost, and those left did not get going again within {self._limit / 60:.3g} minutes; "
-            "the job ends. All committed generations are safe, and resume will go on\n"
+            f"ees-mpi: the ranks did not find together within {self._limit / 60:.3g} minutes, at the start or after "
+            "some were lost; the job ends. All committed generations are safe, and resume will go on\n"
         )
         self.abort(1)
 

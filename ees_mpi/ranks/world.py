@@ -22,7 +22,7 @@ from ees_mpi.ranks import shared
 from ees_mpi.ranks.alone import each
 from ees_mpi.ranks.launch import launcher_process
 from ees_mpi.ranks.watch import Place, alarm
-from ees_mpi.ranks.watched import SETTLING, WatchedRanks
+from ees_mpi.ranks.watched import PATIENCE, SETTLING, WatchedRanks
 from ees_mpi.speech import say_on_stderr
 
 SPINS = 200  # polls before a waiting rank starts to sleep: about 0.1 ms
@@ -63,9 +63,12 @@ class World(WatchedRanks):
         self._listening: Any = None
         sys.excepthook = lambda kind, error, trace: self.fail(error)  # should one come from outside of a job
         try:
-            self._settle()
+            with alarm(PATIENCE, self._give_up):  # nobody watches yet
+                self._settle()
         except RanksLost:
-            self.recover()
+            lost = self.recover()
+            if self.first:
+                say_on_stderr(f"ees-mpi: lost {lost} while starting: going on with what is left\n")
 
     @_noticing
     def _settle(self) -> None:
@@ -198,18 +201,17 @@ class World(WatchedRanks):
     def _share(self, size: int) -> tuple[int, Any]:
         """Return a file of the node's memory, and that memory, the same on all ranks of the node."""
         name = np.zeros(shared.NAME_BYTES, np.uint8)
-        with self.together():
-            if self.node_rank == 0:
-                made = shared.create(size).encode()
-                name[: len(made)] = np.frombuffer(made, np.uint8)
-        self._wait(self._node.Ibcast(name, 0))
-        path = name.tobytes().rstrip(b"\0").decode()
         try:
             with self.together():
-                found = shared.attach(path, size)
+                if self.node_rank == 0:
+                    made = shared.create(size).encode()
+                    name[: len(made)] = np.frombuffer(made, np.uint8)
+            self._wait(self._node.Ibcast(name, 0))
+            with self.together():
+                found = shared.attach(_text(name), size)
         finally:  # all have it open, or must try again; the first rank may be gone before it gets here
             with contextlib.suppress(FileNotFoundError):
-                os.unlink(path)
+                os.unlink(_text(name))
         return found
 
     @_noticing
@@ -255,6 +257,10 @@ class World(WatchedRanks):
         if not self._listening.Test():
             self._listening.Cancel()
             self._listening.Wait()
+
+
+def _text(name: NDArray[np.uint8]) -> str:
+    return name.tobytes().rstrip(b"\0").decode()
 
 
 def _bytes_of(array: NDArray[Any]) -> NDArray[np.uint8]:

@@ -6,6 +6,7 @@ import pty
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import h5py
@@ -132,13 +133,16 @@ def test_ctrl_c_leaves_quietly(finished: Path, tmp_path: Path) -> None:
     run = tmp_path / "run.h5"
     shutil.copy(finished, run)
     writer = _reopened(run, 9)
+    # A shell's background jobs, and all that they start, ignore Ctrl-C; a user's terminal does not.
+    heed = "import os, signal, sys; signal.signal(2, signal.default_int_handler); os.execv(sys.argv[1], sys.argv[1:])"
+    words = [sys.executable, "-c", heed, *command("watch", run)]
     with subprocess.Popen(
-        command("watch", run), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
     ) as watching:
         assert watching.stdout is not None and watching.stderr is not None
         watching.stdout.readline()
         watching.send_signal(2)
-        said = watching.stderr.read()
+        _, said = watching.communicate(timeout=60)
     writer.close()
     assert watching.returncode == 130 and "Traceback" not in said
 
