@@ -53,7 +53,7 @@ def attempt(row: Row, out: Path, ranks: int, generations: int, reference: Path, 
     plan = row.deaths(chance, ranks)
     log = (folder / f"{out.stem}.log").open("w")
     process = subprocess.Popen(line, stdout=log, stderr=log, env=job.environment(folder, plan))
-    trial = Trial(out, process, chance)
+    trial = Trial(out, process, chance, generations)
     try:
         row.disturb(trial)
         hung = not job.ended(out, process)

@@ -25,13 +25,15 @@ class Trial:
     out: Path
     process: "subprocess.Popen[bytes]"
     chance: random.Random
+    generations: int  # of the whole run
     committed: int = 0  # generations that a reader saw just before
     undo: list[Callable[[], None]] = field(default_factory=list)
 
     def under_way(self) -> None:
-        """Wait until generations are being committed, and a random moment longer."""
-        job.until(lambda: job.count(self.out) > 0 or self.process.poll() is not None)
-        time.sleep(self.chance.uniform(0.0, 1.0))
+        """Wait for a random generation of the first half, however fast the machine is, and a moment longer."""
+        some = self.chance.randint(1, max(1, self.generations // 2))
+        job.until(lambda: job.count(self.out) >= some or self.process.poll() is not None)
+        time.sleep(self.chance.uniform(0.0, 0.02))
         self.committed = job.count(self.out)
 
     def ranks(self) -> list[int]:
