@@ -16,7 +16,8 @@ from ees_mpi.config import Config
 from ees_mpi.errors import TaskError, collective
 from ees_mpi.maml import trpo
 from ees_mpi.maml.learning import Learner, LearningTask, Steps, adapt
-from ees_mpi.maml.rollouts import Batch, Gaussian, sample
+from ees_mpi.maml.pairs import Pair, packed, row_of, sums_of, unpacked
+from ees_mpi.maml.rollouts import Gaussian, sample
 from ees_mpi.maml.settings import Maml
 from ees_mpi.outcomes import FIXED, Draw, Floats, Outcomes, Singles, unpack
 from ees_mpi.ranks import Ranks
@@ -29,19 +30,6 @@ from ees_mpi.training import Clock, Record, Unfinished, check_enough, describe, 
 GATHERED = 8192  # parameters gathered at a time, so that no rank holds the gradients of all tasks
 GRAPH_FLOATS = 10  # numbers that torch keeps per step and unit of the network for both graphs of a task: measured
 KEPT = 1 << 30  # bytes of graphs that a rank keeps, which saves a third or more of the time of its Hessian products
-
-
-@dataclass(frozen=True)
-class Pair:
-    """The rollouts of one task, before and after its adaptation."""
-
-    before: Batch
-    after: Batch
-
-    @property
-    def usable(self) -> bool:
-        """Whether the task can take part in the outer step."""
-        return self.before.usable and self.after.usable
 
 
 @dataclass(frozen=True)
@@ -147,7 +135,7 @@ class MamlJob:
         total = size + evaluates_mean(self.config, generation)
         sums = 1 + 2 * self.config.task.observation_dim
         width = FIXED + dim + 1 + sums
-        rows = [(*row_of(index, pair), pair.before.total, *_sums(pair)[:sums]) for index, pair in pairs.items()]
+        rows = [(*row_of(index, pair), pair.before.total, *sums_of(pair)[:sums]) for index, pair in pairs.items()]
         if center is not None:
             row = [center.index, center.valid, center.length, center.fitness, *center.behavior]
             rows.append((*row, *[0.0] * (width - len(row))))
@@ -207,7 +195,7 @@ class MamlJob:
         """Read back the rollouts that were done when a stop came."""
         settings, task = self.config.objective, self.config.task
         shape = (settings.rollouts, settings.steps(task))
-        return _unpacked(partial["rows"], shape, task.layers[0], task.layers[-1], task.behavior_dim)
+        return unpacked(partial["rows"], shape, task.layers[0], task.layers[-1], task.behavior_dim)
 
     def pool(self, done: Mapping[int, Pair]) -> dict[int, Pair]:
         """Return on every rank, by index, the tasks that any rank has sampled; several may have the same."""
@@ -216,7 +204,7 @@ class MamlJob:
     def _everyones(self, pairs: Mapping[int, Pair]) -> NDArray[np.uint8]:
         """Return the rollouts of all ranks as rows of bytes; a rank without any cannot know how long a row is."""
         count = int(self.ranks.gather(np.array([len(pairs)]), counts=[1] * self.ranks.size).sum())
-        return self.ranks.gather(_packed(pairs).reshape(-1)).reshape(count, -1 if count else 0)
+        return self.ranks.gather(packed(pairs).reshape(-1)).reshape(count, -1 if count else 0)
 
 
 class Mean:
@@ -243,49 +231,3 @@ def graph_bytes(config: Config) -> int:
     settings: Maml = config.objective
     units: int = sum(config.task.layers)
     return settings.rollouts * settings.steps(config.task) * units * GRAPH_FLOATS * 4
-
-
-def row_of(index: int, pair: Pair) -> tuple[float, ...]:
-    """Lay out what a task came to: index, valid, length, fitness, behaviour."""
-    length = int(pair.before.length.sum() + pair.after.length.sum())
-    return index, pair.usable, length, pair.after.total, *pair.after.final.mean(axis=0).tolist()
-
-
-def _sums(pair: Pair) -> Floats:
-    """The observation sums of both batches; nothing where the task is not usable."""
-    return pair.before.sums + pair.after.sums if pair.usable else np.zeros_like(pair.before.sums)
-
-
-def _packed(pairs: Mapping[int, Pair]) -> NDArray[np.uint8]:
-    """Lay rollouts out as rows of bytes, so that no bit of them is lost."""
-    rows = [
-        b"".join([np.int64(index).tobytes(), *(_bytes(batch) for batch in (pair.before, pair.after))])
-        for index, pair in sorted(pairs.items())
-    ]
-    return np.frombuffer(b"".join(rows), np.uint8).reshape(len(rows), -1 if rows else 0)
-
-
-def _bytes(batch: Batch) -> bytes:
-    names = ("observations", "actions", "rewards", "length", "final", "sums")
-    return b"".join(np.ascontiguousarray(getattr(batch, name)).tobytes() for name in names)
-
-
-def _unpacked(
-    rows: NDArray[np.uint8], shape: tuple[int, int], observations: int, actions: int, dim: int
-) -> dict[int, Pair]:
-    fields: list[tuple[str, Any, tuple[int, ...]]] = [
-        ("observations", "<f4", (*shape, observations)),
-        ("actions", "<f4", (*shape, actions)),
-        ("rewards", "<f8", shape),
-        ("length", "<i8", shape[:1]),
-        ("final", "<f8", (shape[0], dim)),
-        ("sums", "<f8", (1 + 2 * observations,)),
-    ]
-    kind = np.dtype([("index", "<i8"), ("before", fields), ("after", fields)])
-    table = np.ascontiguousarray(rows).reshape(-1).view(kind)
-    names = [name for name, *_ in fields]
-
-    def batch(row: Any) -> Batch:
-        return Batch(**{name: row[name].copy() for name in names})
-
-    return {int(row["index"]): Pair(batch(row["before"]), batch(row["after"])) for row in table}

@@ -1,0 +1,70 @@
+"""The rollouts of one task, before and after its adaptation: what they come to, and as bytes that lose no bit."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ees_mpi.maml.rollouts import Batch
+from ees_mpi.outcomes import Floats
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The rollouts of one task, before and after its adaptation."""
+
+    before: Batch
+    after: Batch
+
+    @property
+    def usable(self) -> bool:
+        """Whether the task can take part in the outer step."""
+        return self.before.usable and self.after.usable
+
+
+def row_of(index: int, pair: Pair) -> tuple[float, ...]:
+    """Lay out what a task came to: index, valid, length, fitness, behaviour."""
+    length = int(pair.before.length.sum() + pair.after.length.sum())
+    return index, pair.usable, length, pair.after.total, *pair.after.final.mean(axis=0).tolist()
+
+
+def sums_of(pair: Pair) -> Floats:
+    """The observation sums of both batches; nothing where the task is not usable."""
+    return pair.before.sums + pair.after.sums if pair.usable else np.zeros_like(pair.before.sums)
+
+
+def packed(pairs: Mapping[int, Pair]) -> NDArray[np.uint8]:
+    """Lay rollouts out as rows of bytes, so that no bit of them is lost."""
+    rows = [
+        b"".join([np.int64(index).tobytes(), *(_bytes(batch) for batch in (pair.before, pair.after))])
+        for index, pair in sorted(pairs.items())
+    ]
+    return np.frombuffer(b"".join(rows), np.uint8).reshape(len(rows), -1 if rows else 0)
+
+
+def _bytes(batch: Batch) -> bytes:
+    names = ("observations", "actions", "rewards", "length", "final", "sums")
+    return b"".join(np.ascontiguousarray(getattr(batch, name)).tobytes() for name in names)
+
+
+def unpacked(
+    rows: NDArray[np.uint8], shape: tuple[int, int], observations: int, actions: int, dim: int
+) -> dict[int, Pair]:
+    fields: list[tuple[str, Any, tuple[int, ...]]] = [
+        ("observations", "<f4", (*shape, observations)),
+        ("actions", "<f4", (*shape, actions)),
+        ("rewards", "<f8", shape),
+        ("length", "<i8", shape[:1]),
+        ("final", "<f8", (shape[0], dim)),
+        ("sums", "<f8", (1 + 2 * observations,)),
+    ]
+    kind = np.dtype([("index", "<i8"), ("before", fields), ("after", fields)])
+    table = np.ascontiguousarray(rows).reshape(-1).view(kind)
+    names = [name for name, *_ in fields]
+
+    def batch(row: Any) -> Batch:
+        return Batch(**{name: row[name].copy() for name in names})
+
+    return {int(row["index"]): Pair(batch(row["before"]), batch(row["after"])) for row in table}
