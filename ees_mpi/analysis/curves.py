@@ -94,15 +94,20 @@ def locomotion(runs: Sequence[Run]) -> "Figure":
 
 
 def maml_training(runs: Sequence[Run]) -> "Figure":
-    """MAML's learning: how far the rollouts of a task walk before and after one gradient step, over the iterations."""
-    lines: dict[str, list[Any]] = {"before adaptation": [], "after one gradient step": []}
+    """MAML's learning: how far rollouts walk in the wanted direction, after one gradient step and before it.
+
+    Before, apart for tasks along the direction and against it: what walks one way of itself shows as mirrored curves.
+    """
+    lines: dict[str, list[Any]] = {"after one gradient step": [], "before, to the right": [], "before, to the left": []}
     for run in runs:
         if not run.config.learns_tasks:
             raise RunFileError(f"{run.path} is not a run of MAML; expected one of a -maml preset")
         if run.generations == 0:
             raise RunFileError(f"{run.path} has no committed generation yet")
-        for name, series in zip(lines, ("fitness_before", "fitness"), strict=True):
-            lines[name].append(np.nanmean(run[series][:], axis=1))
+        sign, before = run["sign"][:], run["fitness_before"][:]
+        shown = (run["fitness"][:], np.where(sign > 0, before, np.nan), np.where(sign < 0, before, np.nan))
+        for curves, values in zip(lines.values(), shown, strict=True):
+            curves.append(np.nanmean(values, axis=1))
     figure, (panel,) = grid(1, 1, 0.75 * COLUMN)
     panel.axhline(0.0, color="0.8", linewidth=0.5)
     for place, (name, curves) in enumerate(lines.items()):

@@ -58,6 +58,9 @@ GENERATIONS = {
     "seconds_clock": Field((), "<f8", "when it was committed, seconds since 1970"),
 }
 
+# Without these nothing can be made of a file.
+NEEDED = ("behavior", "fitness", "length", "valid", "offset", "sign", "parent", "mean")
+
 SESSIONS = {
     "start": "<f8",
     "end": "<f8",

@@ -94,6 +94,10 @@ class Run:
             self.config: Config = parse(text, source=f"the config in {self.path}")
         except ConfigError as error:
             raise RunFileError(f"{self.path} cannot be read by this version of ees_mpi: {error}") from None
+        missing = [f"generations/{name}" for name in layout.NEEDED if name not in self._file["generations"]]
+        missing += [] if "final" in self._file else ["final"]
+        if missing:
+            raise RunFileError(f"{self.path} is damaged: it has no {missing[0]}")
         folded = int(self._file["generations"][layout.GENERATION].shape[0])
         self._newer = hdf5.newer(self.journal_records, folded, self.path)
         len(self._file["sessions/session"])
@@ -222,6 +226,8 @@ def _open(path: Path) -> h5py.File:
     kind, version = file.attrs.get("format"), file.attrs.get("format_version", 0)
     if kind != layout.FORMAT or not isinstance(version, (int, np.integer)):
         file.close()
+        if kind == "ees_mpi adaptation":
+            raise RunFileError(f"{path} is an adaptation file, made by `ees-mpi adapt`; expected a run file")
         raise RunFileError(f"{path} is HDF5, but not a run file of ees_mpi")
     if version > layout.FORMAT_VERSION:
         file.close()

@@ -340,3 +340,13 @@ def test_the_journal_is_folded_by_size_too(
     half.writer.close()
     with open_run(half.path) as run:
         assert run.generations == 6
+
+
+@pytest.mark.parametrize("gone", ["generations/behavior", "generations/mean", "final"])
+def test_a_file_without_something_needed_is_told_to_be_damaged(finished: Path, tmp_path: Path, gone: str) -> None:
+    copy = tmp_path / "run.h5"
+    copy.write_bytes(finished.read_bytes())
+    with h5py.File(copy, "r+") as file:
+        del file[gone]
+    with pytest.raises(RunFileError, match=f"damaged: it has no {gone}"):
+        open_run(copy)
