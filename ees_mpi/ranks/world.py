@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -27,6 +28,7 @@ from ees_mpi.speech import say_on_stderr
 
 SPINS = 200  # polls before a waiting rank starts to sleep: about 0.1 ms
 LONGEST_SLEEP = 1e-3
+ORPHAN_SECONDS = 5.0  # between two looks whether the launcher is still there
 STOP = 2  # the tag under which a rank that is asked to stop says so
 SURVIVES = os.environ.get("OMPI_MCA_mpi_ft_enable") == "1"  # set by mpirun --with-ft ulfm
 LOST = (MPI.ERR_PROC_FAILED, MPI.ERR_PROC_FAILED_PENDING, MPI.ERR_REVOKED) if SURVIVES else ()
@@ -62,6 +64,7 @@ class World(WatchedRanks):
         self._node: Any = None
         self._listening: Any = None
         sys.excepthook = lambda kind, error, trace: self.fail(error)  # should one come from outside of a job
+        threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
         try:
             with alarm(PATIENCE, self._give_up):  # nobody watches yet
                 self._settle()
@@ -257,6 +260,13 @@ class World(WatchedRanks):
         if not self._listening.Test():
             self._listening.Cancel()
             self._listening.Wait()
+
+
+def _end_with(launcher: int) -> None:
+    """End this rank, should it hang, soon after what started it is gone: nobody else would."""
+    while os.getppid() == launcher:
+        time.sleep(ORPHAN_SECONDS)
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _text(name: NDArray[np.uint8]) -> str:

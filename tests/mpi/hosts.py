@@ -4,10 +4,12 @@ The bridge has a namespace, too: an interface that comes and goes in the machine
 just starting there.
 """
 
+import fcntl
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,12 +28,13 @@ def why_not() -> str:
     missing = [tool for tool in TOOLS if not shutil.which(tool)]
     if missing:
         return f"needs {', '.join(missing)} (Debian: iproute2, util-linux)"
-    done = subprocess.run(["ip", "netns", "add", "eesprobe"], capture_output=True, text=True)
+    probe = f"eesprobe{os.getpid()}"  # tests may run side by side
+    done = subprocess.run(["ip", "netns", "add", probe], capture_output=True, text=True)
     if done.returncode:
         return f"network namespaces cannot be made here: {done.stderr.strip()}"
-    pair = ["ip", "-n", "eesprobe", "link", "add", "one", "type", "veth", "peer", "name", "other"]
+    pair = ["ip", "-n", probe, "link", "add", "one", "type", "veth", "peer", "name", "other"]
     done = subprocess.run(pair, capture_output=True, text=True)
-    subprocess.run(["ip", "netns", "del", "eesprobe"], capture_output=True)
+    subprocess.run(["ip", "netns", "del", probe], capture_output=True)
     return f"veth pairs cannot be made here: {done.stderr.strip()}" if done.returncode else ""
 
 
@@ -39,6 +42,8 @@ def why_not() -> str:
 def hosts(count: int, folder: Path) -> Iterator[list[str]]:
     """Make hosts eesh1, eesh2, ... and remove them again."""
     names = [f"eesh{number}" for number in range(1, count + 1)]
+    turn = (Path(tempfile.gettempdir()) / "ees-hosts.lock").open("w")
+    fcntl.flock(turn, fcntl.LOCK_EX)  # the names are the machine's: one set of hosts at a time
     try:
         _ip("netns", "add", SWITCH)
         _ip("-n", SWITCH, "link", "add", BRIDGE, "type", "bridge")
@@ -59,6 +64,7 @@ def hosts(count: int, folder: Path) -> Iterator[list[str]]:
     finally:
         for name in (*names, SWITCH):
             subprocess.run(["ip", "netns", "del", name], capture_output=True)
+        turn.close()
 
 
 def _enter(host: str, command: str) -> str:
