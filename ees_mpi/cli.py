@@ -189,15 +189,26 @@ def adapt(
 @click.option("--to", "kind", type=click.Choice(["csv", "npz"]), help="The arrays: two CSV tables, or all in one npz.")
 @click.option("--generation", type=click.IntRange(min=0), help="Of a policy.  [default: the state after the last one]")
 @click.option("--individual", type=click.IntRange(min=0), help="Of a policy.  [default: the mean]")
+@click.option("--component", type=click.IntRange(min=0), help="Which mean, of a mixture.")
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="[default: policy.npz; RUN.csv or RUN.npz]")
 def export(
-    run: Path, policy: bool, kind: str | None, generation: int | None, individual: int | None, out: Path | None
+    run: Path,
+    policy: bool,
+    kind: str | None,
+    generation: int | None,
+    individual: int | None,
+    component: int | None,
+    out: Path | None,
 ) -> None:
     """Take a policy, or the arrays, out of a run file."""
     if policy is (kind is not None):
         raise click.UsageError("expected either --policy or --to csv|npz")
-    if kind and (generation is not None or individual is not None):
-        raise click.UsageError("--generation and --individual choose a policy; --to takes the arrays of all of them")
+    if kind and (generation, individual, component) != (None, None, None):
+        raise click.UsageError(
+            "--generation, --individual and --component choose a policy; --to takes the arrays of all of them"
+        )
+    if individual is not None and component is not None:
+        raise click.UsageError("--individual and --component exclude each other: an individual is of one component")
     from ees_mpi.analysis import arrays
     from ees_mpi.export import export_policy
     from ees_mpi.store.reader import open_run
@@ -206,7 +217,7 @@ def export(
         written: Sequence[Path] = (
             arrays.export(opened, kind, out)
             if kind
-            else export_policy(opened, out or Path("policy.npz"), generation, individual)
+            else export_policy(opened, out or Path("policy.npz"), generation, individual, component)
         )
     for path in written:
         click.echo(f"{path}")

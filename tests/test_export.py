@@ -1,3 +1,4 @@
+import errno
 import subprocess
 import sys
 from pathlib import Path
@@ -7,6 +8,8 @@ import pytest
 from conftest import ees
 
 from ees_mpi import open_run
+from ees_mpi.errors import ConfigError, EesError
+from ees_mpi.export import export_policy
 from ees_mpi.policies import MLP, mean_std
 
 
@@ -68,4 +71,46 @@ def test_what_cannot_be_exported_is_told(walked: Path, finished: Path, tmp_path:
     assert ees("export", finished, "--policy", "-o", tmp_path / "p.npz").returncode == 3
     assert ees("export", walked, "--policy", "-o", tmp_path / "p.txt").returncode == 2
     assert ees("export", walked, "--policy", "--individual", 6, "-o", tmp_path / "p.npz").returncode == 2
+    assert ees("export", walked, "--policy", "--component", 1, "-o", tmp_path / "p.npz").returncode == 2
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_program_of_the_users_is_never_replaced_by_a_loader(walked: Path, tmp_path: Path) -> None:
+    with open_run(walked) as run:
+        (tmp_path / "plot.py").write_text("print('mine')\n")
+        with pytest.raises(ConfigError, match="did not write"):
+            export_policy(run, tmp_path / "plot.npz", None, None)
+        assert (tmp_path / "plot.py").read_text() == "print('mine')\n" and len(list(tmp_path.iterdir())) == 1
+        (tmp_path / "folder.npz").mkdir()
+        with pytest.raises(ConfigError, match="is a folder"):
+            export_policy(run, tmp_path / "folder.npz", None, None)
+        for _ in range(2):  # its own loader it replaces
+            assert export_policy(run, tmp_path / "p.npz", None, None) == (tmp_path / "p.npz", tmp_path / "p.py")
+
+
+def test_what_cannot_be_written_whole_leaves_what_was_there(
+    walked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*arguments: object, **arrays: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    (tmp_path / "p.npz").write_text("old")
+    monkeypatch.setattr(np, "savez", full)
+    with open_run(walked) as run, pytest.raises(EesError, match="could not be written: No space"):
+        export_policy(run, tmp_path / "p.npz", None, None)
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("p.npz", "old")]
+
+
+def test_of_several_means_one_must_be_chosen(species: Path, tmp_path: Path) -> None:
+    out = tmp_path / "p.npz"
+    with open_run(species) as run:
+        with pytest.raises(ConfigError, match="has 2 means"):
+            export_policy(run, out, None, None)
+        with pytest.raises(ConfigError, match="--component 2: expected 0 to 1"):
+            export_policy(run, out, None, None, 2)
+        means = run.state_arrays()["mean"]
+        for component in (0, 1):
+            export_policy(run, out, None, None, component)
+            with np.load(out) as file:
+                found = np.concatenate([file[name].ravel() for name in file["layers"]])
+            assert sorted(found.tolist()) == sorted(means[component].tolist())

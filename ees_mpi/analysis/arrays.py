@@ -3,7 +3,6 @@
 import csv
 import itertools
 import math
-import os
 import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ import numpy as np
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.store import layout
 from ees_mpi.store.reader import Run, Series
+from ees_mpi.writing import check_writable, written
 
 SLICE_BYTES = 1 << 24  # read at a time
 BLOCK = 256  # generations read at a time, of arrays with a few numbers each
@@ -26,6 +26,7 @@ def export(run: Run, kind: str, out: Path | None) -> list[Path]:
     target = out or run.path.with_suffix(f".{kind}")
     if target.suffix != f".{kind}" or target.is_dir() or not target.parent.is_dir():
         raise ConfigError(f"-o {target}: expected a name that ends in .{kind}, in a folder that exists")
+    check_writable(target)
     if run.generations == 0:
         raise RunFileError(f"{run.path} has no committed generation yet")
     return _csv(run, target) if kind == "csv" else _npz(run, target)
@@ -37,19 +38,6 @@ def slices(series: Series, limit: int = SLICE_BYTES) -> Iterator[tuple[int, Any]
     step = max(1, limit // row)
     for start in range(0, len(series), step):
         yield start, series[start : start + step]
-
-
-@contextmanager
-def written(target: Path, mode: str = "wb") -> Iterator[IO[Any]]:
-    """Open a file beside its place and rename it when all is in it: it is whole or not there."""
-    fresh = target.with_name(f".{target.name}.new")
-    text: dict[str, Any] = {} if "b" in mode else {"newline": "", "encoding": "utf-8"}
-    try:
-        with open(fresh, mode, **text) as file:
-            yield file
-        os.replace(fresh, target)
-    finally:
-        fresh.unlink(missing_ok=True)
 
 
 def _npz(run: Run, target: Path) -> list[Path]:

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from ees_mpi.analysis import charts, frames, portraits
-from ees_mpi.analysis.arrays import written
 from ees_mpi.analysis.choosing import has_offspring, walks
 from ees_mpi.analysis.labels import label
 from ees_mpi.errors import ConfigError, RunFileError
@@ -22,6 +21,7 @@ from ees_mpi.outcomes import Floats
 from ees_mpi.progress import clock
 from ees_mpi.store.reader import Run, open_run
 from ees_mpi.tasks.policy import PolicyTask
+from ees_mpi.writing import check_writable, written
 
 PHASES = {
     "evaluate": "rollouts",
@@ -37,6 +37,7 @@ def write_report(path: Path, out: Path | None, thumbnails: int) -> Path:
     target = out or path.with_name(f"{path.stem}-report.html")
     if target.suffix != ".html" or target.is_dir() or not target.parent.is_dir():
         raise ConfigError(f"-o {target}: expected a name that ends in .html, in a folder that exists")
+    check_writable(target)
     with open_run(path) as run:
         if run.generations == 0:
             raise RunFileError(f"{path} has no committed generation yet")
@@ -203,7 +204,8 @@ def _commands(run: Run) -> str:
     if walking and hasattr(run.config.task, "direction") and not sample:
         told.append(("adapt it to a direction in one step", "ees-mpi adapt RUN --direction left"))
     if isinstance(run.config.task, PolicyTask):
-        told.append(("take the policy out", "ees-mpi export RUN --policy"))
+        which = " --component 0" if run["mean"].shape[1] > 1 else ""
+        told.append(("take the policy out", f"ees-mpi export RUN --policy{which}"))
     told.append(("take the arrays out", "ees-mpi export RUN --to csv"))
     name = shlex.quote(str(run.path))
     return "".join(

@@ -10,6 +10,7 @@ from conftest import ees
 
 from ees_mpi import open_run
 from ees_mpi.analysis import arrays as exported
+from ees_mpi.writing import written
 
 
 def test_an_npz_has_every_array_with_its_bits_and_needs_no_pickle(ant: Path, tmp_path: Path) -> None:
@@ -58,7 +59,7 @@ def test_slices_hold_a_few_generations_each_and_all_of_them_together(finished: P
 def test_a_table_that_cannot_be_finished_leaves_nothing_behind(tmp_path: Path) -> None:
     target = tmp_path / "table.csv"
     target.write_text("old")
-    with pytest.raises(RuntimeError), exported.written(target, "w") as file:
+    with pytest.raises(RuntimeError), written(target, "w") as file:
         file.write("new")
         raise RuntimeError("the disk is gone")
     assert target.read_text() == "old" and list(tmp_path.iterdir()) == [target]
