@@ -68,6 +68,13 @@ def check_one_task(runs: Sequence[Run]) -> None:
         raise RunFileError(f"{one.path} and {other.path} are of different tasks; draw each by itself")
 
 
+def check_runs(runs: Sequence[Run]) -> None:
+    """Refuse samples where generations are shown: theirs are not of a training."""
+    for run in runs:
+        if run.attributes.get("kind") == "sample":
+            raise RunFileError(f"{run.path} is a sample, which has no training to show over generations; give its run")
+
+
 def axes(run: Run) -> int:
     """Return how many of the last behaviour numbers say where one ended: all, but for a robot's way points."""
     return int(getattr(run.config.task, "axes", run["behavior"].shape[2]))

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ees_mpi.analysis.clouds import check_one_task, cloud, which
+from ees_mpi.analysis.clouds import check_one_task, check_runs, cloud, which
 from ees_mpi.analysis.labels import label, started_from
 from ees_mpi.analysis.plotting import COLUMN, PAGE, curve, grid, legend
 from ees_mpi.errors import RunFileError
@@ -23,6 +23,7 @@ def interference(runs: Sequence[Run]) -> "Figure":
     """Figure 1: the pattern, and the genome over generations for MaxVar and MaxEnt, the optimum dashed."""
     from matplotlib.figure import Figure
 
+    check_runs(runs)
     curves = {name: _genomes(runs, name) for name in ("maxvar", "maxent")}
     figure = Figure(figsize=(PAGE, 2.1), layout="constrained")
     left, *panels = figure.subplots(1, 3)
@@ -53,6 +54,7 @@ def _genomes(runs: Sequence[Run], objective: str) -> list[tuple[int, Any]]:
 
 def adaptation(runs: Sequence[Run]) -> "Figure":
     """Figure 5: distance in the wanted direction over generations, from trained and from random means."""
+    check_runs(runs)
     groups: dict[float, dict[str, list[Any]]] = {}
     for run in runs:
         if not hasattr(run.config.task, "direction"):
@@ -80,6 +82,7 @@ def _direction(degrees: float) -> str:
 
 def locomotion(runs: Sequence[Run]) -> "Figure":
     """Figures S1 and S2: mean distance from the origin over generations; mean and deviation over the seeds."""
+    check_runs(runs)
     check_one_task(runs)
     lines: dict[str, list[Any]] = {}
     for run in runs:
@@ -98,6 +101,7 @@ def maml_training(runs: Sequence[Run]) -> "Figure":
 
     Before, apart for tasks along the direction and against it: what walks one way of itself shows as mirrored curves.
     """
+    check_runs(runs)
     lines: dict[str, list[Any]] = {"after one gradient step": [], "before, to the right": [], "before, to the left": []}
     for run in runs:
         if not run.config.learns_tasks:

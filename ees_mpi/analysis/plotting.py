@@ -10,6 +10,7 @@ import numpy as np
 
 from ees_mpi.analysis.labels import label
 from ees_mpi.errors import ConfigError, MissingExtra
+from ees_mpi.speech import say_on_stderr
 from ees_mpi.store.reader import Run
 
 if TYPE_CHECKING:
@@ -94,7 +95,11 @@ def title(run: Run, place: int = 0, of: int = 1) -> str:
 
 def curve(panel: "Axes", rows: Sequence[Any], place: int, name: str) -> None:
     """Draw the mean over runs of curves, as far as the shortest goes, with their standard deviation as a band."""
-    length = min(map(len, rows))
+    length, longest = min(map(len, rows)), max(map(len, rows))
+    if length < longest:
+        say_on_stderr(
+            f"ees-mpi: note: {name}: the runs have {length} to {longest} generations; the first {length} are drawn\n"
+        )
     stacked = np.stack([np.asarray(row)[:length] for row in rows])
     whole_numbers(panel)
     mean, std, x = stacked.mean(axis=0), stacked.std(axis=0), np.arange(length)

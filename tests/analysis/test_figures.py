@@ -142,6 +142,23 @@ def test_locomotion_is_the_mean_over_seeds_of_the_mean_distance(walked: dict[str
     assert list(lines) == ["standard ES, n = 1", "MaxEnt-EES, n = 2"]
 
 
+def test_curves_of_unlike_length_are_said_to_be_cut(walked: dict[str, Path], folder: Path) -> None:
+    longer = walk(folder / "longer.h5", "ant-maxent", "run.seed=2", "run.generations=4")
+    said = ees("figure", "locomotion", walked["ant"], longer, "-o", "longer.png")
+    note = "MaxEnt-EES: the runs have 3 to 4 generations; the first 3 are drawn"
+    assert said.code == 0 and said.err == f"ees-mpi: note: {note}\n"
+    assert ees("figure", "locomotion", walked["ant"], walked["ant1"], "-o", "longer.png").err == ""
+
+
+def test_a_sample_is_no_curve(walked: dict[str, Path], folder: Path) -> None:
+    for name, model in (("locomotion", "ant"), ("adaptation", "random"), ("interference", "maxvar")):
+        (sample,) = seeds(folder, walked[model], f"sample-{name}", [np.zeros((8, 1))])
+        with h5py.File(sample, "r+") as file:
+            file.attrs["kind"] = "sample"
+        code, line = refused("figure", name, walked[model], sample)
+        assert code == 3 and "is a sample" in line and "give its run" in line
+
+
 def test_adaptation_tells_where_each_run_started_from(walked: dict[str, Path]) -> None:
     panels = panels_of("adaptation", [walked[each] for each in INGREDIENTS["adaptation"]])
     labels = [[line.get_label() for line in axes.get_lines()] for axes in panels]
