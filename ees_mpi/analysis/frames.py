@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ees_mpi.analysis.choosing import places, walks
+from ees_mpi.analysis.choosing import has_offspring, places, walks
 from ees_mpi.outcomes import Floats
 from ees_mpi.store.reader import Run
 
@@ -15,7 +15,6 @@ LINE, PLANE = 96, 41  # cells along an axis, of one and of two numbers; odd: the
 FRAMES = {1: 240, 2: 120}  # generations that are kept, at most
 TAIL = 0.25  # percent at either end of a generation that does not stretch the axes
 FACTS = {
-    "individuals": "",
     "mean distance": "distance_mean",
     "farthest": "distance_max",
     "entropy (nats)": "entropy",
@@ -43,11 +42,11 @@ def behaviors(run: Run) -> tuple[dict[str, Any], str]:
     width = min(2, _width(run))
     kept = np.unique(np.linspace(0, last, min(run.generations, FRAMES[width])).round().astype(int)).tolist()
     axes = _axes(run, kept)
-    series = {name: np.asarray(run[source][:], np.float64) for name, source in FACTS.items() if source}
+    series = {name: np.asarray(run[source][:], np.float64) for name, source in FACTS.items()}
     frames, beyond = [], 0
     for generation in kept:
         cells, valid, outside = _counts(run, generation, axes)
-        facts = {"individuals": valid, **{name: _finite(values[generation]) for name, values in series.items()}}
+        facts = {f"{rows_are(run)}s": valid, **{name: _finite(values[generation]) for name, values in series.items()}}
         frames.append({"g": generation, "cells": cells, "facts": facts})
         beyond += outside
     most = max((max(pairs[1::2], default=0) for frame in frames for pairs in frame["cells"]), default=1)
@@ -60,8 +59,14 @@ def behaviors(run: Run) -> tuple[dict[str, Any], str]:
         "components": run.config.population.components,
         "most": max(1, int(most)),
         "last": last,
+        "row": rows_are(run),
     }
     return data, _about(run, axes, kept, beyond)
+
+
+def rows_are(run: Run) -> str:
+    """Return what a row of a generation is called."""
+    return "individual" if has_offspring(run) else "task"
 
 
 def _width(run: Run) -> int:
@@ -123,6 +128,8 @@ def _finite(value: float) -> float | None:
 
 def _about(run: Run, axes: Axes, kept: list[int], beyond: int) -> str:
     what = "where the individuals ended" if walks(run) else "the behaviors of the individuals"
+    if not has_offspring(run):
+        what = "where the rollouts of each task ended on average, after its gradient step"
     if len(axes.columns) == 1:
         text = f"Each column is a generation and shows {what}; the darker, the more (logarithmic)."
         text += " Below, the chosen generation."
@@ -133,6 +140,7 @@ def _about(run: Run, axes: Axes, kept: list[int], beyond: int) -> str:
     if _width(run) > 2:
         text += f" Of {_width(run)} numbers, the two that vary most in the last generation."
     if beyond:
-        who = "One individual lies" if beyond == 1 else f"{beyond} individuals lie"
+        one = rows_are(run)
+        who = f"One {one} lies" if beyond == 1 else f"{beyond} {one}s lie"
         text += f" {who} beyond the edges, counted in the nearest cell."
     return text

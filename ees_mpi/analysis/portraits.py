@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from ees_mpi.analysis import charts
 from ees_mpi.analysis.choosing import Choice, extremes, has_offspring, places, walks
-from ees_mpi.analysis.replay import Replayed, evaluate
+from ees_mpi.analysis.replay import FIXED, Replayed, evaluate
 from ees_mpi.config import FAMILIES
 from ees_mpi.errors import EesError
 from ees_mpi.store.reader import Run
@@ -25,11 +25,17 @@ class Portrait:
     verdict: str = ""
 
 
+def heading(run: Run) -> str:
+    """Return what the section shows, and of when."""
+    last = run.generations - 1
+    return f"Extremes of generation {last}" if has_offspring(run) else f"The mean after generation {last}"
+
+
 def section(run: Run, count: int) -> str:
     """Return the page's section on extremes."""
     portraits, why_not = portray(run, count)
     if not has_offspring(run):
-        why_not = f"The individuals of this run are tasks, so it is the mean that is shown. {why_not}"
+        why_not = f"The individuals of this run are tasks, so the mean is shown, before it adapts to any. {why_not}"
     if not portraits:
         return "<p class='faint'>No individual of the last generation is valid.</p>"
     note = f"<p class='faint'>{html.escape(why_not)}</p>" if why_not else ""
@@ -51,11 +57,14 @@ def portray(run: Run, count: int) -> tuple[list[Portrait], str]:
         actor = film(run.config.task, FAMILIES["task"].name_of(run.config.task), run.config.run.seed, View(*SIZE))
     except EesError as error:
         return plain, f"No pictures: {error}."
+    ends = places(run, last).shape[1]
     try:
         portraits = []
         for each in plain:
             replayed = evaluate(run, actor, each.choice)
-            portraits.append(replace(each, picture=charts.png(actor.picture()), verdict=_verdict(replayed)))
+            behavior = each.behavior or tuple(replayed.again.found[FIXED:][-ends:].tolist())  # of a mean: as seen now
+            picture = charts.png(actor.picture())
+            portraits.append(replace(each, behavior=behavior, picture=picture, verdict=_verdict(replayed)))
     finally:
         actor.close()
     return portraits, ""

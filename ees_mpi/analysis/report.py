@@ -57,7 +57,7 @@ def render(run: Run, thumbnails: int) -> str:
         "status_class": "" if run.complete else "unfinished",
         "subtitle": f"{run.path.name}, seed {run.config.run.seed}, begun {run.attributes['created']}",
         "behaviors_about": about,
-        "last": str(run.generations - 1),
+        "extremes_title": portraits.heading(run),
         "config": run.config.to_toml(),
         "footer": f"Written by {run.attributes['program']}; state after the last generation {facts['state_sha256']}. "
         "This page needs nothing but itself.",
@@ -82,7 +82,7 @@ def _facts(run: Run, facts: dict[str, Any]) -> str:
     sessions = run.sessions()
     taken = sum(session["end"] - session["start"] for session in sessions)
     told = {
-        "individuals": f"{facts['population_size']:,}",
+        f"{frames.rows_are(run)}s": f"{facts['population_size']:,}",
         "generations": f"{facts['generations']:,}",
         "parameters": f"{facts['parameters']:,}",
         "standard deviation": f"{run.config.population.std:g}",

@@ -12,6 +12,7 @@ from conftest import ees, info
 from runfiles import assert_same_bits
 
 from ees_mpi import config
+from ees_mpi.analysis import portraits, report
 from ees_mpi.errors import ConfigError, RunFileError, TaskError
 from ees_mpi.maml import settings, training
 from ees_mpi.maml.training import MamlJob
@@ -316,3 +317,13 @@ def test_the_learning_curve_shows_both_returns(cheetah: Path, finished: Path, tm
     assert out.stat().st_size > 5000 and "<path" in drawn
     refused = ees("figure", "maml-training", finished, "-o", tmp_path / "other.svg")
     assert refused.returncode == 3 and "not a run of MAML" in refused.stderr and not (tmp_path / "other.svg").exists()
+
+
+def test_the_report_says_that_rows_are_tasks_and_where_the_mean_ends(cheetah: Path, tmp_path: Path) -> None:
+    page = report.write_report(cheetah, tmp_path / "r.html", 1).read_text()
+    with open_run(cheetah) as run:
+        assert f"<h2>The mean after generation {run.generations - 1}</h2>" in page
+        (portrait,), _ = portraits.portray(run, 1)
+    assert "where the individuals ended" not in page and "Extremes of" not in page and "<dt>tasks</dt>" in page
+    assert "the rollouts of each task ended on average, after its gradient step" in page
+    assert len(portrait.behavior) == 1 and f"<b>mean 0</b>: x\u00a0{portrait.behavior[0]:.4g}" in page
