@@ -29,7 +29,7 @@ RADIUS = click.option(
     type=click.FloatRange(min=0, min_open=True),
     default=5.0,
     show_default=True,
-    help="Of near-origin: who ends nearer went nowhere.",
+    help="Who ends nearer to the origin went nowhere: counted by near-origin, left out of balance and directions.",
 )
 CELL = click.option(
     "--cell",

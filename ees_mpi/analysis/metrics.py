@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ees_mpi import metrics as logged
 from ees_mpi.analysis.clouds import Cloud
@@ -29,7 +30,7 @@ RULES: dict[str, Callable[[int, int], float]] = {  # for n whitened behaviours o
 class Settings:
     """What measures can be told; lengths are in the task's units."""
 
-    radius: float = 5.0  # the paper's: who ends nearer to the origin went nowhere
+    radius: float = 5.0  # the paper's: who ends nearer to the origin went nowhere, so in no direction
     cell: float = 1.0  # side of the cells that tell behaviours apart
     bandwidth: float | str = 1.0  # of the entropy's kernel, on whitened behaviours; or the name of a rule
 
@@ -103,31 +104,36 @@ def coverage(cloud: Cloud, settings: Settings) -> float:
     return float(len(np.unique(np.floor(cloud.place / settings.cell), axis=0)))
 
 
-def sides(cloud: Cloud) -> tuple[float, float]:
-    """Return the shares that ended left and right of the origin."""
-    x = cloud.place[:, 0]
-    return float((x < 0).mean()), float((x > 0).mean())
+def moved(cloud: Cloud, settings: Settings) -> NDArray[np.bool_]:
+    """Tell [n] who went anywhere: not those who fell over beside the start, and so "in all directions"."""
+    return np.asarray(cloud.distance >= settings.radius)
+
+
+def sides(cloud: Cloud, settings: Settings) -> tuple[float, float]:
+    """Return the shares that went left and right; those within the radius count as neither."""
+    x, far = cloud.place[:, 0], moved(cloud, settings)
+    return float((far & (x < 0)).mean()), float((far & (x > 0)).mean())
 
 
 def balance(cloud: Cloud, settings: Settings) -> float:
-    """Compare left and right: 1 where as many ended on either side, 0 where all on one."""
-    left, right = sides(cloud)
-    return 2 * min(left, right) / (left + right) if left + right else 0.0
+    """Compare left and right: 1 where as many went to either side, 0 where all to one; NaN where nobody went."""
+    left, right = sides(cloud, settings)
+    return 2 * min(left, right) / (left + right) if left + right else math.nan
 
 
-def directions(cloud: Cloud) -> Floats:
-    """Return the share of offspring in each sector; the first one is centred on +x, the next ones go towards +y."""
-    x, y = cloud.place[cloud.distance > 0].T
+def directions(cloud: Cloud, settings: Settings) -> Floats:
+    """Return the share of those who moved in each sector; the first is centred on +x, the next go towards +y."""
+    x, y = cloud.place[moved(cloud, settings)].T
     sector = np.floor(np.arctan2(y, x) / (2 * math.pi / SECTORS) + 0.5).astype(int) % SECTORS
     counts = np.bincount(sector, minlength=SECTORS)
     return np.asarray(counts / max(counts.sum(), 1))
 
 
 def direction_uniformity(cloud: Cloud, settings: Settings) -> float:
-    """Return the entropy of the direction histogram over its largest: 1 for a ring, 0 for one direction."""
-    share = directions(cloud)
+    """Return the entropy of the direction histogram over its largest: 1 a ring, 0 one direction, NaN nobody moved."""
+    share = directions(cloud, settings)
     share = share[share > 0]
-    return float(-(share * np.log(share)).sum() / math.log(SECTORS)) + 0.0
+    return float(-(share * np.log(share)).sum() / math.log(SECTORS)) + 0.0 if len(share) else math.nan
 
 
 def specialization(cloud: Cloud, settings: Settings) -> float:
@@ -172,6 +178,7 @@ def _mixed(cloud: Cloud) -> bool:
     return cloud.components > 1 and len(cloud.parent) > 1
 
 
+DIRECTED = ("balance", "direction-uniformity")  # of those only that are not within the radius
 LINE, PLANE, MIXTURE = "a behavior of one number", "a behavior of two numbers", "a mixture of means"
 
 MEASURES = {
@@ -183,7 +190,7 @@ MEASURES = {
     "covariance-trace": Measure(covariance_trace, "trace of the behavior's covariance"),
     "entropy": Measure(entropy, "differential entropy of the behavior, nats"),
     "coverage": Measure(coverage, "distinct behaviors: occupied cells of a grid"),
-    "balance": Measure(balance, "left and right: 1 as many on either side, 0 all on one", LINE, _one),
+    "balance": Measure(balance, "left and right: 1 as many to either side, 0 all to one", LINE, _one),
     "direction-uniformity": Measure(direction_uniformity, "directions: 1 a ring, 0 all in one", PLANE, _two),
     "specialization": Measure(specialization, "how much the behavior tells the component: 0 to 1", MIXTURE, _mixed),
     "component-variance-share": Measure(

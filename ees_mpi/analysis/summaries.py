@@ -8,7 +8,7 @@ from typing import Any
 from ees_mpi.analysis import posthoc
 from ees_mpi.analysis.clouds import Cloud, cloud, source, which
 from ees_mpi.analysis.labels import label
-from ees_mpi.analysis.metrics import MEASURES, SECTORS, Settings, directions, saturation, sides
+from ees_mpi.analysis.metrics import DIRECTED, MEASURES, SECTORS, Settings, directions, moved, saturation, sides
 from ees_mpi.analysis.posthoc import Point
 from ees_mpi.analysis.tables import columns, number
 from ees_mpi.store.reader import Run, open_run
@@ -51,14 +51,15 @@ def summarize(run: Run, generation: int, settings: Settings, bandwidths: Bandwid
         "sample_of": source(run, generation)[1] if run.attributes.get("kind") == "sample" else None,
         "individuals": len(seen.place),
         "invalid": len(seen.outcomes.valid) - len(seen.place),
+        "moved": int(moved(seen, settings).sum()),
     }
     for name, measure in MEASURES.items():
         if name != "entropy" and measure.fits(seen):
             facts[name.replace("-", "_")] = measure.of(seen, settings)
     if seen.place.shape[1] == 1:
-        facts["left_share"], facts["right_share"] = sides(seen)
+        facts["left_share"], facts["right_share"] = sides(seen, settings)
     if seen.place.shape[1] == 2:
-        facts["direction_histogram"] = directions(seen).tolist()
+        facts["direction_histogram"] = directions(seen, settings).tolist()
     own = getattr(run.config.objective, "bandwidth", 1.0)
     facts["entropy"] = [_entropy(seen, each) for each in bandwidths or (own,)]
     return facts
@@ -80,6 +81,7 @@ def text(facts: dict[str, Any], settings: Settings) -> list[str]:
     )
     lines = [f"{facts['file']}: {facts['label']}, {of}, {facts['individuals']} individuals{invalid}"]
     told = {"near-origin": f"radius {settings.radius:g}", "coverage": f"cells of {settings.cell:g}"}
+    told |= dict.fromkeys(DIRECTED, f"of {facts['moved']} beyond radius {settings.radius:g}")
     for name, measure in MEASURES.items():
         key = name.replace("-", "_")
         if name != "entropy" and key in facts:
@@ -90,7 +92,7 @@ def text(facts: dict[str, Any], settings: Settings) -> list[str]:
         lines.append(f"{'entropy':26} {number(each['value']):>10}  {about}")
     if "left_share" in facts:
         left, right = number(facts["left_share"]), number(facts["right_share"])
-        lines.append(f"{'left, right':26} {left:>10}  and {right}: shares on either side")
+        lines.append(f"{'left, right':26} {left:>10}  and {right}: shares beyond the radius on either side")
     if "direction_histogram" in facts:
         shares = " ".join(f"{share:.2f}" for share in facts["direction_histogram"])
         lines.append(f"{'directions':26} {shares}  shares by sectors of {360 // SECTORS} degrees, from +x towards +y")

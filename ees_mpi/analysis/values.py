@@ -11,7 +11,7 @@ import numpy as np
 from ees_mpi.analysis import adaptations
 from ees_mpi.analysis.clouds import cloud, source, which
 from ees_mpi.analysis.labels import label
-from ees_mpi.analysis.metrics import MEASURES, Settings
+from ees_mpi.analysis.metrics import DIRECTED, MEASURES, Settings
 from ees_mpi.config import FAMILIES
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.registry import unknown
@@ -93,6 +93,11 @@ def _of_run(run: Run, metric: str, settings: Settings, generation: int | None) -
         if not measure.fits(seen):
             raise RunFileError(f"{run.path}: {metric} needs {measure.needs}")
         value = measure.of(seen, settings)
+    if np.isnan(value) and metric in DIRECTED:
+        raise RunFileError(
+            f"{run.path}: none of its offspring went {settings.radius:g} or more from the origin, "
+            f"so it has no {metric}; see --radius"
+        )
     if not np.isfinite(value):
         raise RunFileError(f"{run.path}: its {metric} is {value}, which cannot be compared")
     task = FAMILIES["task"].section(run.config.task)

@@ -97,7 +97,7 @@ def test_the_numbers_are_those_of_the_behaviors_and_the_test_is_scipys(sets: dic
     [
         ("distance-variance", lambda x: np.abs(x).var()),
         ("near-origin", lambda x: (np.abs(x) < 5).mean()),
-        ("balance", lambda x: 2 * min((x < 0).mean(), (x > 0).mean())),
+        ("balance", lambda x: 2 * min((x <= -5).sum(), (x >= 5).sum()) / (abs(x) >= 5).sum()),
         ("coverage", lambda x: len(set(np.floor(x).ravel()))),
         ("covariance_trace", lambda x: x.var()),
     ],
@@ -265,6 +265,7 @@ def test_what_cannot_be_compared_is_one_sentence(
         (3, "different tasks", [*mean, cheetah, "--against", ant]),
         (3, "one number", ["--metric", "balance", ant, "--against", cheetah]),
         (3, "two numbers", ["--metric", "direction-uniformity", cheetah, "--against", ant]),
+        (3, "went 5 or more from the origin", ["--metric", "balance", cheetah, "--against", sets["es"][0]]),
         (3, "mixture of means", ["--metric", "specialization", cheetah, "--against", ant]),
         (3, "no direction", ["--metric", "distance-after-1", finished, "--against", ant]),
         (3, "not a readable HDF5 file", [*mean, "text.h5", "--against", ant]),

@@ -7,7 +7,7 @@ import pytest
 import scipy.stats
 
 from ees_mpi.analysis.clouds import Cloud
-from ees_mpi.analysis.metrics import MEASURES, RULES, Settings, bandwidth, directions, saturation
+from ees_mpi.analysis.metrics import MEASURES, RULES, Settings, bandwidth, directions, saturation, sides
 from ees_mpi.errors import ConfigError
 from ees_mpi.outcomes import Outcomes
 
@@ -81,21 +81,31 @@ def test_distances_shares_and_cells_of_a_cloud_made_by_hand() -> None:
 
 
 def test_left_and_right_are_balanced_or_not() -> None:
-    assert measured("balance", made([[-1], [-2], [1], [9]])) == 1
-    assert measured("balance", made([[-1], [1], [2], [3]])) == pytest.approx(0.5)
-    assert measured("balance", made([[1], [2]])) == 0 == measured("balance", made([[0], [0]]))
+    assert measured("balance", made([[-6], [-7], [6], [90]])) == 1
+    assert measured("balance", made([[-6], [6], [7], [8]])) == pytest.approx(0.5)
+    assert measured("balance", made([[6], [7]])) == 0
     assert not MEASURES["balance"].fits(made(plane(1)))
 
 
 def test_a_ring_is_uniform_and_one_direction_is_not() -> None:
     angle = np.radians(np.arange(0, 360, 5) + 1)
     ring = made(np.stack([np.cos(angle), np.sin(angle)], axis=1))
-    assert measured("direction-uniformity", ring) == pytest.approx(1)
-    assert measured("direction-uniformity", made([[1, 0.1], [5, -0.1]])) == 0
-    assert measured("direction-uniformity", made([[1, 0], [-1, 0]])) == pytest.approx(np.log(2) / np.log(12))
-    assert directions(made([[1, 0.01], [1, -0.01], [0, 1], [-1, 0], [0, 0]])).tolist() == pytest.approx(
-        [0.5, 0, 0, 0.25, 0, 0, 0.25, 0, 0, 0, 0, 0]
-    )
+    assert measured("direction-uniformity", ring, radius=0.5) == pytest.approx(1)
+    assert measured("direction-uniformity", made([[6, 0.1], [9, -0.1]])) == 0
+    assert measured("direction-uniformity", made([[6, 0], [-6, 0]])) == pytest.approx(np.log(2) / np.log(12))
+    shares = directions(made([[6, 0.01], [6, -0.01], [0, 6], [-6, 0], [0, 0]]), Settings())
+    assert shares.tolist() == pytest.approx([0.5, 0, 0, 0.25, 0, 0, 0.25, 0, 0, 0, 0, 0])
+
+
+def test_who_hardly_moved_went_in_no_direction() -> None:
+    angle = np.radians(np.arange(0, 360, 5) + 1)
+    fallen = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    walked = np.array([[6.0, 0.1], [9.0, -0.1]])
+    assert measured("direction-uniformity", made(np.concatenate([fallen, walked]))) == 0
+    assert np.isnan(measured("direction-uniformity", made(fallen)))
+    line = made([[-1], [-2], [-4.9], [7], [5], [-6]])
+    assert measured("balance", line) == pytest.approx(2 / 3) and sides(line, Settings()) == (1 / 6, 2 / 6)
+    assert np.isnan(measured("balance", made([[0], [4.9]]))) and measured("balance", made([[-1], [1]]), radius=0.5) == 1
 
 
 @pytest.mark.parametrize(

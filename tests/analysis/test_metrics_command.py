@@ -54,6 +54,16 @@ def test_a_line_for_each_measure_says_what_it_is(ant: Path) -> None:
     assert len(ees("metrics", ant, "--all").out.splitlines()) == 5
 
 
+def test_directions_are_of_those_only_that_went_somewhere(ant: Path, folder: Path) -> None:
+    assert measured(ant)[0]["direction_uniformity"] is None  # six steps lead nowhere
+    (line,) = (text for text in ees("metrics", ant).out.splitlines() if text.startswith("direction-uniformity"))
+    assert line.split()[1] == "-" and line.endswith("(of 0 beyond radius 5)")
+    (path,) = seeds(folder, ant, "some", [np.array([[6.0, 0.0], [0.0, 1.0], [0.0, -1.0], [8.0, 0.0]])])
+    (row,) = measured(path)
+    assert (row["direction_uniformity"], row["moved"]) == (0, 4)
+    assert measured(path, "--radius", 0.5)[0]["direction_uniformity"] > 0
+
+
 def test_a_saturated_kernel_is_warned_of(ant: Path) -> None:
     assert "warning: the kernel is saturated" in ees("metrics", ant, "--bandwidth", 50).out
     assert "3 of 3 generations" in ees("metrics", ant, "--all", "--bandwidth", "1e-6").out
