@@ -21,7 +21,7 @@ SET = click.option(
 )
 MAX_HOURS = click.option(
     "--max-hours",
-    type=click.FloatRange(min=0, min_open=True),
+    type=commands.POSITIVE,
     help="Stop after this time, as a signal would: state saved, exit code 75.",
 )
 FORCE = click.option("--force", is_flag=True, help="Take the file over where locks do not work.")
@@ -132,7 +132,7 @@ def verify(run: Path, generation: int | None, individuals: int | None) -> None:
 @RUN
 @click.option("--count", type=click.IntRange(min=2), required=True, help="How many offspring.")
 @click.option("--generation", type=click.IntRange(min=0), help="[default: the state after the last one]")
-@click.option("--std", type=click.FloatRange(min=0, min_open=True), help="[default: the run's]")
+@click.option("--std", type=commands.POSITIVE, help="[default: the run's]")
 @click.option("--component", type=click.IntRange(min=0), help="Of a mixture.  [default: all of them]")
 @click.option("--out", type=click.Path(path_type=Path), metavar="S.h5", help="[default: RUN-sample.h5]")
 @click.option("--overwrite", is_flag=True, help="Replace an existing file.")
@@ -160,7 +160,7 @@ def sample(
 @click.option("--mutations", type=click.IntRange(min=2), help="How many to choose from.  [default: 40]")
 @click.option("--evaluations", type=click.IntRange(min=1), default=10, show_default=True)
 @click.option("--generation", type=click.IntRange(min=0), help="[default: the state after the last one]")
-@click.option("--std", type=click.FloatRange(min=0, min_open=True), help="[default: the run's]")
+@click.option("--std", type=commands.POSITIVE, help="[default: the run's]")
 @click.option("--out", type=click.Path(path_type=Path), metavar="A.h5", help="[default: RUN-adapt-DIRECTION.h5]")
 @click.option("--overwrite", is_flag=True, help="Replace an existing file.")
 def adapt(
@@ -304,7 +304,7 @@ cli.add_command(commands.compare)
 @click.option("--mean", is_flag=True, help="The unperturbed mean(s); by default those after the last generation.")
 @click.option("--video", type=click.Path(path_type=Path), metavar="FILE.mp4", help="Film them, side by side.")
 @click.option("--size", metavar="320x240", help="Of one panel of the video.")
-@click.option("--speed", type=click.FloatRange(min=0.05, max=50), default=1.0, show_default=True, help="Of the video.")
+@click.option("--speed", type=commands.Finite(min=0.05, max=50), default=1.0, show_default=True, help="Of the video.")
 @click.option(
     "--camera",
     type=click.Choice(["follow", "still"]),
@@ -359,7 +359,7 @@ def report(run: Path, out: Path | None, thumbnails: int) -> None:
 
 @cli.command()
 @RUN
-@click.option("--every", type=click.FloatRange(min=0.05), default=2.0, show_default=True, help="Seconds between looks.")
+@click.option("--every", type=commands.Finite(min=0.05), default=2.0, show_default=True, help="Seconds between looks.")
 @click.option("--once", is_flag=True, help="Look once, and leave.")
 def watch(run: Path, every: float, once: bool) -> None:
     """Follow a running file in the terminal until it is complete."""

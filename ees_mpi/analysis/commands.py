@@ -1,9 +1,25 @@
 """The commands that turn run files into numbers: `ees-mpi metrics` and `ees-mpi compare`. Parses, calls, prints."""
 
 import json
+import math
 from pathlib import Path
+from typing import Any
 
 import click
+
+
+class Finite(click.FloatRange):
+    """A number in a range; neither NaN, which every range lets through, nor infinite."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Read it."""
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"expected a finite number, got {value}", param, ctx)
+        return number
+
+
+POSITIVE = Finite(min=0, min_open=True)
 
 
 class Sides(click.Command):
@@ -26,14 +42,14 @@ class Sides(click.Command):
 RUNS = click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN.h5 ...")
 RADIUS = click.option(
     "--radius",
-    type=click.FloatRange(min=0, min_open=True),
+    type=POSITIVE,
     default=5.0,
     show_default=True,
     help="Who ends nearer to the origin went nowhere: counted by near-origin, left out of balance and directions.",
 )
 CELL = click.option(
     "--cell",
-    type=click.FloatRange(min=0, min_open=True),
+    type=POSITIVE,
     default=1.0,
     show_default=True,
     help="Of coverage: the side of the grid's cells.",

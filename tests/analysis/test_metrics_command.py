@@ -128,6 +128,24 @@ def test_of_a_blend_each_part_has_a_value(folder: Path) -> None:
     assert len(rows) > 1 and {row["objective"] for row in rows} >= {"fitness"}
 
 
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf", "-1"])
+def test_a_number_that_is_none_is_refused_by_every_command(ant: Path, value: str) -> None:
+    cases = [
+        ("metrics", ant, "--radius"),
+        ("metrics", ant, "--cell"),
+        ("compare", ant, "--against", ant, "--metric", "coverage", "--cell"),
+        ("replay", ant, "--speed"),
+        ("watch", ant, "--every"),
+        ("sample", ant, "--count", 4, "--std"),
+        ("adapt", ant, "--direction", "left", "--std"),
+        ("train", "ant-es", "--max-hours"),
+        ("resume", ant, "--max-hours"),
+    ]
+    for words in cases:
+        code, line = refused(*words, value)
+        assert code == 2 and str(words[-1]) in line
+
+
 def test_what_cannot_be_measured_is_one_sentence(ant: Path, folder: Path) -> None:
     (folder / "text.h5").write_text("hello")
     empty = seeds(folder, ant, "empty", [np.zeros((1, 2))])[0]

@@ -68,6 +68,12 @@ def test_one_run_has_a_median_but_no_interval() -> None:
     assert np.isnan([summary.low, summary.high, summary.std]).all()
 
 
+def test_five_runs_are_too_few_for_an_interval_and_six_are_not() -> None:
+    assert (
+        np.isnan(interval(numbers(5, 5, ties=False))).all() and np.isfinite(interval(numbers(5, 6, ties=False))).all()
+    )
+
+
 def test_holms_correction() -> None:
     assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
     assert holm([0.6, 0.5]) == [1.0, 1.0] and holm([]) == []
