@@ -24,6 +24,7 @@ from ees_mpi.store.writer import RunWriter, check_folder
 from ees_mpi.streams import stream
 from ees_mpi.tasks import Evaluator
 from ees_mpi.training import Clock, Record, describe, with_times
+from ees_mpi.writing import check_writable
 
 Say = Callable[[str], None]
 
@@ -156,3 +157,4 @@ def check_target(ranks: Ranks, out: Path, overwrite: bool) -> None:
             check_folder(out)
             if out.exists() and not overwrite:
                 raise RunFileError(f"{out} exists already; use --overwrite to replace it")
+            check_writable(out, "--out")

@@ -5,6 +5,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from conftest import ees
 
 from ees_mpi.errors import ConfigError
 from ees_mpi.writing import beside, check_writable, written
@@ -39,3 +40,21 @@ def test_a_place_where_nothing_can_be_written_is_told_before(tmp_path: Path) -> 
             check_writable(place)
     check_writable(tmp_path / "x")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["report", "RUN", "-o", "/proc/x.html"],
+        ["figure", "ant", "RUN", "-o", "/proc/a.png"],
+        ["figure", "feasibility", "-o", "/proc/a.png"],
+        ["replay", "RUN", "--video", "/proc/x.mp4"],
+        ["export", "RUN", "--to", "csv", "-o", "/proc/x.csv"],
+        ["export", "RUN", "--policy", "-o", "/proc/x.npz"],
+        ["sample", "RUN", "--count", "2", "--out", "/proc/x.h5"],
+        ["adapt", "RUN", "--direction", "left", "--out", "/proc/x.h5"],
+    ],
+)
+def test_every_command_refuses_such_a_place(ant: Path, words: list[str]) -> None:
+    done = ees(*(ant if word == "RUN" else word for word in words))
+    assert done.returncode == 2 and done.stderr.count("\n") == 1 and words[-1] in done.stderr and done.stdout == ""

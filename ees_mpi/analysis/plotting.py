@@ -1,6 +1,5 @@
 """What all figures share: sizes for a two-column page, styles that hold in grey, saving whole or not at all."""
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +11,7 @@ from ees_mpi.analysis.labels import label
 from ees_mpi.errors import ConfigError, MissingExtra
 from ees_mpi.speech import say_on_stderr
 from ees_mpi.store.reader import Run
+from ees_mpi.writing import check_writable, replaced
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,20 +48,13 @@ def check_target(target: Path) -> None:
     """Refuse a name under which no figure can be saved, before anything is read."""
     if target.is_dir() or target.suffix not in FORMATS:
         raise ConfigError(f"-o {target}: expected a name that ends in {', '.join(FORMATS)}")
-    if not target.parent.is_dir():
-        raise ConfigError(f"-o {target}: the folder {target.parent} does not exist")
+    check_writable(target)
 
 
 def save(figure: "Figure", target: Path) -> None:
     """Save a figure, whole or not at all."""
-    fresh = target.with_name(f"{target.name}.new")
-    try:
+    with replaced(target) as fresh:
         figure.savefig(fresh, format=target.suffix.removeprefix("."), bbox_inches="tight", pad_inches=0.03)
-        os.replace(fresh, target)
-    except PermissionError as error:
-        raise ConfigError(f"-o {target}: {error.strerror}") from None
-    finally:
-        fresh.unlink(missing_ok=True)
 
 
 def grid(

@@ -2,7 +2,6 @@
 
 import contextlib
 import math
-import os
 import subprocess
 import tempfile
 import zlib
@@ -15,6 +14,7 @@ import numpy as np
 
 from ees_mpi.errors import ConfigError, EesError, MissingExtra
 from ees_mpi.tasks.filming import Pixels
+from ees_mpi.writing import check_writable, replaced
 
 BAR = 44  # pixels of the caption under a picture
 MAP = 0.28  # of a picture's height: the map of where the robot went
@@ -54,8 +54,7 @@ def check_target(out: Path) -> None:
     """Refuse a video that cannot be written, before anything is evaluated."""
     if out.suffix.lower() != ".mp4":
         raise ConfigError(f"--video {out}: expected a name that ends in .mp4")
-    if out.is_dir() or not out.parent.is_dir():
-        raise ConfigError(f"--video {out}: expected a file in a folder that exists")
+    check_writable(out, "--video")
     _ffmpeg(), _pillow()
 
 
@@ -93,17 +92,13 @@ def write(
 
     The file is made beside its place and renamed, so that it is whole or not there.
     """
-    fresh = out.with_name(f".{out.stem}.new.mp4")
     frames = max(len(film.shots) for film in films)
     sheet = Sheet(films, *size)
     try:
-        with tempfile.TemporaryFile() as words:
+        with replaced(out) as fresh, tempfile.TemporaryFile() as words:
             _encode(fresh, sheet, fps, words, tick)
-        os.replace(fresh, out)
     except OSError as error:
         raise EesError(f"--video {out} could not be written: {error}") from None
-    finally:
-        fresh.unlink(missing_ok=True)
     return frames, sheet.width, sheet.height
 
 

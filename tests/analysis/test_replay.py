@@ -123,7 +123,7 @@ def test_filming_changes_no_bit_however_often_it_looks(ant: Path, tmp_path: Path
         (["--toward", "45deg"], 2, "expected 0 or 180 degrees"),
         (["--toward", "up"], 2, "expected degrees"),
         (["--video", "FOLDER/film.gif"], 2, "ends in .mp4"),
-        (["--video", "FOLDER/none/film.mp4"], 2, "a folder that exists"),
+        (["--video", "FOLDER/none/film.mp4"], 2, "none does not exist"),
         (["--video", "FOLDER/film.mp4", "--size", "33x20"], 2, "even numbers"),
     ],
 )
