@@ -63,6 +63,8 @@ def _compare(metric: str, question: Question) -> Comparison:
     sides = [values.read(metric, paths, question.settings, question.generation) for paths in _paths(question)]
     everything = [value for side in sides for value in side]
     _check(everything)
+    if metric.startswith(values.AFTER):
+        _check_direction(everything)
     kinds = _kinds(sides)
     # Each kind of the first set against each of the second, then the kinds of the first against each other.
     first, second = ([kind.group for kind in kinds if kind.side == side] for side in (0, 1))
@@ -114,6 +116,18 @@ def _check(everything: list[Value]) -> None:
             raise RunFileError(
                 f"{value.path}: its run was not adapted in direction {direction:g}, as others were; "
                 f"ees-mpi adapt RUN.h5 --direction {direction:g}"
+            )
+
+
+def _check_direction(everything: list[Value]) -> None:
+    """Refuse runs that were to go in different directions: how far each got is not the same thing."""
+    one = everything[0]
+    for other in everything:
+        wanted = [float(value.task.get("direction", 0.0)) for value in (one, other)]
+        if wanted[0] % 360 != wanted[1] % 360:
+            raise RunFileError(
+                f"{one.path} and {other.path} were to go in different directions: "
+                f"task.direction is {wanted[0]:g} and {wanted[1]:g}"
             )
 
 

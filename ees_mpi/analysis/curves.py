@@ -55,6 +55,7 @@ def _genomes(runs: Sequence[Run], objective: str) -> list[tuple[int, Any]]:
 def adaptation(runs: Sequence[Run]) -> "Figure":
     """Figure 5: distance in the wanted direction over generations, from trained and from random means."""
     check_runs(runs)
+    check_one_task(runs)
     groups: dict[float, dict[str, list[Any]]] = {}
     for run in runs:
         if not hasattr(run.config.task, "direction"):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ees_mpi.analysis.clouds import Cloud, cloud, which
+from ees_mpi.analysis.clouds import Cloud, check_one_task, cloud, which
 from ees_mpi.analysis.plotting import COLUMN, PAGE, grid, title, whole_numbers
 from ees_mpi.errors import RunFileError
 from ees_mpi.outcomes import Floats
@@ -21,6 +21,7 @@ SHOWN = (0, 5, 10, 20)  # generations of further evolution that the paper shows
 
 def spread(runs: Sequence[Run]) -> "Figure":
     """Figure 2: where the offspring end, generation by generation, one panel a run, all with the same axis."""
+    check_one_task(runs)
     limits = []
     for run in runs:
         if which(run, None) < 1 or cloud(run).place.shape[1] != 1:
@@ -43,6 +44,7 @@ def spread(runs: Sequence[Run]) -> "Figure":
 
 def ant(runs: Sequence[Run], generations: Sequence[int]) -> "Figure":
     """Figure 4: final positions, one panel a run, or one for each generation asked for."""
+    check_one_task(runs)
     shown = [(run, which(run, g)) for run in runs for g in generations or (None,)]
     clouds = [plane(run, g) for run, g in shown]
     named = [
@@ -54,6 +56,7 @@ def ant(runs: Sequence[Run], generations: Sequence[int]) -> "Figure":
 
 def adapting(runs: Sequence[Run], generations: Sequence[int]) -> "Figure":
     """Figures 6 and S3: final positions after some generations of further evolution, a row for each run."""
+    check_one_task(runs)
     rows = [[which(run, g) for g in generations] or _chosen(run) for run in runs]
     if len({len(row) for row in rows}) > 1:
         raise RunFileError("the runs have different numbers of generations; say which to draw with --generation")

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ees_mpi.analysis.clouds import Cloud, which
+from ees_mpi.analysis.clouds import Cloud, check_one_task, which
 from ees_mpi.analysis.heatmaps import cells, light_to_dark, logarithmic, paint, plane, planes, shares
 from ees_mpi.analysis.plotting import LINES, title
 from ees_mpi.errors import MissingExtra
@@ -32,6 +32,7 @@ def mixture(runs: Sequence[Run], generations: Sequence[int]) -> "Figure":
     """
     from matplotlib.cm import ScalarMappable
 
+    check_one_task(runs)
     shown = [(run, which(run, g)) for run in runs for g in generations or (None,)]
     clouds = [plane(run, g) for run, g in shown]
     named = [title(run, place, len(shown)) for place, (run, _) in enumerate(shown)]

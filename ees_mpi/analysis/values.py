@@ -112,6 +112,8 @@ def _after(run: Run, generation: int) -> float:
     if not hasattr(task, "direction") or getattr(task, "fitness", "behavior") == "reward":
         raise RunFileError(f"{run.path}: its task has no direction; expected a run of a walking task")
     which(run, None)
+    if run.attributes.get("kind") == "sample":
+        raise RunFileError(f"{run.path} is a sample, which has no later generations; give its run")
     if run.generations <= generation:
         raise RunFileError(
             f"{run.path} has {run.generations} generations, and the population after {generation} is not among them; "

@@ -164,6 +164,16 @@ def test_distance_after_some_generations_is_that_of_the_population_after_so_many
         assert found["groups"][0]["median"] == np.nanmean(file["generations/fitness"][2])
     code, line = refused("compare", "--metric", "distance-after", seeded, "--against", random)
     assert code == 3 and "has 3 generations" in line and "--generations 6" in line
+    back = walk(folder / "back.h5", "ant-adapt", "run.seed=1", "task.direction=180.0")
+    code, line = refused("compare", "--metric", "distance-after-2", seeded, "--against", back)
+    assert code == 3 and "task.direction is 0 and 180" in line
+    (sample,) = seeds(folder, random, "drawn", [np.zeros((8, 2))])
+    with h5py.File(sample, "r+") as file:
+        file.attrs["kind"] = "sample"
+    code, line = refused("compare", "--metric", "distance-after-5", seeded, "--against", sample)
+    assert code == 3 and "has 3 generations" in line  # the first file is looked at first
+    code, line = refused("compare", "--metric", "distance-after-5", sample, "--against", seeded)
+    assert code == 3 and "give its run" in line and "resume" not in line
 
 
 def test_adaptation_takes_the_mean_over_directions_and_shows_the_budgets(folder: Path) -> None:
