@@ -30,13 +30,23 @@ class Cloud:
 def cloud(run: Run, generation: int | None = None) -> Cloud:
     """Read one generation of a run, the last where None; only that one is read."""
     g = which(run, generation)
-    valid = np.asarray(run["valid"][g], bool) & np.isfinite(run["behavior"][g]).all(axis=1)
+    valid = _valid(run, g)
     if not valid.any():
         raise RunFileError(f"{run.path}: generation {g} has no finite behavior")
     behavior = np.asarray(run["behavior"][g], np.float64)
     outcomes = Outcomes(behavior, run["fitness"][g], run["length"][g].astype(np.int64), valid, np.zeros((0, 1)))
     place = behavior[valid][:, -axes(run) :]
     return Cloud(outcomes, place, run["parent"][g][valid], run["mean"].shape[1])
+
+
+def has_cloud(run: Run, generation: int) -> bool:
+    """Tell whether any offspring of a generation is valid; where none is, curves and tables have a gap."""
+    return bool(_valid(run, generation).any())
+
+
+def _valid(run: Run, generation: int) -> NDArray[np.bool_]:
+    found = np.asarray(run["valid"][generation], bool) & np.isfinite(run["behavior"][generation]).all(axis=1)
+    return np.asarray(found)
 
 
 def which(run: Run, generation: int | None) -> int:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ees_mpi.analysis.clouds import check_one_task, check_runs, cloud, which
+from ees_mpi.analysis.clouds import check_one_task, check_runs, cloud, has_cloud, which
 from ees_mpi.analysis.labels import label, started_from
 from ees_mpi.analysis.plotting import COLUMN, PAGE, curve, grid, legend
 from ees_mpi.errors import RunFileError
@@ -87,7 +87,10 @@ def locomotion(runs: Sequence[Run]) -> "Figure":
     check_one_task(runs)
     lines: dict[str, list[Any]] = {}
     for run in runs:
-        distances = [cloud(run, g).distance.mean() for g in range(which(run, None) + 1)]
+        last = which(run, None)
+        if not any(has_cloud(run, g) for g in range(last + 1)):
+            raise RunFileError(f"{run.path} has no finite behavior in any generation")
+        distances = [cloud(run, g).distance.mean() if has_cloud(run, g) else np.nan for g in range(last + 1)]
         lines.setdefault(label(run), []).append(distances)
     figure, (panel,) = grid(1, 1, 0.75 * COLUMN)
     for place, name in enumerate(sorted(lines, key=lambda name: (name != "standard ES", name))):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ees_mpi.analysis.clouds import Cloud, check_one_task, cloud, which
+from ees_mpi.analysis.clouds import Cloud, axes, check_one_task, cloud, has_cloud, which
 from ees_mpi.analysis.plotting import COLUMN, PAGE, grid, title, whole_numbers
 from ees_mpi.errors import RunFileError
 from ees_mpi.outcomes import Floats
@@ -24,11 +24,14 @@ def spread(runs: Sequence[Run]) -> "Figure":
     check_one_task(runs)
     limits = []
     for run in runs:
-        if which(run, None) < 1 or cloud(run).place.shape[1] != 1:
+        if which(run, None) < 1 or axes(run) != 1:
             raise RunFileError(f"{run.path}: expected a run with a behavior of one number and two or more generations")
-        limits.append(max(np.abs(cloud(run, g).place).max() for g in range(run.generations)))
+        ends = [np.abs(cloud(run, g).place).max() for g in range(run.generations) if has_cloud(run, g)]
+        if not ends:
+            raise RunFileError(f"{run.path} has no finite behavior in any generation")
+        limits.append(max(ends))
     edges = np.linspace(-1, 1, 101) * (max(limits) or 1.0)
-    images = [np.stack([shares(cloud(run, g).place, [edges]) for g in range(run.generations)]) for run in runs]
+    images = [np.stack([_column(run, g, edges) for g in range(run.generations)]) for run in runs]
     norm = logarithmic(images)
     figure, panels = grid(len(runs), 3, 2.3, sharey=True)
     for place, (panel, run, values) in enumerate(zip(panels, runs, images, strict=True)):
@@ -40,6 +43,13 @@ def spread(runs: Sequence[Run]) -> "Figure":
         panel.set_ylabel("final $x$")
     figure.colorbar(image, ax=panels, label="share of offspring", pad=0.02)
     return figure
+
+
+def _column(run: Run, generation: int, edges: Floats) -> Floats:
+    """Return the shares of a generation; an empty column where no rollout is valid."""
+    if not has_cloud(run, generation):
+        return np.zeros(len(edges) - 1)
+    return shares(cloud(run, generation).place, [edges])
 
 
 def ant(runs: Sequence[Run], generations: Sequence[int]) -> "Figure":

@@ -1,16 +1,18 @@
 """All measures of a generation, as `ees-mpi metrics` shows them."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from ees_mpi.analysis import posthoc
-from ees_mpi.analysis.clouds import Cloud, cloud, source, which
+from ees_mpi.analysis.clouds import Cloud, cloud, has_cloud, source, which
 from ees_mpi.analysis.labels import label
 from ees_mpi.analysis.metrics import DIRECTED, MEASURES, SECTORS, Settings, directions, moved, saturation, sides
 from ees_mpi.analysis.posthoc import Point
 from ees_mpi.analysis.tables import columns, number
+from ees_mpi.errors import RunFileError
 from ees_mpi.store.reader import Run, open_run
 
 Bandwidths = Sequence[float | str]
@@ -37,7 +39,14 @@ def measure(path: Path, wanted: Wanted) -> tuple[list[dict[str, Any]], list[str]
             parts = posthoc.objectives(run, wanted.objective, wanted.changes)
             points = list(posthoc.points(run, parts, chosen, wanted.bandwidths))
             return [{"file": str(path), **asdict(point)} for point in points], objective_table(path, points)
-        rows = [summarize(run, g, wanted.settings, wanted.bandwidths) for g in chosen]
+        if wanted.every and not any(has_cloud(run, g) for g in chosen):
+            raise RunFileError(f"{path} has no finite behavior in any generation")
+        rows = [
+            summarize(run, g, wanted.settings, wanted.bandwidths)
+            if has_cloud(run, g) or not wanted.every
+            else nothing(run, g)
+            for g in chosen
+        ]
     return rows, table(rows) if wanted.every else text(rows[0], wanted.settings)
 
 
@@ -63,6 +72,12 @@ def summarize(run: Run, generation: int, settings: Settings, bandwidths: Bandwid
     own = getattr(run.config.objective, "bandwidth", 1.0)
     facts["entropy"] = [_entropy(seen, each) for each in bandwidths or (own,)]
     return facts
+
+
+def nothing(run: Run, generation: int) -> dict[str, Any]:
+    """Return a generation of which nothing can be measured, because no rollout is valid."""
+    size = run["behavior"].shape[1]
+    return {"file": str(run.path), "label": label(run), "generation": generation, "individuals": 0, "invalid": size}
 
 
 def _entropy(seen: Cloud, bandwidth: float | str) -> dict[str, Any]:
@@ -101,13 +116,18 @@ def text(facts: dict[str, Any], settings: Settings) -> list[str]:
 
 def table(rows: Sequence[dict[str, Any]]) -> list[str]:
     """Return the measures of several generations, a line each."""
-    names = [key for key, value in rows[0].items() if isinstance(value, (int, float)) and key != "invalid"]
-    widths = [each["bandwidth"] for each in rows[0]["entropy"]]
-    heads = [f"entropy({width:.3g})" for width in widths]
+    full = next(row for row in rows if "entropy" in row)
+    names = [key for key, value in full.items() if isinstance(value, (int, float)) and key != "invalid"]
+    heads = [f"entropy({each['bandwidth']:.3g})" for each in full["entropy"]]
+    blank = [{"value": math.nan, "warning": ""}] * len(heads)
     cells = [
-        (*(number(row[name]) for name in names), *(number(each["value"]) for each in row["entropy"])) for row in rows
+        (
+            *(number(row.get(name, math.nan)) for name in names),
+            *(number(each["value"]) for each in row.get("entropy", blank)),
+        )
+        for row in rows
     ]
-    saturated = [row for row in rows if any(each["warning"] for each in row["entropy"])]
+    saturated = [row for row in rows if any(each["warning"] for each in row.get("entropy", blank))]
     lines = [f"{rows[0]['file']}: {rows[0]['label']}", *columns([(*names, *heads), *cells])]
     if saturated:
         first = _warnings(saturated[0])[0]

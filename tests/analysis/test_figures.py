@@ -159,6 +159,24 @@ def test_a_sample_is_no_curve(walked: dict[str, Path], folder: Path) -> None:
         assert code == 3 and "is a sample" in line and "give its run" in line
 
 
+def test_a_generation_without_a_valid_rollout_is_a_gap_in_the_curve(walked: dict[str, Path], folder: Path) -> None:
+    (path,) = seeds(folder, walked["ant"], "gap", [np.array([3.0, 4.0])])
+    with h5py.File(path, "r+") as file:
+        file["generations/behavior"][1] = np.nan
+    (panel,) = panels_of("locomotion", [path])
+    (line,) = panel.get_lines()
+    assert np.isnan(line.get_ydata()).tolist() == [False, True, False] and line.get_ydata()[2] == 5
+    (panel,) = panels_of("locomotion", [path, walked["ant1"]])
+    assert np.isnan(panel.get_lines()[0].get_ydata()).tolist() == [
+        False,
+        True,
+        False,
+    ]  # no mean of fewer runs than said
+    assert ees("figure", "locomotion", path, "-o", "gap.png").code == 0
+    (path,) = seeds(folder, walked["cheetah"], "no-end", [np.array([np.nan])])
+    assert ees("figure", "cheetah", path, "-o", "gap.png").code == 0
+
+
 def test_adaptation_tells_where_each_run_started_from(walked: dict[str, Path]) -> None:
     panels = panels_of("adaptation", [walked[each] for each in INGREDIENTS["adaptation"]])
     labels = [[line.get_label() for line in axes.get_lines()] for axes in panels]
@@ -204,7 +222,10 @@ def test_a_missing_package_is_named_with_its_extra(walked: dict[str, Path]) -> N
 def test_what_cannot_be_drawn_is_one_sentence_and_leaves_no_file(walked: dict[str, Path], folder: Path) -> None:
     (folder / "text.h5").write_text("hello")
     (folder / "folder.png").mkdir(exist_ok=True)
-    empty, spoilt = seeds(folder, walked["ant"], "bad", [np.zeros((1, 2)), np.full((1, 2), np.nan)])
+    spoilt_end = np.full((1, 2), np.nan)
+    empty, spoilt, nothing = seeds(folder, walked["ant"], "bad", [np.zeros((1, 2)), spoilt_end, spoilt_end])
+    with h5py.File(nothing, "r+") as file:
+        file["generations/behavior"][:] = np.nan
     with h5py.File(empty, "r+") as file:
         for dataset in file["generations"].values():
             if dataset.maxshape[0] is None:
@@ -237,7 +258,7 @@ def test_what_cannot_be_drawn_is_one_sentence_and_leaves_no_file(walked: dict[st
         (3, "no committed generation", ["ant", empty]),
         (3, "no committed generation", ["locomotion", empty]),
         (3, "no finite behavior", ["ant", spoilt]),
-        (3, "no finite behavior", ["locomotion", spoilt]),
+        (3, "no finite behavior", ["locomotion", nothing]),
     ]
     for code, words, arguments in cases:
         said = refused("figure", *arguments)

@@ -76,6 +76,22 @@ def test_invalid_rollouts_are_left_out_and_counted(ant: Path, folder: Path) -> N
     assert (row["individuals"], row["invalid"], row["distance_mean"]) == (4, 4, 5.0)
 
 
+def test_a_generation_without_a_valid_rollout_is_a_gap(ant: Path, folder: Path) -> None:
+    (path,) = seeds(folder, ant, "gap", [np.array([3.0, 4.0])])
+    with h5py.File(path, "r+") as file:
+        for g in (0, 1):
+            file["generations/behavior"][g] = np.nan
+    rows = measured(path, "--all")
+    assert [row["individuals"] for row in rows] == [0, 0, 8] and "distance_mean" not in rows[0]
+    head, *table = [line.split() for line in ees("metrics", path, "--all").out.splitlines()[1:4]]
+    assert table[0][head.index("distance_mean")] == "-" and table[1][head.index("individuals")] == "0"
+    assert refused("metrics", path, "--generation", 0)[0] == 3
+    with h5py.File(path, "r+") as file:
+        file["generations/behavior"][2] = np.nan
+    code, line = refused("metrics", path, "--all")
+    assert code == 3 and "in any generation" in line
+
+
 def test_only_the_end_counts_where_the_way_is_noted_too(folder: Path) -> None:
     path = walk(folder / "way.h5", "ant-maxent", "task.behavior_steps=[2,6]")
     with open_run(path) as run:
