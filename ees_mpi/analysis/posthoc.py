@@ -1,5 +1,6 @@
 """The value of any objective for generations that are in a run file, at any bandwidth: nothing is simulated."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import msgspec
 
 from ees_mpi.analysis import metrics
-from ees_mpi.analysis.clouds import Cloud, cloud, which
+from ees_mpi.analysis.clouds import Cloud, cloud, has_cloud, which
 from ees_mpi.analysis.metrics import Settings
 from ees_mpi.config import FAMILIES, apply
 from ees_mpi.errors import ConfigError, ObjectiveError
@@ -51,9 +52,12 @@ def points(
         begun = 0
         for g in sorted(which(run, each) for each in generations):
             if remember:  # what earlier generations left behind counts: go through them
-                for earlier in range(begun, g):
+                for earlier in (each for each in range(begun, g) if has_cloud(run, each)):
                     memory = remember(cloud(run, earlier).outcomes, memory)
                 begun = g
+            if len(generations) > 1 and not has_cloud(run, g):
+                yield Point(g, FAMILIES["objective"].name_of(objective), None, math.nan, None, "")
+                continue
             yield from _points(objective, g, cloud(run, g), memory, bandwidths)
 
 

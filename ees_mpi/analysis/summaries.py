@@ -109,7 +109,7 @@ def text(facts: dict[str, Any], settings: Settings) -> list[str]:
         left, right = number(facts["left_share"]), number(facts["right_share"])
         lines.append(f"{'left, right':26} {left:>10}  and {right}: shares beyond the radius on either side")
     if "direction_histogram" in facts:
-        shares = " ".join(f"{share:.2f}" for share in facts["direction_histogram"])
+        shares = " ".join(f"{share:.2f}" for share in facts["direction_histogram"]) if facts["moved"] else f"{'-':>10}"
         lines.append(f"{'directions':26} {shares}  shares by sectors of {360 // SECTORS} degrees, from +x towards +y")
     return lines + _warnings(facts)
 

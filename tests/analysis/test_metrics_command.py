@@ -85,6 +85,8 @@ def test_a_generation_without_a_valid_rollout_is_a_gap(ant: Path, folder: Path) 
     assert [row["individuals"] for row in rows] == [0, 0, 8] and "distance_mean" not in rows[0]
     head, *table = [line.split() for line in ees("metrics", path, "--all").out.splitlines()[1:4]]
     assert table[0][head.index("distance_mean")] == "-" and table[1][head.index("individuals")] == "0"
+    values = [row["value"] for row in measured(path, "--all", "--objective", "maxvar")]
+    assert values == [None, None, 0.0]
     assert refused("metrics", path, "--generation", 0)[0] == 3
     with h5py.File(path, "r+") as file:
         file["generations/behavior"][2] = np.nan
