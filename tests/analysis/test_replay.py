@@ -201,7 +201,11 @@ def test_what_is_no_run_file_is_refused_by_every_command_that_looks(verb: list[s
     text.write_text("hello")
     with h5py.File(other, "w") as file:
         file.attrs["format"] = "ees_mpi adaptation"
-    for path, message in ((text, "not a readable HDF5 file"), (other, "not a run file"), (tmp_path, "is a folder")):
+    for path, message in (
+        (text, "not a readable HDF5 file"),
+        (other, "expected a run file"),
+        (tmp_path, "is a folder"),
+    ):
         done = ees(verb[0], path, *verb[1:])
         assert done.returncode == 3 and message in done.stderr and "Traceback" not in done.stderr
     assert sorted(tmp_path.iterdir()) == [other, text]
