@@ -22,7 +22,7 @@ from ees_mpi.maml.tasks import Tasks
 from ees_mpi.objectives import OBJECTIVES
 from ees_mpi.optimizers import OPTIMIZERS
 from ees_mpi.populations import POPULATIONS
-from ees_mpi.registry import Part, convert, unknown
+from ees_mpi.registry import Part, convert, plain, unknown
 from ees_mpi.tasks import TASKS, Task
 
 FAMILIES = {family.kind: family for family in (TASKS, POPULATIONS, OBJECTIVES, OPTIMIZERS)}
@@ -101,8 +101,7 @@ class Config:
         own = {"run": msgspec.to_builtins(self.run), "noise": msgspec.to_builtins(self.noise)}
         own["noise"]["seed"] = self.noise_seed
         if self.method == "maml":
-            settings = {key: value for key, value in msgspec.to_builtins(self.objective).items() if value is not None}
-            return {"method": self.method, **own, **parts, "maml": settings}
+            return {"method": self.method, **own, **parts, "maml": plain(self.objective)}
         return {**own, **parts}
 
     def to_toml(self) -> str:

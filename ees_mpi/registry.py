@@ -57,8 +57,12 @@ class Family(Mapping[str, type[Part]]):
 
     def section(self, part: Part) -> dict[str, Any]:
         """Return the config section that describes a part: what `build` takes."""
-        settings = {key: value for key, value in msgspec.to_builtins(part).items() if value is not None}
-        return {"name": self.name_of(part), **settings}
+        return {"name": self.name_of(part), **plain(part)}
+
+
+def plain(part: Part) -> dict[str, Any]:
+    """Return the settings of a part as TOML can hold them: what is not set is left out."""
+    return {key: value for key, value in msgspec.to_builtins(part).items() if value is not None}
 
 
 def convert(section: Any, kind: Any, path: str) -> Any:
