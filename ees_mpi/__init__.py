@@ -1,8 +1,34 @@
-"""Evolvability ES as an MPI program."""
+"""Evolvability ES as an MPI program.
+
+The map of the package. A module or folder imports only from lines below its own.
+
+    cli/             the command `ees-mpi`: parses, calls, prints
+    maml/            a second method, MAML with TRPO; found by name, in `config.METHODS`
+    analysis/        offline: reads run files, never starts MPI
+    commands/        the commands that are more than a call: plan, verify, doctor, info, sample, adapt, export, config
+    runs/            the life of a run: start or reopen it, recover from lost ranks, show its progress
+    training.py      one generation (`EvolutionJob.advance`), and the loop over generations (`train`)
+    generation.py    the parts that the generations of all methods share
+    state.py         everything that a run carries from one generation to the next
+    store/           the run file: layout, journal, HDF5, reader, writer, lock
+    config.py        the typed config, and the method of evolution strategies
+    objectives/ populations/ optimizers.py scg/       the parts of evolution strategies; stochastic computation graphs
+    tasks/           interference, custom, locomotion, and one folder per engine
+    policies.py summary.py                            networks; the metrics of every generation
+    density.py       Gaussian kernel sums
+    contracts.py     the Protocols that people implement
+    noise.py         the noise table
+    ranks/           one process, or MPI; the only place that imports mpi4py
+    outcomes.py streams.py                            draws and outcomes; random streams
+    registry.py      families of parts, found by name
+    envs.py          registers our robots with Gymnasium when it is imported
+    machine.py files.py                               threads, CPU features, fingerprint; writing output files
+    terminal.py      messages to the user
+    errors.py version.py                              the errors, each with its exit code; the version
+"""
 
 from typing import TYPE_CHECKING, Any
 
-from ees_mpi import plugin
 from ees_mpi.version import __version__
 
 if TYPE_CHECKING:
@@ -11,11 +37,8 @@ if TYPE_CHECKING:
 __all__ = ["Run", "__version__", "open_run"]
 
 
-plugin.register()
-
-
 def __getattr__(name: str) -> Any:
-    # Late, so that `ees-mpi` can set thread counts before anything loads numpy.
+    # Imported when used, so that `ees-mpi` can set thread counts before anything loads numpy.
     if name in ("Run", "open_run"):
         from ees_mpi.store import reader
 

@@ -1,37 +1,33 @@
-"""The typed config of a run: what can be set, its defaults, its checks.
+"""The typed config of a run: its keys, their defaults, their checks.
 
-A config is TOML: a preset by name or a file. Sections `task`, `population`, `objective` and `optimizer` name a
-member of their family and hold that member's own keys; `run` and `noise` are described here. With `method = "maml"`
-section `maml` stands in the place of `objective` and `optimizer`.
+A config is TOML: a preset by name, or a file. Sections `task` and `population` name a member of their family and
+hold its keys; `run` and `noise` are described here. The other sections belong to the method: `objective` and `optimizer` for
+evolution strategies (`method = "ees"`, the default).
 """
 
 import math
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 import tomli_w
 
+from ees_mpi.contracts import Hooks, Method, Objective, Optimizer, Population, Task
 from ees_mpi.errors import ConfigError
-from ees_mpi.maml.settings import Maml, check_task
-from ees_mpi.maml.tasks import Tasks
 from ees_mpi.objectives import OBJECTIVES
 from ees_mpi.optimizers import OPTIMIZERS
+from ees_mpi.outcomes import Arrays
 from ees_mpi.populations import POPULATIONS
-from ees_mpi.registry import Part, convert, plain, unknown
-from ees_mpi.tasks import TASKS, Task
+from ees_mpi.registry import Part, convert, loaded, unknown
+from ees_mpi.tasks import TASKS
 
-FAMILIES = {family.kind: family for family in (TASKS, POPULATIONS, OBJECTIVES, OPTIMIZERS)}
-SECTIONS = {  # of each method
-    "ees": ("run", "noise", *FAMILIES),
-    "maml": ("run", "noise", "task", "population", "maml"),
-}
+METHODS = {"ees": "ees_mpi.config:Evolution", "maml": "ees_mpi.maml.settings:Maml"}
 
-# Keys that a resumed run may change: they do not show in its bits.
+# Keys that a resumed run may change: they do not change its bits.
 FREE_ON_RESUME = frozenset({"run.generations", "run.fsync", "run.fold_minutes", "run.stall_minutes"})
 
 Seed = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
@@ -39,7 +35,7 @@ Count = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class RunSettings(Part, frozen=True):
-    """Section `run`: how long, from which seed, how it is kept."""
+    """Section `run`: how long, from which random seed, how the run file is written."""
 
     generations: Count
     seed: Seed = 0
@@ -47,14 +43,90 @@ class RunSettings(Part, frozen=True):
     portable: bool = False  # same bits on every CPU with AVX2, at some cost in speed
     fsync: bool = True  # wait for the disk at every commit
     fold_minutes: Annotated[float, msgspec.Meta(gt=0)] = 5.0  # how often the journal is folded into the run file
-    stall_minutes: Annotated[float, msgspec.Meta(ge=0)] = 30.0  # without progress of a rank, that end the job; 0: never
+    stall_minutes: Annotated[float, msgspec.Meta(ge=0)] = 30.0  # a rank without progress ends the job; 0: never
 
 
 class NoiseSettings(Part, frozen=True):
     """Section `noise`: the table from which perturbations are cut."""
 
     size: Count  # floats; one table per node
-    seed: Seed | None = None  # the run's seed where not given
+    seed: Seed | None = None  # the run's seed if not given
+
+
+@dataclass(frozen=True)
+class Evolution:
+    """The method of evolution strategies: an objective gives weights, an optimizer takes the step."""
+
+    objective: Objective
+    optimizer: Optimizer
+
+    name: ClassVar[str] = "ees"
+    sections_needed: ClassVar[tuple[str, ...]] = ("objective", "optimizer")
+    inherited: ClassVar[tuple[str, ...]] = ()
+    hooks: ClassVar[Hooks] = Hooks(
+        job="ees_mpi.training:EvolutionJob",
+        repeat="ees_mpi.commands.verify:EvolutionRepeater",
+        adapt="ees_mpi.commands.adapt:by_mutation",
+        costs="ees_mpi.commands.plan:evolution_costs",
+    )
+
+    @classmethod
+    def build(cls, sections: Mapping[str, Any]) -> "Evolution":
+        """Read the sections of the method."""
+        return cls(OBJECTIVES.build(sections["objective"]), OPTIMIZERS.build(sections["optimizer"]))
+
+    def sections(self) -> dict[str, Any]:
+        """Return the sections of the method as plain tables."""
+        return {"objective": OBJECTIVES.section(self.objective), "optimizer": OPTIMIZERS.section(self.optimizer)}
+
+    @property
+    def algorithm(self) -> str:
+        """The name of the objective."""
+        return OBJECTIVES.name_of(self.objective)
+
+    @property
+    def headline(self) -> str:
+        """The metric that progress lines show."""
+        return self.objective.headline
+
+    @property
+    def bandwidth(self) -> float:
+        """The bandwidth of the logged entropy: that of the objective, or 1."""
+        return self.objective.bandwidth or 1.0
+
+    @property
+    def uses_torch(self) -> bool:
+        """Whether the bits depend on torch."""
+        return self.objective.uses_torch
+
+    @property
+    def rollouts(self) -> int:
+        """The number of rollouts of one individual."""
+        return 1
+
+    def check(self, task: Task, population: Population) -> None:
+        """Raise a ConfigError if the parts cannot work together."""
+        self.objective.check()
+        self.optimizer.check()
+        if population.rows != "individual":
+            name = POPULATIONS.name_of(population)
+            raise ConfigError(f'population.name: "{name}" belongs to another method; expected normal or mixture')
+
+    def rehearse(self, task: Task, population: Population) -> None:
+        """Compute the objective on random outcomes, so that a faulty one is found before the first rollout."""
+        self.objective.rehearse(population.size, task.behavior_dim)
+
+    def moments(self, task: Task, learned: Arrays) -> Arrays:
+        """Return the moments of the optimizer before the first step."""
+        return self.optimizer.start(learned)
+
+    def file_axes(self, task: Task, population: Population) -> dict[str, int]:
+        """Return no further axes of the run file."""
+        return {}
+
+    def warning(self, arrays: Arrays) -> str | None:
+        """Return no warning."""
+        return None
 
 
 @dataclass(frozen=True)
@@ -63,46 +135,36 @@ class Config:
 
     run: RunSettings
     noise: NoiseSettings
-    task: Any
-    population: Any
-    objective: Any  # with method "maml" the same as the optimizer: its settings
-    optimizer: Any
-    method: str = "ees"
-
-    @property
-    def learns_tasks(self) -> bool:
-        """Whether the individuals of a generation are tasks to adapt to, not mutations."""
-        return isinstance(self.population, Tasks)
-
-    @property
-    def uses_torch(self) -> bool:
-        """Whether its bits depend on torch."""
-        return self.method == "maml" or OBJECTIVES.name_of(self.objective) == "custom"
-
-    @property
-    def rollouts(self) -> int:
-        """How many rollouts one individual takes."""
-        return 2 * self.objective.rollouts if self.learns_tasks else 1
-
-    def moments(self, mean: Any) -> dict[str, Any]:
-        """Return what the optimizer carries beside the mean(s) [K, D] at the start."""
-        start: dict[str, Any] = self.optimizer.start(self.task.layers[-1] if self.method == "maml" else mean)
-        return start
+    task: Task
+    population: Population
+    method: Method
 
     @property
     def noise_seed(self) -> int:
         """The seed of the noise table."""
         return self.run.seed if self.noise.seed is None else self.noise.seed
 
+    @property
+    def task_name(self) -> str:
+        """The registered name of the task."""
+        return TASKS.name_of(self.task)
+
+    @property
+    def population_name(self) -> str:
+        """The registered name of the population."""
+        return POPULATIONS.name_of(self.population)
+
     def sections(self) -> dict[str, Any]:
-        """Return the config as plain tables, defaults filled in."""
-        wanted = [kind for kind in FAMILIES if kind in SECTIONS[self.method]]
-        parts = {kind: FAMILIES[kind].section(getattr(self, kind)) for kind in wanted}
-        own = {"run": msgspec.to_builtins(self.run), "noise": msgspec.to_builtins(self.noise)}
-        own["noise"]["seed"] = self.noise_seed
-        if self.method == "maml":
-            return {"method": self.method, **own, **parts, "maml": plain(self.objective)}
-        return {**own, **parts}
+        """Return the config as plain tables, with all defaults."""
+        noise = {**msgspec.to_builtins(self.noise), "seed": self.noise_seed}
+        return {
+            **({} if self.method.name == "ees" else {"method": self.method.name}),
+            "run": msgspec.to_builtins(self.run),
+            "noise": noise,
+            "task": TASKS.section(self.task),
+            "population": POPULATIONS.section(self.population),
+            **self.method.sections(),
+        }
 
     def to_toml(self) -> str:
         """Return the whole config as TOML text."""
@@ -117,48 +179,43 @@ def parse(text: str, settings: Sequence[str] = (), source: str = "config") -> Co
     for key, value in _flat(sections):
         if isinstance(value, float) and not math.isfinite(value):
             raise ConfigError(f"{key}: expected a finite number, got {value}")
-    method = sections.pop("method", "ees")
-    if not isinstance(method, str) or method not in SECTIONS:
-        raise ConfigError(f"method: {unknown(str(method), SECTIONS)}")
-    known = SECTIONS[method]
-    for name in sections:
-        if name not in known:
-            hint = f'; method = "{method}" has no such section' if name in (*FAMILIES, "maml") else ""
-            raise ConfigError(f"{name}: {unknown(name, known)}{hint}")
-    for name in known:
-        if name not in sections:
-            raise ConfigError(f"{source}: section [{name}] is missing")
-    parts = {kind: family.build(sections[kind]) for kind, family in FAMILIES.items() if kind in known}
-    if method == "maml":
-        parts |= dict.fromkeys(("objective", "optimizer"), convert(sections["maml"], Maml, "maml"))
+    name = sections.pop("method", "ees")
+    if not isinstance(name, str) or name not in METHODS:
+        raise ConfigError(f"method: {unknown(str(name), METHODS)}")
+    method = loaded(METHODS[name])
+    known = ("run", "noise", "task", "population", *method.sections_needed)
+    for section in sections:
+        if section not in known:
+            other = any(section in loaded(path).sections_needed for path in METHODS.values())
+            hint = f'; method = "{name}" has no such section' if other else ""
+            raise ConfigError(f"{section}: {unknown(section, known)}{hint}")
+    for section in known:
+        if section not in sections:
+            raise ConfigError(f"{source}: section [{section}] is missing")
     return Config(
         run=convert(sections["run"], RunSettings, "run"),
         noise=convert(sections["noise"], NoiseSettings, "noise"),
-        method=method,
-        **parts,
+        task=TASKS.build(sections["task"]),
+        population=POPULATIONS.build(sections["population"]),
+        method=method.build(sections),
     )
 
 
 def check(config: Config) -> None:
-    """Refuse what cannot work, before any rank starts: what only trying can tell included."""
-    for kind in FAMILIES:
-        getattr(config, kind).check()
-    task: Task = config.task
-    if config.learns_tasks and config.method != "maml":
-        raise ConfigError('population.name: "tasks" belongs to method = "maml"; expected normal or mixture')
-    if config.method == "maml":
-        check_task(task, TASKS.name_of(config.task))
-    if config.noise.size < task.parameters:
+    """Raise an error if the config cannot work, including faults that appear only when it is tried."""
+    config.task.check()
+    config.population.check()
+    config.method.check(config.task, config.population)
+    if config.noise.size < config.task.parameters:
         raise ConfigError(
-            f"noise.size: expected at least the {task.parameters} parameters of an individual, got {config.noise.size}"
+            f"noise.size: expected at least the {config.task.parameters} parameters of an individual, "
+            f"got {config.noise.size}"
         )
 
 
-def check_trainable(config: Config) -> None:
-    """Refuse what can be sampled but not trained: mutations of what MAML learned are not what it learns from."""
-    if config.method == "maml" and not config.learns_tasks:
-        name = POPULATIONS.name_of(config.population)
-        raise ConfigError(f'population.name: method = "maml" learns tasks; expected "tasks", got "{name}"')
+def rehearse(config: Config) -> None:
+    """Raise an error if the config cannot be trained on this machine; sampling offspring needs less."""
+    config.method.rehearse(config.task, config.population)
 
 
 def _tables(text: str, source: str) -> dict[str, Any]:
@@ -169,7 +226,7 @@ def _tables(text: str, source: str) -> dict[str, Any]:
 
 
 def apply(sections: dict[str, Any], setting: str) -> None:
-    """Lay one `section.key=value` over the tables; the value is TOML, or else plain text."""
+    """Set one `section.key=value` in the tables; the value is TOML, or else plain text."""
     path, equals, text = setting.partition("=")
     keys = path.strip().split(".")
     if not equals or (len(keys) < 2 and keys != ["method"]) or not all(keys):
@@ -211,7 +268,7 @@ def load(source: str, settings: Sequence[str] = ()) -> Config:
 
 
 def wants_portable(text: str, settings: Sequence[str] = ()) -> bool:
-    """Peek whether a config pins the CPU features, before anything that they concern is loaded."""
+    """Return whether a config pins the CPU features; reads that one key only."""
     try:
         sections = _tables(text, "config")
         for setting in settings:
@@ -222,10 +279,10 @@ def wants_portable(text: str, settings: Sequence[str] = ()) -> bool:
 
 
 def changed_keys(before: Config, after: Config) -> list[str]:
-    """Name the keys in which two configs describe different runs."""
+    """Return the keys in which two configs describe different runs, with both values."""
     old, new = dict(_flat(before.sections())), dict(_flat(after.sections()))
     keys = sorted((old.keys() | new.keys()) - FREE_ON_RESUME)
-    absent = "(nothing)"
+    absent = "(not set)"
     return [
         f"{key} is {old.get(key, absent)!r} in the file and {new.get(key, absent)!r} now"
         for key in keys

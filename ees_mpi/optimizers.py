@@ -1,19 +1,17 @@
-"""Plain ascent and Adam on flat vectors: ascent on `gradient - l2 * theta`.
+"""Plain ascent and Adam: ascent on `gradient - l2 * theta` for every learned array theta of a population.
 
-Means are single precision; moments and all arithmetic are double.
+Learned arrays are single precision; moments and all arithmetic are double. The moments of the mean have plain names
+("first"); those of another learned array have its name in front ("log_std/first").
 """
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
-from ees_mpi.outcomes import Floats, Singles
+from ees_mpi.outcomes import Arrays
 from ees_mpi.registry import Family, Part
 
-Moments = Mapping[str, NDArray[Any]]
 Rate = Annotated[float, msgspec.Meta(gt=0)]
 Share = Annotated[float, msgspec.Meta(ge=0, lt=1)]
 
@@ -26,14 +24,17 @@ class Ascent(Part, frozen=True):
     lr: Rate
     l2: Annotated[float, msgspec.Meta(ge=0)] = 0.0
 
-    def start(self, theta: Singles) -> Moments:
+    def start(self, learned: Arrays) -> Arrays:
         """Return the moments before the first step: none."""
         return {}
 
-    def step(self, theta: Singles, gradient: Floats, moments: Moments) -> tuple[Singles, Moments]:
-        """Return the next theta and moments."""
-        wide = theta.astype(np.float64)
-        return (wide + self.lr * (gradient - self.l2 * wide)).astype(np.float32), moments
+    def step(self, learned: Arrays, gradient: Arrays, moments: Arrays) -> tuple[Arrays, Arrays]:
+        """Return the next learned arrays and moments."""
+        following = {}
+        for name, theta in learned.items():
+            wide = theta.astype(np.float64)
+            following[name] = (wide + self.lr * (gradient[name] - self.l2 * wide)).astype(np.float32)
+        return following, moments
 
 
 class Adam(Part, frozen=True):
@@ -45,19 +46,30 @@ class Adam(Part, frozen=True):
     beta2: Share = 0.999
     epsilon: Rate = 1e-8
 
-    def start(self, theta: Singles) -> Moments:
+    def start(self, learned: Arrays) -> Arrays:
         """Return the moments before the first step."""
-        zeros = np.zeros(theta.shape)
-        return {"first": zeros, "second": zeros.copy(), "steps": np.array(0)}
+        zeros = {f"{_prefix(name)}{moment}": np.zeros(learned[name].shape) for name in learned for moment in MOMENTS}
+        return {**zeros, "steps": np.array(0)}
 
-    def step(self, theta: Singles, gradient: Floats, moments: Moments) -> tuple[Singles, Moments]:
-        """Return the next theta and moments."""
-        wide = theta.astype(np.float64)
-        slope = gradient - self.l2 * wide
-        first = self.beta1 * moments["first"] + (1 - self.beta1) * slope
-        second = self.beta2 * moments["second"] + (1 - self.beta2) * slope * slope
+    def step(self, learned: Arrays, gradient: Arrays, moments: Arrays) -> tuple[Arrays, Arrays]:
+        """Return the next learned arrays and moments."""
         steps = int(moments["steps"]) + 1
         size = self.lr / (1 - self.beta1**steps)
-        scale = np.sqrt(second) / np.sqrt(1 - self.beta2**steps) + self.epsilon
-        theta = (wide + size * (first / scale)).astype(np.float32)
-        return theta, {"first": first, "second": second, "steps": np.array(steps)}
+        following, grown = {}, {"steps": np.array(steps)}
+        for name, theta in learned.items():
+            wide = theta.astype(np.float64)
+            slope = gradient[name] - self.l2 * wide
+            before = [moments[f"{_prefix(name)}{moment}"] for moment in MOMENTS]
+            first = self.beta1 * before[0] + (1 - self.beta1) * slope
+            second = self.beta2 * before[1] + (1 - self.beta2) * slope * slope
+            scale = np.sqrt(second) / np.sqrt(1 - self.beta2**steps) + self.epsilon
+            following[name] = (wide + size * (first / scale)).astype(np.float32)
+            grown |= {f"{_prefix(name)}first": first, f"{_prefix(name)}second": second}
+        return following, grown
+
+
+MOMENTS = ("first", "second")
+
+
+def _prefix(name: str) -> str:
+    return "" if name == "mean" else f"{name}/"

@@ -3,7 +3,7 @@
 N individuals, B behaviour components, O observation components.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +14,7 @@ from ees_mpi.errors import TaskError
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
+Arrays = Mapping[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ def _whiten(behavior: Floats) -> Floats:
     return np.where(alive, centred / np.where(alive, std, 1.0), 0.0)
 
 
-FIXED = 4  # index, valid, length, fitness; the behaviour follows
+LEADING = 4  # columns in front of the behaviour: index, valid, length, fitness
 
 
 def pack(outcomes: Sequence[Outcome], behavior_dim: int) -> Floats:
@@ -92,7 +93,7 @@ def pack(outcomes: Sequence[Outcome], behavior_dim: int) -> Floats:
                 f"individual {each.index}: expected a behavior of {behavior_dim} numbers, got {each.behavior!r}"
             )
     rows = [(each.index, each.valid, each.length, each.fitness, *each.behavior) for each in outcomes]
-    return np.array(rows, np.float64).reshape(len(outcomes), FIXED + behavior_dim)
+    return np.array(rows, np.float64).reshape(len(outcomes), LEADING + behavior_dim)
 
 
 def unpack_each(rows: Floats, observations: Floats) -> dict[int, Outcome]:
@@ -100,7 +101,7 @@ def unpack_each(rows: Floats, observations: Floats) -> dict[int, Outcome]:
     sums = {int(row[0]): row[1:] for row in observations}
     return {
         int(row[0]): Outcome(
-            int(row[0]), tuple(row[FIXED:].tolist()), float(row[3]), int(row[2]), bool(row[1]), sums.get(int(row[0]))
+            int(row[0]), tuple(row[LEADING:].tolist()), float(row[3]), int(row[2]), bool(row[1]), sums.get(int(row[0]))
         )
         for row in rows
     }
@@ -109,7 +110,7 @@ def unpack_each(rows: Floats, observations: Floats) -> dict[int, Outcome]:
 def unpack(rows: Floats, observations: Floats) -> Outcomes:
     """Read gathered rows, already in index order."""
     return Outcomes(
-        behavior=np.ascontiguousarray(rows[:, FIXED:]),
+        behavior=np.ascontiguousarray(rows[:, LEADING:]),
         fitness=rows[:, 3].copy(),
         length=rows[:, 2].astype(np.int64),
         valid=(rows[:, 1] != 0) & np.isfinite(rows[:, 3:]).all(axis=1),

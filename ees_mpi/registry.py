@@ -1,7 +1,7 @@
 """Families of interchangeable parts, found by the `name` in their config section.
 
 A member is a frozen msgspec struct: its fields are the keys of the section, its methods do the work. Members
-are imported only when a config names them, so that a rank loads no more than it uses.
+are imported only when a config names them, so that a rank loads only what it uses.
 """
 
 import difflib
@@ -16,14 +16,14 @@ from ees_mpi.errors import ConfigError
 
 
 class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What every member of a family is built from."""
+    """The base class of all members."""
 
     def check(self) -> None:
-        """Refuse, with a clear error, what cannot work; called once, before any rank starts."""
+        """Raise a ConfigError if the part cannot work; called once, before any rank starts."""
 
 
 class Family(Mapping[str, type[Part]]):
-    """A registry: member name -> class, imported at first use."""
+    """A registry: name of a member -> class, imported at first use."""
 
     def __init__(self, kind: str, members: dict[str, str]):
         self.kind = kind
@@ -32,8 +32,7 @@ class Family(Mapping[str, type[Part]]):
     def __getitem__(self, name: str) -> type[Part]:
         if name not in self._members:
             raise ConfigError(f"{self.kind}.name: {unknown(name, self._members)}")
-        module, _, attribute = self._members[name].partition(":")
-        member: type[Part] = getattr(importlib.import_module(module), attribute)
+        member: type[Part] = loaded(self._members[name])
         return member
 
     def __iter__(self) -> Iterator[str]:
@@ -42,31 +41,36 @@ class Family(Mapping[str, type[Part]]):
     def __len__(self) -> int:
         return len(self._members)
 
-    def name_of(self, part: Part) -> str:
+    def name_of(self, part: object) -> str:
         """Return the name under which a part's class is registered."""
         path = f"{type(part).__module__}:{type(part).__name__}"
-        names = [name for name, member in self._members.items() if member == path]
-        return names[0] if names else type(part).__name__.lower()  # MAML's settings stand for two families
+        return next(name for name, member in self._members.items() if member == path)
 
     def build(self, section: Any) -> Any:
-        """Make the part that a config section describes."""
+        """Return the part that a config section describes."""
         if not isinstance(section, dict) or not isinstance(section.get("name"), str):
             raise ConfigError(f"{self.kind}: expected a table with a name, one of {', '.join(self)}; got {section!r}")
         settings = {key: value for key, value in section.items() if key != "name"}
         return convert(settings, self[section["name"]], self.kind)
 
-    def section(self, part: Part) -> dict[str, Any]:
-        """Return the config section that describes a part: what `build` takes."""
+    def section(self, part: object) -> dict[str, Any]:
+        """Return the config section of a part, as `build` reads it."""
         return {"name": self.name_of(part), **plain(part)}
 
 
-def plain(part: Part) -> dict[str, Any]:
-    """Return the settings of a part as TOML can hold them: what is not set is left out."""
+def plain(part: object) -> dict[str, Any]:
+    """Return the settings of a part as TOML can hold them; settings that are None are left out."""
     return {key: value for key, value in msgspec.to_builtins(part).items() if value is not None}
 
 
+def loaded(path: str) -> Any:
+    """Import an object of this package, given as "module:name"."""
+    module, _, name = path.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
 def convert(section: Any, kind: Any, path: str) -> Any:
-    """Turn a plain dict into a typed struct, or say which key is wrong and what was expected."""
+    """Turn a plain dict into a typed struct; raise an error that names the wrong key and the expected type."""
     try:
         return msgspec.convert(section, kind)
     except msgspec.ValidationError as error:
@@ -81,7 +85,7 @@ def convert(section: Any, kind: Any, path: str) -> Any:
 
 
 def imported(path: str, key: str) -> Any:
-    """Import what `package.module:name` stands for; modules in the folder of the command are found, too."""
+    """Import `package.module:name`; modules in the present folder are found, too."""
     module, colon, name = path.partition(":")
     if not (module and colon and name):
         raise ConfigError(f"{key}: expected package.module:name, got {path!r}")
@@ -94,7 +98,7 @@ def imported(path: str, key: str) -> Any:
 
 
 def unknown(name: str, known: Any) -> str:
-    """Say that a name is not known, and which ones are near it."""
+    """Return a sentence that a name is unknown, with similar names."""
     names = [getattr(field, "name", field) for field in known]
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(near)}?" if near else f"expected one of: {', '.join(sorted(names))}"

@@ -1,7 +1,6 @@
-"""The state of a run: all that it carries from one generation to the next."""
+"""The state of a run: everything that it carries from one generation to the next."""
 
 import hashlib
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,29 +8,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ees_mpi.config import Config
-from ees_mpi.outcomes import Floats, Singles
+from ees_mpi.outcomes import Arrays, Floats, Singles
 from ees_mpi.policies import mean_std
 from ees_mpi.streams import stream
-
-Arrays = Mapping[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)
 class State:
-    """All that a run carries from one generation to the next; the same bits on every rank."""
+    """Everything that a run carries from one generation to the next; the same bits on every rank."""
 
     generation: int
-    mean: Singles  # [K, D]
-    moments: Arrays
-    observations: Floats  # [1 + 2 O]: how many observations, their sums, the sums of their squares
-    memory: Arrays = field(default_factory=dict)
+    learned: Arrays  # by the population: the mean(s) [K, D], and whatever else it learns
+    moments: Arrays  # of the optimizer
+    observations: Floats  # [1 + 2 O]: the number of observations, their sums, the sums of their squares
+    memory: Arrays = field(default_factory=dict)  # of the objective
+
+    @property
+    def mean(self) -> Singles:
+        """The mean(s) [K, D]."""
+        return self.learned["mean"]
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the state as named arrays, in a fixed order: what is digested and stored."""
-        named: dict[str, NDArray[Any]] = {
-            "generation": np.array(self.generation, np.int64),
-            "mean": self.mean,
-        }
+        """Return the state as named arrays in a fixed order, as it is digested and stored."""
+        named: dict[str, NDArray[Any]] = {"generation": np.array(self.generation, np.int64)}
+        named |= {key: self.learned[key] for key in sorted(self.learned)}
         named |= {f"moments/{key}": self.moments[key] for key in sorted(self.moments)}
         named |= {"observations": self.observations}
         named |= {f"memory/{key}": self.memory[key] for key in sorted(self.memory)}
@@ -46,14 +46,14 @@ class State:
 
         return cls(
             generation=int(named["generation"]),
-            mean=named["mean"],
+            learned={key: named[key] for key in named if "/" not in key and key not in ("generation", "observations")},
             moments=group("moments/"),
             observations=named["observations"],
             memory=group("memory/"),
         )
 
     def digest(self) -> bytes:
-        """Digest every bit of the state."""
+        """Return a digest of every bit of the state."""
         digest = hashlib.sha256()
         for name, array in self.arrays().items():
             digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
@@ -61,14 +61,18 @@ class State:
         return digest.digest()
 
     def observation_mean_std(self) -> tuple[Floats, Floats]:
-        """Return what observations are normalised with: mean 0 and sd 1 until there are any."""
+        """Return mean and standard deviation of the observations; 0 and 1 until there are any."""
         return mean_std(self.observations)
 
 
 def first_state(config: Config) -> State:
     """Return the state before the first generation."""
     generator = stream(config.run.seed, "initial")
-    components = range(config.population.components)
-    mean = np.stack([config.task.initial(generator) for _ in components])
-    observations = np.zeros(1 + 2 * config.task.observation_dim)
-    return State(0, mean, config.moments(mean), observations)
+    means = np.stack([config.task.initial(generator) for _ in range(config.population.components)])
+    return state_of(config, means, np.zeros(1 + 2 * config.task.observation_dim))
+
+
+def state_of(config: Config, means: Singles, observations: Floats) -> State:
+    """Return the state of a run that begins with means [K, D] and observation sums [1 + 2 O]."""
+    learned = config.population.learned(means)
+    return State(0, learned, config.method.moments(config.task, learned), observations)

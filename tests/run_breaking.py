@@ -2,6 +2,6 @@
 
 import breaking  # noqa: F401
 
-from ees_mpi.cli import main
+from ees_mpi.cli.main import main
 
 main()

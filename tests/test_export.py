@@ -9,7 +9,7 @@ from conftest import ees
 
 from ees_mpi import open_run
 from ees_mpi.errors import ConfigError, EesError
-from ees_mpi.export import export_policy
+from ees_mpi.commands.export_policy import export_policy
 from ees_mpi.policies import MLP, mean_std
 
 
@@ -62,7 +62,7 @@ def test_an_exported_policy_acts_with_the_bits_of_ours_and_needs_only_numpy(
 
 
 def test_the_loader_is_short() -> None:
-    from ees_mpi.export import LOADER
+    from ees_mpi.commands.export_policy import LOADER
 
     assert len([line for line in LOADER.splitlines() if line.strip()]) <= 12
 

@@ -1,8 +1,9 @@
 import pytest
 from conftest import ees
 
-from ees_mpi import config, plan
-from ees_mpi.plan import Costs
+from ees_mpi import config
+from ees_mpi.commands import plan
+from ees_mpi.commands.plan import Costs
 
 COSTS = Costs(rollout=0.3, split=1.0, fixed=0.02, commit=0.01, resident=30 << 20, working=15 << 20)
 

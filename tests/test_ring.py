@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ees_mpi.ranks.watch import Place, Stall, Watch
+from ees_mpi.ranks.heartbeat import Place, Stall, Watch
 
 LIMIT = 100.0
 

@@ -1,10 +1,20 @@
 import numpy as np
 import pytest
 
-from ees_mpi.analysis.feasibility import lower_limit
+from ees_mpi.analysis.figures.feasibility import lower_limit
 from ees_mpi.errors import ConfigError
 from ees_mpi.outcomes import Floats
-from ees_mpi.theory import Flipping, Function, Shallow, approximate, bounds, build, flipping, grid, measure
+from ees_mpi.analysis.numbers.theorem import (
+    Flipping,
+    Function,
+    Shallow,
+    approximate,
+    bounds,
+    build,
+    flipping,
+    grid,
+    measure,
+)
 
 
 def wave(x: Floats) -> Floats:

@@ -8,7 +8,7 @@ import pytest
 from conftest import ees
 
 from ees_mpi.errors import ConfigError
-from ees_mpi.writing import beside, check_writable, written
+from ees_mpi.files import beside, check_writable, written
 
 
 def test_sigterm_while_writing_removes_what_is_half_written_and_ends_the_program(tmp_path: Path) -> None:

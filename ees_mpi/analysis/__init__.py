@@ -1,1 +1,1 @@
-"""Offline analysis: reads run files, never MPI."""
+"""Offline analysis: reads run files, never starts MPI."""

@@ -1,25 +1,23 @@
-"""What a run is called in tables and figures."""
+"""The label of a run in tables and figures."""
 
 import json
 from pathlib import Path
 
-from ees_mpi.config import FAMILIES
 from ees_mpi.errors import EesError
 from ees_mpi.store.reader import Run, open_run
 
 ALGORITHMS = {"fitness": "standard ES", "maxvar": "MaxVar-EES", "maxent": "MaxEnt-EES", "maml": "MAML"}
 
 
-def algorithm(objective: str, method: str = "") -> str:
-    """Return the paper's name of what an objective, or another method than evolution, makes."""
-    name = method if method == "maml" else objective
+def algorithm(name: str) -> str:
+    """Return the paper's name of an algorithm, from the name of its objective or method."""
     return ALGORITHMS.get(name, name)
 
 
 def label(run: Run) -> str:
-    """Return what a run is called: its algorithm, how many means it has, what it started from."""
+    """Return the label of a run: its algorithm, the number of its means, the run that it started from."""
     config = run.config
-    name = algorithm(FAMILIES["objective"].name_of(config.objective), config.method)
+    name = algorithm(config.method.algorithm)
     means = run["mean"].shape[1]
     origin = "" if run.attributes.get("kind") == "sample" else started_from(run)
     if means > 1:
@@ -28,12 +26,12 @@ def label(run: Run) -> str:
 
 
 def started_from(run: Run) -> str:
-    """Return what the run is called whose means this one started from; empty if it started by itself."""
+    """Return the label of the run that this one started from; empty if it started from random means."""
     note = json.loads(str(run.attributes.get("started_from") or "null"))
     if not note:
         return ""
     if "objective" in note:
-        return algorithm(note["objective"], note.get("method", ""))
+        return algorithm(note["objective"])
     try:  # an older file: its note has a path only
         with open_run(Path(note["path"])) as origin:
             return label(origin)

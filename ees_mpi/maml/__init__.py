@@ -1,6 +1,6 @@
 """MAML trained by TRPO, the gradient-based method that the paper compares with, over the same ranks and run file.
 
-Finn, Abbeel and Levine 2017 (arXiv:1703.03400); Gajewski et al. 2019, section 4.2.1 and supplement S1.2.
+Finn, Abbeel and Levine 2017 (arXiv:1703.03400); Gajewski et al. 2019, section 5.2.1 and supplement S1.2.
 
 A generation is one outer iteration, and its individuals are tasks: to walk in a direction, or against it. With theta
 the weights and the log standard deviations of a Gaussian policy, and A the advantages of a batch of rollouts,

@@ -19,7 +19,7 @@ from torch import Tensor
 from ees_mpi.maml.baseline import advantages
 from ees_mpi.maml.network import divergence, log_likelihood, log_std, mean_action
 from ees_mpi.maml.rollouts import Batch, Gaussian
-from ees_mpi.maml.settings import Maml
+from ees_mpi.maml.settings import MamlSettings
 from ees_mpi.outcomes import Floats, Singles
 
 
@@ -65,7 +65,7 @@ class Learner:
         return (at + self.lr * gradient).detach()
 
 
-def adapt(policy: Gaussian, before: Batch, settings: Maml) -> Gaussian:
+def adapt(policy: Gaussian, before: Batch, settings: MamlSettings) -> Gaussian:
     """Take the adaptation step of a policy on its own rollouts."""
     theta = torch.tensor(np.concatenate([policy.mean, policy.log_std]))
     learner = Learner(policy.network.sizes, settings.adaptation_lr)

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ees_mpi.contracts import Walker
 from ees_mpi.outcomes import Floats, Singles
 from ees_mpi.policies import CLIP, MLP, observation_sums
-from ees_mpi.tasks import Walker
-from ees_mpi.tasks.policy import along
+from ees_mpi.tasks.locomotion import along
 
 
 @dataclass(frozen=True)

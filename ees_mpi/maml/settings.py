@@ -2,94 +2,167 @@
 
 import importlib.util
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 import msgspec
 import numpy as np
 
+from ees_mpi.config import Config
+from ees_mpi.contracts import Hooks, Population, Task
 from ees_mpi.errors import ConfigError, MissingExtra
-from ees_mpi.outcomes import Singles
+from ees_mpi.outcomes import Arrays
 from ees_mpi.policies import parameter_count
-from ees_mpi.registry import Part
+from ees_mpi.registry import Part, convert, plain
+from ees_mpi.tasks import TASKS
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
 Positive = Annotated[float, msgspec.Meta(gt=0)]
 Share = Annotated[float, msgspec.Meta(gt=0, lt=1)]
 
 
-class Maml(Part, frozen=True):
-    """What MAML is set up with; it takes the places of both the objective and the optimizer."""
+class MamlSettings(Part, frozen=True):
+    """The keys of section `maml`."""
 
-    rollouts: Count = 10  # in a batch: one before and one after the adaptation of each task
-    horizon: Count | None = None  # steps of a rollout while learning; the task's where not given
+    rollouts: Count = 10  # in a batch; each task has one batch before and one after its adaptation
+    horizon: Count | None = None  # steps of a rollout while learning; the task's if not given
     adaptation_lr: Positive = 0.1
     discount: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.99
-    initial_std: Positive = 1.0  # of the actions, before anything is learned
+    initial_std: Positive = 1.0  # of the actions, at the start
     kl_bound: Positive = 0.01
     cg_iterations: Count = 10
     cg_damping: Annotated[float, msgspec.Meta(ge=0)] = 1e-5
     line_search_steps: Count = 15
     line_search_ratio: Share = 0.8
 
-    headline: ClassVar[str] = "fitness_mean"
-
-    def rehearse(self, size: int, behavior_dim: int) -> None:
-        """Refuse to learn where torch is missing; what was learned can be sampled without."""
-        if importlib.util.find_spec("torch") is None:
-            raise MissingExtra("method = \"maml\" needs torch: pip install 'ees_mpi[torch]'")
-
-    def warning(self, arrays: Mapping[str, Any]) -> str | None:
-        """Say so where an iteration found nothing better."""
-        if arrays["shortened"] >= 0:
-            return None
-        return (
-            "the line search found no better policy within the KL bound in one iteration or more; nothing was learned"
-        )
-
-    def start(self, actions: int) -> dict[str, Singles]:
-        """Return what is learned beside the mean: the log standard deviation of each action."""
-        return {"log_std": np.full(actions, np.log(self.initial_std), np.float32)}
-
-    def steps(self, task: Any) -> int:
-        """Return how long rollouts are while learning."""
+    def steps(self, task: Task) -> int:
+        """Return the steps of a rollout while learning."""
         return int(min(self.horizon or task.steps, task.steps))
 
 
-def check_task(task: Any, name: str) -> None:
-    """Refuse a task that cannot be walked step by step: without a reward at each step there is no policy gradient."""
+@dataclass(frozen=True)
+class Maml:
+    """The method MAML: its rows are tasks, its outer step is TRPO."""
+
+    settings: MamlSettings
+
+    name: ClassVar[str] = "maml"
+    sections_needed: ClassVar[tuple[str, ...]] = ("maml",)
+    inherited: ClassVar[tuple[str, ...]] = ("log_std",)
+    hooks: ClassVar[Hooks] = Hooks(
+        job="ees_mpi.maml.training:MamlJob",
+        repeat="ees_mpi.maml.training:MamlRepeater",
+        adapt="ees_mpi.maml.adapting:by_gradient",
+        costs="ees_mpi.maml.planning:maml_costs",
+    )
+
+    @classmethod
+    def build(cls, sections: Mapping[str, Any]) -> "Maml":
+        """Read section `maml`."""
+        return cls(convert(sections["maml"], MamlSettings, "maml"))
+
+    def sections(self) -> dict[str, Any]:
+        """Return section `maml` as a plain table."""
+        return {"maml": plain(self.settings)}
+
+    @property
+    def algorithm(self) -> str:
+        """The name of the method."""
+        return "maml"
+
+    @property
+    def headline(self) -> str:
+        """The metric that progress lines show."""
+        return "fitness_mean"
+
+    @property
+    def bandwidth(self) -> float:
+        """The bandwidth of the logged entropy."""
+        return 1.0
+
+    @property
+    def uses_torch(self) -> bool:
+        """Whether the bits depend on torch: they do."""
+        return True
+
+    @property
+    def rollouts(self) -> int:
+        """The number of rollouts of one task: a batch before and a batch after its adaptation."""
+        return 2 * self.settings.rollouts
+
+    def check(self, task: Task, population: Population) -> None:
+        """Raise a ConfigError if the task cannot be learned step by step."""
+        check_task(task)
+
+    def rehearse(self, task: Task, population: Population) -> None:
+        """Raise an error if torch is missing, or if the population is not one of tasks."""
+        if population.rows != "task":
+            raise ConfigError('population.name: method = "maml" learns tasks; expected "tasks"')
+        check_torch()
+
+    def moments(self, task: Task, learned: Arrays) -> Arrays:
+        """Return the log standard deviation of each action before the first iteration."""
+        return {"log_std": np.full(task.layers[-1], np.log(self.settings.initial_std), np.float32)}
+
+    def file_axes(self, task: Task, population: Population) -> dict[str, int]:
+        """Return the axis of actions, which runs have and samples of offspring do not."""
+        return {"action_dim": task.layers[-1]} if population.rows == "task" else {}
+
+    def warning(self, arrays: Arrays) -> str | None:
+        """Return a warning if an iteration took no step."""
+        if arrays["shortened"] >= 0:
+            return None
+        return "the line search found no better policy within the KL bound in one or more iterations; they took no step"
+
+
+def maml_of(config: Config) -> MamlSettings:
+    """Return the settings of a config of MAML."""
+    if not isinstance(config.method, Maml):
+        raise TypeError(f'expected a config with method = "maml", got {config.method.name!r}')
+    return config.method.settings
+
+
+def check_torch() -> None:
+    """Raise MissingExtra if torch is missing; sampling offspring works without it."""
+    if importlib.util.find_spec("torch") is None:
+        raise MissingExtra("method = \"maml\" needs torch: pip install 'ees_mpi[torch]'")
+
+
+def check_task(task: Task) -> None:
+    """Raise a ConfigError if a task has no reward at each step: then there is no policy gradient."""
+    name = TASKS.name_of(task)
     expected = "expected cheetah, ant, gymnasium with behavior final_x or final_xy, or a custom task with walker(seed)"
-    if not callable(getattr(task, "walker", None)):
+    if not task.walkable:
         raise ConfigError(f'task {name} has no reward at each step, which method = "maml" needs; {expected}')
-    missing = [name for name in ("layers", "steps") if not hasattr(task, name)]
-    if missing:
-        raise ConfigError(f'task {name} has no {missing[0]}, which method = "maml" needs: a policy to act with')
+    if not task.layers:
+        raise ConfigError(f'task {name} has no layers, which method = "maml" needs: a policy to act with')
     if parameter_count(task.layers) != task.parameters or task.observation_dim not in (0, task.layers[0]):
         raise ConfigError(
             f"task {name}: a policy of layers {list(task.layers)} has {parameter_count(task.layers)} parameters and "
             f"{task.layers[0]} observations; the task has {task.parameters} and normalises {task.observation_dim}"
         )
-    if getattr(task, "fitness", "behavior") == "reward":
-        raise ConfigError('task.fitness: method = "maml" is rewarded for distance; expected "behavior", got "reward"')
-    if getattr(task, "behavior_steps", ()):
-        raise ConfigError('task.behavior_steps: method = "maml" looks at final positions only; leave it out')
     if name == "custom":
         _try_walker(task)
+    elif task.heading is None:
+        raise ConfigError('task.fitness: method = "maml" is rewarded for distance; expected "behavior", got "reward"')
+    elif task.behavior_dim != task.axes:
+        raise ConfigError('task.behavior_steps: method = "maml" looks at final positions only; leave it out')
 
 
-def _try_walker(task: Any) -> None:
-    """Lead a walker of the user's own for one step, and look at what comes back."""
+def _try_walker(task: Task) -> None:
+    """Control a user's walker for one step, and check the results."""
     observations, actions = task.layers[0], task.layers[-1]
     try:
         walker = task.walker(0)
+        if walker is None:
+            raise TypeError("walker(seed) returned None")
         first = walker.reset()
         following, _ = walker.step(np.zeros(actions, np.float32))
         shapes = {np.shape(seen) for seen in (first, following)}
         axes = len(tuple(walker.position))
         walker.close()
     except (AttributeError, TypeError, ValueError) as error:
-        raise ConfigError(
-            f"task.function: its walker cannot be led: {error}; expected an ees_mpi.tasks.Walker"
-        ) from None
+        raise ConfigError(f"task.function: its walker failed: {error}; expected an ees_mpi.contracts.Walker") from None
     if shapes != {(observations,)}:
         raise ConfigError(f"task.function: its walker observes {shapes}; expected {observations} numbers")
     if axes != task.behavior_dim:

@@ -1,47 +1,36 @@
-"""The population of a MAML run: tasks, to walk in the task's direction or against it."""
+"""The population of a MAML run: its rows are tasks, to walk in the task's direction or against it."""
 
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
-from ees_mpi.errors import RunFileError
-from ees_mpi.noise import Noise
-from ees_mpi.outcomes import Draw, Singles
+from ees_mpi.outcomes import Draw
 from ees_mpi.populations.normal import Normal
-from ees_mpi.registry import Part
 
 
-class Tasks(Part, frozen=True):
-    """`size` tasks per outer batch; `std`: of the mutations that `sample` makes of what was learned."""
+class Tasks(Normal, frozen=True, kw_only=True):
+    """`size` tasks per outer batch; `std`: of the offspring that `sample` draws around the learned mean."""
 
     size: Annotated[int, msgspec.Meta(ge=2)] = 40
     std: Annotated[float, msgspec.Meta(gt=0)] = 0.02
+    antithetic: bool = False
 
     @property
-    def components(self) -> int:
-        """The number of means."""
-        return 1
+    def rows(self) -> str:
+        """What a row of the run file is: a task."""
+        return "task"
 
-    def draw(self, generator: np.random.Generator, noise: Noise | None, parameters: int) -> Draw:
-        """Draw the direction of each task, equally likely: sign +1 is along the task's direction, -1 against it.
+    def directions(self, generator: np.random.Generator) -> Draw:
+        """Draw the direction of each task: sign +1 is the task's direction, -1 the opposite one.
 
-        Half of them each way, in random order, so that a small batch holds both.
+        Half of the tasks go each way, in random order, so that a small batch has both.
         """
-        sign = np.where(np.arange(self.size) % 2 == generator.integers(2), 1, -1).astype(np.int8)
+        sign: NDArray[np.int8] = np.where(np.arange(self.size) % 2 == generator.integers(2), 1, -1).astype(np.int8)
         nothing = np.zeros(self.size, np.int64)
         return Draw(nothing, generator.permutation(sign), nothing.astype(np.int32))
 
-    def individual(self, means: Singles, draw: Draw, index: int, noise: Noise) -> NoReturn:
-        """Refuse: there is nothing to rebuild."""
-        raise RunFileError(
-            "the individuals of a MAML run are tasks, not parameters; its mean can be exported, replayed and sampled"
-        )
-
-    def warning(self, means: Singles) -> str | None:
-        """Say what is wrong with the means, without being an error; one mean cannot be."""
-        return None
-
-    def mutations(self, count: int, std: float | None) -> Normal:
-        """Return the population of some mutations of the mean."""
+    def offspring(self, count: int, std: float | None) -> Normal:
+        """Return the population of `count` independent offspring of the learned mean."""
         return Normal(size=count, std=std or self.std, antithetic=False)

@@ -6,63 +6,50 @@ is gathered are the tasks' gradients and Hessian-vector products, added in the o
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from ees_mpi.commands.verify import Repeated, as_logged, logged
 from ees_mpi.config import Config
+from ees_mpi.contracts import Evaluator, Walker
 from ees_mpi.errors import TaskError, collective
+from ees_mpi.generation import Clock, Evaluated, Record, Unfinished, check_enough, describe, draw_stream, evaluates_mean
 from ees_mpi.maml import trpo
 from ees_mpi.maml.learning import Learner, LearningTask, Steps, adapt
 from ees_mpi.maml.pairs import Pair, packed, row_of, sums_of, unpacked
 from ees_mpi.maml.rollouts import Gaussian, sample
-from ees_mpi.maml.settings import Maml
-from ees_mpi.outcomes import FIXED, Draw, Floats, Outcomes, Singles, unpack
+from ees_mpi.maml.settings import MamlSettings, check_torch, maml_of
+from ees_mpi.maml.tasks import Tasks
+from ees_mpi.outcomes import LEADING, Arrays, Draw, Floats, Outcome, Outcomes, Singles, unpack
 from ees_mpi.ranks import Ranks
-from ees_mpi.state import Arrays, State
+from ees_mpi.state import State
 from ees_mpi.store.reader import Run
 from ees_mpi.streams import stream
-from ees_mpi.tasks import Evaluator, Walker
-from ees_mpi.training import Clock, Record, Unfinished, check_enough, describe, draw, evaluates_mean, keeping, own_share
 
 GATHERED = 8192  # parameters gathered at a time, so that no rank holds the gradients of all tasks
 GRAPH_FLOATS = 10  # numbers that torch keeps per step and unit of the network for both graphs of a task: measured
 KEPT = 1 << 30  # bytes of graphs that a rank keeps, which saves a third or more of the time of its Hessian products
 
 
-@dataclass(frozen=True)
+@dataclass
 class MamlJob:
-    """What an iteration is made with; has the face of `training.Job`."""
+    """A run of MAML on this rank: a robot that is controlled step by step, and one that evaluates the mean."""
 
     config: Config
+    settings: MamlSettings
+    tasks: Tasks
     evaluator: Evaluator
     walker: Walker
     ranks: Ranks
-
-    @classmethod
-    def open(cls, config: Config, ranks: Ranks) -> "MamlJob":
-        """Make the robots of this rank: one that is led step by step, one that evaluates the mean."""
-        with ranks.together():
-            seed = config.run.seed
-            return cls(config, config.task.open(seed), config.task.walker(seed), ranks)
-
-    def close(self) -> None:
-        """Let go of the robots."""
-        self.evaluator.close()
-        self.walker.close()
+    evaluated: Evaluated[Pair]
 
     def advance(self, state: State, known: Mapping[int, Pair]) -> tuple[Record, State]:
-        """Make one outer iteration; see `training.advance`."""
-        pairs = own_share(known, self.ranks)
-        with keeping(state.generation, pairs):
-            return self._advance(state, known, pairs)
-
-    def _advance(self, state: State, known: Mapping[int, Pair], pairs: dict[int, Pair]) -> tuple[Record, State]:
-        """Make one outer iteration, noting in `pairs` the tasks of this rank."""
+        """Make one outer iteration; see `training.EvolutionJob.advance`."""
         clock = Clock()
-        drawn = draw(self.config, None, state.generation)
+        drawn = self.tasks.directions(draw_stream(self.config, state.generation))
+        pairs = self.evaluated.begin(state.generation, known, self.ranks)
         center = self._evaluate(state, drawn, known, pairs)
         clock.lap("evaluate")
         outcomes, more = self._gather(state.generation, pairs, center)
@@ -72,7 +59,7 @@ class MamlJob:
         split = state.mean.shape[1]
         following = State(
             generation=state.generation + 1,
-            mean=step.theta[None, :split].copy(),
+            learned={"mean": step.theta[None, :split].copy()},
             moments={"log_std": step.theta[split:].copy()},
             observations=sum(outcomes.observations, start=state.observations),
         )
@@ -86,17 +73,34 @@ class MamlJob:
             "shortened": np.array(step.shortened),
         }
         clock.lap("update")
-        return Record(state.generation, arrays, clock.seconds, pairs), following
+        return Record(state.generation, arrays, clock.seconds), following
+
+    @classmethod
+    def open(cls, config: Config, ranks: Ranks) -> "MamlJob":
+        """Open the robots of this rank."""
+        settings, tasks = maml_of(config), config.population
+        if not isinstance(tasks, Tasks):
+            raise TypeError("expected a population of tasks")
+        with ranks.together():
+            seed = config.run.seed
+            walker = config.task.walker(seed)
+            if walker is None:
+                raise TypeError("expected a task with a walker")
+            return cls(config, settings, tasks, config.task.open(seed), walker, ranks, Evaluated())
+
+    def close(self) -> None:
+        """Release the robots."""
+        self.evaluator.close()
+        self.walker.close()
 
     def rollouts(self, policy: Gaussian, generation: int, index: int, sign: int) -> Pair:
         """Sample one task, adapt to it and sample again: a function of the arguments alone."""
-        config, task = self.config, self.config.task
-        settings: Maml = config.objective
+        config, task, settings = self.config, self.config.task, self.settings
         shape = (2, settings.rollouts, settings.steps(task), task.layers[-1])
         noise = stream(config.run.seed, f"actions of task {index}", generation).standard_normal(shape, np.float32)
         chance = stream(config.run.seed, f"observe task {index}", generation).random(shape[:2])
         sampled = chance < task.observation_share
-        direction = getattr(task, "direction", 0.0) + (0.0 if sign > 0 else 180.0)
+        direction = (task.heading or 0.0) + (0.0 if sign > 0 else 180.0)
         before = sample(self.walker, policy, noise[0], direction, sampled[0], task.behavior_dim)
         if not before.usable:
             return Pair(before, replace(before, length=np.zeros_like(before.length)))
@@ -109,19 +113,13 @@ class MamlJob:
         log_std = np.asarray(state.moments["log_std"])
         return Gaussian.of(self.config.task.layers, state.mean[0], log_std, *state.observation_mean_std())
 
-    def again(self, run: Run, generation: int, index: int) -> Floats:
-        """Sample a task of a run file again and return what it comes to, as a row [1, 4 + B]."""
-        mean, log_std = run["mean"][generation][0], run["log_std"][generation]
-        policy = Gaussian.of(self.config.task.layers, mean, log_std, *run.observation_statistics(generation))
-        pair = self.rollouts(policy, generation, index, int(run["sign"][generation][index]))
-        return np.array([row_of(index, pair)], np.float64)
-
-    def _evaluate(self, state: State, drawn: Draw, known: Mapping[int, Pair], pairs: dict[int, Pair]) -> Any:
+    def _evaluate(self, state: State, drawn: Draw, known: Mapping[int, Pair], pairs: dict[int, Pair]) -> Outcome | None:
         """Sample this rank's tasks into `pairs`; index N is the unperturbed mean, where it is asked for: returned."""
         size = self.config.population.size
         total = size + evaluates_mean(self.config, state.generation)
         missing = [index for index in range(total) if index not in known]
-        center, policy = None, self.policy(state)
+        center: Outcome | None = None
+        policy = self.policy(state)
         for index in self.ranks.deal(missing, state.generation):
             if index < size:
                 pairs[index] = self.rollouts(policy, state.generation, index, int(drawn.sign[index]))
@@ -129,12 +127,12 @@ class MamlJob:
                 center = self.evaluator.evaluate(index, state.mean[0].copy(), *state.observation_mean_std(), False)
         return center
 
-    def _gather(self, generation: int, pairs: dict[int, Pair], center: Any) -> tuple[Outcomes, Arrays]:
+    def _gather(self, generation: int, pairs: dict[int, Pair], center: Outcome | None) -> tuple[Outcomes, Arrays]:
         """Bring what the tasks came to together on every rank, in their order."""
         size, dim = self.config.population.size, self.config.task.behavior_dim
         total = size + evaluates_mean(self.config, generation)
         sums = 1 + 2 * self.config.task.observation_dim
-        width = FIXED + dim + 1 + sums
+        width = LEADING + dim + 1 + sums
         rows = [(*row_of(index, pair), pair.before.total, *sums_of(pair)[:sums]) for index, pair in pairs.items()]
         if center is not None:
             row = [center.index, center.valid, center.length, center.fitness, *center.behavior]
@@ -143,20 +141,20 @@ class MamlJob:
         gathered = self.ranks.gather_by_index(table[:, 0].astype(np.int64), table, total)
         if len(gathered) < total:
             raise Unfinished(self._everyones(pairs), np.zeros((0, 1)))
-        found, observations = gathered[:size, : FIXED + dim], gathered[:size, FIXED + dim + 1 :]
+        found, observations = gathered[:size, : LEADING + dim], gathered[:size, LEADING + dim + 1 :]
         outcomes = unpack(found, observations[observations[:, 0] > 0])
         check_enough(outcomes, generation)
-        middle = gathered[size] if total > size else np.full(FIXED + dim, np.nan)
-        before = np.where(outcomes.valid, gathered[:size, FIXED + dim], np.nan)
+        middle = gathered[size] if total > size else np.full(LEADING + dim, np.nan)
+        before = np.where(outcomes.valid, gathered[:size, LEADING + dim], np.nan)
         return outcomes, {
             "mean_fitness": middle[3],
-            "mean_behavior": middle[FIXED : FIXED + dim],
+            "mean_behavior": middle[LEADING : LEADING + dim],
             "fitness_before": before,
         }
 
     def _step(self, theta: Singles, pairs: dict[int, Pair], valid: NDArray[np.bool_]) -> tuple[trpo.Step, Floats]:
         """Take the outer step on the mean over the tasks, the same on every rank."""
-        settings: Maml = self.config.objective
+        settings = self.settings
         learner = Learner(self.config.task.layers, settings.adaptation_lr)
         at = torch.tensor(theta)
         tasks: dict[int, LearningTask] = {}
@@ -191,15 +189,15 @@ class MamlJob:
         )
         return step, gradient
 
-    def remember(self, partial: Arrays) -> dict[int, Pair]:
+    def restore(self, partial: Arrays) -> dict[int, Pair]:
         """Read back the rollouts that were done when a stop came."""
-        settings, task = self.config.objective, self.config.task
+        settings, task = self.settings, self.config.task
         shape = (settings.rollouts, settings.steps(task))
         return unpacked(partial["rows"], shape, task.layers[0], task.layers[-1], task.behavior_dim)
 
     def pool(self, done: Mapping[int, Pair]) -> dict[int, Pair]:
         """Return on every rank, by index, the tasks that any rank has sampled; several may have the same."""
-        return self.remember({"rows": self._everyones(done)})
+        return self.restore({"rows": self._everyones(done)})
 
     def _everyones(self, pairs: Mapping[int, Pair]) -> NDArray[np.uint8]:
         """Return the rollouts of all ranks as rows of bytes; a rank without any cannot know how long a row is."""
@@ -228,6 +226,27 @@ class Mean:
 
 def graph_bytes(config: Config) -> int:
     """Return the bytes that torch holds on to for one task whose graphs are kept."""
-    settings: Maml = config.objective
-    units: int = sum(config.task.layers)
+    settings = maml_of(config)
+    units = sum(config.task.layers)
     return settings.rollouts * settings.steps(config.task) * units * GRAPH_FLOATS * 4
+
+
+class MamlRepeater:
+    """Samples the tasks of a run file again."""
+
+    def __init__(self, run: Run):
+        check_torch()
+        self._run, self._job = run, MamlJob.open(run.config, Ranks())
+
+    def repeat(self, generation: int, index: int) -> Repeated:
+        """Sample one task again."""
+        run = self._run
+        mean, log_std = run["mean"][generation][0], run["log_std"][generation]
+        policy = Gaussian.of(run.config.task.layers, mean, log_std, *run.observation_statistics(generation))
+        pair = self._job.rollouts(policy, generation, index, int(run["sign"][generation][index]))
+        row = np.array([row_of(index, pair)], np.float64)
+        return Repeated(logged(run, generation, index), as_logged(row))
+
+    def close(self) -> None:
+        """Release the robots."""
+        self._job.close()

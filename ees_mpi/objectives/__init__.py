@@ -3,14 +3,7 @@
 A weight is the derivative of the objective with respect to the individual's likelihood ratio; see each file.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
-from numpy.typing import NDArray
-
 from ees_mpi.registry import Family
-
-Memory = Mapping[str, NDArray[Any]]  # what an objective carries from one generation to the next
 
 OBJECTIVES = Family(
     "objective",

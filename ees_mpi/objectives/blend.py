@@ -1,6 +1,6 @@
 """Several objectives at once, on the same rollouts: evolvability beside fitness, or beside novelty.
 
-Gajewski et al. 2019, section 5.
+Gajewski et al. 2019, section 6.
 
     w = share_1 w^(1) + sum_m share_m s_m w^(m)     s_m: brings part m to the sd of the first part's weights
 
@@ -15,20 +15,21 @@ Gajewski et al. 2019, section 5.
     bandwidth = 1.0
 """
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ees_mpi.contracts import Memory, Objective
 from ees_mpi.errors import ConfigError
-from ees_mpi.objectives import OBJECTIVES, Memory
+from ees_mpi.objectives import OBJECTIVES
+from ees_mpi.objectives.base import ObjectivePart
 from ees_mpi.outcomes import Floats, Outcomes
 from ees_mpi.ranks import Ranks
-from ees_mpi.registry import Part
 
 
-class Blend(Part, frozen=True):
+class Blend(ObjectivePart, frozen=True):
     """A weighted sum of objectives; each part has a name, a share and its own settings."""
 
     parts: tuple[dict[str, Any], ...]
@@ -41,45 +42,49 @@ class Blend(Part, frozen=True):
             if not isinstance(share, (int, float)) or isinstance(share, bool) or not 0 <= share < float("inf"):
                 raise ValueError(f"objective.parts[{number}].share: expected a number >= 0, got {share!r}")
         try:
-            list(self.built())
+            _ = self.members
         except ConfigError as error:
             raise ValueError(str(error)) from None
 
-    def built(self) -> Iterator[tuple[float, Any]]:
-        """Yield each part's share and objective."""
-        for section in self.parts:
-            yield section["share"], OBJECTIVES.build({k: v for k, v in section.items() if k != "share"})
+    @property
+    def members(self) -> Sequence[tuple[float, Objective]]:
+        """The share and the objective of each part."""
+        sections = [{key: value for key, value in section.items() if key != "share"} for section in self.parts]
+        return [(part["share"], OBJECTIVES.build(own)) for part, own in zip(self.parts, sections, strict=True)]
 
     @property
     def headline(self) -> str:
-        """The metric that matters: the first part's."""
-        headline: str = next(self.built())[1].headline
-        return headline
+        """The metric that progress lines show: the first part's."""
+        return self.members[0][1].headline
 
     @property
-    def bandwidth(self) -> float:
-        """The bandwidth of the first part that has one."""
-        return next((part.bandwidth for _, part in self.built() if hasattr(part, "bandwidth")), 1.0)
+    def uses_torch(self) -> bool:
+        """Whether any part computes with torch."""
+        return any(part.uses_torch for _, part in self.members)
+
+    @property
+    def bandwidth(self) -> float | None:
+        """The bandwidth of the first part that has a kernel."""
+        return next((part.bandwidth for _, part in self.members if part.bandwidth is not None), None)
 
     def check(self) -> None:
-        """Let every part check itself."""
-        for _, part in self.built():
+        """Check every part."""
+        for _, part in self.members:
             part.check()
 
     def rehearse(self, size: int, behavior_dim: int) -> None:
-        """Let every part that can try itself do so."""
-        for _, part in self.built():
-            if hasattr(part, "rehearse"):
-                part.rehearse(size, behavior_dim)
+        """Rehearse every part."""
+        for _, part in self.members:
+            part.rehearse(size, behavior_dim)
 
     def weights(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> tuple[Floats, Memory]:
-        """Return the weights [N] and the memory of all parts, each under its number."""
+        """Return the weights [N], and the memory of all parts, each under its number."""
         total = np.zeros(len(outcomes.valid))
         grown: dict[str, NDArray[Any]] = {}
         spread = 0.0
-        for number, (share, part) in enumerate(self.built()):
+        for number, (share, part) in enumerate(self.members):
             prefix = f"{number}/"
-            own = {name.removeprefix(prefix): memory[name] for name in memory if name.startswith(prefix)}
+            own: Memory = {name.removeprefix(prefix): memory[name] for name in memory if name.startswith(prefix)}
             weights, own = part.weights(outcomes, own, ranks)
             grown |= {prefix + name: array for name, array in own.items()}
             std = float(weights[outcomes.valid].std())
@@ -87,6 +92,6 @@ class Blend(Part, frozen=True):
                 spread, scale = std, 1.0
             else:
                 scale = spread / std if std > 0 else 0.0
-            if share > 0:  # a share of nothing leaves no trace, not even a rounding
+            if share > 0:  # a part with share 0 must not change the sum, not even by rounding
                 total += share * scale * weights
         return total, grown

@@ -19,16 +19,17 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from ees_mpi.contracts import Memory
 from ees_mpi.errors import ConfigError, MissingExtra, ObjectiveError
-from ees_mpi.objectives import Memory
+from ees_mpi.objectives.base import ObjectivePart
 from ees_mpi.outcomes import Floats, Outcomes
 from ees_mpi.ranks import Ranks
-from ees_mpi.registry import Part, imported
+from ees_mpi.registry import imported
 
 REHEARSED = 32  # made-up individuals
 
 
-class Custom(Part, frozen=True):
+class Custom(ObjectivePart, frozen=True):
     """Weights by the gradient of a function.
 
     function: where it is, as "package.module:function"; settings: more arguments for it, by name.
@@ -37,12 +38,15 @@ class Custom(Part, frozen=True):
     function: str
     settings: dict[str, Any] = msgspec.field(default_factory=dict)
 
-    headline = "behavior_variance"
-
     def __post_init__(self) -> None:
         module, _, name = self.function.partition(":")
         if not module or not name.isidentifier():
             raise ValueError(f'objective.function: expected "package.module:function", got {self.function!r}')
+
+    @property
+    def uses_torch(self) -> bool:
+        """Whether the objective computes with torch: it does."""
+        return True
 
     def rehearse(self, size: int, behavior_dim: int) -> None:
         """Try the function on made-up outcomes, so that a wrong one is found before any rollout."""

@@ -7,16 +7,19 @@ Salimans et al. 2017 (arXiv:1703.03864); Gajewski et al. 2019, supplement S1.2 (
 
 import numpy as np
 
-from ees_mpi.objectives import Memory
+from ees_mpi.contracts import Memory
+from ees_mpi.objectives.base import ObjectivePart
 from ees_mpi.outcomes import Floats, Outcomes
 from ees_mpi.ranks import Ranks
-from ees_mpi.registry import Part
 
 
-class Fitness(Part, frozen=True):
+class Fitness(ObjectivePart, frozen=True):
     """Weights by the rank of an individual's fitness."""
 
-    headline = "fitness_mean"
+    @property
+    def headline(self) -> str:
+        """The metric that progress lines show."""
+        return "fitness_mean"
 
     def weights(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> tuple[Floats, Memory]:
         """Return the weights [N] and the memory, which stays empty."""

@@ -12,19 +12,22 @@ from typing import Annotated
 import msgspec
 import numpy as np
 
+from ees_mpi.contracts import Memory
 from ees_mpi.density import density, kernel_sums
-from ees_mpi.objectives import Memory
+from ees_mpi.objectives.base import ObjectivePart
 from ees_mpi.outcomes import Floats, Outcomes
 from ees_mpi.ranks import Ranks
-from ees_mpi.registry import Part
 
 
-class MaxEnt(Part, frozen=True):
+class MaxEnt(ObjectivePart, frozen=True):
     """Weights by how rare an individual's behaviour is; `bandwidth`: the kernel's standard deviation."""
 
     bandwidth: Annotated[float, msgspec.Meta(gt=0)] = 1.0
 
-    headline = "entropy"
+    @property
+    def headline(self) -> str:
+        """The metric that progress lines show."""
+        return "entropy"
 
     def weights(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> tuple[Floats, Memory]:
         """Return the weights [N] and the memory, which stays empty."""

@@ -7,16 +7,14 @@ Gajewski et al. 2019, equation 1.
 
 import numpy as np
 
-from ees_mpi.objectives import Memory
+from ees_mpi.contracts import Memory
+from ees_mpi.objectives.base import ObjectivePart
 from ees_mpi.outcomes import Floats, Outcomes
 from ees_mpi.ranks import Ranks
-from ees_mpi.registry import Part
 
 
-class MaxVar(Part, frozen=True):
+class MaxVar(ObjectivePart, frozen=True):
     """Weights by the squared distance from the mean behaviour."""
-
-    headline = "behavior_variance"
 
     def weights(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> tuple[Floats, Memory]:
         """Return the weights [N] and the memory, which stays empty."""

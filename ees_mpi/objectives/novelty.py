@@ -14,24 +14,32 @@ from typing import Annotated
 import msgspec
 import numpy as np
 
-from ees_mpi.objectives import Memory
+from ees_mpi.contracts import Memory
+from ees_mpi.objectives.base import ObjectivePart
 from ees_mpi.objectives.fitness import centred_ranks
 from ees_mpi.outcomes import Floats, Outcomes
 from ees_mpi.ranks import Ranks
-from ees_mpi.registry import Part
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
 ROWS = 64  # individuals compared with the archive at a time
 
 
-class Novelty(Part, frozen=True):
+class Novelty(ObjectivePart, frozen=True):
     """Weights by the rank of an individual's distance to its nearest neighbours in an archive."""
 
     neighbors: Count = 10
     added: Count = 10  # behaviours that a generation leaves in the archive
     archive_size: Count = 5000
 
-    headline = "distance_mean"
+    @property
+    def headline(self) -> str:
+        """The metric that progress lines show."""
+        return "distance_mean"
+
+    @property
+    def remembers(self) -> bool:
+        """Whether the objective has a memory: the archive."""
+        return True
 
     def weights(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> tuple[Floats, Memory]:
         """Return the weights [N] and the memory with the archive grown."""

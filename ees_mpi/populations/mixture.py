@@ -1,6 +1,6 @@
 """K isotropic Gaussians with equal weights: species that share one population.
 
-Gajewski et al. 2019, section 4.4.
+Gajewski et al. 2019, section 5.4.
 
     z_i = mu_p + std s_i eps_i                        p: the component that individual i was drawn from
     rho_ik = p(k | z_i),  log rho_ik = a_ik - logsumexp_k a_ik
@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 
 from ees_mpi.noise import Noise
-from ees_mpi.outcomes import Draw, Floats, Singles
+from ees_mpi.outcomes import Arrays, Draw, Floats
 from ees_mpi.populations.normal import Normal
 from ees_mpi.populations.weighted import weighted_noise
 from ees_mpi.ranks import Ranks
@@ -37,16 +37,16 @@ class Mixture(Normal, frozen=True, kw_only=True):
         parent = generator.integers(0, self.components, pairs).astype(np.int32)
         return Draw(drawn.offset, drawn.sign, np.repeat(parent, 2) if self.antithetic else parent)
 
-    def gradient(self, weights: Floats, draw: Draw, means: Singles, noise: Noise, ranks: Ranks) -> Floats:
-        """Turn weights [N] into the gradient [K, D]."""
-        mu = means.astype(np.float64)
-        shared = weights[:, None] * self.responsibilities(draw, means, noise, ranks)  # [N, K]
+    def gradient(self, weights: Floats, draw: Draw, learned: Arrays, noise: Noise, ranks: Ranks) -> Arrays:
+        """Turn weights [N] into the gradient of the means [K, D]."""
+        mu = learned["mean"].astype(np.float64)
+        shared = weights[:, None] * self.responsibilities(draw, learned, noise, ranks)  # [N, K]
         gradient = np.zeros(mu.shape)
         for k in range(self.components):
             for p in range(self.components):
                 gradient[k] += shared[draw.parent == p, k].sum() * (mu[p] - mu[k]) / self.std**2
             gradient[k] += self._noise_part(shared[:, k], draw, mu.shape[1], noise, ranks)
-        return gradient
+        return {"mean": gradient}
 
     def _noise_part(self, shared: Floats, draw: Draw, size: int, noise: Noise, ranks: Ranks) -> Floats:
         coefficient, offset = shared * draw.sign / self.std, draw.offset
@@ -55,9 +55,9 @@ class Mixture(Normal, frozen=True, kw_only=True):
         used = coefficient != 0  # species far apart: most rows concern one of them only
         return weighted_noise(coefficient[used], offset[used], size, noise, ranks)
 
-    def responsibilities(self, draw: Draw, means: Singles, noise: Noise, ranks: Ranks) -> Floats:
+    def responsibilities(self, draw: Draw, learned: Arrays, noise: Noise, ranks: Ranks) -> Floats:
         """Return rho [N, K]."""
-        mu = means.astype(np.float64)
+        mu = learned["mean"].astype(np.float64)
         apart = np.square(mu[:, None] - mu[None]).sum(axis=2)  # [K, K]
         dots = self._dots(draw, mu, noise, ranks)
         a = -(apart[draw.parent] + 2 * self.std * draw.sign[:, None] * dots) / (2 * self.std**2)
@@ -79,9 +79,9 @@ class Mixture(Normal, frozen=True, kw_only=True):
                     row[:] = differences @ noise.row(offset[i], mu.shape[1]).astype(np.float64)
         return np.repeat(ranks.gather(mine, [len(share) for share in shares]), step, axis=0)
 
-    def warning(self, means: Singles) -> str | None:
-        """Say so where two means have become one: they can no longer be told apart by their offspring."""
-        mu = means.astype(np.float64)
+    def warning(self, learned: Arrays) -> str | None:
+        """Return a warning if two means have become one: their offspring can no longer be told apart."""
+        mu = learned["mean"].astype(np.float64)
         for k in range(self.components):
             for j in range(k):
                 distance = float(np.sqrt(np.square(mu[k] - mu[j]).sum())) / self.std

@@ -6,13 +6,13 @@ Salimans et al. 2017 (arXiv:1703.03864); Gajewski et al. 2019, section 2.3.
     gradient = sum_i w_i grad log p(z_i) = sum_i w_i s_i eps_i / std
 """
 
-from typing import Annotated, Self
+from typing import Annotated
 
 import msgspec
 import numpy as np
 
 from ees_mpi.noise import Noise
-from ees_mpi.outcomes import Draw, Floats, Singles
+from ees_mpi.outcomes import Arrays, Draw, Floats, Singles
 from ees_mpi.populations.weighted import weighted_noise
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry import Part
@@ -24,6 +24,11 @@ class Normal(Part, frozen=True):
     size: Annotated[int, msgspec.Meta(ge=2)]
     std: Annotated[float, msgspec.Meta(gt=0)]
     antithetic: bool = True
+
+    @property
+    def rows(self) -> str:
+        """What a row of the run file is: an individual that can be rebuilt."""
+        return "individual"
 
     @property
     def components(self) -> int:
@@ -47,27 +52,31 @@ class Normal(Part, frozen=True):
             sign[1::2] = -1
         return Draw(offset, sign, np.zeros(self.size, np.int32))
 
-    def individual(self, means: Singles, draw: Draw, index: int, noise: Noise) -> Singles:
-        """Make the parameters [D] of one individual from means [1, D]."""
-        mean = means[draw.parent[index]]
+    def learned(self, means: Singles) -> Arrays:
+        """Return the learned arrays before the first generation: the means [K, D]."""
+        return {"mean": means}
+
+    def individual(self, learned: Arrays, draw: Draw, index: int, noise: Noise) -> Singles:
+        """Return the parameters [D] of one individual."""
+        mean: Singles = learned["mean"][draw.parent[index]]
         std = self.std if draw.sign[index] > 0 else -self.std
         z: Singles = noise.row(draw.offset[index], mean.size) * std
         z += mean
         return z
 
-    def mutations(self, count: int, std: float | None) -> Self:
-        """Return the population of some independent mutations of the same mean(s)."""
+    def offspring(self, count: int, std: float | None) -> "Normal":
+        """Return the population of `count` independent offspring of the same means."""
         return msgspec.structs.replace(self, size=count, std=std or self.std, antithetic=False)
 
-    def warning(self, means: Singles) -> str | None:
-        """Say what is wrong with the means, without being an error; one mean cannot be."""
+    def warning(self, learned: Arrays) -> str | None:
+        """Return no warning: nothing can be wrong with one mean."""
         return None
 
-    def gradient(self, weights: Floats, draw: Draw, means: Singles, noise: Noise, ranks: Ranks) -> Floats:
-        """Turn weights [N] into the gradient [1, D]; the two of a pair are read once."""
+    def gradient(self, weights: Floats, draw: Draw, learned: Arrays, noise: Noise, ranks: Ranks) -> Arrays:
+        """Turn weights [N] into the gradient of the mean [1, D]; the noise of a pair is read once."""
         coefficient = weights * draw.sign / self.std
         offset = draw.offset
         if self.antithetic:
             coefficient = coefficient[0::2] + coefficient[1::2]
             offset = offset[0::2]
-        return weighted_noise(coefficient, offset, means.shape[1], noise, ranks)[None]
+        return {"mean": weighted_noise(coefficient, offset, learned["mean"].shape[1], noise, ranks)[None]}

@@ -4,7 +4,8 @@
 mpi4py. Code that takes a `Ranks` works with both and has no branches on the rank, but for "rank 0 writes".
 """
 
-from ees_mpi.ranks.alone import Ranks
-from ees_mpi.ranks.launch import launched, run
+from ees_mpi.ranks.launch import run
+from ees_mpi.ranks.launcher import launched
+from ees_mpi.ranks.serial import Ranks
 
 __all__ = ["Ranks", "launched", "run"]

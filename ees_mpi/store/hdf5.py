@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ees_mpi.errors import RunFileError
 from ees_mpi.store import layout
-from ees_mpi.store.journal import Record, sync_folder
+from ees_mpi.store.journal import Entry, sync_folder
 
 CHUNK_BYTES = 1 << 17
 SLACK_BYTES = 1 << 20  # HDF5's own bookkeeping while a file grows
@@ -40,7 +40,7 @@ def create(path: Path, sizes: dict[str, int], attributes: Mapping[str, Any], sta
         raise
 
 
-def fold(path: Path, records: Sequence[Record]) -> None:
+def fold(path: Path, records: Sequence[Entry]) -> None:
     """Append the records that the run file does not have yet, to a copy that then takes its place."""
     fresh = path.with_name(path.name + ".folding")
     try:
@@ -58,7 +58,7 @@ def fold(path: Path, records: Sequence[Record]) -> None:
         raise
 
 
-def newer(records: Sequence[Record], have: int, path: Path) -> list[Record]:
+def newer(records: Sequence[Entry], have: int, path: Path) -> list[Entry]:
     """Return the generations that follow the first `have` of a run file, refusing a journal that leaves a gap."""
     rows = [record for record in records if record["kind"] == "generation" and record["generation"] >= have]
     if [record["generation"] for record in rows] != list(range(have, have + len(rows))):
@@ -69,7 +69,7 @@ def newer(records: Sequence[Record], have: int, path: Path) -> list[Record]:
     return rows
 
 
-def _fold_into(file: h5py.File, records: Sequence[Record], path: Path) -> None:
+def _fold_into(file: h5py.File, records: Sequence[Entry], path: Path) -> None:
     group = file["generations"]
     rows = newer(records, group[layout.GENERATION].shape[0], path)
     _append_sessions(file["sessions"], records)
@@ -89,7 +89,7 @@ def _put_in_place(fresh: Path, path: Path) -> None:
     sync_folder(path)
 
 
-def _reserve(path: Path, records: Sequence[Record]) -> None:
+def _reserve(path: Path, records: Sequence[Entry]) -> None:
     """Take the room that a fold needs before HDF5 writes: a disk that fills up under it can end the process.
 
     The file stays longer than HDF5 knows; it cuts it to size when it closes it.
@@ -129,7 +129,7 @@ def _make_generations(group: h5py.Group, sizes: dict[str, int]) -> None:
             dataset.dims[place].attach_scale(group[axis])
 
 
-def _append_generations(group: h5py.Group, rows: Sequence[Record]) -> None:
+def _append_generations(group: h5py.Group, rows: Sequence[Entry]) -> None:
     have = group[layout.GENERATION].shape[0]
     count = have + len(rows)
     for name, dataset in group.items():
@@ -149,7 +149,7 @@ def _make_sessions(group: h5py.Group) -> None:
         dataset.dims[0].attach_scale(group["session"])
 
 
-def _append_sessions(group: h5py.Group, records: Sequence[Record]) -> None:
+def _append_sessions(group: h5py.Group, records: Sequence[Entry]) -> None:
     """Add the session that began in these records, and move the end of the last one to its last commit."""
     for record in records:
         if record["kind"] == "session" and record["session"] >= group["session"].shape[0]:
@@ -177,7 +177,7 @@ def _put_state(file: h5py.File, state: Mapping[str, NDArray[Any]]) -> None:
             final.create_dataset(name, data=array)
 
 
-def _put_partial(file: h5py.File, records: Sequence[Record]) -> None:
+def _put_partial(file: h5py.File, records: Sequence[Entry]) -> None:
     """Keep the outcomes of a generation that was cut short, until that generation is committed."""
     have = file["generations"][layout.GENERATION].shape[0]
     partial = [record for record in records if record["kind"] == "partial" and record["generation"] == have]

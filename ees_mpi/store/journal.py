@@ -16,11 +16,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from ees_mpi.ranks import Ranks
-
 MAGIC = b"EESJRNL1"
 HEAD = struct.Struct("<Q16s")
-Record = dict[str, Any]
+Entry = dict[str, Any]
 
 
 def path_of(run: Path) -> Path:
@@ -47,9 +45,9 @@ def _checksum(payload: bytes) -> bytes:
     return hashlib.blake2b(payload, digest_size=16).digest()
 
 
-def decode(payload: bytes) -> Record:
+def decode(payload: bytes) -> Entry:
     """Read a record back; dicts that hold arrays become dicts of numpy arrays."""
-    record: Record = msgspec.msgpack.decode(payload)
+    record: Entry = msgspec.msgpack.decode(payload)
     for key in ("arrays", "state"):
         if key in record:
             record[key] = {name: _to_array(value) for name, value in record[key].items()}
@@ -61,13 +59,8 @@ class Contents:
     """What a journal holds: whose it is, its whole records, oldest first, and whether any follow a broken one."""
 
     run_id: str = ""
-    records: list[Record] = field(default_factory=list)
+    records: list[Entry] = field(default_factory=list)
     damaged: bool = False
-
-
-def tell_everyone(ranks: Ranks, record: Mapping[str, Any] | None) -> Record:
-    """Return on every rank the record that rank 0 gives, arrays and all."""
-    return decode(ranks.from_first(encode(record) if record is not None else None)[HEAD.size :])
 
 
 def read(run: Path) -> Contents:
@@ -84,7 +77,7 @@ def read(run: Path) -> Contents:
         if file.read(len(MAGIC)) != MAGIC:
             return Contents(damaged=size > 0)
         run_id = file.read(16).hex()
-        records: list[Record] = []
+        records: list[Entry] = []
         end = file.tell()
         for payload in _payloads(file, size):
             end = file.tell()

@@ -1,7 +1,8 @@
 """What is in a run file: names, axes and types. `jobs/FORMAT.md` describes it for readers in other languages."""
 
 from dataclasses import dataclass
-from typing import Any
+
+from ees_mpi.config import Config
 
 FORMAT = "ees_mpi run"
 FORMAT_VERSION = 1
@@ -72,15 +73,16 @@ SESSIONS = {
 }
 
 
-def axis_sizes(config: Any) -> dict[str, int]:
-    """Return the length of every axis but the generations' for a config."""
+def axis_sizes(config: Config) -> dict[str, int]:
+    """Return the length of every axis of a config's run file, except that of the generations."""
     return {
         "individual": config.population.size,
         "behavior_dim": config.task.behavior_dim,
         "component": config.population.components,
         "parameter": config.task.parameters,
         "observation_dim": config.task.observation_dim,
-        "action_dim": config.task.layers[-1] if config.learns_tasks else 0,  # MAML's alone
+        "action_dim": 0,
+        **config.method.file_axes(config.task, config.population),
     }
 
 

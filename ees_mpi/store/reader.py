@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ees_mpi.config import Config, parse
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.noise import Noise
-from ees_mpi.outcomes import Draw, Floats, Singles
+from ees_mpi.outcomes import Arrays, Draw, Floats, Singles
 from ees_mpi.store import hdf5, journal, layout
 
 
@@ -176,6 +176,11 @@ class Run:
 
     def individual(self, generation: int, index: int) -> Singles:
         """Rebuild the parameters [D] of one individual, from the file alone."""
+        if self.config.population.rows != "individual":
+            raise RunFileError(
+                f"{self.path}: the rows of a {self.config.method.algorithm} run are {self.config.population.rows}s, "
+                "not individuals that can be rebuilt; its mean can be exported, replayed and sampled"
+            )
         if not 0 <= generation < self.generations:
             raise IndexError(f"generation {generation} is not in {self.path}, which has {self.generations}")
         if not 0 <= index < self.config.population.size:
@@ -184,9 +189,11 @@ class Run:
             noise = Noise(int(self._file.attrs["noise_seed"]), int(self._file.attrs["noise_size"]))
             self.check_noise(noise)
             self._noise = noise
-        means: Singles = self["mean"][generation]
-        z: Singles = self.config.population.individual(means, self.draw(generation), index, self._noise)
-        return z
+        return self.config.population.individual(self.learned(generation), self.draw(generation), index, self._noise)
+
+    def learned(self, generation: int) -> Arrays:
+        """Return the learned arrays of the population from which a generation was drawn."""
+        return {"mean": self["mean"][generation]}
 
     def check_order(self) -> None:
         """Refuse a file whose rows are not the generations 0, 1, 2, ..., or whose state is not the last one's."""
@@ -209,6 +216,15 @@ class Run:
 def open_run(path: str | Path) -> Run:
     """Open a run file for reading, at any time; needs no MPI."""
     return Run(path)
+
+
+def config_text(path: Path) -> str:
+    """Return the config attribute of a run file, and nothing else of it; empty if it cannot be read."""
+    try:
+        with h5py.File(path, "r", locking="best-effort") as file:
+            return str(file.attrs.get("config", ""))
+    except OSError:
+        return ""  # `open_run` reports it, from one rank
 
 
 def _open(path: Path) -> h5py.File:

@@ -2,8 +2,9 @@
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +14,24 @@ from numpy.typing import NDArray
 from ees_mpi.config import Config
 from ees_mpi.errors import RunFileError
 from ees_mpi.noise import Noise
+from ees_mpi.outcomes import Arrays
 from ees_mpi.store import hdf5, journal, layout
 from ees_mpi.store.lock import Lock
 from ees_mpi.store.reader import open_run
 from ees_mpi.version import __version__
 
-Arrays = Mapping[str, NDArray[Any]]
 FOLD_SHARE = 20  # folds take at most one part in this many of the time
 FOLD_BYTES = 64 << 20  # of journal, after which it is folded whatever the time: rank 0 holds about as much
+
+
+@dataclass(frozen=True)
+class Contents:
+    """The contents of a run file that a new writer continues."""
+
+    run_id: str
+    sessions: list[dict[str, Any]]
+    state: Arrays
+    partial: Arrays  # results of the next generation from before an interruption
 
 
 class RunWriter:
@@ -81,14 +92,14 @@ class RunWriter:
             raise
 
     @classmethod
-    def resume(cls, path: Path, config: Config, force: bool = False) -> "RunWriter":
-        """Go on with a run file, folding in what its last writer left."""
+    def resume(cls, path: Path, config: Config, force: bool = False) -> "tuple[RunWriter, Contents]":
+        """Lock a run file, fold the journal of its last writer, and return a new writer and the contents."""
         path = path.resolve()
         lock = Lock(path, force)
         try:
-            run_id, sessions = repair(path)
+            found = repair(path)
             with writing(path):
-                return cls(path, lock, run_id, config, sessions)
+                return cls(path, lock, found.run_id, config, len(found.sessions)), found
         except BaseException:
             lock.release()
             raise
@@ -174,22 +185,22 @@ def new_run_id() -> str:
     return os.urandom(16).hex()
 
 
-def repair(path: Path) -> tuple[str, int]:
-    """Fold what a killed run left behind; needs the lock. Returns the run's id and number of sessions."""
+def repair(path: Path) -> Contents:
+    """Fold the journal of a killed run, and return the contents of the file; the caller holds the lock."""
     with open_run(path) as run:
-        noise = Noise(run.config.noise_seed, run.config.noise.size)
-        run.check_noise(noise)
-        run_id, sessions, left = run.run_id, len(run.sessions()), run.journal_records
-        keep = run.journal.damaged or (run.journal.run_id not in ("", run_id))
+        run.check_noise(Noise(run.config.noise_seed, run.config.noise.size))
+        found = Contents(run.run_id, run.sessions(), run.state_arrays(), run.partial())
+        left = run.journal_records
+        keep = run.journal.damaged or (run.journal.run_id not in ("", found.run_id))
     beside = journal.path_of(path)
     with writing(path):
         if left:
             hdf5.fold(path, left)
-        if keep:  # what was not read is never deleted
+        if keep:  # a journal that was not read completely is never deleted
             os.replace(beside, beside.with_name(beside.name + ".kept"))
         for name in (beside.name, f"{beside.name}.new", f"{path.name}.folding"):
             path.with_name(name).unlink(missing_ok=True)
-    return run_id, sessions
+    return found
 
 
 def repair_alone(path: Path) -> None:

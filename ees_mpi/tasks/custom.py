@@ -1,29 +1,27 @@
-"""A task of the user's own: `task.function = "package.module:Task"`.
+"""A task that a user writes: `task.function = "package.module:Task"`.
 
-`Task(**settings)` must have what `ees_mpi.tasks.Task` lists: `parameters`, `behavior_dim`, `initial(generator)`, and
-`open(seed)`, which returns an object with `evaluate(index, parameters, observation_mean, observation_std, observe)` and
-`close()`. `observation_dim` and `observation_share` are 0 where they are left out. See `jobs/own_task.py`. One that has
-`film(seed, view)`, too (`ees_mpi.tasks.filming`), can be filmed by `ees-mpi replay`.
-
-To be learned by MAML it also needs `layers`, `steps` and `walker(seed)`, which returns an `ees_mpi.tasks.Walker`.
+`Task(**settings)` needs `parameters`, `behavior_dim`, `initial(generator)` and `open(seed)`, which returns an
+`ees_mpi.contracts.Evaluator`. Optional: `observation_dim` and `observation_share` (0 by default), `axes`, and
+`film(seed, view)`, so that `ees-mpi replay` can film it. MAML also needs `layers`, `steps` and `walker(seed)`, which
+returns an `ees_mpi.contracts.Walker`. See `jobs/own_task.py`.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
 import numpy as np
 
+from ees_mpi.contracts import Drawable, Evaluator, View, Walker
 from ees_mpi.errors import ConfigError
 from ees_mpi.outcomes import Outcome, Singles
-from ees_mpi.registry import Part, imported
-from ees_mpi.tasks import Evaluator, Walker
+from ees_mpi.registry import imported
+from ees_mpi.tasks.base import TaskPart
 
 NEEDED = ("parameters", "behavior_dim", "initial", "open")
 
 
-class Custom(Part, frozen=True):
-    """A task that lies outside this package; `settings`: its keyword arguments."""
+class Custom(TaskPart, frozen=True):
+    """A task outside of this package; `settings`: its keyword arguments."""
 
     function: str
     settings: dict[str, Any] = {}  # noqa: RUF012  (msgspec copies it)
@@ -54,20 +52,39 @@ class Custom(Part, frozen=True):
         return float(getattr(self.task, "observation_share", 0.0))
 
     @property
+    def axes(self) -> int:
+        """How many of the last behaviour numbers are the final position."""
+        return int(getattr(self.task, "axes", 0))
+
+    @property
     def layers(self) -> tuple[int, ...]:
-        """The sizes of the policy's layers, where the user's task has a policy."""
-        return tuple(self.task.layers)
+        """The sizes of the policy's layers; empty if the user's task has no policy."""
+        return tuple(getattr(self.task, "layers", ()))
 
     @property
     def steps(self) -> int:
-        """How long a rollout is, where the user's task has a policy."""
-        return int(self.task.steps)
+        """The number of steps of a rollout."""
+        return int(getattr(self.task, "steps", 1))
 
     @property
-    def walker(self) -> Callable[[int], Walker] | None:
-        """Make what is led step by step, where the user's task has it."""
-        found: Callable[[int], Walker] | None = getattr(self.task, "walker", None)
-        return found
+    def walkable(self) -> bool:
+        """Whether the user's task has `walker`."""
+        return callable(getattr(self.task, "walker", None))
+
+    @property
+    def label(self) -> str:
+        """The name of the user's function."""
+        return self.function
+
+    def walker(self, seed: int) -> Walker | None:
+        """Return the user's robot that is controlled step by step."""
+        walker: Walker | None = self.task.walker(seed) if self.walkable else None
+        return walker
+
+    def film(self, seed: int, view: View) -> Drawable | None:
+        """Return the user's evaluator that can be filmed, if the task has `film`."""
+        drawable: Drawable | None = self.task.film(seed, view) if hasattr(self.task, "film") else None
+        return drawable
 
     def initial(self, generator: np.random.Generator) -> Singles:
         """Draw the first mean."""
@@ -79,7 +96,7 @@ class Custom(Part, frozen=True):
         return evaluator
 
     def check(self) -> None:
-        """Evaluate one individual and look at what comes back."""
+        """Evaluate one individual and check its outcome."""
         start = self.initial(np.random.default_rng(0))
         if start.shape != (self.parameters,):
             raise self._wrong(f"initial() has shape {start.shape}", f"({self.parameters},)")

@@ -1,201 +1,62 @@
-"""The paper's walking tasks: a robot's behaviour is where it ends.
+"""What walking robots share: directions, the network, how long it acts, and where a rollout starts.
 
-Gajewski et al. 2019, sections 4.2 and 4.3, supplement S1.2: 1,000 steps, no action noise, the same start every time;
+Gajewski et al. 2019, sections 5.2 and 5.3, supplement S1.2: 1,000 steps, no action noise, the same start every time;
 the fitness of standard ES is the final x.
 """
 
 import math
-from collections.abc import Callable
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import Annotated
 
+import msgspec
 import numpy as np
 
-from ees_mpi.outcomes import Floats, Outcome, Singles
-from ees_mpi.policies import observation_sums
-from ees_mpi.tasks.filming import Pixels, View
-from ees_mpi.tasks.policy import Count, PolicyTask, across, along
+from ees_mpi.contracts import Policy
+from ees_mpi.outcomes import Singles
+from ees_mpi.policies import HIDDEN, MLP, parameter_count
+from ees_mpi.tasks.base import TaskPart
 
-if TYPE_CHECKING:
-    from ees_mpi.tasks.bullet import Robot
+Count = Annotated[int, msgspec.Meta(ge=1)]
 
 
-class Locomotion(PolicyTask, frozen=True):
-    """A Bullet robot; `direction`: degrees from +x towards +y, along which distance counts as fitness."""
+def along(direction: float, x: float, y: float = 0.0) -> float:
+    """Return how far a position lies along a direction, in degrees from +x towards +y."""
+    if direction % 90 == 0:  # exact; the cosine would leave a rounding error
+        return (x, y, -x, -y)[int(direction // 90) % 4]
+    angle = math.radians(direction)
+    return math.cos(angle) * x + math.sin(angle) * y
 
-    terminate: Literal["never", "environment"] = "never"
-    direction: float = 0.0
-    behavior_steps: tuple[Count, ...] = ()  # steps after which the position is noted; only the last where empty
 
-    sizes: ClassVar[tuple[int, int]]  # observations, actions
-    axes: ClassVar[int]  # of the position, that make the behaviour
+def across(direction: float, axes: int) -> bool:
+    """Return whether a robot that moves along `axes` axes cannot move in a direction."""
+    return axes == 1 and direction % 180 == 90
 
-    def __post_init__(self) -> None:
-        marks = self.behavior_steps
-        if sorted(set(marks)) != list(marks) or (marks and marks[-1] > self.steps):
-            raise ValueError(f"task.behavior_steps: expected rising steps up to {self.steps}, got {list(marks)}")
-        if across(self.direction, self.axes):
-            raise ValueError(f"task.direction: this robot moves along x only; expected 0 or 180, got {self.direction}")
 
-    @property
-    def layers(self) -> tuple[int, ...]:
-        """The sizes of all layers, from observation to action."""
-        return (self.sizes[0], *self.hidden, self.sizes[1])
+class PolicyTask(TaskPart, frozen=True):
+    """A task whose individuals are the weights of a tanh network from observations to actions."""
+
+    hidden: tuple[Count, ...] = HIDDEN
+    steps: Count = 1000
+    reset_seed: Annotated[int, msgspec.Meta(ge=0)] | None = None  # of every rollout; the run's seed if not given
+    observation_share: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.01  # of rollouts, that feed the statistics
 
     @property
-    def marks(self) -> tuple[int, ...]:
-        """The steps after which the position is noted."""
-        return self.behavior_steps or (self.steps,)
+    def parameters(self) -> int:
+        """The number of weights and biases."""
+        return parameter_count(self.layers)
 
     @property
-    def behavior_dim(self) -> int:
-        """Position axes times noted steps."""
-        return self.axes * len(self.marks)
+    def observation_dim(self) -> int:
+        """The number of observations, which are normalised."""
+        return self.layers[0]
 
-    def check(self) -> None:
-        """Refuse to start where pybullet is missing."""
-        self.robot()
+    def initial(self, generator: np.random.Generator) -> Singles:
+        """Draw the first mean."""
+        return MLP(self.layers).initial(generator)
 
-    def robot(self) -> "type[Robot]":
-        """Return the robot's class; loads pybullet."""
-        raise NotImplementedError
+    def start_seed(self, seed: int) -> int:
+        """Return the seed with which every rollout starts."""
+        return seed if self.reset_seed is None else self.reset_seed
 
-    def open(self, seed: int) -> "Rollouts":
-        """Make the robot, in a physics client of its own."""
-        return Rollouts(self, self.seed(seed))
-
-    def walker(self, seed: int) -> "RobotWalker":
-        """Make the robot, to be led step by step."""
-        return RobotWalker(self, self.seed(seed))
-
-    def film(self, seed: int, view: View) -> "Filmed":
-        """Make the robot, and a camera that looks at it."""
-        return Filmed(self, self.seed(seed), view)
-
-
-class Cheetah(Locomotion, frozen=True):
-    """The half cheetah: behaviour is the final x."""
-
-    sizes = (26, 6)
-    axes = 1
-
-    def robot(self) -> "type[Robot]":
-        """Return the robot's class; loads pybullet."""
-        from ees_mpi.tasks.bullet import HalfCheetah
-
-        return HalfCheetah
-
-
-class Ant(Locomotion, frozen=True):
-    """The ant: behaviour is the final x and y."""
-
-    sizes = (28, 8)
-    axes = 2
-
-    def robot(self) -> "type[Robot]":
-        """Return the robot's class; loads pybullet."""
-        from ees_mpi.tasks.bullet import Ant
-
-        return Ant
-
-
-class RobotWalker:
-    """A robot that is led step by step, from the same start every time."""
-
-    def __init__(self, task: Locomotion, seed: int):
-        self._robot, self._seed, self._axes = task.robot()(), seed, task.axes
-        self._stops = task.terminate == "environment"
-
-    @property
-    def position(self) -> tuple[float, ...]:
-        """Where it is, along the axes of the behaviour."""
-        return self._robot.position[: self._axes]
-
-    def reset(self) -> Singles:
-        """Go back to the start and observe."""
-        return self._robot.reset(self._seed)
-
-    def step(self, action: Singles) -> tuple[Singles, bool]:
-        """Act for one time step; return the observation and whether the rollout is over."""
-        observation, done = self._robot.step(action)
-        return observation, done and self._stops
-
-    def close(self) -> None:
-        """Release the physics client."""
-        self._robot.close()
-
-
-class Rollouts:
-    """Rolls individuals out, each from the same start."""
-
-    def __init__(self, task: Locomotion, seed: int):
-        self._task, self._seed = task, seed
-        self._robot = task.robot()()
-        self._policy = task.policy()
-        self.on_step: Callable[[int], None] | None = None  # called with the number of steps done
-
-    def evaluate(
-        self, index: int, parameters: Singles, observation_mean: Floats, observation_std: Floats, observe: bool
-    ) -> Outcome:
-        """Let one individual walk; a rollout whose physics blows up is marked invalid."""
-        task, robot = self._task, self._robot
-        self._policy.load(parameters)
-        self._policy.normalise(observation_mean, observation_std)
-        seen: list[Singles] | None = [] if observe else None
-        with np.errstate(all="ignore"):
-            length, places = self._walk(seen)
-        if not robot.finite:
-            return Outcome(index, (math.nan,) * task.behavior_dim, math.nan, length, valid=False)
-        places += [robot.position] * (len(task.marks) - len(places))  # it ended before the later marks
-        behavior = tuple(value for place in places for value in place[: task.axes])
-        sums = observation_sums(seen) if seen else None
-        return Outcome(index, behavior, along(task.direction, *robot.position[:2]), length, True, sums)
-
-    def _walk(self, seen: list[Singles] | None) -> tuple[int, list[tuple[float, float, float]]]:
-        """Step until the end; return how many steps it took and the positions at the marks."""
-        task, robot, act, step = self._task, self._robot, self._policy.act, self._robot.step
-        stops, marks, places, length = task.terminate == "environment", set(task.marks), [], 0
-        observation, on_step = robot.reset(self._seed), self.on_step
-        if on_step is not None:
-            on_step(0)
-        for length in range(1, task.steps + 1):
-            if seen is not None:
-                seen.append(observation)
-            try:
-                observation, done = step(act(observation))
-            except FloatingPointError:  # the network gave NaN for an action
-                robot.spoil()
-                break
-            if on_step is not None:
-                on_step(length)
-            if length in marks:
-                places.append(robot.position)
-            if done and (stops or not robot.finite):
-                break
-        return length, places
-
-    def close(self) -> None:
-        """Release the physics client."""
-        self._robot.close()
-
-
-class Filmed(Rollouts):
-    """Rollouts with the same bits, under a camera."""
-
-    def __init__(self, task: Locomotion, seed: int, view: View):
-        super().__init__(task, seed)
-        from ees_mpi.tasks.bullet_camera import Camera
-        from ees_mpi.tasks.bullet_world import TIME_STEP
-
-        self._camera = Camera(view)
-        self._last: Pixels | None = None
-        self.step_seconds = TIME_STEP
-
-    def place(self) -> tuple[float, ...]:
-        """Return where the robot is now, as its behaviour counts it."""
-        return self._robot.position[: self._task.axes]
-
-    def picture(self) -> Pixels:
-        """Draw the robot where it is now; one that blew up stays where it was last seen."""
-        if self._last is None or self._robot.finite:
-            self._last = self._robot.seen_by(self._camera)
-        return self._last
+    def policy(self) -> Policy:
+        """Return the network that evaluates individuals."""
+        return MLP(self.layers)

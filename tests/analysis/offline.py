@@ -12,7 +12,8 @@ from unittest import mock
 import h5py
 import numpy as np
 
-from ees_mpi import cli, origin
+from ees_mpi.cli import main as cli
+from ees_mpi.runs import starting_point as origin
 from ees_mpi.config import load
 from ees_mpi.noise import NoiseTable
 from ees_mpi.ranks import Ranks

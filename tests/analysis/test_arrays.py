@@ -9,8 +9,8 @@ import pytest
 from conftest import ees
 
 from ees_mpi import open_run
-from ees_mpi.analysis import arrays as exported
-from ees_mpi.writing import written
+from ees_mpi.commands import export_arrays as exported
+from ees_mpi.files import written
 
 
 def test_an_npz_has_every_array_with_its_bits_and_needs_no_pickle(ant: Path, tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ees_mpi.analysis.choosing import extremes, farthest
+from ees_mpi.analysis.replay.choice import extremes, farthest
 
 NAN = np.nan
 

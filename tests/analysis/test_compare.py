@@ -10,7 +10,7 @@ import pytest
 import scipy.stats
 from offline import ees, refused, seeds, walk
 
-from ees_mpi.adaptation import FORMAT
+from ees_mpi.commands.adapt import FORMAT
 
 GENERATOR = np.random.default_rng(7)
 FAR = [GENERATOR.normal(40, 5, (8, 1)) for _ in range(6)]

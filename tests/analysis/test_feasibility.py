@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from conftest import ees
 
-from ees_mpi.analysis.feasibility import EPSILON, compare, curves, lower_limit, table
+from ees_mpi.analysis.figures.feasibility import EPSILON, compare, curves, lower_limit, table
 
 
 def test_flips_are_measured_beside_what_is_proved(capsys: pytest.CaptureFixture[str]) -> None:

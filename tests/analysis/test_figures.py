@@ -15,8 +15,8 @@ from matplotlib.image import imread
 from offline import ees, refused, seeds, walk
 
 from ees_mpi import open_run
-from ees_mpi.analysis.figures import FIGURES
-from ees_mpi.analysis.plotting import drawing
+from ees_mpi.analysis.figures.catalog import FIGURES
+from ees_mpi.analysis.figures.style import drawing
 
 INGREDIENTS = {
     "interference": ["maxvar", "maxent", "maxent1"],

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from ees_mpi.analysis.clouds import Cloud
-from ees_mpi.analysis.metrics import MEASURES, RULES, Settings, bandwidth, directions, saturation, sides
+from ees_mpi.analysis.offspring import Cloud
+from ees_mpi.analysis.numbers.measures import MEASURES, RULES, Settings, bandwidth, directions, saturation, sides
 from ees_mpi.errors import ConfigError
 from ees_mpi.outcomes import Outcomes
 

@@ -9,7 +9,7 @@ import pytest
 from offline import ees, refused, seeds, walk
 
 from ees_mpi import open_run
-from ees_mpi.analysis.clouds import cloud
+from ees_mpi.analysis.offspring import cloud
 
 
 @pytest.fixture(scope="module")

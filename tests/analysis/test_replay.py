@@ -13,7 +13,7 @@ import pytest
 from conftest import ees, train
 
 from ees_mpi import open_run
-from ees_mpi.analysis.video import Film, Shot, grid, write
+from ees_mpi.analysis.replay.video import Film, Shot, grid, write
 
 SAME = "the same bits as in the file"
 

@@ -13,9 +13,12 @@ from browser import Browser, chromium
 from conftest import ees
 
 from ees_mpi import open_run
-from ees_mpi.analysis import frames, report, sketch, watch
-from ees_mpi.analysis.charts import chart, nice, png
-from ees_mpi.info import summarize
+from ees_mpi.analysis.report import behaviors as frames
+from ees_mpi.analysis.report import page as report
+from ees_mpi.analysis.watch import characters as sketch
+from ees_mpi.analysis.watch import screen as watch
+from ees_mpi.analysis.report.charts import chart, nice, png
+from ees_mpi.commands.info import summarize
 from ees_mpi.store.reader import Series
 
 WIDTHS = (1280, 390)

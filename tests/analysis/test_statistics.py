@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from ees_mpi.analysis.statistics import Group, compare, holm, interval, mann_whitney, summarize
+from ees_mpi.analysis.numbers.statistics import Group, compare, holm, interval, mann_whitney, summarize
 
 A = np.array([4.1, 6.3, 5.2, 9.9, 7.7])
 B = np.array([1.0, 4.4, 2.2, 5.0])

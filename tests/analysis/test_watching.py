@@ -15,7 +15,8 @@ import pytest
 from conftest import TINY, command, ees, environment
 
 from ees_mpi import open_run
-from ees_mpi.analysis import sketch, watch
+from ees_mpi.analysis.watch import characters as sketch
+from ees_mpi.analysis.watch import screen as watch
 from ees_mpi.config import load
 from ees_mpi.state import first_state
 from ees_mpi.store.writer import RunWriter

@@ -12,7 +12,8 @@ from conftest import ees, info
 from runfiles import assert_same_bits
 
 from ees_mpi import config
-from ees_mpi.analysis import portraits, report
+from ees_mpi.analysis.report import extremes as portraits
+from ees_mpi.analysis.report import page as report
 from ees_mpi.errors import ConfigError, RunFileError, TaskError
 from ees_mpi.maml import settings, training
 from ees_mpi.maml.training import MamlJob

@@ -10,8 +10,8 @@ import pybullet_envs_gymnasium  # noqa: F401  registers them
 from numpy.typing import NDArray
 
 from ees_mpi.policies import MLP
-from ees_mpi.tasks.bullet import Ant, HalfCheetah, Robot
-from ees_mpi.tasks.bullet_world import silence
+from ees_mpi.tasks.bullet.robots import Ant, HalfCheetah, Robot
+from ees_mpi.tasks.bullet.world import silence
 
 READY_MADE: dict[type[Robot], str] = {HalfCheetah: "HalfCheetahBulletEnv-v0", Ant: "AntBulletEnv-v0"}
 

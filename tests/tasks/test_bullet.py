@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from ready_made import Episode, ready_made, ready_made_trace_of, trace_of
 
-from ees_mpi.tasks.bullet import Ant, HalfCheetah, Robot
-from ees_mpi.tasks.bullet_world import pybullet
+from ees_mpi.tasks.bullet.robots import Ant, HalfCheetah, Robot
+from ees_mpi.tasks.bullet.world import pybullet
 
 KINDS = [HalfCheetah, Ant]
 EPISODES = [

@@ -9,8 +9,8 @@ from gymnasium.utils.env_checker import check_env
 from ready_made import Episode, ready_made
 
 import ees_mpi.envs  # noqa: F401  registers the environments
-from ees_mpi.tasks.bullet import Ant, HalfCheetah
-from ees_mpi.tasks.bullet_gym import BulletEnv, HalfCheetahBulletEnv
+from ees_mpi.tasks.bullet.robots import Ant, HalfCheetah
+from ees_mpi.tasks.bullet.environments import BulletEnv, HalfCheetahBulletEnv
 
 KINDS = {"ees_mpi/HalfCheetahBullet-v0": HalfCheetah, "ees_mpi/AntBullet-v0": Ant}
 

@@ -6,7 +6,7 @@ import pytest
 from ees_mpi.errors import ConfigError
 from ees_mpi.outcomes import Outcome
 from ees_mpi.tasks import TASKS
-from ees_mpi.tasks.gymnasium import Gymnasium, Rollout
+from ees_mpi.tasks.gymnasium.task import Gymnasium, Rollout
 
 
 def two_numbers(rollout: Rollout) -> tuple[float, float]:

@@ -8,9 +8,9 @@ from ees_mpi.errors import ConfigError
 from ees_mpi.outcomes import Floats, Outcome
 from ees_mpi.policies import mean_std
 from ees_mpi.tasks import TASKS
-from ees_mpi.tasks.bullet_world import pybullet
+from ees_mpi.tasks.bullet.world import pybullet
 from ees_mpi.tasks.filming import View
-from ees_mpi.tasks.locomotion import Ant, Cheetah, Locomotion, Rollouts
+from ees_mpi.tasks.bullet.task import Ant, Cheetah, Locomotion, Rollouts
 
 KINDS = [Cheetah, Ant]
 

@@ -12,7 +12,8 @@ import numpy as np
 from benchmarks.parallel import Measurement, on_ranks, table, wall
 
 from ees_mpi import config as configs
-from ees_mpi import machine, metrics
+from ees_mpi import machine
+from ees_mpi import summary as metrics
 from ees_mpi.noise import NoiseTable
 from ees_mpi.outcomes import unpack
 from ees_mpi.ranks import Ranks

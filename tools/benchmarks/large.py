@@ -16,7 +16,7 @@ import numpy as np
 
 from ees_mpi import config as configs
 from ees_mpi import machine
-from ees_mpi.plan import row_bytes
+from ees_mpi.commands.plan import row_bytes
 from ees_mpi.state import first_state
 from ees_mpi.store import layout
 from ees_mpi.store.writer import RunWriter

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from ees_mpi.policies import HIDDEN, MLP
-from ees_mpi.tasks.bullet import Ant, HalfCheetah, Robot
-from ees_mpi.tasks.bullet_world import pybullet
+from ees_mpi.tasks.bullet.robots import Ant, HalfCheetah, Robot
+from ees_mpi.tasks.bullet.world import pybullet
 from ees_mpi.tasks.silence import silence
 
 ROBOTS: dict[type[Robot], str] = {HalfCheetah: "HalfCheetahBulletEnv-v0", Ant: "AntBulletEnv-v0"}

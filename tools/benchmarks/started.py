@@ -23,7 +23,7 @@ from ees_mpi import machine  # noqa: E402
 
 machine.pin_threads()
 
-from ees_mpi.cli import main  # noqa: E402
+from ees_mpi.cli.main import main  # noqa: E402
 from ees_mpi.ranks import Ranks, launch  # noqa: E402
 
 

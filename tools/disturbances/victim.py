@@ -13,7 +13,7 @@ from ees_mpi import machine
 
 machine.pin_threads()
 
-from ees_mpi.cli import main  # noqa: E402
+from ees_mpi.cli.main import main  # noqa: E402
 from ees_mpi.ranks import Ranks, launch  # noqa: E402
 from ees_mpi.store import hdf5, journal  # noqa: E402
 from ees_mpi.store.writer import RunWriter  # noqa: E402

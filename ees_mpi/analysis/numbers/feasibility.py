@@ -1,0 +1,113 @@
+"""The feasibility theorem in numbers: how often mutants flip, beside the proved bounds.
+
+The command `python -m ees_mpi.analysis.numbers.feasibility` prints the table.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ees_mpi.analysis.numbers.theorem import Function, bounds, flipping, grid, measure
+from ees_mpi.outcomes import Floats
+
+EPSILON = 0.2
+RATIO = 0.2  # d1 / d2
+CONFIDENCE = 0.99
+
+
+def g(x: Floats) -> Floats:
+    """One full wave."""
+    return np.sin(2 * np.pi * x[:, 0])
+
+
+def h(x: Floats) -> Floats:
+    """A tent."""
+    return 1 - 2 * np.abs(x[:, 0] - 0.3)
+
+
+EXAMPLES: tuple[Function, Function] = (g, h)
+
+
+class Row(NamedTuple):
+    """How often mutants came within epsilon of one of the two functions."""
+
+    perturbations: str
+    to: str
+    measured: float
+    limit: float  # the binomial lower limit of the probability measured
+    proved: float
+    switch_alone: float  # the paper's bound, which leaves the other weights out
+
+
+def compare(count: int = 2000, seed: int = 0) -> list[Row]:
+    """Measure flips under perturbations supported in (-d2, d2) and under Gaussian ones of several sizes."""
+    network = flipping(*EXAMPLES, EPSILON, RATIO)
+    d1, d2 = network.d1, network.d2
+    generator = np.random.default_rng(seed)
+    kinds: list[tuple[str, Callable[[int], Floats], Callable[[float], float]]] = [
+        ("uniform in (-d2, d2)", lambda size: generator.uniform(-d2, d2, size), lambda x: (x / d2 + 1) / 2),
+        *((f"Gaussian, sd d2 / {share}", *_gaussian(generator, d2 / share)) for share in (4, 3, 2)),
+    ]
+    rows = []
+    for kind, draw, cdf in kinds:
+        flips = measure(network, *EXAMPLES, EPSILON, draw, count)
+        proved = bounds(network, cdf)
+        for to, seen, bound in (("g", flips.g, proved[0]), ("h", flips.h, proved[1])):
+            # The same for g and h: all of these are symmetric.
+            rows.append(Row(kind, to, seen / count, lower_limit(seen, count), bound, cdf(d2) - cdf(d1)))
+    return rows
+
+
+def _gaussian(generator: np.random.Generator, std: float) -> tuple[Callable[[int], Floats], Callable[[float], float]]:
+    return lambda size: generator.normal(0, std, size), lambda x: 0.5 * (1 + math.erf(x / std / math.sqrt(2)))
+
+
+def table(rows: Sequence[Row]) -> str:
+    """Return the comparison as text, side by side."""
+    head = f"{'perturbations':22} to  measured  lower limit    proved  of w_k alone"
+    lines = [
+        f"{kind:22} {to:2} {measured:9.3f} {limit:12.3f} {proved:9.2g} {alone:13.3f}"
+        for kind, to, measured, limit, proved, alone in rows
+    ]
+    return "\n".join([head, *lines])
+
+
+def lower_limit(successes: int, count: int, confidence: float = CONFIDENCE) -> float:
+    """Return the exact (Clopper-Pearson) lower limit of a binomial probability."""
+    if successes == 0:
+        return 0.0
+    k = np.arange(successes, count + 1)
+    factorial = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, count + 1)))])
+    ways = factorial[count] - factorial[k] - factorial[count - k]
+    low, high = 0.0, successes / count
+    while high - low > 1e-9:
+        p = (low + high) / 2
+        tail = np.exp(ways + k * math.log(p) + (count - k) * math.log1p(-p)).sum()
+        low, high = (p, high) if tail < 1 - confidence else (low, p)
+    return low
+
+
+class Curves(NamedTuple):
+    """g, h and mutants of the network that flips between them, at x [P]."""
+
+    x: Floats
+    g: Floats
+    h: Floats
+    parent: Floats  # [P]: the network itself, which is neither
+    mutants: Floats  # [count, P]
+    up: Floats  # [count]: by how much w_k was perturbed, in units of d2
+
+
+def curves(count: int = 30, seed: int = 0) -> Curves:
+    """Return what the figure shows: Gaussian mutants of sd d2 / 4."""
+    network = flipping(*EXAMPLES, EPSILON, RATIO)
+    x = grid(1)
+    xi = np.random.default_rng(seed).normal(0, network.d2 / 4, (count, len(network.parameters)))
+    mutants = np.stack([network.mutant(each)(x) for each in xi])
+    return Curves(x[:, 0], g(x), h(x), network(x), mutants, xi[:, network.switch] / network.d2)
+
+
+if __name__ == "__main__":
+    print(table(compare()))

@@ -1,0 +1,1 @@
+"""`ees-mpi replay`: individuals act again, are compared bit by bit, and are filmed."""

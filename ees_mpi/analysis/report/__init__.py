@@ -1,0 +1,1 @@
+"""`ees-mpi report`: one self-contained web page of a run."""

@@ -1,0 +1,1 @@
+"""`ees-mpi watch`: follows a running file in the terminal."""

@@ -1,0 +1,1 @@
+"""The command `ees-mpi`: parses, calls, prints."""

@@ -1,0 +1,121 @@
+"""The commands about files and configs: info, repair, export, config, plan, presets."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from ees_mpi import machine
+from ees_mpi.cli.options import RUN, SET, SOURCE
+
+
+@click.command()
+@RUN
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def info(run: Path, as_json: bool) -> None:
+    """Print the contents of a run file in a few facts."""
+    from ees_mpi.commands.info import summarize
+    from ees_mpi.store.reader import open_run
+
+    with open_run(run) as opened:
+        facts = summarize(opened)
+    if as_json:
+        click.echo(json.dumps(facts))
+        return
+    for name, value in facts.items():
+        click.echo(f"{name:20} {value}")
+
+
+@click.command()
+@RUN
+def repair(run: Path) -> None:
+    """Fold the journal of a killed run into its file."""
+    from ees_mpi.store.reader import open_run
+    from ees_mpi.store.writer import repair_alone
+
+    repair_alone(run)
+    with open_run(run) as opened:
+        click.echo(f"{run}: {opened.generations} generations, whole")
+
+
+@click.command()
+@RUN
+@click.option("--policy", is_flag=True, help="A policy with its normaliser as npz, and a loader that needs only numpy.")
+@click.option("--to", "kind", type=click.Choice(["csv", "npz"]), help="The arrays: two CSV tables, or all in one npz.")
+@click.option("--generation", type=click.IntRange(min=0), help="Of a policy.  [default: the state after the last one]")
+@click.option("--individual", type=click.IntRange(min=0), help="Of a policy.  [default: the mean]")
+@click.option("--component", type=click.IntRange(min=0), help="Which mean, of a mixture.")
+@click.option("-o", "--out", type=click.Path(path_type=Path), help="[default: policy.npz; RUN.csv or RUN.npz]")
+def export(
+    run: Path,
+    policy: bool,
+    kind: str | None,
+    generation: int | None,
+    individual: int | None,
+    component: int | None,
+    out: Path | None,
+) -> None:
+    """Write a policy, or the arrays, of a run file for other programs."""
+    if policy is (kind is not None):
+        raise click.UsageError("expected either --policy or --to csv|npz")
+    if kind and (generation, individual, component) != (None, None, None):
+        raise click.UsageError(
+            "--generation, --individual and --component choose a policy; --to takes the arrays of all of them"
+        )
+    if individual is not None and component is not None:
+        raise click.UsageError("--individual and --component exclude each other: an individual is of one component")
+    from ees_mpi.commands.export_arrays import export_arrays
+    from ees_mpi.commands.export_policy import export_policy
+    from ees_mpi.store.reader import open_run
+
+    with open_run(run) as opened:
+        written: Sequence[Path] = (
+            export_arrays(opened, kind, out)
+            if kind
+            else export_policy(opened, out or Path("policy.npz"), generation, individual, component)
+        )
+    for path in written:
+        click.echo(f"{path}")
+
+
+@click.command()
+@click.argument("source", metavar="PRESET|FILE.toml|RUN.h5")
+@SET
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def config(source: str, settings: tuple[str, ...], as_json: bool) -> None:
+    """Print the whole config of a preset, a config file or a run file, with all defaults."""
+    from ees_mpi.commands.config import resolve
+
+    resolved = resolve(source, settings)
+    click.echo(json.dumps(resolved.sections()) if as_json else resolved.to_toml(), nl=as_json)
+
+
+@click.command()
+@SOURCE
+@SET
+@click.option("--ranks", type=click.IntRange(min=1), required=True, help="How many ranks the run would have.")
+@click.option("--ranks-per-node", type=click.IntRange(min=1), help="[default: all on one node]")
+def plan(source: str, settings: tuple[str, ...], ranks: int, ranks_per_node: int | None) -> None:
+    """Print the costs of a run before it is queued; times a few rollouts and an update here."""
+    from ees_mpi.commands.plan import describe, measure
+    from ees_mpi.config import load
+
+    machine.check_threads()
+    loaded = load(source, settings)
+    for line in describe(loaded, ranks, ranks_per_node or ranks, measure(loaded)):
+        click.echo(line)
+
+
+@click.command()
+@click.argument("name", required=False)
+def presets(name: str | None) -> None:
+    """List the presets with a line each, or print the TOML of one."""
+    from ees_mpi import config
+
+    if name:
+        click.echo(config.read_source(name), nl=False)
+        return
+    for preset in config.preset_names():
+        about = config.read_source(preset).split("\n")[0].lstrip("# ")
+        click.echo(f"{preset:32} {about}")

@@ -1,0 +1,140 @@
+"""The commands that turn run files into numbers: `ees-mpi metrics` and `ees-mpi compare`."""
+
+import json
+from pathlib import Path
+
+import click
+
+from ees_mpi.cli.options import POSITIVE
+
+
+class Sides(click.Command):
+    """A command whose option `--against` takes all names up to the next option, as a shell's pattern gives them."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put `--against` before each of its names."""
+        words: list[str] = []
+        against = False
+        for word in args:
+            option = word.partition("=")[0]
+            if word.startswith("-"):
+                against = option == "--against"
+                words += [] if word == "--against" else [word]
+            else:
+                words += ["--against", word] if against else [word]
+        return super().parse_args(ctx, words)
+
+
+RUNS = click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN.h5 ...")
+RADIUS = click.option(
+    "--radius",
+    type=POSITIVE,
+    default=5.0,
+    show_default=True,
+    help="Who ends nearer to the origin went nowhere: counted by near-origin, left out of balance and directions.",
+)
+CELL = click.option(
+    "--cell",
+    type=POSITIVE,
+    default=1.0,
+    show_default=True,
+    help="Of coverage: the side of the grid's cells.",
+)
+
+
+@click.command()
+@RUNS
+@click.option("--generation", type=click.IntRange(min=0), help="[default: the last one]")
+@click.option("--all", "every", is_flag=True, help="Every generation, a line each.")
+@RADIUS
+@CELL
+@click.option("--bandwidth", metavar="H[,H...]", help="Of the kernel: numbers, scott, silverman.  [default: the run's]")
+@click.option("--objective", metavar="NAME", help="Not the measures, but this objective's value, after the fact.")
+@click.option("--set", "settings", multiple=True, metavar="objective.KEY=VALUE", help="Of that objective; repeatable.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON list.")
+def metrics(
+    runs: tuple[Path, ...],
+    generation: int | None,
+    every: bool,
+    radius: float,
+    cell: float,
+    bandwidth: str | None,
+    objective: str | None,
+    settings: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Measure what offspring do, from run and sample files; nothing is simulated."""
+    from ees_mpi.analysis.numbers import measures as metrics
+    from ees_mpi.analysis.numbers import summaries
+    from ees_mpi.analysis.numbers.tables import plain
+
+    if every and generation is not None:
+        raise click.UsageError("--all and --generation exclude each other")
+    told = metrics.Settings(radius, cell)
+    wanted = summaries.Wanted(generation, every, told, metrics.bandwidths(bandwidth), objective, settings)
+    found = []
+    for path in runs:
+        facts, lines = summaries.measure(path, wanted)
+        found += facts
+        for line in [] if as_json else lines:
+            click.echo(line)
+    if as_json:
+        click.echo(json.dumps(plain(found)))
+
+
+@click.command(cls=Sides)
+@click.argument("runs", nargs=-1, type=click.Path(path_type=Path), metavar="RUN.h5 ...")
+@click.option("--metric", "names", multiple=True, metavar="M", help="What to compare by; repeatable. See --list.")
+@click.option(
+    "--against", multiple=True, type=click.Path(path_type=Path), metavar="RUN.h5 ...", help="The other set of runs."
+)
+@click.option("--generation", type=click.IntRange(min=0), help="[default: the last one of each]")
+@RADIUS
+@CELL
+@click.option(
+    "--bandwidth", default="1", show_default=True, metavar="H", help="Of entropy: a number, scott, silverman."
+)
+@click.option(
+    "--alternative",
+    type=click.Choice(["two-sided", "greater", "less"]),
+    default="two-sided",
+    show_default=True,
+    help="Of the test: the first runs are greater, or less.",
+)
+@click.option("--latex", is_flag=True, help="Tables for a paper.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON list, an object for each metric.")
+@click.option("--list", "listing", is_flag=True, help="Say what metrics there are.")
+def compare(
+    runs: tuple[Path, ...],
+    names: tuple[str, ...],
+    against: tuple[Path, ...],
+    generation: int | None,
+    radius: float,
+    cell: float,
+    bandwidth: str,
+    alternative: str,
+    latex: bool,
+    as_json: bool,
+    listing: bool,
+) -> None:
+    """Test one set of runs against another: Mann-Whitney U on one number a run.
+
+    compare --metric distance-mean A*.h5 --against B*.h5
+    """
+    from ees_mpi.analysis.numbers import comparison as comparing
+    from ees_mpi.analysis.numbers import measures as metrics
+    from ees_mpi.analysis.numbers import run_values as values
+    from ees_mpi.analysis.numbers import tables
+
+    if listing:
+        for name, about in values.METRICS.items():
+            click.echo(f"{name:26} {about}")
+        return
+    if not names:
+        raise click.UsageError("expected --metric M; --list says what there is")
+    told = metrics.Settings(radius, cell, metrics.bandwidth(bandwidth))
+    found = comparing.answer(comparing.Question(names, runs, against, told, generation, alternative))
+    if as_json:
+        click.echo(json.dumps([tables.data(each) for each in found]))
+    else:
+        click.echo((tables.latex if latex else tables.text)(found, alternative))

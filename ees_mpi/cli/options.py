@@ -1,0 +1,58 @@
+"""The options and arguments that several commands share."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ees_mpi import machine
+
+
+class Finite(click.FloatRange):
+    """A finite number in a range; click itself accepts NaN in every range."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number."""
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"expected a finite number, got {value}", param, ctx)
+        return number
+
+
+POSITIVE = Finite(min=0, min_open=True)
+
+RUN = click.argument("run", type=click.Path(path_type=Path, readable=False))  # open_run says why it is not
+SOURCE = click.argument("source", metavar="PRESET|FILE.toml")
+SET = click.option(
+    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a key of the config; repeatable."
+)
+MAX_HOURS = click.option(
+    "--max-hours",
+    type=POSITIVE,
+    help="Stop after this time, as a signal would: state saved, exit code 75.",
+)
+FORCE = click.option("--force", is_flag=True, help="Take the file over if the file system has no locks.")
+
+
+def pin_for_source(source: str, settings: Sequence[str]) -> None:
+    """Pin the CPU features if a preset or config file asks for it, before anything is computed."""
+    from ees_mpi import config
+    from ees_mpi.errors import ConfigError
+
+    try:
+        text = config.read_source(source)
+    except ConfigError:
+        return  # `train` reports it, from one rank
+    if config.wants_portable(text, settings):
+        machine.pin_portable()
+
+
+def pin_for_run(run: Path) -> None:
+    """Pin the CPU features if a run file asks for it; reads one attribute of the file."""
+    from ees_mpi import config
+    from ees_mpi.store.reader import config_text
+
+    if config.wants_portable(config_text(run)):
+        machine.pin_portable()

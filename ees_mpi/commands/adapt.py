@@ -1,0 +1,141 @@
+"""`ees-mpi adapt`, the paper's few-shot test: adapt a run to a direction, and score the result from other starts."""
+
+import json
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from ees_mpi.commands.sample import Parent, SampleRequest, Say, check_target, evaluate, gather, read_parent
+from ees_mpi.contracts import Task
+from ees_mpi.errors import ConfigError, RunFileError
+from ees_mpi.files import replaced
+from ees_mpi.outcomes import Singles
+from ees_mpi.ranks import Ranks
+from ees_mpi.registry import loaded
+from ees_mpi.store.reader import open_run
+from ees_mpi.tasks.locomotion import across
+
+FORMAT = "ees_mpi adaptation"
+LEFT_RIGHT = {"right": 0.0, "left": 180.0}
+MUTATIONS = 40
+
+
+@dataclass(frozen=True)
+class AdaptRequest:
+    """The options of `ees-mpi adapt`."""
+
+    run: Path
+    direction: str
+    mutations: int | None = None
+    evaluations: int = 10
+    generation: int | None = None
+    std: float | None = None
+
+
+@dataclass(frozen=True)
+class Adapted:
+    """The result of an adaptation, before it is scored."""
+
+    parent: Parent
+    task: Task  # with the wanted direction
+    parameters: Singles  # [D], adapted
+    how: str  # "mutation" or "gradient", for the file
+    attributes: Mapping[str, Any]
+    groups: Mapping[str, Mapping[str, NDArray[Any]]]
+    sentence: str
+
+
+def adapt(ranks: Ranks, request: AdaptRequest, out: Path, overwrite: bool, say: Say) -> None:
+    """Adapt a run in the way of its method, score the result, and write an adaptation file."""
+    check_target(ranks, out, overwrite)
+    hook = b""
+    with ranks.together():
+        if ranks.first:
+            with open_run(request.run) as run:
+                hook = run.config.method.hooks.adapt.encode()
+    adapted: Adapted = loaded(ranks.from_first(hook).decode())(ranks, request)
+    scores = score(ranks, adapted, request.evaluations)
+    with ranks.together():
+        if ranks.first:
+            write(out, adapted, {**adapted.groups, "evaluations": scores})
+            mean = np.nanmean(scores["fitness"])
+            say(f"{out}: {adapted.sentence}; mean of {request.evaluations} evaluations {mean:.3f}")
+
+
+def by_mutation(ranks: Ranks, request: AdaptRequest) -> Adapted:
+    """Keep the best of some mutations in a direction."""
+    count = request.mutations or MUTATIONS
+    sampled = SampleRequest(request.run, count, request.generation, request.std)
+    parent, drawn, noise = read_parent(ranks, sampled, "adapt")
+    with ranks.together():
+        task = toward(parent.config.task, request.direction)
+        evaluator = task.open(parent.config.run.seed)
+    outcomes = evaluate(ranks, parent, drawn, noise, evaluator)
+    evaluator.close()
+    best = int(np.nanargmax(outcomes.fitness))
+    return Adapted(
+        parent,
+        task,
+        parent.config.population.individual(parent.state.learned, drawn, best, noise),
+        "mutation",
+        {"std": parent.config.population.std, "best": best, "adaptation_steps": int(outcomes.length.sum())},
+        {"mutations": {"fitness": outcomes.fitness, "behavior": outcomes.behavior, "offset": drawn.offset}},
+        f"best of {count} mutations went {outcomes.fitness[best]:.3f} towards {request.direction}",
+    )
+
+
+def score(ranks: Ranks, adapted: Adapted, evaluations: int) -> dict[str, NDArray[Any]]:
+    """Evaluate the adapted parameters from other starts, dealt to the ranks."""
+    parent, task = adapted.parent, adapted.task
+    seeds = [task.start_seed(parent.config.run.seed) + 1 + number for number in range(evaluations)]
+    scores = []
+    for number in ranks.deal(evaluations):
+        evaluator = task.starting_with(seeds[number]).open(0)
+        scores.append(evaluator.evaluate(number, adapted.parameters, *parent.state.observation_mean_std(), False))
+        evaluator.close()
+    scored = gather(ranks, scores, parent.config, evaluations)
+    return {"fitness": scored.fitness, "behavior": scored.behavior, "reset_seed": np.array(seeds)}
+
+
+def toward(task: Task, direction: str) -> Task:
+    """Return the task with another direction; raise a ConfigError if it has none."""
+    if task.heading is None:
+        raise ConfigError("adapt: this run's task has no direction to adapt to; expected a walking task")
+    try:
+        angle = LEFT_RIGHT.get(direction)
+        angle = float(direction.removesuffix("deg")) if angle is None else angle
+    except ValueError:
+        angle = math.nan
+    if not math.isfinite(angle):
+        raise ConfigError(f"--direction {direction}: expected left, right or an angle in degrees")
+    if across(angle, task.behavior_dim):
+        raise ConfigError(f"--direction {direction}: this robot moves along x only; expected left or right")
+    return task.toward(angle)
+
+
+def write(out: Path, adapted: Adapted, groups: Mapping[str, Mapping[str, NDArray[Any]]]) -> None:
+    """Write an adaptation file."""
+    with replaced(out, RunFileError) as fresh, h5py.File(fresh, "w") as file:
+        file.attrs.update(
+            {
+                "format": FORMAT,
+                "format_version": 1,
+                "method": adapted.how,
+                "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+                "run": json.dumps(adapted.parent.about),
+                "config": adapted.parent.config.to_toml(),
+                "direction": adapted.task.heading,
+                "training_steps": adapted.parent.about["training_steps"],
+                **adapted.attributes,
+            }
+        )
+        for group, arrays in groups.items():
+            for name, array in arrays.items():
+                file[f"{group}/{name}"] = array

@@ -1,0 +1,16 @@
+"""`ees-mpi config`: the whole config of a preset, a config file or a run file."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ees_mpi.config import Config, load, parse
+from ees_mpi.store.reader import open_run
+
+
+def resolve(source: str, settings: Sequence[str]) -> Config:
+    """Return the config of a preset, a .toml file or a run file, with settings laid over it."""
+    path = Path(source)
+    if path.suffix != ".toml" and path.is_file():
+        with open_run(path) as run:
+            return parse(run.config.to_toml(), settings, f"the config in {path}")
+    return load(source, settings)

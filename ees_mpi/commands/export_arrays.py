@@ -1,0 +1,126 @@
+"""A run's arrays for other programs: CSV tables, or one npz; read and written in slices."""
+
+import csv
+import itertools
+import math
+import zipfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from ees_mpi.errors import ConfigError, RunFileError
+from ees_mpi.files import check_writable, written
+from ees_mpi.store import layout
+from ees_mpi.store.reader import Run, Series
+
+SLICE_BYTES = 1 << 24  # read at a time
+BLOCK = 256  # generations read at a time, of arrays with a few numbers each
+FEW = 64  # numbers of a row that still make columns: a genome of one number, not a network
+
+
+def export_arrays(run: Run, kind: str, out: Path | None) -> list[Path]:
+    """Write a run's arrays as `kind` (csv or npz) and return the files; `out`: a name that ends in it."""
+    target = out or run.path.with_suffix(f".{kind}")
+    if target.suffix != f".{kind}" or target.is_dir() or not target.parent.is_dir():
+        raise ConfigError(f"-o {target}: expected a name that ends in .{kind}, in a folder that exists")
+    check_writable(target)
+    if run.generations == 0:
+        raise RunFileError(f"{run.path} has no committed generation yet")
+    return _csv(run, target) if kind == "csv" else _npz(run, target)
+
+
+def slices(series: Series, limit: int = SLICE_BYTES) -> Iterator[tuple[int, Any]]:
+    """Yield (first generation, rows) until all are read, never more than about `limit` bytes at a time."""
+    row = max(1, math.prod(series.shape[1:]) * series.dtype.itemsize)
+    step = max(1, limit // row)
+    for start in range(0, len(series), step):
+        yield start, series[start : start + step]
+
+
+def _npz(run: Run, target: Path) -> list[Path]:
+    """Write every array over generations, the final state as `final/...`, and the config as text."""
+    with written(target) as file, zipfile.ZipFile(file, "w") as archive:
+        for name in run.names:
+            series = run[name]
+            with _member(archive, name, series.shape, series.dtype) as member:
+                for _, rows in slices(series):
+                    member.write(np.ascontiguousarray(rows).data)
+        for name, array in {**_final(run), "config": np.array(run.config.to_toml())}.items():
+            with _member(archive, name, array.shape, array.dtype) as member:
+                member.write(array.tobytes())
+    return [target]
+
+
+def _final(run: Run) -> dict[str, Any]:
+    return {f"final/{name}": array for name, array in run.state_arrays().items()}
+
+
+@contextmanager
+def _member(archive: zipfile.ZipFile, name: str, shape: Sequence[int], dtype: Any) -> Iterator[IO[bytes]]:
+    """Open one array of an npz for writing its bytes."""
+    with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+        header = {"descr": dtype.str, "fortran_order": False, "shape": tuple(shape)}
+        np.lib.format.write_array_header_1_0(member, header)
+        yield member
+
+
+def _csv(run: Run, target: Path) -> list[Path]:
+    """Write a table with a row a generation, and one with a row an individual."""
+    by_axis: dict[bool, list[str]] = {True: [], False: []}
+    for name in (name for name in layout.GENERATIONS if name in run.names):
+        individual = "individual" in layout.GENERATIONS[name].axes
+        if individual or math.prod(run[name].shape[1:]) <= FEW:
+            by_axis[individual].append(name)
+    tables = [target.with_name(f"{target.stem}-{what}.csv") for what in ("generations", "individuals")]
+    for table in tables:
+        if table.is_dir():
+            raise ConfigError(f"-o {target}: {table} is a folder")
+    _write_table(tables[0], ["generation"], _generation_rows(run, by_axis[False]), run, by_axis[False], 1)
+    _write_table(tables[1], ["generation", "individual"], _individual_rows(run, by_axis[True]), run, by_axis[True], 2)
+    return tables
+
+
+def _write_table(
+    table: Path, keys: list[str], rows: Iterator[list[Any]], run: Run, names: Sequence[str], fixed: int
+) -> None:
+    columns = [column for name in names for column in _columns(name, run[name].shape[fixed:])]
+    with written(table, "w") as file:
+        writer = csv.writer(file)
+        writer.writerow([*keys, *columns])
+        writer.writerows(rows)
+
+
+def _columns(name: str, shape: Sequence[int]) -> list[str]:
+    """Name the columns of an array: behavior_0, behavior_1."""
+    places = itertools.product(*(range(size) for size in shape))
+    return ["_".join([name, *map(str, place)]) for place in places]
+
+
+def _generation_rows(run: Run, names: Sequence[str]) -> Iterator[list[Any]]:
+    series = [run[name] for name in names]
+    for start in range(0, run.generations, BLOCK):
+        count = min(BLOCK, run.generations - start)
+        parts = [np.reshape(each[start : start + count], (count, -1)).tolist() for each in series]
+        for generation, row in enumerate(zip(*parts, strict=True), start):
+            yield [generation, *map(_plain, itertools.chain(*row))]
+
+
+def _individual_rows(run: Run, names: Sequence[str]) -> Iterator[list[Any]]:
+    size = run.config.population.size
+    series = [run[name] for name in names]
+    for generation in range(run.generations):
+        parts = [np.reshape(each[generation], (size, -1)).tolist() for each in series]
+        for index, row in enumerate(zip(*parts, strict=True)):
+            yield [generation, index, *map(_plain, itertools.chain(*row))]
+
+
+def _plain(value: Any) -> Any:
+    """Write numbers as every reader knows them; repr gives back every bit."""
+    if isinstance(value, bytes):
+        return value.decode()
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Inf" if value > 0 else "-Inf"
+    return value

@@ -1,0 +1,99 @@
+"""Taking a policy out of a run file: an npz with its layers and normaliser, and a loader that needs only numpy."""
+
+from pathlib import Path
+
+import numpy as np
+
+from ees_mpi.errors import ConfigError, RunFileError
+from ees_mpi.files import check_writable, written
+from ees_mpi.outcomes import Floats, Singles
+from ees_mpi.policies import CLIP, MLP, mean_std
+from ees_mpi.store.reader import Run
+from ees_mpi.tasks.locomotion import PolicyTask
+
+LOADER = f'''"""A policy exported by ees_mpi: `act = load("{{name}}")`, then `action = act(observation)`."""
+import numpy as np
+
+
+def load(path):
+    with np.load(path) as file:
+        mean, std, layers = file["observation_mean"], file["observation_std"], [file[k] for k in file["layers"]]
+
+    def act(observation):
+        x = np.clip((np.float32(observation) - mean) / std, -{CLIP}, {CLIP})
+        for depth, layer in enumerate(layers):  # (inputs + 1, outputs): the weights over the bias
+            x = np.append(x, np.float32(1)) @ layer
+            x = np.tanh(x) if depth + 1 < len(layers) else x
+        return x
+
+    return act
+'''
+
+
+OURS = LOADER.partition(":")[0]  # how every loader that was ever exported begins
+
+
+def export_policy(
+    run: Run, out: Path, generation: int | None, individual: int | None, component: int | None = None
+) -> tuple[Path, Path]:
+    """Write the policy as `out` (npz) and its loader beside it; the mean of the final state where nothing is chosen."""
+    task = run.config.task
+    if not isinstance(task, PolicyTask):
+        raise RunFileError(f"{run.path}: its task has no policy network to export")
+    if out.suffix != ".npz" or not out.parent.is_dir():
+        raise ConfigError(f"-o {out}: expected a name that ends in .npz, in a folder that exists")
+    loader = out.with_suffix(".py")
+    check_writable(out)
+    _check_loader(out, loader)
+    parameters, mean, std = _chosen(run, generation, individual, component)
+    layers = {f"layer{depth}": layer for depth, layer in enumerate(MLP(task.layers).matrices(parameters))}
+    with written(loader, "w") as text, written(out) as file:
+        np.savez(
+            file,
+            observation_mean=mean.astype(np.float32),
+            observation_std=std.astype(np.float32),
+            layers=np.array(list(layers)),
+            **layers,  # type: ignore[arg-type]
+        )
+        text.write(LOADER.replace("{name}", out.name))
+    return out, loader
+
+
+def _check_loader(out: Path, loader: Path) -> None:
+    """Refuse to replace a program of the user's: only a loader may go where one was."""
+    if loader.is_dir():
+        raise ConfigError(f"-o {out}: its loader would be {loader}, which is a folder; choose another name")
+    if loader.is_file() and not loader.read_bytes().startswith(OURS.encode()):
+        raise ConfigError(
+            f"-o {out}: its loader would replace {loader}, which ees-mpi export did not write; choose another name"
+        )
+
+
+def _chosen(
+    run: Run, generation: int | None, individual: int | None, component: int | None
+) -> tuple[Singles, Floats, Floats]:
+    """Return the parameters and the observation statistics that go with them."""
+    if individual is None:
+        component = _component(run, component)
+    if generation is None and individual is None:
+        state = run.state_arrays()
+        return state["mean"][component], *mean_std(state["observations"])
+    chosen = run.generations - 1 if generation is None else generation
+    if not 0 <= chosen < run.generations:
+        raise ConfigError(f"--generation {chosen}: expected 0 to {run.generations - 1}")
+    if individual is not None and not 0 <= individual < run.config.population.size:
+        raise ConfigError(f"--individual {individual}: expected 0 to {run.config.population.size - 1}")
+    parameters = run["mean"][chosen][component] if individual is None else run.individual(chosen, individual)
+    return parameters, run["observation_mean"][chosen], run["observation_std"][chosen]
+
+
+def _component(run: Run, component: int | None) -> int:
+    """Return which mean is meant; of several, none is the obvious one."""
+    means = run["mean"].shape[1]
+    if component is None and means > 1:
+        raise ConfigError(
+            f"{run.path} has {means} means; choose one with --component 0 to {means - 1}, or an --individual"
+        )
+    if component is not None and component >= means:
+        raise ConfigError(f"--component {component}: expected 0 to {means - 1}")
+    return component or 0

@@ -1,0 +1,203 @@
+"""`ees-mpi plan`: the costs of a run before it is queued. Parts are timed here, the rest is extrapolated."""
+
+import math
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ees_mpi import config as configs
+from ees_mpi import summary
+from ees_mpi.config import Config, Evolution
+from ees_mpi.generation import draw_stream
+from ees_mpi.noise import NoiseTable
+from ees_mpi.outcomes import Draw, Outcomes
+from ees_mpi.ranks import Ranks
+from ees_mpi.registry import loaded
+from ees_mpi.state import State, first_state
+from ees_mpi.store import layout
+
+ROLLOUTS = 3
+TABLE = 2**24  # floats of the table that the timing reads: larger than a cache, quickly made
+LATENCY = 30e-6  # seconds per hop of a gather between nodes: assumed
+BANDWIDTH = 1e9  # bytes per second between nodes: assumed
+EFFICIENT = 0.5  # parallel efficiency below which more ranks are said not to pay
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Seconds and bytes measured on this machine, by one process. A row is an individual, or a task of MAML."""
+
+    rollout: float  # seconds of the rollouts of one row
+    split: float  # seconds of the part of an update that the ranks share
+    fixed: float  # seconds of the part that every rank computes
+    commit: float  # seconds
+    resident: int  # bytes of a rank after its imports, with its environment
+    working: Callable[[int], int]  # bytes of an update on a rank with so many rows
+    table: int  # bytes of the noise table of a node
+    timed: str  # what was timed, in words
+    each: float = 0.0  # seconds of the part of an update that a rank computes for each of its rows
+    gathered: int = 0  # bytes that every rank receives in addition to the outcomes
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The seconds of a generation on some number of ranks, by phase."""
+
+    evaluate: float
+    gather: float
+    update: float
+    commit: float
+
+    @property
+    def generation(self) -> float:
+        """Seconds of a generation."""
+        return self.evaluate + self.gather + self.update + self.commit
+
+
+def measure(config: Config) -> Costs:
+    """Time the parts of a generation here, in the way of the config's method."""
+    configs.check(config)
+    configs.rehearse(config)
+    costs: Costs = loaded(config.method.hooks.costs)(config)
+    return costs
+
+
+def evolution_costs(config: Config) -> Costs:
+    """Time a few rollouts and one update of an evolution strategy."""
+    state = first_state(config)
+    noise = NoiseTable(config.noise_seed, max(min(TABLE, config.noise.size), config.task.parameters), Ranks())
+    drawn = config.population.draw(draw_stream(config, 0), noise, config.task.parameters)
+    evaluator = config.task.open(config.run.seed)
+    statistics = state.observation_mean_std()
+    individuals = [config.population.individual(state.learned, drawn, i, noise) for i in range(ROLLOUTS)]
+    evaluator.evaluate(0, individuals[0], *statistics, False)  # the first one also loads and warms up
+    start = time.perf_counter()
+    for individual in individuals:
+        evaluator.evaluate(0, individual, *statistics, False)
+    rollout = (time.perf_counter() - start) / ROLLOUTS
+    evaluator.close()
+    resident = resident_bytes() - noise.size * 4
+    split, fixed = _time_update(config, state, drawn, noise)
+    working = 6 * sum(array.nbytes for array in state.arrays().values()) + 8 * row_bytes(config)
+    return Costs(
+        rollout,
+        split,
+        fixed,
+        time_commit(config, state),
+        resident,
+        lambda rows: working,
+        4 * config.noise.size,
+        f"{ROLLOUTS} rollouts ({seconds(rollout)} each), one update ({seconds(split + fixed)} on one rank)",
+    )
+
+
+def _time_update(config: Config, state: State, drawn: Draw, noise: NoiseTable) -> tuple[float, float]:
+    """Time an update on random outcomes: the part that the ranks share (kernel sums, gradient), and the rest."""
+    if not isinstance(config.method, Evolution):
+        raise TypeError(f"expected a config of an evolution strategy, got method {config.method.name!r}")
+    objective, optimizer = config.method.objective, config.method.optimizer
+    population, dim = config.population, config.task.behavior_dim
+    generator = np.random.default_rng(0)
+    behavior = generator.normal(size=(population.size, dim))
+    whole, no_rows = np.ones(population.size, np.bool_), np.zeros((0, 1))
+    outcomes = Outcomes(behavior, behavior[:, 0].copy(), whole.astype(np.int64), whole, no_rows)
+    weights_taken, (weights, _) = timed(lambda: objective.weights(outcomes, state.memory, Ranks()))
+    metrics_taken, _ = timed(lambda: summary.summary(outcomes, config.method.bandwidth, Ranks()))
+    gradient_taken, gradient = timed(lambda: population.gradient(weights, drawn, state.learned, noise, Ranks()))
+    step_taken, (learned, moments) = timed(lambda: optimizer.step(state.learned, gradient, state.moments))
+    following = State(1, learned, moments, state.observations, state.memory)
+    digest_taken, _ = timed(following.digest)
+    draw_taken, _ = timed(lambda: population.draw(draw_stream(config, 1), noise, config.task.parameters))
+    return weights_taken + metrics_taken + gradient_taken, step_taken + digest_taken + draw_taken
+
+
+def timed(action: Callable[[], Any]) -> tuple[float, Any]:
+    """Return the seconds of an action, and its result."""
+    start = time.perf_counter()
+    result = action()
+    return time.perf_counter() - start, result
+
+
+def time_commit(config: Config, state: State) -> float:
+    """Time the writing of a generation's bytes to the disk of this folder."""
+    size = row_bytes(config) + sum(array.nbytes for array in state.arrays().values())
+    with tempfile.TemporaryFile(dir=".") as file:
+        start = time.perf_counter()
+        file.write(bytes(size))
+        file.flush()
+        os.fsync(file.fileno())
+        return time.perf_counter() - start
+
+
+def resident_bytes() -> int:
+    """Return the bytes of private memory of this process."""
+    with open("/proc/self/status", encoding="ascii") as lines:
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon"))
+
+
+def row_bytes(config: Config) -> int:
+    """Return the bytes of a generation in the run file."""
+    sizes = layout.axis_sizes(config)
+    fields = layout.present(sizes).values()
+    return sum(math.prod(sizes[axis] for axis in field.axes) * np.dtype(field.dtype).itemsize for field in fields)
+
+
+def predict(config: Config, costs: Costs, ranks: int) -> Plan:
+    """Extrapolate the seconds of a generation to some number of ranks."""
+    rounds = -(-config.population.size // ranks)
+    payload = 8 * (config.population.size * (4 + config.task.behavior_dim) + config.task.parameters) + costs.gathered
+    hops = math.ceil(math.log2(ranks)) if ranks > 1 else 0
+    gather = 6 * hops * LATENCY + (payload / BANDWIDTH if ranks > 1 else 0.0)
+    update = costs.fixed + rounds * costs.each + costs.split / ranks
+    return Plan(rounds * costs.rollout, gather, update, costs.commit)
+
+
+def saturation(config: Config, costs: Costs) -> int:
+    """Return the number of ranks beyond which parallel efficiency falls below a half."""
+    alone = predict(config, costs, 1).generation
+    ranks = 1
+    while ranks < config.population.size:
+        more = min(2 * ranks, config.population.size)
+        if alone / (more * predict(config, costs, more).generation) < EFFICIENT:
+            break
+        ranks = more
+    return ranks
+
+
+def describe(config: Config, ranks: int, ranks_per_node: int, costs: Costs) -> list[str]:
+    """Return the plan as lines of text."""
+    plan = predict(config, costs, ranks)
+    nodes = -(-ranks // ranks_per_node)
+    hours = plan.generation * config.run.generations / 3600
+    working = costs.working(-(-config.population.size // ranks))
+    rank_memory, table = costs.resident + working, costs.table
+    size = row_bytes(config) * config.run.generations
+    mib = 2**20
+    return [
+        f"ranks               {ranks} on {nodes} node{'s' * (nodes > 1)}, {ranks_per_node} per node",
+        f"memory per rank     {rank_memory / mib:.0f} MiB (measured {costs.resident / mib:.0f} after start,"
+        f" {working / mib:.0f} computed for updates)",
+        f"memory per node     {(rank_memory * min(ranks, ranks_per_node) + table) / mib:.0f} MiB, of which"
+        f" {table / mib:.0f} MiB noise table in /dev/shm",
+        f"generation          {seconds(plan.generation)}: evaluate {seconds(plan.evaluate)}, gather"
+        f" {seconds(plan.gather)}, update {seconds(plan.update)}, commit {seconds(plan.commit)}",
+        f"run                 {hours:.2f} hours for {config.run.generations} generations,"
+        f" {hours * ranks:.0f} core-hours",
+        f"file                {size / mib:.0f} MiB, and as much again for a moment at every fold",
+        f"more ranks          pay up to about {saturation(config, costs)}: beyond, less than half of each is used",
+        f"measured here       {costs.timed}, one commit ({seconds(costs.commit)})",
+        "extrapolated        all rollouts take as long as these; each rank computes as fast as this process did,"
+        " alone on its core;",
+        f"                    gathers are assumed to cost {LATENCY * 1e6:.0f} us per hop and"
+        f" {BANDWIDTH / 1e9:.0f} GB/s, and were not measured",
+    ]
+
+
+def seconds(value: float) -> str:
+    """Return a time with its unit."""
+    return f"{value:.3g} s" if value >= 1 else f"{value * 1e3:.3g} ms"

@@ -1,0 +1,158 @@
+"""`ees-mpi sample`: fresh offspring of a trained mean."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from ees_mpi import config as configs
+from ees_mpi import machine
+from ees_mpi.config import Config
+from ees_mpi.contracts import Evaluator
+from ees_mpi.errors import ConfigError, RunFileError, TaskError, collective
+from ees_mpi.files import check_writable, replaced
+from ees_mpi.generation import Clock, Record, describe, with_times
+from ees_mpi.noise import Noise, NoiseTable
+from ees_mpi.outcomes import Draw, Outcome, Outcomes, pack, unpack
+from ees_mpi.ranks import Ranks
+from ees_mpi.runs import broadcast, starting_point
+from ees_mpi.state import State
+from ees_mpi.store.reader import Run, open_run
+from ees_mpi.store.writer import RunWriter, check_folder
+from ees_mpi.streams import stream
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class SampleRequest:
+    """The options of `ees-mpi sample`."""
+
+    run: Path
+    count: int
+    generation: int | None = None
+    std: float | None = None
+    component: int | None = None
+
+
+@dataclass(frozen=True)
+class Parent:
+    """A trained mean with everything that its offspring need; the same on every rank."""
+
+    config: Config  # of the offspring: their number, their standard deviation, no antithetic pairs
+    state: State
+    about: dict[str, Any]  # the run and the generation
+
+
+def sample(ranks: Ranks, request: SampleRequest, out: Path, overwrite: bool, say: Say) -> None:
+    """Evaluate fresh offspring and write them as a run file of one generation."""
+    check_target(ranks, out, overwrite)
+    parent, drawn, noise = read_parent(ranks, request, "sample")
+    config, state = parent.config, parent.state
+    with ranks.together():
+        evaluator = config.task.open(config.run.seed)
+    clock = Clock()
+    outcomes = evaluate(ranks, parent, drawn, noise, evaluator)
+    evaluator.close()
+    clock.lap("evaluate")
+    clock.lap("gather")  # is part of the evaluation here
+    arrays = {
+        **describe(config, state, drawn, outcomes, ranks),
+        "gradient_norm": np.array(np.nan),
+        "mean_behavior": np.full(config.task.behavior_dim, np.nan),
+        "mean_fitness": np.array(np.nan),
+    }
+    clock.lap("update")
+    record = with_times(Record(0, arrays, clock.seconds), state.digest(), 0.0, ranks)
+    with ranks.together():
+        if ranks.first:
+            with replaced(out, RunFileError) as fresh:
+                note = json.dumps(parent.about)
+                writer = RunWriter.create(fresh, config, state.arrays(), True, kind="sample", started_from=note)
+                writer.begin_session(0, ranks.size, ranks.nodes, machine.fingerprint(config.method.uses_torch))
+                writer.commit(0, record.arrays, state.arrays())
+                writer.close()
+            say(
+                f"{out}: {config.population.size} offspring of generation {parent.about['generation']} of {request.run}"
+            )
+
+
+def read_parent(ranks: Ranks, request: SampleRequest, purpose: str) -> tuple[Parent, Draw, NoiseTable]:
+    """Read a run on rank 0, give it to all ranks, and draw offspring; their bits depend on run and purpose only."""
+    found = None
+    ranks.check_alike(machine.fingerprint())
+    with ranks.together():
+        if ranks.first:
+            found = _read(request)
+    told = broadcast.from_first(ranks, found)
+    config = configs.parse(told["config"])
+    ranks.watch(60 * config.run.stall_minutes)
+    state = State(0, config.population.learned(told["state"]["mean"]), {}, told["state"]["observations"])
+    noise = NoiseTable(config.noise_seed, config.noise.size, ranks)
+    generator = stream(config.run.seed, purpose, told["about"]["generation"])
+    drawn = config.population.draw(generator, noise, config.task.parameters)
+    if request.component is not None:
+        drawn = replace(drawn, parent=np.full(request.count, request.component, np.int32))
+    return Parent(config, state, told["about"]), drawn, noise
+
+
+def _read(request: SampleRequest) -> dict[str, Any]:
+    with open_run(request.run) as run:
+        if run.generations == 0 and request.generation is None:
+            raise RunFileError(f"{request.run} has no committed generation yet")
+        start = starting_point.read(run, request.generation)
+        run.check_noise(Noise(run.config.noise_seed, run.config.noise.size))
+        config, steps = run.config, steps_until(run, start.generation)
+    if request.component is not None and not 0 <= request.component < len(start.mean):
+        raise ConfigError(f"--component {request.component}: expected 0 to {len(start.mean) - 1}")
+    config = replace(
+        config,
+        population=config.population.offspring(request.count, request.std),
+        run=msgspec.structs.replace(config.run, generations=1),
+    )
+    configs.check(config)
+    return {
+        "config": config.to_toml(),
+        "about": {**start.about, "training_steps": steps},
+        "state": {"mean": start.mean, "observations": start.observations},
+    }
+
+
+def steps_until(run: Run, generation: int) -> int:
+    """Return the number of steps of a run before a generation."""
+    return sum(int(np.asarray(run["length"][g]).sum()) for g in range(generation))
+
+
+def evaluate(ranks: Ranks, parent: Parent, drawn: Draw, noise: NoiseTable, evaluator: Evaluator) -> Outcomes:
+    """Evaluate the offspring, dealt to the ranks."""
+    config, state = parent.config, parent.state
+    statistics = state.observation_mean_std()
+    outcomes: list[Outcome] = []
+    for index in ranks.deal(config.population.size):
+        z = config.population.individual(state.learned, drawn, index, noise)
+        outcomes.append(evaluator.evaluate(index, z, *statistics, False))
+    found = gather(ranks, outcomes, config, config.population.size)
+    if found.size < 2:
+        raise collective(TaskError(f"{len(found.valid) - found.size} of {len(found.valid)} rollouts are not finite"))
+    return found
+
+
+def gather(ranks: Ranks, outcomes: list[Outcome], config: Config, total: int) -> Outcomes:
+    """Return the outcomes of all ranks on every rank, in index order."""
+    index = np.array([outcome.index for outcome in outcomes], np.int64)
+    rows = ranks.gather_by_index(index, pack(outcomes, config.task.behavior_dim), total)
+    return unpack(rows, np.zeros((0, 1)))
+
+
+def check_target(ranks: Ranks, out: Path, overwrite: bool) -> None:
+    """Raise an error if the output cannot be written, before anything is evaluated."""
+    with ranks.together():
+        if ranks.first:
+            check_folder(out)
+            if out.exists() and not overwrite:
+                raise RunFileError(f"{out} exists already; use --overwrite to replace it")
+            check_writable(out, "--out")

@@ -1,0 +1,139 @@
+"""`ees-mpi verify`: individuals are rebuilt from the run file, evaluated again, and compared bit by bit."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from ees_mpi import machine
+from ees_mpi.contracts import Evaluator
+from ees_mpi.errors import ConfigError, RunFileError, VerifyError
+from ees_mpi.generation import observed
+from ees_mpi.outcomes import Floats, pack, unpack
+from ees_mpi.ranks import Ranks
+from ees_mpi.registry import loaded
+from ees_mpi.store.reader import Run, open_run
+
+GENERATIONS = 3  # how many are checked if none is named
+INDIVIDUALS = 32
+
+
+class Repeated(NamedTuple):
+    """One row of a run file, as logged and as evaluated again: valid, length, fitness, behavior."""
+
+    logged: Floats
+    found: Floats
+
+    @property
+    def same(self) -> bool:
+        """Whether every bit is the same."""
+        return self.logged.tobytes() == self.found.tobytes()
+
+
+class Repeater(Protocol):
+    """Evaluates rows of a run file again, in the way of the run's method."""
+
+    def repeat(self, generation: int, index: int) -> Repeated:
+        """Evaluate one row again."""
+
+    def close(self) -> None:
+        """Release the resources of the task."""
+
+
+class EvolutionRepeater:
+    """Evaluates individuals of an evolution strategy again."""
+
+    def __init__(self, run: Run):
+        self._run = run
+        self._evaluator = run.config.task.open(run.config.run.seed)
+
+    def repeat(self, generation: int, index: int) -> Repeated:
+        """Evaluate one individual again."""
+        return repeat(self._run, self._evaluator, generation, index)
+
+    def close(self) -> None:
+        """Release the resources of the task."""
+        self._evaluator.close()
+
+
+def repeat(run: Run, evaluator: Evaluator, generation: int, index: int) -> Repeated:
+    """Rebuild an individual from the file, and evaluate it as it was evaluated then."""
+    observe = bool(observed(run.config, generation)[index])
+    statistics = run.observation_statistics(generation)
+    outcome = evaluator.evaluate(index, run.individual(generation, index), *statistics, observe)
+    return Repeated(logged(run, generation, index), as_logged(pack([outcome], run.config.task.behavior_dim)))
+
+
+class Check(NamedTuple):
+    """The rows that had the same bits."""
+
+    generations: list[int]
+    individuals: int
+
+
+def verify(ranks: Ranks, path: Path, generation: int | None, individuals: int | None) -> Check:
+    """Evaluate individuals again, dealt to the ranks; raise a VerifyError if any bit differs."""
+    chosen: list[tuple[int, int]] = []
+    with ranks.together():
+        if ranks.first:
+            with open_run(path) as run:
+                run.check_order()
+                chosen = _choose(run, generation, individuals)
+    pairs = np.frombuffer(ranks.from_first(np.array(chosen, np.int64).tobytes()), np.int64).reshape(-1, 2)
+    with ranks.together():
+        run = open_run(path)  # after rank 0: a file that is being written only grows
+        repeater: Repeater = loaded(run.config.method.hooks.repeat)(run)
+    ranks.watch(60 * run.config.run.stall_minutes)
+    checked = {row: repeater.repeat(*pairs[row].tolist()).same for row in ranks.deal(len(pairs))}
+    mine = np.array(list(checked), np.int64)
+    same = ranks.gather_by_index(mine, np.array(list(checked.values()), np.bool_), len(pairs))
+    repeater.close()
+    differing = [(int(g), int(i)) for g, i in pairs[~same]]
+    with ranks.together():
+        if differing:
+            raise VerifyError(_explain(run, differing, len(pairs)))
+    run.close()
+    return Check(sorted({int(g) for g, _ in pairs}), len(pairs))
+
+
+def _choose(run: Run, generation: int | None, individuals: int | None) -> list[tuple[int, int]]:
+    if run.generations == 0:
+        raise RunFileError(f"{run.path} has no committed generation yet")
+    if generation is not None and not 0 <= generation < run.generations:
+        raise ConfigError(f"--generation {generation}: expected 0 to {run.generations - 1}")
+    size = run.config.population.size
+    count = min(size, individuals or INDIVIDUALS)
+    generations = [generation] if generation is not None else _spaced(run.generations, GENERATIONS)
+    return [(g, i) for g in generations for i in _spaced(size, count)]
+
+
+def _spaced(total: int, count: int) -> list[int]:
+    return sorted({round(place) for place in np.linspace(0, total - 1, min(count, total))})
+
+
+def logged(run: Run, generation: int, index: int) -> Floats:
+    """Return the logged row of an individual: valid, length, fitness, behavior."""
+    numbers = [run[name][generation][index] for name in ("valid", "length", "fitness")]
+    return np.array([*numbers, *run["behavior"][generation][index]], np.float64)
+
+
+def as_logged(row: Floats) -> Floats:
+    """Return a packed outcome in the same form: valid, length, fitness, behavior."""
+    one = unpack(row, np.zeros((0, 1)))
+    return np.array([one.valid[0], one.length[0], one.fitness[0], *one.behavior[0]], np.float64)
+
+
+def _explain(run: Run, differing: Sequence[tuple[int, int]], checked: int) -> str:
+    listed = ", ".join(f"individual {i} of generation {g}" for g, i in differing[:5])
+    message = f"{run.path}: {len(differing)} of {checked} individuals gave other bits than the file has ({listed})"
+    other = differences(run, differing[0][0])
+    if other:
+        return f"{message}. That is to be expected: {'; '.join(other)}"
+    return f"{message}, though this machine computes like the one that wrote it: the file or the code has changed"
+
+
+def differences(run: Run, generation: int) -> list[str]:
+    """Return the differences, between this machine and the one that made a generation, that can change bits."""
+    session = [s for s in run.sessions() if s["first_generation"] <= generation][-1]
+    return machine.differences(machine.fingerprint(run.config.method.uses_torch), session["machine"])

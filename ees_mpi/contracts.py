@@ -1,0 +1,274 @@
+"""The Protocols that people implement: tasks, policies, objectives, populations, optimizers, methods.
+
+A config section names a member of one of these families and holds its settings; see `registry.Part`. Users add their
+own members with `task.name = "custom"` and `objective.name = "custom"`. Letters in shapes: N individuals, B numbers of a
+behaviour, O observations, A actions, K means, D parameters.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ees_mpi.noise import Noise
+from ees_mpi.outcomes import Arrays, Draw, Floats, Outcome, Outcomes, Singles
+from ees_mpi.ranks import Ranks
+
+if TYPE_CHECKING:
+    from typing import Self
+
+Pixels = NDArray[np.uint8]  # [height, width, 3]
+Memory = Arrays  # the arrays that an objective carries from one generation to the next
+
+
+class Evaluator(Protocol):
+    """Evaluates individuals, one at a time. The outcome depends on the arguments only, never on earlier rollouts."""
+
+    def evaluate(
+        self, index: int, parameters: Singles, observation_mean: Floats, observation_std: Floats, observe: bool
+    ) -> Outcome:
+        """Roll out one individual; `observe`: also return the sums of its observations."""
+
+    def close(self) -> None:
+        """Release the resources of the task."""
+
+
+@dataclass(frozen=True)
+class View:
+    """The camera of a film: the size of its pictures in pixels, and where it looks from."""
+
+    width: int = 320
+    height: int = 240
+    point: tuple[float, float] | None = None  # on the floor, at which the camera looks; None: it follows the robot
+    distance: float = 3.6  # of the camera from that point
+
+
+class Drawable(Evaluator, Protocol):
+    """An evaluator that can be filmed: its outcomes have the same bits as those of `Task.open`."""
+
+    on_step: Callable[[int], None] | None  # called with the number of finished steps, from 0 on
+    step_seconds: float  # simulated seconds of one step
+
+    def place(self) -> tuple[float, ...]:
+        """Return the present position of the robot, as its behaviour counts it; empty if the task has none."""
+
+    def picture(self) -> Pixels:
+        """Draw the present moment; its size may differ from the requested one."""
+
+
+class Walker(Protocol):
+    """A robot that is controlled step by step. MAML learns from it."""
+
+    @property
+    def position(self) -> Sequence[float]: ...  # [B]; the behaviour is the final position
+
+    def reset(self) -> Singles:
+        """Return to the start, always the same one, and observe."""
+
+    def step(self, action: Singles) -> tuple[Singles, bool]:
+        """Act for one time step; return the observation and whether the rollout has ended."""
+
+    def close(self) -> None:
+        """Release the resources of the walker."""
+
+
+class Policy(Protocol):
+    """A network from observations to actions, evaluated on one flat vector of parameters."""
+
+    sizes: tuple[int, ...]  # of all layers, from observation to action
+    count: int  # D
+
+    def load(self, flat: Singles) -> None:
+        """Act with these parameters [D] from now on."""
+
+    def normalise(self, mean: Floats, std: Floats) -> None:
+        """See observations as (x - mean) / std from now on."""
+
+    def act(self, observation: Singles) -> Singles:
+        """Return the action [A] for an observation [O]."""
+
+
+class Task(Protocol):
+    """Turns parameters into outcomes. `tasks.base.TaskPart` has the defaults of everything that is optional."""
+
+    @property
+    def parameters(self) -> int: ...  # D: the length of an individual
+    @property
+    def behavior_dim(self) -> int: ...  # B
+    @property
+    def observation_dim(self) -> int: ...  # O; 0: observations are not normalised
+    @property
+    def observation_share(self) -> float: ...  # the share of rollouts that feed the observation statistics
+    @property
+    def axes(self) -> int: ...  # how many of the last behaviour numbers are the final position; 0: none is
+    @property
+    def layers(self) -> tuple[int, ...]: ...  # the sizes of the policy's layers; empty: the task has no policy
+    @property
+    def steps(self) -> int: ...  # of a rollout, at most
+    @property
+    def heading(self) -> float | None: ...  # degrees, in which distance is fitness; None: the task has no direction
+    @property
+    def walkable(self) -> bool: ...  # whether `walker` returns a robot that is controlled step by step
+    @property
+    def label(self) -> str: ...  # the name that users know: an environment's, a function's; empty: the registered name
+
+    def check(self) -> None:
+        """Raise a ConfigError if the task cannot work; called once, before any rank starts."""
+
+    def initial(self, generator: np.random.Generator) -> Singles:
+        """Draw the first mean [D]."""
+
+    def open(self, seed: int) -> Evaluator:
+        """Return an evaluator for this rank; `seed`: the run's."""
+
+    def start_seed(self, seed: int) -> int:
+        """Return the seed with which every rollout starts; `seed`: the run's."""
+
+    def starting_with(self, reset_seed: int) -> "Self":
+        """Return the same task with another seed for the start of its rollouts."""
+
+    def toward(self, direction: float) -> "Self":
+        """Return the same task with another direction."""
+
+    def film(self, seed: int, view: View) -> Drawable | None:
+        """Return an evaluator that can be filmed; None: there is nothing to draw."""
+
+    def walker(self, seed: int) -> Walker | None:
+        """Return a robot that is controlled step by step; None unless the task is walkable."""
+
+
+class Objective(Protocol):
+    """Turns the outcomes of a generation into one weight per individual. `objectives.base` has the defaults."""
+
+    @property
+    def headline(self) -> str: ...  # the metric that progress lines show
+    @property
+    def uses_torch(self) -> bool: ...
+    @property
+    def bandwidth(self) -> float | None: ...  # of its kernel; None: it has no kernel
+    @property
+    def members(self) -> "Sequence[tuple[float, Objective]]": ...  # (share, objective) of a blend; itself otherwise
+    @property
+    def remembers(self) -> bool: ...  # whether it has a memory, so that earlier generations matter
+
+    def check(self) -> None:
+        """Raise a ConfigError if the settings cannot work."""
+
+    def with_bandwidth(self, bandwidth: float) -> "Objective":
+        """Return the same objective with another bandwidth."""
+
+    def rehearse(self, size: int, behavior_dim: int) -> None:
+        """Find errors that appear only when the objective is computed, before the run file is touched."""
+
+    def weights(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> tuple[Floats, Memory]:
+        """Return the weights [N], and the memory for the next generation; called on all ranks together."""
+
+    def remember(self, outcomes: Outcomes, memory: Memory) -> Memory:
+        """Return the memory after a generation, without computing weights."""
+
+    def value(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> float:
+        """Return the value J of the objective itself."""
+
+
+class Population(Protocol):
+    """Draws individuals around its learned arrays, and turns weights into a gradient for each of those arrays.
+
+    The learned arrays of a population are `mean` [K, D] and whatever else it learns.
+    """
+
+    @property
+    def rows(self) -> str: ...  # a row of the run file: "individual", or another word if it cannot be rebuilt
+    @property
+    def size(self) -> int: ...  # N
+    @property
+    def std(self) -> float: ...
+    @property
+    def components(self) -> int: ...  # K
+
+    def check(self) -> None:
+        """Raise a ConfigError if the settings cannot work."""
+
+    def learned(self, means: Singles) -> Arrays:
+        """Return the learned arrays before the first generation, from initial means [K, D]."""
+
+    def draw(self, generator: np.random.Generator, noise: Noise, parameters: int) -> Draw:
+        """Draw the individuals of a generation."""
+
+    def individual(self, learned: Arrays, draw: Draw, index: int, noise: Noise) -> Singles:
+        """Return the parameters [D] of one individual."""
+
+    def gradient(self, weights: Floats, draw: Draw, learned: Arrays, noise: Noise, ranks: Ranks) -> Arrays:
+        """Turn weights [N] into the gradient of each learned array; called on all ranks together."""
+
+    def offspring(self, count: int, std: float | None) -> "Population":
+        """Return the population of `count` independent offspring of the same means."""
+
+    def warning(self, learned: Arrays) -> str | None:
+        """Return a warning about the learned arrays, if there is one."""
+
+
+class Optimizer(Protocol):
+    """Moves the learned arrays along their gradients."""
+
+    def check(self) -> None:
+        """Raise a ConfigError if the settings cannot work."""
+
+    def start(self, learned: Arrays) -> Arrays:
+        """Return the moments before the first step."""
+
+    def step(self, learned: Arrays, gradient: Arrays, moments: Arrays) -> tuple[Arrays, Arrays]:
+        """Return the next learned arrays and moments."""
+
+
+@dataclass(frozen=True)
+class Hooks:
+    """Where the parts of a method are, as "module:name". They are imported when they are used."""
+
+    job: str  # a class with `open(config, ranks)` that returns a `training.Job`
+    repeat: str  # a function (run) that returns a `commands.verify.Repeater`
+    adapt: str  # a function (ranks, request) that returns a `commands.adapt.Adapted`
+    costs: str  # a function (config) that returns `commands.plan.Costs`
+
+
+class Method(Protocol):
+    """How a run learns: the settings of its config sections, and where its parts are."""
+
+    name: ClassVar[str]  # `method` of the config
+    sections_needed: ClassVar[tuple[str, ...]]  # the config sections of the method
+    hooks: ClassVar[Hooks]
+    inherited: ClassVar[tuple[str, ...]]  # moments that a run takes from the run that it starts from; logged, too
+
+    @property
+    def algorithm(self) -> str: ...  # what the run optimises: the name of its objective, or of the method
+    @property
+    def headline(self) -> str: ...  # the metric that progress lines show
+    @property
+    def bandwidth(self) -> float: ...  # of the kernel of the logged entropy
+    @property
+    def uses_torch(self) -> bool: ...  # whether the bits depend on torch
+    @property
+    def rollouts(self) -> int: ...  # of one row of a generation
+
+    @classmethod
+    def build(cls, sections: Mapping[str, Any]) -> "Self":
+        """Read the config sections of the method."""
+
+    def sections(self) -> Mapping[str, Any]:
+        """Return the config sections of the method as plain tables."""
+
+    def check(self, task: Task, population: Population) -> None:
+        """Raise a ConfigError if the method cannot work with a task and a population."""
+
+    def rehearse(self, task: Task, population: Population) -> None:
+        """Raise a ConfigError or MissingExtra if the method cannot train with them on this machine."""
+
+    def moments(self, task: Task, learned: Arrays) -> Arrays:
+        """Return the moments before the first generation."""
+
+    def file_axes(self, task: Task, population: Population) -> Mapping[str, int]:
+        """Return the sizes of further axes of the run file."""
+
+    def warning(self, arrays: Arrays) -> str | None:
+        """Return a warning about a generation, if there is one."""

@@ -1,0 +1,79 @@
+"""Writing an output file: it is checked before the work begins, and it is complete or absent."""
+
+import errno
+import os
+import secrets
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import IO, Any, NoReturn
+
+from ees_mpi.errors import ConfigError, EesError
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def check_writable(target: Path, option: str = "-o") -> None:
+    """Raise a ConfigError if no file can be written under a name, before any work is done for it."""
+    if target.is_dir():
+        raise ConfigError(f"{option} {target}: this is a folder; expected the name of a file")
+    if not target.parent.is_dir():
+        raise ConfigError(f"{option} {target}: the folder {target.parent} does not exist")
+    probe = beside(target)
+    try:  # permissions are not enough: a file system can be read-only or full
+        open(probe, "xb").close()
+    except OSError as error:
+        raise ConfigError(f"{option} {target}: no file can be written there: {error.strerror}") from None
+    finally:
+        probe.unlink(missing_ok=True)
+
+
+def beside(target: Path) -> Path:
+    """Return a unique temporary name in the folder of a file, with the same suffix."""
+    return target.with_name(f".{target.stem}-{secrets.token_hex(6)}.new{target.suffix}")
+
+
+@contextmanager
+def replaced(target: Path, full_disk: type[EesError] = EesError) -> Iterator[Path]:
+    """Yield a temporary name to write to, and rename it to `target` at the end; an error leaves no file behind."""
+    fresh = beside(target)
+    with _stoppable():
+        try:
+            yield fresh
+            os.replace(fresh, target)
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+            raise full_disk(f"{target} could not be written: {error.strerror}") from None
+        finally:
+            for left in fresh.parent.glob(f"{fresh.name}*"):  # a run file has a journal and a lock beside it
+                left.unlink(missing_ok=True)
+
+
+@contextmanager
+def written(target: Path, mode: str = "wb") -> Iterator[IO[Any]]:
+    """Open a temporary file for writing, and rename it to `target` at the end."""
+    text: dict[str, Any] = {} if "b" in mode else {"newline": "", "encoding": "utf-8"}
+    with replaced(target) as fresh, open(fresh, mode, **text) as file:
+        yield file
+
+
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    """Turn SIGTERM into an exception, so that a half-written file is removed."""
+    plain = threading.current_thread() is threading.main_thread()
+    if not plain or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, _leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _leave(number: int, frame: FrameType | None) -> NoReturn:
+    raise SystemExit(128 + number)

@@ -1,0 +1,138 @@
+"""The parts that the generations of all methods share: draws, results, the record for the run file, times."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ees_mpi import summary
+from ees_mpi.config import Config
+from ees_mpi.errors import TaskError, collective
+from ees_mpi.outcomes import Arrays, Draw, Floats, Outcomes
+from ees_mpi.ranks import Ranks
+from ees_mpi.state import State
+from ees_mpi.streams import stream
+
+Row = TypeVar("Row")  # the result of one evaluation: an Outcome, or what another method keeps of it
+
+
+@dataclass
+class Evaluated(Generic[Row]):
+    """The results that this rank has evaluated in the present generation; they are kept if other ranks are lost."""
+
+    generation: int = -1
+    results: dict[int, Row] = field(default_factory=dict)  # by index
+
+    def begin(self, generation: int, known: Mapping[int, Row], ranks: Ranks) -> dict[int, Row]:
+        """Begin a generation with this rank's share of the known results; return the dict to add to."""
+        share = sorted(known)[ranks.rank :: ranks.size]
+        self.generation, self.results = generation, {index: known[index] for index in share}
+        return self.results
+
+    def of(self, generation: int) -> Mapping[int, Row]:
+        """Return the results of a generation; empty if this rank has evaluated another one last."""
+        return self.results if self.generation == generation else {}
+
+
+class Unfinished(Exception):
+    """A stop request came in mid-generation. Carries the results so far, the same on every rank."""
+
+    def __init__(self, rows: NDArray[Any], observations: Floats):
+        super().__init__(f"{len(rows)} outcomes")
+        self.rows, self.observations = rows, observations
+
+
+@dataclass(frozen=True)
+class Record:
+    """One generation as the run file stores it: its arrays by name, and this rank's seconds by phase."""
+
+    generation: int
+    arrays: Arrays
+    seconds: Mapping[str, float]
+
+
+class Clock:
+    """Measures the seconds of each phase of a generation."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._last = time.perf_counter()
+
+    def lap(self, phase: str) -> None:
+        """Add the time since the last lap to a phase."""
+        now = time.perf_counter()
+        self.seconds[phase] = now - self._last
+        self._last = now
+
+
+def with_times(record: Record, digest: bytes, commit_seconds: float, ranks: Ranks) -> Record:
+    """Return the record with the times of all ranks and the digest of the state."""
+    evaluate = ranks.gather(np.array([record.seconds["evaluate"]]), counts=[1] * ranks.size)
+    arrays = {
+        **record.arrays,
+        "state_sha256": np.array(digest.hex(), "S64"),
+        **{f"seconds_{phase}": np.array(taken) for phase, taken in record.seconds.items()},
+        "seconds_commit": np.array(commit_seconds),
+        "seconds_evaluate_min": evaluate.min(),
+        "seconds_evaluate_mean": evaluate.mean(),
+        "seconds_evaluate_max": evaluate.max(),
+        "seconds_slowest_rank": np.array(evaluate.argmax()),
+        "seconds_clock": np.array(time.time()),
+    }
+    return replace(record, arrays=arrays)
+
+
+def describe(config: Config, state: State, drawn: Draw, outcomes: Outcomes, ranks: Ranks) -> dict[str, NDArray[Any]]:
+    """Return the arrays of a generation that was drawn from `state` and had these outcomes."""
+    observation_mean, observation_std = state.observation_mean_std()
+    return {
+        "behavior": outcomes.behavior,
+        "fitness": outcomes.fitness,
+        "length": outcomes.length,
+        "valid": outcomes.valid,
+        "offset": drawn.offset,
+        "sign": drawn.sign,
+        "parent": drawn.parent,
+        **state.learned,
+        "observation_count": state.observations[0],
+        "observation_mean": observation_mean,
+        "observation_std": observation_std,
+        **summary.summary(outcomes, config.method.bandwidth, ranks),
+    }
+
+
+def draw_stream(config: Config, generation: int) -> np.random.Generator:
+    """Return the random stream from which a generation is drawn."""
+    return stream(config.run.seed, "draw", generation)
+
+
+def observed(config: Config, generation: int) -> NDArray[np.bool_]:
+    """Return which individuals [N] of a generation feed the observation statistics."""
+    size = config.population.size
+    if config.task.observation_dim == 0:
+        return np.zeros(size, np.bool_)
+    sampled: NDArray[np.bool_] = (
+        stream(config.run.seed, "observe", generation).random(size) < config.task.observation_share
+    )
+    return sampled
+
+
+def evaluates_mean(config: Config, generation: int) -> bool:
+    """Return whether the unperturbed mean is evaluated in a generation."""
+    every = config.run.evaluate_mean_every
+    return every > 0 and generation % every == 0
+
+
+def check_enough(outcomes: Outcomes, generation: int) -> None:
+    """Raise on every rank if most rollouts of a generation are not finite."""
+    size = len(outcomes.valid)
+    if 2 * outcomes.size < size or outcomes.size < 2:
+        raise collective(
+            TaskError(
+                f"generation {generation}: {size - outcomes.size} of {size} rollouts are not finite; "
+                "no update can be made of the rest. The last committed generation is safe"
+            )
+        )

@@ -1,0 +1,58 @@
+"""The defaults of an objective: everything in `contracts.Objective` that most objectives do not need."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from ees_mpi.contracts import Memory, Objective
+from ees_mpi.outcomes import Floats, Outcomes
+from ees_mpi.ranks import Ranks
+from ees_mpi.registry import Part
+
+
+class ObjectivePart(Part, frozen=True):
+    """An objective without a kernel and without a memory. A member defines `weights` and `value`."""
+
+    @property
+    def headline(self) -> str:
+        """The metric that progress lines show."""
+        return "behavior_variance"
+
+    @property
+    def uses_torch(self) -> bool:
+        """Whether the objective computes with torch."""
+        return False
+
+    @property
+    def bandwidth(self) -> float | None:
+        """The bandwidth of the objective's kernel; None: it has no kernel."""
+        return None
+
+    @property
+    def members(self) -> Sequence[tuple[float, Objective]]:
+        """The objectives that are blended, with their shares: the objective itself."""
+        return ((1.0, self),)
+
+    @property
+    def remembers(self) -> bool:
+        """Whether the objective has a memory: it has none."""
+        return False
+
+    def with_bandwidth(self, bandwidth: float) -> Objective:
+        """Return the same objective with another bandwidth."""
+        return msgspec.structs.replace(self, bandwidth=bandwidth)
+
+    def rehearse(self, size: int, behavior_dim: int) -> None:
+        """Find nothing: the closed forms cannot fail."""
+
+    def remember(self, outcomes: Outcomes, memory: Memory) -> Memory:
+        """Return the memory as it is."""
+        return memory
+
+    def weights(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> tuple[Floats, Memory]:
+        """Return the weights [N], and the memory for the next generation."""
+        raise NotImplementedError
+
+    def value(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> float:
+        """Return the value J of the objective itself."""
+        raise NotImplementedError

@@ -1,0 +1,100 @@
+"""The progress of a run, on rank 0: one moving line on a terminal, a plain line every few seconds in a file."""
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, TextIO
+
+import numpy as np
+
+from ees_mpi.config import Config
+from ees_mpi.generation import Record
+from ees_mpi.ranks import launched
+from ees_mpi.terminal import clock
+
+EVERY = 5.0  # seconds between lines in a file
+
+
+class Progress:
+    """Shows generations as they are committed."""
+
+    # To stdout: under mpirun that is the terminal, and stderr is not.
+    def __init__(
+        self,
+        config: Config,
+        done: int,
+        file_warning: Callable[[], str | None] = lambda: None,
+        stream: TextIO | None = None,
+    ):
+        self._stream = stream or sys.stdout or open(os.devnull, "w", encoding="utf-8")
+        self._config, self._file_warning = config, file_warning
+        self._headline = config.method.headline
+        self._total, self._first = config.run.generations, done
+        self._start = self._last = time.monotonic()
+        self._warned = ""
+        self._bar: Any = None
+        if on_terminal(self._stream):
+            from tqdm import tqdm
+
+            self._bar = tqdm(
+                total=self._total,
+                initial=done,
+                unit="gen",
+                file=self._stream,
+                dynamic_ncols=True,
+                smoothing=0.05,
+            )
+
+    def __enter__(self) -> "Progress":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+    def update(self, record: Record) -> None:
+        """Show one more committed generation, and warnings about it."""
+        warning = self._file_warning() or self._config.population.warning(record.arrays)
+        warning = warning or self._config.method.warning(record.arrays)
+        if warning and warning != self._warned:
+            self._warned = warning
+            self._say(f"warning: {warning}")
+        if self._bar is not None:
+            with contextlib.suppress(OSError, ValueError):
+                self._bar.set_postfix_str(self._metric(record), refresh=False)
+                self._bar.update()
+            return
+        now = time.monotonic()
+        done = record.generation + 1
+        if now - self._last >= EVERY or done == self._total:
+            self._last = now
+            rate = (done - self._first) / (now - self._start)
+            left = (self._total - done) / rate
+            self._say(f"generation {done}/{self._total}, {rate:.3g}/s, {clock(left)} left, {self._metric(record)}")
+
+    def _metric(self, record: Record) -> str:
+        value = float(np.sum(record.arrays[self._headline]))
+        text = f"{self._headline} {value:.4g}"
+        invalid = float(record.arrays["invalid_share"])
+        return f"{text}, {invalid:.1%} invalid" if invalid else text
+
+    def _say(self, line: str) -> None:
+        with contextlib.suppress(OSError, ValueError):  # a closed terminal must not stop the training
+            if self._bar is not None:
+                self._bar.write(line, file=self._stream)
+            else:
+                print(line, file=self._stream, flush=True)
+
+
+def on_terminal(stream: TextIO) -> bool:
+    """Return whether a stream is a terminal. Under mpirun every rank has a pseudo-terminal, so mpirun's own decides."""
+    if not stream.isatty():
+        return False
+    if not launched()[0]:
+        return True
+    try:
+        return os.readlink(f"/proc/{os.getppid()}/fd/1").startswith(("/dev/pts/", "/dev/tty"))
+    except OSError:
+        return False

@@ -1,0 +1,128 @@
+"""One session of a run: prepare the run file, give it to all ranks, train, close."""
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from ees_mpi import config as configs
+from ees_mpi import machine
+from ees_mpi.config import Config
+from ees_mpi.errors import EesError, RanksLost, RunFileError
+from ees_mpi.outcomes import Arrays
+from ees_mpi.ranks import Ranks
+from ees_mpi.runs import broadcast
+from ees_mpi.runs.progress import Progress
+from ees_mpi.runs.recovery import Recovery
+from ees_mpi.runs.start import PreparedRun, Request
+from ees_mpi.state import State
+from ees_mpi.training import Job, train
+
+Say = Callable[[str], None]
+
+
+def run_session(ranks: Ranks, request: Request, say: Say, max_hours: float | None = None) -> None:
+    """Train until the last generation, on all ranks or on those that are left; rank 0 opens the run file."""
+    ranks.listen()
+    if max_hours is not None:
+        ranks.deadline = time.monotonic() + 3600 * max_hours
+    recovery = Recovery(request)
+    try:
+        while True:
+            try:
+                return _train(ranks, recovery, say)
+            except RanksLost:
+                lost = recovery.keep(ranks)
+                if ranks.first:
+                    say(f"lost {lost}: continuing with the other ranks")
+    finally:
+        recovery.close()
+
+
+def _train(ranks: Ranks, recovery: Recovery, say: Say) -> None:
+    """Train until the end, or until ranks are lost."""
+    prepared: PreparedRun | None = None
+    try:
+        with ranks.together():
+            if ranks.first:
+                prepared = recovery.prepare()
+        if not ranks.any(prepared is not None and prepared.finished):
+            state, partial = _broadcast(ranks, prepared, recovery)
+            job, known = _open(ranks, recovery, state, partial, prepared, say)
+            with ranks.watching(60 * job.config.run.stall_minutes):
+                if prepared:
+                    writer = prepared.open()
+                    with Progress(job.config, state.generation, writer.take_warning) as progress:
+                        train(job, state, writer, progress.update, known)
+                else:
+                    train(job, state, None, known=known)
+        with ranks.together():
+            if prepared:
+                prepared.close()
+    except RanksLost:
+        if prepared:
+            prepared.release()
+        raise
+    except EesError:
+        if prepared:
+            with suppress(RunFileError):  # the first error says more, and the journal keeps everything
+                prepared.close()
+        raise
+    if prepared:
+        say(f"{prepared.path}: {prepared.config.run.generations} generations, complete")
+
+
+def _broadcast(ranks: Ranks, prepared: PreparedRun | None, recovery: Recovery) -> tuple[State, Arrays]:
+    """Give every rank the config, the state and the partial results that rank 0 has read."""
+    record = None
+    if prepared:
+        record = {
+            "path": str(prepared.path),
+            "run_id": prepared.run_id,
+            "config": prepared.config.to_toml(),
+            "state": prepared.state,
+            "arrays": prepared.partial,
+        }
+    told = broadcast.from_first(ranks, record)
+    if prepared:
+        prepared.partial = {}  # MAML's may be large
+    recovery.path, recovery.run_id, recovery.config = Path(told["path"]), told["run_id"], configs.parse(told["config"])
+    return State.from_arrays(told["state"]), told["arrays"]
+
+
+def _open(
+    ranks: Ranks, recovery: Recovery, state: State, partial: Arrays, prepared: PreparedRun | None, say: Say
+) -> tuple[Job[Any], dict[int, Any]]:
+    """Open the job on every rank, then the run file on rank 0; return the job and the known results."""
+    if recovery.config is None:
+        raise RuntimeError("no config was given to this rank")
+    fingerprint = machine.fingerprint(recovery.config.method.uses_torch)
+    ranks.check_alike(fingerprint)
+    job = recovery.job(recovery.config, ranks)
+    known = recovery.known(job, state.generation, partial)
+    with ranks.together():
+        if prepared:
+            writer = prepared.open()  # a new file is created here: by now every rank knows its path and id
+            _greet(ranks, prepared, len(known), fingerprint, say)
+            writer.begin_session(state.generation, ranks.size, ranks.nodes, {**fingerprint, "mpi": ranks.library})
+    return job, known
+
+
+def _greet(ranks: Ranks, prepared: PreparedRun, known: int, fingerprint: dict[str, str], say: Say) -> None:
+    """Say what runs on how many ranks, with warnings."""
+    config: Config = prepared.config
+    first = int(prepared.state["generation"])
+    where = f"{ranks.size} rank{'s' * (ranks.size > 1)} on {ranks.nodes} node{'s' * (ranks.nodes > 1)}"
+    done = f", {known} rollouts of the first are already done" if known else ""
+    say(f"{prepared.path}: generations {first} to {config.run.generations} on {where}{done}")
+    idle = ranks.size - config.population.size
+    if idle > 0:
+        say(
+            f"warning: {idle} of {ranks.size} ranks have nothing to evaluate (ranks {config.population.size} to "
+            f"{ranks.size - 1}): the population has {config.population.size} individuals"
+        )
+    if prepared.sessions:
+        other = machine.differences(fingerprint, prepared.sessions[-1]["machine"])
+        if other:
+            say(f"warning: the file was written on another machine, so later bits may differ: {'; '.join(other)}")

@@ -1,0 +1,161 @@
+"""Finding or preparing the run file of a command, on rank 0, before anything is trained."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+
+from ees_mpi import config as configs
+from ees_mpi.config import Config
+from ees_mpi.errors import ConfigError, RunFileError
+from ees_mpi.outcomes import Arrays
+from ees_mpi.runs import starting_point
+from ees_mpi.state import first_state
+from ees_mpi.store.reader import Run, open_run
+from ees_mpi.store.writer import Contents, RunWriter, check_folder, exists, new_run_id
+
+
+@dataclass
+class PreparedRun:
+    """A run prepared by rank 0. An existing file is locked; a new one is created by `open()`."""
+
+    path: Path
+    config: Config
+    state: Arrays
+    partial: Arrays  # results of the next generation from before an interruption
+    run_id: str
+    sessions: list[dict[str, Any]] = field(default_factory=list)  # of an existing file
+    writer: RunWriter | None = None
+    create: Callable[[], RunWriter] | None = None
+
+    @property
+    def finished(self) -> bool:
+        """Whether all generations of the config are committed."""
+        return int(self.state["generation"]) >= self.config.run.generations
+
+    def open(self) -> RunWriter:
+        """Return the writer; creates a new file, as the last step before training."""
+        if self.writer is None and self.create is not None:
+            self.writer = self.create()
+        if self.writer is None:
+            raise RunFileError(f"{self.path} was not opened")
+        return self.writer
+
+    def close(self) -> None:
+        """Fold the journal and release the file."""
+        writer, self.writer = self.writer, None
+        if writer:
+            writer.close()
+
+    def release(self) -> None:
+        """Release the file without folding, so that another rank can open it."""
+        writer, self.writer = self.writer, None
+        if writer:
+            writer.let_go()
+
+
+class Request(Protocol):
+    """What a command asks for: a run to train."""
+
+    def prepare(self) -> PreparedRun:
+        """Find or prepare the run file; called on rank 0."""
+
+
+@dataclass(frozen=True)
+class TrainRequest:
+    """The options of `ees-mpi train`."""
+
+    source: str
+    settings: Sequence[str] = ()
+    out: Path | None = None
+    resume: bool = False
+    overwrite: bool = False
+    force: bool = False
+    start: str | None = None  # RUN.h5[@generation] to start from
+
+    def prepare(self) -> PreparedRun:
+        """Prepare a new run, or reopen the existing file with `resume`."""
+        config = configs.load(self.source, self.settings)
+        configs.check(config)
+        path = self.out or Path(f"{Path(self.source).stem}-seed{config.run.seed}.h5")
+        check_folder(path)
+        if path.exists() and not self.overwrite:
+            if not self.resume:
+                raise exists(path)
+            return reopen(path, config.run.generations, self.force, config, self.start)
+        configs.rehearse(config)
+        if self.start:
+            state, note = starting_point.first_state_from(self.start, config)
+        else:
+            state, note = first_state(config), ""
+        arrays, run_id = state.arrays(), new_run_id()
+
+        def create() -> RunWriter:
+            return RunWriter.create(path, config, arrays, self.overwrite, self.force, started_from=note, run_id=run_id)
+
+        return PreparedRun(path, config, arrays, {}, run_id, create=create)
+
+
+@dataclass(frozen=True)
+class ResumeRequest:
+    """The options of `ees-mpi resume`."""
+
+    run: Path
+    generations: int | None = None
+    force: bool = False
+
+    def prepare(self) -> PreparedRun:
+        """Reopen the run file."""
+        return reopen(self.run, self.generations, self.force)
+
+
+def reopen(
+    path: Path, generations: int | None, force: bool, config: Config | None = None, start: str | None = None
+) -> PreparedRun:
+    """Open a run file to continue it; it is read once before and once after it is locked.
+
+    `config`: replaces the file's own, and must describe the same run; `start`: the `--from` of the command.
+    """
+    with open_run(path) as run:
+        if run.attributes.get("kind") == "sample":
+            raise RunFileError(f"{path} holds a sample of offspring; a sample cannot be resumed")
+        if config is not None:
+            _check_same_run(run, config, start)
+        config = _with_generations(config or run.config, generations, run)
+        configs.check(config)
+        if run.complete and run.generations == config.run.generations and not run.journal_records:
+            return PreparedRun(path, config, run.state_arrays(), {}, run.run_id)
+    configs.rehearse(config)
+    writer, found = RunWriter.resume(path, config, force)
+    return _continued(path, config, writer, found)
+
+
+def _continued(path: Path, config: Config, writer: RunWriter, found: Contents) -> PreparedRun:
+    return PreparedRun(path, config, found.state, found.partial, found.run_id, found.sessions, writer)
+
+
+def _check_same_run(run: Run, config: Config, start: str | None) -> None:
+    """Raise a ConfigError if a file was begun with another config or from another run."""
+    changed = configs.changed_keys(run.config, config)
+    if changed:
+        raise ConfigError(f"{run.path} was begun with another config: {'; '.join(changed)}")
+    if start:
+        begun_from = json.loads(run.attributes["started_from"] or "null")
+        path, generation = starting_point.parse(start)
+        with open_run(path) as source:
+            wanted = starting_point.read(source, generation).about
+        if begun_from is None or any(begun_from[key] != wanted[key] for key in ("run_id", "state_sha256")):
+            raise ConfigError(f"{run.path} was not begun from {start}; leave out --from to continue it as it is")
+
+
+def _with_generations(config: Config, generations: int | None, run: Run) -> Config:
+    if generations is None:
+        return config
+    if generations < run.generations:
+        raise ConfigError(
+            f"--generations {generations}: {run.path} has {run.generations} already; expected at least that many"
+        )
+    return replace(config, run=msgspec.structs.replace(config.run, generations=generations))

@@ -1,0 +1,99 @@
+"""The cheetah and the ant as Gymnasium environments, with the ready-made environments' rewards to the bit."""
+
+from typing import Any, ClassVar
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+import ees_mpi.envs  # noqa: F401  whoever imports the classes may also make them by name
+from ees_mpi.tasks.bullet.robot import CLIP, TARGET_X
+from ees_mpi.tasks.bullet.robots import Ant, HalfCheetah, Robot
+from ees_mpi.tasks.bullet.world import TIME_STEP
+
+ELECTRICITY_COST = -2.0
+STALL_TORQUE_COST = -0.1
+JOINT_AT_LIMIT_COST = -0.1
+LIMIT = 0.99
+FEET_COLLISION_COST = 0.0  # the ready-made environments add it too
+
+Observation = NDArray[np.float32]
+
+
+class BulletEnv(gymnasium.Env[Observation, NDArray[Any]]):
+    """A robot rewarded for walking along x, for staying up and for sparing its motors.
+
+    Every episode starts from a restored state, so the first is like all others; of a ready-made environment
+    it is the second and later ones that are alike.
+    """
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": round(1 / TIME_STEP)}  # noqa: RUF012
+    robot_class: ClassVar[type[Robot]]
+
+    def __init__(self, render_mode: str | None = None) -> None:
+        if render_mode not in (None, *self.metadata["render_modes"]):
+            raise ValueError(f'render_mode is None or "rgb_array"; got {render_mode!r}.')
+        self.render_mode = render_mode
+        self.robot = self.robot_class()
+        self.observation_space = gymnasium.spaces.Box(-CLIP, CLIP, (self.robot.observation_size,), np.float32)
+        self.action_space = gymnasium.spaces.Box(-1.0, 1.0, (self.robot.action_size,), np.float32)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Start an episode; without a seed the environment's generator goes on where it was."""
+        super().reset(seed=seed)
+        observation = self.robot.reset(self.np_random)
+        self._potential = self._measure_potential()
+        return observation, self._info()
+
+    def step(self, action: NDArray[Any]) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Move the robot for one time step; truncation is left to Gymnasium's TimeLimit."""
+        action = np.asarray(action)
+        observation, done = self.robot.step(action)
+        return observation, self._reward(action), done, False, self._info()
+
+    def render(self) -> NDArray[np.uint8] | None:
+        """Draw the robot, if the environment was made for drawing."""
+        return self.robot.image() if self.render_mode == "rgb_array" else None
+
+    def close(self) -> None:
+        """Release the physics client."""
+        self.robot.close()
+
+    def _reward(self, action: NDArray[Any]) -> float:
+        """Add up what the last step earned and cost."""
+        before, self._potential = self._potential, self._measure_potential()
+        electricity = ELECTRICITY_COST * float(np.abs(action * self.robot.joint_speeds).mean())
+        electricity += STALL_TORQUE_COST * float(np.square(action).mean())
+        at_limit = int(np.count_nonzero(np.abs(self.robot.joint_positions) > LIMIT))
+        return sum(
+            [
+                1.0 if self.robot.alive else -1.0,
+                self._potential - before,
+                electricity,
+                JOINT_AT_LIMIT_COST * at_limit,
+                FEET_COLLISION_COST,
+            ]
+        )
+
+    def _measure_potential(self) -> float:
+        """Measure how near the far-away target is, in units of distance per time step."""
+        x, y, _ = self.robot.position
+        return float(-np.linalg.norm([0.0 - y, TARGET_X - x]) / TIME_STEP)
+
+    def _info(self) -> dict[str, Any]:
+        x, y, z = self.robot.position
+        return {"x_position": x, "y_position": y, "z_position": z}
+
+
+class HalfCheetahBulletEnv(BulletEnv):
+    """The half cheetah: 26 observations, 6 actions, no end of its own."""
+
+    robot_class = HalfCheetah
+
+
+class AntBulletEnv(BulletEnv):
+    """The ant: 28 observations, 8 actions, ends when the torso comes too low."""
+
+    robot_class = Ant

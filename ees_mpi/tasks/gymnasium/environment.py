@@ -1,0 +1,143 @@
+"""A Gymnasium environment as the settings of a task describe it: making it, and the behaviour of a rollout.
+
+`task.behavior` chooses the behaviour:
+
+    "final_observation"         components of the last observation (`task.components`; empty: all of them)
+    "final_xy", "final_x"       the final position of a MuJoCo body (`task.body`, default "torso")
+    "mean_info"                 the mean over the rollout of a key of `info` (`task.info_key`)
+    "package.module:function"   a function of a `Rollout` that returns numbers
+"""
+
+import importlib.util
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from ees_mpi.errors import ConfigError, MissingExtra, TaskError
+from ees_mpi.outcomes import Singles
+from ees_mpi.registry import imported, unknown
+from ees_mpi.tasks.locomotion import PolicyTask
+from ees_mpi.tasks.silence import silence
+
+NAMED = ("final_observation", "final_xy", "final_x", "mean_info")
+
+
+@dataclass
+class Rollout:
+    """A finished rollout, as behaviour functions see it."""
+
+    env: Any
+    observations: list[Singles] = field(default_factory=list)  # the last one is the final one
+    rewards: list[float] = field(default_factory=list)
+    infos: list[dict[str, Any]] = field(default_factory=list)
+
+
+Behavior = Callable[[Rollout], Sequence[float]]
+
+
+class Environment(PolicyTask, frozen=True, kw_only=True):
+    """The settings of a Gymnasium environment, and how it is made."""
+
+    env: str
+    behavior: str = "final_observation"
+    components: tuple[int, ...] = ()
+    body: str = "torso"
+    info_key: str = ""
+    fitness: Literal["reward", "behavior"] = "reward"  # "behavior": the distance of the behaviour along `direction`
+    direction: float = 0.0  # degrees from the behaviour's first number towards its second
+    terminate: Literal["never", "environment"] = "environment"
+    env_settings: dict[str, Any] = {}  # noqa: RUF012  (msgspec copies it): keyword arguments of gymnasium.make
+
+    def make(self, **more: Any) -> Any:
+        """Make the Gymnasium environment; raise an error that names what is missing."""
+        gymnasium = library()
+        try:
+            with warnings.catch_warnings(), silence():  # warnings about newer versions and deprecated models
+                warnings.simplefilter("ignore")
+                return gymnasium.make(self.env, **{**self.env_settings, **more})
+        except gymnasium.error.DependencyNotInstalled as error:
+            raise MissingExtra(f"task.env {self.env!r}: {error}; for MuJoCo: pip install 'ees_mpi[mujoco]'") from None
+        except gymnasium.error.UnregisteredEnv:
+            known = [name for name in gymnasium.registry if ":" not in name]
+            raise ConfigError(f"task.env: {unknown(self.env, known)}") from None
+        except (gymnasium.error.Error, ImportError, TypeError) as error:
+            raise ConfigError(f"task.env {self.env!r} cannot be made: {error}") from None
+
+    def characterisation(self) -> Behavior:
+        """Return the function from a rollout to its behaviour."""
+        if ":" in self.behavior:
+            function: Behavior = imported(self.behavior, "task.behavior")
+            return function
+        if self.behavior not in NAMED:
+            raise ConfigError(f"task.behavior: {unknown(self.behavior, NAMED)} (or package.module:function)")
+        return {
+            "final_observation": self._final_observation,
+            "final_xy": lambda rollout: self._place(rollout)[:2],
+            "final_x": lambda rollout: self._place(rollout)[:1],
+            "mean_info": self._mean_info,
+        }[self.behavior]
+
+    def _final_observation(self, rollout: Rollout) -> Sequence[float]:
+        last = rollout.observations[-1]
+        if any(not 0 <= component < len(last) for component in self.components):
+            raise ConfigError(f"task.components: expected numbers below {len(last)}, got {list(self.components)}")
+        return [float(last[component]) for component in self.components or range(len(last))]
+
+    def _place(self, rollout: Rollout) -> Sequence[float]:
+        data = getattr(rollout.env.unwrapped, "data", None)
+        try:
+            return [float(value) for value in data.body(self.body).xpos]  # type: ignore[union-attr]
+        except (AttributeError, KeyError) as error:
+            raise ConfigError(f"task.body: {self.env} has no MuJoCo body {self.body!r} ({error})") from None
+
+    def _mean_info(self, rollout: Rollout) -> Sequence[float]:
+        if any(self.info_key not in info for info in rollout.infos):
+            keys = ", ".join(rollout.infos[0]) or "none"
+            raise ConfigError(f"task.info_key: {self.info_key!r} is not in the info of {self.env}; it has: {keys}")
+        return [sum(float(info[self.info_key]) for info in rollout.infos) / len(rollout.infos)]
+
+
+def library() -> Any:
+    """Import Gymnasium with our own environments and a silent MuJoCo; raise MissingExtra if it is missing."""
+    try:
+        import gymnasium
+    except ImportError:
+        raise MissingExtra("task gymnasium needs Gymnasium: pip install 'ees_mpi[bullet]' or '[mujoco]'") from None
+    import ees_mpi.envs  # noqa: F401  (registers our own environments)
+
+    if importlib.util.find_spec("mujoco"):
+        import mujoco
+
+        # By default every rank writes MUJOCO_LOG.TXT into its folder. We mark an unstable rollout as invalid instead.
+        mujoco.set_mju_user_warning(lambda message: None)
+    return gymnasium
+
+
+def flat(observation: Any) -> Singles:
+    """Return an observation as a flat vector."""
+    return np.asarray(observation, np.float32).reshape(-1)
+
+
+def numbers(behavior: Any, name: str, error: type[ConfigError] | type[TaskError]) -> tuple[float, ...]:
+    """Return a behaviour as a flat tuple; raise an error that shows what came instead."""
+    try:
+        row = np.asarray(behavior, np.float64)
+    except (TypeError, ValueError):
+        row = np.empty((0, 0))
+    if row.ndim != 1 or row.size == 0:
+        raise error(f"behavior {name}: expected one or more numbers in a flat sequence, got {behavior!r}")
+    return tuple(row.tolist())
+
+
+def was_reset_by_mujoco(env: Any) -> bool:
+    """Return whether MuJoCo reset the robot in mid-rollout, because its state was not finite."""
+    warnings_seen = getattr(getattr(env.unwrapped, "data", None), "warning", None)
+    if warnings_seen is None:
+        return False
+    from mujoco import mjtWarning
+
+    bad = (mjtWarning.mjWARN_BADQPOS, mjtWarning.mjWARN_BADQVEL, mjtWarning.mjWARN_BADQACC)
+    return any(warnings_seen[kind].number for kind in bad)

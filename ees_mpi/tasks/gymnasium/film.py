@@ -1,0 +1,84 @@
+"""Films of Gymnasium environments: they draw themselves, MuJoCo's without a screen if the machine allows it."""
+
+import ctypes.util
+import os
+
+import numpy as np
+
+from ees_mpi.contracts import Pixels, View
+from ees_mpi.errors import MissingExtra
+from ees_mpi.tasks.gymnasium.environment import Environment, library
+from ees_mpi.tasks.gymnasium.rollouts import Rollouts
+from ees_mpi.tasks.silence import silence
+
+FPS = 30  # of an environment that gives none
+
+
+class Filmed(Rollouts):
+    """Rollouts with the same bits, of an environment that draws itself."""
+
+    def __init__(self, task: Environment, seed: int, dim: int, view: View):
+        self._view = view
+        _draw_without_a_screen()
+        try:
+            super().__init__(task, seed, dim, render_mode="rgb_array", **_size(task, view))
+        except AttributeError as error:  # MuJoCo's bindings raise this if a library is missing
+            raise _cannot_draw(task, str(error)) from None
+        self.step_seconds = 1.0 / float(self._env.metadata.get("render_fps") or FPS)
+        self._env.reset(seed=self._seed)
+        try:
+            with silence():
+                self.picture()
+        except MissingExtra:
+            self.close()
+            raise
+
+    def place(self) -> tuple[float, ...]:
+        """Return the present position of the robot, if the environment gives one."""
+        if self._task.behavior in ("final_x", "final_xy"):
+            return tuple(self._behavior(self.rollout))
+        info = self.rollout.infos[-1] if self.rollout.infos else {}
+        return tuple(float(info[key]) for key in ("x_position", "y_position")[: self._dim] if key in info)
+
+    def picture(self) -> Pixels:
+        """Return the picture that the environment draws."""
+        why = ""
+        try:
+            self._aim()
+            pixels = np.asarray(self._env.render())
+        except Exception as error:  # renderers raise many kinds without a screen, a library or a driver
+            why = f"{type(error).__name__}: {error}"
+        if why:  # outside of the handler: a half-made renderer complains when it is deleted
+            raise _cannot_draw(self._task, why)
+        if pixels.ndim != 3 or pixels.shape[2] != 3 or pixels.dtype != np.uint8:
+            raise _cannot_draw(self._task, f"it gave {pixels.dtype} of shape {pixels.shape}, not a picture")
+        return pixels
+
+    def _aim(self) -> None:
+        """Point MuJoCo's camera at the robot, or at the point of the view; by default it stays at the start."""
+        viewer = getattr(getattr(self._env.unwrapped, "mujoco_renderer", None), "viewer", None)
+        if viewer is None:
+            return
+        viewer.cam.lookat[:2] = self._view.point or self._env.unwrapped.data.xpos[1][:2]  # body 0 is the world
+        if self._view.point:
+            viewer.cam.distance = self._view.distance
+
+
+def _size(task: Environment, view: View) -> dict[str, int]:
+    """Return the arguments that set the size of pictures; only MuJoCo's environments have them."""
+    spec = library().registry.get(task.env)
+    return {"width": view.width, "height": view.height} if "mujoco" in str(getattr(spec, "entry_point", "")) else {}
+
+
+def _draw_without_a_screen() -> None:
+    """Set MUJOCO_GL to a renderer that needs no screen, if the machine has one."""
+    if {"DISPLAY", "MUJOCO_GL"}.isdisjoint(os.environ):
+        for library, name in (("EGL", "egl"), ("OSMesa", "osmesa")):
+            if ctypes.util.find_library(library):
+                os.environ["MUJOCO_GL"] = name
+                return
+
+
+def _cannot_draw(task: Environment, why: str) -> MissingExtra:
+    hint = "MuJoCo, where there is no screen, needs a library (Debian: libegl1 or libosmesa6)"
+    return MissingExtra(f"task.env {task.env!r} cannot draw itself here ({' '.join(why.split())}). {hint}")

@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+"""Count the rooms of the package, the imports between them, and everything that breaks the order of the tree.
+
+A room is a module or folder directly under `ees_mpi/`. An arrow is a room that imports another room; imports inside
+functions count, too. A circle is a set of files that import each other. The order of the tree is the module map in
+the docstring of `ees_mpi/__init__.py`: a room imports only from rooms on lower lines.
+
+    tools/structure.py              prints the numbers; exits with 1 if a limit is exceeded
+"""
+
+import ast
+import re
+import sys
+from pathlib import Path
+
+PACKAGE = Path(__file__).parents[1] / "ees_mpi"
+LIMITS = {"rooms": 32, "arrows": 145, "flat modules": 22, "circles": 0, "against the order": 0, "longest module": 280}
+
+
+def modules() -> dict[str, Path]:
+    """Return every module of the package by its dotted name."""
+    found = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+        found[".".join(parts).removesuffix(".__init__")] = path
+    return found
+
+
+def imports(path: Path, known: dict[str, Path]) -> set[str]:
+    """Return the modules of the package that a file imports, at its top or inside functions."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            inside = [f"{node.module}.{alias.name}" for alias in node.names]
+            names = [name if name in known else node.module for name in inside]
+        else:
+            continue
+        found |= {name for name in names if name in known}
+    return found
+
+
+def room(module: str) -> str:
+    """Return the room of a module; the package itself is its own room."""
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else "__init__"
+
+
+def circles(graph: dict[str, set[str]]) -> list[list[str]]:
+    """Return the sets of files that import each other."""
+
+    def reach(start: str) -> set[str]:
+        seen: set[str] = set()
+        todo = [start]
+        while todo:
+            for target in graph[todo.pop()] - seen:
+                seen.add(target)
+                todo.append(target)
+        return seen
+
+    reached = {name: reach(name) for name in graph}
+    found = {
+        tuple(sorted(other for other in graph if other in reached[name] and name in reached[other])) for name in graph
+    }
+    return [list(circle) for circle in sorted(found) if len(circle) > 1]
+
+
+def floors() -> dict[str, int]:
+    """Return the line of each room in the module map, from the top."""
+    docstring = ast.get_docstring(ast.parse((PACKAGE / "__init__.py").read_text(encoding="utf-8"))) or ""
+    order = {"__init__": -2, "__main__": -1}
+    for number, line in enumerate(docstring.splitlines()):
+        match = re.match(r"    ((?:\w+(?:/|\.py) ?)+)", line)
+        for name in re.findall(r"(\w+)(?:/|\.py)", match[1]) if match else ():
+            order[name] = number
+    return order
+
+
+def main() -> int:
+    """Print the numbers and return the exit code."""
+    known = modules()
+    graph = {name: imports(path, known) - {name} for name, path in known.items()}
+    arrows = sorted({(room(a), room(b)) for a, targets in graph.items() for b in targets if room(a) != room(b)})
+    arrows = [(a, b) for a, b in arrows if b != "__init__"]
+    rooms = {room(name) for name in known} - {"__init__"}
+    order = floors()
+    lines = {name: len(path.read_text(encoding="utf-8").splitlines()) for name, path in known.items()}
+    longest = max(lines, key=lambda name: lines[name])
+    missing = sorted(rooms - order.keys())
+    upward = [(a, b) for a, b in arrows if a in order and b in order and order[a] >= order[b]]
+    loops = circles(graph)
+    counts = {
+        "rooms": len(rooms),
+        "arrows": len(arrows),
+        "flat modules": len(list(PACKAGE.glob("*.py"))),
+        "circles": len(loops),
+        "against the order": len(upward),
+        "longest module": lines[longest],
+    }
+    for name, count in counts.items():
+        print(f"{name:20} {count:6}  (at most {LIMITS[name]})")
+    print(f"{'lines':20} {sum(lines.values()):6}  in {len(lines)} modules; the longest is {longest}")
+    for circle in loops:
+        print(f"circle: {', '.join(circle)}")
+    for a, b in upward:
+        print(f"against the order: {a} imports {b}")
+    for name in missing:
+        print(f"not in the module map: {name}")
+    return int(bool(missing) or any(count > LIMITS[name] for name, count in counts.items()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
