@@ -1,7 +1,7 @@
 """Plain ascent and Adam: ascent on `gradient - l2 * theta` for every learned array theta of a population.
 
-Learned arrays are single precision; moments and all arithmetic are double. The moments of the mean have plain names
-("first"); those of another learned array have its name in front ("log_std/first").
+Learned arrays are single precision. Moments and all arithmetic are double precision. The moments of the mean have plain
+names ("first"). The moments of another learned array begin with its name ("log_std/first").
 """
 
 from typing import Annotated
@@ -13,16 +13,18 @@ from ees_mpi.outcomes import Arrays
 from ees_mpi.registry import Family, Part
 
 Rate = Annotated[float, msgspec.Meta(gt=0)]
+Decay = Annotated[float, msgspec.Meta(ge=0)]
 Share = Annotated[float, msgspec.Meta(ge=0, lt=1)]
 
 OPTIMIZERS = Family("optimizer", {"ascent": "ees_mpi.optimizers:Ascent", "adam": "ees_mpi.optimizers:Adam"})
+MOMENTS = ("first", "second")
 
 
 class Ascent(Part, frozen=True):
-    """theta + lr * gradient."""
+    """Plain gradient ascent: theta + lr * gradient."""
 
     lr: Rate
-    l2: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    l2: Decay = 0.0
 
     def start(self, learned: Arrays) -> Arrays:
         """Return the moments before the first step: none."""
@@ -38,10 +40,10 @@ class Ascent(Part, frozen=True):
 
 
 class Adam(Part, frozen=True):
-    """Adam (Kingma and Ba 2015, arXiv:1412.6980) with torch's defaults, uphill."""
+    """Adam (Kingma and Ba 2015, arXiv:1412.6980) with the defaults of torch, as ascent."""
 
     lr: Rate = 0.01
-    l2: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    l2: Decay = 0.0
     beta1: Share = 0.9
     beta2: Share = 0.999
     epsilon: Rate = 1e-8
@@ -66,9 +68,6 @@ class Adam(Part, frozen=True):
             following[name] = (wide + size * (first / scale)).astype(np.float32)
             grown |= {f"{_prefix(name)}first": first, f"{_prefix(name)}second": second}
         return following, grown
-
-
-MOMENTS = ("first", "second")
 
 
 def _prefix(name: str) -> str:

@@ -1,7 +1,7 @@
-"""The policy: a multilayer perceptron on one flat vector, and the observation statistics that it is given.
+"""The policy: a multilayer perceptron on one flat vector of parameters; and the statistics of its observations.
 
-The flat vector is W1, b1, W2, b2, ... with W stored (in, out). A bias thus lies where one more row of its
-W would, so a layer is one product: (inputs, 1) @ (W over b).
+The flat vector is W1, b1, W2, b2, ... with W stored (in, out). A bias lies directly behind its W, like one more row of
+it. So a layer is one matrix product: (inputs, 1) @ (W over b).
 """
 
 import math
@@ -9,10 +9,9 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Vector = NDArray[np.float32]
-Floats = NDArray[np.float64]
+from ees_mpi.outcomes import Floats, Singles
 
 HIDDEN = (256, 256)
 HIDDEN_NORM = 1.0
@@ -21,14 +20,14 @@ CLIP = 5.0
 VARIANCE_FLOOR = 1e-2
 
 
-def observation_sums(observations: Sequence[Vector]) -> Floats:
-    """Sum up the observations of a rollout: count, sums and sums of squares, float64[1 + 2 O]."""
+def observation_sums(observations: Sequence[Singles]) -> Floats:
+    """Return count, sums and sums of squares [1 + 2 O] of the observations of a rollout."""
     seen = np.array(observations, dtype=np.float64, order="C")
     return np.concatenate([[len(seen)], seen.sum(axis=0), np.square(seen).sum(axis=0)])
 
 
 def mean_std(sums: Floats) -> tuple[Floats, Floats]:
-    """Give mean and standard deviation per component from sums [1 + 2 O]; 0 and 1 when nothing was seen."""
+    """Return mean [O] and standard deviation [O] from sums [1 + 2 O]; 0 and 1 if the count is 0."""
     size = len(sums) // 2
     count, total, squares = sums[0], sums[1 : 1 + size], sums[1 + size :]
     if count == 0:
@@ -39,28 +38,30 @@ def mean_std(sums: Floats) -> tuple[Floats, Floats]:
 
 
 def parameter_count(sizes: Sequence[int]) -> int:
-    """Count the weights and biases of a network with these layer sizes."""
+    """Return the number of weights and biases of a network with these layer sizes."""
     return sum((fan_in + 1) * fan_out for fan_in, fan_out in pairwise(sizes))
 
 
 class MLP:
-    """A perceptron with tanh hidden layers and a linear output, evaluated on views of a flat vector."""
+    """A perceptron with tanh hidden layers and a linear output. It works on views of a flat vector."""
 
     def __init__(self, sizes: Sequence[int]) -> None:
-        """Take the sizes of all layers, from observation to action: (26, 256, 256, 6)."""
+        """Set the sizes of all layers, from observation to action: (26, 256, 256, 6)."""
         self.sizes = tuple(int(size) for size in sizes)
         if len(self.sizes) < 2 or min(self.sizes) < 1:
-            raise ValueError(f"A policy needs the sizes of observation, hidden layers and action; got {self.sizes}.")
+            raise ValueError(
+                f"expected sizes of observation, hidden layers and action, all at least 1; got {self.sizes}"
+            )
         self._shapes = [(fan_in + 1, fan_out) for fan_in, fan_out in pairwise(self.sizes)]
         self.count = parameter_count(self.sizes)
-        self._inputs = [np.ones(rows, np.float32) for rows, _ in self._shapes]  # the last 1 is the bias's
+        self._inputs = [np.ones(rows, np.float32) for rows, _ in self._shapes]  # the last 1 multiplies the bias
         self._observation = self._inputs[0][:-1]
         self._high = np.full(self.sizes[0], CLIP, np.float32)
         self._low = -self._high
         self.normalise(np.zeros(self.sizes[0]), np.ones(self.sizes[0]))
 
-    def initial(self, generator: np.random.Generator) -> Vector:
-        """Draw a starting vector: normal weights, columns scaled to norm 1 (output: 0.01), biases 0."""
+    def initial(self, generator: np.random.Generator) -> Singles:
+        """Draw initial parameters: normal weights, columns scaled to norm 1 (output layer: 0.01), biases 0."""
         parts = []
         for layer, (rows, columns) in enumerate(self._shapes, start=1):
             weights = generator.standard_normal((rows - 1, columns))
@@ -69,34 +70,34 @@ class MLP:
             parts += [weights.ravel(), np.zeros(columns)]
         return np.concatenate(parts).astype(np.float32)
 
-    def load(self, flat: Vector) -> None:
-        """Act from now on with these parameters; the vector is not copied, so leave it as it is."""
+    def load(self, flat: Singles) -> None:
+        """Act with these parameters from now on; the vector is not copied, so do not change it."""
         if flat.shape != (self.count,) or flat.dtype != np.float32 or not flat.flags.c_contiguous:
             raise ValueError(
-                f"A policy of sizes {self.sizes} is a contiguous float32 vector of shape ({self.count},); "
-                f"got {flat.dtype} of shape {flat.shape} and strides {flat.strides}."
+                f"expected a contiguous float32 vector of shape ({self.count},) for a policy of sizes {self.sizes}; "
+                f"got {flat.dtype} of shape {flat.shape} and strides {flat.strides}"
             )
         matrices = self.matrices(flat)
         outputs = [inputs[:-1] for inputs in self._inputs[1:]]
         self._hidden = list(zip(self._inputs, matrices, outputs, strict=False))
         self._last, self._output = self._inputs[-1], matrices[-1]
 
-    def matrices(self, flat: Vector) -> list[Vector]:
-        """Return the layers of a flat vector as views (inputs + 1, outputs): the weights over the bias."""
+    def matrices(self, flat: Singles) -> list[Singles]:
+        """Return the layers of a flat vector as views (inputs + 1, outputs); the last row is the bias."""
         ends = np.cumsum([math.prod(shape) for shape in self._shapes])[:-1]
         return [part.reshape(shape) for part, shape in zip(np.split(flat, ends), self._shapes, strict=True)]
 
     def normalise(self, mean: ArrayLike, std: ArrayLike) -> None:
-        """See observations from now on as (x - mean) / std, clipped to +-5."""
+        """See observations as (x - mean) / std, clipped to +-5, from now on."""
         self._mean, self._std = (np.array(statistic, dtype=np.float32) for statistic in (mean, std))
         if self._mean.shape != (self.sizes[0],) or self._std.shape != (self.sizes[0],):
             raise ValueError(
-                f"Mean and standard deviation of the observations have shape ({self.sizes[0]},); "
-                f"got {self._mean.shape} and {self._std.shape}."
+                f"expected mean and standard deviation of the observations of shape ({self.sizes[0]},); "
+                f"got {self._mean.shape} and {self._std.shape}"
             )
 
-    def act(self, observation: Vector) -> Vector:
-        """Choose the action, float32[sizes[-1]], for an observation, float32[sizes[0]]."""
+    def act(self, observation: Singles) -> Singles:
+        """Return the action [A] for an observation [O]."""
         seen = self._observation
         np.subtract(observation, self._mean, out=seen)
         np.divide(seen, self._std, out=seen)
@@ -105,5 +106,5 @@ class MLP:
         for inputs, weights, outputs in self._hidden:
             inputs.dot(weights, outputs)
             np.tanh(outputs, out=outputs)
-        action: Vector = self._last.dot(self._output)
+        action: Singles = self._last.dot(self._output)
         return action

@@ -1,4 +1,4 @@
-"""The population of a MAML run: its rows are tasks, to walk in the task's direction or against it."""
+"""The population of a MAML run. Its members are tasks: to walk in the direction of the config, or in the opposite one."""
 
 from typing import Annotated
 
@@ -11,22 +11,16 @@ from ees_mpi.populations.normal import Normal
 
 
 class Tasks(Normal, frozen=True, kw_only=True):
-    """`size` tasks per outer batch; `std`: of the offspring that `sample` draws around the learned mean."""
+    """`size` tasks per outer iteration; `std`: of the offspring that `sample` draws around the learned mean."""
 
     size: Annotated[int, msgspec.Meta(ge=2)] = 40
     std: Annotated[float, msgspec.Meta(gt=0)] = 0.02
     antithetic: bool = False
 
-    @property
-    def rows(self) -> str:
-        """What a row of the run file is: a task."""
-        return "task"
+    rows = "task"
 
     def directions(self, generator: np.random.Generator) -> Draw:
-        """Draw the direction of each task: sign +1 is the task's direction, -1 the opposite one.
-
-        Half of the tasks go each way, in random order, so that a small batch has both.
-        """
+        """Draw the directions: sign +1 is the direction of the config, -1 the opposite one; half of the tasks each."""
         sign: NDArray[np.int8] = np.where(np.arange(self.size) % 2 == generator.integers(2), 1, -1).astype(np.int8)
         nothing = np.zeros(self.size, np.int64)
         return Draw(nothing, generator.permutation(sign), nothing.astype(np.int32))

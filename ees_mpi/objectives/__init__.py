@@ -1,6 +1,6 @@
 """Objectives: rules that turn the outcomes of a generation into one weight per individual.
 
-A weight is the derivative of the objective with respect to the individual's likelihood ratio; see each file.
+A weight is the derivative of the objective with respect to the individual's likelihood ratio; see each module.
 """
 
 from ees_mpi.registry import Family

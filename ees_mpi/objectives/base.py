@@ -1,4 +1,4 @@
-"""The defaults of an objective: everything in `contracts.Objective` that most objectives do not need."""
+"""The base class of objectives: the defaults of everything in `contracts.Objective` that most objectives share."""
 
 from collections.abc import Sequence
 
@@ -11,31 +11,31 @@ from ees_mpi.registry import Part
 
 
 class ObjectivePart(Part, frozen=True):
-    """An objective without a kernel and without a memory. A member defines `weights` and `value`."""
+    """An objective without a kernel and without a memory. A subclass defines `weights` and `value`."""
 
     @property
     def headline(self) -> str:
-        """The metric that progress lines show."""
+        """Return the name of the metric that progress lines show."""
         return "behavior_variance"
 
     @property
     def uses_torch(self) -> bool:
-        """Whether the objective computes with torch."""
+        """Return whether the objective needs torch."""
         return False
 
     @property
     def bandwidth(self) -> float | None:
-        """The bandwidth of the objective's kernel; None: it has no kernel."""
+        """Return the bandwidth of the kernel; None: the objective has no kernel."""
         return None
 
     @property
     def members(self) -> Sequence[tuple[float, Objective]]:
-        """The objectives that are blended, with their shares: the objective itself."""
+        """Return the blended objectives with their shares: only this objective, with share 1."""
         return ((1.0, self),)
 
     @property
     def remembers(self) -> bool:
-        """Whether the objective has a memory: it has none."""
+        """Return whether the objective has a memory."""
         return False
 
     def with_bandwidth(self, bandwidth: float) -> Objective:
@@ -43,10 +43,10 @@ class ObjectivePart(Part, frozen=True):
         return msgspec.structs.replace(self, bandwidth=bandwidth)
 
     def rehearse(self, size: int, behavior_dim: int) -> None:
-        """Find nothing: the closed forms cannot fail."""
+        """Do nothing: the closed forms cannot fail."""
 
     def remember(self, outcomes: Outcomes, memory: Memory) -> Memory:
-        """Return the memory as it is."""
+        """Return the memory unchanged."""
         return memory
 
     def weights(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> tuple[Floats, Memory]:
@@ -54,5 +54,5 @@ class ObjectivePart(Part, frozen=True):
         raise NotImplementedError
 
     def value(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> float:
-        """Return the value J of the objective itself."""
+        """Return the value J of the objective."""
         raise NotImplementedError

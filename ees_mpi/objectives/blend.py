@@ -1,8 +1,8 @@
-"""Several objectives at once, on the same rollouts: evolvability beside fitness, or beside novelty.
+"""A weighted sum of objectives on the same rollouts: fitness and evolvability, or novelty and evolvability.
 
 Gajewski et al. 2019, section 6.
 
-    w = share_1 w^(1) + sum_m share_m s_m w^(m)     s_m: brings part m to the sd of the first part's weights
+    w = share_1 w^(1) + sum_m share_m s_m w^(m)     s_m: scales w^(m) to the standard deviation of w^(1)
 
     [objective]
     name = "blend"
@@ -30,7 +30,7 @@ from ees_mpi.ranks import Ranks
 
 
 class Blend(ObjectivePart, frozen=True):
-    """A weighted sum of objectives; each part has a name, a share and its own settings."""
+    """Adds up the weights of its parts. A part has a name, a share and the settings of its objective."""
 
     parts: tuple[dict[str, Any], ...]
 
@@ -48,23 +48,25 @@ class Blend(ObjectivePart, frozen=True):
 
     @property
     def members(self) -> Sequence[tuple[float, Objective]]:
-        """The share and the objective of each part."""
-        sections = [{key: value for key, value in section.items() if key != "share"} for section in self.parts]
-        return [(part["share"], OBJECTIVES.build(own)) for part, own in zip(self.parts, sections, strict=True)]
+        """Return the share and the objective of each part."""
+        return [
+            (part["share"], OBJECTIVES.build({key: value for key, value in part.items() if key != "share"}))
+            for part in self.parts
+        ]
 
     @property
     def headline(self) -> str:
-        """The metric that progress lines show: the first part's."""
+        """Return the metric of the first part."""
         return self.members[0][1].headline
 
     @property
     def uses_torch(self) -> bool:
-        """Whether any part computes with torch."""
+        """Return whether any part needs torch."""
         return any(part.uses_torch for _, part in self.members)
 
     @property
     def bandwidth(self) -> float | None:
-        """The bandwidth of the first part that has a kernel."""
+        """Return the bandwidth of the first part that has a kernel."""
         return next((part.bandwidth for _, part in self.members if part.bandwidth is not None), None)
 
     def check(self) -> None:
@@ -78,7 +80,7 @@ class Blend(ObjectivePart, frozen=True):
             part.rehearse(size, behavior_dim)
 
     def weights(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> tuple[Floats, Memory]:
-        """Return the weights [N], and the memory of all parts, each under its number."""
+        """Return the weights [N], and the memory of all parts; names begin with the number of the part."""
         total = np.zeros(len(outcomes.valid))
         grown: dict[str, NDArray[Any]] = {}
         spread = 0.0

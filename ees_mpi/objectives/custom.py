@@ -1,13 +1,13 @@
-"""An objective of one's own: a torch function of behaviours, fitness and likelihood ratios.
+"""An objective that a user writes: a torch function of behaviours, fitness and likelihood ratios.
 
-Gajewski et al. 2019, supplement S3 and S4; ees_mpi.scg.surrogates has the paper's objectives written this way.
+Gajewski et al. 2019, supplement S3 and S4; `ees_mpi.scg.surrogates` has the paper's objectives in this form.
 
     J = function(behaviors, fitness, ratios, **settings)        w_i = dJ / dr_i  at  r = 1
 
 behaviors: [N, B], whitened per component; fitness: [N]; ratios: [N]; all float64, of the N valid rollouts.
 
-Rank 0 computes the weights and the others get its bits: ranks cannot differ, whatever torch does, and only one of them
-has to hold torch in memory.
+Rank 0 computes the weights and sends them to the other ranks. So all ranks have the same bits, and only rank 0 loads
+torch.
 """
 
 import os
@@ -26,59 +26,52 @@ from ees_mpi.outcomes import Floats, Outcomes
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry import imported
 
-REHEARSED = 32  # made-up individuals
+REHEARSED = 32  # individuals with random outcomes
 
 
 class Custom(ObjectivePart, frozen=True):
-    """Weights by the gradient of a function.
+    """Computes the weights as the gradient of a function.
 
-    function: where it is, as "package.module:function"; settings: more arguments for it, by name.
+    function: the function, as "package.module:function"; settings: its further arguments, by name.
     """
 
     function: str
     settings: dict[str, Any] = msgspec.field(default_factory=dict)
+
+    uses_torch = True
 
     def __post_init__(self) -> None:
         module, _, name = self.function.partition(":")
         if not module or not name.isidentifier():
             raise ValueError(f'objective.function: expected "package.module:function", got {self.function!r}')
 
-    @property
-    def uses_torch(self) -> bool:
-        """Whether the objective computes with torch: it does."""
-        return True
-
     def rehearse(self, size: int, behavior_dim: int) -> None:
-        """Try the function on made-up outcomes, so that a wrong one is found before any rollout."""
+        """Call the function on random outcomes, so that a faulty function is found before any rollout."""
         generator = np.random.default_rng(0)
         count = min(size, REHEARSED)
         try:
-            self._gradient(generator.normal(size=(count, behavior_dim)), generator.normal(size=count))
+            self._evaluate(generator.normal(size=(count, behavior_dim)), generator.normal(size=count))
         except ObjectiveError as error:
-            raise ConfigError(f"{error} (found in a dry run with {count} made-up outcomes)") from error
+            raise ConfigError(f"{error} (found in a dry run with {count} random outcomes)") from error
 
     def weights(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> tuple[Floats, Memory]:
-        """Return the weights [N] and the memory, which stays empty."""
+        """Return the weights [N] and the memory, which is empty."""
         bits = b""
         with ranks.together():
             if ranks.first:
-                bits = self._gradient(outcomes.whitened, outcomes.fitness[outcomes.valid]).tobytes()
+                bits = self._evaluate(outcomes.whitened, outcomes.fitness[outcomes.valid])[1].tobytes()
         return outcomes.spread(np.frombuffer(ranks.from_first(bits))), memory
 
     def value(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> float:
-        """Return J: what the function gives at ratios of 1."""
+        """Return J: the value of the function at ratios of 1."""
         return self._evaluate(outcomes.whitened, outcomes.fitness[outcomes.valid])[0]
-
-    def _gradient(self, behaviors: Floats, fitness: Floats) -> Floats:
-        """Return dJ / dr [N] at ratios of 1."""
-        return self._evaluate(behaviors, fitness)[1]
 
     def _evaluate(self, behaviors: Floats, fitness: Floats) -> tuple[float, Floats]:
         """Return J and dJ / dr [N] at ratios of 1."""
         torch = _torch()
         function = self._load()
         ratios = torch.ones(len(fitness), dtype=torch.float64, requires_grad=True)
-        with _reproducible(), self._blaming(function):
+        with _reproducible(), self._errors_of(function):
             value = function(torch.tensor(behaviors), torch.tensor(fitness), ratios, **self.settings)
             self._check(value)
             (gradient,) = torch.autograd.grad(value, ratios, allow_unused=True)
@@ -112,14 +105,16 @@ class Custom(ObjectivePart, frozen=True):
             raise self._independent()
 
     def _independent(self) -> ObjectiveError:
-        return self._error("its value does not depend on the ratios; weight what is averaged: (ratios * f).mean()")
+        return self._error(
+            "its value does not depend on the ratios; multiply by them before averaging: (ratios * f).mean()"
+        )
 
-    def _error(self, what: str) -> ObjectiveError:
-        return ObjectiveError(f"objective.function {self.function}: {what}")
+    def _error(self, message: str) -> ObjectiveError:
+        return ObjectiveError(f"objective.function {self.function}: {message}")
 
     @contextmanager
-    def _blaming(self, function: Callable[..., Any]) -> Iterator[None]:
-        """Turn whatever the function raises into one line that says where."""
+    def _errors_of(self, function: Callable[..., Any]) -> Iterator[None]:
+        """Turn an exception of the function into an error of one line that names the line of code."""
         try:
             yield
         except ObjectiveError:
@@ -128,8 +123,8 @@ class Custom(ObjectivePart, frozen=True):
             file = getattr(getattr(function, "__code__", None), "co_filename", None)
             own = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
             where = f" at {os.path.basename(str(file))}, line {own[-1]}" if own else ""
-            what = " ".join(str(error).split())
-            raise self._error(f"raised {type(error).__name__}{where}: {what}") from error
+            message = " ".join(str(error).split())
+            raise self._error(f"raised {type(error).__name__}{where}: {message}") from error
 
 
 def _torch() -> Any:
@@ -142,7 +137,7 @@ def _torch() -> Any:
 
 @contextmanager
 def _reproducible() -> Iterator[None]:
-    """Compute with one thread and, should the function draw random numbers, the same ones every time."""
+    """Compute with one thread and with a fixed random seed, in case the function draws random numbers."""
     torch = _torch()
     threads = torch.get_num_threads()
     torch.set_num_threads(1)

@@ -14,15 +14,12 @@ from ees_mpi.ranks import Ranks
 
 
 class Fitness(ObjectivePart, frozen=True):
-    """Weights by the rank of an individual's fitness."""
+    """Weights each individual by the rank of its fitness."""
 
-    @property
-    def headline(self) -> str:
-        """The metric that progress lines show."""
-        return "fitness_mean"
+    headline = "fitness_mean"
 
     def weights(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> tuple[Floats, Memory]:
-        """Return the weights [N] and the memory, which stays empty."""
+        """Return the weights [N] and the memory, which is empty."""
         return outcomes.spread(centred_ranks(outcomes.fitness[outcomes.valid]) / outcomes.size), memory
 
     def value(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> float:

@@ -1,6 +1,6 @@
-"""MaxEnt: maximise the entropy of the offspring's behaviour, by a kernel estimate of its density.
+"""MaxEnt: maximise the entropy of the offspring's behaviour, with a kernel estimate of its density.
 
-Gajewski et al. 2019, equations 2 and 3; differentiated as a nested expectation (supplement S3).
+Gajewski et al. 2019, equations 2 and 3; its gradient is that of a nested expectation (supplement S3).
 
     J = -E_z[ log E_z'[ K(b(z), b(z')) ] ],    K_ik = exp(-|b_i - b_k|^2 / (2 bandwidth^2))
     p_i = (1/N) sum_k K_ik
@@ -20,21 +20,18 @@ from ees_mpi.ranks import Ranks
 
 
 class MaxEnt(ObjectivePart, frozen=True):
-    """Weights by how rare an individual's behaviour is; `bandwidth`: the kernel's standard deviation."""
+    """Gives rare behaviours large weights; `bandwidth`: the standard deviation of the kernel."""
 
     bandwidth: Annotated[float, msgspec.Meta(gt=0)] = 1.0
 
-    @property
-    def headline(self) -> str:
-        """The metric that progress lines show."""
-        return "entropy"
+    headline = "entropy"
 
     def weights(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> tuple[Floats, Memory]:
-        """Return the weights [N] and the memory, which stays empty."""
+        """Return the weights [N] and the memory, which is empty."""
         p = density(outcomes, self.bandwidth, ranks)
         inner = kernel_sums(outcomes.whitened, self.bandwidth, ranks, weights=1.0 / p) / outcomes.size
         return outcomes.spread(-(np.log(p) + inner) / outcomes.size), memory
 
     def value(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> float:
-        """Return J: between 0 (all alike, as the kernel sees it) and log N (nobody near another)."""
+        """Return J: from 0 (all behaviours within one bandwidth) to log N (no two behaviours within one bandwidth)."""
         return float(-np.log(density(outcomes, self.bandwidth, ranks)).mean())

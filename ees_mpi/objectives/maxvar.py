@@ -14,12 +14,12 @@ from ees_mpi.ranks import Ranks
 
 
 class MaxVar(ObjectivePart, frozen=True):
-    """Weights by the squared distance from the mean behaviour."""
+    """Weights each individual by the squared distance of its behaviour from the mean behaviour."""
 
     def weights(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> tuple[Floats, Memory]:
-        """Return the weights [N] and the memory, which stays empty."""
+        """Return the weights [N] and the memory, which is empty."""
         return outcomes.spread(np.square(outcomes.whitened).sum(axis=1) / outcomes.size), memory
 
     def value(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> float:
-        """Return J: in the task's units, since it is the same for all whitened behaviours."""
+        """Return J in the units of the task: on whitened behaviours it is a constant."""
         return float(outcomes.behavior[outcomes.valid].var(axis=0).sum())

@@ -1,12 +1,12 @@
-"""Novelty ES: maximise the mean rank of the distance to what has been seen before.
+"""Novelty ES: maximise the mean rank of the distance to the behaviours of earlier generations.
 
 Conti et al. 2018 (arXiv:1712.06560); Lehman and Stanley 2011.
 
     novelty_i = mean distance of b_i to its k nearest neighbours in the archive
     w_i = rank(novelty_i) / N,    ranks symmetric in [-0.5, 0.5]
 
-The archive is part of the state: each generation leaves some of its behaviours in it, and the oldest go when it is
-full. In the first generation there is none, and all are equally novel.
+The archive is part of the state. Each generation adds some of its behaviours. A full archive drops its oldest ones.
+In the first generation the archive is empty, and all individuals are equally novel.
 """
 
 from typing import Annotated
@@ -25,44 +25,32 @@ ROWS = 64  # individuals compared with the archive at a time
 
 
 class Novelty(ObjectivePart, frozen=True):
-    """Weights by the rank of an individual's distance to its nearest neighbours in an archive."""
+    """Weights each individual by the rank of its distance to its nearest neighbours in the archive."""
 
     neighbors: Count = 10
-    added: Count = 10  # behaviours that a generation leaves in the archive
+    added: Count = 10  # behaviours that each generation adds to the archive
     archive_size: Count = 5000
 
-    @property
-    def headline(self) -> str:
-        """The metric that progress lines show."""
-        return "distance_mean"
-
-    @property
-    def remembers(self) -> bool:
-        """Whether the objective has a memory: the archive."""
-        return True
+    headline = "distance_mean"
+    remembers = True
 
     def weights(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> tuple[Floats, Memory]:
-        """Return the weights [N] and the memory with the archive grown."""
-        behavior = outcomes.behavior[outcomes.valid]
-        archive = memory.get("archive", np.zeros((0, behavior.shape[1])))
-        novelty = self.novelty(behavior, archive, ranks)
+        """Return the weights [N] and the memory with the new archive."""
+        novelty = self.novelty(*_behavior_and_archive(outcomes, memory), ranks)
         return outcomes.spread(centred_ranks(novelty) / outcomes.size), self.remember(outcomes, memory)
 
     def remember(self, outcomes: Outcomes, memory: Memory) -> Memory:
-        """Return the memory with some of a generation's behaviours added to the archive."""
-        behavior = outcomes.behavior[outcomes.valid]
-        archive = memory.get("archive", np.zeros((0, behavior.shape[1])))
-        # Individuals are random draws, so the first ones are as good a sample as any.
+        """Return the memory with the behaviours of some individuals added to the archive."""
+        behavior, archive = _behavior_and_archive(outcomes, memory)
+        # Individuals are random draws, so the first ones are a random sample.
         return {"archive": np.concatenate([archive, behavior[: self.added]])[-self.archive_size :]}
 
     def value(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> float:
-        """Return the mean novelty beside what earlier generations left in the archive; 0 while it is empty."""
-        behavior = outcomes.behavior[outcomes.valid]
-        archive = memory.get("archive", np.zeros((0, behavior.shape[1])))
-        return float(self.novelty(behavior, archive, ranks).mean())
+        """Return the mean novelty with respect to earlier generations; 0 while the archive is empty."""
+        return float(self.novelty(*_behavior_and_archive(outcomes, memory), ranks).mean())
 
     def novelty(self, behavior: Floats, archive: Floats, ranks: Ranks) -> Floats:
-        """Return the mean distance [N] to the nearest neighbours in the archive [A, B]; each rank its rows."""
+        """Return the mean distance [N] to the nearest neighbours in the archive; each rank computes some rows."""
         if len(archive) == 0:
             return np.zeros(len(behavior))
         shares = ranks.shares(-(-len(behavior) // ROWS))
@@ -75,3 +63,9 @@ class Novelty(ObjectivePart, frozen=True):
         nearest = min(self.neighbors, len(archive))
         closest: Floats = np.sort(np.partition(squares, nearest - 1, axis=1)[:, :nearest], axis=1)
         return np.asarray(np.sqrt(closest).mean(axis=1))
+
+
+def _behavior_and_archive(outcomes: Outcomes, memory: Memory) -> tuple[Floats, Floats]:
+    """Return the valid behaviours [N, B] and the archive [A, B]."""
+    behavior = outcomes.behavior[outcomes.valid]
+    return behavior, memory.get("archive", np.zeros((0, behavior.shape[1])))

@@ -7,8 +7,8 @@ Gajewski et al. 2019, section 5.4.
     a_ik = -( |mu_p - mu_k|^2 + 2 std s_i eps_i . (mu_p - mu_k) ) / (2 std^2)
     gradient_k = sum_i w_i rho_ik (z_i - mu_k) / std^2
 
-The term |std eps_i|^2 is common to all k and cancels, so at 75,000 dimensions nothing large is subtracted from
-anything large. Antithetic pairs stay within a component.
+The term |std eps_i|^2 is the same for all k and cancels. So no large numbers are subtracted from each other, even in
+75,000 dimensions. The two individuals of an antithetic pair belong to the same component.
 """
 
 from typing import Annotated
@@ -22,16 +22,16 @@ from ees_mpi.populations.normal import Normal
 from ees_mpi.populations.weighted import weighted_noise
 from ees_mpi.ranks import Ranks
 
-COLLAPSED = 0.01  # standard deviations between two means, below which every responsibility is about equal
+COLLAPSED = 0.01  # standard deviations between two means; below, all responsibilities are nearly equal
 
 
 class Mixture(Normal, frozen=True, kw_only=True):
-    """`components` Gaussians of standard deviation `std`; each individual comes from one of them, by lot."""
+    """`components` Gaussians of standard deviation `std`; each individual is drawn from a random one of them."""
 
     components: Annotated[int, msgspec.Meta(ge=1)] = 2
 
     def draw(self, generator: np.random.Generator, noise: Noise, parameters: int) -> Draw:
-        """Draw offsets and components; the two of a pair have both in common."""
+        """Draw the noise offset and the component of each individual; the two individuals of a pair share both."""
         drawn = super().draw(generator, noise, parameters)
         pairs = self.size // 2 if self.antithetic else self.size
         parent = generator.integers(0, self.components, pairs).astype(np.int32)
@@ -52,7 +52,7 @@ class Mixture(Normal, frozen=True, kw_only=True):
         coefficient, offset = shared * draw.sign / self.std, draw.offset
         if self.antithetic:
             coefficient, offset = coefficient[0::2] + coefficient[1::2], offset[0::2]
-        used = coefficient != 0  # species far apart: most rows concern one of them only
+        used = coefficient != 0  # if species are far apart, most rows matter for one of them only
         return weighted_noise(coefficient[used], offset[used], size, noise, ranks)
 
     def responsibilities(self, draw: Draw, learned: Arrays, noise: Noise, ranks: Ranks) -> Floats:
@@ -67,7 +67,7 @@ class Mixture(Normal, frozen=True, kw_only=True):
         return rho
 
     def _dots(self, draw: Draw, mu: Floats, noise: Noise, ranks: Ranks) -> Floats:
-        """Return eps_i . (mu_p - mu_k) [N, K]; each rank its rows, each row whole, so that its bits are its own."""
+        """Return eps_i . (mu_p - mu_k) [N, K]. Ranks compute whole rows, so the bits do not depend on their number."""
         step = 2 if self.antithetic else 1
         offset, parent = draw.offset[::step], draw.parent[::step]
         shares = ranks.shares(len(offset))
@@ -80,7 +80,7 @@ class Mixture(Normal, frozen=True, kw_only=True):
         return np.repeat(ranks.gather(mine, [len(share) for share in shares]), step, axis=0)
 
     def warning(self, learned: Arrays) -> str | None:
-        """Return a warning if two means have become one: their offspring can no longer be told apart."""
+        """Return a warning if two means are so close that their offspring cannot be distinguished."""
         mu = learned["mean"].astype(np.float64)
         for k in range(self.components):
             for j in range(k):

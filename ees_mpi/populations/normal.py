@@ -1,8 +1,8 @@
-"""An isotropic Gaussian around one mean, with antithetic pairs.
+"""One isotropic Gaussian around one mean, with antithetic pairs.
 
 Salimans et al. 2017 (arXiv:1703.03864); Gajewski et al. 2019, section 2.3.
 
-    z_i = mean + std s_i eps_i          s_i = +1, -1 for the two of a pair, which share eps
+    z_i = mean + std s_i eps_i          s_i = +1, -1 for the two individuals of a pair, which share eps
     gradient = sum_i w_i grad log p(z_i) = sum_i w_i s_i eps_i / std
 """
 
@@ -19,31 +19,24 @@ from ees_mpi.registry import Part
 
 
 class Normal(Part, frozen=True):
-    """One Gaussian: `size` individuals of standard deviation `std` around one mean."""
+    """Draws `size` individuals of standard deviation `std` around one mean."""
 
     size: Annotated[int, msgspec.Meta(ge=2)]
     std: Annotated[float, msgspec.Meta(gt=0)]
     antithetic: bool = True
 
-    @property
-    def rows(self) -> str:
-        """What a row of the run file is: an individual that can be rebuilt."""
-        return "individual"
-
-    @property
-    def components(self) -> int:
-        """The number of means."""
-        return 1
+    rows = "individual"
+    components = 1
 
     def __post_init__(self) -> None:
         if self.antithetic and self.size % 2:
             raise ValueError(
-                f"population.size is {self.size}, but antithetic pairs need an even number; "
-                "set it to an even one, or antithetic = false"
+                f"population.size: expected an even number for antithetic pairs, got {self.size}; "
+                "or set antithetic = false"
             )
 
     def draw(self, generator: np.random.Generator, noise: Noise, parameters: int) -> Draw:
-        """Draw where the noise of each individual starts; the two of a pair stand next to each other."""
+        """Draw the noise offset of each individual; the two individuals of a pair have neighbouring indices."""
         pairs = self.size // 2 if self.antithetic else self.size
         offset = generator.integers(0, noise.size - parameters + 1, pairs)
         sign = np.ones(self.size, np.int8)
@@ -69,7 +62,7 @@ class Normal(Part, frozen=True):
         return msgspec.structs.replace(self, size=count, std=std or self.std, antithetic=False)
 
     def warning(self, learned: Arrays) -> str | None:
-        """Return no warning: nothing can be wrong with one mean."""
+        """Return no warning."""
         return None
 
     def gradient(self, weights: Floats, draw: Draw, learned: Arrays, noise: Noise, ranks: Ranks) -> Arrays:

@@ -1,9 +1,9 @@
-"""The sum of weighted noise rows, shared out among the ranks by parameters.
+"""The weighted sum of noise rows; each rank computes a slice of the parameters.
 
     g[d] = sum_i c_i noise[offset_i + d]
 
-A rank sums all rows for its slice of the parameters. Every parameter is summed by itself, in the order of the rows
-and in single precision within fixed groups of them, so the bits do not depend on where the slices are cut.
+A rank sums all rows for its slice. Each parameter is summed independently, in the order of the rows: in single
+precision within fixed groups of rows, then in double precision. So the bits do not depend on the slices.
 """
 
 import itertools
@@ -15,11 +15,11 @@ from ees_mpi.noise import Noise
 from ees_mpi.outcomes import Floats, Singles
 from ees_mpi.ranks import Ranks
 
-GRAIN = 64  # parameters: what slices are multiples of
-GROUP = 64  # rows summed in single precision before they are added up in double
-WIDE = 40_960  # parameters summed at a time, at most: the sum and its temporary stay in the cache
-NARROW = 1024  # parameters up to which a whole group of rows is handled at once
-PADDED = 16  # parameters below which numpy might sum a group in another order
+GRAIN = 64  # parameters; slices are multiples of it
+GROUP = 64  # rows that are summed in single precision
+WIDE = 40_960  # parameters that are summed at a time, at most: the sum and its temporary array stay in the cache
+NARROW = 1024  # up to so many parameters, a whole group of rows is summed in one call
+PADDED = 16  # with fewer parameters, numpy might sum a group in another order
 
 
 def weighted_noise(coefficient: Floats, offset: NDArray[np.int64], size: int, noise: Noise, ranks: Ranks) -> Floats:
@@ -46,7 +46,7 @@ def _sum_slice(factors: Singles, starts: NDArray[np.int64], width: int, noise: N
 
 
 def _sum_wide(factors: Singles, starts: NDArray[np.int64], width: int, noise: Noise) -> Singles:
-    """Sum one group row by row: few calls, each over many parameters."""
+    """Sum one group row by row."""
     total = np.zeros(width, np.float32)
     term = np.empty(width, np.float32)
     for factor, start in zip(factors, starts.tolist(), strict=True):
@@ -56,7 +56,7 @@ def _sum_wide(factors: Singles, starts: NDArray[np.int64], width: int, noise: No
 
 
 def _sum_narrow(factors: Singles, starts: NDArray[np.int64], width: int, noise: Noise) -> Singles:
-    """Sum one group in one go: numpy adds the rows of a matrix one after the other, as the loop does."""
+    """Sum one group in one call: numpy adds the rows of a matrix in order, as the loop in `_sum_wide` does."""
     terms = np.zeros((len(starts), max(width, PADDED)), np.float32)
     np.multiply(noise.rows(starts, width), factors[:, None], out=terms[:, :width])
     total: Singles = np.add.reduce(terms, axis=0)[:width]
