@@ -1,21 +1,21 @@
 #!/usr/bin/env python3
-"""What things cost, each as a ratio to a yardstick timed in the same run, because machines differ.
+"""Measure costs. Each is also a ratio to a reference that is timed in the same run, because machines differ.
 
-    tools/bench.py commit      a commit, against a write and fsync of the same bytes
-    tools/bench.py rollout     whole rollouts, against the physics in them and against ready-made environments
+    tools/bench.py commit      a commit, against one write and fsync of the same bytes
+    tools/bench.py rollout     whole rollouts, against their physics and against pybullet_envs_gymnasium
     tools/bench.py gradient    the gradient at paper scale, against a memcpy of the noise it reads
-    tools/bench.py maxent      MaxEnt's weights at paper scale, against numpy's exp of as many entries
+    tools/bench.py maxent      the weights of MaxEnt at paper scale, against as many calls of numpy's exp
     tools/bench.py noise       the noise table, against one call of standard_normal
     tools/bench.py gather      the gathers of a generation at paper scale, against a memcpy of the same bytes
     tools/bench.py scaling     generations on 1, 2, ... ranks, strong and weak
-    tools/bench.py generation  a generation at paper scale with short rollouts: where time and memory go
-    tools/bench.py startup     8 ranks from mpirun to the first rollout, and how many files a rank opens
-    tools/bench.py scg         MaxEnt's weights by a nested graph, against the closed form
-    tools/bench.py maml        MAML: sampling by numpy or batched torch, a Hessian product against a forward pass
-    tools/bench.py estimators  the variance of the population's and of the policy's gradient, side by side
-    tools/bench.py large       peak memory of looking at a run file of 2 GB, against a limit of 500 MB
+    tools/bench.py generation  a generation at paper scale with short rollouts: time and memory of its parts
+    tools/bench.py startup     8 ranks from mpirun to the first rollout, and the number of files that a rank opens
+    tools/bench.py scg         the weights of MaxEnt by a nested graph, against the closed form
+    tools/bench.py maml        MAML: sampling with numpy or batched torch; a Hessian product against a forward pass
+    tools/bench.py estimators  the variance of two gradient estimators: perturbed parameters, perturbed actions
+    tools/bench.py large       peak memory of commands that read a run file of 2 GB, against a limit of 500 MB
 
---json prints numbers for scripts. What is measured is in tools/benchmarks, a file each.
+--json prints the numbers for scripts. tools/bench_parts/ has one file per benchmark.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from pathlib import Path
 
 try:
     from ees_mpi import machine
-except ImportError:  # no environment is active: take the checkout's own
+except ImportError:  # no environment is active: use the one of this checkout
     os.execv(python := str(Path(__file__).parents[1] / ".venv/bin/python"), [python, *sys.argv])
 
 BENCHMARKS = (
@@ -48,17 +48,16 @@ BENCHMARKS = (
 
 
 def main() -> None:
-    """Run the benchmark that is named."""
+    """Run the named benchmark."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("benchmark", choices=BENCHMARKS)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     machine.pin_threads()
-    sys.path.insert(0, str(Path(__file__).parent))
-    module = importlib.import_module(f"benchmarks.{options.benchmark}")
+    module = importlib.import_module(f"bench_parts.{options.benchmark}")
     if options.worker:
-        importlib.import_module("benchmarks.parallel").work(module.worker)
+        importlib.import_module("bench_parts.on_ranks").work(module.worker)
     results = getattr(module, options.benchmark)()
     print(json.dumps(results)) if options.json else module.show(results)
 

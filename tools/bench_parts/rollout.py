@@ -1,8 +1,8 @@
-"""How fast whole rollouts are, against the time inside Bullet's step and against ready-made environments.
+"""The speed of whole rollouts, against the time inside Bullet's step and against pybullet_envs_gymnasium.
 
-Each round plays one policy three times from the same start: with our robot, with our robot while a clock runs
-around `stepSimulation`, and with the ready-made environment. The three take turns every few steps, so that
-whatever else the machine does slows them alike, and must end at the same bits.
+Each round rolls one policy out three times from the same start: with our robot, with our robot and a timer around
+`stepSimulation`, and with the environment of pybullet_envs_gymnasium. The three take turns every few steps, so that
+other load on the machine slows all of them equally. They must end at the same bits.
 """
 
 import statistics
@@ -26,7 +26,7 @@ TURN = 50  # steps
 
 @contextmanager
 def clock_around_physics(spent: list[float]) -> Iterator[None]:
-    """Add up the seconds inside `stepSimulation`; what the adding costs counts as not physics."""
+    """Add up the seconds inside `stepSimulation`; the cost of the timer does not count as physics."""
     real = pybullet.stepSimulation
 
     def timed(client: int) -> None:
@@ -42,7 +42,7 @@ def clock_around_physics(spent: list[float]) -> Iterator[None]:
 
 
 class Player:
-    """One of those that take turns, and the seconds it took for its turns."""
+    """One of the three rollouts that take turns, and its seconds."""
 
     def __init__(self, reset: Callable[[], Any], step: Callable[[Any], Any]) -> None:
         self.reset, self.step = reset, step
@@ -54,7 +54,7 @@ class Player:
         self.seconds = perf_counter() - start
 
     def play(self, act: Callable[[Any], Any], steps: int) -> None:
-        """Go on for some steps."""
+        """Continue for some steps."""
         observation, step = self.observation, self.step
         start = perf_counter()
         for _ in range(steps):
@@ -64,7 +64,7 @@ class Player:
 
 
 def ready_made(name: str) -> Any:
-    """Make a ready-made environment, past the first episode of its life, which is unlike the others."""
+    """Make an environment and reset it once: its first episode differs from all later ones."""
     import gymnasium
     import pybullet_envs_gymnasium  # noqa: F401
 
@@ -75,7 +75,7 @@ def ready_made(name: str) -> Any:
 
 
 def play_round(players: list[Player], policy: MLP, steps: int) -> tuple[float, float, float, float]:
-    """Give the seconds of our rollout, of the clocked one, of the physics in it, of the ready-made one."""
+    """Return the seconds of our rollout, of the timed one, of its physics, and of the other package."""
     spent = [0.0]
     contexts: list[Callable[[], AbstractContextManager[None]]]
     contexts = [nullcontext, lambda: clock_around_physics(spent), nullcontext]
@@ -86,13 +86,13 @@ def play_round(players: list[Player], policy: MLP, steps: int) -> tuple[float, f
             with context():
                 player.play(policy.act, min(TURN, steps - begin))
     if len({player.observation.tobytes() for player in players}) > 1:
-        raise RuntimeError("The three rollouts should end with the same observation; they do not.")
+        raise RuntimeError("the three rollouts did not end with the same observation")
     ours, clocked, theirs = players
     return ours.seconds, clocked.seconds, spent[0], theirs.seconds
 
 
 def bench_rollout(kind: type[Robot], rounds: int = 9, steps: int = 1000) -> dict[str, float]:
-    """Measure one robot over several rounds, each with another policy, and give medians."""
+    """Return medians over several rounds of one robot, each round with another policy."""
     robots, env = [kind(), kind()], ready_made(ROBOTS[kind])
     players = [Player(lambda robot=robot: robot.reset(SEED), robot.step) for robot in robots]  # type: ignore[misc]
     players.append(Player(lambda: env.reset(seed=SEED)[0], env.step))
@@ -123,7 +123,7 @@ def rollout() -> dict[str, dict[str, float]]:
 
 
 def show(results: dict[str, dict[str, float]]) -> None:
-    """Print the results for reading."""
+    """Print the result for reading."""
     print("         steps/s  us/step  physics  share  ready-made  speed-up")
     for name, r in results.items():
         print(

@@ -1,7 +1,7 @@
-"""The gradient of 10,000 individuals with 74,246 parameters, against a memcpy of the 1.48 GB of noise that it reads."""
+"""The gradient of 10,000 individuals with 74,246 parameters, against a memcpy of the 1.48 GB of noise it reads."""
 
 import numpy as np
-from benchmarks.parallel import Measurement, one_and_two, show_one_and_two, wall
+from bench_parts.on_ranks import Measurement, one_and_two, show_one_and_two, wall
 
 from ees_mpi.noise import NoiseTable
 from ees_mpi.populations.normal import Normal
@@ -12,10 +12,10 @@ N, D, TABLE = 10_000, 74_246, 2**27
 
 
 def worker(world: Ranks) -> Measurement:
-    """Time the gradient on these ranks, and the memcpy on each by itself."""
+    """Time the gradient on all ranks together, and the memcpy on each rank."""
     population, noise = Normal(size=N, std=0.02), NoiseTable(0, TABLE, world)
     drawn = population.draw(stream(0, "draw"), noise, D)
-    weights, mean = stream(1, "weights").normal(size=N), np.zeros((1, D), np.float32)
+    weights, learned = stream(1, "weights").normal(size=N), {"mean": np.zeros((1, D), np.float32)}
     target = np.empty(D * N // 2 // 8, np.float32)
     source = noise.row(0, target.size)
 
@@ -25,7 +25,7 @@ def worker(world: Ranks) -> Measurement:
 
     copy()
     return {
-        "gradient_s": wall(world, lambda: population.gradient(weights, drawn, mean, noise, world), 5),
+        "gradient_s": wall(world, lambda: population.gradient(weights, drawn, learned, noise, world), 5),
         "memcpy_s": wall(world, copy, 5),
     }
 

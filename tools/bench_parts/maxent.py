@@ -1,9 +1,9 @@
-"""MaxEnt's weights for 10,000 behaviours in 2-D, both kernel passes, against numpy's in-cache exp over 1e8 entries."""
+"""Weights of MaxEnt for 10,000 behaviours in 2-D (two kernel passes), against 1e8 values of numpy's exp in cache."""
 
 import time
 
 import numpy as np
-from benchmarks.parallel import Measurement, one_and_two, show_one_and_two, wall
+from bench_parts.on_ranks import Measurement, one_and_two, show_one_and_two, wall
 
 from ees_mpi.objectives.maxent import MaxEnt
 from ees_mpi.outcomes import Outcomes
@@ -14,7 +14,7 @@ IN_CACHE = 8192
 
 
 def worker(world: Ranks) -> Measurement:
-    """Time the weights on these ranks, and the exp on each by itself."""
+    """Time the weights on all ranks together, and the exp on each rank."""
     behavior = np.random.default_rng(0).normal(size=(N, 2))
     valid = np.ones(N, np.bool_)
     x = -4 * np.random.default_rng(1).random(IN_CACHE, np.float32)

@@ -1,4 +1,4 @@
-"""What a commit costs, against a write and fsync of the same bytes."""
+"""The time of a commit, against one write and fsync of the same bytes."""
 
 import os
 import statistics
@@ -10,11 +10,11 @@ from typing import Any
 
 from ees_mpi import config as configs
 from ees_mpi import machine
-from ees_mpi.noise import NoiseTable
+from ees_mpi.generation import with_times
 from ees_mpi.ranks import Ranks
 from ees_mpi.state import first_state
 from ees_mpi.store.writer import RunWriter
-from ees_mpi.training import Job, advance, with_times
+from ees_mpi.training import EvolutionJob
 
 Row = dict[str, Any]
 
@@ -27,13 +27,13 @@ def seconds(action: Callable[[], object]) -> float:
 
 
 def commit() -> list[Row]:
-    """Commit generations of the interference task, and write and fsync the same bytes in turns with it."""
+    """Commit generations of the interference task; in turns with it, write and fsync the same number of bytes."""
     config = configs.load("interference-maxent")
-    job = Job(config, config.task, NoiseTable(0, config.noise.size, Ranks()), Ranks())
+    job = EvolutionJob.open(config, Ranks())
     state = first_state(config)
-    record, following = advance(job, state)
+    record, following = job.advance(state, {})
     arrays = with_times(record, following.digest(), 0.0, Ranks()).arrays
-    commits, yardsticks = [], []
+    commits, writes = [], []
     with tempfile.TemporaryDirectory(dir=".") as folder:
         path = Path(folder, "run.h5")
         writer = RunWriter.create(path, config, state.arrays())
@@ -42,35 +42,35 @@ def commit() -> list[Row]:
         before = journal.stat().st_size
         writer.commit(0, arrays, following.arrays())
         size = journal.stat().st_size - before
-        with open(Path(folder, "yardstick"), "wb", buffering=0) as file:
+        with open(Path(folder, "reference"), "wb", buffering=0) as file:
             for generation in range(1, 301):
                 commits.append(seconds(lambda g=generation: writer.commit(g, arrays, following.arrays())))
-                yardsticks.append(seconds(lambda: (file.write(bytes(size)), os.fsync(file))))
+                writes.append(seconds(lambda: (file.write(bytes(size)), os.fsync(file))))
         fold = seconds(writer.close)
     return [
-        _row("commit", "write and fsync of the same bytes", commits, yardsticks, bytes=size),
+        _row("commit", "write and fsync of the same bytes", commits, writes, bytes=size),
         {"what": "fold of 301 commits", "milliseconds": 1e3 * fold},
     ]
 
 
-def _row(what: str, yardstick: str, times: list[float], against: list[float], **more: Any) -> Row:
-    measured, reference = statistics.median(times), statistics.median(against)
+def _row(what: str, reference: str, times: list[float], against: list[float], **more: Any) -> Row:
+    measured, other = statistics.median(times), statistics.median(against)
     return {
         "what": what,
         "milliseconds": 1e3 * measured,
-        "yardstick": yardstick,
-        "yardstick_milliseconds": 1e3 * reference,
-        "ratio": measured / reference,
+        "reference": reference,
+        "reference_milliseconds": 1e3 * other,
+        "ratio": measured / other,
         **more,
     }
 
 
 def show(rows: list[Row]) -> None:
-    """Print rows as a table."""
+    """Print the rows as a table."""
     for row in rows:
         text = f"{row['what']:28} {row['milliseconds']:10.3f} ms"
         if "ratio" in row:
-            text += f"   {row['ratio']:6.2f} x {row['yardstick']} ({row['yardstick_milliseconds']:.3f} ms)"
+            text += f"   {row['ratio']:6.2f} x {row['reference']} ({row['reference_milliseconds']:.3f} ms)"
         if "bytes" in row:
             text += f", {row['bytes']} bytes"
         print(text)

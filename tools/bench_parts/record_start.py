@@ -1,4 +1,6 @@
-"""`ees-mpi` that notes, at its first rollout, when that was and which files this process has opened."""
+"""`ees-mpi` that records the time of its first rollout and the number of files that the process has opened.
+
+Each rank writes PID.json into the folder EES_STARTED."""
 
 import json
 import os
@@ -11,13 +13,13 @@ from typing import Any
 opened: set[str] = set()
 
 
-def note(event: str, arguments: tuple[Any, ...]) -> None:
-    """Note a file that Python opens; what the dynamic linker opens shows in the process's map."""
+def record_open(event: str, arguments: tuple[Any, ...]) -> None:
+    """Record a file that Python opens. The files of the dynamic linker are in /proc/self/maps."""
     if event == "open" and isinstance(arguments[0], str):
         opened.add(arguments[0])
 
 
-sys.addaudithook(note)
+sys.addaudithook(record_open)
 
 from ees_mpi import machine  # noqa: E402
 
@@ -28,14 +30,14 @@ from ees_mpi.ranks import Ranks, launch  # noqa: E402
 
 
 def files() -> int:
-    """Count the files that were opened: by Python, and by the dynamic linker."""
+    """Return the number of opened files, by Python and by the dynamic linker."""
     lines = Path("/proc/self/maps").read_text().splitlines()
     libraries = {line.split()[-1] for line in lines if ".so" in line}
     return len({*opened, *libraries} - {name for name in opened if name.startswith(("/proc", "/sys", "/dev"))})
 
 
-def noting(world: type[Ranks]) -> None:
-    """Let the first individual that a rank is dealt be noted."""
+def record_first_individual(world: type[Ranks]) -> None:
+    """Make a rank write its record when it gets its first individual."""
     original = world.deal
 
     def deal(*arguments: Any, **named: Any) -> Iterator[int]:
@@ -49,9 +51,9 @@ def noting(world: type[Ranks]) -> None:
 
 
 def connected() -> Ranks:
-    """Connect as always, then arrange for the note."""
+    """Connect as usual, then hook into the ranks."""
     ranks = connect()
-    noting(type(ranks))
+    record_first_individual(type(ranks))
     return ranks
 
 

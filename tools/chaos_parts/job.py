@@ -1,4 +1,4 @@
-"""The job that is disturbed: starting it, finding its processes, seeing what it has committed, comparing bits."""
+"""The job that is disturbed: start it, find its processes, count its committed generations, compare its bits."""
 
 import json
 import os
@@ -11,40 +11,35 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import mpirun
 import numpy as np
 
 from ees_mpi import Run, open_run
 from ees_mpi.errors import RunFileError
 
-BIN = Path(sys.executable).parent
-VICTIM = Path(__file__).with_name("victim.py")
-PATIENCE = 120.0  # seconds that anything here may take before it counts as hung
+PROGRAM = Path(__file__).with_name("self_kill.py")
+PATIENCE = 120.0  # seconds without progress after which a job counts as hung
 STALL_MINUTES = 0.3
 
 
 def environment(folder: Path, plan: Sequence[dict[str, Any]] = ()) -> dict[str, str]:
-    """Let mpirun start more ranks than cores, as root too, and leave what it leaves when killed in our folder."""
-    names = {"PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe", "PRTE_MCA_hwloc_default_binding_policy": "none"}
-    # By its process id: a later mpirun that is given the same one would refuse to start.
-    names["TMPDIR"] = tempfile.mkdtemp(dir=folder)
-    names["EES_CHAOS"] = json.dumps(list(plan))
-    if os.getuid() == 0:
-        names |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    return {**os.environ, **names}
+    """Return the environment of a job; `plan`: the deaths of ranks, for `self_kill.py`."""
+    # A killed mpirun leaves a folder named after its process id; a later mpirun with the same id would not start.
+    return mpirun.environment(TMPDIR=tempfile.mkdtemp(dir=folder), EES_CHAOS=json.dumps(list(plan)))
 
 
 def words(out: Path, ranks: int, generations: int, ulfm: bool = False, **settings: object) -> list[str]:
-    """The training command: small generations, folded all the time."""
+    """Return the training command: small generations, with frequent folds of the journal."""
     every = {"run.generations": generations, "population.size": 60, "run.fold_minutes": 0.003, **settings}
-    line = [str(BIN / "mpirun"), *(["--with-ft", "ulfm"] if ulfm else []), "-n", str(ranks)]
-    line += [sys.executable, str(VICTIM), "train", "interference-maxent", "--out", str(out), "--resume"]
+    line = [mpirun.MPIRUN, *(["--with-ft", "ulfm"] if ulfm else []), "-n", str(ranks)]
+    line += [sys.executable, str(PROGRAM), "train", "interference-maxent", "--out", str(out), "--resume"]
     for key, value in every.items():
         line += ["--set", f"{key}={value}"]
     return line
 
 
 def processes(out: Path) -> list[int]:
-    """All processes of the job, launcher included."""
+    """Return all processes of the job, including the launcher."""
     found = []
     for entry in Path("/proc").iterdir():
         try:
@@ -56,7 +51,7 @@ def processes(out: Path) -> list[int]:
 
 
 def rank_processes(out: Path) -> dict[int, int]:
-    """The process of each rank."""
+    """Return the process of each rank, by rank."""
     found = {}
     for pid in processes(out):
         try:
@@ -68,7 +63,7 @@ def rank_processes(out: Path) -> dict[int, int]:
 
 
 def kill(pids: Sequence[int], number: int = signal.SIGKILL) -> None:
-    """Send a signal to processes, some of which may be gone."""
+    """Send a signal to processes; some of them may have ended."""
     for pid in pids:
         try:
             os.kill(pid, number)
@@ -77,15 +72,15 @@ def kill(pids: Sequence[int], number: int = signal.SIGKILL) -> None:
 
 
 def until(happened: Callable[[], bool]) -> None:
-    """Look again and again, without a pause, until something happens."""
+    """Return as soon as `happened` is true; checks without a pause."""
     deadline = time.monotonic() + PATIENCE
     while not happened():
         if time.monotonic() > deadline:
-            raise SystemExit("chaos: waited in vain; nothing moves")
+            raise SystemExit(f"chaos: the expected moment did not come within {PATIENCE:.0f} s")
 
 
 def ended(out: Path, process: "subprocess.Popen[Any]") -> bool:
-    """Wait until nothing of the job is left; where nothing has moved for a long time, kill it and say False."""
+    """Wait until all processes have ended; return False, and kill them, if the run file does not change for long."""
     deadline, last = time.monotonic() + PATIENCE, 0.0
     while process.poll() is None or processes(out):
         changed = max(_changed(out), _changed(Path(f"{out}.journal")))
@@ -107,7 +102,7 @@ def _changed(path: Path) -> float:
 
 
 def count(out: Path) -> int:
-    """How many generations a reader sees; the file need not exist before the first start got that far."""
+    """Return the number of committed generations; 0 if the file does not exist yet."""
     if not out.exists():
         return 0
     with open_run(out) as run:
@@ -115,7 +110,7 @@ def count(out: Path) -> int:
 
 
 def complete(out: Path) -> bool:
-    """Whether the run file says that the run is done."""
+    """Return whether the run file says that the run is complete."""
     try:
         with open_run(out) as run:
             return run.complete
@@ -124,13 +119,13 @@ def complete(out: Path) -> bool:
 
 
 def finish(out: Path, ranks: int, generations: int, folder: Path) -> None:
-    """Go on with a run, undisturbed, until its end."""
+    """Run or resume a run, undisturbed, until it is complete."""
     line = words(out, ranks, generations)
     subprocess.run(line, check=True, stdout=subprocess.DEVNULL, env=environment(folder), timeout=10 * PATIENCE)
 
 
 def differences(one: Run, other: Run) -> list[str]:
-    """Name the arrays, but for the times, in which two runs differ."""
+    """Return the names of the arrays in which two runs differ; times do not count."""
     names = [name for name in one.names if not name.startswith("seconds_")]
     differ = [name for name in names if np.asarray(one[name][:]).tobytes() != np.asarray(other[name][:]).tobytes()]
     ours, theirs = one.state_arrays(), other.state_arrays()

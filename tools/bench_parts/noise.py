@@ -1,7 +1,7 @@
-"""Making a noise table of 2^26 floats, against one call of numpy's standard_normal for as many."""
+"""Filling a noise table of 2^26 floats, against one call of numpy's standard_normal for as many floats."""
 
 import numpy as np
-from benchmarks.parallel import Measurement, one_and_two, show_one_and_two, wall
+from bench_parts.on_ranks import Measurement, one_and_two, show_one_and_two, wall
 
 from ees_mpi.noise import NoiseTable
 from ees_mpi.ranks import Ranks
@@ -10,7 +10,7 @@ SIZE = 2**26
 
 
 def worker(world: Ranks) -> Measurement:
-    """Time the filling by these ranks, and the yardstick on each by itself."""
+    """Time the filling by all ranks together, and the reference on each rank."""
     target = np.zeros(SIZE, np.float32)
     generator = np.random.Generator(np.random.Philox(0))
     return {

@@ -1,7 +1,6 @@
-"""Running a measurement on several ranks: under mpirun, every rank measures, rank 0 prints JSON."""
+"""Run a measurement on several ranks: mpirun starts them, every rank measures, rank 0 prints JSON."""
 
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -10,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import mpirun
 import numpy as np
 
 from ees_mpi import ranks
@@ -19,21 +19,12 @@ BENCH = Path(__file__).parents[1] / "bench.py"
 Measurement = dict[str, float]
 
 
-def mpirun_environment() -> dict[str, str]:
-    """Let mpirun start more ranks than cores, as root too."""
-    names = {"PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe", "PRTE_MCA_hwloc_default_binding_policy": "none"}
-    if os.getuid() == 0:
-        names |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    return {**os.environ, **names}
-
-
 def on_ranks(name: str, count: int, rounds: int = 3) -> Measurement:
-    """Run `bench.py NAME --worker` on some ranks, several times, and give the medians."""
-    mpirun = Path(sys.executable).parent / "mpirun"
-    words = [str(mpirun), "-n", str(count), sys.executable, str(BENCH), name, "--worker"]
+    """Run `bench.py NAME --worker` on some ranks, several times, and return the medians."""
+    words = [mpirun.MPIRUN, "-n", str(count), sys.executable, str(BENCH), name, "--worker"]
     results = []
     for _ in range(rounds):
-        done = subprocess.run(words, capture_output=True, text=True, env=mpirun_environment())
+        done = subprocess.run(words, capture_output=True, text=True, env=mpirun.environment())
         if done.returncode:
             raise SystemExit(done.stderr)
         results.append(json.loads(done.stdout))
@@ -41,7 +32,7 @@ def on_ranks(name: str, count: int, rounds: int = 3) -> Measurement:
 
 
 def one_and_two(name: str, what: str, against: str, rounds: int = 3) -> Measurement:
-    """Measure something on one rank, as a ratio to its yardstick, and on two."""
+    """Measure on one rank and on two; return also the ratio of one rank to the reference."""
     one, two = on_ranks(name, 1, rounds), on_ranks(name, 2, rounds)
     return {
         **one,
@@ -51,19 +42,19 @@ def one_and_two(name: str, what: str, against: str, rounds: int = 3) -> Measurem
     }
 
 
-def show_one_and_two(r: Measurement, what: str, against: str, yardstick: str) -> None:
-    """Print what `one_and_two` gave, for reading."""
+def show_one_and_two(r: Measurement, what: str, against: str, reference: str) -> None:
+    """Print the result of `one_and_two`."""
     seconds = [f"{r[key]:.3f} s" for key in (what, against, "two_ranks_s")]
     table(
         [
-            (what.removesuffix("_s"), yardstick, "ratio", "two ranks", "speed-up"),
+            (what.removesuffix("_s"), reference, "ratio", "two ranks", "speed-up"),
             (seconds[0], seconds[1], f"{r['ratio']:.2f}", seconds[2], f"{r['speedup_two_ranks']:.2f}"),
         ]
     )
 
 
 def work(measure: Callable[[Ranks], Measurement]) -> None:
-    """Measure on this rank, together with the others, and print what rank 0 saw."""
+    """Measure on all ranks together, and print the measurement of rank 0."""
 
     def job(world: Ranks) -> None:
         measured = measure(world)
@@ -74,10 +65,10 @@ def work(measure: Callable[[Ranks], Measurement]) -> None:
 
 
 def wall(world: Ranks, action: Callable[[], Any], repeat: int = 3) -> float:
-    """Time something that all ranks do together: the median of a few times."""
+    """Return the median time of an action that all ranks do together."""
     times = []
     for _ in range(repeat):
-        world.any(False)  # start together
+        world.any(False)  # all ranks start together
         start = time.perf_counter()
         action()
         times.append(time.perf_counter() - start)
@@ -85,7 +76,7 @@ def wall(world: Ranks, action: Callable[[], Any], repeat: int = 3) -> float:
 
 
 def table(rows: list[tuple[str, ...]]) -> None:
-    """Print rows in columns."""
+    """Print the rows in columns."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())

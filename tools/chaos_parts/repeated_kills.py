@@ -1,4 +1,4 @@
-"""One run, killed and resumed again and again: at random, in commits, in folds, while starting."""
+"""One run that is killed and resumed many times: at random, in a commit, in a fold, while starting."""
 
 import random
 import subprocess
@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-import job
+from chaos_parts import job
 
 MOMENTS = ("at random", "in a commit", "in a fold", "in a commit", "in a fold", "while starting")
 TARGETS = ("the job", "one rank")
@@ -15,7 +15,7 @@ TARGETS = ("the job", "one rank")
 def await_moment(
     moment: str, out: Path, committed: int, process: "subprocess.Popen[bytes]", chance: random.Random
 ) -> None:
-    """Return at the moment to kill, or when the job has ended by itself."""
+    """Return at the moment of the kill, or when the job has ended without one."""
     journal, folding = Path(f"{out}.journal"), Path(f"{out}.folding")
     if moment == "while starting":
         time.sleep(chance.uniform(0.1, 1.5))
@@ -37,14 +37,14 @@ def _size(path: Path) -> int:
 
 
 def kill(target: str, out: Path, chance: random.Random) -> None:
-    """Kill with SIGKILL: everything, or one rank, whose launcher must then end the others."""
+    """Send SIGKILL to the whole job, or to one rank: mpirun must then end the others."""
     pids = job.processes(out)
     ranks = list(job.rank_processes(out).values())
     job.kill([chance.choice(ranks)] if target == "one rank" and ranks else pids)
 
 
-def torment(out: Path, ranks: int, generations: int, kills: int, chance: random.Random) -> Counter[str]:
-    """Start and kill the job until it has been killed often enough; return what was done how often."""
+def kill_repeatedly(out: Path, ranks: int, generations: int, kills: int, chance: random.Random) -> Counter[str]:
+    """Start and kill the job `kills` times; return how often each kind of kill was done."""
     done: Counter[str] = Counter()
     committed = 0
     while sum(done.values()) < kills:
@@ -54,15 +54,17 @@ def torment(out: Path, ranks: int, generations: int, kills: int, chance: random.
         moment, target = MOMENTS[sum(done.values()) % len(MOMENTS)], chance.choice(TARGETS)
         await_moment(moment, out, committed, process, chance)
         if process.poll() is not None:
-            raise SystemExit(f"chaos: the job ended by itself with {process.returncode}; give it more --generations")
+            raise SystemExit(
+                f"chaos: the job ended before the kill, with code {process.returncode}; use more --generations"
+            )
         kill(target, out, chance)
         if not job.ended(out, process):
-            raise SystemExit(f"chaos: the job hung after a kill {moment}")
+            raise SystemExit(f"chaos: the job hung after SIGKILL {moment}")
         done[f"SIGKILL of {target}, {moment}"] += 1
         kept = job.count(out)
         if kept < committed:
             raise SystemExit(f"chaos: {committed} generations were committed, and {kept} are left")
         if kept == committed and moment != "while starting":
-            raise SystemExit(f"chaos: nothing was committed before the kill {moment}")
+            raise SystemExit(f"chaos: no generation was committed before the kill {moment}")
         committed = kept
     return done

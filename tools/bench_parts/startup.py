@@ -1,4 +1,4 @@
-"""From mpirun to the first rollout, against an mpirun of as many ranks that only load MPI and numpy; files opened."""
+"""Seconds from mpirun to the first rollout, against ranks that only load MPI and numpy; files that a rank opens."""
 
 import json
 import os
@@ -10,16 +10,17 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.parallel import Measurement, mpirun_environment, table
+import mpirun
+from bench_parts.on_ranks import Measurement, table
 
 RANKS = 8
 ROUNDS = 3
-STARTED = Path(__file__).with_name("started.py")
+PROGRAM = Path(__file__).with_name("record_start.py")
 PRESETS = ("interference-maxent", "cheetah-maxent-laptop")
 
 
 def startup() -> dict[str, Measurement]:
-    """Start 8 ranks of a toy and of a robot, a few times each."""
+    """Start 8 ranks of the interference task and of the cheetah, a few times each."""
     bare = statistics.median(_bare() for _ in range(ROUNDS))
     results = {}
     for preset in PRESETS:
@@ -32,18 +33,18 @@ def startup() -> dict[str, Measurement]:
 
 
 def first_rollout(preset: str, ranks: int) -> Measurement:
-    """Return the seconds from mpirun until the last rank begins its first rollout, and the most files one opened."""
+    """Return the seconds until the last rank begins its first rollout, and the largest number of opened files."""
     with tempfile.TemporaryDirectory() as folder:
         settings = ["run.generations=1", f"population.size={2 * ranks}", "run.evaluate_mean_every=0"]
-        words = [sys.executable, str(STARTED), "train", preset, "--out", f"{folder}/run.h5"]
+        words = [sys.executable, str(PROGRAM), "train", preset, "--out", f"{folder}/run.h5"]
         for setting in settings:
             words += ["--set", setting]
         start, used = time.time(), _cpu()
         done = subprocess.run(
-            [str(Path(sys.executable).parent / "mpirun"), "-n", str(ranks), *words],
+            [mpirun.MPIRUN, "-n", str(ranks), *words],
             capture_output=True,
             text=True,
-            env={**mpirun_environment(), "EES_STARTED": folder, "TMPDIR": folder},
+            env=mpirun.environment(EES_STARTED=folder, TMPDIR=folder),
         )
         if done.returncode:
             raise SystemExit(done.stderr)
@@ -58,17 +59,17 @@ def first_rollout(preset: str, ranks: int) -> Measurement:
 
 
 def _cpu() -> float:
-    """Return the CPU seconds of all programs that were run: where a machine is busy, they tell more than the clock."""
+    """Return the CPU seconds of all finished child processes; they mean more than the clock on a busy machine."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 
 
 def _bare() -> float:
-    """Time an mpirun of ranks that load MPI and numpy and meet once."""
+    """Return the seconds of ranks that load MPI and numpy and meet at one barrier."""
     program = "import numpy; from mpi4py import MPI; MPI.COMM_WORLD.Barrier()"
-    words = [str(Path(sys.executable).parent / "mpirun"), "-n", str(RANKS), sys.executable, "-c", program]
+    words = [mpirun.MPIRUN, "-n", str(RANKS), sys.executable, "-c", program]
     start = time.perf_counter()
-    subprocess.run(words, check=True, capture_output=True, env=mpirun_environment())
+    subprocess.run(words, check=True, capture_output=True, env=mpirun.environment())
     return time.perf_counter() - start
 
 

@@ -1,4 +1,4 @@
-"""MAML: sampling with the numpy policy or a batched torch one, and a Hessian product, against a forward pass."""
+"""MAML: sampling with the numpy policy or a batched torch policy; a Hessian product against a forward pass."""
 
 import time
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from ees_mpi.maml.learning import Learner, LearningTask, Steps
 from ees_mpi.maml.network import mean_action
 from ees_mpi.maml.rollouts import Batch, Gaussian, sample
 from ees_mpi.policies import CLIP, MLP, observation_sums
-from ees_mpi.tasks.policy import along
+from ees_mpi.tasks.locomotion import along
 
 STEPS = 200
 ROLLOUTS = 10
@@ -20,7 +20,7 @@ REPEATS = 3
 
 
 def maml() -> dict[str, float]:
-    """Time all of it; the best of a few repeats each."""
+    """Return the times, each the best of a few repeats."""
     task = config.load("cheetah-maml").task
     mean = MLP(task.layers).initial(np.random.default_rng(0))
     policy = Gaussian.of(task.layers, mean, np.zeros(6, np.float32), np.zeros(26), np.ones(26))
@@ -53,7 +53,7 @@ def maml() -> dict[str, float]:
 
 
 def _in_step(walkers: list[Any], layers: tuple[int, ...], mean: Any, noise: Any) -> None:
-    """Lead all robots side by side, with one forward pass in torch for all of them, and note what `sample` notes."""
+    """Step all robots together, with one forward pass of torch for all, and record what `sample` records."""
     theta = torch.tensor(mean)
     seen = np.stack([walker.reset() for walker in walkers])
     observations = np.zeros((*noise.shape[:2], layers[0]), np.float32)
@@ -85,7 +85,7 @@ def _best(action: Callable[[], object]) -> float:
 
 
 def show(results: dict[str, float]) -> None:
-    """Print it for people."""
+    """Print the result for reading."""
     print(f"sampling with the numpy policy     {results['numpy_seconds_per_step'] * 1e6:.0f} us a step")
     print(f"ten robots side by side, torch     {results['batched_torch_against_numpy']:.2f} times that")
     print(f"a Hessian product                  {results['product_over_forward']:.1f} forward passes")

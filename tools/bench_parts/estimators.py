@@ -1,8 +1,8 @@
-"""A known gradient by the population's score and by the policy's: means, and variances side by side."""
+"""A known gradient, estimated from perturbed parameters and from perturbed actions: means and variances."""
 
 from typing import Any
 
-from benchmarks.parallel import table
+from bench_parts.on_ranks import table
 
 from ees_mpi.scg.estimators import Pushed, compare
 
@@ -12,7 +12,7 @@ NOISE = ((0.3, 0.3), (0.05, 0.3), (0.3, 0.05))  # sd of the perturbations, sd of
 
 
 def estimators() -> list[dict[str, Any]]:
-    """Estimate with more and less noise in parameters and in actions."""
+    """Estimate with different amounts of noise in the parameters and in the actions."""
     rows = []
     for std, action_std in NOISE:
         problem = Pushed(std=std, action_std=action_std)

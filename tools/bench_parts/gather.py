@@ -1,7 +1,7 @@
-"""The gathers of a paper-scale generation (outcomes and gradient), against a memcpy of the same bytes."""
+"""The gathers of a paper-scale generation (outcomes and gradient), against a memcpy of as many bytes."""
 
 import numpy as np
-from benchmarks.parallel import Measurement, on_ranks, table, wall
+from bench_parts.on_ranks import Measurement, on_ranks, table, wall
 
 from ees_mpi.ranks import Ranks
 

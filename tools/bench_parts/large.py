@@ -1,6 +1,6 @@
-"""What looking at a run file of 2 GB takes: peak memory and seconds of `info`, `report`, `watch` and `export`.
+"""Peak memory and seconds of the commands that read a run file of 2 GB: `info`, `report`, `watch`, `export`.
 
-The file is made up: the ant at the paper's scale (10,000 individuals, 75,272 parameters), as many generations as fit.
+The file holds invented numbers of the ant at the paper's scale: 10,000 individuals, 75,272 parameters.
 """
 
 import os
@@ -23,11 +23,11 @@ from ees_mpi.store.writer import RunWriter
 
 SIZE = 2e9  # bytes
 LIMIT = 500e6  # of memory
-LOOKS = (["info"], ["watch", "--once"], ["report"], ["export", "--to", "npz"])
-# A process of its own tells its peak by itself: what a parent learns of it counts the parent's memory, too.
+COMMANDS = (["info"], ["watch", "--once"], ["report"], ["export", "--to", "npz"])
+# The process reports its own peak: the number that a parent process gets includes the parent's memory.
 PROGRAM = """
 import atexit, sys
-from ees_mpi.cli import main
+from ees_mpi.cli.main import main
 def tell():
     with open("/proc/self/status") as lines:
         sys.stderr.write(next(line for line in lines if line.startswith("VmHWM")))
@@ -37,7 +37,7 @@ main()
 
 
 def make(path: Path, generations: int | None = None, settings: tuple[str, ...] = ()) -> int:
-    """Make up a run file of some generations, by default as many as fill 2 GB; returns how many."""
+    """Write a run file of invented numbers, of 2 GB by default; return the number of generations."""
     sample = configs.load("ant-maxent", settings)
     count = generations or int(SIZE / row_bytes(sample)) + 1
     config = configs.load("ant-maxent", [*settings, f"run.generations={count}"])
@@ -58,7 +58,7 @@ def make(path: Path, generations: int | None = None, settings: tuple[str, ...] =
 
 
 def _row(config: Any, generation: int) -> dict[str, Any]:
-    """Make up one generation: a ring of behaviours that widens."""
+    """Return one invented generation: a ring of behaviours that widens."""
     generator = np.random.default_rng(generation)
     size, parameters = config.population.size, config.task.parameters
     angle, reach = generator.uniform(0, 2 * np.pi, size), generator.normal(1 + 0.01 * generation, 0.2, size)
@@ -87,7 +87,7 @@ def _row(config: Any, generation: int) -> dict[str, Any]:
 
 
 def large() -> list[dict[str, Any]]:
-    """Make the file, look at it with each command, and note what each took."""
+    """Write the file, run each command on it, and return the costs of each."""
     with tempfile.TemporaryDirectory(dir=".") as folder:
         path = Path(folder, "large.h5")
         start = time.perf_counter()
@@ -100,11 +100,11 @@ def large() -> list[dict[str, Any]]:
                 "seconds": time.perf_counter() - start,
             }
         ]
-        rows += [_look(path, words) for words in LOOKS]
+        rows += [_run_command(path, words) for words in COMMANDS]
     return rows
 
 
-def _look(path: Path, words: list[str]) -> dict[str, Any]:
+def _run_command(path: Path, words: list[str]) -> dict[str, Any]:
     command = [sys.executable, "-c", PROGRAM, words[0], str(path), *words[1:]]
     start = time.perf_counter()
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONIOENCODING": "utf-8"})
@@ -116,7 +116,7 @@ def _look(path: Path, words: list[str]) -> dict[str, Any]:
 
 
 def show(rows: list[dict[str, Any]]) -> None:
-    """Print rows as a table."""
+    """Print the rows as a table."""
     for row in rows:
         text = f"{row['what']:20} {row['seconds']:8.1f} s"
         if "bytes" in row:

@@ -1,37 +1,36 @@
-"""Cheetah generations on 1, 2, ... ranks of this machine: the same work (strong), and as much for each rank (weak)."""
+"""Cheetah generations on 1, 2, ... ranks: the same work in total (strong), and the same work per rank (weak)."""
 
 import os
 
-from benchmarks.parallel import Measurement, on_ranks, table, wall
+from bench_parts.on_ranks import Measurement, on_ranks, table, wall
 
 from ees_mpi import config as configs
-from ees_mpi.noise import NoiseTable
 from ees_mpi.ranks import Ranks
 from ees_mpi.state import first_state
-from ees_mpi.training import Job, advance
+from ees_mpi.training import EvolutionJob
 
 N, STEPS = 48, 200
 
 
 def generation(world: Ranks, size: int) -> float:
-    """Time a generation with some number of individuals."""
+    """Return the seconds of a generation of `size` individuals."""
     settings = [f"population.size={size}", f"task.steps={STEPS}", "noise.size=4194304", "run.evaluate_mean_every=0"]
     config = configs.load("cheetah-maxent", settings)
-    job = Job(config, config.task.open(0), NoiseTable(0, config.noise.size, world), world)
+    job = EvolutionJob.open(config, world)
     state = first_state(config)
-    advance(job, state)
-    taken = wall(world, lambda: advance(job, state), 3)
-    job.evaluator.close()
+    job.advance(state, {})
+    taken = wall(world, lambda: job.advance(state, {}), 3)
+    job.close()
     return taken
 
 
 def worker(world: Ranks) -> Measurement:
-    """Time both kinds on these ranks."""
+    """Time both kinds of scaling on these ranks."""
     return {"strong_s": generation(world, N), "weak_s": generation(world, N * world.size)}
 
 
 def scaling() -> dict[str, Measurement]:
-    """Measure on one rank, two, and so on up to the number of cores."""
+    """Measure on 1, 2, 4, ... ranks, up to the number of cores."""
     counts = sorted({1, 2, *(2**k for k in range(10) if 2**k <= (os.cpu_count() or 1))})
     results = {str(count): on_ranks("scaling", count) for count in counts}
     for result in results.values():

@@ -1,6 +1,6 @@
 """`ees-mpi` in which some ranks kill themselves at a given instant: EES_CHAOS = [{"rank", "where", "after"}, ...].
 
-A kill from outside hardly ever hits the instant between two writes; this one always does.
+A signal from outside almost never arrives between two writes. A rank that kills itself there always does.
 """
 
 import json
@@ -20,11 +20,12 @@ from ees_mpi.store.writer import RunWriter  # noqa: E402
 
 
 def die() -> None:
+    """Send SIGKILL to this process."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 def after(calls: int, action: Callable[[], None]) -> Callable[[], None]:
-    """Return what does the action at its call number `calls` (1 is the first) and nothing before."""
+    """Return a function that does the action at its call number `calls` (1: the first call)."""
     left = [calls]
 
     def count() -> None:
@@ -36,7 +37,7 @@ def after(calls: int, action: Callable[[], None]) -> Callable[[], None]:
 
 
 def around(owner: Any, name: str, first: Callable[[], None] = int, then: Callable[[], None] = int) -> None:
-    """Let hooks run before and after a method or function."""
+    """Call `first` before, and `then` after, every call of a method or function."""
     original = getattr(owner, name)
 
     def hooked(*arguments: Any, **named: Any) -> Any:
@@ -63,36 +64,36 @@ def half_a_record(calls: int) -> None:
     journal.JournalWriter.append_bytes = torn  # type: ignore[method-assign]
 
 
-def arrange(world: type[Ranks], where: str, calls: int) -> None:
-    """Arrange this process's death."""
-    if where == "a gather":  # begun, and not waited for
+def plan_death(world: type[Ranks], where: str, calls: int) -> None:
+    """Plan the death of this process."""
+    if where == "a gather":  # it has begun; nobody has waited for it yet
         around(world, "_wait", after(calls, die))
     elif where == "a rollout":
         around(world, "_begin", then=after(calls, die))
     elif where == "a commit":
         half_a_record(calls)
-    elif where == "telling of a commit":  # it is in the file, and nobody else knows
+    elif where == "telling of a commit":  # it is in the file; the other ranks do not know it yet
         around(RunWriter, "commit", then=after(calls, die))
     elif where == "a fold":
         around(hdf5, "_put_in_place", after(calls, die))
     elif where == "a recovery":
-        around(world, "_settle", after(calls, die))
+        around(world, "_connect", after(calls, die))
     else:
         raise ValueError(f"unknown instant {where}")
 
 
-def arrange_all(connect: Callable[[], Ranks]) -> Callable[[], Ranks]:
-    """Let the deaths of this rank be arranged once it is connected: MPI is loaded no earlier than in life."""
+def planning_deaths(connect: Callable[[], Ranks]) -> Callable[[], Ranks]:
+    """Return a `connect` that also plans this rank's deaths; MPI is not loaded earlier than usual."""
 
     def connected() -> Ranks:
         ranks = connect()
-        for victim in json.loads(os.environ.get("EES_CHAOS", "[]")):
-            if victim["rank"] == int(os.environ.get("OMPI_COMM_WORLD_RANK", "-1")):
-                arrange(type(ranks), victim["where"], victim["after"])
+        for death in json.loads(os.environ.get("EES_CHAOS", "[]")):
+            if death["rank"] == int(os.environ.get("OMPI_COMM_WORLD_RANK", "-1")):
+                plan_death(type(ranks), death["where"], death["after"])
         return ranks
 
     return connected
 
 
-launch.connect = arrange_all(launch.connect)
+launch.connect = planning_deaths(launch.connect)
 main()

@@ -1,6 +1,6 @@
-"""One generation at paper scale (N = 10,000, ant, MaxEnt) with rollouts of a few steps: where time and memory go.
+"""One generation at paper scale (N = 10,000, ant, MaxEnt) with rollouts of a few steps: time and memory of its parts.
 
-The last lines put the measured parts beside whole rollouts of 1,000 steps, timed in the same run.
+The last lines compare the parts with whole rollouts of 1,000 steps, which are timed in the same run.
 """
 
 import tempfile
@@ -9,25 +9,25 @@ import time
 from pathlib import Path
 
 import numpy as np
-from benchmarks.parallel import Measurement, on_ranks, table, wall
+from bench_parts.on_ranks import Measurement, on_ranks, table, wall
 
 from ees_mpi import config as configs
-from ees_mpi import machine
-from ees_mpi import summary as metrics
+from ees_mpi import machine, summary
+from ees_mpi.generation import Evaluated, draw_stream
 from ees_mpi.noise import NoiseTable
-from ees_mpi.outcomes import unpack
+from ees_mpi.outcomes import Draw, Outcomes, unpack
 from ees_mpi.ranks import Ranks
 from ees_mpi.state import State, first_state
 from ees_mpi.store.writer import RunWriter
-from ees_mpi.training import Job, advance, draw, train
+from ees_mpi.training import EvolutionJob, train
 
 STEPS = 2
 LONG = 1000
 PRESETS = {"cheetah": "cheetah-maxent", "ant": "ant-maxent"}
 
 
-class Watch:
-    """Samples this process's private memory in a thread: the kernel keeps no peak of it."""
+class PrivateMemory:
+    """Samples the private memory of this process in a thread: the kernel records no peak of it."""
 
     def __init__(self) -> None:
         self.peak = self.now()
@@ -37,7 +37,7 @@ class Watch:
 
     @staticmethod
     def now() -> int:
-        """Bytes of anonymous memory: what is neither shared nor mapped from files."""
+        """Return the bytes of anonymous memory: neither shared nor mapped from files."""
         for line in Path("/proc/self/status").read_text().splitlines():
             if line.startswith("RssAnon"):
                 return int(line.split()[1]) * 1024
@@ -48,20 +48,21 @@ class Watch:
             self.peak = max(self.peak, self.now())
 
     def stop(self) -> int:
-        """End the sampling and return the peak."""
+        """Stop sampling and return the peak."""
         self._stop.set()
         self._thread.join()
         return self.peak
 
 
 def worker(world: Ranks) -> Measurement:
-    """Run three generations with commits, watching memory, then time the parts of one."""
+    """Run three generations with commits and sample the memory; then time the parts of a generation."""
     short = ["run.generations=3", f"task.steps={STEPS}", "noise.size=134217728"]
     config = configs.load(PRESETS["ant"], short)
-    evaluator = config.task.open(0)
-    before = Watch.now()
-    watch = Watch()
-    job = Job(config, evaluator, NoiseTable(0, config.noise.size, world), world)
+    evaluator = config.task.open(0)  # its memory is not counted
+    before = PrivateMemory.now()
+    memory = PrivateMemory()
+    noise = NoiseTable(0, config.noise.size, world)
+    job = EvolutionJob(config, config.method, evaluator, noise, world, Evaluated())
     state = first_state(config)
     with tempfile.TemporaryDirectory(dir=".") as folder:
         writer = RunWriter.create(Path(folder, "run.h5"), config, state.arrays()) if world.first else None
@@ -72,7 +73,7 @@ def worker(world: Ranks) -> Measurement:
         whole = (time.perf_counter() - start) / 3
         if writer:
             writer.close()
-    growth = watch.stop() - before
+    growth = memory.stop() - before
     return {
         "generation_s": whole,
         "memory_growth_mb": max(world.gather(np.array([growth / 1e6])).tolist()),
@@ -81,10 +82,10 @@ def worker(world: Ranks) -> Measurement:
     }
 
 
-def _parts(job: Job, state: State) -> Measurement:
-    """Time each part of an update by itself, on the outcomes of a real generation."""
+def _parts(job: EvolutionJob, state: State) -> Measurement:
+    """Time each part of an update separately, on the outcomes of a real generation."""
     world, config = job.ranks, job.config
-    record, following = advance(job, state)
+    record, following = job.advance(state, {})
     rows = np.column_stack(
         [
             np.arange(config.population.size),
@@ -94,27 +95,31 @@ def _parts(job: Job, state: State) -> Measurement:
             record.arrays["behavior"],
         ]
     )
-    drawn = draw(config, job.noise, state.generation)
-    fresh = lambda: unpack(rows, np.zeros((0, 1)))  # noqa: E731
-    weights = config.objective.weights(fresh(), {}, world)[0]
-    gradient = config.population.gradient(weights, drawn, state.mean, job.noise, world)
-    outcomes = fresh()
-    config.objective.weights(outcomes, {}, world)
-    bandwidth = config.objective.bandwidth
+    population, objective, optimizer = config.population, job.method.objective, job.method.optimizer
+
+    def fresh() -> Outcomes:  # without the values that `Outcomes` computes once
+        return unpack(rows, np.zeros((0, 1)))
+
+    def draw() -> Draw:
+        return population.draw(draw_stream(config, state.generation), job.noise, config.task.parameters)
+
+    drawn, outcomes = draw(), fresh()
+    weights = objective.weights(outcomes, {}, world)[0]
+    gradient = population.gradient(weights, drawn, state.learned, job.noise, world)
     parts = {
-        "draw": lambda: draw(config, job.noise, state.generation),
+        "draw": draw,
         "whiten": lambda: fresh().whitened,
-        "weights": lambda: config.objective.weights(fresh(), {}, world),
-        "gradient": lambda: config.population.gradient(weights, drawn, state.mean, job.noise, world),
-        "adam": lambda: config.optimizer.step(state.mean, gradient, state.moments),
-        "metrics": lambda: metrics.summary(outcomes, bandwidth, world),
+        "weights": lambda: objective.weights(fresh(), {}, world),
+        "gradient": lambda: population.gradient(weights, drawn, state.learned, job.noise, world),
+        "adam": lambda: optimizer.step(state.learned, gradient, state.moments),
+        "metrics": lambda: summary.summary(outcomes, config.method.bandwidth, world),
         "digest": following.digest,
     }
     return {f"{name}_s": wall(world, action, 5) for name, action in parts.items()}
 
 
 def _rollout(world: Ranks, preset: str) -> float:
-    """Time whole rollouts on every rank at once."""
+    """Time whole rollouts, on all ranks at the same time."""
     config = configs.load(preset)
     evaluator = config.task.open(0)
     state = first_state(config)
@@ -125,7 +130,7 @@ def _rollout(world: Ranks, preset: str) -> float:
 
 
 def generation() -> Measurement:
-    """Measure on two ranks, and set everything that is not a rollout against the rollouts."""
+    """Measure on two ranks, and compare everything that is not a rollout with the rollouts."""
     r = on_ranks("generation", 2, rounds=1)
     r["not_shrinking_s"] = sum(r[f"{name}_s"] for name in ("draw", "whiten", "adam", "digest", "metrics"))
     r["rest_s"] = r["generation_s"] - 10_000 / 2 * STEPS / LONG * r["rollout_ant_s"]
@@ -135,15 +140,17 @@ def generation() -> Measurement:
 
 
 def show(r: Measurement) -> None:
-    """Print the result for reading, with the arithmetic."""
+    """Print the results and their arithmetic."""
     parts = ("draw", "whiten", "weights", "gradient", "adam", "metrics", "digest")
     table([("part of an update, 2 ranks", "ms"), *((name, f"{1e3 * r[f'{name}_s']:.1f}") for name in parts)])
     print(f"does not shrink with more ranks (draw, whiten, adam, metrics, digest): {1e3 * r['not_shrinking_s']:.1f} ms")
     print(f"a generation with rollouts of {STEPS} steps, commit included: {r['generation_s']:.2f} s")
-    print(f"  less the steps themselves: {r['rest_s']:.2f} s is not rollouts (resets of 10,000 rollouts counted in it)")
+    print(f"  less the steps themselves: {r['rest_s']:.2f} s is not rollouts (this includes 10,000 resets)")
     print(f"a rollout of {LONG} steps: cheetah {r['rollout_cheetah_s']:.3f} s, ant {r['rollout_ant_s']:.3f} s")
     print(
         f"paper scale, 2 ranks: 5,000 x {r['rollout_cheetah_s']:.3f} = {r['paper_generation_s']:.0f} s of cheetah"
         f" rollouts; the rest is {100 * r['rest_share']:.2f} % of it"
     )
-    print(f"private memory grows by at most {r['memory_growth_mb']:.0f} MB over what a rank holds with its environment")
+    print(
+        f"the private memory of a rank grows by at most {r['memory_growth_mb']:.0f} MB once its environment is loaded"
+    )

@@ -1,4 +1,4 @@
-"""MaxEnt's weights of 2,000 behaviours in 2-D by a nested graph, in turns with the closed form, on one core."""
+"""Weights of MaxEnt for 2,000 behaviours in 2-D: by a nested graph and by the closed form, in turns, on one core."""
 
 import statistics
 import time
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from benchmarks.parallel import Measurement, table
+from bench_parts.on_ranks import Measurement, table
 
 from ees_mpi.objectives.custom import Custom
 from ees_mpi.objectives.maxent import MaxEnt
@@ -18,7 +18,7 @@ ROUNDS = 15
 
 
 def scg() -> Measurement:
-    """Measure both in turns."""
+    """Measure both, in turns."""
     behavior = np.random.default_rng(0).normal(size=(N, 2))
     valid = np.ones(N, np.bool_)
 
@@ -27,7 +27,7 @@ def scg() -> Measurement:
         objective.weights(outcomes, {}, Ranks())
 
     graph, closed = Custom(function="ees_mpi.scg.surrogates:maxent"), MaxEnt()
-    weigh(graph)  # torch loads parts of itself at first use
+    weigh(graph)  # the first use of torch loads more of it
     times = [(seconds(lambda: weigh(graph)), seconds(lambda: weigh(closed))) for _ in range(ROUNDS)]
     graph_s, closed_s = (statistics.median(column) for column in zip(*times, strict=True))
     return {"graph_s": graph_s, "closed_s": closed_s, "ratio": graph_s / closed_s}
