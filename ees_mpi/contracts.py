@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ees_mpi.noise import Noise
-from ees_mpi.outcomes import Arrays, Draw, Floats, Outcome, Outcomes, Singles
+from ees_mpi.outcomes import Arrays, Batch, Draw, Floats, Outcome, Outcomes, Singles
 from ees_mpi.ranks import Ranks
 
 if TYPE_CHECKING:
@@ -33,6 +33,18 @@ class Evaluator(Protocol):
 
     def close(self) -> None:
         """Release the resources of the task."""
+
+
+class BatchEvaluator(Protocol):
+    """Evaluates many individuals at once, on a GPU. Its outcomes cannot be repeated bit by bit."""
+
+    capacity: int  # individuals at once; a larger batch is evaluated in several passes
+
+    def evaluate_batch(self, batch: Batch, observation_mean: Floats, observation_std: Floats) -> list[Outcome]:
+        """Roll out all individuals of a batch; return their outcomes in the order of the batch."""
+
+    def close(self) -> None:
+        """Release the memory of the GPU."""
 
 
 @dataclass(frozen=True)
@@ -113,6 +125,11 @@ class Task(Protocol):
     def walkable(self) -> bool: ...  # whether `walker` returns a robot that is controlled step by step
     @property
     def label(self) -> str: ...  # the name that users know: an environment's, a function's; empty: the registered name
+    @property
+    def device(self) -> str: ...  # "cpu", "cuda", or "auto": a GPU if every node has one
+
+    def resolved(self) -> "Self":
+        """Return the task with everything that it reads from other files, for the config in the run file."""
 
     def check(self) -> None:
         """Raise a ConfigError if the task cannot work; called once, before any rank starts."""
@@ -131,6 +148,14 @@ class Task(Protocol):
 
     def toward(self, direction: float) -> "Self":
         """Return the same task with another direction."""
+
+    def lacks_for_gpu(self) -> str:
+        """Return what this process lacks for evaluating on a GPU; empty: nothing. Imports no torch."""
+
+    def open_batches(
+        self, seed: int, noise: Singles, wanted: int, antithetic: bool, say: Callable[[str], None]
+    ) -> BatchEvaluator:
+        """Return a batch evaluator on the first visible GPU; `noise`: the whole table; `wanted`: individuals."""
 
     def film(self, seed: int, view: View) -> Drawable | None:
         """Return an evaluator that can be filmed; None: there is nothing to draw."""
@@ -186,6 +211,10 @@ class Population(Protocol):
     def std(self) -> float: ...
     @property
     def components(self) -> int: ...  # K
+    @property
+    def antithetic(self) -> bool: ...  # whether individuals come in pairs of opposite sign
+    @property
+    def isotropic(self) -> bool: ...  # whether an individual is mean + sign * std * noise, with one std for all
 
     def check(self) -> None:
         """Raise a ConfigError if the settings cannot work."""

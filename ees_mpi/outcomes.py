@@ -26,6 +26,20 @@ class Draw:
     parent: NDArray[np.int32]  # [N] which mean it perturbs
 
 
+@dataclass(frozen=True)
+class Batch:
+    """n individuals for a GPU: means[parent] + sign * std * noise[offset : offset + D]."""
+
+    index: NDArray[np.int64]  # [n] the numbers of the individuals
+    means: Singles  # [K, D]
+    std: float
+    offset: NDArray[np.int64]  # [n] start of each noise vector in the noise table
+    sign: NDArray[np.int8]  # [n] +1 or -1; 0: the unperturbed mean
+    parent: NDArray[np.int32]  # [n] which mean
+    observe: NDArray[np.bool_]  # [n] which rollouts are sampled for the observation statistics
+    reset_seed: NDArray[np.int64] | None = None  # [n] a start for each; None: the start of the task
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What one rollout gave."""

@@ -24,7 +24,7 @@ for seed in 0 1; do
         run interference-$variant-$seed interference-$variant --seed $seed
     done
     for objective in fitness maxvar maxent; do
-        run cheetah-$objective-$seed mujoco-cheetah-adapt-laptop --seed $seed --set objective.name=$objective \
+        run cheetah-$objective-$seed gymnasium-cheetah-adapt-laptop --seed $seed --set objective.name=$objective \
             --set run.generations=12
     done
 done

@@ -5,10 +5,10 @@
 set -euo pipefail
 folder=${1:-runs/seeding}
 mkdir -p "$folder"
-start=$folder/mujoco-cheetah-maxent-laptop-seed0.h5
-mpirun -n 2 ees-mpi train mujoco-cheetah-maxent-laptop --out "$start" --resume
+start=$folder/gymnasium-cheetah-maxent-laptop-seed0.h5
+mpirun -n 2 ees-mpi train gymnasium-cheetah-maxent-laptop --out "$start" --resume
 for direction in 0 180; do
-    train=(mpirun -n 2 ees-mpi train mujoco-cheetah-adapt-laptop --set task.direction=$direction.0 --resume)
+    train=(mpirun -n 2 ees-mpi train gymnasium-cheetah-adapt-laptop --set task.direction=$direction.0 --resume)
     "${train[@]}" --out "$folder/random-$direction.h5"
     "${train[@]}" --from "$start" --out "$folder/maxent-$direction.h5"
 done

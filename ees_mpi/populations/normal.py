@@ -26,6 +26,7 @@ class Normal(Part, frozen=True):
     antithetic: bool = True
 
     rows = "individual"
+    isotropic = True
     components = 1
 
     def __post_init__(self) -> None:

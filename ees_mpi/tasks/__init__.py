@@ -1,4 +1,4 @@
-"""Tasks: what turns parameters into an outcome. A task is a config section; see `contracts.Task`."""
+"""Tasks: they turn parameters into outcomes. A task is a section of the config; see `contracts.Task`."""
 
 from ees_mpi.registry import Family
 
@@ -8,6 +8,7 @@ TASKS = Family(
         "interference": "ees_mpi.tasks.interference:Interference",
         "cheetah": "ees_mpi.tasks.bullet.task:Cheetah",
         "ant": "ees_mpi.tasks.bullet.task:Ant",
+        "mujoco": "ees_mpi.tasks.mujoco.task:Mujoco",
         "gymnasium": "ees_mpi.tasks.gymnasium.task:Gymnasium",
         "custom": "ees_mpi.tasks.custom:Custom",
     },

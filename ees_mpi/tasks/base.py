@@ -1,78 +1,85 @@
-"""The defaults of a task: everything in `contracts.Task` that not every task has."""
+"""The base class of tasks: the defaults of everything in `contracts.Task` that only some tasks have."""
 
-from typing import Self
+from collections.abc import Callable
+from typing import Any, Self, TypeVar
 
 import msgspec
-import numpy as np
 
-from ees_mpi.contracts import Drawable, Evaluator, View, Walker
+from ees_mpi.contracts import BatchEvaluator, Drawable, View, Walker
+from ees_mpi.errors import ConfigError
 from ees_mpi.outcomes import Singles
 from ees_mpi.registry import Part
 
+Result = TypeVar("Result")
+
 
 class TaskPart(Part, frozen=True):
-    """A task without observations, network, position or direction. A member adds what it has."""
+    """A task without observations, network, position or direction.
 
-    @property
-    def parameters(self) -> int:
-        """The length D of an individual."""
-        raise NotImplementedError
-
-    @property
-    def behavior_dim(self) -> int:
-        """How many numbers B a behaviour has."""
-        raise NotImplementedError
+    A subclass defines `parameters`, `behavior_dim`, `initial` and `open`, and overrides the other members as needed.
+    """
 
     @property
     def observation_dim(self) -> int:
-        """How many observations O are normalised."""
+        """Return the number O of observations that are normalised."""
         return 0
 
     @property
     def observation_share(self) -> float:
-        """The share of rollouts that feed the observation statistics."""
+        """Return the share of rollouts that feed the observation statistics."""
         return 0.0
 
     @property
     def axes(self) -> int:
-        """How many of the last behaviour numbers are the final position."""
+        """Return how many of the last behaviour numbers are the final position."""
         return 0
 
     @property
     def layers(self) -> tuple[int, ...]:
-        """The sizes of the policy's layers, from observation to action."""
+        """Return the sizes of the policy's layers, from observation to action; empty: there is no policy."""
         return ()
 
     @property
     def steps(self) -> int:
-        """The number of steps of a rollout, at most."""
+        """Return the largest number of steps of a rollout."""
         return 1
 
     @property
     def heading(self) -> float | None:
-        """The direction, in degrees from +x towards +y, in which distance is fitness."""
+        """Return the direction in which distance is fitness, in degrees from +x towards +y; None: there is none."""
         return None
 
     @property
     def walkable(self) -> bool:
-        """Whether `walker` returns a robot that is controlled step by step."""
+        """Return whether `walker` returns a robot that is controlled step by step."""
         return False
 
     @property
     def label(self) -> str:
-        """The name that users know, if it is not the registered one."""
+        """Return the name that users know; empty: the registered name."""
         return ""
 
-    def initial(self, generator: np.random.Generator) -> Singles:
-        """Draw the first mean [D]."""
-        raise NotImplementedError
+    @property
+    def device(self) -> str:
+        """Return where individuals are evaluated: on the CPU."""
+        return "cpu"
 
-    def open(self, seed: int) -> Evaluator:
-        """Return an evaluator for this rank."""
-        raise NotImplementedError
+    def resolved(self) -> Self:
+        """Return the task with everything that it reads from other files: it reads nothing."""
+        return self
+
+    def lacks_for_gpu(self) -> str:
+        """Return what this process lacks for evaluating on a GPU."""
+        return "a task that runs on GPUs"
+
+    def open_batches(
+        self, seed: int, noise: Singles, wanted: int, antithetic: bool, say: Callable[[str], None]
+    ) -> BatchEvaluator:
+        """Raise a ConfigError: this task does not run on GPUs."""
+        raise ConfigError("this task does not run on GPUs")
 
     def start_seed(self, seed: int) -> int:
-        """Return the seed with which every rollout starts."""
+        """Return the seed with which every rollout starts; `seed`: the run's."""
         return seed
 
     def starting_with(self, reset_seed: int) -> Self:
@@ -84,9 +91,21 @@ class TaskPart(Part, frozen=True):
         return msgspec.structs.replace(self, direction=direction)
 
     def film(self, seed: int, view: View) -> Drawable | None:
-        """Return an evaluator that can be filmed: there is nothing to draw."""
+        """Return an evaluator that can be filmed; None: there is nothing to draw."""
         return None
 
     def walker(self, seed: int) -> Walker | None:
-        """Return a robot that is controlled step by step: the task has none."""
+        """Return a robot that is controlled step by step; None: there is none."""
         return None
+
+
+_RESULTS: dict[tuple[type, bytes], Any] = {}
+
+
+def once(task: TaskPart, compute: Callable[[], Result]) -> Result:
+    """Return the result of `compute`, which is called once per process for tasks with the same settings."""
+    key = type(task), msgspec.json.encode(task)
+    if key not in _RESULTS:
+        _RESULTS[key] = compute()
+    result: Result = _RESULTS[key]
+    return result

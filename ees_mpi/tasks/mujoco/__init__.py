@@ -1,0 +1,1 @@
+"""Robots in MuJoCo: on the CPU with MuJoCo itself, on a GPU with MuJoCo Warp and torch."""

@@ -1,0 +1,89 @@
+"""How much memory a batch takes on a GPU: solver and contact buffers, robots, noise."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ees_mpi.errors import TaskError
+from ees_mpi.tasks.mujoco.model import Plant, library
+
+LEAST_CONTACTS, LEAST_CONSTRAINTS = 24, 96  # enough for the cheetah and the ant
+MARGIN = 1.5
+TRIALS, TRIAL_STEPS = 4, 250  # random rollouts, and physics steps of each
+FREE_SHARE = 0.9  # of the free memory of the device, that is taken at most
+SCRATCH = 2  # memory of a world while it steps, in units of the memory of its state
+
+
+@dataclass(frozen=True)
+class Buffers:
+    """Sizes per world: contacts on average over the worlds, constraints at most."""
+
+    contacts: int
+    constraints: int
+
+
+def measured_buffers(plant: Plant, contacts: int = 0, constraints: int = 0) -> Buffers:
+    """Return buffer sizes; those that are 0 are measured in random rollouts on the CPU, with a margin."""
+    if contacts and constraints:
+        return Buffers(contacts, constraints)
+    most_contacts, most_constraints = _random_rollouts(plant)
+    return Buffers(
+        contacts or max(LEAST_CONTACTS, _rounded(MARGIN * most_contacts, 8)),
+        constraints or max(LEAST_CONSTRAINTS, _rounded(MARGIN * most_constraints, 16)),
+    )
+
+
+def _random_rollouts(plant: Plant) -> tuple[int, int]:
+    """Return the largest numbers of contacts and constraints that a robot has under random controls."""
+    mujoco, generator = library(), np.random.default_rng(0)
+    data, most = mujoco.MjData(plant.model), np.zeros(2, np.int64)
+    low, high = np.maximum(plant.low, -1e3), np.minimum(plant.high, 1e3)
+    for trial in range(TRIALS):
+        mujoco.mj_resetData(plant.model, data)
+        data.qpos[:], data.qvel[:] = plant.start(trial)
+        for step in range(TRIAL_STEPS):
+            if step % 5 == 0:
+                data.ctrl[:] = generator.choice([low, high], axis=0) if step % 10 else generator.uniform(low, high)
+            mujoco.mj_step(plant.model, data)
+            most = np.maximum(most, (data.ncon, data.nefc))
+    return int(most[0]), int(most[1])
+
+
+def _rounded(number: float, multiple: int) -> int:
+    return -(-int(np.ceil(number)) // multiple) * multiple
+
+
+def overflow_message(flags: int, kinds: Any, buffers: Buffers) -> str:
+    """Say which buffers were too small; empty if none. `kinds`: MuJoCo Warp's OverflowType."""
+    too_small = []
+    if flags & (kinds.NEFC | kinds.NJMAX_NNZ | kinds.NVMAX):
+        too_small.append(f"task.constraints (now {buffers.constraints})")
+    if flags & (kinds.BROADPHASE | kinds.NARROWPHASE | kinds.CCD | kinds.HFIELD):
+        too_small.append(f"task.contacts (now {buffers.contacts})")
+    if not too_small:
+        return ""
+    return f"the GPU has dropped contacts or constraints of robots; raise {' and '.join(too_small)}"
+
+
+def rows_that_fit(wanted: int, width: int, free: int, fixed: int, per_row: int) -> int:
+    """Return how many rows of `width` seats to make for `wanted` individuals: fewer if the memory is short.
+
+    `free`: bytes that are free; `fixed`: bytes taken once; `per_row`: bytes of the worlds and the noise of a row. One
+    more row than needed holds the unperturbed mean.
+    """
+    rows = -(-wanted // width) + 1
+    possible = int(FREE_SHARE * free - fixed) // per_row
+    if possible < 1:
+        need = (fixed + per_row) / FREE_SHARE
+        raise TaskError(
+            f"out of GPU memory: one robot and the noise table need {need / 1e9:.2f} GB, {free / 1e9:.2f} GB are free; "
+            "lower noise.size, or free the GPU"
+        )
+    return min(rows, possible)
+
+
+def watched_worlds(share: float, worlds: int) -> int:
+    """Return room for the observation sums of so many rollouts: practically never too few in one batch."""
+    expected = share * worlds
+    return min(worlds, int(expected + 6 * np.sqrt(expected) + 8))

@@ -1,0 +1,87 @@
+"""Many copies of one robot in MuJoCo Warp, with torch's view of their state."""
+
+import dataclasses
+from typing import Any
+
+from ees_mpi.outcomes import Singles
+from ees_mpi.tasks.mujoco.buffers import Buffers
+from ees_mpi.tasks.mujoco.model import Plant, library
+
+CARRIED = ("act", "qacc_warmstart", "time", "ctrl", "history", "plastic", "overflow")  # state besides qpos and qvel
+
+
+class Physics:
+    """Robots that step together; tensors share memory with Warp's arrays."""
+
+    def __init__(self, warp: Any, mujoco_warp: Any, plant: Plant, worlds: int, buffers: Buffers, frame_skip: int):
+        """Take the memory on Warp's current device."""
+        mujoco, self._library, self._frame_skip = library(), mujoco_warp, frame_skip
+        data = mujoco.MjData(plant.model)
+        mujoco.mj_resetData(plant.model, data)  # before mj_forward: no contacts yet, so that any size is accepted
+        self._model = mujoco_warp.put_model(plant.model)
+        self._model.opt.warn_overflow = 0  # prints nothing from the device; the flags are set all the same
+        self._data = mujoco_warp.put_data(
+            plant.model, data, nworld=worlds, nconmax=buffers.contacts, njmax=buffers.constraints
+        )
+        warp.synchronize()  # torch reads these arrays on another stream
+        self.qpos, self.qvel, self.ctrl = (
+            warp.to_torch(getattr(self._data, name)) for name in ("qpos", "qvel", "ctrl")
+        )
+        self.position = warp.to_torch(self._data.xpos)[:, plant.root, : plant.axes]
+        found = {name: getattr(self._data, name, None) for name in CARRIED}
+        self._carried = {
+            name: warp.to_torch(array) for name, array in found.items() if array is not None and array.size
+        }
+        self._first = {name: tensor.clone() for name, tensor in self._carried.items()}
+        self._start_qpos, self._start_qvel = self.qpos.clone(), self.qvel.clone()
+        self._warmstart, self._zero = self._carried["qacc_warmstart"], self.qvel.new_zeros(1)
+
+    def reset(self, qpos: Singles, qvel: Singles) -> None:
+        """Put all robots to their starts, [worlds, nq] and [worlds, nv] or one start for all, as if new."""
+        import torch
+
+        self._start_qpos.copy_(torch.from_numpy(qpos))
+        self._start_qvel.copy_(torch.from_numpy(qvel))
+        self.qpos.copy_(self._start_qpos)
+        self.qvel.copy_(self._start_qvel)
+        for name, tensor in self._carried.items():
+            tensor.copy_(self._first[name])
+
+    def step(self) -> None:
+        """Advance all robots by one action."""
+        for _ in range(self._frame_skip):
+            self._library.step(self._model, self._data)
+
+    def restart(self, sound: Any) -> None:
+        """Put robots that are not sound, bool[worlds], back to the start: the solver takes longest on NaN."""
+        import torch
+
+        for tensor, start in (
+            (self.qpos, self._start_qpos),
+            (self.qvel, self._start_qvel),
+            (self._warmstart, self._zero),
+        ):
+            torch.where(sound[:, None], tensor, start, out=tensor)
+
+    def overflow(self) -> Any:
+        """Return the overflow flags since the last reset, int[worlds], on the host."""
+        return self._carried["overflow"].cpu().numpy()
+
+    def seconds(self) -> float:
+        """Return the simulated time since the last reset."""
+        return float(self._carried["time"][0])
+
+    def bytes(self) -> int:
+        """Return the memory of the robots' state, as far as its arrays tell."""
+        return _bytes(self._data)
+
+
+def _bytes(part: Any) -> int:
+    total = 0
+    for field in dataclasses.fields(part):
+        value = getattr(part, field.name)
+        if dataclasses.is_dataclass(value):
+            total += _bytes(value)
+        else:
+            total += int(getattr(value, "capacity", 0) or 0)
+    return total

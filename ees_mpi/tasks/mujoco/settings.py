@@ -1,0 +1,86 @@
+"""The config section of task `mujoco`, and the model that it describes.
+
+The observation is qpos without the coordinates that the behaviour measures (cheetah: x, ant: x and y), and qvel. The
+behaviour is the position of the body `task.root` at the end, or after each of `task.behavior_steps`.
+"""
+
+from typing import Annotated, Literal, Self
+
+import msgspec
+
+from ees_mpi.errors import ConfigError
+from ees_mpi.tasks.locomotion import Count, PolicyTask, across
+from ees_mpi.tasks.mujoco.gpu import require_gpu
+from ees_mpi.tasks.mujoco.model import Plant, load, xml_text
+from ees_mpi.tasks.mujoco.robots import ROBOTS
+
+Size = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class Settings(PolicyTask, frozen=True):
+    """The config section of a MuJoCo robot; `direction`: degrees from +x towards +y, in which distance is fitness."""
+
+    model: str = "cheetah"  # a built-in robot, or the path of an MJCF file
+    root: str = "torso"  # the body whose position is the behaviour
+    dimensions: Literal[1, 2] | None = None  # of the behaviour: x, or x and y; only for a model of the user (default 2)
+    xml: str = ""  # the text of the user's model, set by `resolved`, so that a run file carries it
+    integrator: Literal["", "euler", "rk4", "implicitfast"] = ""  # empty: implicitfast (ant), else as the model says
+    frame_skip: Count = 5  # physics steps per action
+    terminate: Literal["never", "environment"] = "never"  # "environment": the ant ends when it falls or jumps
+    direction: float = 0.0
+    behavior_steps: tuple[Count, ...] = ()  # steps after which the position is noted; only the last if empty
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    contacts: Size = 0  # GPU: contacts per robot that fit into memory, on average; 0: measured
+    constraints: Size = 0  # GPU: constraints per robot that fit into memory; 0: measured
+
+    def __post_init__(self) -> None:
+        marks = self.behavior_steps
+        if sorted(set(marks)) != list(marks) or (marks and marks[-1] > self.steps):
+            raise ValueError(f"task.behavior_steps: expected rising steps up to {self.steps}, got {list(marks)}")
+        if self.model in ROBOTS and self.dimensions not in (None, ROBOTS[self.model].axes):
+            raise ValueError(f"task.dimensions: the {self.model} has {ROBOTS[self.model].axes}; leave it out")
+        if across(self.direction, self.axes):
+            raise ValueError(f"task.direction: this robot moves along x only; expected 0 or 180, got {self.direction}")
+
+    @property
+    def axes(self) -> int:
+        """How many coordinates of the position are the behaviour."""
+        return ROBOTS[self.model].axes if self.model in ROBOTS else (self.dimensions or 2)
+
+    @property
+    def layers(self) -> tuple[int, ...]:
+        """The sizes of all layers, from observation to action; a user's model is compiled to find out."""
+        if self.model in ROBOTS:
+            robot = ROBOTS[self.model]
+            return (robot.observations, *self.hidden, robot.actions)
+        plant = self.plant()
+        return (plant.observations, *self.hidden, int(plant.model.nu))
+
+    @property
+    def marks(self) -> tuple[int, ...]:
+        """The steps after which the position is noted."""
+        return self.behavior_steps or (self.steps,)
+
+    @property
+    def behavior_dim(self) -> int:
+        """Position axes times noted steps."""
+        return self.axes * len(self.marks)
+
+    def resolved(self) -> Self:
+        """Return the task with the text of the user's model in it, so that it no longer needs the file."""
+        if self.model in ROBOTS or self.xml:
+            return self
+        return msgspec.structs.replace(self, xml=xml_text(self.model))
+
+    def check(self) -> None:
+        """Compile the model, and refuse to start if `device = "cuda"` cannot work here."""
+        if self.model in ROBOTS and self.xml:
+            raise ConfigError(f"task.xml: the {self.model} is built in; leave it out")
+        self.plant()
+        if self.device == "cuda":
+            require_gpu()
+
+    def plant(self) -> Plant:
+        """Compile the model; loads MuJoCo."""
+        default = ROBOTS[self.model].integrator if self.model in ROBOTS else ""
+        return load(self.model, self.xml, self.root, self.axes, self.integrator or default)

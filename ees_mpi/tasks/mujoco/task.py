@@ -1,0 +1,50 @@
+"""The task `mujoco`: Gymnasium v5's cheetah and ant, or an MJCF model of the user, on the CPU or on a GPU."""
+
+from collections.abc import Callable
+
+from ees_mpi.contracts import BatchEvaluator, View
+from ees_mpi.outcomes import Singles
+from ees_mpi.tasks.mujoco.film import Filmed
+from ees_mpi.tasks.mujoco.gpu import missing_package
+from ees_mpi.tasks.mujoco.rollouts import RobotWalker, Rollouts
+from ees_mpi.tasks.mujoco.settings import Settings
+
+
+class Mujoco(Settings, frozen=True):
+    """A robot in MuJoCo."""
+
+    walkable = True
+
+    @property
+    def heading(self) -> float:
+        """The direction in which distance is fitness."""
+        return self.direction
+
+    @property
+    def label(self) -> str:
+        """The name of the robot, or of the user's file."""
+        return f"MuJoCo {self.model}"
+
+    def open(self, seed: int) -> Rollouts:
+        """Return rollouts of the robot on the CPU."""
+        return Rollouts(self, self.start_seed(seed))
+
+    def walker(self, seed: int) -> RobotWalker:
+        """Return the robot on the CPU, controlled step by step."""
+        return RobotWalker(self, self.start_seed(seed))
+
+    def film(self, seed: int, view: View) -> Filmed:
+        """Return rollouts of the robot on the CPU in front of a camera."""
+        return Filmed(self, self.start_seed(seed), view)
+
+    def lacks_for_gpu(self) -> str:
+        """Return what this process lacks for evaluating on a GPU; empty: nothing. Imports no torch."""
+        return missing_package()
+
+    def open_batches(
+        self, seed: int, noise: Singles, wanted: int, antithetic: bool, say: Callable[[str], None]
+    ) -> BatchEvaluator:
+        """Return rollouts on the first visible GPU, for `wanted` individuals or as many as fit into its memory."""
+        from ees_mpi.tasks.mujoco.cuda import open_batches  # imports torch and Warp
+
+        return open_batches(self, self.start_seed(seed), noise, wanted, 0, say, antithetic)

@@ -1,0 +1,103 @@
+"""Seats and memory: pure functions."""
+
+import numpy as np
+import pytest
+
+from ees_mpi.errors import TaskError
+from ees_mpi.tasks.mujoco.batch import Batch, Seats, passes
+from ees_mpi.tasks.mujoco.buffers import rows_that_fit, watched_worlds
+
+
+def batch(
+    offset: list[int], sign: list[int], parent: list[int] | None = None, observe: list[int] | None = None
+) -> Batch:
+    n = len(offset)
+    return Batch(
+        index=np.arange(n),
+        means=np.zeros((2, 3), np.float32),
+        std=0.1,
+        offset=np.array(offset, np.int64),
+        sign=np.array(sign, np.int8),
+        parent=np.array(parent or [0] * n, np.int32),
+        observe=np.array(observe or [0] * n, np.bool_),
+    )
+
+
+def seated(given: Batch, seats: Seats, width: int) -> None:
+    """Check that every member sits where its own noise, sign and parent are."""
+    assert len(set(seats.world.tolist())) == len(seats.member)
+    for member, world in zip(seats.member, seats.world, strict=True):
+        assert seats.sign[world] == given.sign[member] and seats.parent[world] == given.parent[member]
+        if given.sign[member]:
+            assert seats.offset[world // width] == given.offset[member]
+
+
+def test_antithetic_pairs_share_a_row() -> None:
+    given = batch([5, 5, 9, 9], [1, -1, 1, -1], [0, 0, 1, 1])
+    (seats,) = passes(given, rows=3, width=2, sampled=8)
+    seated(given, seats, 2)
+    assert seats.world.tolist() == [0, 1, 2, 3] and seats.offset.tolist() == [5, 9, 0]
+    assert seats.sign.tolist() == [1, -1, 1, -1, 0, 0]
+
+
+def test_a_lone_individual_and_the_mean_share_a_row() -> None:
+    given = batch([5, 5, 7, 0], [1, -1, -1, 0])
+    (seats,) = passes(given, rows=2, width=2, sampled=8)
+    seated(given, seats, 2)
+    assert sorted(seats.world.tolist()) == [0, 1, 2, 3]
+
+
+def test_two_means_take_one_row_between_them() -> None:
+    given = batch([5, 5, 0, 0], [1, -1, 0, 0], [0, 0, 0, 1])
+    (seats,) = passes(given, rows=2, width=2, sampled=8)
+    seated(given, seats, 2)
+
+
+def test_a_pair_of_which_one_is_missing_does_not_shift_the_others() -> None:
+    given = batch([4, 5, 5, 6, 6], [-1, 1, -1, 1, -1])
+    (seats,) = passes(given, rows=3, width=2, sampled=8)
+    seated(given, seats, 2)
+    assert seats.world.tolist() == [0, 2, 3, 4, 5]
+
+
+def test_the_same_individual_three_times_takes_two_rows() -> None:
+    given = batch([4, 4, 4], [1, 1, 1])
+    (seats,) = passes(given, rows=2, width=2, sampled=8)
+    seated(given, seats, 2)
+
+
+def test_rows_of_one_seat_hold_individuals_without_pairs() -> None:
+    given = batch([4, 8, 0], [1, -1, 0], [1, 0, 1])
+    (seats,) = passes(given, rows=4, width=1, sampled=8)
+    seated(given, seats, 1)
+    assert seats.world.tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("width", [1, 2])
+def test_a_batch_that_does_not_fit_is_run_in_several_passes(width: int) -> None:
+    generator = np.random.default_rng(0)
+    offset = np.repeat(generator.integers(0, 99, 20), 2)
+    given = batch(offset.tolist(), [1, -1] * 20, observe=generator.integers(0, 2, 40).tolist())
+    parts = list(passes(given, rows=4, width=width, sampled=3))
+    for seats in parts:
+        seated(given, seats, width)
+        assert given.observe[seats.member].sum() <= 3 and len(seats.offset) == 4
+    assert sorted(np.concatenate([seats.member for seats in parts]).tolist()) == list(range(40))
+
+
+def test_rows_are_as_many_as_wanted_and_one_more_where_memory_allows() -> None:
+    assert rows_that_fit(10_000, 2, free=10**12, fixed=0, per_row=10**6) == 5001
+    assert rows_that_fit(10_001, 2, free=10**12, fixed=0, per_row=10**6) == 5002
+    assert rows_that_fit(10, 1, free=10**12, fixed=0, per_row=10**6) == 11
+
+
+def test_fewer_rows_where_memory_is_short() -> None:
+    assert rows_that_fit(10_000, 2, free=10**9, fixed=4 * 10**8, per_row=10**6) == 500
+    with pytest.raises(TaskError, match=r"out of GPU memory.*noise\.size"):
+        rows_that_fit(10_000, 2, free=10**9, fixed=10**9, per_row=10**6)
+
+
+def test_there_is_room_for_the_sampled_rollouts() -> None:
+    assert watched_worlds(1.0, 10) == 10 and watched_worlds(0.0, 10_000) == 8
+    draws = np.random.default_rng(0).binomial(10_000, 0.01, 10_000)
+    assert draws.max() <= watched_worlds(0.01, 10_000) < 200

@@ -1,0 +1,253 @@
+import math
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ees_mpi import config
+from ees_mpi.errors import ConfigError
+from ees_mpi.outcomes import Outcome
+from ees_mpi.tasks import TASKS
+from ees_mpi.tasks.mujoco.model import library
+from ees_mpi.tasks.mujoco.rollouts import Simulation
+from ees_mpi.tasks.mujoco.task import Mujoco
+
+ENVIRONMENTS = {"cheetah": "HalfCheetah-v5", "ant": "Ant-v5"}
+
+SLIDER = """
+<mujoco>
+  <option timestep="0.01"/>
+  <worldbody>
+    <geom type="plane" size="9 9 1"/>
+    <body name="cart" pos="0 0 0.3">
+      <joint name="height" type="slide" axis="0 0 1"/>
+      <joint name="along" type="slide" axis="1 0 0"/>
+      <joint name="aside" type="slide" axis="0 1 0"/>
+      <geom type="sphere" size="0.1"/>
+      <body name="arm">
+        <joint name="swing" type="hinge" axis="0 1 0"/>
+        <geom type="capsule" fromto="0 0 0 0 0 0.4" size="0.03"/>
+      </body>
+    </body>
+  </worldbody>
+  <actuator>
+    <motor joint="along" gear="5"/>
+    <motor joint="aside" gear="5" ctrllimited="true" ctrlrange="-2 1"/>
+  </actuator>
+</mujoco>
+"""
+
+
+def build(**settings: Any) -> Mujoco:
+    task: Mujoco = TASKS.build({"name": "mujoco", "hidden": [8], "steps": 30, **settings})
+    return task
+
+
+def evaluate(task: Mujoco, factor: float = 20, observe: bool = True, seed: int = 3) -> Outcome:
+    parameters = task.initial(np.random.default_rng(0)) * np.float32(factor)
+    size = task.observation_dim
+    return task.open(seed).evaluate(0, parameters, np.zeros(size), np.ones(size), observe)
+
+
+def environment(model: str) -> Any:
+    gymnasium = pytest.importorskip("gymnasium")
+    library()  # silences MuJoCo, which otherwise writes a log file here
+    more = {"include_cfrc_ext_in_observation": False} if model == "ant" else {}
+    return gymnasium.make(ENVIRONMENTS[model], **more).unwrapped
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> str:
+    path = tmp_path / "slider.xml"
+    path.write_text(SLIDER)
+    return str(path)
+
+
+@pytest.mark.parametrize("model", ["cheetah", "ant"])
+@pytest.mark.parametrize("seed", [0, 1, 12345])
+def test_a_rollout_starts_as_gymnasium_does_with_the_same_seed(model: str, seed: int) -> None:
+    env = environment(model)
+    expected = env.reset(seed=seed)[0]
+    qpos, qvel = build(model=model).plant().start(seed)
+    assert (qpos == env.data.qpos).all() and (qvel == env.data.qvel).all()
+    assert (Simulation(build(model=model), seed).reset() == expected.astype(np.float32)).all()
+
+
+@pytest.mark.parametrize(("model", "integrator"), [("cheetah", ""), ("ant", "rk4")])
+def test_equal_actions_give_the_states_of_gymnasium_bit_for_bit(model: str, integrator: str) -> None:
+    env, simulation = environment(model), Simulation(build(model=model, integrator=integrator), 7)
+    env.reset(seed=7)
+    simulation.reset()
+    generator = np.random.default_rng(1)
+    for _ in range(60):
+        action = generator.uniform(-1, 1, env.action_space.shape).astype(np.float32)
+        expected = env.step(action)[0]
+        simulation.step(action)
+        assert (simulation.data.qpos == env.data.qpos).all() and (simulation.data.qvel == env.data.qvel).all()
+        assert (simulation.observation() == expected.astype(np.float32)).all()
+        assert simulation.position == tuple(env.data.body("torso").xpos[: len(simulation.position)])
+
+
+def test_the_cheetah_gives_the_outcomes_of_the_gymnasium_task() -> None:
+    settings = {"behavior": "final_x", "fitness": "behavior", "terminate": "never", "hidden": [8], "steps": 30}
+    gymnasium = TASKS.build({"name": "gymnasium", "env": "HalfCheetah-v5", **settings})
+    ours, theirs = evaluate(build()), evaluate(gymnasium)
+    assert (ours.behavior, ours.fitness, ours.length) == (theirs.behavior, theirs.fitness, theirs.length)
+    assert ours.observations is not None and (ours.observations == theirs.observations).all()
+
+
+def test_the_ant_uses_implicitfast_unless_asked_otherwise() -> None:
+    assert build(model="ant").plant().model.opt.integrator == 3
+    assert build(model="ant", integrator="rk4").plant().model.opt.integrator == 1
+    assert build().plant().model.opt.integrator == 0
+
+
+@pytest.mark.parametrize("model", ["cheetah", "ant"])
+def test_outcomes_do_not_depend_on_earlier_rollouts(model: str) -> None:
+    task = build(model=model)
+    size, rollouts = task.observation_dim, task.open(0)
+    draws = [task.initial(np.random.default_rng(seed)) * np.float32(20) for seed in range(2)]
+    first = [rollouts.evaluate(0, draw, np.zeros(size), np.ones(size), False) for draw in draws]
+    second = [task.open(0).evaluate(0, draw, np.zeros(size), np.ones(size), False) for draw in reversed(draws)]
+    assert first == second[::-1] and first[0] != first[1]
+
+
+@pytest.mark.parametrize("parameter", [math.nan, 1e30])
+def test_a_policy_that_is_not_finite_gives_an_invalid_rollout(parameter: float) -> None:
+    task = build(model="ant")
+    parameters = np.full(task.parameters, parameter, np.float32)
+    parameters[::2] *= -1
+    outcome = task.open(0).evaluate(0, parameters, np.zeros(27), np.ones(27), True)
+    if math.isnan(parameter):
+        assert not outcome.valid and all(map(math.isnan, (*outcome.behavior, outcome.fitness)))
+    else:
+        assert outcome.valid  # such actions are clipped
+
+
+def test_a_rollout_that_mujoco_reset_by_itself_is_invalid(tmp_path: Path) -> None:
+    path = tmp_path / "wild.xml"
+    path.write_text(SLIDER.replace('gear="5"/>', 'gear="1e12"/>'))
+    outcome = evaluate(build(model=str(path), root="cart"), factor=1e6)
+    assert not outcome.valid and math.isnan(outcome.fitness) and outcome.observations is None
+
+
+def test_the_ant_ends_when_it_leaves_its_range_of_heights() -> None:
+    never, ends = (build(model="ant", steps=400, terminate=way) for way in ("never", "environment"))
+    lengths = []
+    for seed in range(6):
+        parameters = never.initial(np.random.default_rng(seed)) * np.float32(60)
+        outcomes = [task.open(seed).evaluate(0, parameters, np.zeros(27), np.ones(27), False) for task in (never, ends)]
+        assert outcomes[0].length == 400
+        lengths.append(outcomes[1].length)
+    assert min(lengths) < 400
+
+
+def test_positions_at_several_steps() -> None:
+    several, last = evaluate(build(model="ant", behavior_steps=[10, 30])), evaluate(build(model="ant"))
+    early = evaluate(build(model="ant", steps=10))
+    assert several.behavior == (*early.behavior, *last.behavior) and several.fitness == last.fitness
+    with pytest.raises(ConfigError, match="behavior_steps"):
+        build(behavior_steps=[10, 31])
+
+
+def test_fitness_is_measured_along_a_direction() -> None:
+    x, y = evaluate(build(model="ant")).behavior
+    assert evaluate(build(model="ant", direction=90.0)).fitness == y
+    assert evaluate(build(model="ant", direction=180.0)).fitness == -x
+    with pytest.raises(ConfigError, match="moves along x only"):
+        build(direction=90.0)
+
+
+def test_observation_sums_count_the_steps() -> None:
+    outcome = evaluate(build())
+    assert outcome.observations is not None and outcome.observations[0] == 30 and len(outcome.observations) == 35
+    assert evaluate(build(), observe=False).observations is None
+
+
+def test_an_own_model_leaves_its_place_out_of_the_observation(own: str) -> None:
+    task = build(model=own, root="cart")
+    task.check()
+    assert task.layers == (6, 8, 2) and task.behavior_dim == 2  # height, swing, and four velocities
+    simulation = Simulation(task, 0)
+    observation = simulation.reset()
+    assert (observation == np.float32([*simulation.data.qpos[[0, 3]], *simulation.data.qvel])).all()
+    simulation.step(np.array([50, 50], np.float32))
+    assert simulation.data.ctrl.tolist() == [50, 1]  # the first motor has no limits
+    assert evaluate(task).valid
+    assert build(model=own, root="cart", axes=1).layers[0] == 7
+    assert build(model=own, root="arm").layers[0] == 6
+
+
+def test_a_run_carries_the_text_of_an_own_model(own: str) -> None:
+    task = build(model=own, root="cart").resolved()
+    before = evaluate(task)
+    Path(own).unlink()
+    again = build(model=own, root="cart", xml=SLIDER)
+    assert task.xml == SLIDER and again == task and evaluate(again).behavior == before.behavior
+    assert build().resolved().xml == ""
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"root": "tors"}, "task.root: unknown name 'tors'; did you mean torso"),
+        ({"model": "chetah"}, "expected one of cheetah, ant or an MJCF file"),
+        ({"xml": "<mujoco/>"}, "built in"),
+        ({"model": "own", "xml": "<mujoco><oops/></mujoco>"}, "not a valid MJCF model"),
+        ({"model": "own", "xml": "<mujoco/>"}, "without"),
+    ],
+)
+def test_what_cannot_work_is_refused_with_one_sentence(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message) as caught:
+        build(**settings).check()
+    assert "\n" not in str(caught.value)
+
+
+def test_a_model_of_several_files_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "parts.xml"
+    path.write_text('<mujoco><include file="other.xml"/></mujoco>')
+    with pytest.raises(ConfigError, match="single file"):
+        build(model=str(path)).resolved()
+
+
+def test_a_walker_gives_the_steps_of_a_rollout() -> None:
+    task = build(model="ant")
+    walker, policy = task.walker(3), task.policy()
+    policy.load(task.initial(np.random.default_rng(0)) * np.float32(20))
+    observation = walker.reset()
+    for _ in range(task.steps):
+        observation, done = walker.step(policy.act(observation))
+        assert not done
+    assert walker.position == evaluate(task).behavior
+
+
+def test_filming_changes_no_bits() -> None:
+    from ees_mpi.errors import MissingExtra
+    from ees_mpi.tasks.filming import View
+
+    task = build(model="ant", steps=4)
+    try:
+        filmed = task.film(3, View(64, 48))
+    except MissingExtra as error:
+        pytest.skip(str(error))
+    pictures = []
+    filmed.on_step = lambda step: pictures.append(filmed.picture().copy())
+    parameters = task.initial(np.random.default_rng(0)) * np.float32(20)
+    outcome = filmed.evaluate(0, parameters, np.zeros(27), np.ones(27), False)
+    assert outcome.behavior == evaluate(task).behavior and filmed.place() == outcome.behavior
+    assert len(pictures) == 5 and pictures[0].shape == (48, 64, 3) and (pictures[0] != pictures[4]).any()
+    filmed.close()
+
+
+@pytest.mark.parametrize("name", [name for name in config.preset_names() if name.startswith("mujoco-")])
+def test_presets_are_read_without_mujoco_or_torch(name: str) -> None:
+    code = (
+        "import sys; from ees_mpi.config import load; "
+        f"c = load({name!r}); c.task.parameters, c.task.behavior_dim; "
+        "print([m for m in ('mujoco', 'torch', 'warp', 'gymnasium') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout.strip() == "[]", done.stderr

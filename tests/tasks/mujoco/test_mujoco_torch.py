@@ -1,0 +1,150 @@
+"""The parts of the GPU evaluator that are plain torch, on the CPU."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ees_mpi.errors import ConfigError, MissingExtra
+from ees_mpi.policies import MLP, parameter_count
+from ees_mpi.tasks import TASKS
+from ees_mpi.tasks.mujoco import buffers, gpu
+from ees_mpi.tasks.mujoco.batch import Batch, passes
+from ees_mpi.tasks.mujoco.ledger import Ledger
+from ees_mpi.tasks.mujoco.policy import BatchPolicy, gather_rows, upload_table
+
+torch = pytest.importorskip("torch")
+LAYERS = (5, 16, 12, 3)
+SIZE = parameter_count(LAYERS)
+
+
+def table() -> Any:
+    noise = np.random.default_rng(0).standard_normal(4 * SIZE).astype(np.float32)
+    noise.flags.writeable = False
+    return noise
+
+
+def test_rows_of_noise_are_gathered_from_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ees_mpi.tasks.mujoco.policy.CHUNK", 2 * SIZE)
+    noise, rows, offset = table(), torch.empty(5, SIZE), [0, 7, 3 * SIZE, 7, 100]
+    gather_rows(upload_table(noise, "cpu"), torch.tensor(offset), rows)
+    assert (rows.numpy() == np.stack([noise[start : start + SIZE] for start in offset])).all()
+
+
+@pytest.mark.parametrize("width", [1, 2])
+@pytest.mark.parametrize("components", [1, 3])
+def test_batched_policies_equal_the_policy_of_each_individual(width: int, components: int) -> None:
+    generator, noise, std = np.random.default_rng(1), table(), 0.2
+    means = generator.standard_normal((components, SIZE)).astype(np.float32) * np.float32(0.3)
+    sign = np.array([1, -1, 1, -1, 1, 0], np.int8)  # two pairs, a lone individual and the unperturbed mean
+    parent = np.array([0, 0, 1, 1, 2, 1], np.int32) % components
+    batch = Batch(np.arange(6), means, std, np.array([9, 9, 50, 50, 77, 0]), sign, parent, np.zeros(6, np.bool_))
+    rows = 8 // width
+    (seats,) = passes(batch, rows, width, 8)
+    rows_of_noise = torch.empty(rows, SIZE)
+    gather_rows(upload_table(noise, "cpu"), torch.from_numpy(seats.offset), rows_of_noise)
+    policies = BatchPolicy(LAYERS, rows, width, components, rows_of_noise)
+    center, spread = generator.standard_normal(5), generator.uniform(0.1, 2, 5)
+    policies.load(means, std, seats)
+    policies.normalise(center, spread)
+    observation = generator.standard_normal((8, 5)).astype(np.float32) * 3
+    action = policies.act(torch.from_numpy(observation)).numpy()
+    single = MLP(LAYERS)
+    single.normalise(center, spread)
+    for member, world in zip(seats.member, seats.world, strict=True):
+        start = batch.offset[member]
+        single.load(means[parent[member]] + np.float32(std) * sign[member] * noise[start : start + SIZE])
+        np.testing.assert_allclose(action[world], single.act(observation[world]), atol=1e-5, rtol=1e-5)
+
+
+def ledger(**settings: Any) -> tuple[Ledger, Any]:
+    task = TASKS.build({"name": "mujoco", "model": "ant", "steps": 4, "behavior_steps": [2, 4], **settings})
+    terminates = task.terminate == "environment"
+    return Ledger(task.plant(), task.marks, terminates, worlds=4, sampled=3, device="cpu"), task.plant()
+
+
+def play(notes: Ledger, plant: Any, steps: int, watched: list[int], spoil: dict[int, Any]) -> Any:
+    """Play `steps` steps in which world w is at x = w + step; `spoil`: changes of qpos before a step is noted."""
+    notes.reset(np.array(watched, np.int64))
+    qpos, qvel = torch.ones(4, plant.model.nq) * 0.5, torch.ones(4, plant.model.nv)
+    for step in range(1, steps + 1):
+        notes.observe(qpos, qvel)
+        if step in spoil:
+            world, entry, value = spoil[step]
+            qpos[world, entry] = value
+        position = torch.stack([torch.arange(4.0) + step, torch.zeros(4)], dim=1)
+        sound = notes.note(qpos, qvel, torch.zeros(4, plant.model.nu), position)
+        assert sound.tolist() == [bool(torch.isfinite(row).all()) for row in qpos]
+    return notes.read()
+
+
+def test_positions_are_noted_at_the_marks() -> None:
+    notes = play(*ledger(), 4, [], {})
+    assert notes.behavior[:, :, 0].tolist() == [[2 + w, 4 + w] for w in range(4)]
+    assert notes.length.tolist() == [4] * 4 and notes.valid.all()
+    assert notes.position[:, 0].tolist() == [4, 5, 6, 7]
+
+
+def test_a_broken_world_is_invalid_and_harms_no_other_sums() -> None:
+    notes = play(*ledger(), 4, [1, 2], {2: (1, 5, np.nan)})
+    assert notes.valid.tolist() == [True, False, True, True] and notes.length.tolist() == [4, 2, 4, 4]
+    assert notes.sums[:2, 0].tolist() == [2, 4] and np.isfinite(notes.sums).all()
+    assert (notes.sums[1, 1:14] == 2).all() and (notes.sums[1, 28:41] == 1).all()
+
+
+def test_the_position_of_a_world_stays_where_its_rollout_ended() -> None:
+    notes = play(*ledger(terminate="environment"), 4, [3], {1: (3, 2, 1.5)})
+    assert notes.length.tolist() == [4, 4, 4, 1] and notes.valid.all()
+    assert notes.behavior[3, :, 0].tolist() == [4, 4] and notes.position[3, 0] == 4
+    assert notes.sums[0, 0] == 1
+
+
+def test_a_world_that_breaks_after_its_end_stays_valid() -> None:
+    notes = play(*ledger(terminate="environment"), 4, [], {1: (3, 2, 1.5), 3: (3, 4, np.inf)})
+    assert notes.valid.all()
+
+
+def test_buffers_are_measured_and_can_be_set() -> None:
+    plant = TASKS.build({"name": "mujoco", "model": "ant"}).plant()
+    measured = buffers.measured_buffers(plant)
+    assert measured.contacts >= 24 and measured.constraints >= 96
+    assert buffers.measured_buffers(plant, 5, 7) == buffers.Buffers(5, 7)
+    assert buffers.measured_buffers(plant, contacts=5).constraints == measured.constraints
+
+
+def test_an_overflow_names_the_setting_to_raise() -> None:
+    class Kinds:
+        NEFC, NJMAX_NNZ, BROADPHASE, NARROWPHASE, CCD, HFIELD, NVMAX, ITERATIONS = (1 << bit for bit in range(8))
+
+    message = buffers.overflow_message(Kinds.NEFC | Kinds.ITERATIONS, Kinds, buffers.Buffers(24, 96))
+    assert "task.constraints (now 96)" in message and "contacts (" not in message
+    assert "task.contacts (now 24)" in buffers.overflow_message(Kinds.NARROWPHASE, Kinds, buffers.Buffers(24, 96))
+    assert buffers.overflow_message(Kinds.ITERATIONS, Kinds, buffers.Buffers(24, 96)) == ""
+
+
+@pytest.mark.parametrize(
+    ("gpus", "missing", "error", "message"),
+    [
+        (-1, "", ConfigError, "no NVIDIA driver"),
+        (0, "", ConfigError, "no NVIDIA GPU"),
+        (1, "warp-lang", MissingExtra, r"needs warp-lang: pip install 'ees_mpi\[gpu\]'"),
+    ],
+)
+def test_a_gpu_that_cannot_be_used_is_refused_before_the_first_rollout(
+    monkeypatch: pytest.MonkeyPatch, gpus: int, missing: str, error: type[Exception], message: str
+) -> None:
+    monkeypatch.setattr(gpu, "driver_gpus", lambda: gpus)
+    monkeypatch.setattr(gpu, "missing_package", lambda: missing)
+    task = TASKS.build({"name": "mujoco", "device": "cuda"})
+    with pytest.raises(error, match=message):
+        task.check()
+    with pytest.raises(error, match=message):
+        task.open_batches(0, table(), 4, say=lambda line: None)
+    assert TASKS.build({"name": "mujoco", "device": "auto"}).gpus() == 0
+
+
+def test_torch_for_the_cpu_is_told_apart_without_importing_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    if torch.version.cuda is None:
+        assert "built for the CPU" in gpu.missing_package()
+    monkeypatch.setattr(gpu.importlib.util, "find_spec", lambda name: None)
+    assert gpu.missing_package() == "torch with CUDA" and gpu.usable_gpus() == 0
