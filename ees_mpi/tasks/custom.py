@@ -8,76 +8,66 @@ returns an `ees_mpi.contracts.Walker`. See `jobs/own_task.py`.
 
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from ees_mpi.contracts import Drawable, Evaluator, View, Walker
 from ees_mpi.errors import ConfigError
 from ees_mpi.outcomes import Outcome, Singles
 from ees_mpi.registry import imported
-from ees_mpi.tasks.base import TaskPart
+from ees_mpi.tasks.base import TaskPart, once
 
 NEEDED = ("parameters", "behavior_dim", "initial", "open")
 
 
 class Custom(TaskPart, frozen=True):
-    """A task outside of this package; `settings`: its keyword arguments."""
+    """A task outside of this package; `settings`: its keyword arguments. Members are those of the user's task."""
 
     function: str
     settings: dict[str, Any] = {}  # noqa: RUF012  (msgspec copies it)
 
     @property
     def task(self) -> Any:
-        """The user's task, made once."""
-        return _made(self)
+        """Return the user's task, which is made once."""
+        return once(self, self._make)
 
     @property
     def parameters(self) -> int:
-        """The length of an individual."""
         return int(self.task.parameters)
 
     @property
     def behavior_dim(self) -> int:
-        """How many numbers a behaviour has."""
         return int(self.task.behavior_dim)
 
     @property
     def observation_dim(self) -> int:
-        """How many observations are normalised."""
         return int(getattr(self.task, "observation_dim", 0))
 
     @property
     def observation_share(self) -> float:
-        """The share of rollouts that feed the statistics."""
         return float(getattr(self.task, "observation_share", 0.0))
 
     @property
     def axes(self) -> int:
-        """How many of the last behaviour numbers are the final position."""
         return int(getattr(self.task, "axes", 0))
 
     @property
     def layers(self) -> tuple[int, ...]:
-        """The sizes of the policy's layers; empty if the user's task has no policy."""
         return tuple(getattr(self.task, "layers", ()))
 
     @property
     def steps(self) -> int:
-        """The number of steps of a rollout."""
         return int(getattr(self.task, "steps", 1))
 
     @property
     def walkable(self) -> bool:
-        """Whether the user's task has `walker`."""
         return callable(getattr(self.task, "walker", None))
 
     @property
     def label(self) -> str:
-        """The name of the user's function."""
         return self.function
 
     def walker(self, seed: int) -> Walker | None:
-        """Return the user's robot that is controlled step by step."""
+        """Return the user's robot that is controlled step by step, if the task has `walker`."""
         walker: Walker | None = self.task.walker(seed) if self.walkable else None
         return walker
 
@@ -99,40 +89,31 @@ class Custom(TaskPart, frozen=True):
         """Evaluate one individual and check its outcome."""
         start = self.initial(np.random.default_rng(0))
         if start.shape != (self.parameters,):
-            raise self._wrong(f"initial() has shape {start.shape}", f"({self.parameters},)")
+            raise self._error(f"initial() has shape {start.shape}; expected ({self.parameters},)")
         evaluator, size = self.open(0), self.observation_dim
         outcome = evaluator.evaluate(0, start, np.zeros(size), np.ones(size), False)
         evaluator.close()
         if not isinstance(outcome, Outcome):
-            raise self._wrong(f"evaluate() returned {outcome!r}", "an ees_mpi.outcomes.Outcome")
+            raise self._error(f"evaluate() returned {outcome!r}; expected an ees_mpi.outcomes.Outcome")
         try:
             behavior = np.asarray(outcome.behavior, np.float64)
         except (TypeError, ValueError):
             behavior = np.empty((0, 0))
         if behavior.shape != (self.behavior_dim,):
-            raise self._wrong(f"a behavior is {outcome.behavior!r}", f"{self.behavior_dim} numbers in a flat sequence")
+            expected = f"{self.behavior_dim} numbers in a flat sequence"
+            raise self._error(f"a behavior is {outcome.behavior!r}; expected {expected}")
 
-    def _wrong(self, came: str, expected: str) -> ConfigError:
-        return ConfigError(f"task.function {self.function}: {came}; expected {expected}")
+    def _make(self) -> Any:
+        """Make the user's task; raise a ConfigError if a needed member is missing."""
+        factory = imported(self.function, "task.function")
+        try:
+            task = factory(**self.settings)
+        except TypeError as error:
+            raise ConfigError(f"task.function {self.function} cannot be made: {error}") from None
+        missing = [name for name in NEEDED if not hasattr(task, name)]
+        if missing:
+            raise self._error(f"expected an object with {', '.join(NEEDED)}; no {missing[0]}")
+        return task
 
-
-_MADE: dict[bytes, Any] = {}
-
-
-def _made(custom: Custom) -> Any:
-    key = msgspec.json.encode(custom)
-    if key not in _MADE:
-        _MADE[key] = _make(custom.function, custom.settings)
-    return _MADE[key]
-
-
-def _make(function: str, settings: dict[str, Any]) -> Any:
-    factory = imported(function, "task.function")
-    try:
-        task = factory(**settings)
-    except TypeError as error:
-        raise ConfigError(f"task.function {function} cannot be made: {error}") from None
-    missing = [name for name in NEEDED if not hasattr(task, name)]
-    if missing:
-        raise ConfigError(f"task.function {function}: expected an object with {', '.join(NEEDED)}; no {missing[0]}")
-    return task
+    def _error(self, message: str) -> ConfigError:
+        return ConfigError(f"task.function {self.function}: {message}")

@@ -1,4 +1,4 @@
-"""The interference pattern: one parameter, whose mutations differ most where the slow wave is highest.
+"""The interference pattern: one parameter. Its mutations differ most at the maximum of the slow wave.
 
 Gajewski et al. 2019, section 5.1 and supplement S1.2.
 
@@ -21,19 +21,12 @@ def pattern(x: float) -> float:
 
 
 class Interference(TaskPart, frozen=True):
-    """The task; `start`: the first mean. The task is its own evaluator."""
+    """The interference task, which is also its evaluator; `start`: the first mean."""
 
     start: float = 1.0
 
-    @property
-    def parameters(self) -> int:
-        """The length of an individual."""
-        return 1
-
-    @property
-    def behavior_dim(self) -> int:
-        """How many numbers a behaviour has."""
-        return 1
+    parameters = 1
+    behavior_dim = 1
 
     def initial(self, generator: np.random.Generator) -> Singles:
         """Return the first mean."""
@@ -44,16 +37,11 @@ class Interference(TaskPart, frozen=True):
         return self
 
     def evaluate(
-        self,
-        index: int,
-        parameters: Singles,
-        observation_mean: Floats,
-        observation_std: Floats,
-        observe: bool,
+        self, index: int, parameters: Singles, observation_mean: Floats, observation_std: Floats, observe: bool
     ) -> Outcome:
         """Evaluate one individual; its fitness is its behaviour."""
         value = pattern(float(parameters[0]))
         return Outcome(index, (value,), value, 1)
 
     def close(self) -> None:
-        """Release nothing."""
+        """Do nothing: there are no resources to release."""

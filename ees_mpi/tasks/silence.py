@@ -1,4 +1,4 @@
-"""Keeping C libraries off the terminal."""
+"""Suppresses the output of C libraries."""
 
 import contextlib
 import ctypes
@@ -8,22 +8,22 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def silence() -> Iterator[None]:
-    """Send the file descriptors 1 and 2 to nowhere, for C code that prints where Python cannot catch it."""
+    """Redirect the file descriptors 1 and 2 to /dev/null, because Python cannot catch the output of C code."""
     flush = ctypes.CDLL(None).fflush
-    flush(None)  # what C code printed before must still come out
+    flush(None)  # earlier output of C code must still appear
     saved: list[tuple[int, int]] = []
     try:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         try:
             for descriptor in (1, 2):
-                with contextlib.suppress(OSError):  # a process may run with either of them closed
+                with contextlib.suppress(OSError):  # either of them may be closed
                     saved.append((descriptor, os.dup(descriptor)))
                     os.dup2(nowhere, descriptor)
         finally:
             os.close(nowhere)
         yield
     finally:
-        flush(None)  # C's buffer must go to nowhere too, not out at exit
+        flush(None)  # otherwise the buffer of C is printed at exit
         for descriptor, copy in saved:
             os.dup2(copy, descriptor)
             os.close(copy)

@@ -1,6 +1,6 @@
-"""Pictures of a Bullet robot, in software: the robot by Bullet's own renderer, the floor and the shadow on it by numpy.
+"""Pictures of a Bullet robot: Bullet's software renderer draws the robot, numpy draws the floor and the shadow.
 
-Bullet's software renderer can draw a floor, too, but takes two to three times as long with it, and its floor ends.
+The software renderer can also draw a floor, but that takes two to three times as long, and the floor is finite.
 """
 
 from collections.abc import Sequence
@@ -13,19 +13,26 @@ from ees_mpi.outcomes import Floats
 from ees_mpi.tasks.bullet.world import World, pybullet
 
 PITCH = -25.0  # degrees
-LENS = 45.0  # degrees, from the lower edge to the upper
+LENS = 45.0  # degrees, from the lower edge of the picture to the upper
 NEAR, FAR = 0.1, 200.0
 HEIGHT = 0.4  # of the point that the camera looks at
-LIGHT = (-0.4, -0.5, 1.0)  # where it comes from
+LIGHT = (-0.4, -0.5, 1.0)  # the direction from which the light comes
+LIGHTING = {
+    "lightDirection": LIGHT,
+    "shadow": 0,
+    "lightAmbientCoeff": 0.65,
+    "lightDiffuseCoeff": 0.45,
+    "lightSpecularCoeff": 0.05,
+}
 SKY = np.array([236.0, 241.0, 247.0])
-HAZE = 4.5  # how far one sees the squares of the floor, in distances of the camera
+HAZE = 4.5  # the visible range of the floor, in units of the camera's distance
 DARK, BRIGHT = np.array([178.0, 190.0, 205.0]), np.array([205.0, 214.0, 225.0])
 AXIS, AXIS_WIDTH = np.array([214.0, 120.0, 60.0]), 0.02  # the lines x = 0 and y = 0
-SHADOW = 0.72  # of the light that is left in it
+SHADOW = 0.72  # the brightness of the floor in the shadow
 
 
 class Camera:
-    """Looks along +y, with +x to the right, at the robot or at a fixed point, always from the same angle."""
+    """A camera that looks along +y, with +x to the right, at the robot or at a fixed point, at a fixed angle."""
 
     def __init__(self, view: View) -> None:
         self._view = view
@@ -44,7 +51,7 @@ class Camera:
         self._dark, self._bright, self._axis = (
             (clear * color + (1 - clear) * SKY).astype(np.uint8) for color in (DARK, BRIGHT, AXIS)
         )
-        self._line = (AXIS_WIDTH + 0.002 * reach).astype(np.float32)  # one far away is not thinner than a pixel
+        self._line = (AXIS_WIDTH + 0.002 * reach).astype(np.float32)  # a distant line is at least one pixel wide
 
     def _matrix(self, point: Sequence[float]) -> Floats:
         """Return the 4 x 4 matrix from the world to the camera."""
@@ -57,7 +64,7 @@ class Camera:
         return eye
 
     def _rays(self) -> Floats:
-        """Return the direction [height, width, 3] in which each pixel looks."""
+        """Return the direction of view [height, width, 3] of each pixel."""
         w, h = self._view.width, self._view.height
         half = np.tan(np.radians(LENS / 2))
         across = (2 * (np.arange(w) + 0.5) / w - 1) * half * w / h
@@ -67,11 +74,11 @@ class Camera:
         return rays @ self._matrix((0.0, 0.0))[:3, :3]
 
     def picture(self, world: World, place: Sequence[float]) -> NDArray[np.uint8]:
-        """Draw the world as uint8[height, width, 3]; `place`: where the robot is, which a free camera follows."""
+        """Draw the world as uint8[height, width, 3]; `place`: the robot's position, which a free camera follows."""
         if self._view.point is None and np.isfinite(place).all():
             self._point = (float(place[0]), float(place[1]))
         matrix = self._matrix(self._point)
-        flat = np.eye(4)  # lays the robot down on the floor along the light
+        flat = np.eye(4)  # projects the robot onto the floor along the light
         flat[0, 2], flat[1, 2], flat[2, 2] = -LIGHT[0] / LIGHT[2], -LIGHT[1] / LIGHT[2], 0.0
         pixels, robot = self._render(world, matrix)
         _, shaded = self._render(world, matrix @ flat)
@@ -81,7 +88,7 @@ class Camera:
         return painted
 
     def _floor(self) -> NDArray[np.uint8]:
-        """Paint squares of one unit, the lines x = 0 and y = 0, and the sky."""
+        """Return a picture of unit squares, the lines x = 0 and y = 0, and the sky."""
         x, y = self._x + np.float32(self._point[0]), self._y + np.float32(self._point[1])
         odd = (np.floor(x) + np.floor(y)) % 2 == 1
         painted: NDArray[np.uint8] = np.where(odd[..., None], self._dark, self._bright)
@@ -90,20 +97,9 @@ class Camera:
         return painted
 
     def _render(self, world: World, matrix: Floats) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
-        """Let Bullet draw the robot alone; return its pixels and where they are."""
+        """Draw the robot alone with Bullet; return all pixels, and a mask of the robot's pixels."""
         w, h = self._view.width, self._view.height
-        _, _, pixels, _, body = pybullet.getCameraImage(
-            w,
-            h,
-            tuple(matrix.T.ravel()),
-            self._lens,
-            lightDirection=LIGHT,
-            shadow=0,
-            lightAmbientCoeff=0.65,
-            lightDiffuseCoeff=0.45,
-            lightSpecularCoeff=0.05,
-            renderer=pybullet.ER_TINY_RENDERER,
-            physicsClientId=world.client,
-        )
+        options = {**LIGHTING, "renderer": pybullet.ER_TINY_RENDERER, "physicsClientId": world.client}
+        _, _, pixels, _, body = pybullet.getCameraImage(w, h, tuple(matrix.T.ravel()), self._lens, **options)
         shape = np.asarray(body).reshape(h, w)
         return np.asarray(pixels, np.uint8).reshape(h, w, 4)[..., :3], shape == world.body

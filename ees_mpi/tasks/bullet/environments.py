@@ -1,4 +1,4 @@
-"""The cheetah and the ant as Gymnasium environments, with the ready-made environments' rewards to the bit."""
+"""The cheetah and the ant as Gymnasium environments; the rewards have the bits of the ready-made environments."""
 
 from typing import Any, ClassVar
 
@@ -6,7 +6,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-import ees_mpi.envs  # noqa: F401  whoever imports the classes may also make them by name
+import ees_mpi.envs  # noqa: F401  (so that gymnasium.make finds them by name)
 from ees_mpi.tasks.bullet.robot import CLIP, TARGET_X
 from ees_mpi.tasks.bullet.robots import Ant, HalfCheetah, Robot
 from ees_mpi.tasks.bullet.world import TIME_STEP
@@ -15,16 +15,15 @@ ELECTRICITY_COST = -2.0
 STALL_TORQUE_COST = -0.1
 JOINT_AT_LIMIT_COST = -0.1
 LIMIT = 0.99
-FEET_COLLISION_COST = 0.0  # the ready-made environments add it too
+FEET_COLLISION_COST = 0.0  # added as in the ready-made environments
 
 Observation = NDArray[np.float32]
 
 
 class BulletEnv(gymnasium.Env[Observation, NDArray[Any]]):
-    """A robot rewarded for walking along x, for staying up and for sparing its motors.
+    """A robot that is rewarded for walking along x and for staying upright, and pays for the use of its motors.
 
-    Every episode starts from a restored state, so the first is like all others; of a ready-made environment
-    it is the second and later ones that are alike.
+    All episodes start from the same restored state. In a ready-made environment the first episode differs.
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": round(1 / TIME_STEP)}  # noqa: RUF012
@@ -32,7 +31,7 @@ class BulletEnv(gymnasium.Env[Observation, NDArray[Any]]):
 
     def __init__(self, render_mode: str | None = None) -> None:
         if render_mode not in (None, *self.metadata["render_modes"]):
-            raise ValueError(f'render_mode is None or "rgb_array"; got {render_mode!r}.')
+            raise ValueError(f'render_mode: expected None or "rgb_array", got {render_mode!r}')
         self.render_mode = render_mode
         self.robot = self.robot_class()
         self.observation_space = gymnasium.spaces.Box(-CLIP, CLIP, (self.robot.observation_size,), np.float32)
@@ -41,7 +40,7 @@ class BulletEnv(gymnasium.Env[Observation, NDArray[Any]]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Start an episode; without a seed the environment's generator goes on where it was."""
+        """Start an episode; without a seed the random generator of the environment continues."""
         super().reset(seed=seed)
         observation = self.robot.reset(self.np_random)
         self._potential = self._measure_potential()
@@ -54,7 +53,7 @@ class BulletEnv(gymnasium.Env[Observation, NDArray[Any]]):
         return observation, self._reward(action), done, False, self._info()
 
     def render(self) -> NDArray[np.uint8] | None:
-        """Draw the robot, if the environment was made for drawing."""
+        """Draw the robot if the render mode is "rgb_array"."""
         return self.robot.image() if self.render_mode == "rgb_array" else None
 
     def close(self) -> None:
@@ -62,7 +61,7 @@ class BulletEnv(gymnasium.Env[Observation, NDArray[Any]]):
         self.robot.close()
 
     def _reward(self, action: NDArray[Any]) -> float:
-        """Add up what the last step earned and cost."""
+        """Return the sum of the rewards and costs of the last step."""
         before, self._potential = self._potential, self._measure_potential()
         electricity = ELECTRICITY_COST * float(np.abs(action * self.robot.joint_speeds).mean())
         electricity += STALL_TORQUE_COST * float(np.square(action).mean())
@@ -78,7 +77,7 @@ class BulletEnv(gymnasium.Env[Observation, NDArray[Any]]):
         )
 
     def _measure_potential(self) -> float:
-        """Measure how near the far-away target is, in units of distance per time step."""
+        """Return minus the distance to the target, in units of distance per time step."""
         x, y, _ = self.robot.position
         return float(-np.linalg.norm([0.0 - y, TARGET_X - x]) / TIME_STEP)
 
@@ -88,12 +87,12 @@ class BulletEnv(gymnasium.Env[Observation, NDArray[Any]]):
 
 
 class HalfCheetahBulletEnv(BulletEnv):
-    """The half cheetah: 26 observations, 6 actions, no end of its own."""
+    """The half cheetah: 26 observations, 6 actions; it never ends an episode."""
 
     robot_class = HalfCheetah
 
 
 class AntBulletEnv(BulletEnv):
-    """The ant: 28 observations, 8 actions, ends when the torso comes too low."""
+    """The ant: 28 observations, 8 actions; an episode ends when the torso is too low."""
 
     robot_class = Ant

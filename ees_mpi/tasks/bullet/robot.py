@@ -1,7 +1,7 @@
-"""What walking robots on raw pybullet have in common: rollouts, observations, torques.
+"""The base class of walking robots on raw pybullet: rollouts, observations, torques.
 
-Observations, ends and positions have the same bits as in the ready-made environments that `bullet.py` names.
-Where a line looks roundabout (numpy for one sine), it is because the straight way rounds differently.
+Observations, ends and positions have the same bits as in the ready-made environments; see `robots.py`. Some lines look
+complicated (numpy for one sine), because the simple way rounds differently.
 """
 
 import math
@@ -19,25 +19,25 @@ from ees_mpi.tasks.bullet.world import World, pybullet
 Numbers = Sequence[float]
 Pose = tuple[float, float, float, Numbers, Numbers]
 
-TARGET_X = 1e3  # the robot is to walk to (1000, 0), far away
+TARGET_X = 1e3  # the target of the ready-made environments is (1000, 0)
 START_RANGE = 0.1
 CLIP = 5.0
-JOINTS_AT = 8  # where in an observation the joints begin
-LINK_AT = 3  # where in a contact point the robot's link is
+JOINTS_AT = 8  # index of the first joint in an observation
+LINK_AT = 3  # index of the robot's link in a contact point
 ANY_LINK = -2
 
 
 class Robot:
-    """A robot on a floor, in a physics client of its own; every rollout starts from one saved state."""
+    """A robot on a floor, in its own physics client. Every rollout starts from the same saved state."""
 
     name: ClassVar[str]
     model: ClassVar[str]
     observation_size: ClassVar[int]
     action_size: ClassVar[int]
     powers: ClassVar[dict[str, float]]  # joint -> torque at action 1
-    feet: ClassVar[tuple[str, ...]]  # links whose touching the floor is observed
+    feet: ClassVar[tuple[str, ...]]  # links whose contact with the floor is observed
     ends_when_fallen: ClassVar[bool]
-    parts: ClassVar[int]  # whose mean the position is, the floor included
+    parts: ClassVar[int]  # the position is the mean over so many parts; the floor is one of them
 
     def __init__(self) -> None:
         self._build()
@@ -48,7 +48,7 @@ class Robot:
         self._turn, self._speed, self._turned = self._frame[2:11].reshape(3, 3), self._frame[11:], np.empty(3)
 
     def _build(self) -> None:
-        """Make the world and note which of its joints and links matter."""
+        """Make the world and find the joints and links that are moved or read."""
         self._world = World(self.model)
         self._client, self._body, self._floor = self._world.client, self._world.body, self._world.floor
         joints = self._world.joints()
@@ -66,12 +66,12 @@ class Robot:
         self._values: list[float] = []
 
     def reset(self, seed: int | np.random.Generator) -> NDArray[np.float32]:
-        """Start a rollout, with joint angles drawn from the seed or the generator, and observe."""
+        """Start a rollout, with joint angles drawn from the seed or the generator; return the observation."""
         if self._client < 0:
-            raise RuntimeError(f"This {self.name} was closed and cannot be reset. Make a new one.")
+            raise RuntimeError(f"this {self.name} was closed and cannot be reset; make a new one")
         if self.finite:
             self._world.restore()
-        else:  # restoring does not clear NaN out of Bullet's collision tree
+        else:  # Bullet's collision tree keeps NaN after a restore
             self._world.close()
             self._build()
         angles = np.random.default_rng(seed).uniform(-START_RANGE, START_RANGE, self.action_size)
@@ -81,9 +81,11 @@ class Robot:
         return self._observe()
 
     def step(self, action: NDArray[Any]) -> tuple[NDArray[np.float32], bool]:
-        """Push with the action, clipped to +-1, for one time step; give the observation and if it is over."""
+        """Apply an action, clipped to +-1, for one time step; return the observation and whether the rollout ended."""
         if action.shape != (self.action_size,):
-            raise ValueError(f"An action of the {self.name} has shape ({self.action_size},); got shape {action.shape}.")
+            raise ValueError(
+                f"expected an action of the {self.name} of shape ({self.action_size},); got shape {action.shape}"
+            )
         torques = [
             power * a if -1.0 < a < 1.0 else power if a >= 1.0 else -power if a <= -1.0 else _refuse(action)
             for power, a in zip(self._powers, action.tolist(), strict=True)
@@ -97,7 +99,7 @@ class Robot:
         return observation, self._nan or (self.ends_when_fallen and not self.alive)
 
     def _observe(self) -> NDArray[np.float32]:
-        """Read the robot's state and lay it out as an observation."""
+        """Read the state of the robot and return it as an observation."""
         joints = pybullet.getJointStates(self._body, self._joints, self._client)
         x, y, z, orientation, speed = self._pose()
         roll, pitch, yaw = pybullet.getEulerFromQuaternion(orientation)
@@ -115,7 +117,7 @@ class Robot:
         return observation
 
     def _look(self, x: float, y: float, yaw: float, speed: Numbers) -> Numbers:
-        """Give the angle from the robot's heading to the target, then the speed as the robot sees it."""
+        """Return the angle from the robot's heading to the target, then the speed in the frame of the robot."""
         cos, sin = np.cos(-yaw), np.sin(-yaw)
         self._pack_frame(self._frame, 0, 0.0 - y, TARGET_X - x, cos, -sin, 0.0, sin, cos, 0.0, 0.0, 0.0, 1.0, *speed)
         np.arctan2(self._aside, self._ahead, out=self._theta)
@@ -123,68 +125,68 @@ class Robot:
         return self._theta.item() - yaw, *self._turned.tolist()
 
     def _rounded(self, values: list[float]) -> NDArray[np.float32]:
-        """Round to float32 and clip to +-5; note whether there is a NaN."""
+        """Round to float32 and clip to +-5; set `_nan` if there is a NaN."""
         observation = np.empty(self.observation_size, np.float32)
         try:
             self._pack(observation, 0, *values)
         except OverflowError:  # finite, but beyond float32
             observation[:] = np.clip(values, -CLIP, CLIP)
         self._nan = False
-        if not observation.dot(observation) <= CLIP * CLIP:  # seldom; else nothing is beyond +-5 or NaN
+        if not observation.dot(observation) <= CLIP * CLIP:  # rare; otherwise all numbers are within +-5
             observation.clip(-CLIP, CLIP, observation)
             self._nan = bool(np.isnan(observation).any())
         return observation
 
     def _touch(self) -> None:
-        """Note which feet touch the floor now, for the next observation to tell."""
+        """Store which feet touch the floor now; the next observation contains it."""
         points = pybullet.getContactPoints(self._body, self._floor, ANY_LINK, ANY_LINK, self._client)
         touching = [point[LINK_AT] for point in points]
         self._touching = [1.0 if foot in touching else 0.0 for foot in self._feet]
 
     def _links_to_read(self, links: dict[str, int]) -> list[int]:
-        """Choose from all links (name -> index) those that `_pose` asks for."""
+        """Return the indices of the links that `_pose` reads, given all links (name -> index)."""
         raise NotImplementedError
 
     def _pose(self) -> Pose:
-        """Read mean x and y of all parts, the floor being one, and the torso's z, orientation and speed."""
+        """Return mean x and y of all parts, the floor included, and the torso's z, orientation and speed."""
         raise NotImplementedError
 
     @property
     def alive(self) -> bool:
-        """Whether the robot, as last observed, holds itself well enough to be rewarded for it."""
+        """Return whether the robot, as last observed, is upright enough to be rewarded."""
         raise NotImplementedError
 
     @property
     def finite(self) -> bool:
-        """Whether all that was last read from the physics is finite; if not, the rollout is worthless."""
+        """Return whether position and observation, as last read, are finite; if not, the rollout is invalid."""
         return all(map(math.isfinite, (*self.position, *self._values)))
 
-    def spoil(self) -> None:
-        """Count the present rollout as blown up."""
+    def mark_unstable(self) -> None:
+        """Mark the present rollout as invalid."""
         self.position = (math.nan, math.nan, math.nan)
 
     @property
     def joint_positions(self) -> NDArray[np.float32]:
-        """Joint angles as last observed, -1 to 1 between their limits, not clipped."""
+        """Return the joint angles as last observed, from -1 to 1 between their limits, not clipped."""
         return np.array(self._values[JOINTS_AT : JOINTS_AT + 2 * self.action_size : 2], np.float32)
 
     @property
     def joint_speeds(self) -> NDArray[np.float32]:
-        """A tenth of the joint speeds as last observed, not clipped."""
+        """Return a tenth of the joint speeds as last observed, not clipped."""
         return np.array(self._values[JOINTS_AT + 1 : JOINTS_AT + 2 * self.action_size : 2], np.float32)
 
     @property
     def center(self) -> tuple[float, float]:
-        """The x and y of the robot alone: in `position` the floor counts as a part that stays at 0."""
+        """Return x and y of the robot without the floor, which is a part at (0, 0) in `position`."""
         x, y, _ = self.position
         return x * self.parts / (self.parts - 1), y * self.parts / (self.parts - 1)
 
     def image(self, width: int = 320, height: int = 240) -> NDArray[np.uint8]:
-        """Draw the robot where it is now, as uint8[height, width, 3]."""
-        return self.seen_by(Camera(View(width, height)))
+        """Draw the robot as uint8[height, width, 3]."""
+        return self.picture(Camera(View(width, height)))
 
-    def seen_by(self, camera: Camera) -> NDArray[np.uint8]:
-        """Draw the robot where it is now, as a camera sees it."""
+    def picture(self, camera: Camera) -> NDArray[np.uint8]:
+        """Draw the robot with a camera."""
         self._world.hide_floor()
         return camera.picture(self._world, self.center)
 
@@ -195,4 +197,4 @@ class Robot:
 
 
 def _refuse(action: NDArray[Any]) -> float:
-    raise FloatingPointError(f"An action consists of numbers from -1 to 1; got {action.tolist()}.")
+    raise FloatingPointError(f"expected an action of numbers from -1 to 1; got {action.tolist()}")

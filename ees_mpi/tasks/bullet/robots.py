@@ -1,8 +1,8 @@
 """The cheetah and the ant of the paper on raw pybullet.
 
 Every observation, end and position has the same bits as in `HalfCheetahBulletEnv-v0` and `AntBulletEnv-v0` of
-pybullet_envs_gymnasium, with one exception: in the very first observation that those make the floor does not
-count as a part of the robot. Later it does, and here always.
+pybullet_envs_gymnasium. There is one exception: there, the floor is not a part of the robot in the first observation
+of an environment, but it is in all later ones. Here it always is.
 """
 
 from typing import ClassVar
@@ -12,11 +12,11 @@ from ees_mpi.tasks.bullet.world import pybullet
 
 __all__ = ["Ant", "HalfCheetah", "Robot"]
 
-TORSO_AT = 1  # the torso comes second in the order of the ant's parts
+TORSO_AT = 1  # index of the torso among the ant's parts
 
 
 class HalfCheetah(Robot):
-    """The half cheetah: six joints, held in the plane y = 0; nothing it does ends an episode."""
+    """The half cheetah: six joints, held in the plane y = 0. An episode never ends early."""
 
     name = "cheetah"
     model = "half_cheetah.xml"
@@ -48,22 +48,21 @@ class HalfCheetah(Robot):
     def _mean(
         torso: float, bthigh: float, bshin: float, bfoot: float, fthigh: float, fshin: float, ffoot: float
     ) -> float:
-        """Average 16 links and the floor (at 0) as numpy does.
+        """Return the mean of 16 links and the floor (at 0), in the order in which numpy adds.
 
-        The model has a link without extent for every joint: one at the x and y of each leg link, three at the
-        torso's.
+        The model has a point-like link for every joint: one at x and y of each leg link, three at those of the torso.
         """
         return (2 * (((torso + bfoot) + (torso + fthigh)) + ((bthigh + fshin) + (bshin + ffoot))) + 0.0) / 17
 
     @property
     def alive(self) -> bool:
-        """Whether it is level and touches the floor with no more than its feet."""
+        """Return whether the torso is level and only the feet touch the floor."""
         _, fshin, fthigh, _, bshin, bthigh = self._values[-6:]
         return abs(self._values[7]) < 1.0 and not (fshin or fthigh or bshin or bthigh)
 
 
 class Ant(Robot):
-    """The ant: four legs with two joints each; an episode ends when the torso comes too low."""
+    """The ant: four legs with two joints each. An episode ends when the torso is too low."""
 
     name = "ant"
     model = "ant.xml"
@@ -90,7 +89,7 @@ class Ant(Robot):
 
     @staticmethod
     def _mean(v: Numbers) -> float:
-        """Average 21 parts and the floor (at 0), adding in the order in which numpy does."""
+        """Return the mean of 21 parts and the floor (at 0), in the order in which numpy adds."""
         total = (((v[0] + v[8]) + (v[1] + v[9])) + ((v[2] + v[10]) + (v[3] + v[11]))) + (
             ((v[4] + v[12]) + (v[5] + v[13])) + ((v[6] + v[14]) + (v[7] + v[15]))
         )
@@ -98,5 +97,5 @@ class Ant(Robot):
 
     @property
     def alive(self) -> bool:
-        """Whether the torso is clear of the floor."""
+        """Return whether the torso is high enough above the floor."""
         return self._height > 0.26

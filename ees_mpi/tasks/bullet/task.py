@@ -1,6 +1,6 @@
 """The paper's walking tasks on Bullet: the behaviour of a robot is its final position.
 
-Gajewski et al. 2019, sections 5.2 and 5.3. `behavior_steps` notes the position at further steps (supplement S1.2).
+Gajewski et al. 2019, sections 5.2 and 5.3. `behavior_steps` adds the positions at other steps (supplement S1.2).
 """
 
 import math
@@ -12,6 +12,7 @@ import numpy as np
 from ees_mpi.contracts import Pixels, View
 from ees_mpi.outcomes import Floats, Outcome, Singles
 from ees_mpi.policies import observation_sums
+from ees_mpi.registry import loaded
 from ees_mpi.tasks.locomotion import Count, PolicyTask, across, along
 
 if TYPE_CHECKING:
@@ -23,10 +24,13 @@ class Locomotion(PolicyTask, frozen=True):
 
     terminate: Literal["never", "environment"] = "never"
     direction: float = 0.0
-    behavior_steps: tuple[Count, ...] = ()  # steps after which the position is noted; empty: the last one only
+    behavior_steps: tuple[Count, ...] = ()  # steps at which the position is recorded; empty: the last step only
 
     sizes: ClassVar[tuple[int, int]]  # observations, actions
     axes: ClassVar[int]  # how many coordinates of the position are the behaviour
+    robot_class: ClassVar[str]  # as "module:name", because pybullet is imported only when a robot is made
+
+    walkable = True
 
     def __post_init__(self) -> None:
         marks = self.behavior_steps
@@ -37,27 +41,22 @@ class Locomotion(PolicyTask, frozen=True):
 
     @property
     def layers(self) -> tuple[int, ...]:
-        """The sizes of the policy's layers, from observation to action."""
+        """Return the sizes of the policy's layers, from observation to action."""
         return (self.sizes[0], *self.hidden, self.sizes[1])
 
     @property
     def heading(self) -> float:
-        """The direction in which distance is fitness."""
+        """Return the direction in which distance is fitness."""
         return self.direction
 
     @property
-    def walkable(self) -> bool:
-        """Whether `walker` returns a robot: it does."""
-        return True
-
-    @property
     def marks(self) -> tuple[int, ...]:
-        """The steps after which the position is noted."""
+        """Return the steps at which the position is recorded."""
         return self.behavior_steps or (self.steps,)
 
     @property
     def behavior_dim(self) -> int:
-        """Position axes times noted steps."""
+        """Return the number of axes times the number of recorded steps."""
         return self.axes * len(self.marks)
 
     def check(self) -> None:
@@ -65,8 +64,9 @@ class Locomotion(PolicyTask, frozen=True):
         self.robot()
 
     def robot(self) -> "type[Robot]":
-        """Return the robot's class; loads pybullet."""
-        raise NotImplementedError
+        """Return the class of the robot; this imports pybullet."""
+        robot: type[Robot] = loaded(self.robot_class)
+        return robot
 
     def open(self, seed: int) -> "Rollouts":
         """Return rollouts of the robot, in their own physics client."""
@@ -82,42 +82,31 @@ class Locomotion(PolicyTask, frozen=True):
 
 
 class Cheetah(Locomotion, frozen=True):
-    """The half cheetah: behaviour is the final x."""
+    """The half cheetah: its behaviour is the final x."""
 
     sizes = (26, 6)
     axes = 1
-
-    def robot(self) -> "type[Robot]":
-        """Return the robot's class; loads pybullet."""
-        from ees_mpi.tasks.bullet.robots import HalfCheetah
-
-        return HalfCheetah
+    robot_class = "ees_mpi.tasks.bullet.robots:HalfCheetah"
 
 
 class Ant(Locomotion, frozen=True):
-    """The ant: behaviour is the final x and y."""
+    """The ant: its behaviour is the final x and y."""
 
     sizes = (28, 8)
     axes = 2
-
-    def robot(self) -> "type[Robot]":
-        """Return the robot's class; loads pybullet."""
-        from ees_mpi.tasks.bullet.robots import Ant
-
-        return Ant
+    robot_class = "ees_mpi.tasks.bullet.robots:Ant"
 
 
 class RobotWalker:
     """A robot that is controlled step by step, from the same start every time."""
 
     def __init__(self, task: Locomotion, seed: int):
-        self._robot, self._seed, self._axes = task.robot()(), seed, task.axes
-        self._stops = task.terminate == "environment"
+        self._task, self._seed, self._robot = task, seed, task.robot()()
 
     @property
     def position(self) -> tuple[float, ...]:
-        """The present position, along the axes of the behaviour."""
-        return self._robot.position[: self._axes]
+        """Return the present position, along the axes of the behaviour."""
+        return self._robot.position[: self._task.axes]
 
     def reset(self) -> Singles:
         """Return to the start and observe."""
@@ -126,19 +115,18 @@ class RobotWalker:
     def step(self, action: Singles) -> tuple[Singles, bool]:
         """Act for one time step; return the observation and whether the rollout has ended."""
         observation, done = self._robot.step(action)
-        return observation, done and self._stops
+        return observation, done and self._task.terminate == "environment"
 
     def close(self) -> None:
         """Release the physics client."""
         self._robot.close()
 
 
-class Rollouts:
-    """Evaluates individuals, each from the same start."""
+class Rollouts(RobotWalker):
+    """Evaluates individuals: the policy of an individual controls the robot."""
 
     def __init__(self, task: Locomotion, seed: int):
-        self._task, self._seed = task, seed
-        self._robot = task.robot()()
+        super().__init__(task, seed)
         self._policy = task.policy()
         self.on_step: Callable[[int], None] | None = None  # called with the number of finished steps
 
@@ -154,13 +142,15 @@ class Rollouts:
             length, places = self._walk(seen)
         if not robot.finite:
             return Outcome(index, (math.nan,) * task.behavior_dim, math.nan, length, valid=False)
-        places += [robot.position] * (len(task.marks) - len(places))  # the rollout ended before the later marks
+        places += [robot.position] * (
+            len(task.marks) - len(places)
+        )  # a rollout that ended early stays at its last position
         behavior = tuple(value for place in places for value in place[: task.axes])
         sums = observation_sums(seen) if seen else None
         return Outcome(index, behavior, along(task.direction, *robot.position[:2]), length, True, sums)
 
     def _walk(self, seen: list[Singles] | None) -> tuple[int, list[tuple[float, float, float]]]:
-        """Step until the end; return the number of steps and the positions at the marks."""
+        """Step until the end; return the number of steps and the recorded positions."""
         task, robot, act, step = self._task, self._robot, self._policy.act, self._robot.step
         stops, marks, places, length = task.terminate == "environment", set(task.marks), [], 0
         observation, on_step = robot.reset(self._seed), self.on_step
@@ -171,8 +161,8 @@ class Rollouts:
                 seen.append(observation)
             try:
                 observation, done = step(act(observation))
-            except FloatingPointError:  # the network gave NaN for an action
-                robot.spoil()
+            except FloatingPointError:  # the action of the network is NaN
+                robot.mark_unstable()
                 break
             if on_step is not None:
                 on_step(length)
@@ -181,10 +171,6 @@ class Rollouts:
             if done and (stops or not robot.finite):
                 break
         return length, places
-
-    def close(self) -> None:
-        """Release the physics client."""
-        self._robot.close()
 
 
 class Filmed(Rollouts):
@@ -200,11 +186,11 @@ class Filmed(Rollouts):
         self.step_seconds = TIME_STEP
 
     def place(self) -> tuple[float, ...]:
-        """Return the present position of the robot, as its behaviour counts it."""
-        return self._robot.position[: self._task.axes]
+        """Return the present position of the robot, along the axes of the behaviour."""
+        return self.position
 
     def picture(self) -> Pixels:
         """Draw the robot; after unstable physics it stays at its last finite position."""
         if self._last is None or self._robot.finite:
-            self._last = self._robot.seen_by(self._camera)
+            self._last = self._robot.picture(self._camera)
         return self._last

@@ -1,4 +1,4 @@
-"""A Bullet world: one physics client with a floor and one robot, silent, whose start can be restored."""
+"""A Bullet world: one physics client with a floor and one robot. It prints nothing, and its start can be restored."""
 
 import contextlib
 import os
@@ -13,10 +13,11 @@ from ees_mpi.tasks.silence import silence
 TIME_STEP = 0.0165
 SUB_STEPS = 4
 SOLVER_ITERATIONS = 5
+NO_MOTOR = {"targetPosition": 0, "targetVelocity": 0, "positionGain": 0.1, "velocityGain": 0.1, "force": 0}
 
 
 def _imported() -> tuple[Any, str]:
-    """Import pybullet, which prints its build time while it loads, and say where its models lie."""
+    """Import pybullet without its message; return it, and the folder of its models."""
     try:
         with silence():
             import pybullet
@@ -50,30 +51,27 @@ class Joint:
 
 
 class World:
-    """A floor and one robot in a physics client of their own."""
+    """A floor and one robot in their own physics client."""
 
     def __init__(self, model: str) -> None:
         with silence():
             self.client: int = pybullet.connect(pybullet.DIRECT)
             if self.client < 0:
                 raise RuntimeError(
-                    "pybullet gave no physics client: expected fewer than 1,024 open in one process. "
-                    "Close the robots that are no longer used."
+                    "pybullet has no free physics client: a process can have at most 1,024; "
+                    "close the robots that are no longer used"
                 )
             self._release = weakref.finalize(self, _disconnect, self.client)
             self.floor, self.body = self._load(os.path.join(MODELS, "mjcf", model))
 
     def _load(self, model: str) -> tuple[int, int]:
-        """Set the engine up and load the floor, then the robot; the order is part of the result's bits."""
+        """Configure the engine; load the floor, then the robot. Another order gives other bits."""
         c = self.client
         pybullet.setPhysicsEngineParameter(deterministicOverlappingPairs=1, physicsClientId=c)
         pybullet.setGravity(0, 0, -9.8, physicsClientId=c)
         pybullet.setDefaultContactERP(0.9, physicsClientId=c)
         pybullet.setPhysicsEngineParameter(
-            fixedTimeStep=TIME_STEP,
-            numSolverIterations=SOLVER_ITERATIONS,
-            numSubSteps=SUB_STEPS,
-            physicsClientId=c,
+            fixedTimeStep=TIME_STEP, numSolverIterations=SOLVER_ITERATIONS, numSubSteps=SUB_STEPS, physicsClientId=c
         )
         (floor,) = pybullet.loadSDF(os.path.join(MODELS, "plane_stadium.sdf"), physicsClientId=c)
         pybullet.changeDynamics(floor, -1, lateralFriction=0.8, restitution=0.5, physicsClientId=c)
@@ -86,39 +84,30 @@ class World:
         return floor, body
 
     def joints(self) -> list[Joint]:
-        """List the robot's joints, the fixed ones too, in their order."""
+        """Return all joints of the robot, the fixed ones included, in order."""
         count = pybullet.getNumJoints(self.body, self.client)
         infos = (pybullet.getJointInfo(self.body, j, self.client) for j in range(count))
         return [Joint(i[0], i[1].decode(), i[12].decode(), i[8], i[9]) for i in infos]
 
     def slacken(self, joints: Sequence[int]) -> None:
-        """Take the force from the motors that a loaded joint has; only torques move the robot."""
+        """Switch off the motors that Bullet gives to every joint; only torques move the robot."""
+        mode = pybullet.POSITION_CONTROL
         for joint in joints:
-            pybullet.setJointMotorControl2(
-                self.body,
-                joint,
-                pybullet.POSITION_CONTROL,
-                targetPosition=0,
-                targetVelocity=0,
-                positionGain=0.1,
-                velocityGain=0.1,
-                force=0,
-                physicsClientId=self.client,
-            )
+            pybullet.setJointMotorControl2(self.body, joint, mode, **NO_MOTOR, physicsClientId=self.client)
 
     def save(self) -> None:
-        """Keep the present state as the one that `restore` goes back to."""
+        """Save the present state for `restore`."""
         self._start: int = pybullet.saveState(self.client)
 
     def restore(self) -> None:
-        """Go back to the saved state, contacts included, so that nothing of an earlier rollout is left."""
+        """Return to the saved state, contacts included, so that a rollout does not depend on earlier ones."""
         pybullet.restoreState(self._start, physicsClientId=self.client)
 
     def hide_floor(self) -> None:
-        """Leave the floor out of pictures; it goes on to carry the robot."""
+        """Make the floor invisible in pictures; it still carries the robot."""
         pybullet.changeVisualShape(self.floor, -1, rgbaColor=(1, 1, 1, 0), physicsClientId=self.client)
 
     def close(self) -> None:
         """Release the physics client; closing twice does nothing."""
-        self.client = -1  # pybullet may give the old number to another world
+        self.client = -1  # pybullet may reuse the old number
         self._release()

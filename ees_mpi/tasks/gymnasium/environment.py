@@ -1,4 +1,4 @@
-"""A Gymnasium environment as the settings of a task describe it: making it, and the behaviour of a rollout.
+"""The settings of a Gymnasium task: how its environment is made, and the behaviour of a rollout.
 
 `task.behavior` chooses the behaviour:
 
@@ -27,19 +27,26 @@ NAMED = ("final_observation", "final_xy", "final_x", "mean_info")
 
 @dataclass
 class Rollout:
-    """A finished rollout, as behaviour functions see it."""
+    """A finished rollout, as functions for `task.behavior` get it."""
 
     env: Any
     observations: list[Singles] = field(default_factory=list)  # the last one is the final one
     rewards: list[float] = field(default_factory=list)
     infos: list[dict[str, Any]] = field(default_factory=list)
 
+    def add(self, observation: Any, reward: Any, info: dict[str, Any]) -> Singles:
+        """Add the results of one step; return the observation as a flat vector."""
+        self.observations.append(flat(observation))
+        self.rewards.append(float(reward))
+        self.infos.append(info)
+        return self.observations[-1]
+
 
 Behavior = Callable[[Rollout], Sequence[float]]
 
 
 class Environment(PolicyTask, frozen=True, kw_only=True):
-    """The settings of a Gymnasium environment, and how it is made."""
+    """The settings of a Gymnasium task."""
 
     env: str
     behavior: str = "final_observation"
@@ -52,10 +59,10 @@ class Environment(PolicyTask, frozen=True, kw_only=True):
     env_settings: dict[str, Any] = {}  # noqa: RUF012  (msgspec copies it): keyword arguments of gymnasium.make
 
     def make(self, **more: Any) -> Any:
-        """Make the Gymnasium environment; raise an error that names what is missing."""
+        """Make the Gymnasium environment; raise an error that names the missing package or the unknown environment."""
         gymnasium = library()
         try:
-            with warnings.catch_warnings(), silence():  # warnings about newer versions and deprecated models
+            with warnings.catch_warnings(), silence():  # Gymnasium warns about newer versions and deprecated models
                 warnings.simplefilter("ignore")
                 return gymnasium.make(self.env, **{**self.env_settings, **more})
         except gymnasium.error.DependencyNotInstalled as error:
@@ -75,8 +82,8 @@ class Environment(PolicyTask, frozen=True, kw_only=True):
             raise ConfigError(f"task.behavior: {unknown(self.behavior, NAMED)} (or package.module:function)")
         return {
             "final_observation": self._final_observation,
-            "final_xy": lambda rollout: self._place(rollout)[:2],
-            "final_x": lambda rollout: self._place(rollout)[:1],
+            "final_xy": lambda rollout: self._position(rollout)[:2],
+            "final_x": lambda rollout: self._position(rollout)[:1],
             "mean_info": self._mean_info,
         }[self.behavior]
 
@@ -86,7 +93,7 @@ class Environment(PolicyTask, frozen=True, kw_only=True):
             raise ConfigError(f"task.components: expected numbers below {len(last)}, got {list(self.components)}")
         return [float(last[component]) for component in self.components or range(len(last))]
 
-    def _place(self, rollout: Rollout) -> Sequence[float]:
+    def _position(self, rollout: Rollout) -> Sequence[float]:
         data = getattr(rollout.env.unwrapped, "data", None)
         try:
             return [float(value) for value in data.body(self.body).xpos]  # type: ignore[union-attr]
@@ -101,12 +108,12 @@ class Environment(PolicyTask, frozen=True, kw_only=True):
 
 
 def library() -> Any:
-    """Import Gymnasium with our own environments and a silent MuJoCo; raise MissingExtra if it is missing."""
+    """Import Gymnasium, register our environments and silence MuJoCo; raise MissingExtra if Gymnasium is missing."""
     try:
         import gymnasium
     except ImportError:
         raise MissingExtra("task gymnasium needs Gymnasium: pip install 'ees_mpi[bullet]' or '[mujoco]'") from None
-    import ees_mpi.envs  # noqa: F401  (registers our own environments)
+    import ees_mpi.envs  # noqa: F401  (registers our environments)
 
     if importlib.util.find_spec("mujoco"):
         import mujoco
@@ -122,7 +129,7 @@ def flat(observation: Any) -> Singles:
 
 
 def numbers(behavior: Any, name: str, error: type[ConfigError] | type[TaskError]) -> tuple[float, ...]:
-    """Return a behaviour as a flat tuple; raise an error that shows what came instead."""
+    """Return a behaviour as a flat tuple; raise `error` if it is not a flat sequence of numbers."""
     try:
         row = np.asarray(behavior, np.float64)
     except (TypeError, ValueError):
@@ -133,7 +140,7 @@ def numbers(behavior: Any, name: str, error: type[ConfigError] | type[TaskError]
 
 
 def was_reset_by_mujoco(env: Any) -> bool:
-    """Return whether MuJoCo reset the robot in mid-rollout, because its state was not finite."""
+    """Return whether MuJoCo reset the robot during the rollout, because its state was not finite."""
     warnings_seen = getattr(getattr(env.unwrapped, "data", None), "warning", None)
     if warnings_seen is None:
         return False

@@ -1,4 +1,4 @@
-"""Films of Gymnasium environments: they draw themselves, MuJoCo's without a screen if the machine allows it."""
+"""Films of Gymnasium environments, which draw themselves. MuJoCo needs no screen if the machine has EGL or OSMesa."""
 
 import ctypes.util
 import os
@@ -11,18 +11,18 @@ from ees_mpi.tasks.gymnasium.environment import Environment, library
 from ees_mpi.tasks.gymnasium.rollouts import Rollouts
 from ees_mpi.tasks.silence import silence
 
-FPS = 30  # of an environment that gives none
+FPS = 30  # of an environment that does not define its own
 
 
 class Filmed(Rollouts):
-    """Rollouts with the same bits, of an environment that draws itself."""
+    """Rollouts with the same bits, in an environment that draws itself."""
 
     def __init__(self, task: Environment, seed: int, dim: int, view: View):
         self._view = view
         _draw_without_a_screen()
         try:
             super().__init__(task, seed, dim, render_mode="rgb_array", **_size(task, view))
-        except AttributeError as error:  # MuJoCo's bindings raise this if a library is missing
+        except AttributeError as error:  # the error of MuJoCo if a library is missing
             raise _cannot_draw(task, str(error)) from None
         self.step_seconds = 1.0 / float(self._env.metadata.get("render_fps") or FPS)
         self._env.reset(seed=self._seed)
@@ -34,7 +34,7 @@ class Filmed(Rollouts):
             raise
 
     def place(self) -> tuple[float, ...]:
-        """Return the present position of the robot, if the environment gives one."""
+        """Return the present position of the robot, if the environment has one."""
         if self._task.behavior in ("final_x", "final_xy"):
             return tuple(self._behavior(self.rollout))
         info = self.rollout.infos[-1] if self.rollout.infos else {}
@@ -42,20 +42,20 @@ class Filmed(Rollouts):
 
     def picture(self) -> Pixels:
         """Return the picture that the environment draws."""
-        why = ""
+        failure = ""
         try:
             self._aim()
             pixels = np.asarray(self._env.render())
-        except Exception as error:  # renderers raise many kinds without a screen, a library or a driver
-            why = f"{type(error).__name__}: {error}"
-        if why:  # outside of the handler: a half-made renderer complains when it is deleted
-            raise _cannot_draw(self._task, why)
+        except Exception as error:  # renderers raise many kinds of errors without a screen, a library or a driver
+            failure = f"{type(error).__name__}: {error}"
+        if failure:  # outside of the handler: an incomplete renderer raises another error when it is deleted
+            raise _cannot_draw(self._task, failure)
         if pixels.ndim != 3 or pixels.shape[2] != 3 or pixels.dtype != np.uint8:
-            raise _cannot_draw(self._task, f"it gave {pixels.dtype} of shape {pixels.shape}, not a picture")
+            raise _cannot_draw(self._task, f"expected uint8 pictures, got {pixels.dtype} of shape {pixels.shape}")
         return pixels
 
     def _aim(self) -> None:
-        """Point MuJoCo's camera at the robot, or at the point of the view; by default it stays at the start."""
+        """Point MuJoCo's camera at the robot or at the point of the view; otherwise it stays at the start."""
         viewer = getattr(getattr(self._env.unwrapped, "mujoco_renderer", None), "viewer", None)
         if viewer is None:
             return
@@ -79,6 +79,6 @@ def _draw_without_a_screen() -> None:
                 return
 
 
-def _cannot_draw(task: Environment, why: str) -> MissingExtra:
-    hint = "MuJoCo, where there is no screen, needs a library (Debian: libegl1 or libosmesa6)"
-    return MissingExtra(f"task.env {task.env!r} cannot draw itself here ({' '.join(why.split())}). {hint}")
+def _cannot_draw(task: Environment, reason: str) -> MissingExtra:
+    hint = "without a screen, MuJoCo needs a library (Debian: libegl1 or libosmesa6)"
+    return MissingExtra(f"task.env {task.env!r} cannot be drawn on this machine ({' '.join(reason.split())}); {hint}")

@@ -1,4 +1,4 @@
-"""Rollouts of a Gymnasium environment: whole ones for evolution, and step by step for MAML."""
+"""Rollouts of a Gymnasium environment: whole rollouts for evolution strategies, single steps for MAML."""
 
 import math
 from collections.abc import Callable
@@ -13,51 +13,63 @@ from ees_mpi.tasks.gymnasium.environment import Environment, Rollout, flat, numb
 from ees_mpi.tasks.locomotion import along
 
 
-class EnvironmentWalker:
-    """An environment that is controlled step by step, always reset with the same seed."""
+class SeededEnvironment:
+    """A Gymnasium environment that is always reset with the same seed."""
 
-    def __init__(self, task: Environment, seed: int):
-        self._task, self._seed, self._env = task, seed, task.make()
-        space = self._env.action_space
-        if not hasattr(space, "low"):
-            raise ConfigError(f"task.env {task.env!r}: expected box actions, which noise can be added to; got {space}")
-        self._low, self._high, self._shape = space.low.reshape(-1), space.high.reshape(-1), space.shape
+    def __init__(self, task: Environment, seed: int, **more: Any):
+        self._task, self._seed, self._env = task, seed, task.make(**more)
         self._behavior = task.characterisation()
-
-    @property
-    def position(self) -> tuple[float, ...]:
-        """The present position; NaN after MuJoCo has reset the robot in mid-rollout."""
-        place = numbers(self._behavior(Rollout(self._env)), self._task.behavior, TaskError)
-        return tuple(math.nan for _ in place) if was_reset_by_mujoco(self._env) else place
+        space = self._env.action_space
+        self._discrete = not hasattr(space, "low")
+        if not self._discrete:
+            self._low, self._high, self._shape = space.low.reshape(-1), space.high.reshape(-1), space.shape
 
     def reset(self) -> Singles:
         """Return to the start and observe."""
         return flat(self._env.reset(seed=self._seed)[0])
 
-    def step(self, action: Singles) -> tuple[Singles, bool]:
-        """Act for one time step; return the observation and whether the rollout has ended."""
-        seen, _, terminated, truncated, _ = self._env.step(np.clip(action, self._low, self._high).reshape(self._shape))
-        return flat(seen), truncated or (terminated and self._task.terminate == "environment")
+    def _action(self, output: Singles) -> Any:
+        """Return the action for an output of the policy."""
+        if self._discrete:
+            return int(output.argmax())
+        return np.clip(output, self._low, self._high).reshape(self._shape)
+
+    def _ends(self, terminated: bool, truncated: bool) -> bool:
+        return truncated or (terminated and self._task.terminate == "environment")
 
     def close(self) -> None:
         """Close the environment."""
         self._env.close()
 
 
-class Rollouts:
-    """Evaluates individuals, each from a reset with the same seed."""
+class EnvironmentWalker(SeededEnvironment):
+    """An environment that is controlled step by step."""
+
+    def __init__(self, task: Environment, seed: int):
+        super().__init__(task, seed)
+        if self._discrete:
+            space = self._env.action_space
+            raise ConfigError(f"task.env {task.env!r}: expected box actions, which noise can be added to; got {space}")
+
+    @property
+    def position(self) -> tuple[float, ...]:
+        """Return the present position; NaN after MuJoCo has reset the robot during the rollout."""
+        place = numbers(self._behavior(Rollout(self._env)), self._task.behavior, TaskError)
+        return tuple(math.nan for _ in place) if was_reset_by_mujoco(self._env) else place
+
+    def step(self, action: Singles) -> tuple[Singles, bool]:
+        """Act for one time step; return the observation and whether the rollout has ended."""
+        seen, _, terminated, truncated, _ = self._env.step(self._action(action))
+        return flat(seen), self._ends(terminated, truncated)
+
+
+class Rollouts(SeededEnvironment):
+    """Evaluates individuals: the policy of an individual acts in the environment."""
 
     def __init__(self, task: Environment, seed: int, dim: int, **more: Any):
-        self._task, self._seed = task, seed
-        self._env = task.make(**more)
+        super().__init__(task, seed, **more)
+        self._policy, self._dim = task.policy(), dim
         self.on_step: Callable[[int], None] | None = None  # called with the number of finished steps
-        self._behavior = task.characterisation()
-        self._policy = task.policy()
-        self._dim = dim
-        space = self._env.action_space
-        self._discrete = not hasattr(space, "low")
-        if not self._discrete:
-            self._low, self._high, self._shape = space.low.reshape(-1), space.high.reshape(-1), space.shape
 
     def evaluate(
         self, index: int, parameters: Singles, observation_mean: Floats, observation_std: Floats, observe: bool
@@ -78,33 +90,20 @@ class Rollouts:
 
     def _act(self) -> Rollout:
         """Step until the end."""
-        env, act, stops = self._env, self._policy.act, self._task.terminate == "environment"
-        observation = flat(env.reset(seed=self._seed)[0])
-        self.rollout = rollout = Rollout(env, [observation])
+        observation = self.reset()
+        self.rollout = rollout = Rollout(self._env, [observation])
         if self.on_step is not None:
             self.on_step(0)
         for _ in range(self._task.steps):
-            output = act(observation)
+            output = self._policy.act(observation)
             if not np.isfinite(output).all():
                 rollout.rewards.append(math.nan)
                 rollout.infos.append({})
                 break
-            seen, reward, terminated, truncated, info = env.step(self._action(output))
-            observation = flat(seen)
-            rollout.observations.append(observation)
-            rollout.rewards.append(float(reward))
-            rollout.infos.append(info)
+            seen, reward, terminated, truncated, info = self._env.step(self._action(output))
+            observation = rollout.add(seen, reward, info)
             if self.on_step is not None:
                 self.on_step(len(rollout.rewards))
-            if truncated or (terminated and stops):
+            if self._ends(terminated, truncated):
                 break
         return rollout
-
-    def _action(self, output: Singles) -> Any:
-        if self._discrete:
-            return int(output.argmax())
-        return np.clip(output, self._low, self._high).reshape(self._shape)
-
-    def close(self) -> None:
-        """Close the environment."""
-        self._env.close()

@@ -1,16 +1,15 @@
-"""Any Gymnasium environment with box or discrete actions as a task."""
+"""A task for any Gymnasium environment with box or discrete actions."""
 
 import math
 
-import msgspec
-
 from ees_mpi.contracts import Drawable, View
 from ees_mpi.errors import ConfigError
+from ees_mpi.tasks.base import once
 from ees_mpi.tasks.gymnasium.environment import Environment, Rollout, flat, library, numbers
 from ees_mpi.tasks.gymnasium.film import Filmed
 from ees_mpi.tasks.gymnasium.rollouts import EnvironmentWalker, Rollouts
 
-DRY_STEPS = 3
+DRY_STEPS = 3  # of the rollout that finds the size of the behaviour
 PLACES = {"final_x": 1, "final_xy": 2}  # behaviours that are positions, and their axes
 
 
@@ -19,37 +18,37 @@ class Gymnasium(Environment, frozen=True, kw_only=True):
 
     @property
     def layers(self) -> tuple[int, ...]:
-        """The sizes of the policy's layers, from observation to action."""
-        observations, actions, _ = _shape_of(self)
+        """Return the sizes of the policy's layers, from observation to action."""
+        observations, actions, _ = self._shape
         return (observations, *self.hidden, actions)
 
     @property
     def behavior_dim(self) -> int:
-        """How many numbers the behaviour has, found by a short rollout."""
-        return _shape_of(self)[2]
+        """Return the length of the behaviour, found by a short rollout."""
+        return self._shape[2]
 
     def check(self) -> None:
-        """Make the environment and roll it out for a few steps."""
-        _shape_of(self)
+        """Raise a ConfigError or MissingExtra if a short rollout fails."""
+        _ = self._shape
 
     @property
     def axes(self) -> int:
-        """How many numbers of the behaviour are the final position."""
+        """Return how many numbers of the behaviour are the final position."""
         return PLACES.get(self.behavior, 0)
 
     @property
     def heading(self) -> float | None:
-        """The direction in which distance is fitness; None: the fitness is the sum of rewards."""
+        """Return the direction in which distance is fitness; None: the fitness is the sum of rewards."""
         return None if self.fitness == "reward" else self.direction
 
     @property
     def walkable(self) -> bool:
-        """Whether `walker` returns a robot: it does if the behaviour is a position."""
+        """Return whether the behaviour is a position, so that `walker` returns a robot."""
         return self.axes > 0
 
     @property
     def label(self) -> str:
-        """The name of the environment."""
+        """Return the name of the environment."""
         return self.env
 
     def open(self, seed: int) -> Rollouts:
@@ -64,20 +63,13 @@ class Gymnasium(Environment, frozen=True, kw_only=True):
         """Return rollouts of an environment that draws itself."""
         return Filmed(self, self.start_seed(seed), self.behavior_dim, view)
 
-
-def _shape_of(task: Gymnasium) -> tuple[int, int, int]:
-    """Return the sizes of observation, action and behaviour; they are found once per task."""
-    key = msgspec.json.encode(task)
-    if key not in _SHAPES:
-        _SHAPES[key] = _find_shape(task)
-    return _SHAPES[key]
-
-
-_SHAPES: dict[bytes, tuple[int, int, int]] = {}
+    @property
+    def _shape(self) -> tuple[int, int, int]:
+        return once(self, lambda: _find_shape(self))
 
 
 def _find_shape(task: Gymnasium) -> tuple[int, int, int]:
-    """Find the sizes of observation, action and behaviour by a short rollout."""
+    """Return the sizes of observation, action and behaviour, found by a short rollout."""
     env = task.make()
     observation, action = env.observation_space, env.action_space
     spaces = library().spaces
@@ -91,9 +83,7 @@ def _find_shape(task: Gymnasium) -> tuple[int, int, int]:
     action.seed(0)
     for _ in range(DRY_STEPS):
         seen, reward, terminated, truncated, info = env.step(action.sample())
-        rollout.observations.append(flat(seen))
-        rollout.rewards.append(float(reward))
-        rollout.infos.append(info)
+        rollout.add(seen, reward, info)
         if terminated or truncated:
             break
     behavior = numbers(task.characterisation()(rollout), task.behavior, ConfigError)
