@@ -1,8 +1,8 @@
-"""The noise table: standard normal floats from which every perturbation is cut.
+"""The noise table: standard normal floats. Every perturbation is a slice of it.
 
-Salimans et al. 2017 (arXiv:1703.03864). The table is made in fixed blocks, each from its own counter-based
-stream, so its bits depend on seed and size only: all ranks of a node fill it together, and a reader of a run
-file makes just the blocks it needs.
+Salimans et al. 2017 (arXiv:1703.03864). The table consists of fixed blocks, each from its own counter-based random
+stream, so its bits depend on seed and size only. The ranks of a node fill it together; a reader of a run file
+generates only the blocks that it needs.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ BLOCK = 1 << 18
 
 
 class Noise:
-    """The noise table without the table: makes the blocks that are asked for."""
+    """The noise table, generated block by block when it is read."""
 
     def __init__(self, seed: int, size: int):
         self.seed = seed
@@ -33,19 +33,18 @@ class Noise:
         return values
 
     def row(self, offset: int, count: int) -> Singles:
-        """Return `count` values from `offset` on; not to be written to."""
+        """Return `count` values from `offset` on. Do not write to them."""
         first, last = offset // BLOCK, (offset + count - 1) // BLOCK
         blocks = [self._block(block) for block in range(first, last + 1)]
-        start = offset - first * BLOCK
         values = blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
-        return values[start : start + count]
+        return values[offset - first * BLOCK :][:count]
 
     def rows(self, offsets: NDArray[np.int64], count: int) -> Singles:
         """Return a row of `count` values for each offset."""
         return np.stack([self.row(offset, count) for offset in offsets.tolist()])
 
     def digest(self) -> str:
-        """Digest three blocks: enough to tell another generator, seed or size."""
+        """Return a digest of three blocks, which differs if the generator, the seed or the size differs."""
         blocks = -(-self.size // BLOCK)
         digest = hashlib.sha256(f"{self.size} floats in blocks of {BLOCK}".encode())
         for block in sorted({0, blocks // 2, blocks - 1}):
@@ -65,7 +64,7 @@ class NoiseTable(Noise):
         self._table.flags.writeable = False
 
     def row(self, offset: int, count: int) -> Singles:
-        """Return `count` values from `offset` on; not to be written to."""
+        """Return `count` values from `offset` on. Do not write to them."""
         return self._table[offset : offset + count]
 
     def rows(self, offsets: NDArray[np.int64], count: int) -> Singles:

@@ -49,7 +49,7 @@ def _mpi(ranks: Ranks) -> Iterator[Finding]:
 
 
 def _lost_rank(ranks: Ranks) -> Finding:
-    if ranks.survives:
+    if ranks.fault_tolerant:
         return Finding("ok", "lost rank", "the ranks that are left go on without it (ULFM)")
     cure = "; with `mpirun --with-ft ulfm` the others would go on" if "Open MPI v5" in ranks.library else ""
     return Finding("note", "lost rank", f"ends the job; `resume` goes on from the last commit{cure}")

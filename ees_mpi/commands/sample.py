@@ -15,7 +15,7 @@ from ees_mpi.config import Config
 from ees_mpi.contracts import Evaluator
 from ees_mpi.errors import ConfigError, RunFileError, TaskError, collective
 from ees_mpi.files import check_writable, replaced
-from ees_mpi.generation import Clock, Record, describe, with_times
+from ees_mpi.generation.results import Clock, Record, describe, with_times
 from ees_mpi.noise import Noise, NoiseTable
 from ees_mpi.outcomes import Draw, Outcome, Outcomes, pack, unpack
 from ees_mpi.ranks import Ranks
@@ -90,7 +90,7 @@ def read_parent(ranks: Ranks, request: SampleRequest, purpose: str) -> tuple[Par
             found = _read(request)
     told = broadcast.from_first(ranks, found)
     config = configs.parse(told["config"])
-    ranks.watch(60 * config.run.stall_minutes)
+    ranks.set_stall_limit(60 * config.run.stall_minutes)
     state = State(0, config.population.learned(told["state"]["mean"]), {}, told["state"]["observations"])
     noise = NoiseTable(config.noise_seed, config.noise.size, ranks)
     generator = stream(config.run.seed, purpose, told["about"]["generation"])

@@ -9,7 +9,7 @@ import numpy as np
 from ees_mpi import machine
 from ees_mpi.contracts import Evaluator
 from ees_mpi.errors import ConfigError, RunFileError, VerifyError
-from ees_mpi.generation import observed
+from ees_mpi.generation.results import observed
 from ees_mpi.outcomes import Floats, pack, unpack
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry import loaded
@@ -84,7 +84,7 @@ def verify(ranks: Ranks, path: Path, generation: int | None, individuals: int | 
     with ranks.together():
         run = open_run(path)  # after rank 0: a file that is being written only grows
         repeater: Repeater = loaded(run.config.method.hooks.repeat)(run)
-    ranks.watch(60 * run.config.run.stall_minutes)
+    ranks.set_stall_limit(60 * run.config.run.stall_minutes)
     checked = {row: repeater.repeat(*pairs[row].tolist()).same for row in ranks.deal(len(pairs))}
     mine = np.array(list(checked), np.int64)
     same = ranks.gather_by_index(mine, np.array(list(checked.values()), np.bool_), len(pairs))

@@ -1,7 +1,7 @@
-"""The ranks of a run and everything they do together.
+"""The ranks of a run, and everything that they do together.
 
-`Ranks` is one process without MPI. `World` has the same face over MPI; its module is the only one that imports
-mpi4py. Code that takes a `Ranks` works with both and has no branches on the rank, but for "rank 0 writes".
+`Ranks` is one process without MPI. `World` has the same methods over MPI; its module is the only one that imports
+mpi4py. Code that takes a `Ranks` works with both. It does not depend on the rank, except that only rank 0 writes.
 """
 
 from ees_mpi.ranks.launch import run

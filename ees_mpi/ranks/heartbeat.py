@@ -1,9 +1,9 @@
-"""Noticing a rank that hangs: round the ring, each rank hears from the next one.
+"""Detect ranks that hang, by heartbeats around a ring of ranks.
 
-A rank says where it is whenever it gets on (a rollout begun, a gather done) and, now and then, while it waits for
-others. One that is silent for longer than the limit hangs, whatever it hangs in: the rank before it says so. Every
-word also carries a number that grows when anyone gets on and is passed on round the ring: where it grows no more, all
-wait for each other.
+A rank sends heartbeats to its predecessor in the ring and receives them from its successor. It sends one when it makes
+progress (a rollout begins, a gather ends), and about once a second while it waits. If a rank sends none for longer than
+the limit, it hangs, and its predecessor reports it. A heartbeat also carries a counter that grows when any rank makes
+progress and is passed on around the ring. If the counter stops growing, all ranks wait for each other.
 """
 
 import math
@@ -16,122 +16,128 @@ from typing import Any, NamedTuple
 import numpy as np
 
 TAG = 1
-QUICKEST = 0.01  # seconds between two words of a rank that gets on
-SLOWEST = 1.0  # seconds between two words of a rank that waits
+BUSY_INTERVAL = 0.01  # seconds between two heartbeats of a rank that makes progress
+IDLE_INTERVAL = 1.0  # seconds between two heartbeats of a rank that waits
 
 
-class Place(NamedTuple):
-    """Where a rank is in its work; -1 where it is at none."""
+class Progress(NamedTuple):
+    """The generation and individual that a rank works on; -1 if there is none."""
 
     generation: int = -1
     individual: int = -1
 
     def __str__(self) -> str:
-        where = f"in generation {self.generation}, between rollouts" if self.generation >= 0 else "between rollouts"
-        if self.individual >= 0:
-            where = f"at individual {self.individual}"
-            where += f" of generation {self.generation}" if self.generation >= 0 else ""
-        return where
+        if self.individual < 0:
+            return f"in generation {self.generation}, between rollouts" if self.generation >= 0 else "between rollouts"
+        return f"at individual {self.individual}" + (
+            f" of generation {self.generation}" if self.generation >= 0 else ""
+        )
 
 
 class Stall(NamedTuple):
-    """What was noticed: the rank that hangs (None: all wait for each other), and where it was last."""
+    """A rank that hangs, or all of them."""
 
-    rank: int | None
-    place: Place
-    seconds: float  # of silence
+    rank: int | None  # None: all ranks wait for each other
+    progress: Progress  # the last that is known
+    seconds: float  # without a heartbeat, or without progress
 
 
-class Watch:
-    """This rank's part of the ring: it hears from the next rank, and speaks to the one before."""
+class HeartbeatRing:
+    """This rank's part of the ring."""
 
     def __init__(self, comm: Any, limit: float):
         self._comm = comm
-        self._ward, self._listener = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
-        self._place = self._ward_place = Place()
-        self._silence = 0.0  # seconds since the next rank was heard
-        self._idle = 0.0  # seconds since anyone got on, as far as known here
-        self._stamp = 0.0  # the largest such number known
-        self._got_on = False
-        self._spoken, self._looked = -math.inf, time.monotonic()
-        self._word, self._heard = np.zeros(3), np.zeros(3)
-        self._sending: Any = None
-        self._listening = comm.Irecv(self._heard, self._ward, TAG)
+        self._successor, self._predecessor = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+        self._progress = self._successor_progress = Progress()
+        self._silence = 0.0  # seconds since the last heartbeat of the successor
+        self._idle = 0.0  # seconds since any rank made progress, as far as this rank knows
+        self._counter = 0.0  # of progress: the largest that this rank knows
+        self._progressed = False  # since the last heartbeat that this rank sent
+        self._sent_at, self._checked_at = -math.inf, time.monotonic()
+        self._outgoing, self._incoming = np.zeros(3), np.zeros(3)
+        self._send_request: Any = None
+        self._receive_request = comm.Irecv(self._incoming, self._successor, TAG)
         self.set_limit(limit)
 
     def set_limit(self, limit: float) -> None:
-        """Change how many seconds of silence are too long; 0: none are."""
+        """Set the number of seconds without progress after which a rank hangs; 0: no limit."""
         self._limit = limit or math.inf
-        self._pause = min(SLOWEST, self._limit / (8 * self._comm.size))  # a word must be round well within the limit
+        # A heartbeat must go around the ring well within the limit.
+        self._interval = min(IDLE_INTERVAL, self._limit / (8 * self._comm.size))
 
-    def get_on(self, place: Place | None = None) -> Stall | None:
-        """Note that this rank has got on, and say so unless it just has."""
-        self._got_on, self._idle = True, 0.0
-        self._place = place or self._place
-        return self.look() if time.monotonic() - self._spoken > QUICKEST else None
+    def note_progress(self, progress: Progress | None = None) -> Stall | None:
+        """Note that this rank makes progress; send a heartbeat unless it has just sent one."""
+        self._progressed, self._idle = True, 0.0
+        self._progress = progress or self._progress
+        return self.check_peers() if time.monotonic() - self._sent_at > BUSY_INTERVAL else None
 
-    def look(self) -> Stall | None:
-        """Hear, speak, and tell whether somebody hangs; to be called now and then."""
+    def check_peers(self) -> Stall | None:
+        """Receive and send heartbeats; return the stall, if there is one. A waiting rank calls this often."""
         now = time.monotonic()
-        # Time that this rank was away for, in a rollout or suspended with the whole job, counts only in part.
-        passed, self._looked = min(now - self._looked, self._limit / 4), now
+        # A long rollout of this rank, or a suspended job, counts only in part: heartbeats could not be received then.
+        passed, self._checked_at = min(now - self._checked_at, self._limit / 4), now
         self._silence += passed
         self._idle += passed
-        while self._listening.Test():
+        while self._receive_request.Test():
             self._silence = 0.0
-            self._ward_place = Place(int(self._heard[0]), int(self._heard[1]))
-            if self._heard[2] > self._stamp:
-                self._stamp, self._idle = float(self._heard[2]), 0.0
-            self._listening = self._comm.Irecv(self._heard, self._ward, TAG)
-        if now - self._spoken > (QUICKEST if self._got_on else self._pause):
-            self._speak(now)
+            self._successor_progress = Progress(int(self._incoming[0]), int(self._incoming[1]))
+            if self._incoming[2] > self._counter:
+                self._counter, self._idle = float(self._incoming[2]), 0.0
+            self._receive_request = self._comm.Irecv(self._incoming, self._successor, TAG)
+        if now - self._sent_at > (BUSY_INTERVAL if self._progressed else self._interval):
+            self._send(now)
         if self._silence > self._limit:
-            return Stall(self._ward, self._ward_place, self._silence)
-        # Later than a single rank that hangs, which is the likelier cause and has a name.
-        return Stall(None, self._place, self._idle) if self._idle > 1.5 * self._limit + SLOWEST else None
+            return Stall(self._successor, self._successor_progress, self._silence)
+        # Reported later than a single rank that hangs: that is the likelier cause, and can be named.
+        return Stall(None, self._progress, self._idle) if self._idle > 1.5 * self._limit + IDLE_INTERVAL else None
 
-    def _speak(self, now: float) -> None:
-        if self._sending is not None and not self._sending.Test():
-            return  # it does not listen; one word on the way is enough
-        self._stamp += self._got_on
-        self._word = np.array([*self._place, self._stamp])
-        self._sending = self._comm.Isend(self._word, self._listener, TAG)
-        self._spoken, self._got_on = now, False
+    def _send(self, now: float) -> None:
+        if self._send_request is not None and not self._send_request.Test():
+            return  # the predecessor has not yet received the last heartbeat; one on the way is enough
+        self._counter += self._progressed
+        self._outgoing = np.array([*self._progress, self._counter])
+        self._send_request = self._comm.Isend(self._outgoing, self._predecessor, TAG)
+        self._sent_at, self._progressed = now, False
 
     def close(self) -> None:
-        """Stop listening."""
-        if not self._listening.Test():
-            self._listening.Cancel()
-            self._listening.Wait()
+        """Stop receiving."""
+        cancel(self._receive_request)
 
 
-class Watchman:
-    """Watches a process that has no other ranks, from a thread: sees all but what holds the interpreter itself."""
+class HeartbeatThread:
+    """Detects that a single process hangs. A thread cannot detect a hang that holds the interpreter lock."""
 
-    def __init__(self, limit: float, stalled: Callable[[Stall], None]):
-        self.place = Place()
-        self._limit, self._stalled = limit, stalled
-        self._over = threading.Event()
-        threading.Thread(target=self._watch, daemon=True).start()
+    def __init__(self, limit: float, on_stall: Callable[[Stall], None]):
+        self.progress = Progress()
+        self._limit, self._on_stall = limit, on_stall
+        self._stopped = threading.Event()
+        threading.Thread(target=self._run, daemon=True).start()
 
-    def _watch(self) -> None:
-        seen, looks = self.place, 0
-        while looks < 4:  # so many in a row at the same place
-            if self._over.wait(self._limit / 4):
+    def _run(self) -> None:
+        seen, unchanged = self.progress, 0
+        while unchanged < 4:  # checks in a row
+            if self._stopped.wait(self._limit / 4):
                 return
-            looks = looks + 1 if self.place is seen else 0
-            seen = self.place
-        self._stalled(Stall(0, seen, self._limit))
+            unchanged = unchanged + 1 if self.progress is seen else 0
+            seen = self.progress
+        self._on_stall(Stall(0, seen, self._limit))
 
-    def go(self) -> None:
-        """Stop watching."""
-        self._over.set()
+    def stop(self) -> None:
+        """Stop checking."""
+        self._stopped.set()
+
+
+def cancel(receive_request: Any) -> None:
+    """Cancel a receive unless its message has come."""
+    if not receive_request.Test():
+        receive_request.Cancel()
+        receive_request.Wait()
 
 
 @contextmanager
-def alarm(seconds: float, ring: Callable[[], None]) -> Iterator[None]:
-    """Call `ring` from a thread if a block takes longer: for waits inside MPI that nothing can interrupt."""
-    timer = threading.Timer(min(seconds, threading.TIMEOUT_MAX), ring)
+def time_limit(seconds: float, on_timeout: Callable[[], None]) -> Iterator[None]:
+    """Call `on_timeout` from a thread if a block takes longer; for waits inside MPI, which nothing can interrupt."""
+    timer = threading.Timer(min(seconds, threading.TIMEOUT_MAX), on_timeout)
     timer.daemon = True
     timer.start()
     try:

@@ -1,4 +1,4 @@
-"""Joining the ranks that this process was started with, and running a job on them."""
+"""Connect the ranks that the launcher started, and run a job on them."""
 
 import os
 import sys
@@ -13,16 +13,16 @@ from ees_mpi.terminal import say_on_stderr, tell
 
 
 def connect() -> Ranks:
-    """Join the ranks this process was started with: a world under a launcher, one process on its own otherwise."""
+    """Return the ranks that the launcher started, or a single process if there is no launcher."""
     machine.check_threads()
     processes, _, launcher = launched()
     if not processes:
         return Ranks()
-    # Before MPI loads: no UCX chatter about windows, and no spinning where ranks outnumber cores.
+    # Must be set before MPI loads: no UCX messages about windows, and no busy waiting if ranks outnumber cores.
     os.environ.setdefault("OMPI_MCA_osc", "^ucx")
     os.environ.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")
     if os.environ.get("OMPI_MCA_mpi_ft_enable") == "1":
-        os.environ["MPI4PY_RC_FINALIZE"] = "0"  # MPI_Finalize may hang once a rank has died
+        os.environ["MPI4PY_RC_FINALIZE"] = "0"  # MPI_Finalize may hang after a rank has died
     try:
         from ees_mpi.ranks.mpi import World
     except (ImportError, RuntimeError) as error:
@@ -34,24 +34,22 @@ def connect() -> Ranks:
         ) from None
     world = World()
     if processes > 1 and world.size == 1:
-        raise collective(LaunchError(_singleton(processes, launcher, world.library)))
+        raise collective(LaunchError(_wrong_launcher(processes, launcher, world.library)))
     return world
 
 
-def _singleton(processes: int, launcher: str, library: str) -> str:
-    cure = (
-        "try `srun --mpi=pmix` (`srun --mpi=list` shows what there is), or mpirun inside the job"
-        if launcher == "srun"
-        else "use the mpirun that belongs to this MPI (`which mpirun`), or rebuild mpi4py against that launcher's MPI"
-    )
+def _wrong_launcher(processes: int, launcher: str, library: str) -> str:
+    cure = "use the mpirun that belongs to this MPI (`which mpirun`), or rebuild mpi4py against that launcher's MPI"
+    if launcher == "srun":
+        cure = "try `srun --mpi=pmix` (`srun --mpi=list` shows the choices), or mpirun inside the job"
     return (
-        f"{launcher} started {processes} processes, but MPI ({library}) sees a world of size 1: each would run the "
-        f"whole job by itself. The launcher and the MPI library do not speak the same protocol; {cure}"
+        f"{launcher} started {processes} processes, but MPI ({library}) sees a world of size 1: each process would run "
+        f"the whole job. The launcher and the MPI library do not use the same protocol; {cure}"
     )
 
 
 def run(job: Callable[[Ranks], None]) -> NoReturn:
-    """Run a job on all ranks and leave with its exit code; an error is told once and ends every rank."""
+    """Run a job on all ranks and exit with its code; an error is printed once and ends every rank."""
     try:
         ranks = connect()
     except LaunchError as error:
@@ -61,13 +59,13 @@ def run(job: Callable[[Ranks], None]) -> NoReturn:
     try:
         job(ranks)
     except EesError as error:
-        lonely = ranks.size > 1 and not error.collective
-        code = tell(error) if ranks.first or lonely else error.exit_code
-        if lonely:
+        only_here = ranks.size > 1 and not error.collective
+        code = tell(error) if ranks.first or only_here else error.exit_code
+        if only_here:
             ranks.abort(code)
     except RanksLost:
-        say_on_stderr("ees-mpi: other ranks died, and this command cannot go on without them; run it again\n")
+        say_on_stderr("ees-mpi: other ranks died, and this command cannot continue without them; run it again\n")
         ranks.abort(1)
-    except BaseException as error:  # SystemExit, too: a rank that just leaves would let the others wait for ever
+    except BaseException as error:  # SystemExit, too: the other ranks would wait for a rank that just exits
         ranks.fail(error)
     ranks.leave(code)

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-# Where a launcher says how many processes it started and which one this is, most specific first.
+# Environment variables with the number of processes and the rank of this one, most specific first.
 LAUNCHERS = (
     ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "Open MPI's mpirun"),
     ("PMI_SIZE", "PMI_RANK", "a PMI launcher (mpiexec of MPICH or Intel MPI)"),
@@ -13,17 +13,17 @@ LAUNCHERS = (
 
 
 def launched() -> tuple[int, int, str]:
-    """Return how many processes a launcher says it started, which one this is, and the launcher; or (0, 0, "")."""
+    """Return the number of processes, the rank of this one, and the launcher; (0, 0, "") if there is no launcher."""
     for size, rank, launcher in LAUNCHERS:
         if os.environ.get(size, "").isdigit():
             if size == "PMI_SIZE" and os.environ[size] == os.environ.get("SLURM_STEP_NUM_TASKS"):
-                launcher = "srun"  # speaking PMI
+                launcher = "srun"  # with PMI
             return int(os.environ[size]), int(os.environ.get(rank, "0")), launcher
     return 0, 0, ""
 
 
 def launcher_process() -> int:
-    """Return the id of the launcher's process on this node: the parent, but for wrappers in between."""
+    """Return the process id of the launcher on this node: the nearest ancestor with its name, else the parent."""
     pid = os.getppid()
     while pid > 1:
         before, _, after = Path(f"/proc/{pid}/stat").read_text().rpartition(")")

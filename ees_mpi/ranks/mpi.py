@@ -20,28 +20,28 @@ from numpy.typing import DTypeLike, NDArray
 from ees_mpi import machine
 from ees_mpi.errors import RanksLost
 from ees_mpi.ranks import shared_memory as shared
-from ees_mpi.ranks.heartbeat import Place, alarm
+from ees_mpi.ranks.heartbeat import Progress, cancel, time_limit
 from ees_mpi.ranks.launcher import launcher_process
 from ees_mpi.ranks.serial import each
-from ees_mpi.ranks.supervision import PATIENCE, SETTLING, WatchedRanks
+from ees_mpi.ranks.supervision import RECONNECT_SECONDS, STALL_SECONDS, SupervisedRanks
 from ees_mpi.terminal import say_on_stderr
 
-SPINS = 200  # polls before a waiting rank starts to sleep: about 0.1 ms
+POLLS_BEFORE_SLEEP = 200  # of a waiting rank: about 0.1 ms
 LONGEST_SLEEP = 1e-3
-ORPHAN_SECONDS = 5.0  # between two looks whether the launcher is still there
-STOP = 2  # the tag under which a rank that is asked to stop says so
-SURVIVES = os.environ.get("OMPI_MCA_mpi_ft_enable") == "1"  # set by mpirun --with-ft ulfm
-LOST = (MPI.ERR_PROC_FAILED, MPI.ERR_PROC_FAILED_PENDING, MPI.ERR_REVOKED) if SURVIVES else ()
+ORPHAN_CHECK_SECONDS = 5.0  # between two checks that the launcher still runs
+STOP_TAG = 2  # of the message that asks the other ranks to stop
+FAULT_TOLERANT = os.environ.get("OMPI_MCA_mpi_ft_enable") == "1"  # set by mpirun --with-ft ulfm
+LOST = (MPI.ERR_PROC_FAILED, MPI.ERR_PROC_FAILED_PENDING, MPI.ERR_REVOKED) if FAULT_TOLERANT else ()
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def _noticing(method: Callable[P, R]) -> Callable[P, R]:
-    """Let a method raise `RanksLost` for what MPI says when another rank has died."""
+def _raises_ranks_lost(method: Callable[P, R]) -> Callable[P, R]:
+    """Let a method raise `RanksLost` for the errors of MPI that mean that another rank has died."""
 
     @functools.wraps(method)
-    def noticing(*arguments: P.args, **named: P.kwargs) -> R:
+    def wrapped(*arguments: P.args, **named: P.kwargs) -> R:
         try:
             return method(*arguments, **named)
         except MPI.Exception as error:
@@ -49,128 +49,128 @@ def _noticing(method: Callable[P, R]) -> Callable[P, R]:
                 raise
             raise RanksLost from None
 
-    return noticing
+    return wrapped
 
 
-class World(WatchedRanks):
-    """The ranks that mpirun or srun started; those of them that are left, under an MPI that survives a death."""
+class World(SupervisedRanks):
+    """The ranks that mpirun or srun started; if MPI is fault-tolerant, those that are still alive."""
 
     def __init__(self) -> None:
         super().__init__()
         self.library = MPI.Get_library_version().split("\n")[0].split(",")[0]
-        self.survives = SURVIVES
+        self.fault_tolerant = FAULT_TOLERANT
         self._host = self.hosts[0]
         self._comm: Any = MPI.COMM_WORLD
         self._node: Any = None
-        self._listening: Any = None
-        sys.excepthook = lambda kind, error, trace: self.fail(error)  # should one come from outside of a job
-        threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+        self._stop_request: Any = None  # receives the message that another rank was asked to stop
+        sys.excepthook = lambda kind, error, trace: self.fail(error)  # for errors outside of a job
+        threading.Thread(target=_die_with_launcher, args=(os.getppid(),), daemon=True).start()
         try:
-            with alarm(PATIENCE, self._give_up):  # nobody watches yet
-                self._settle()
+            with time_limit(STALL_SECONDS, self._abort_connecting):  # there are no heartbeats yet
+                self._connect()
         except RanksLost:
             lost = self.recover()
             if self.first:
-                say_on_stderr(f"ees-mpi: lost {lost} while starting: going on with what is left\n")
+                say_on_stderr(f"ees-mpi: lost {lost} while starting; continuing with the other ranks\n")
 
-    @_noticing
-    def _settle(self) -> None:
-        """Find out who is there, and make what the ranks share; everything that a death undoes."""
+    @_raises_ranks_lost
+    def _connect(self) -> None:
+        """Find the other ranks, and create everything that the death of a rank invalidates."""
         self.rank, self.size = self._comm.rank, self._comm.size
         self._node = self._comm.Split_type(MPI.COMM_TYPE_SHARED)
         self.node_rank, self.node_size = self._node.rank, self._node.size
         ones = [1] * self.size
         self.hosts = [name.decode() for name in self.gather(np.array([self._host], "S64"), ones)]
-        self.numbers = self.gather(np.array([MPI.COMM_WORLD.rank]), ones).tolist()
-        leader = np.array([self.rank])
+        self.launch_ranks = self.gather(np.array([MPI.COMM_WORLD.rank]), ones).tolist()
+        leader = np.array([self.rank])  # of the node: its lowest rank
         self._wait(self._node.Ibcast(leader, 0))
         leaders = self.gather(leader, ones)
         self.nodes = len(np.unique(leaders))
-        self._ranks_before = int((leaders < leader).sum())  # how many are on the nodes before this one
-        self._mates = np.flatnonzero(leaders == leader).tolist()  # the ranks of this node
-        self._pids = self.gather(np.array([os.getpid()]), ones)[self._mates].tolist()
-        self._listening = self._comm.Irecv(np.zeros(1), MPI.ANY_SOURCE, STOP)
+        self._ranks_before = int((leaders < leader).sum())  # on the nodes before this one
+        self._node_ranks = np.flatnonzero(leaders == leader).tolist()
+        self._node_pids = self.gather(np.array([os.getpid()]), ones)[self._node_ranks].tolist()
+        self._stop_request = self._comm.Irecv(np.zeros(1), MPI.ANY_SOURCE, STOP_TAG)
         self._stopping = False
-        self._told: list[Any] = []  # what was sent stays alive as long as this does
-        self._dealt = 0
-        self._board = shared.Board(*self._share(shared.Board.size(self.node_size)))
-        self._board.put(self.node_rank, Place())
-        self._start_watch()
+        self._stop_messages: list[Any] = []  # keeps the buffers of the sends alive
+        self._dealt = 0  # the node's counter of dealt individuals at the beginning of the next deal
+        self._node_progress = shared.NodeProgress(*self._share(shared.NodeProgress.bytes_for(self.node_size)))
+        self._node_progress.set(self.node_rank, Progress())
+        self._start_heartbeats()
 
     def recover(self) -> str:
-        """Go on with the ranks that are left, renumbered; whoever dies meanwhile is left behind, too."""
-        if not self.survives:
+        """Reconnect the ranks that are left, with new numbers; ranks that die meanwhile are lost, too."""
+        if not self.fault_tolerant:
             raise RanksLost
-        before = dict(zip(self.numbers, self.hosts, strict=False))  # not alike where the very first settling failed
-        with alarm((self._limit or math.inf) + SETTLING, self._give_up):
+        before = dict(zip(self.launch_ranks, self.hosts, strict=False))  # lengths differ if the first `_connect` failed
+        with time_limit((self._stall_seconds or math.inf) + RECONNECT_SECONDS, self._abort_connecting):
             self._shrink()
-        lost = [f"rank {number} on {host}" for number, host in before.items() if number not in self.numbers]
+        lost = [f"rank {number} on {host}" for number, host in before.items() if number not in self.launch_ranks]
         return ", ".join(lost) or "nobody"
 
     def _shrink(self) -> None:
-        failed: list[Any] = [self._watch, self._listening]  # MPI may write to what these hold until it is revoked
-        self._watch = None
+        keep: list[Any] = [self._heartbeats, self._stop_request]  # MPI may write to their buffers until the revoke
+        self._heartbeats = None
         while True:
             for comm in (self._comm, self._node):
                 if comm:
-                    comm.Revoke()  # whoever still waits there learns of it
+                    comm.Revoke()  # ends the waits of all ranks
             self._comm, self._node = self._comm.Shrink(), None
             try:
-                return self._settle()
+                return self._connect()
             except RanksLost as lost:
-                failed.append(lost)
+                keep.append(lost)
 
     def deal(self, individuals: int | Sequence[int], generation: int = -1) -> Iterator[int]:
-        """Yield this rank's individuals: a node has a fixed slice of them, its ranks take the next one when free.
+        """Yield this rank's individuals: each node has a fixed slice, and a free rank takes the next one of it.
 
-        Rollouts that end early, and cores that are slower, then leave no rank idle for longer than one rollout.
+        So no rank of a node is idle for longer than one rollout, even if rollouts end early or cores differ in speed.
         """
         dealt = each(individuals)
         count = len(dealt)
         low = count * self._ranks_before // self.size
         high = count * (self._ranks_before + self.node_size) // self.size
         start = low - self._dealt
-        # Each rank reaches past the end exactly once, so all know where the counter stands at the next deal.
+        # Each rank counts past the end exactly once, so all ranks know the counter at the next deal.
         self._dealt += high - low + self.node_size
         while not self.stopping() and (index := start + self._next()) < high:
-            self._begin(Place(generation, dealt[index]))
+            self._begin(Progress(generation, dealt[index]))
             yield dealt[index]
-        self._begin(Place(generation))
+        self._begin(Progress(generation))
 
-    @_noticing
+    @_raises_ranks_lost
     def _next(self) -> int:
-        return self._board.next(self._look_around)
+        return self._node_progress.deal_next(self._check_peers)
 
-    @_noticing
-    def _begin(self, place: Place) -> None:
-        self._get_on(place)
+    @_raises_ranks_lost
+    def _begin(self, progress: Progress) -> None:
+        self._note_progress(progress)
 
-    @_noticing
+    @_raises_ranks_lost
     def stopping(self) -> bool:
-        """Tell whether any rank, as far as this one knows, has been asked to stop; the first one tells the others."""
+        """Return True if this rank knows that any rank was asked to stop; a rank that was asked tells the others."""
         if not self._stopping:
             if super().stopping():
                 self._stopping = True
                 others = [rank for rank in range(self.size) if rank != self.rank]
-                self._told = [self._comm.Isend(np.zeros(1), rank, STOP) for rank in others]
-            elif self._listening.Test():
+                self._stop_messages = [self._comm.Isend(np.zeros(1), rank, STOP_TAG) for rank in others]
+            elif self._stop_request.Test():
                 self._stopping, self.stop_signal = True, "another rank's signal"
         return self._stopping
 
     def _wait(self, request: Any) -> None:
-        """Wait for a non-blocking operation: the one place where a rank waits, giving its core to others."""
-        spins, pause = 0, 1e-5
+        """Wait for a non-blocking operation. All waits are here: a waiting rank checks its peers and frees its core."""
+        polls, pause = 0, 1e-5
         while not request.Test():
-            spins += 1
-            if spins > SPINS:
-                self._look_around()
+            polls += 1
+            if polls > POLLS_BEFORE_SLEEP:
+                self._check_peers()
                 time.sleep(pause)
                 pause = min(pause * 1.3, LONGEST_SLEEP)
-        self._get_on()
+        self._note_progress()
 
-    @_noticing
+    @_raises_ranks_lost
     def gather(self, rows: NDArray[Any], counts: Sequence[int] | None = None) -> NDArray[Any]:
-        """Return everyone's rows, in rank order, on every rank; `counts`: how many each rank gives, if known."""
+        """Return the rows of all ranks, in rank order, on every rank; `counts`: the rows of each rank, if known."""
         rows = np.ascontiguousarray(rows)
         if counts is None:
             lengths = np.empty(self.size, np.int64)
@@ -178,17 +178,15 @@ class World(WatchedRanks):
             counts = lengths.tolist()
         everything = np.empty((sum(counts), *rows.shape[1:]), rows.dtype)
         width = rows.dtype.itemsize * int(np.prod(rows.shape[1:], dtype=np.int64))
-        sizes = [count * width for count in counts]
-        byte = MPI.BYTE
-        received = [_bytes_of(everything), sizes, byte]
-        self._wait(self._comm.Iallgatherv([_bytes_of(rows), byte], received))
+        received = [_bytes_of(everything), [count * width for count in counts], MPI.BYTE]
+        self._wait(self._comm.Iallgatherv([_bytes_of(rows), MPI.BYTE], received))
         return everything
 
     def shared_array(self, count: int, dtype: DTypeLike) -> NDArray[Any]:
-        """Return an array that all ranks of this node see."""
+        """Return an array that all ranks of this node share."""
         size = count * np.dtype(dtype).itemsize
         alone: NDArray[Any] = np.empty(0, dtype)
-        with self.together():  # any node may lack the room
+        with self.together():  # memory may be short on any node
             if self.node_size == 1:
                 alone = super().shared_array(count, dtype)
             elif self.node_rank == 0:
@@ -200,31 +198,29 @@ class World(WatchedRanks):
         array: NDArray[Any] = np.frombuffer(memory, dtype, count)
         return array
 
-    @_noticing
+    @_raises_ranks_lost
     def _share(self, size: int) -> tuple[int, Any]:
-        """Return a file of the node's memory, and that memory, the same on all ranks of the node."""
-        name = np.zeros(shared.NAME_BYTES, np.uint8)
+        """Return a file of shared memory, and its mapping, the same on all ranks of the node."""
+        name = np.zeros(1, f"S{shared.NAME_BYTES}")
         try:
             with self.together():
                 if self.node_rank == 0:
-                    made = shared.create(size).encode()
-                    name[: len(made)] = np.frombuffer(made, np.uint8)
-            self._wait(self._node.Ibcast(name, 0))
+                    name[0] = shared.create(size).encode()
+            self._wait(self._node.Ibcast(_bytes_of(name), 0))
             with self.together():
-                found = shared.attach(_text(name), size)
-        finally:  # all have it open, or must try again; the first rank may be gone before it gets here
+                return shared.attach(name[0].decode(), size)
+        finally:  # all ranks have opened it, or must try again; rank 0 of the node may die before it gets here
             with contextlib.suppress(FileNotFoundError):
-                os.unlink(_text(name))
-        return found
+                os.unlink(name[0].decode())
 
-    @_noticing
+    @_raises_ranks_lost
     def node_barrier(self) -> None:
-        """Wait until all ranks of this node are here, and see what they wrote to shared arrays."""
+        """Wait for all ranks of this node; after it, this rank sees all that they wrote to shared arrays."""
         self._wait(self._node.Ibarrier())
 
     def fail(self, error: BaseException) -> NoReturn:
-        """End the job with an error that nobody foresaw: its traceback, once, and no rank left waiting."""
-        # Ranks that fail together would all print: the lowest one gets to speak, and to end the others, first.
+        """End the job after an unexpected error, with its traceback."""
+        # If several ranks fail, the lowest one prints first, and ends the others before they print the same.
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         time.sleep(min(0.5 * self.rank, 4.0))
         where = f"rank {MPI.COMM_WORLD.rank} of {MPI.COMM_WORLD.size} on {self._host}"
@@ -233,9 +229,9 @@ class World(WatchedRanks):
         self.abort(1)
 
     def abort(self, code: int) -> NoReturn:
-        """End the whole job at once, whatever the other ranks are doing."""
-        if self.survives:  # MPI's own abort would end this rank only
-            # The launcher must hear of this rank's code before it is told to end, or it may end with code 0.
+        """End the whole job at once."""
+        if self.fault_tolerant:  # MPI's own abort would end only this rank
+            # The launcher must receive this rank's exit code before the signal, or it may exit with code 0.
             later = f"sleep 1; kill -TERM {launcher_process()}"
             subprocess.Popen(["/bin/sh", "-c", later], start_new_session=True)
             os._exit(code)
@@ -243,34 +239,28 @@ class World(WatchedRanks):
         os._exit(code)
 
     def leave(self, code: int) -> NoReturn:
-        """End the job in good order; only rank 0 carries the exit code, or the launcher kills it half-way."""
-        self._mates, self._pids = [], []  # whoever is gone from now on has left in good order
+        """Exit after all ranks are done; only rank 0 exits with `code`, or the launcher would kill the others."""
+        self._node_ranks, self._node_pids = [], []  # from now on, a rank that is gone has not died
         with contextlib.suppress(RanksLost):  # all is done and closed: a death does not matter any more
-            self._bye()
-        if self.survives:  # MPI_Finalize may hang once a rank has died; the launcher wants the same code of all
+            self._close()
+        if self.fault_tolerant:  # MPI_Finalize may hang after a death; this launcher wants the same code from all
             say_on_stderr("")
             os._exit(code)
         sys.exit(code if self.first else 0)
 
-    @_noticing
-    def _bye(self) -> None:
+    @_raises_ranks_lost
+    def _close(self) -> None:
         self._wait(self._comm.Ibarrier())
-        if self._watch:
-            self._watch.close()
-        if not self._listening.Test():
-            self._listening.Cancel()
-            self._listening.Wait()
+        if self._heartbeats:
+            self._heartbeats.close()
+        cancel(self._stop_request)
 
 
-def _end_with(launcher: int) -> None:
-    """End this rank, should it hang, soon after what started it is gone: nobody else would."""
+def _die_with_launcher(launcher: int) -> None:
+    """Kill this rank soon after its launcher is gone; it may hang, and nothing else would end it."""
     while os.getppid() == launcher:
-        time.sleep(ORPHAN_SECONDS)
+        time.sleep(ORPHAN_CHECK_SECONDS)
     os.kill(os.getpid(), signal.SIGKILL)
-
-
-def _text(name: NDArray[np.uint8]) -> str:
-    return name.tobytes().rstrip(b"\0").decode()
 
 
 def _bytes_of(array: NDArray[Any]) -> NDArray[np.uint8]:

@@ -1,4 +1,4 @@
-"""One process on its own, and the face that all ranks have."""
+"""A single process, and the methods that ranks have with and without MPI."""
 
 import itertools
 import math
@@ -17,14 +17,14 @@ from numpy.typing import DTypeLike, NDArray
 
 from ees_mpi import errors, machine
 from ees_mpi.errors import EesError, LaunchError, LockStepError, RunFileError, collective
-from ees_mpi.ranks.heartbeat import Place, Stall, Watchman
+from ees_mpi.ranks.heartbeat import HeartbeatThread, Progress, Stall
 from ees_mpi.terminal import say_on_stderr
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 
 
 class Ranks:
-    """One process on its own: every gather is the identity."""
+    """A single process: every gather is the identity."""
 
     rank = 0
     size = 1
@@ -32,14 +32,14 @@ class Ranks:
     node_size = 1
     nodes = 1
     library = "none"  # the MPI
-    survives = False  # whether the others can go on when a rank dies
+    fault_tolerant = False  # True: the other ranks continue if one dies
 
     def __init__(self) -> None:
         self.hosts = [socket.gethostname()]
-        self.numbers = [0]  # by rank, as the launcher counts: a rank that moves up keeps its number
+        self.launch_ranks = [0]  # the rank that the launcher gave each rank: it stays the same after others died
         self.stop_signal: str | None = None
-        self.deadline = math.inf  # of time.monotonic(), at which to stop as a signal would; rank 0 looks
-        self._watchman: Watchman | None = None
+        self.deadline = math.inf  # of time.monotonic(), when rank 0 stops the run as a signal would
+        self._heartbeat: HeartbeatThread | None = None
 
     @property
     def first(self) -> bool:
@@ -47,72 +47,73 @@ class Ranks:
         return self.rank == 0
 
     def deal(self, individuals: int | Sequence[int], generation: int = -1) -> Iterator[int]:
-        """Yield which of some individuals, or of so many, this rank evaluates, one after the other, as it gets to them.
+        """Yield the individuals that this rank evaluates, one after the other; each goes to exactly one rank.
 
-        Every one is dealt to exactly one rank; to which must not show in the results. A stop ends the dealing.
-        `generation`: for the log, should a rank hang.
+        Results must not depend on which rank that is. A stop request ends the iteration.
+
+        individuals: their indices, or their number
+        generation: for the message if a rank hangs
         """
         for individual in each(individuals):
             if self.stopping():
                 break
-            self._get_on(Place(generation, individual))
+            self._note_progress(Progress(generation, individual))
             yield individual
-        self._get_on(Place(generation))
+        self._note_progress(Progress(generation))
 
-    def _get_on(self, place: Place | None = None) -> None:
-        """Note that this rank makes progress, and where it is."""
-        if self._watchman:
-            self._watchman.place = place or Place(*self._watchman.place)  # another one, if equal
+    def _note_progress(self, progress: Progress | None = None) -> None:
+        """Note that this rank makes progress, so that it does not count as hanging."""
+        if self._heartbeat:
+            self._heartbeat.progress = progress or Progress(*self._heartbeat.progress)  # a new object, even if equal
 
-    def watch(self, limit: float) -> None:
-        """From now on, end the job if a rank that others wait for makes no progress for `limit` seconds; 0: never."""
+    def set_stall_limit(self, seconds: float) -> None:
+        """End the job from now on if a rank makes no progress for so long while others wait for it; 0: never."""
 
     @contextmanager
-    def watching(self, limit: float) -> Iterator[None]:
-        """End the job if any rank, the only one included, makes no progress for `limit` seconds in a block."""
-        self._watchman = Watchman(limit, self._stalled) if limit > 0 else None
+    def stall_limit(self, seconds: float) -> Iterator[None]:
+        """End the job if any rank, even a single process, makes no progress for so long in a block; 0: never."""
+        self._heartbeat = HeartbeatThread(seconds, self._abort_stalled) if seconds > 0 else None
         try:
             yield
         finally:
-            if self._watchman:
-                self._watchman.go()
+            if self._heartbeat:
+                self._heartbeat.stop()
 
-    def _stalled(self, stall: Stall) -> NoReturn:
-        """Say who hangs, and end the job."""
-        who = "all ranks wait for each other: none"
-        if stall.rank is not None:
-            who = f"rank {self.numbers[stall.rank]} on {self.hosts[stall.rank]}"
+    def _abort_stalled(self, stall: Stall) -> NoReturn:
+        """Name the rank that hangs, and end the job."""
+        if stall.rank is None:
+            time.sleep(min(0.5 * self.rank, 4.0))  # all ranks detect it: the lowest one reports it and ends the others
+            problem = "all ranks wait for each other: none has made any progress"
         else:
-            time.sleep(min(0.5 * self.rank, 4.0))  # all notice it: the lowest one speaks, and ends the others
-        verb = "has made no progress" if stall.rank is not None else "has made any progress"
+            problem = f"{self._names([stall.rank])} has made no progress"
         say_on_stderr(
-            f"ees-mpi: {who} {verb} for {stall.seconds / 60:.3g} minutes (run.stall_minutes); last heard of "
-            f"{stall.place}. The job ends; all committed generations are safe, and resume will go on\n"
+            f"ees-mpi: {problem} for {stall.seconds / 60:.3g} minutes (run.stall_minutes); last seen "
+            f"{stall.progress}. The job ends; all committed generations are safe; resume continues the run\n"
         )
         self.abort(1)
 
     def recover(self) -> str:
-        """Go on with the ranks that are left after a `RanksLost`; returns who was lost."""
-        raise RuntimeError("one process on its own has no ranks to lose")
+        """Reconnect the ranks that are left after a `RanksLost`; return the names of the lost ones."""
+        raise RuntimeError("a single process has no ranks to lose")
 
     def stopping(self) -> bool:
-        """Tell whether any rank, as far as this one knows, has been asked to stop; costs next to nothing."""
+        """Return True if this rank knows that any rank was asked to stop; this is cheap."""
         if self.stop_signal is None and self.first and time.monotonic() > self.deadline:
             self.stop_signal = "the time limit"
         return self.stop_signal is not None
 
     def shares(self, count: int) -> list[range]:
-        """Cut `count` fixed blocks into one contiguous range per rank."""
+        """Split `count` fixed blocks into one contiguous range per rank."""
         cuts = [count * rank // self.size for rank in range(self.size + 1)]
         return [range(low, high) for low, high in itertools.pairwise(cuts)]
 
     def gather(self, rows: NDArray[Any], counts: Sequence[int] | None = None) -> NDArray[Any]:
-        """Return everyone's rows, in rank order, on every rank; `counts`: how many each rank gives, if known."""
-        self._get_on()
+        """Return the rows of all ranks, in rank order, on every rank; `counts`: the rows of each rank, if known."""
+        self._note_progress()
         return rows
 
     def gather_by_index(self, index: NDArray[np.int64], rows: NDArray[Any], total: int) -> NDArray[Any]:
-        """Return the rows in index order on every rank: `total` of them, or fewer where a stop ended the dealing."""
+        """Return the rows in index order on every rank: `total` of them, or fewer if a stop ended `deal`."""
         index = self.gather(index)
         rows = self.gather(rows)
         order = np.argsort(index)
@@ -122,18 +123,18 @@ class Ranks:
         return rows[order]
 
     def shared_array(self, count: int, dtype: DTypeLike) -> NDArray[Any]:
-        """Return an array that all ranks of this node see."""
+        """Return an array that all ranks of this node share."""
         try:
             return np.empty(count, dtype)
         except MemoryError:
             raise LaunchError(f"the noise table of {count} numbers does not fit in memory; set noise.size") from None
 
     def node_barrier(self) -> None:
-        """Wait until all ranks of this node are here, and see what they wrote to shared arrays."""
+        """Wait for all ranks of this node; after it, this rank sees all that they wrote to shared arrays."""
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """Run a block on every rank; one of our errors on any rank becomes the same error on all of them."""
+        """Run a block on every rank; an `EesError` or `OSError` on any rank is raised on all of them."""
         mine: EesError | None = None
         try:
             yield
@@ -151,7 +152,7 @@ class Ranks:
         return collective(errors.BY_NAME.get(name, EesError)(message))
 
     def check_same(self, digest: bytes, what: str) -> None:
-        """Raise on every rank, naming the odd ones, unless all ranks give the same digest."""
+        """Raise on every rank, with the names of the ranks that differ, unless all ranks give the same digest."""
         row = np.frombuffer(digest, np.uint8)[None]
         rows = self.gather(row, counts=[1] * self.size)
         if (rows == rows[0]).all():
@@ -174,45 +175,46 @@ class Ranks:
                     there = values[odd[0]].tobytes().decode(errors="replace").strip()
                     here = values[0].tobytes().decode(errors="replace").strip()
                     raise LaunchError(
-                        f"the ranks do not compute alike, so they would not stay in step: {key} is {there!r} on "
-                        f"{self._names(odd)}, but {here!r} on rank 0. Ask for nodes of one kind "
+                        f"the ranks would not compute the same bits: {key} is {there!r} on {self._names(odd)}, "
+                        f"but {here!r} on rank 0. Ask for nodes of one kind "
                         "(--constraint under SLURM), or set run.portable = true (slower, same bits everywhere)"
                     )
 
     def from_first(self, data: bytes | None) -> bytes:
-        """Return on every rank the bytes that rank 0 gives."""
+        """Return the bytes of rank 0 on every rank."""
         return self.gather(np.frombuffer(data or b"" if self.first else b"", np.uint8)).tobytes()
 
     def any(self, flag: bool) -> bool:
-        """Return on every rank whether any rank says yes."""
+        """Return, on every rank, True if the flag is set on any rank."""
         return bool(self.gather(np.array([flag]), counts=[1] * self.size).any())
 
-    def listen(self) -> None:
-        """Let SIGTERM, SIGUSR1 and the first Ctrl-C ask for a stop at the next generation boundary."""
+    def handle_stop_signals(self) -> None:
+        """Let SIGTERM, SIGUSR1 and the first Ctrl-C request a stop at the next generation boundary."""
         for number in STOP_SIGNALS:
             signal.signal(number, self._note_signal)
 
     def _note_signal(self, number: int, frame: FrameType | None) -> None:
         if self.stop_signal and number == signal.SIGINT:
-            raise KeyboardInterrupt  # a second Ctrl-C means now
+            raise KeyboardInterrupt  # a second Ctrl-C stops at once
         self.stop_signal = signal.Signals(number).name
 
     def _names(self, ranks: Sequence[int]) -> str:
-        listed = ", ".join(f"rank {self.numbers[rank]} on {self.hosts[rank]}" for rank in ranks[:8])
+        listed = ", ".join(f"rank {self.launch_ranks[rank]} on {self.hosts[rank]}" for rank in ranks[:8])
         return listed + (f" and {len(ranks) - 8} more" if len(ranks) > 8 else "")
 
     def fail(self, error: BaseException) -> NoReturn:
-        """End the job with an error that nobody foresaw."""
+        """End the job after an unexpected error."""
         raise error
 
     def abort(self, code: int) -> NoReturn:
-        """End the whole job at once, whatever the other ranks are doing."""
+        """End the whole job at once."""
         os._exit(code)
 
     def leave(self, code: int) -> NoReturn:
-        """End the job in good order; only rank 0 carries the exit code."""
+        """Exit after all ranks are done."""
         sys.exit(code)
 
 
 def each(individuals: int | Sequence[int]) -> Sequence[int]:
+    """Return the indices of some individuals, given by themselves or by their number."""
     return range(individuals) if isinstance(individuals, int) else individuals

@@ -1,4 +1,4 @@
-"""Ranks that keep an eye on each other: what hangs is named, who died is told."""
+"""Ranks that check each other: they report a rank that hangs, and a rank that died."""
 
 import os
 import signal
@@ -7,77 +7,77 @@ from contextlib import contextmanager, nullcontext
 from types import FrameType
 from typing import Any, NoReturn
 
-from ees_mpi.ranks.heartbeat import Place, Stall, Watch
+from ees_mpi.ranks.heartbeat import HeartbeatRing, Progress, Stall
 from ees_mpi.ranks.serial import Ranks
-from ees_mpi.ranks.shared_memory import Board
+from ees_mpi.ranks.shared_memory import NodeProgress
 from ees_mpi.terminal import say_on_stderr
 
-SETTLING = 60.0  # seconds in which ranks find together again once the slowest is there
-PATIENCE = 1800.0  # seconds without progress, as long as no other limit is known
+STALL_SECONDS = 1800.0  # without progress, until the config sets another limit
+RECONNECT_SECONDS = 60.0  # to reconnect after a rank died, once the slowest rank is there
 
 
-class WatchedRanks(Ranks):
-    """Several ranks, each of which notes where it is, and looks at the next one while it waits."""
+class SupervisedRanks(Ranks):
+    """Several ranks. Each one notes its progress, and checks its successor while it waits."""
 
     _comm: Any
-    _board: Board
-    _mates: list[int]  # the ranks of this node
-    _pids: list[int]  # their processes
+    _node_progress: NodeProgress
+    _node_ranks: list[int]  # the ranks of this node
+    _node_pids: list[int]  # their process ids
 
     def __init__(self) -> None:
         super().__init__()
-        self._watch: Watch | None = None
-        self._limit = PATIENCE
+        self._heartbeats: HeartbeatRing | None = None
+        self._stall_seconds = STALL_SECONDS
 
-    def watch(self, limit: float) -> None:
-        """From now on, end the job if a rank that others wait for makes no progress for `limit` seconds; 0: never."""
-        self._limit = limit
-        if self._watch:
-            self._watch.set_limit(limit)
+    def set_stall_limit(self, seconds: float) -> None:
+        """End the job from now on if a rank makes no progress for so long while others wait for it; 0: never."""
+        self._stall_seconds = seconds
+        if self._heartbeats:
+            self._heartbeats.set_limit(seconds)
 
     @contextmanager
-    def watching(self, limit: float) -> Iterator[None]:
-        """End the job if any rank, the only one included, makes no progress for `limit` seconds in a block."""
-        self.watch(limit)
-        with super().watching(limit) if self.size == 1 else nullcontext():
+    def stall_limit(self, seconds: float) -> Iterator[None]:
+        """End the job if any rank, even a single process, makes no progress for so long in a block; 0: never."""
+        self.set_stall_limit(seconds)
+        with super().stall_limit(seconds) if self.size == 1 else nullcontext():
             yield
 
-    def _start_watch(self) -> None:
-        self._watch = Watch(self._comm, self._limit) if self.size > 1 else None
+    def _start_heartbeats(self) -> None:
+        self._heartbeats = HeartbeatRing(self._comm, self._stall_seconds) if self.size > 1 else None
 
-    def _give_up(self) -> None:
+    def _abort_connecting(self) -> None:
         say_on_stderr(
-            f"ees-mpi: the ranks did not find together within {self._limit / 60:.3g} minutes, at the start or after "
-            "some were lost; the job ends. All committed generations are safe, and resume will go on\n"
+            f"ees-mpi: not all ranks connected within {self._stall_seconds / 60:.3g} minutes, at the start or after "
+            "some were lost; the job ends. All committed generations are safe; resume continues the run\n"
         )
         self.abort(1)
 
-    def _get_on(self, place: Place | None = None) -> None:
-        super()._get_on(place)
-        if place:
-            self._board.put(self.node_rank, place)
-        if self._watch and (stall := self._watch.get_on(place)):
-            self._stalled(stall)
+    def _note_progress(self, progress: Progress | None = None) -> None:
+        super()._note_progress(progress)
+        if progress:
+            self._node_progress.set(self.node_rank, progress)
+        if self._heartbeats and (stall := self._heartbeats.note_progress(progress)):
+            self._abort_stalled(stall)
 
-    def _look_around(self) -> None:
-        if self._watch and (stall := self._watch.look()):
-            self._stalled(stall)
+    def _check_peers(self) -> None:
+        if self._heartbeats and (stall := self._heartbeats.check_peers()):
+            self._abort_stalled(stall)
 
-    def _stalled(self, stall: Stall) -> NoReturn:
-        if stall.rank in self._mates:  # it may have got on a little since it was heard of
-            stall = stall._replace(place=self._board.place(self._mates.index(stall.rank)))
-        super()._stalled(stall)
+    def _abort_stalled(self, stall: Stall) -> NoReturn:
+        if stall.rank in self._node_ranks:  # shared memory is newer than the last heartbeat
+            stall = stall._replace(progress=self._node_progress.get(self._node_ranks.index(stall.rank)))
+        super()._abort_stalled(stall)
 
     def _note_signal(self, number: int, frame: FrameType | None) -> None:
-        """Note a stop, as any process does; tell whose death is behind it, where the launcher ends the job for that."""
+        """Note a stop signal; if the launcher sends it because a rank died, report that rank."""
         super()._note_signal(number, frame)
-        if number != signal.SIGTERM or self.survives:
+        if number != signal.SIGTERM or self.fault_tolerant:
             return
-        processes = zip(self._mates, self._pids, strict=True)
-        gone = [rank for rank, pid in processes if not os.path.exists(f"/proc/{pid}")]
-        left = [rank for rank in self._mates if rank not in gone]
-        if gone and left[0] == self.rank:  # one of the node speaks
+        processes = zip(self._node_ranks, self._node_pids, strict=True)
+        dead = [rank for rank, pid in processes if not os.path.exists(f"/proc/{pid}")]
+        alive = [rank for rank in self._node_ranks if rank not in dead]
+        if dead and alive[0] == self.rank:  # only one rank of the node reports
             say_on_stderr(
-                f"ees-mpi: {self._names(gone)} died, and this MPI ends the job. All committed generations are safe: "
+                f"ees-mpi: {self._names(dead)} died, and this MPI ends the job. All committed generations are safe: "
                 "run the same command with --resume, or `ees-mpi resume`\n"
             )

@@ -24,7 +24,7 @@ Say = Callable[[str], None]
 
 def run_session(ranks: Ranks, request: Request, say: Say, max_hours: float | None = None) -> None:
     """Train until the last generation, on all ranks or on those that are left; rank 0 opens the run file."""
-    ranks.listen()
+    ranks.handle_stop_signals()
     if max_hours is not None:
         ranks.deadline = time.monotonic() + 3600 * max_hours
     recovery = Recovery(request)
@@ -50,7 +50,7 @@ def _train(ranks: Ranks, recovery: Recovery, say: Say) -> None:
         if not ranks.any(prepared is not None and prepared.finished):
             state, partial = _broadcast(ranks, prepared, recovery)
             job, known = _open(ranks, recovery, state, partial, prepared, say)
-            with ranks.watching(60 * job.config.run.stall_minutes):
+            with ranks.stall_limit(60 * job.config.run.stall_minutes):
                 if prepared:
                     writer = prepared.open()
                     with Progress(job.config, state.generation, writer.take_warning) as progress:
