@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Lay pictures out on one small sheet, in rows: jobs/contact_sheet.py SHEET.png PICTURE.png ..."""
+"""Put pictures on one sheet, in rows: jobs/contact_sheet.py SHEET.png PICTURE.png ..."""
 
 import sys
 from pathlib import Path
@@ -10,7 +10,7 @@ SCALE, WIDTH, GAP, CAPTION, SHADES = 0.5, 1600, 20, 20, 160
 
 
 def lay_out(paths: list[Path]) -> Image.Image:
-    """Put the pictures, each named, one after the other into rows as wide as the sheet."""
+    """Return a sheet with the pictures in rows, each with its name above."""
     places, x, y, tallest = [], 0, 0, 0
     for path in paths:
         picture = Image.open(path).convert("RGB")
@@ -29,5 +29,5 @@ def lay_out(paths: list[Path]) -> Image.Image:
 if __name__ == "__main__":
     if len(sys.argv) < 3:
         sys.exit(__doc__)
-    # A palette: a third of the size, and nothing that one sees.
+    # A palette makes the file three times smaller without a visible difference.
     lay_out([Path(name) for name in sys.argv[2:]]).quantize(SHADES).save(sys.argv[1], optimize=True)

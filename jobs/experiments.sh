@@ -1,16 +1,16 @@
-# Sourced by reproduce.slurm and reproduce.sh: every experiment of the paper, as stages of tasks that can run side by side.
-# A stage is a list of tasks, one a line, each a call of a function below; `needs` says which stages must be complete first.
+# Sourced by reproduce.slurm and reproduce.sh: all experiments of the paper, as stages. A stage is a list of tasks that can run at the
+# same time; each task is a call of a function below. `needs` names the stages that must be complete first.
 #
-#   --scale S        shrink populations and generations together, to S times the paper's; tiny: as small as can be [1]
-#   --seeds N        runs of each algorithm, half as many for mixtures          [12; tiny: 2]
-#   --runs FOLDER    where everything goes                                      [runs/reproduce]
-#   --without-maml   leave the gradient-based rival out (it needs torch)
+#   --scale S        multiply populations and generations by S; tiny: as small as possible   [1]
+#   --seeds N        the number of runs of each algorithm; mixtures get half as many         [12; tiny: 2]
+#   --runs FOLDER    the folder of all files                                                 [runs/reproduce]
+#   --without-maml   leave MAML out (it needs torch)
 
 stages=(interference cheetah ant mixtures maml seeding splitting adaptation sampling figures statistics)
 scale=1 seeds='' maml=cheetah-maml
-options=() # as they were given, for the jobs that this one submits
+options=() # the given options, for the jobs that this job submits
 
-parse() { # one word of the command line and the next: sets `taken` to how many were used
+parse() { # a word of the command line and the next: sets `taken` to the number of words that it used
     taken=2
     case $1 in
         --scale) scale=$2 ;;
@@ -28,10 +28,10 @@ check_options() {
     [ -n "$seeds" ] || { [ "$scale" = tiny ] && seeds=2 || seeds=12; }
     [[ $seeds =~ ^[1-9][0-9]*$ ]] || { echo "job: --seeds $seeds: expected a number of runs" >&2 && exit 2; }
     export EES_RUNS=${EES_RUNS:-runs/reproduce}
-    case $EES_RUNS in *[[:space:]]*) echo "job: --runs $EES_RUNS: expected a name without blanks" >&2 && exit 2 ;; esac
+    case $EES_RUNS in *[[:space:]]*) echo "job: --runs $EES_RUNS: expected a name without spaces" >&2 && exit 2 ;; esac
 }
 
-needs() { # stage: the stages that it builds on
+needs() { # stage: prints the stages that it needs
     case $1 in
         seeding | splitting) echo ant ;;
         adaptation | sampling) echo cheetah maml ;;
@@ -39,7 +39,7 @@ needs() { # stage: the stages that it builds on
     esac
 }
 
-tasks() { # stage: its tasks, one a line
+tasks() { # stage: prints its tasks, one per line
     case $1 in
         interference) each fresh interference-maxvar interference-maxent ;;
         cheetah) each fresh cheetah-es cheetah-maxvar cheetah-maxent ;;
@@ -54,32 +54,27 @@ tasks() { # stage: its tasks, one a line
     esac
 }
 
-each() { # function, presets: a task for every seed of each
+each() { # function, presets: prints a task for every preset and seed
     local preset seed
     for preset in "${@:2}"; do
         for seed in $(seq 0 $((seeds - 1))); do echo "$1 $preset $seed"; done
     done
 }
 
-half() { # command: with half the seeds, the paper's six for mixtures
+half() { # command: runs it with half the seeds; the paper has six runs of mixtures
     local seeds=$(((seeds + 1) / 2))
     [ "$scale" != tiny ] || seeds=2
     "$@"
 }
 
-sized() { # preset: the words that shrink it
+sized() { # preset: prints the settings that shrink it
     [ "$scale" != 1 ] || return 0
-    ees-mpi presets "$1" | awk -v scale="${scale/tiny/0.0001}" -v furthest="$([ "$1" != ant-adapt ] || after 20)" '
-        function scaled(text, least) {
-            gsub(/_/, "", text)
-            n = int(text * scale + 0.5)
-            return n < least ? least : n
-        }
-        /^\[/ { section = $1 }
-        section == "[run]" && $1 == "generations" { print "--set run.generations=" scaled($3, furthest ? furthest + 1 : 3) }
-        section == "[population]" && $1 == "name" { least = $3 ~ /tasks/ ? 2 : 8 }
-        section == "[population]" && $1 == "size" { n = scaled($3, least); print "--set population.size=" n + n % 2 }
-    '
+    ees-mpi config "$1" --json | python3 -c 'import json, sys
+config, scale, least = json.load(sys.stdin), float(sys.argv[1]), int(sys.argv[2])
+population = config["population"]
+size = max(2 if population["name"] == "tasks" else 8, int(population["size"] * scale + 0.5))
+print("--set run.generations=%d" % max(least, int(config["run"]["generations"] * scale + 0.5)))
+print("--set population.size=%d" % (size + size % 2))' "${scale/tiny/0.0001}" "$([ "$1" = ant-adapt ] && echo $(($(after 20) + 1)) || echo 3)"
     [ "$scale" = tiny ] || return 0
     case $1 in
         interference-*) ;;
@@ -88,20 +83,20 @@ sized() { # preset: the words that shrink it
     esac
 }
 
-after() { # generations of further evolution in the paper: in these runs
+after() { # generations of further evolution in the paper: prints their number in these runs
     awk -v n="$1" -v scale="${scale/tiny/0.15}" 'BEGIN { n = int(n * scale + 0.5); print n < 1 ? 1 : n }'
 }
 
 file() { echo "$EES_RUNS/$1-seed$2.h5"; } # name, seed
 
-files() { # names: the files of all seeds of each
+files() { # names: prints the files of all seeds of each
     local name seed
     for name in "$@"; do
         for seed in $(seq 0 $((seeds - 1))); do file "$name" "$seed"; done
     done
 }
 
-# What a task does. Words in $(...) are split on purpose: none of them has a blank.
+# The functions of the tasks. Words in $(...) are split on purpose: none of them has a space.
 
 fresh() { train "$1" --seed "$2" --out "$(file "$1" "$2")" $(sized "$1"); }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Every figure of the paper from small real runs, and a sheet with all of them. It shows what the figures look like and
-# that the method works, not the paper's numbers: 60 to 100 individuals where the paper has 10,000. Minutes, not hours, on
-# two quiet cores; what is there already is not run again.   jobs/figures.sh [FOLDER]
+# Draws all figures of the paper from small real runs, and one sheet with all of them. The runs have 60 to 100 individuals,
+# the paper's 10,000: the figures show that the method works, not the paper's numbers. Takes minutes on two free cores; complete
+# runs are skipped.   jobs/figures.sh [FOLDER]
 set -euo pipefail
 jobs=$(cd "$(dirname "$0")" && pwd)
 folder=${1:-runs/figures}

@@ -1,29 +1,29 @@
-# Sourced by the job scripts, with or without SLURM: starts ees-mpi under MPI, passes warnings on, ends what hangs, asks the
-# run file (never mpirun's exit code) whether the run is done, and has the job run again if it is not.
+# Sourced by the job scripts, with or without SLURM. It starts ees-mpi under MPI, passes signals on to the ranks, ends a run that
+# hangs, and starts the job again until the run file is complete. It asks the run file, never the exit code of mpirun.
 #
-# What a site may want to change, in the environment or in a file site.sh beside this one, which is read first:
-#   EES_LAUNCH           the words that start the ranks, such as "srun --mpi=pmix"  [mpirun, with ULFM where it has it]
-#   EES_RUNS             the folder for run files                                   [runs]
-#   EES_MAX_RESTARTS     how often a job may be started again                       [20]
-#   EES_QUIET_SECONDS    a run whose writer shows no sign of life for so long, from the start on, is ended   [900]
-#   EES_GRACE_SECONDS    how long a run that was told to stop may take to save      [240]
-#   EES_STEP_SECONDS     how long a command that is no training may take            [14400]
+# A site can set these variables, in the environment or in a file site.sh beside this one, which is read first:
+#   EES_LAUNCH           the command that starts the ranks, such as "srun --mpi=pmix"   [mpirun, with ULFM if it has it]
+#   EES_RUNS             the folder for run files                                       [runs]
+#   EES_MAX_RESTARTS     the number of times that a job is started again                [20]
+#   EES_QUIET_SECONDS    a run whose writer gives no sign of life for this time is ended; counts from the start   [900]
+#   EES_GRACE_SECONDS    the time that a run gets to save its state after a stop request   [240]
+#   EES_STEP_SECONDS     the time limit of adapt and sample                             [14400]
 jobs=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-# Before `set -u`: what sites write for logins often reads variables that are not set.
+# Before `set -u`: login files of sites often read variables that are not set.
 # shellcheck source=/dev/null
 [ ! -r "$jobs/site.sh" ] || . "$jobs/site.sh"
 set -uo pipefail
 
 runs=${EES_RUNS:-runs}
 max_restarts=${EES_MAX_RESTARTS:-20}
-max_fruitless=3 # restarts of a job that fails before it has committed anything
+max_fruitless=3 # restarts of a job that fails without a new commit
 restarts=${SLURM_RESTART_COUNT:-0}
-ranks=${EES_RANKS:-} # without SLURM, which knows how many; all cores, if empty
+ranks=${EES_RANKS:-} # used without SLURM; empty: one per core
 child='' warned='' cancelled=''
 
 say() { echo "job: $*"; }
 
-leave() { # exit code, what to say
+leave() { # exit code, message
     say "$2" >&2
     exit "$1"
 }
@@ -32,26 +32,26 @@ prepare() {
     [ -n "$(command -v ees-mpi)" ] || PATH=$(dirname "$jobs")/.venv/bin:$PATH
     [ -n "$(command -v ees-mpi)" ] || leave 2 "expected ees-mpi on the PATH, or in .venv beside jobs/; activate its \
 environment before sbatch, or in $jobs/site.sh"
-    # One thread a rank: the ranks are the parallelism.
+    # One thread per rank: the ranks already use all cores.
     export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 BLIS_NUM_THREADS=1 NUMEXPR_NUM_THREADS=1
-    if [ -z "${SLURM_JOB_ID:-}" ]; then # nobody counted: more ranks than cores are slow, but no mistake
+    if [ -z "${SLURM_JOB_ID:-}" ]; then # more ranks than cores are slow, but not an error
         export PRTE_MCA_rmaps_default_mapping_policy=${PRTE_MCA_rmaps_default_mapping_policy:-:oversubscribe}
         export OMPI_MCA_rmaps_base_oversubscribe=1 # Open MPI 4
     fi
     mkdir -p "$runs" || exit 2
-    # mpirun keeps a folder named after its process id there; one left by a killed mpirun would stop a later one.
+    # mpirun keeps a folder named after its process id there. A folder left by a killed mpirun would stop a later one.
     export TMPDIR="${TMPDIR:-/tmp}/ees-${SLURM_JOB_ID:-$$}-$restarts"
     mkdir -p "$TMPDIR" || exit 2
     trap clean EXIT
     trap 'warned=yes; pass_on "the time limit is near"' USR1
-    trap 'cancelled=yes; pass_on "asked to end"' TERM INT
+    trap 'cancelled=yes; pass_on "the job was asked to end"' TERM INT
     if [ "$restarts" -gt "$max_restarts" ]; then
-        leave 1 "started again $restarts times, more than EES_MAX_RESTARTS=$max_restarts; submit it anew to go on all the same"
+        leave 1 "started again $restarts times, more than EES_MAX_RESTARTS=$max_restarts; submit the job again to continue"
     fi
     [ "$restarts" = 0 ] || say "started again: restart $restarts of at most $max_restarts"
 }
 
-cores() { # that this process may use, two threads of one counted once
+cores() { # prints the number of cores that this process may use; two threads of a core count once
     local physical
     physical=$(lscpu -p=core,socket 2>/dev/null | grep -v '^#' | sort -u | wc -l)
     [ "$physical" -gt 0 ] && [ "$physical" -lt "$(nproc)" ] && echo "$physical" || nproc
@@ -59,23 +59,23 @@ cores() { # that this process may use, two threads of one counted once
 
 clean() {
     rm -rf "$TMPDIR"
-    if [ "${SLURM_JOB_NUM_NODES:-1}" -gt 1 ]; then # the other nodes have one, too
+    if [ "${SLURM_JOB_NUM_NODES:-1}" -gt 1 ]; then # the other nodes have the folder, too
         timeout 20 srun --overlap --ntasks-per-node=1 --ntasks="$SLURM_JOB_NUM_NODES" rm -rf "$TMPDIR" 2>/dev/null
     fi
 }
 
-pass_on() { # why. mpirun and srun hand USR1 on to all ranks; TERM would end mpirun itself, at once
-    say "$1; $([ -n "$child" ] && echo "telling the ranks" || echo "nothing is running")"
+pass_on() { # reason. mpirun and srun pass USR1 on to all ranks; TERM would end mpirun itself at once
+    say "$1; $([ -n "$child" ] && echo "asking the ranks to stop" || echo "no ranks are running")"
     grace_ends=$((SECONDS + ${EES_GRACE_SECONDS:-240}))
     [ -z "$child" ] || kill -USR1 "$child" 2>/dev/null
 }
 
-launcher() { # "lasting": survive the loss of ranks, where mpirun can; prints the words, one a line
+launcher() { # "lasting": survive lost ranks, if mpirun can. Prints the words of the command, one per line
     if [ -n "${EES_LAUNCH:-}" ]; then
-        printf '%s\n' $EES_LAUNCH # words, on purpose
+        printf '%s\n' $EES_LAUNCH # split into words on purpose
         return
     fi
-    # Not bound: where jobs share a node, mpirun would bind each job's ranks to the same first cores.
+    # Not bound: if jobs share a node, mpirun would bind the ranks of each job to the same first cores.
     printf '%s\n' mpirun --bind-to none
     [ -n "${SLURM_JOB_ID:-}" ] || printf '%s\n' -n "${ranks:-$(cores)}"
     [ "${1:-}" != lasting ] || [ "$(ft_support)" != yes ] || printf '%s\n' --with-ft ulfm
@@ -83,22 +83,22 @@ launcher() { # "lasting": survive the loss of ranks, where mpirun can; prints th
 
 ft_support() { ompi_info --parsable 2>/dev/null | sed -n 's/^options:ft_mpi_support://p'; }
 
-run_watched() { # seconds, file or "", command...: runs it; ends it if the file is not touched for so long, or by then
+run_watched() { # seconds, file or "", command...: runs the command; ends it when the file has not changed for these seconds
     local patience=$1 file=$2 seen quiet_since=$SECONDS
     shift 2
-    [ -z "$warned$cancelled" ] || return 75 # told while nothing was running: no time to start anything
+    [ -z "$warned$cancelled" ] || return 75 # the stop request came while nothing was running
     seen=$(stat -c %i-%Y "$file" 2>/dev/null)
     "$@" &
     child=$!
     while kill -0 "$child" 2>/dev/null; do
         sleep 2 &
-        wait -n "$child" $! # cut short by a signal that we trap
+        wait -n "$child" $! # a trapped signal ends the wait early
         [ "$seen" = "$(stat -c %i-%Y "$file" 2>/dev/null)" ] || quiet_since=$SECONDS
         seen=$(stat -c %i-%Y "$file" 2>/dev/null)
         if [ -n "$warned$cancelled" ] && [ $SECONDS -gt $grace_ends ]; then
-            end_child "did not stop in ${EES_GRACE_SECONDS:-240} s"
+            end_child "did not stop within ${EES_GRACE_SECONDS:-240} s"
         elif [ $((SECONDS - quiet_since)) -ge "$patience" ]; then
-            end_child "showed no sign of life for $patience s: did a rank die before it could join the others?"
+            end_child "gave no sign of life for $patience s; perhaps a rank died before MPI had started"
         fi
     done
     wait "$child"
@@ -107,7 +107,7 @@ run_watched() { # seconds, file or "", command...: runs it; ends it if the file 
     return $code
 }
 
-end_child() { # why
+end_child() { # reason
     say "ending the ranks: the run $1"
     kill -TERM "$child" 2>/dev/null
     local tries=20
@@ -115,58 +115,73 @@ end_child() { # why
     kill -KILL "$child" 2>/dev/null
 }
 
-fact() { # run file, name: what `info --json` says of it, or nothing
-    [ ! -e "$1" ] || ees-mpi info "$1" --json 2>/dev/null | sed -n "s/.*\"$2\": \([a-z0-9]*\).*/\1/p"
+value_of() { # section.key: prints its value in the JSON object on standard input
+    python3 -c 'import functools, json, sys
+value = functools.reduce(lambda table, key: table[key], sys.argv[1].split("."), json.load(sys.stdin))
+print(value if isinstance(value, str) else json.dumps(value))' "$1"
 }
 
-default_name() { # preset or file, further words of `train`: where the run goes
-    local source=$1 word before='' seed=''
-    shift
+fact() { # run file, name: prints this entry of `ees-mpi info --json`; nothing if the file cannot be read
+    local facts
+    [ ! -e "$1" ] || ! facts=$(ees-mpi info "$1" --json 2>/dev/null) || value_of "$2" <<<"$facts"
+}
+
+settings() { # words of `ees-mpi train`: prints its settings as words of `ees-mpi config`, one per line
+    local word before='' seed=''
     for word in "$@"; do
         case "$before $word" in
-            "--out "*) echo "$word" && return ;;
-            *" --out="*) echo "${word#--out=}" && return ;;
-            "--seed "*) seed=$word ;;
-            *" --seed="* | "--set run.seed="* | *" --set=run.seed="*) seed=${word##*=} ;;
+            "--set "*) printf '%s\n' --set "$word" ;;
+            *" --set="*) printf '%s\n' "$word" ;;
+            "--seed "* | *" --seed="*) seed=${word#--seed=} ;;
         esac
         before=$word
     done
-    [ -n "$seed" ] || seed=$(ees-mpi presets "$source" | sed -n 's/^ *seed *= *\([0-9]*\).*/\1/p' | head -n 1)
-    source=${source##*/}
-    echo "$runs/${source%.toml}-seed${seed:-0}.h5"
+    [ -z "$seed" ] || printf '%s\n' --set "run.seed=$seed" # last: --seed wins over --set run.seed
 }
 
-wanted() { # preset or file, words of `train`: how many generations the command asks for
-    local word source=$1 found=''
-    for word in "$@"; do
-        case $word in run.generations=* | --set=run.generations=*) found=${word##*=} ;; esac
+read_config() { # preset or file, words of `ees-mpi train`: sets `config` to the whole config of the command, as JSON
+    local words code name=${1##*/}
+    mapfile -t words < <(settings "${@:2}")
+    until config=$(ees-mpi config "$1" "${words[@]}" --json); do
+        code=$?
+        again_or_leave $code "$runs/${name%.toml}-config" "the config of $1 could not be read" ''
     done
-    [ -n "$found" ] || found=$( ([ -r "$source" ] && cat "$source" || ees-mpi presets "$source") | awk '
-        /^\[/ { section = $1 } section == "[run]" && $1 == "generations" { sub(/.*= */, ""); print $1; exit }')
-    echo "${found//_/}"
+    rm -f "$runs/${name%.toml}-config.fruitless"
 }
 
-is_done() { # run file, generations: whether it has them, whatever an earlier command asked of it
+run_file() { # preset or file, words of `ees-mpi train`: prints the path of the run file; needs `config`
+    local name=${1##*/} word before='' out=''
+    for word in "${@:2}"; do
+        case "$before $word" in
+            "--out "* | *" --out="*) out=${word#--out=} ;;
+        esac
+        before=$word
+    done
+    echo "${out:-$runs/${name%.toml}-seed$(value_of run.seed <<<"$config").h5}"
+}
+
+is_done() { # run file, generations: whether it is complete and has that many; an earlier command may have asked for fewer
     [ "$(fact "$1" complete)" = true ] && [ "$(fact "$1" generations)" -ge "${2:-0}" ]
 }
 
-train() { # preset or file, words of `ees-mpi train`: returns when the run is complete; otherwise the job runs again, or ends
+train() { # preset or file, words of `ees-mpi train`: returns if the run is complete; otherwise the job starts again or ends
     [ $# -gt 0 ] && [ "${1#-}" = "$1" ] || leave 2 "expected a preset or a config file first (\`ees-mpi presets\` lists them)"
-    local out begun reached code words
+    local out wanted begun reached code words
     [ -n "${SLURM_JOB_ID:-}" ] || restarts=0
-    out=$(default_name "$@")
+    read_config "$@"
+    out=$(run_file "$@") wanted=$(value_of run.generations <<<"$config")
     mapfile -t words < <(launcher lasting)
     while true; do
         begun=$(fact "$out" generations)
         run_watched "${EES_QUIET_SECONDS:-900}" "$(readlink -f "$out").lock" "${words[@]}" ees-mpi train "$@" --out "$out" --resume
         code=$?
-        [ $code != 0 ] || ! is_done "$out" "$(wanted "$@")" || { rm -f "$out.fruitless" && return 0; }
+        [ $code != 0 ] || ! is_done "$out" "$wanted" || { rm -f "$out.fruitless" && return 0; }
         reached=$(fact "$out" generations)
-        again_or_leave $code "$out" "$out: ${reached:-no} generations" "$([ "$reached" = "$begun" ] || echo yes)"
+        again_or_leave $code "$out" "$out: ${reached:-no} generations" "$([ "${reached:-0}" = "${begun:-0}" ] || echo yes)"
     done
 }
 
-step() { # the file that it makes, command...: runs an ees-mpi command under MPI, unless its file is there already
+step() { # output file, command...: runs an ees-mpi command under MPI, unless its output exists
     local out=$1 code words
     shift
     [ -n "${SLURM_JOB_ID:-}" ] || restarts=0
@@ -174,7 +189,7 @@ step() { # the file that it makes, command...: runs an ees-mpi command under MPI
     until [ -e "$out" ]; do
         run_watched "${EES_STEP_SECONDS:-14400}" "" "${words[@]}" ees-mpi "$@" --out "$out"
         code=$?
-        [ -e "$out" ] || again_or_leave $code "$out" "$out is not there yet" ''
+        [ -e "$out" ] || again_or_leave $code "$out" "$out does not exist yet" ''
     done
     rm -f "$out.fruitless"
 }
@@ -182,19 +197,19 @@ step() { # the file that it makes, command...: runs an ees-mpi command under MPI
 train_and_adapt() { # seed, preset or file, words of `train`
     local out direction
     train "${@:2}" --seed "$1"
-    out=$(default_name "${@:2}" --seed "$1")
+    out=$(run_file "${@:2}" --seed "$1")
     for direction in left right; do
         step "${out%.h5}-adapt-$direction.h5" adapt "$out" --direction $direction
     done
 }
 
-take_options() { # the words of a script without a queue: sets `ranks` and `seeds`, leaves the others in `rest`
+take_options() { # words of a script without a queue: sets `ranks`, `seeds`, and `rest` to the other words
     seeds=0-11
     while [ "${1:-}" = -n ] || [ "${1:-}" = --seeds ]; do
         case "$1 ${2:-}" in
             "-n "[1-9]*)
                 ranks=$2
-                [ -z "${EES_LAUNCH:-}${SLURM_JOB_ID:-}" ] || say "-n $2 is not used: EES_LAUNCH or SLURM says how many"
+                [ -z "${EES_LAUNCH:-}${SLURM_JOB_ID:-}" ] || say "-n $2 is not used: EES_LAUNCH or SLURM sets the number of ranks"
                 ;;
             "--seeds "[0-9]*) seeds=$2 ;;
             *) leave 2 "expected a number after -n, and FIRST-LAST after --seeds" ;;
@@ -204,40 +219,40 @@ take_options() { # the words of a script without a queue: sets `ranks` and `seed
     rest=("$@")
 }
 
-again_or_leave() { # exit code, the file, where things stand, whether anything was committed
+again_or_leave() { # exit code, output file, what was reached, "yes" if there are new commits
     local fruitless
-    # A file that somebody still holds, a writer on a lost node perhaps, is worth another try; one that is damaged is not.
-    [ "$1" != 2 ] && { [ "$1" != 3 ] || [ -e "$(readlink -f "$2").lock" ]; } || leave "$1" "this cannot work, see above; not started again"
-    [ -z "$cancelled" ] || leave 75 "$3; stopped. The same command goes on with it"
+    # A file that is still locked, perhaps by a writer on a lost node, may work later; a damaged file never does.
+    [ "$1" != 2 ] && { [ "$1" != 3 ] || [ -e "$(readlink -f "$2").lock" ]; } || leave "$1" "this cannot work, see the error above; not started again"
+    [ -z "$cancelled" ] || leave 75 "$3; stopped. Run the same command again to continue"
     if [ -n "$4" ] || [ "$1" = 75 ]; then
         rm -f "$2.fruitless"
-    else # counted beside the file: restarts for other reasons do not matter
+    else # counted in a file: restarts for other reasons do not count
         fruitless=$(($(cat "$2.fruitless" 2>/dev/null || echo 0) + 1))
         echo $fruitless >"$2.fruitless"
         if [ $fruitless -gt $max_fruitless ]; then
             rm -f "$2.fruitless"
-            leave 1 "$3; failed (exit code $1) without getting on, for the ${fruitless}. time; see above, and try: ees-mpi doctor"
+            leave 1 "$3; failed $fruitless times without progress (exit code $1); see the errors above, and run: ees-mpi doctor"
         fi
     fi
     [ "$restarts" -lt "$max_restarts" ] || leave 1 "$3; not started again: EES_MAX_RESTARTS=$max_restarts"
     if [ -z "${SLURM_JOB_ID:-}" ]; then
-        [ -z "$warned" ] && [ "$1" != 75 ] || leave 75 "$3; stopped. The same command goes on with it"
+        [ -z "$warned" ] && [ "$1" != 75 ] || leave 75 "$3; stopped. Run the same command again to continue"
         restarts=$((restarts + 1))
-        say "$3, exit code $1; starting again (${restarts}. time of at most $max_restarts)"
+        say "$3, exit code $1; starting again (restart $restarts of at most $max_restarts)"
         return
     fi
     requeue "$3, exit code $1"
 }
 
-requeue() { # where things stand
-    # A task of an array goes by the array's number and its own: its job id alone may stand for the whole array.
+requeue() { # what was reached
+    # A task of an array is named by the array and its number: its job id alone may mean the whole array.
     local id=$SLURM_JOB_ID
     [ -z "${SLURM_ARRAY_TASK_ID:-}" ] || id=${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID
-    say "$1; back into the queue"
+    say "$1; going back into the queue"
     clean
     trap - EXIT
-    trap '' TERM # with which SLURM ends this script
-    scontrol requeue "$id" || leave 75 "could not be put back into the queue; submit it again, it goes on"
+    trap '' TERM # SLURM ends this script with it
+    scontrol requeue "$id" || leave 75 "could not be put back into the queue; submit the job again to continue"
     exit 0
 }
 

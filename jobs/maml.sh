@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The gradient-based rival on a machine without a queue: trains MAML with 12 seeds, one after the other, and adapts each run to
-# the left and to the right; run again, it goes on. See maml.slurm.
+# Trains MAML on a machine without a queue, with 12 seeds, one after the other, and adapts each run to the left and to the
+# right. Run it again to continue. See maml.slurm.
 #
 #   nohup jobs/maml.sh [-n RANKS] [--seeds 0-11] [cheetah-maml-laptop] >maml.log &
 . "$(dirname "${BASH_SOURCE[0]}")/job.sh" || exit 2

@@ -1,17 +1,21 @@
-"""A task of one's own: a throw whose mutations should land in different places.
+"""An example of your own task: a throw whose mutations should land in different places.
 
-ees-mpi train jobs/own_task.toml --out throw.h5        (from the folder that has `jobs`)
+    ees-mpi train jobs/own_task.toml --out throw.h5        (in the folder that holds `jobs`)
+
+A task needs `parameters`, `behavior_dim`, `initial` and `open`. `open` returns an `ees_mpi.contracts.Evaluator`; here the
+task is its own evaluator.
 """
 
 import math
 
 import numpy as np
 
-from ees_mpi.outcomes import Outcome
+from ees_mpi.contracts import Evaluator
+from ees_mpi.outcomes import Floats, Outcome, Singles
 
 
 class Throw:
-    """Two parameters set angle and speed of a throw; the behaviour is where it lands."""
+    """Throw a ball. The two parameters are angle and speed; the behaviour is the place where the ball lands."""
 
     parameters = 2
     behavior_dim = 1
@@ -19,19 +23,21 @@ class Throw:
     def __init__(self, gravity: float = 9.8):
         self.gravity = gravity
 
-    def initial(self, generator):
-        """Return the first mean [parameters]."""
-        return np.array([0.2, 1.0])
+    def initial(self, generator: np.random.Generator) -> Singles:
+        """Return the first mean [parameters]; draw random numbers from `generator` only."""
+        return np.array([0.2, 1.0], np.float32)
 
-    def open(self, seed):
-        """Return what evaluates individuals on this rank; `seed` is the run's."""
+    def open(self, seed: int) -> Evaluator:
+        """Return the evaluator of this rank; `seed`: the run's."""
         return self
 
-    def evaluate(self, index, parameters, observation_mean, observation_std, observe):
-        """Turn the parameters of one individual into an outcome; nothing else may show in it."""
+    def evaluate(
+        self, index: int, parameters: Singles, observation_mean: Floats, observation_std: Floats, observe: bool
+    ) -> Outcome:
+        """Return the outcome of one individual. It must depend on the arguments only."""
         angle, speed = float(parameters[0]), float(parameters[1])
         landed = speed * speed * math.sin(2 * angle) / self.gravity
         return Outcome(index, behavior=(landed,), fitness=landed, length=1)
 
-    def close(self):
-        """Let go of what the task holds."""
+    def close(self) -> None:
+        """Release the resources of the task; this one has none."""

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Every experiment of the paper on one machine without a queue, one run after the other, each on all cores; run again, it goes on.
-# `ees-mpi plan` says what one run costs at the paper's scale; --scale S costs about S x S of it. See reproduce.slurm.
+# All experiments of the paper on one machine without a queue, one run after the other, each on all cores. Run it again to continue.
+# `ees-mpi plan` estimates the cost of one run at the paper's scale; --scale S costs about S x S of it. See reproduce.slurm.
 #
 #   nohup jobs/reproduce.sh --scale 0.01 >reproduce.log &
 #
-# Options: those of experiments.sh (--scale, --seeds, --runs, --without-maml), -n RANKS, and --stage to run one stage only.
+# Options: those of experiments.sh (--scale, --seeds, --runs, --without-maml), -n RANKS, and --stage NAME to run one stage only.
 . "$(dirname "${BASH_SOURCE[0]}")/experiments.sh" || exit 2
 only=''
 while [ $# -gt 0 ]; do

@@ -1,5 +1,5 @@
-# Sourced by reproduce.slurm and reproduce.sh: the paper's figures and statistics, from the run files of its experiments.
-# The files are those of `experiments.sh`; nothing here simulates anything.
+# Sourced by reproduce.slurm and reproduce.sh: the paper's figures and statistics, from the run files that `experiments.sh` names.
+# These functions only read files.
 
 figures() {
     local robot variant
@@ -23,16 +23,16 @@ figures() {
 
 draw() { draw_as "$1" "$@"; }
 
-draw_as() { # name of the picture, figure, files
-    ees-mpi figure "$2" "${@:3}" -o "$EES_RUNS/figures/$1.png" || leave 1 "figure $2 failed, see above"
+draw_as() { # name of the picture, name of the figure, files
+    ees-mpi figure "$2" "${@:3}" -o "$EES_RUNS/figures/$1.png" || leave 1 "figure $2 failed, see the error above"
 }
 
-first() { # names: the run with seed 0 of each
+first() { # names: prints the run with seed 0 of each
     local name
     for name in "$@"; do file "$name" 0; done
 }
 
-samples() { # ending: the samples of all cheetahs with seed 0, as in the paper
+samples() { # suffix: prints the samples of all cheetah runs with seed 0, as in the paper
     local name
     for name in cheetah-maxvar cheetah-maxent $maml; do file "$name" 0 | sed "s/\.h5$/-$1.h5/"; done
 }
@@ -42,7 +42,7 @@ statistics() {
     : >"$out.new"
     claim "Cheetah: standard ES moves further than either variant; MaxVar and MaxEnt do not differ" \
         distance-mean $(files cheetah-maxvar cheetah-maxent) --against $(files cheetah-es)
-    # Where less is trained, a run may have nobody beyond the radius, and so no balance: there every step counts.
+    # In short runs no offspring may pass the radius, and balance has no value. A tiny radius counts all offspring.
     claim "Cheetah: offspring go left and right" balance $(files cheetah-maxvar cheetah-maxent) \
         --against $(files cheetah-es) $([ "$scale" = 1 ] || echo --radius 1e-9)
     claim "Ant: standard ES moves further than either variant; MaxVar and MaxEnt do not differ" \
@@ -50,38 +50,38 @@ statistics() {
     claim "Ant: more offspring of standard ES end within 5 units of the origin" \
         near-origin $(files ant-maxvar ant-maxent) --against $(files ant-es)
     for generation in $(for paper in 5 10 20; do after $paper; done | uniq); do
-        claim "Seeding: from a trained mean further than from a random one, after $generation more" \
+        claim "Seeding: standard ES gets further from a trained mean than from a random one, after $generation generations" \
             distance-after-$generation $(files ant-maxvar-further ant-maxent-further) --against $(files ant-adapt)
     done
     for name in maxvar maxent; do
-        claim "Mixtures, $name: two components cover the space as one does" \
+        claim "Mixtures, $name: two components cover as much space as one" \
             coverage $(half files ant-$name-mixture ant-$name-split) --against $(half files ant-$name)
     done
     [ -z "$maml" ] || statistics_of_maml
     mv "$out.new" "$out"
     cat "$out"
-    say "this table is in $out"
+    say "this text is in $out"
 }
 
 statistics_of_maml() {
     local ees=(cheetah-maxvar cheetah-maxent) ending size
-    claim "Adaptation: MaxEnt walks further than MAML, MaxVar as far; MaxEnt further than MaxVar" \
+    claim "Adaptation: MaxEnt walks further than MAML and than MaxVar; MaxVar and MAML do not differ" \
         adaptation $(files "${ees[@]}") --against $(files "$maml")
     for ending in sample sample-quarter; do
         size=$([ $ending = sample ] && echo the same size || echo a quarter of the size)
-        claim "Offspring, MAML's by mutations of $size: further than MAML's" \
+        claim "Offspring of MaxVar and MaxEnt end further away than offspring of MAML with mutations of $size" \
             distance-mean $(sampled_files sample "${ees[@]}") --against $(sampled_files $ending "$maml")
-        claim "Offspring, MAML's by mutations of $size: spread wider than MAML's" \
+        claim "Offspring of MaxVar and MaxEnt spread wider than offspring of MAML with mutations of $size" \
             distance-variance $(sampled_files sample "${ees[@]}") --against $(sampled_files $ending "$maml")
     done
 }
 
-sampled_files() { files "${@:2}" | sed "s/\.h5$/-$1.h5/"; } # ending, names
+sampled_files() { files "${@:2}" | sed "s/\.h5$/-$1.h5/"; } # suffix, names
 
-claim() { # what the paper says, metric, files --against files
+claim() { # claim of the paper, metric, files --against files
     {
         echo "## $1"
-        ees-mpi compare --metric "${@:2}" || leave 1 "compare failed, see above"
+        ees-mpi compare --metric "${@:2}" || leave 1 "compare failed, see the error above"
         echo
     } >>"$EES_RUNS/statistics.txt.new"
 }

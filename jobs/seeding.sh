@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Does a trained mean speed further evolution up? Standard ES towards +x and towards -x, from a trained MaxEnt mean and
-# from a random one; a picture of the two. On two cores: the start takes half an hour (it is skipped if it is there), the
-# rest a few minutes.   jobs/seeding.sh [FOLDER]
+# Does a trained mean speed up further evolution? Runs standard ES towards +x and towards -x, from a trained MaxEnt mean and
+# from a random one, and draws both. On two cores, training the mean takes half an hour (skipped if it exists), the rest a
+# few minutes.   jobs/seeding.sh [FOLDER]
 set -euo pipefail
 folder=${1:-runs/seeding}
 mkdir -p "$folder"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Trains a preset or config file with 12 seeds, one after the other, each on all cores; run again, it goes on. See seeds.slurm.
+# Trains a preset or config file with 12 seeds, one after the other, each on all cores. Run it again to continue. See seeds.slurm.
 #
 #   nohup jobs/seeds.sh [-n RANKS] [--seeds 0-11] cheetah-maxent-laptop >seeds.log &
 . "$(dirname "${BASH_SOURCE[0]}")/job.sh" || exit 2
