@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from ees_mpi.density import COLUMNS, ROWS, _width, kernel_sums
+from ees_mpi.density import COLUMNS, ROWS, kernel_sums
 from ees_mpi.ranks import Ranks
 
 
@@ -29,6 +29,15 @@ def test_sums_are_the_same_bits_however_the_rows_are_shared_out() -> None:
     np.testing.assert_array_equal(np.concatenate(parts), kernel_sums(x, 1.0, Ranks()))
 
 
-def test_columns_are_cut_evenly() -> None:
-    assert _width(10_000) == 5000 and _width(3) == 3 and _width(COLUMNS) == COLUMNS
-    assert _width(COLUMNS + 1) == COLUMNS // 2 + 1
+def test_columns_are_cut_into_tiles_of_about_the_same_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    vecdot, widths = np.vecdot, []
+
+    def noted(tile: np.ndarray, v: np.ndarray) -> np.ndarray:
+        widths.append(tile.shape[1])
+        return vecdot(tile, v)
+
+    monkeypatch.setattr(np, "vecdot", noted)
+    for count, expected in {3: [3], COLUMNS: [COLUMNS], COLUMNS + 1: [COLUMNS // 2 + 1, COLUMNS // 2]}.items():
+        widths.clear()
+        kernel_sums(np.zeros((count, 1)), 1.0, Ranks())
+        assert widths[: len(expected)] == expected

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import BIN, TINY, info
-from runfiles import assert_same_bits
-from slurm import SANDBOX, Site, await_end, await_requeue, call, call_in, facts, ranks_of, until
+from support.program import BIN, TINY, info, sets
+from support.run_files import assert_same_bits
+from support.slurm import SANDBOX, Site, await_end, await_requeue, call, call_in, facts, ranks_of, until
 
 # Two minutes in a first life, seconds in a second one.
 SLOW = """
@@ -17,7 +17,7 @@ SLOW = """
 generations = 400
 [task]
 name = "custom"
-function = "slow_at_first:SlowAtFirst"
+function = "support.slow_at_first:SlowAtFirst"
 [population]
 name = "normal"
 size = 20
@@ -46,10 +46,6 @@ def site(tmp_path: Path) -> Iterator[Site]:
     (tmp_path / "slow.toml").write_text(SLOW)
     yield Site(tmp_path)
     call("scancel", "--user=root")
-
-
-def sets(*settings: str) -> list[str]:
-    return [word for setting in settings for word in ("--set", setting)]
 
 
 def undisturbed(site: Site, *words: object) -> Path:

@@ -1,13 +1,14 @@
 import subprocess
 import sys
-from pathlib import Path
 
-CHAOS = Path(__file__).parents[2] / "tools" / "chaos.py"
+from support.program import CHECKOUT, TIMEOUT
+
+CHAOS = CHECKOUT / "tools" / "chaos.py"
 
 
 def test_a_run_killed_again_and_again_ends_with_the_bits_of_an_undisturbed_one() -> None:
     words = [sys.executable, str(CHAOS), "--kills", "6", "--ranks", "3"]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=TIMEOUT)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "6 kills" in done.stdout and "the same bits" in done.stdout
 
@@ -15,6 +16,6 @@ def test_a_run_killed_again_and_again_ends_with_the_bits_of_an_undisturbed_one()
 def test_jobs_disturbed_in_other_ways_lose_nothing_either() -> None:
     rows = ["ulfm-random", "disk-full", "read-only"]
     words = [sys.executable, str(CHAOS), "--times", "1", "--generations", "80", "--only", *rows]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=TIMEOUT)
     assert done.returncode == 0, done.stdout + done.stderr
     assert len(done.stdout.splitlines()) == 1 + len(rows)

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import ees, train
-from runfiles import assert_same_bits
+from support.program import ees, sets, train
+from support.run_files import assert_same_bits
 
 from ees_mpi import open_run
 
@@ -17,7 +17,7 @@ CUSTOM = (
 )
 
 
-def custom(path: Path, ranks: int) -> Path:
+def custom(path: Path, ranks: int | None) -> Path:
     return train(path, "interference-maxvar", "optimizer.lr=0.1", *PAPER, *CUSTOM, ranks=ranks)
 
 
@@ -29,14 +29,14 @@ def built_in(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return custom(tmp_path_factory.mktemp("custom") / "run.h5", 1)
+    return custom(tmp_path_factory.mktemp("custom") / "run.h5", None)
 
 
-@pytest.mark.parametrize("ranks", [1, 3])
+@pytest.mark.parametrize("ranks", [None, 3])
 def test_custom_maxent_gives_the_run_of_the_built_in_one(
-    ranks: int, alone: Path, built_in: Path, tmp_path: Path
+    ranks: int | None, alone: Path, built_in: Path, tmp_path: Path
 ) -> None:
-    path = alone if ranks == 1 else custom(tmp_path / "run.h5", ranks)
+    path = alone if ranks is None else custom(tmp_path / "run.h5", ranks)
     with open_run(path) as ours, open_run(built_in) as theirs:
         assert ours.generations == theirs.generations == 50
         np.testing.assert_allclose(ours["mean"][:], theirs["mean"][:], rtol=0, atol=1e-6)
@@ -48,11 +48,10 @@ def test_custom_maxent_gives_the_run_of_the_built_in_one(
 
 def test_an_error_of_the_function_ends_all_ranks_with_one_message(tmp_path: Path) -> None:
     path = tmp_path / "run.h5"
-    sets = ["objective.name=custom", "objective.function=own_objectives:breaks_later", "optimizer.lr=2.0"]
-    sets += ["population.size=20", "noise.size=5000"]
-    words = [word for setting in sets for word in ("--set", setting)]
-    done = ees("train", "interference-maxvar", *words, "--out", path, ranks=2)
+    own = sets("objective.name=custom", "objective.function=support.own_objectives:breaks_later", "optimizer.lr=2.0")
+    small = sets("population.size=20", "noise.size=5000")
+    done = ees("train", "interference-maxvar", *own, *small, "--out", path, ranks=2)
     assert done.returncode == 1
     assert done.stderr.count("ees-mpi: generation ") == 1 and "expected a finite value, got nan" in done.stderr
     with open_run(path) as run:
-        assert f"generation {run.generations}: objective.function own_objectives:breaks_later" in done.stderr
+        assert f"generation {run.generations}: objective.function support.own_objectives:breaks_later" in done.stderr

@@ -6,21 +6,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from conftest import TINY, ees, info
+from support.program import CHECKOUT, TINY, ees, info, sets
+from support.small_runs import trained
 
 from ees_mpi.config import Config, parse
 from ees_mpi.errors import ConfigError, MissingExtra, ObjectiveError
-from ees_mpi.noise import NoiseTable
 from ees_mpi.objectives import OBJECTIVES
 from ees_mpi.objectives.custom import Custom
 from ees_mpi.outcomes import Outcomes
 from ees_mpi.ranks import Ranks
-from ees_mpi.state import first_state
-from ees_mpi.training import Job, train
 
 torch.set_num_threads(1)
 
-README = Path(__file__).parents[2] / "README.md"
+README = CHECKOUT / "README.md"
+OWN = "support.own_objectives"
 
 
 def outcomes(count: int = 40, invalid: tuple[int, ...] = ()) -> Outcomes:
@@ -32,7 +31,7 @@ def outcomes(count: int = 40, invalid: tuple[int, ...] = ()) -> Outcomes:
 
 
 def custom(name: str, **settings: float) -> Custom:
-    return Custom(function=f"own_objectives:{name}", settings=settings)
+    return Custom(function=f"{OWN}:{name}", settings=settings)
 
 
 @pytest.mark.parametrize("power", [2.0, 3.0])
@@ -68,15 +67,21 @@ def test_random_numbers_in_a_function_depend_on_nothing_and_disturb_nothing() ->
 
 
 WRONG = [
-    ("own_objectives:not_a_scalar", r"not_a_scalar: expected a scalar, got a tensor of shape \[32\]; .sum\(\) or"),
-    ("own_objectives:not_a_number", r"not_a_number: expected a finite value, got nan"),
-    ("own_objectives:infinite_gradient", r"its gradient is not finite for 32 of 32 individuals"),
-    ("own_objectives:no_ratios", r"does not depend on the ratios; weight what is averaged: \(ratios \* f\).mean"),
-    ("own_objectives:other_gradient", r"does not depend on the ratios"),
-    ("own_objectives:not_a_tensor", r"expected a torch scalar, got float"),
-    ("own_objectives:raises", r"raises: raised RuntimeError at own_objectives.py, line \d+: "),
-    ("own_objectives:too_few_arguments", r"raised TypeError: too_few_arguments\(\) takes 1 positional"),
-    ("own_objectives:NOT_A_FUNCTION", r"expected a function, got int"),
+    (
+        f"{OWN}:not_a_scalar",
+        r"not_a_scalar: expected a scalar, got a tensor of shape \[32\]; .sum\(\) or",
+    ),
+    (f"{OWN}:not_a_number", r"not_a_number: expected a finite value, got nan"),
+    (f"{OWN}:infinite_gradient", r"its gradient is not finite for 32 of 32 individuals"),
+    (
+        f"{OWN}:no_ratios",
+        r"does not depend on the ratios; multiply by them before averaging: \(ratios \* f\).mean",
+    ),
+    (f"{OWN}:other_gradient", r"does not depend on the ratios"),
+    (f"{OWN}:not_a_tensor", r"expected a torch scalar, got float"),
+    (f"{OWN}:raises", r"raises: raised RuntimeError at own_objectives.py, line \d+: "),
+    (f"{OWN}:too_few_arguments", r"raised TypeError: too_few_arguments\(\) takes 1 positional"),
+    (f"{OWN}:NOT_A_FUNCTION", r"expected a function, got int"),
 ]
 
 
@@ -85,18 +90,21 @@ def test_a_wrong_function_is_found_before_any_rollout(function: str, message: st
     with pytest.raises(ConfigError, match=message) as found:
         Custom(function=function).rehearse(500, 2)
     assert str(found.value).startswith(f"objective.function {function}: ")
-    assert str(found.value).endswith("(found in a dry run with 32 made-up outcomes)")
+    assert str(found.value).endswith("(found in a dry run with 32 random outcomes)")
 
 
-@pytest.mark.parametrize("function", ["own_objectives:absent", "no.such_module:f"])
+@pytest.mark.parametrize("function", [f"{OWN}:absent", "no.such_module:f"])
 def test_a_function_that_cannot_be_imported_is_named(function: str) -> None:
     with pytest.raises(ConfigError, match=rf"objective.function: cannot import '{function}': "):
         Custom(function=function).rehearse(500, 2)
 
 
 def test_a_part_of_a_blend_is_tried_too() -> None:
-    parts = [{"name": "fitness", "share": 1}, {"name": "custom", "share": 1, "function": "own_objectives:no_ratios"}]
-    with pytest.raises(ConfigError, match=r"own_objectives:no_ratios: its value does not depend on the ratios"):
+    parts = [
+        {"name": "fitness", "share": 1},
+        {"name": "custom", "share": 1, "function": f"{OWN}:no_ratios"},
+    ]
+    with pytest.raises(ConfigError, match=rf"{OWN}:no_ratios: its value does not depend on the ratios"):
         OBJECTIVES.build({"name": "blend", "parts": parts}).rehearse(500, 2)
 
 
@@ -123,21 +131,21 @@ def test_missing_torch_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_nan_in_the_middle_of_a_run_names_the_generation(tiny: Callable[..., Config]) -> None:
-    settings = ("objective.name=custom", "objective.function=own_objectives:breaks_later")
+    settings = ("objective.name=custom", f"objective.function={OWN}:breaks_later")
     config = tiny("interference-maxvar", *settings, "run.generations=50", "optimizer.lr=2.0")
-    config.objective.rehearse(20, 1)
-    job = Job(config, config.task, NoiseTable(0, config.noise.size, Ranks()), Ranks())
+    config.method.objective.rehearse(20, 1)
     done: list[int] = []
     with pytest.raises(ObjectiveError, match=r"breaks_later: expected a finite value, got nan") as found:
-        train(job, first_state(config), None, lambda record: done.append(record.generation))
-    assert len(done) > 0 and str(found.value).startswith(f"generation {len(done)}: objective.function own_obj")
+        trained(config, lambda record: done.append(record.generation))
+    assert len(done) > 0 and str(found.value).startswith(f"generation {len(done)}: objective.function {OWN}")
     assert found.value.collective
 
 
 def test_reading_a_config_imports_neither_torch_nor_the_function() -> None:
     text = """
 import sys
-from ees_mpi import cli, config, session
+from ees_mpi import cli, config
+from ees_mpi.runs import session
 from ees_mpi.objectives import OBJECTIVES
 OBJECTIVES.build({"name": "custom", "function": "no.such:function"})
 assert "torch" not in sys.modules and "matplotlib" not in sys.modules and "scipy" not in sys.modules
@@ -146,16 +154,16 @@ assert "torch" not in sys.modules and "matplotlib" not in sys.modules and "scipy
 
 
 def test_settings_survive_toml(tiny: Callable[..., Config]) -> None:
-    sets = ("objective.name=custom", "objective.function=a:b", "objective.settings.power=3.0")
-    config = tiny("interference-maxvar", *sets)
-    assert config.objective == Custom(function="a:b", settings={"power": 3.0})
-    assert parse(config.to_toml()).objective == config.objective
+    own = ("objective.name=custom", "objective.function=a:b", "objective.settings.power=3.0")
+    config = tiny("interference-maxvar", *own)
+    assert config.method.objective == Custom(function="a:b", settings={"power": 3.0})
+    assert parse(config.to_toml()).method == config.method
 
 
 def test_the_command_finds_a_wrong_function_and_touches_nothing(tmp_path: Path) -> None:
-    sets = ["--set", "objective.name=custom", "--set", "objective.function=own_objectives:no_ratios"]
-    done = ees("train", "interference-maxvar", *sets, "--out", tmp_path / "run.h5")
-    assert done.returncode == 2 and done.stderr.startswith("ees-mpi: objective.function own_objectives:no_ratios: its")
+    own = sets("objective.name=custom", f"objective.function={OWN}:no_ratios")
+    done = ees("train", "interference-maxvar", *own, "--out", tmp_path / "run.h5")
+    assert done.returncode == 2 and done.stderr.startswith(f"ees-mpi: objective.function {OWN}:no_ratios: its")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -164,10 +172,6 @@ def test_the_example_of_the_readme_trains(tmp_path: Path, monkeypatch: pytest.Mo
     (tmp_path / "my_objectives.py").write_text(section.split("```python")[1].split("```")[0])
     words = section.split("ees-mpi train ")[1].split("```")[0].replace("\\", " ").split()
     monkeypatch.chdir(tmp_path)
-    done = ees("train", *words, *tiny_words(), "--out", "run.h5")
+    done = ees("train", *words, *sets(*TINY), "--out", "run.h5")
     assert done.returncode == 0, done.stderr
     assert info(tmp_path / "run.h5")["objective"] == "custom"
-
-
-def tiny_words() -> list[str]:
-    return [word for setting in TINY for word in ("--set", setting)]

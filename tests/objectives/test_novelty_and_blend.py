@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from test_objectives import outcomes
+from support.outcomes import outcomes
 
 from ees_mpi.errors import ConfigError
 from ees_mpi.objectives import OBJECTIVES

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from support.outcomes import outcomes
 
 from ees_mpi.objectives import OBJECTIVES
 from ees_mpi.objectives.fitness import Fitness, centred_ranks
@@ -16,16 +17,6 @@ SECTIONS = {
     "blend": {"name": "blend", "parts": [{"name": "fitness", "share": 1}, {"name": "maxent", "share": 1}]},
     "custom": {"name": "custom", "function": "ees_mpi.scg.surrogates:maxent"},
 }
-
-
-def outcomes(count: int = 40, dim: int = 2, invalid: tuple[int, ...] = ()) -> Outcomes:
-    generator = np.random.default_rng(count + dim)
-    valid = np.ones(count, bool)
-    valid[list(invalid)] = False
-    behavior = generator.normal(3.0, 2.0, (count, dim)) ** 3
-    behavior[~valid] = np.nan
-    fitness = np.where(valid, generator.normal(size=count), np.nan)
-    return Outcomes(behavior, fitness, np.ones(count, int), valid, np.zeros((0, 1)))
 
 
 def derivative(objective: Callable[[Floats], float], count: int) -> Floats:

@@ -1,21 +1,21 @@
 import numpy as np
 import pytest
+from support.small_runs import trained
 
 from ees_mpi.config import Config, parse
 from ees_mpi.noise import NoiseTable
 from ees_mpi.outcomes import Draw
 from ees_mpi.populations.mixture import Mixture
+from ees_mpi.populations.normal import Normal
 from ees_mpi.ranks import Ranks
-from ees_mpi.state import first_state
 from ees_mpi.streams import stream
-from ees_mpi.training import Job, train
 
 CONFIG = """
 [run]
 generations = 150
 [task]
 name = "custom"
-function = "two_places:TwoPlaces"
+function = "support.two_places:TwoPlaces"
 [population]
 name = "mixture"
 size = 100
@@ -52,15 +52,15 @@ def test_the_gradient_is_that_of_torchs_mixture(components: int, apart: float, a
     kinds = torch.distributions.Categorical(torch.ones(components, dtype=torch.float64))
     log_density = torch.distributions.MixtureSameFamily(kinds, component).log_prob(z)
     (torch.tensor(weights) * log_density).sum().backward()
-    ours = population.gradient(weights, drawn, means, noise, Ranks())
+    ours = population.gradient(weights, drawn, {"mean": means}, noise, Ranks())["mean"]
     np.testing.assert_allclose(ours, mu.grad.numpy(), rtol=1e-6, atol=1e-6 * np.abs(mu.grad.numpy()).max())
 
 
 @pytest.mark.parametrize("apart", [0.0, 1e-9, 1e-3, 1.0, 100.0])
 def test_nothing_overflows_at_75272_dimensions(apart: float) -> None:
     population, noise, drawn, means = setting(75_272, 2, apart, count=20)
-    rho = population.responsibilities(drawn, means, noise, Ranks())
-    gradient = population.gradient(np.linspace(-1, 1, 20), drawn, means, noise, Ranks())
+    rho = population.responsibilities(drawn, {"mean": means}, noise, Ranks())
+    gradient = population.gradient(np.linspace(-1, 1, 20), drawn, {"mean": means}, noise, Ranks())["mean"]
     assert np.isfinite(rho).all() and np.isfinite(gradient).all()
     np.testing.assert_allclose(rho.sum(axis=1), 1.0)
     if apart >= 1.0:
@@ -80,32 +80,30 @@ def test_one_component_is_the_normal_population() -> None:
     population, noise, drawn, means = setting(70, 1, 1.0)
     weights = np.random.default_rng(2).normal(size=40)
     alone = Draw(drawn.offset, drawn.sign, np.zeros(40, np.int32))
-    ours = population.gradient(weights, alone, means, noise, Ranks())
-    from ees_mpi.populations.normal import Normal
-
-    normal = Normal(size=40, std=0.3).gradient(weights, alone, means, noise, Ranks())
+    learned = {"mean": means}
+    ours = population.gradient(weights, alone, learned, noise, Ranks())["mean"]
+    normal = Normal(size=40, std=0.3).gradient(weights, alone, learned, noise, Ranks())["mean"]
     np.testing.assert_allclose(ours, normal, rtol=1e-6, atol=1e-9)
 
 
 def test_collapsed_means_are_told() -> None:
     population = Mixture(size=4, std=0.3)
-    assert "components 0 and 1 have collapsed" in str(population.warning(np.ones((2, 5), np.float32)))
-    assert population.warning(np.array([[0.0], [1.0]], np.float32)) is None
+    assert "components 0 and 1 have collapsed" in str(population.warning({"mean": np.ones((2, 5), np.float32)}))
+    assert population.warning({"mean": np.array([[0.0], [1.0]], np.float32)}) is None
 
 
-def trained(config: Config) -> np.ndarray:
-    noise = NoiseTable(config.noise_seed, config.noise.size, Ranks())
-    job = Job(config, config.task.open(0), noise, Ranks())
+def means_and_reach(config: Config) -> np.ndarray:
+    """Train; return the means, then the lowest and the highest behaviour of the last generation."""
     behaviors: list[np.ndarray] = []
-    state = train(job, first_state(config), None, lambda record: behaviors.append(record.arrays["behavior"]))
+    state = trained(config, lambda record: behaviors.append(record.arrays["behavior"]))
     return np.concatenate([state.mean[:, 0], [behaviors[-1].min(), behaviors[-1].max()]])
 
 
 def test_two_species_settle_in_two_places_and_one_mean_never_covers_both() -> None:
     both = 0
     for seed in range(10):
-        first, second, low, high = trained(parse(CONFIG, [f"run.seed={seed}"]))
+        first, second, low, high = means_and_reach(parse(CONFIG, [f"run.seed={seed}"]))
         both += first * second < 0 and min(abs(first), abs(second)) > 1 and low < -0.8 and high > 0.8
-        _, low, high = trained(parse(CONFIG, [f"run.seed={seed}", "population.name=normal"]))
+        _, low, high = means_and_reach(parse(CONFIG, [f"run.seed={seed}", "population.name=normal"]))
         assert not (low < -0.8 and high > 0.8)
     assert both >= 8

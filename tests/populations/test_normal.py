@@ -12,37 +12,37 @@ from ees_mpi.streams import stream
 D = WIDE + 100
 
 
-def setting(antithetic: bool = True, size: int = 300) -> tuple[Normal, NoiseTable, Draw, np.ndarray]:
+def setting(antithetic: bool = True, size: int = 300) -> tuple[Normal, NoiseTable, Draw, dict[str, np.ndarray]]:
     population = Normal(size=size, std=0.02, antithetic=antithetic)
     noise = NoiseTable(1, 4 * D, Ranks())
     drawn = population.draw(stream(1, "draw"), noise, D)
     mean = np.random.default_rng(0).normal(size=(1, D)).astype(np.float32)
-    return population, noise, drawn, mean
+    return population, noise, drawn, {"mean": mean}
 
 
 @pytest.mark.parametrize("antithetic", [True, False])
 def test_the_gradient_is_the_weighted_sum_of_scores(antithetic: bool) -> None:
-    population, noise, drawn, mean = setting(antithetic)
+    population, noise, drawn, learned = setting(antithetic)
     weights = np.random.default_rng(2).normal(size=population.size)
     scores = [noise.row(o, D).astype(float) * s / population.std for o, s in zip(drawn.offset, drawn.sign, strict=True)]
     direct = weights @ np.array(scores)
-    gradient = population.gradient(weights, drawn, mean, noise, Ranks())
+    gradient = population.gradient(weights, drawn, learned, noise, Ranks())["mean"]
     assert gradient.shape == (1, D)
     assert np.linalg.norm(gradient[0] - direct) < 1e-6 * np.linalg.norm(direct)
 
 
 def test_antithetic_pairs_lie_opposite_each_other_around_the_mean() -> None:
-    population, noise, drawn, mean = setting()
+    population, noise, drawn, learned = setting()
     for pair in range(0, 20, 2):
-        one = population.individual(mean, drawn, pair, noise)
-        two = population.individual(mean, drawn, pair + 1, noise)
-        np.testing.assert_allclose((one + two) / 2, mean[0], atol=1e-6)
+        one = population.individual(learned, drawn, pair, noise)
+        two = population.individual(learned, drawn, pair + 1, noise)
+        np.testing.assert_allclose((one + two) / 2, learned["mean"][0], atol=1e-6)
     assert (drawn.sign.reshape(-1, 2) == [1, -1]).all()
 
 
 def test_individuals_have_the_standard_deviation_asked_for() -> None:
-    population, noise, drawn, mean = setting()
-    spread = population.individual(mean, drawn, 4, noise) - mean[0]
+    population, noise, drawn, learned = setting()
+    spread = population.individual(learned, drawn, 4, noise) - learned["mean"][0]
     assert abs(spread.std() / population.std - 1) < 0.05
     assert spread.dtype == np.float32
 
@@ -62,7 +62,7 @@ def test_rebuilding_does_not_touch_mean_or_noise(name: str) -> None:
     mean = np.ones((population.components, 5), np.float32)
     before = noise.row(0, 100).copy()
     for index in range(10):
-        population.individual(mean, drawn, index, noise)
+        population.individual({"mean": mean}, drawn, index, noise)
     assert (mean == 1).all() and (noise.row(0, 100) == before).all()
 
 
@@ -91,5 +91,5 @@ def test_the_gradient_of_10000_individuals_is_within_a_millionth_of_double_preci
     exact = np.zeros(size)
     for weight, sign, offset in zip(weights, drawn.sign, drawn.offset, strict=True):
         exact += weight * sign / population.std * noise.row(offset, size).astype(np.float64)
-    ours = population.gradient(weights, drawn, np.zeros((1, size), np.float32), noise, Ranks())[0]
+    ours = population.gradient(weights, drawn, {"mean": np.zeros((1, size), np.float32)}, noise, Ranks())["mean"][0]
     assert np.linalg.norm(ours - exact) < 1e-6 * np.linalg.norm(exact)

@@ -1,24 +1,26 @@
 """The run file as its readers meet it: finished, running, killed, damaged, not ours."""
 
+import dataclasses
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import h5py
+import msgspec
 import numpy as np
 import pytest
 import xarray
-from runfiles import assert_same_bits
+from support.run_files import assert_same_bits
+from support.small_runs import job_of
 
 from ees_mpi import open_run
 from ees_mpi.config import Config
+from ees_mpi.contracts import Evaluator
 from ees_mpi.errors import RunFileError
-from ees_mpi.noise import NoiseTable
-from ees_mpi.ranks import Ranks
 from ees_mpi.state import State, first_state
-from ees_mpi.store import hdf5, journal
+from ees_mpi.store import journal
 from ees_mpi.store.writer import RunWriter, repair_alone
-from ees_mpi.training import Job, advance, train
+from ees_mpi.training import train
 
 DIMS = {
     "behavior": ("generation", "individual", "behavior_dim"),
@@ -41,25 +43,15 @@ class Half:
         self.state = first_state(config)
         self.writer = RunWriter.create(path, config, self.state.arrays())
         self.writer.begin_session(0, 1, 1, {"numpy": "0"})
-        noise = NoiseTable(config.noise_seed, config.noise.size, Ranks())
-        job = Job(config, config.task.open(0), noise, Ranks())
-        stop = config.run.generations
-        object.__setattr__(job, "config", _until(config, generations))
-        self.state = train(job, self.state, self.writer)
+        self.state = train(job_of(_until(config, generations)), self.state, self.writer)
         if fold_at == generations:
             self.writer.fold()
-        assert stop >= generations
 
     def kill(self) -> None:
-        self.writer._journal.close()
-        self.writer._lock.release()
+        self.writer.let_go()
 
 
 def _until(config: Config, generations: int) -> Config:
-    import dataclasses
-
-    import msgspec
-
     return dataclasses.replace(config, run=msgspec.structs.replace(config.run, generations=generations))
 
 
@@ -140,10 +132,10 @@ def test_another_runs_journal_is_not_folded_in(running: Half, finished: Path, tm
 def test_a_fold_that_fails_harms_neither_file_nor_journal(running: Half, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = running.path.read_bytes()
 
-    def full(path: Path, records: object) -> None:
+    def full(*arguments: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(hdf5, "_reserve", full)
+    monkeypatch.setattr(shutil, "copymode", full)  # the second step of a fold
     with pytest.raises(RunFileError, match=r"No space left on device.*committed generations are safe"):
         running.writer.close()
     assert running.path.read_bytes() == whole
@@ -154,26 +146,29 @@ def test_a_fold_that_fails_harms_neither_file_nor_journal(running: Half, monkeyp
 
 def test_individuals_are_rebuilt_from_the_file_alone(tmp_path: Path, tiny: Callable[..., Config]) -> None:
     config = tiny()
-    noise = NoiseTable(config.noise_seed, config.noise.size, Ranks())
+    job = job_of(config)
     seen: dict[tuple[int, int], bytes] = {}
 
     class Watching:
         generation = 0
 
+        def __init__(self, evaluator: Evaluator):
+            self.evaluator = evaluator
+
         def evaluate(self, index: int, parameters: np.ndarray, *rest: object) -> object:
             seen[self.generation, index] = parameters.tobytes()
-            return config.task.evaluate(index, parameters, *rest)
+            return self.evaluator.evaluate(index, parameters, *rest)
 
         def close(self) -> None:
             pass
 
-    watching = Watching()
-    job = Job(config, watching, noise, Ranks())  # type: ignore[arg-type]
+    watching = Watching(job.evaluator)
+    job.evaluator = watching  # type: ignore[assignment]
     half = Half(tmp_path / "run.h5", config, 4)
     state = first_state(config)
     for generation in range(4):
         watching.generation = generation
-        _, state = advance(job, state)
+        _, state = job.advance(state, {})
     with open_run(half.path) as run:
         for (generation, index), expected in seen.items():
             if index < 20:
@@ -239,10 +234,9 @@ def test_more_generations_asked_for_on_resume_are_remembered_through_a_kill(
 ) -> None:
     Half(tmp_path / "run.h5", tiny(), 6).writer.close()
     longer = tiny("interference-maxvar", "run.generations=50")
-    writer = RunWriter.resume(tmp_path / "run.h5", longer)
+    writer, _ = RunWriter.resume(tmp_path / "run.h5", longer)
     writer.begin_session(6, 1, 1, {})
-    writer._journal.close()
-    writer._lock.release()
+    writer.let_go()
     with open_run(tmp_path / "run.h5") as run:
         assert run.config.run.generations == 50 and not run.complete
     repair_alone(tmp_path / "run.h5")
@@ -254,8 +248,7 @@ def test_a_journal_that_leaves_a_gap_is_refused_and_nothing_touched(running: Hal
     early = tmp_path / "copy.h5"
     shutil.copy(running.path, early)
     running.writer.fold()
-    job = Job(running.config, running.config.task, NoiseTable(0, 5000, Ranks()), Ranks())
-    train(job, running.state, running.writer)
+    train(job_of(running.config), running.state, running.writer)
     running.writer.fold()
     running.writer.save_partial(6, np.zeros((1, 5)), np.zeros((0, 2)))
     running.writer.commit(6, {**_last_row(running.path)}, running.state.arrays())
@@ -302,7 +295,7 @@ def test_a_link_stays_a_link_and_the_mode_stays_the_mode(tmp_path: Path, tiny: C
     Half(real, tiny(), 4).writer.close()
     real.chmod(0o600)
     link.symlink_to(real)
-    writer = RunWriter.resume(link, tiny())
+    writer, _ = RunWriter.resume(link, tiny())
     writer.begin_session(4, 1, 1, {})
     writer.close()
     assert link.is_symlink() and real.stat().st_mode & 0o777 == 0o600
@@ -336,7 +329,8 @@ def test_the_journal_is_folded_by_size_too(
 ) -> None:
     monkeypatch.setattr("ees_mpi.store.writer.FOLD_BYTES", 1000)
     half = Half(tmp_path / "run.h5", tiny(), 6)
-    assert len(half.writer._records) <= 1
+    with open_run(half.path) as run:
+        assert len(run.journal_records) <= 1 and run.generations == 6
     half.writer.close()
     with open_run(half.path) as run:
         assert run.generations == 6

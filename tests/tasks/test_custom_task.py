@@ -1,55 +1,10 @@
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
-from conftest import ees, info
+from support.program import CHECKOUT, ees, info
 
 from ees_mpi.errors import ConfigError
-from ees_mpi.outcomes import Outcome
 from ees_mpi.tasks import TASKS
-
-CHECKOUT = Path(__file__).parents[2]
-
-
-class Base:
-    parameters = 2
-    behavior_dim = 1
-    behavior: Any = (1.0,)
-
-    def initial(self, generator: Any) -> Any:
-        return np.zeros(2)
-
-    def open(self, seed: int) -> "Base":
-        return self
-
-    def evaluate(self, index: int, *rest: object) -> Any:
-        return Outcome(index, self.behavior, 0.0, 1)
-
-    def close(self) -> None:
-        pass
-
-
-class TooLong(Base):
-    behavior = (1.0, 2.0)
-
-
-class Wordy(Base):
-    behavior = ("far",)
-
-
-class Odd(Base):
-    def initial(self, generator: Any) -> Any:
-        return np.zeros(3)
-
-
-class Bare(Base):
-    def evaluate(self, index: int, *rest: object) -> Any:
-        return 3.0
-
-
-class Nothing:
-    pass
 
 
 @pytest.mark.parametrize(
@@ -65,12 +20,12 @@ class Nothing:
 )
 def test_a_task_that_cannot_work_is_told_before_anything_runs(name: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        TASKS.build({"name": "custom", "function": f"test_custom_task:{name}"}).check()
+        TASKS.build({"name": "custom", "function": f"support.own_tasks:{name}"}).check()
 
 
 def test_settings_that_do_not_fit_and_paths_that_are_none_are_told() -> None:
     with pytest.raises(ConfigError, match="cannot be made"):
-        TASKS.build({"name": "custom", "function": "test_custom_task:Base", "settings": {"speed": 1}}).check()
+        TASKS.build({"name": "custom", "function": "support.own_tasks:Base", "settings": {"speed": 1}}).check()
     with pytest.raises(ConfigError, match=r"expected package\.module:name"):
         TASKS.build({"name": "custom", "function": "nonsense"}).check()
 

@@ -225,8 +225,9 @@ def test_a_walker_gives_the_steps_of_a_rollout() -> None:
 
 
 def test_filming_changes_no_bits() -> None:
-    from ees_mpi.errors import MissingExtra
     from ees_mpi.tasks.filming import View
+
+    from ees_mpi.errors import MissingExtra
 
     task = build(model="ant", steps=4)
     try:

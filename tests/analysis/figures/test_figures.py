@@ -1,0 +1,266 @@
+"""Every figure from small real run files: that it is drawn, that it shows what is in them, and what is refused."""
+
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import h5py
+import numpy as np
+import pytest
+from matplotlib.colors import LogNorm
+from matplotlib.image import imread
+from support.program import ees, refused
+from support.small_runs import seeds, walk
+
+from ees_mpi import open_run
+from ees_mpi.analysis.figures.catalog import FIGURES
+from ees_mpi.analysis.figures.style import drawing
+
+INGREDIENTS = {
+    "interference": ["maxvar", "maxent", "maxent1"],
+    "cheetah": ["cheetah", "cheetah-es", "running"],
+    "maml": ["cheetah", "cheetah1", "cheetah-es", "narrow"],
+    "ant": ["ant", "ant-es", "ant1", "mixture"],
+    "adaptation": ["random", "seeded", "seeded1", "backwards"],
+    "adaptation-heatmaps": ["seeded", "random"],
+    "mixture": ["ant", "mixture", "split"],
+    "locomotion": ["ant", "ant1", "ant-es"],
+    "feasibility": [],
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("figures")
+
+
+@pytest.fixture(autouse=True)
+def there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+
+
+@pytest.fixture(scope="module")
+def walked(folder: Path) -> dict[str, Path]:
+    """A small run of each kind that a figure shows."""
+    kinds: dict[str, tuple[str, ...]] = {
+        "cheetah": ("cheetah-maxent",),
+        "cheetah1": ("cheetah-maxent", "run.seed=1"),
+        "cheetah-es": ("cheetah-es",),
+        "narrow": ("cheetah-maxent", "population.std=0.005"),
+        "ant": ("ant-maxent",),
+        "ant1": ("ant-maxent", "run.seed=1"),
+        "ant-es": ("ant-es",),
+        "mixture": ("ant-maxent-mixture", "population.size=40"),
+        "random": ("ant-adapt",),
+        "once": ("cheetah-maxent", "run.generations=1"),
+    }
+    paths = {name: walk(folder / f"{name}.h5", *words) for name, words in kinds.items()}
+    paths["running"] = walk(folder / "running.h5", "cheetah-maxvar", closed=False)
+    trained = {"seeded": (), "seeded1": ("run.seed=1",), "backwards": ("task.direction=180.0",)}
+    for name, settings in trained.items():
+        paths[name] = walk(folder / f"{name}.h5", "ant-adapt", *settings, start=paths["ant"])
+    paths["split"] = walk(folder / "split.h5", "ant-maxent-split", "population.size=40", start=paths["ant"])
+    for name in ("maxvar", "maxent", "maxent1"):
+        preset = f"interference-{name.removesuffix('1')}"
+        paths[name] = walk(folder / f"{name}.h5", preset, f"run.seed={int(name[-1] == '1')}")
+    return paths
+
+
+def panels_of(name: str, paths: Sequence[Path], *generations: Sequence[int]) -> list[Any]:
+    """Draw a figure and return its panels, colour bars and empty places left out."""
+    with drawing(), ExitStack() as stack:
+        figure = FIGURES[name].draw([stack.enter_context(open_run(path)) for path in paths], *generations)
+        figure.canvas.draw()
+    return [axes for axes in figure.axes if axes.axison and axes.get_label() != "<colorbar>"]
+
+
+@pytest.mark.parametrize(
+    ("name", "suffix"), [*((name, ".png") for name in INGREDIENTS), ("mixture", ".pdf"), ("mixture", ".svg")]
+)
+def test_every_figure_is_drawn_and_saved_whole(walked: dict[str, Path], folder: Path, name: str, suffix: str) -> None:
+    out = folder / f"{name}{suffix}"
+    said = ees("figure", name, *(walked[each] for each in INGREDIENTS[name]), "-o", out)
+    assert said.returncode == 0 and said.stdout == f"{out}\n", said.stderr
+    start = {".png": b"\x89PNG", ".pdf": b"%PDF", ".svg": b"<?xml"}[suffix]
+    assert out.read_bytes().startswith(start) and not list(folder.glob("*.new"))
+    if suffix == ".png":
+        picture = imread(out)
+        assert picture.shape[1] <= 7.2 * 200 and picture[..., :3].std() > 0.01
+
+
+def test_every_figure_says_what_it_needs() -> None:
+    lines = ees("figure", "--list").stdout.splitlines()
+    assert [line.split()[0] for line in lines] == list(FIGURES)
+    assert all(len(line) > 30 for line in lines)
+
+
+def test_heat_maps_in_the_plane_have_equal_axes_the_same_limits_and_one_logarithmic_scale(
+    walked: dict[str, Path],
+) -> None:
+    for name in ("ant", "mixture"):
+        panels = panels_of(name, [walked[each] for each in INGREDIENTS[name]], ())
+        assert len({(axes.get_xlim(), axes.get_ylim()) for axes in panels}) == 1
+        assert {axes.get_aspect() for axes in panels} == {1.0}
+        norms = [mesh.norm for axes in panels for mesh in axes.collections if hasattr(mesh, "norm")]
+        meshes = [norm for norm in norms if isinstance(norm, LogNorm)]
+        assert len(meshes) >= len(panels) and len({(norm.vmin, norm.vmax) for norm in meshes}) == 1
+
+
+def test_a_heat_map_holds_every_offspring(walked: dict[str, Path], folder: Path) -> None:
+    place = np.random.default_rng(0).normal(size=(8, 2))
+    (path,) = seeds(folder, walked["ant"], "placed", [place])
+    (panel,) = panels_of("ant", [path], ())
+    mesh = panel.collections[0]
+    assert mesh.get_array().sum() == pytest.approx(1)
+    x, y = panel.get_xlim()
+    assert x < np.abs(place).max() < y
+
+
+def test_generations_can_be_chosen_and_only_those_that_are_there(walked: dict[str, Path]) -> None:
+    panels = panels_of("ant", [walked["ant"]], (0, 2))
+    assert [("generation 0" in axes.get_title(), "generation 2" in axes.get_title()) for axes in panels] == [
+        (True, False),
+        (False, True),
+    ]
+    titles = [axes.get_title() for axes in panels_of("adaptation-heatmaps", [walked["seeded"]], ())]
+    assert titles == ["after 0 generations", "after 1 generations", "after 2 generations"]
+    assert refused("figure", "ant", walked["ant"], "--generation", 3)[0] == 2
+    code, line = refused("figure", "cheetah", walked["cheetah"], "--generation", 1)
+    assert code == 2 and "shows all generations" in line
+
+
+def test_locomotion_is_the_mean_over_seeds_of_the_mean_distance(walked: dict[str, Path]) -> None:
+    (panel,) = panels_of("locomotion", [walked["ant"], walked["ant1"], walked["ant-es"]])
+    lines = {line.get_label(): line.get_ydata() for line in panel.get_lines()}
+    logged = []
+    for name in ("ant", "ant1"):
+        with h5py.File(walked[name]) as file:
+            logged.append(file["generations/distance_mean"][:])
+    np.testing.assert_allclose(lines["MaxEnt-EES, n = 2"], np.mean(logged, axis=0))
+    assert list(lines) == ["standard ES, n = 1", "MaxEnt-EES, n = 2"]
+
+
+def test_curves_of_unlike_length_are_said_to_be_cut(walked: dict[str, Path], folder: Path) -> None:
+    longer = walk(folder / "longer.h5", "ant-maxent", "run.seed=2", "run.generations=4")
+    said = ees("figure", "locomotion", walked["ant"], longer, "-o", "longer.png")
+    note = "MaxEnt-EES: the runs have 3 to 4 generations; the first 3 are drawn"
+    assert said.returncode == 0 and said.stderr == f"ees-mpi: note: {note}\n"
+    assert ees("figure", "locomotion", walked["ant"], walked["ant1"], "-o", "longer.png").stderr == ""
+
+
+def test_a_sample_is_no_curve(walked: dict[str, Path], folder: Path) -> None:
+    for name, model in (("locomotion", "ant"), ("adaptation", "random"), ("interference", "maxvar")):
+        (sample,) = seeds(folder, walked[model], f"sample-{name}", [np.zeros((8, 1))])
+        with h5py.File(sample, "r+") as file:
+            file.attrs["kind"] = "sample"
+        code, line = refused("figure", name, walked[model], sample)
+        assert code == 3 and "is a sample" in line and "give its run" in line
+
+
+def test_a_generation_without_a_valid_rollout_is_a_gap_in_the_curve(walked: dict[str, Path], folder: Path) -> None:
+    (path,) = seeds(folder, walked["ant"], "gap", [np.array([3.0, 4.0])])
+    with h5py.File(path, "r+") as file:
+        file["generations/behavior"][1] = np.nan
+    (panel,) = panels_of("locomotion", [path])
+    (line,) = panel.get_lines()
+    assert np.isnan(line.get_ydata()).tolist() == [False, True, False] and line.get_ydata()[2] == 5
+    (panel,) = panels_of("locomotion", [path, walked["ant1"]])
+    assert np.isnan(panel.get_lines()[0].get_ydata()).tolist() == [
+        False,
+        True,
+        False,
+    ]  # no mean of fewer runs than said
+    assert ees("figure", "locomotion", path, "-o", "gap.png").returncode == 0
+    (path,) = seeds(folder, walked["cheetah"], "no-end", [np.array([np.nan])])
+    assert ees("figure", "cheetah", path, "-o", "gap.png").returncode == 0
+
+
+def test_adaptation_tells_where_each_run_started_from(walked: dict[str, Path]) -> None:
+    panels = panels_of("adaptation", [walked[each] for each in INGREDIENTS["adaptation"]])
+    labels = [[line.get_label() for line in axes.get_lines()] for axes in panels]
+    assert labels == [["from MaxEnt-EES, n = 2", "from a random mean, n = 1"], ["from MaxEnt-EES, n = 1"]]
+
+
+def test_components_are_told_apart_by_line_as_well_as_by_colour(walked: dict[str, Path]) -> None:
+    (panel,) = panels_of("mixture", [walked["mixture"]], ())
+    drawn = [line for line in panel.get_lines() if line.get_label().startswith("component")]
+    assert [line.get_label() for line in drawn] == ["component 0", "component 1"]
+    assert len({line.get_linestyle() for line in drawn}) == len({line.get_color() for line in drawn}) == 2
+
+
+def test_histograms_have_a_panel_for_each_algorithm_and_size_of_mutation(walked: dict[str, Path]) -> None:
+    panels = panels_of("maml", [walked[each] for each in INGREDIENTS["maml"]])
+    titles = [axes.get_title() for axes in panels]
+    assert titles == ["MaxEnt-EES\nstd 0.02, n = 2", "standard ES\nstd 0.02", "MaxEnt-EES\nstd 0.005"]
+    for axes in panels[:1]:
+        heights = [np.sum(patch.get_data().values) for patch in axes.patches]
+        assert heights == pytest.approx([1, 1])
+
+
+def test_a_run_whose_offspring_all_end_in_one_place_is_drawn(walked: dict[str, Path], folder: Path) -> None:
+    (still,) = seeds(folder, walked["ant"], "still", [np.zeros((8, 2))])
+    for name in ("ant", "mixture", "adaptation-heatmaps", "locomotion"):
+        assert ees("figure", name, still, "-o", f"still-{name}.png").returncode == 0
+    (point,) = seeds(folder, walked["cheetah"], "point", [np.zeros((8, 1))])
+    assert ees("figure", "maml", point, "-o", "point.png").returncode == 0
+
+
+def test_a_missing_package_is_named_with_its_extra(walked: dict[str, Path]) -> None:
+    cases = [
+        ("matplotlib", ["figure", "ant", walked["ant"]]),
+        ("scipy.ndimage", ["figure", "mixture", walked["mixture"]]),
+        ("scipy.stats", ["compare", "--metric", "coverage", walked["ant"], "--against", walked["ant1"]]),
+    ]
+    for package, words in cases:
+        with mock.patch.dict(sys.modules, {package: None}):
+            code, line = refused(*words)
+        assert code == 2 and "pip install 'ees_mpi[analysis]'" in line and package.split(".")[0] in line
+
+
+def test_what_cannot_be_drawn_is_one_sentence_and_leaves_no_file(walked: dict[str, Path], folder: Path) -> None:
+    (folder / "text.h5").write_text("hello")
+    (folder / "folder.png").mkdir(exist_ok=True)
+    spoilt_end = np.full((1, 2), np.nan)
+    empty, spoilt, nothing = seeds(folder, walked["ant"], "bad", [np.zeros((1, 2)), spoilt_end, spoilt_end])
+    with h5py.File(nothing, "r+") as file:
+        file["generations/behavior"][:] = np.nan
+    with h5py.File(empty, "r+") as file:
+        for dataset in file["generations"].values():
+            if dataset.maxshape[0] is None:
+                dataset.resize(0, axis=0)
+    cheetah, ant = walked["cheetah"], walked["ant"]
+    cases = [
+        (2, "did you mean", ["antt", ant]),
+        (2, "needs runs", ["ant"]),
+        (2, "got 1 run files", ["feasibility", ant]),
+        (2, "ends in .png", ["ant", ant, "-o", "ant.jpg"]),
+        (2, "ends in .png", ["ant", ant, "-o", "folder.png"]),
+        (2, "does not exist", ["ant", ant, "-o", "absent/ant.png"]),
+        (3, "behavior of one number", ["cheetah", ant]),
+        (3, "behavior of one number", ["maml", ant]),
+        (3, "two or more generations", ["cheetah", walked["once"]]),
+        (3, "two numbers", ["ant", cheetah]),
+        (3, "two numbers", ["adaptation-heatmaps", cheetah]),
+        (3, "two numbers", ["mixture", cheetah]),
+        (3, "different tasks", ["locomotion", ant, cheetah]),
+        (3, "different tasks", ["cheetah", cheetah, ant]),
+        (3, "different tasks", ["ant", ant, cheetah]),
+        (3, "different tasks", ["mixture", ant, cheetah]),
+        (3, "different tasks", ["adaptation-heatmaps", ant, cheetah]),
+        (3, "different tasks", ["adaptation", ant, cheetah]),
+        (3, "direction", ["adaptation", walked["maxvar"]]),
+        (3, "expected standard ES", ["adaptation", ant]),
+        (3, "not a run of the interference task", ["interference", ant]),
+        (3, "not a readable HDF5 file", ["ant", "text.h5"]),
+        (3, "does not exist", ["ant", "absent.h5"]),
+        (3, "no committed generation", ["ant", empty]),
+        (3, "no committed generation", ["locomotion", empty]),
+        (3, "no finite behavior", ["ant", spoilt]),
+        (3, "no finite behavior", ["locomotion", nothing]),
+    ]
+    for code, words, arguments in cases:
+        said = refused("figure", *arguments)
+        assert said[0] == code and words in said[1], (arguments, said)

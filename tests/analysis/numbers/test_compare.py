@@ -1,0 +1,289 @@
+"""`ees-mpi compare` on run files whose answer is known, and on files that cannot be compared."""
+
+import json
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+import scipy.stats
+from support.program import ees, refused
+from support.small_runs import seeds, walk
+
+from ees_mpi.commands.adapt import FORMAT
+
+GENERATOR = np.random.default_rng(7)
+FAR = [GENERATOR.normal(40, 5, (8, 1)) for _ in range(6)]
+NEAR = [GENERATOR.normal(0, 5, (8, 1)) for _ in range(5)]
+
+
+def compared(*arguments: object) -> dict:
+    """What `compare --json` says of one metric."""
+    said = ees("compare", *arguments, "--json")
+    assert said.returncode == 0, said.stderr
+    (found,) = json.loads(said.stdout)
+    return found
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("compared")
+
+
+@pytest.fixture(autouse=True)
+def there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+
+
+@pytest.fixture(scope="module")
+def cheetah(folder: Path) -> Path:
+    return walk(folder / "cheetah.h5", "cheetah-maxent")
+
+
+@pytest.fixture(scope="module")
+def sets(folder: Path, cheetah: Path) -> dict[str, list[Path]]:
+    """Runs of MaxEnt that go far, and of MaxVar and standard ES that do not."""
+
+    def objective(name: str) -> object:
+        return lambda text: text.replace('name = "maxent"\nbandwidth = 1.0', f'name = "{name}"')
+
+    return {
+        "maxent": seeds(folder, cheetah, "maxent", FAR),
+        "maxvar": seeds(folder, cheetah, "maxvar", NEAR[:3], objective("maxvar")),
+        "es": seeds(folder, cheetah, "es", NEAR, objective("fitness")),
+    }
+
+
+@pytest.fixture(scope="module")
+def ant(folder: Path) -> Path:
+    return walk(folder / "ant.h5", "ant-maxent")
+
+
+def adapted(path: Path, run: str, direction: float, scores: list[float], maml: bool = False) -> Path:
+    """An adaptation file, as `ees-mpi adapt` leaves it."""
+    with h5py.File(path, "w") as file:
+        file.attrs.update(
+            {
+                "format": FORMAT,
+                "format_version": 1,
+                "method": "gradient" if maml else "mutation",
+                "run": json.dumps({"run_id": run, "path": f"{run}.h5", "generation": 3}),
+                "config": ('method = "maml"' if maml else '[objective]\nname = "maxent"')
+                + '\n[task]\nname = "cheetah"',
+                "direction": direction,
+                "training_steps": 1000,
+                "adaptation_steps": 40,
+            }
+        )
+        file["evaluations/fitness"] = np.array(scores)
+    return path
+
+
+def test_the_numbers_are_those_of_the_behaviors_and_the_test_is_scipys(sets: dict[str, list[Path]]) -> None:
+    found = compared("--metric", "distance-mean", *sets["maxent"], "--against", *sets["es"])
+    far, near = [[np.abs(x).mean() for x in group] for group in (FAR, NEAR)]
+    first, second = found["groups"]
+    assert (first["label"], second["label"]) == ("MaxEnt-EES", "standard ES")
+    assert list(first["values"].values()) == pytest.approx(far)
+    assert first["median"] == pytest.approx(np.median(far)) and second["runs"] == 5
+    (test,) = found["tests"]
+    reference = scipy.stats.mannwhitneyu(far, near, method="exact")
+    assert (test["u"], test["p"]) == (reference.statistic, reference.pvalue) and test["effect"] == 1
+    assert found["notes"] == []
+
+
+@pytest.mark.parametrize(
+    ("metric", "value"),
+    [
+        ("distance-variance", lambda x: np.abs(x).var()),
+        ("near-origin", lambda x: (np.abs(x) < 5).mean()),
+        ("balance", lambda x: 2 * min((x <= -5).sum(), (x >= 5).sum()) / (abs(x) >= 5).sum()),
+        ("coverage", lambda x: len(set(np.floor(x).ravel()))),
+        ("covariance_trace", lambda x: x.var()),
+    ],
+)
+def test_every_number_a_run_is_compared_by(sets: dict[str, list[Path]], metric: str, value: object) -> None:
+    found = compared("--metric", metric, *sets["maxent"], "--against", *sets["es"])
+    assert list(found["groups"][0]["values"].values()) == pytest.approx([value(x) for x in FAR])
+    assert list(found["groups"][1]["values"].values()) == pytest.approx([value(x) for x in NEAR])
+
+
+def test_kinds_of_runs_in_one_set_are_told_apart_and_tested_against_each_other(sets: dict[str, list[Path]]) -> None:
+    files = ["--metric", "distance-mean", *sets["maxent"], *sets["maxvar"], "--against", *sets["es"]]
+    tests = [(test["first"], test["second"]) for test in compared(*files)["tests"]]
+    assert tests == [("MaxEnt-EES", "standard ES"), ("MaxVar-EES", "standard ES"), ("MaxEnt-EES", "MaxVar-EES")]
+    table = ees("compare", *files).stdout
+    assert "p (Holm)" in table and "MaxEnt-EES against MaxVar-EES" in table
+    assert r"\toprule" in ees("compare", *files, "--latex").stdout
+
+
+def test_names_after_against_belong_to_it_wherever_it_stands(sets: dict[str, list[Path]]) -> None:
+    one, two, three, four = sets["maxent"][:4]
+    first = ["--metric", "distance-mean", one, two, "--against", three, four]
+    other = ["--against", three, four, "--metric", "distance-mean", one, two]
+    third = [one, two, f"--against={three}", four, "--metric=distance-mean"]
+    assert compared(*first) == compared(*other) == compared(*third)
+    assert [group["label"] for group in compared(*first)["groups"]] == [
+        "MaxEnt-EES (first set)",
+        "MaxEnt-EES (against)",
+    ]
+
+
+def test_few_runs_unlike_sizes_and_unlike_generations_are_noted(
+    sets: dict[str, list[Path]], cheetah: Path, folder: Path
+) -> None:
+    longer = walk(folder / "longer.h5", "cheetah-maxent", "run.generations=4", "population.size=10", "task.steps=7")
+    notes = compared("--metric", "coverage", cheetah, "--against", longer)["notes"]
+    assert any("cannot be below 1" in note for note in notes)
+    assert any("8 to 10: more individuals visit more cells" in note for note in notes)
+    assert any("different generations, 2 to 3" in note for note in notes)
+    assert any("task.steps: 6, 7" in note for note in notes)
+    same = compared("--metric", "coverage", cheetah, "--against", longer, "--generation", 1)["notes"]
+    assert not any("different generations" in note for note in same)
+
+
+def test_a_running_file_is_compared_and_said_to_be_running(cheetah: Path, folder: Path) -> None:
+    running = walk(folder / "running.h5", "cheetah-maxent", "run.seed=1", closed=False)
+    with h5py.File(running) as file:
+        assert len(file["generations/behavior"]) == 0  # all of it is in the journal
+    found = compared("--metric", "distance-mean", running, "--against", cheetah)
+    assert found["groups"][0]["runs"] == 1
+    (unfinished,) = seeds(folder, cheetah, "unfinished", FAR[:1], lambda text: text.replace("tions = 3", "tions = 9"))
+    notes = compared("--metric", "coverage", unfinished, "--against", cheetah)["notes"]
+    assert any("1 of 2 runs are not complete" in note for note in notes)
+
+
+def test_distance_after_some_generations_is_that_of_the_population_after_so_many_updates(
+    folder: Path, ant: Path
+) -> None:
+    random = walk(folder / "random.h5", "ant-adapt")
+    seeded = walk(folder / "seeded.h5", "ant-adapt", start=ant)
+    found = compared("--metric", "distance-after-2", seeded, "--against", random)
+    assert [group["label"] for group in found["groups"]] == ["standard ES from MaxEnt-EES", "standard ES"]
+    with h5py.File(seeded) as file:
+        assert found["groups"][0]["median"] == np.nanmean(file["generations/fitness"][2])
+    code, line = refused("compare", "--metric", "distance-after", seeded, "--against", random)
+    assert code == 3 and "has 3 generations" in line and "--generations 6" in line
+    back = walk(folder / "back.h5", "ant-adapt", "run.seed=1", "task.direction=180.0")
+    code, line = refused("compare", "--metric", "distance-after-2", seeded, "--against", back)
+    assert code == 3 and "task.direction is 0 and 180" in line
+    (sample,) = seeds(folder, random, "drawn", [np.zeros((8, 2))])
+    with h5py.File(sample, "r+") as file:
+        file.attrs["kind"] = "sample"
+    code, line = refused("compare", "--metric", "distance-after-5", seeded, "--against", sample)
+    assert code == 3 and "has 3 generations" in line  # the first file is looked at first
+    code, line = refused("compare", "--metric", "distance-after-5", sample, "--against", seeded)
+    assert code == 3 and "give its run" in line and "resume" not in line
+
+
+def test_adaptation_takes_the_mean_over_directions_and_shows_the_budgets(folder: Path) -> None:
+    ours = [adapted(folder / f"a{d}-{n}.h5", f"a{n}", d, [n + d / 180, n]) for n in (8, 9) for d in (0, 180)]
+    theirs = [adapted(folder / f"b{d}-{n}.h5", f"b{n}", d, [n, n], maml=True) for n in (1, 2) for d in (0, 180)]
+    found = compared("--metric", "adaptation", *ours, "--against", *theirs)
+    assert [group["label"] for group in found["groups"]] == ["MaxEnt-EES", "MAML"]
+    assert list(found["groups"][0]["values"].values()) == [8.25, 9.25]
+    assert list(found["groups"][1]["training_steps"].values()) == [1000, 1000]
+    table = ees("compare", "--metric", "adaptation", *ours, "--against", *theirs).stdout
+    assert "training steps" in table and "1,000" in table and "adaptation steps" in table
+    code, line = refused("compare", "--metric", "adaptation", *ours[1:], "--against", *theirs)
+    assert code == 3 and "not adapted in direction 0" in line
+    code, line = refused("compare", "--metric", "adaptation", *ours, ours[0], "--against", ours[0])
+    assert code == 2 and "same run" in line
+    code, line = refused("compare", "--metric", "distance-mean", *ours, "--against", *theirs)
+    assert code == 3 and "only --metric adaptation" in line
+
+
+def test_what_adapt_and_sample_write_is_compared(folder: Path, cheetah: Path) -> None:
+    other = walk(folder / "other.h5", "cheetah-maxvar", "run.seed=5")
+    for run in (cheetah, other):
+        for direction in ("left", "right"):
+            words = ["adapt", run, "--direction", direction, "--mutations", 3, "--evaluations", 2]
+            assert ees(*words).returncode == 0
+    found = compared("--metric", "adaptation", cheetah, "--against", other)
+    assert [group["label"] for group in found["groups"]] == ["MaxEnt-EES", "MaxVar-EES"]
+    for group in found["groups"]:
+        assert list(group["training_steps"].values()) == [3 * 8 * 6]
+        assert list(group["adaptation_steps"].values()) == [3 * 6]
+    scores = []
+    for direction in ("left", "right"):
+        with h5py.File(folder / f"cheetah-adapt-{direction}.h5") as file:
+            scores.append(file["evaluations/fitness"][:].mean())
+    assert found["groups"][0]["median"] == pytest.approx(np.mean(scores))
+    assert ees("sample", cheetah, "--count", 4).returncode == 0
+    sample = folder / "cheetah-sample.h5"
+    assert compared("--metric", "coverage", sample, "--against", other)["groups"][0]["label"] == "MaxEnt-EES"
+    code, line = refused("compare", "--metric", "coverage", sample, cheetah, "--against", other)
+    assert code == 2 and "same run" in line
+    found = compared("--metric", "coverage", cheetah, folder / "cheetah-adapt-left.h5", "--against", other)
+    assert "1 adaptation files were left out" in found["notes"]
+
+
+def test_maml_is_compared_by_what_it_adapts_to_and_by_mutations_of_it(folder: Path, cheetah: Path) -> None:
+    pytest.importorskip("torch")
+    maml = folder / "maml.h5"
+    tiny = ["run.generations=1", "population.size=2", "maml.rollouts=2", "maml.horizon=6", "task.steps=6"]
+    words = [word for setting in (*tiny, "noise.size=100000") for word in ("--set", setting)]
+    assert ees("train", "cheetah-maml-laptop", *words, "--out", maml).returncode == 0
+    for command in (["adapt", maml, "--direction", "left"], ["sample", maml, "--count", 4]):
+        assert ees(*command).returncode == 0
+    ours = adapted(folder / "only-left.h5", "ours", 180.0, [1.0] * 10)
+    found = compared("--metric", "adaptation", ours, "--against", maml)
+    assert [group["label"] for group in found["groups"]] == ["MaxEnt-EES", "MAML"]
+    assert list(found["groups"][1]["training_steps"].values()) == [2 * 2 * 2 * 6]
+    found = compared("--metric", "distance-mean", cheetah, "--against", folder / "maml-sample.h5")
+    assert [group["label"] for group in found["groups"]] == ["MaxEnt-EES", "MAML"]
+    code, line = refused("compare", "--metric", "distance-mean", cheetah, "--against", maml)
+    assert code == 3 and "rows are no offspring" in line and f"ees-mpi sample {maml}" in line
+    said = ees("figure", "maml", cheetah, folder / "maml-sample.h5", "-o", "maml.svg")
+    assert said.returncode == 0
+
+
+def test_a_run_file_stands_for_the_adaptation_files_beside_it(folder: Path, sets: dict[str, list[Path]]) -> None:
+    one, two = sets["maxent"][:2]
+    code, line = refused("compare", "--metric", "adaptation", one, "--against", two)
+    assert code == 3 and f"ees-mpi adapt {one} --direction left" in line
+    beside = [adapted(folder / f"{run.stem}-adapt-left.h5", run.stem, 180.0, [5.0]) for run in (one, two)]
+    found = compared("--metric", "adaptation", one, beside[0], "--against", two)
+    assert [group["runs"] for group in found["groups"]] == [1, 1]
+    adapted(beside[0], one.stem, 180.0, [float("nan")])
+    code, line = refused("compare", "--metric", "adaptation", one, "--against", two)
+    assert code == 3 and "none of its 1 evaluations is finite" in line
+    beside[0].unlink()
+    beside[1].unlink()
+
+
+def test_what_cannot_be_compared_is_one_sentence(
+    sets: dict[str, list[Path]], cheetah: Path, ant: Path, finished: Path, folder: Path
+) -> None:
+    (folder / "text.h5").write_text("hello")
+    empty = seeds(folder, cheetah, "empty", FAR[:1])[0]
+    spoilt = seeds(folder, cheetah, "spoilt", [np.full((8, 1), np.nan)])[0]
+    with h5py.File(empty, "r+") as file:
+        for dataset in file["generations"].values():
+            if dataset.maxshape[0] is None:
+                dataset.resize(0, axis=0)
+    mean = ["--metric", "distance-mean"]
+    cases = [
+        (2, "did you mean", ["--metric", "distance-meen", cheetah, "--against", ant]),
+        (2, "--metric", [cheetah, "--against", ant]),
+        (2, "both sides", [*mean, cheetah]),
+        (2, "both sides", [*mean, "--against", cheetah]),
+        (2, "same run", [*mean, cheetah, "--against", cheetah]),
+        (2, "0 to 2", [*mean, cheetah, "--against", sets["es"][0], "--generation", 3]),
+        (2, "generations of its own", ["--metric", "distance-after-1", ant, "--against", cheetah, "--generation", 1]),
+        (2, "--bandwidth", ["--metric", "entropy", cheetah, "--against", ant, "--bandwidth", "-1"]),
+        (3, "different tasks", [*mean, cheetah, "--against", ant]),
+        (3, "one number", ["--metric", "balance", ant, "--against", cheetah]),
+        (3, "two numbers", ["--metric", "direction-uniformity", cheetah, "--against", ant]),
+        (3, "went 5 or more from the origin", ["--metric", "balance", cheetah, "--against", sets["es"][0]]),
+        (3, "mixture of means", ["--metric", "specialization", cheetah, "--against", ant]),
+        (3, "no direction", ["--metric", "distance-after-1", finished, "--against", ant]),
+        (3, "not a readable HDF5 file", [*mean, "text.h5", "--against", ant]),
+        (3, "does not exist", [*mean, "absent.h5", "--against", ant]),
+        (3, "is a folder", [*mean, ".", "--against", ant]),
+        (3, "no committed generation", [*mean, empty, "--against", cheetah]),
+        (3, "no finite behavior", [*mean, spoilt, "--against", cheetah]),
+    ]
+    for code, words, arguments in cases:
+        assert refused("compare", *arguments)[0] == code, arguments
+        assert words in refused("compare", *arguments)[1], arguments

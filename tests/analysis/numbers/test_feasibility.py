@@ -1,0 +1,49 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.program import ees
+
+from ees_mpi.analysis.numbers.feasibility import EPSILON, compare, curves, lower_limit, table
+
+
+def test_flips_are_measured_beside_what_is_proved(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = compare(count=1000)
+    print(table(rows))
+    shown = capsys.readouterr().out.splitlines()
+    assert len(shown) == 1 + len(rows) and shown[1].startswith("uniform in (-d2, d2)")
+    for row in rows:
+        assert row.limit >= row.proved
+        assert row.proved <= row.switch_alone + 1e-12
+    gaussian = [row for row in rows if row.perturbations.startswith("Gaussian")]
+    assert any(row.proved > 0.2 for row in gaussian) and any(row.proved < 1e-3 for row in gaussian)
+
+
+@pytest.mark.parametrize(
+    ("successes", "count", "confidence", "limit"),
+    [
+        (10, 10, 0.95, 0.05 ** (1 / 10)),
+        (1, 10, 0.95, 1 - 0.95 ** (1 / 10)),
+        (0, 5, 0.99, 0.0),
+        (50, 100, 0.95, 0.413622),
+    ],
+)
+def test_the_lower_limit_is_the_exact_one(successes: int, count: int, confidence: float, limit: float) -> None:
+    assert lower_limit(successes, count, confidence) == pytest.approx(limit, abs=1e-5)
+
+
+def test_the_curves_of_the_figure_are_near_g_or_h_by_the_sign_of_the_switch() -> None:
+    shown = curves()
+    goals = np.where(shown.up[:, None] > 0, shown.g, shown.h)
+    far = np.abs(shown.up) > 0.2
+    assert far.sum() > 10 and (np.abs(shown.mutants - goals)[far] < EPSILON).all()
+
+
+def test_the_figure_needs_no_run_file(tmp_path: Path) -> None:
+    out = tmp_path / "feasibility.svg"
+    assert ees("figure", "feasibility", "-o", out).returncode == 0
+    assert out.stat().st_size > 1000
+    done = ees("figure", "feasibility", "run.h5", "-o", out)
+    assert done.returncode == 2 and "needs no run file; got 1" in done.stderr
+    done = ees("figure", "interference", "-o", out)
+    assert done.returncode == 2 and "needs runs of interference-maxvar" in done.stderr

@@ -1,0 +1,135 @@
+"""The measures, beside independent references: numpy's covariance, scipy's kernel density, clouds made by hand."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from ees_mpi.analysis.numbers.measures import MEASURES, RULES, Settings, bandwidth, directions, saturation, sides
+from ees_mpi.analysis.offspring import Cloud
+from ees_mpi.errors import ConfigError
+from ees_mpi.outcomes import Outcomes
+
+NORMAL = np.random.default_rng(0).normal(3, 2, (200, 1))
+
+
+def made(place: object, parent: object = None, components: int = 1) -> Cloud:
+    place = np.asarray(place, float)
+    n = len(place)
+    outcomes = Outcomes(place, place[:, 0], np.ones(n, np.int64), np.ones(n, bool), np.zeros((0, 1)))
+    of = np.zeros(n, np.int32) if parent is None else np.asarray(parent, np.int32)
+    return Cloud(outcomes, place, of, components)
+
+
+def measured(name: str, cloud: Cloud, **settings: float) -> float:
+    measure = MEASURES[name]
+    assert measure.fits(cloud)
+    return measure.of(cloud, Settings(**settings))
+
+
+def plane(seed: int, n: int = 300) -> np.ndarray:
+    """Points in the plane that are correlated and of unlike scales."""
+    return np.random.default_rng(seed).normal(size=(n, 2)) @ np.array([[3.0, 1.0], [0.0, 0.2]]) + [5, -7]
+
+
+def uncorrelated(points: np.ndarray) -> np.ndarray:
+    """Turned so that no two components are correlated: scipy's kernel is then ours, a width for each component."""
+    return (points - points.mean(axis=0)) @ np.linalg.eigh(np.cov(points.T))[1]
+
+
+@pytest.mark.parametrize("width", [0.1, 0.5, 1.0, 2.0])
+@pytest.mark.parametrize("points", [NORMAL, uncorrelated(plane(1))], ids=["line", "plane"])
+def test_the_entropy_is_that_of_scipys_kernel_density_at_equal_bandwidth(points: np.ndarray, width: float) -> None:
+    n = len(points)
+    kde = scipy.stats.gaussian_kde(points.T, bw_method=width * np.sqrt((n - 1) / n))  # scipy's deviations have n - 1
+    reference = -np.log(kde(points.T)).mean()
+    assert measured("entropy", made(points), bandwidth=width) == pytest.approx(reference, abs=2e-6)
+
+
+def test_the_bandwidth_rules_are_scipys() -> None:
+    for points in (NORMAL, plane(2)):
+        kde = scipy.stats.gaussian_kde(points.T)
+        assert RULES["scott"](*points.shape) == pytest.approx(kde.scotts_factor())
+        assert RULES["silverman"](*points.shape) == pytest.approx(kde.silverman_factor())
+
+
+def test_the_covariance_trace_is_numpys() -> None:
+    points = plane(3)
+    assert measured("covariance-trace", made(points)) == pytest.approx(np.trace(np.cov(points.T, bias=True)))
+
+
+def test_a_saturated_kernel_is_told_and_a_fitting_one_is_not() -> None:
+    cloud = made(NORMAL)
+    assert "everybody's neighbour" in saturation(cloud, Settings(bandwidth=20.0))
+    assert "little but itself" in saturation(cloud, Settings(bandwidth=1e-4))
+    assert saturation(cloud, Settings(bandwidth=0.3)) == saturation(cloud, Settings(bandwidth="scott")) == ""
+
+
+def test_distances_shares_and_cells_of_a_cloud_made_by_hand() -> None:
+    cloud = made([[3, 4], [0, 1], [0, -1], [-6, -8], [0.2, 1.3]])
+    distance = np.array([5, 1, 1, 10, np.hypot(0.2, 1.3)])
+    assert measured("distance-mean", cloud) == pytest.approx(distance.mean())
+    assert measured("distance-median", cloud) == pytest.approx(np.median(distance))
+    assert measured("distance-max", cloud) == 10
+    assert measured("distance-variance", cloud) == pytest.approx(distance.var())
+    assert measured("near-origin", cloud) == pytest.approx(3 / 5)  # less than 5, not 5
+    assert measured("near-origin", cloud, radius=20.0) == 1
+    assert measured("coverage", cloud) == 4  # (0, 1) and (0.2, 1.3) are in one cell
+    assert measured("coverage", cloud, cell=100.0) == 3  # quadrants
+    assert measured("coverage", cloud, cell=0.1) == 5
+
+
+def test_left_and_right_are_balanced_or_not() -> None:
+    assert measured("balance", made([[-6], [-7], [6], [90]])) == 1
+    assert measured("balance", made([[-6], [6], [7], [8]])) == pytest.approx(0.5)
+    assert measured("balance", made([[6], [7]])) == 0
+    assert not MEASURES["balance"].fits(made(plane(1)))
+
+
+def test_a_ring_is_uniform_and_one_direction_is_not() -> None:
+    angle = np.radians(np.arange(0, 360, 5) + 1)
+    ring = made(np.stack([np.cos(angle), np.sin(angle)], axis=1))
+    assert measured("direction-uniformity", ring, radius=0.5) == pytest.approx(1)
+    assert measured("direction-uniformity", made([[6, 0.1], [9, -0.1]])) == 0
+    assert measured("direction-uniformity", made([[6, 0], [-6, 0]])) == pytest.approx(np.log(2) / np.log(12))
+    shares = directions(made([[6, 0.01], [6, -0.01], [0, 6], [-6, 0], [0, 0]]), Settings())
+    assert shares.tolist() == pytest.approx([0.5, 0, 0, 0.25, 0, 0, 0.25, 0, 0, 0, 0, 0])
+
+
+def test_who_hardly_moved_went_in_no_direction() -> None:
+    angle = np.radians(np.arange(0, 360, 5) + 1)
+    fallen = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    walked = np.array([[6.0, 0.1], [9.0, -0.1]])
+    assert measured("direction-uniformity", made(np.concatenate([fallen, walked]))) == 0
+    assert np.isnan(measured("direction-uniformity", made(fallen)))
+    line = made([[-1], [-2], [-4.9], [7], [5], [-6]])
+    assert measured("balance", line) == pytest.approx(2 / 3) and sides(line, Settings()) == (1 / 6, 2 / 6)
+    assert np.isnan(measured("balance", made([[0], [4.9]]))) and measured("balance", made([[-1], [1]]), radius=0.5) == 1
+
+
+@pytest.mark.parametrize(
+    ("shift", "fits"), [(0.0, lambda value: abs(value) < 0.05), (20.0, lambda value: value > 0.99)]
+)
+def test_components_are_specialized_as_far_as_their_behavior_tells_them_apart(
+    shift: float, fits: Callable[[float], bool]
+) -> None:
+    parent = np.arange(300) % 2
+    cloud = made(np.random.default_rng(4).normal(size=(300, 2)) + shift * parent[:, None], parent, 2)
+    assert fits(measured("specialization", cloud))
+    assert fits(measured("component-variance-share", cloud))
+    assert not MEASURES["specialization"].fits(made(plane(1)))
+
+
+def test_a_ring_around_a_disc_is_specialized_though_both_have_the_same_mean() -> None:
+    generator = np.random.default_rng(5)
+    angle, parent = generator.uniform(0, 2 * np.pi, 400), np.arange(400) % 2
+    radius = np.where(parent == 0, generator.normal(10, 0.5, 400), generator.normal(0, 0.5, 400))
+    cloud = made(np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1), parent, 2)
+    assert measured("specialization", cloud) > 0.9 > 0.1 > measured("component-variance-share", cloud)
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "nan", "inf", "wide", ""])
+def test_a_bandwidth_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="--bandwidth"):
+        bandwidth(text)

@@ -1,0 +1,190 @@
+"""`ees-mpi metrics`: measures and objectives' values after the fact, from run, running and sample files."""
+
+import json
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from support.program import ees, refused
+from support.small_runs import seeds, walk
+
+from ees_mpi import open_run
+from ees_mpi.analysis.offspring import cloud
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("measured")
+
+
+@pytest.fixture(autouse=True)
+def there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+
+
+@pytest.fixture(scope="module")
+def ant(folder: Path) -> Path:
+    return walk(folder / "ant.h5", "ant-maxent")
+
+
+def measured(*arguments: object) -> list[dict]:
+    said = ees("metrics", *arguments, "--json")
+    assert said.returncode == 0, said.stderr
+    return json.loads(said.stdout)
+
+
+def test_what_training_logged_is_measured_again_to_the_last_bit(ant: Path) -> None:
+    rows = measured(ant, "--all")
+    with h5py.File(ant) as file:
+        for g, row in enumerate(rows):
+            assert row["generation"] == g
+            assert row["entropy"][0]["value"] == file["generations/entropy"][g]
+            assert row["distance_mean"] == file["generations/distance_mean"][g]
+            assert row["distance_max"] == file["generations/distance_max"][g]
+            assert row["covariance_trace"] == pytest.approx(file["generations/behavior_variance"][g].sum())
+    assert len(rows) == 3 and measured(ant) == rows[-1:] and measured(ant, "--generation", 1) == rows[1:2]
+
+
+def test_a_line_for_each_measure_says_what_it_is(ant: Path) -> None:
+    lines = ees("metrics", ant, "--radius", 3, "--bandwidth", "0.5,silverman").stdout.splitlines()
+    assert "MaxEnt-EES, generation 2, 8 individuals" in lines[0]
+    assert any(line.startswith("near-origin ") and "radius 3" in line for line in lines)
+    assert sum(line.startswith("entropy ") for line in lines) == 2
+    assert any(line.startswith("directions ") for line in lines)
+    assert len(ees("metrics", ant, "--all").stdout.splitlines()) == 5
+
+
+def test_directions_are_of_those_only_that_went_somewhere(ant: Path, folder: Path) -> None:
+    assert measured(ant)[0]["direction_uniformity"] is None  # six steps lead nowhere
+    (line,) = (text for text in ees("metrics", ant).stdout.splitlines() if text.startswith("direction-uniformity"))
+    assert line.split()[1] == "-" and line.endswith("(of 0 beyond radius 5)")
+    (path,) = seeds(folder, ant, "some", [np.array([[6.0, 0.0], [0.0, 1.0], [0.0, -1.0], [8.0, 0.0]])])
+    (row,) = measured(path)
+    assert (row["direction_uniformity"], row["moved"]) == (0, 4)
+    assert measured(path, "--radius", 0.5)[0]["direction_uniformity"] > 0
+
+
+def test_a_saturated_kernel_is_warned_of(ant: Path) -> None:
+    assert "warning: the kernel is saturated" in ees("metrics", ant, "--bandwidth", 50).stdout
+    assert "3 of 3 generations" in ees("metrics", ant, "--all", "--bandwidth", "1e-6").stdout
+    assert "saturated" in ees("metrics", ant, "--objective", "maxent", "--bandwidth", 50).stdout
+
+
+def test_invalid_rollouts_are_left_out_and_counted(ant: Path, folder: Path) -> None:
+    (path,) = seeds(folder, ant, "spoilt", [np.array([[np.nan, 1.0], [3.0, 4.0]])])
+    (row,) = measured(path)
+    assert (row["individuals"], row["invalid"], row["distance_mean"]) == (4, 4, 5.0)
+
+
+def test_a_generation_without_a_valid_rollout_is_a_gap(ant: Path, folder: Path) -> None:
+    (path,) = seeds(folder, ant, "gap", [np.array([3.0, 4.0])])
+    with h5py.File(path, "r+") as file:
+        for g in (0, 1):
+            file["generations/behavior"][g] = np.nan
+    rows = measured(path, "--all")
+    assert [row["individuals"] for row in rows] == [0, 0, 8] and "distance_mean" not in rows[0]
+    head, *table = [line.split() for line in ees("metrics", path, "--all").stdout.splitlines()[1:4]]
+    assert table[0][head.index("distance_mean")] == "-" and table[1][head.index("individuals")] == "0"
+    values = [row["value"] for row in measured(path, "--all", "--objective", "maxvar")]
+    assert values == [None, None, 0.0]
+    assert refused("metrics", path, "--generation", 0)[0] == 3
+    with h5py.File(path, "r+") as file:
+        file["generations/behavior"][2] = np.nan
+    code, line = refused("metrics", path, "--all")
+    assert code == 3 and "in any generation" in line
+
+
+def test_only_the_end_counts_where_the_way_is_noted_too(folder: Path) -> None:
+    path = walk(folder / "way.h5", "ant-maxent", "task.behavior_steps=[2,6]")
+    with open_run(path) as run:
+        end = run["behavior"][2][:, 2:]
+        np.testing.assert_array_equal(cloud(run).place, end)
+    assert measured(path)[0]["distance_mean"] == pytest.approx(np.hypot(*end.T).mean())
+
+
+def test_a_running_file_is_measured_from_its_journal(folder: Path) -> None:
+    whole = walk(folder / "whole.h5", "ant-maxent", "run.seed=2")
+    running = walk(folder / "running.h5", "ant-maxent", "run.seed=2", closed=False)
+    rows = [{**row, "file": ""} for row in measured(running, whole)]
+    assert rows[0] == rows[1]
+
+
+def test_values_of_objectives_after_the_fact_are_their_definitions(ant: Path) -> None:
+    with open_run(ant) as run:
+        behavior, fitness = run["behavior"][2], run["fitness"][2]
+    (maxvar,) = measured(ant, "--objective", "maxvar")
+    assert maxvar["value"] == pytest.approx(behavior.var(axis=0).sum())
+    (mean,) = measured(ant, "--objective", "fitness")
+    assert mean["value"] == pytest.approx(fitness.mean())
+    b = (behavior - behavior.mean(axis=0)) / behavior.std(axis=0)
+    squares = np.square(b[:, None] - b[None]).sum(axis=2)
+    for row, width in zip(measured(ant, "--objective", "maxent", "--bandwidth", "0.5,1,2"), (0.5, 1, 2), strict=True):
+        density = np.exp(-squares / (2 * width**2)).mean(axis=1)
+        assert row["bandwidth"] == width and row["value"] == pytest.approx(-np.log(density).mean(), abs=1e-6)
+
+
+def test_the_value_of_a_custom_objective_is_what_its_function_gives(ant: Path) -> None:
+    pytest.importorskip("torch")
+    custom = ["--objective", "custom", "--set", "objective.function=ees_mpi.scg.surrogates:maxent"]
+    (row,) = measured(ant, *custom)
+    (own,) = measured(ant, "--objective", "maxent", "--bandwidth", 1)
+    assert row["objective"] == "custom" and row["value"] == pytest.approx(own["value"], abs=1e-5)
+
+
+def test_novelty_counts_what_earlier_generations_left_in_the_archive(folder: Path) -> None:
+    settings = ("objective.added=2", "objective.neighbors=1")
+    path = walk(folder / "novel.h5", "ant-novelty-evolvability", "run.generations=3")
+    with open_run(path) as run:
+        behavior, archive = run["behavior"][2], run["behavior"][:2, :2].reshape(4, 2)
+    nearest = np.sqrt(np.square(behavior[:, None] - archive[None]).sum(axis=2)).min(axis=1)
+    (row,) = measured(path, "--objective", "novelty", *(w for s in settings for w in ("--set", s)))
+    assert row["value"] == pytest.approx(nearest.mean())
+
+
+def test_of_a_blend_each_part_has_a_value(folder: Path) -> None:
+    rows = measured(walk(folder / "blend.h5", "cheetah-blend"), "--objective", "blend")
+    assert len(rows) > 1 and {row["objective"] for row in rows} >= {"fitness"}
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf", "-1"])
+def test_a_number_that_is_none_is_refused_by_every_command(ant: Path, value: str) -> None:
+    cases = [
+        ("metrics", ant, "--radius"),
+        ("metrics", ant, "--cell"),
+        ("compare", ant, "--against", ant, "--metric", "coverage", "--cell"),
+        ("replay", ant, "--speed"),
+        ("watch", ant, "--every"),
+        ("sample", ant, "--count", 4, "--std"),
+        ("adapt", ant, "--direction", "left", "--std"),
+        ("train", "ant-es", "--max-hours"),
+        ("resume", ant, "--max-hours"),
+    ]
+    for words in cases:
+        code, line = refused(*words, value)
+        assert code == 2 and str(words[-1]) in line
+
+
+def test_what_cannot_be_measured_is_one_sentence(ant: Path, folder: Path) -> None:
+    (folder / "text.h5").write_text("hello")
+    empty = seeds(folder, ant, "empty", [np.zeros((1, 2))])[0]
+    with h5py.File(empty, "r+") as file:
+        for dataset in file["generations"].values():
+            if dataset.maxshape[0] is None:
+                dataset.resize(0, axis=0)
+    cases = [
+        (2, "RUN.h5", []),
+        (2, "0 to 2", [ant, "--generation", 3]),
+        (2, "exclude each other", [ant, "--generation", 1, "--all"]),
+        (2, "--bandwidth", [ant, "--bandwidth", "1,zero"]),
+        (2, "unknown name", [ant, "--objective", "maxentt"]),
+        (2, "objective.function: is required", [ant, "--objective", "custom"]),
+        (2, "a key of the objective", [ant, "--set", "run.seed=2"]),
+        (2, "--radius", [ant, "--radius", 0]),
+        (3, "not a readable HDF5 file", ["text.h5"]),
+        (3, "no committed generation", [empty]),
+        (3, "no committed generation", [empty, "--objective", "maxvar"]),
+    ]
+    for code, words, arguments in cases:
+        said = refused("metrics", *arguments)
+        assert said[0] == code and words in said[1], (arguments, said)

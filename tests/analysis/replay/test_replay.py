@@ -1,0 +1,215 @@
+"""Replays: the bits of the file, videos that play, and refusals."""
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import h5py
+import imageio_ffmpeg
+import numpy as np
+import pytest
+from support.program import CHECKOUT, ees, sets, train
+
+from ees_mpi import open_run
+from ees_mpi.analysis.replay.video import Film, Shot, grid, write
+
+SAME = "the same bits as in the file"
+
+
+def played(path: Path) -> tuple[int, tuple[int, int], np.ndarray]:
+    """Read a video back: how many frames, their size, the last one."""
+    words = [imageio_ffmpeg.get_ffmpeg_exe(), "-i", str(path), "-f", "rawvideo", "-pix_fmt", "rgb24", "-"]
+    done = subprocess.run(words, capture_output=True, check=True)
+    width, height = map(int, re.findall(rb"Video: h264.*, (\d+)x(\d+)", done.stderr)[0])
+    frames = np.frombuffer(done.stdout, np.uint8).reshape(-1, height, width, 3)
+    return len(frames), (width, height), frames[-1]
+
+
+@pytest.mark.parametrize("robot", ["cheetah", "ant"])
+def test_five_individuals_have_the_bits_of_the_file_and_make_a_video_that_plays(
+    robot: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    run, out = request.getfixturevalue(robot), tmp_path / "five.mp4"
+    done = ees("replay", run, "--extremes", 5, "--video", out, "--size", "128x96")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count(SAME) == 5 and "OTHER" not in done.stdout
+    frames, size, last = played(out)
+    assert frames == 7 and size == (3 * 128, 2 * (96 + 44))  # steps 0, 2, ..., 12; three columns, two rows
+    assert last[:96, :128].std() > 10 and (last[140:, 256:] > 250).all()  # a picture; the sixth place is empty
+    assert list(tmp_path.iterdir()) == [out]
+
+
+def test_each_way_of_choosing_finds_the_individual_that_it_names(ant: Path) -> None:
+    with open_run(ant) as run:
+        x, y = run["behavior"][1].T
+    wanted = [2, int(x.argmin()), int(x.argmax()), int((x + y).argmax())]
+    options = ["--individual", 2, "--best", "left", "--best", "right", "--toward", "45deg"]
+    done = ees("replay", ant, "--generation", 1, *options)
+    found = [int(re.findall(r"individual (\d+)", line)[0]) for line in done.stdout.splitlines()]
+    assert found == list(dict.fromkeys(wanted)) and done.stdout.count(SAME) == len(found)
+
+
+def test_means_are_compared_where_they_were_evaluated_and_shown_where_not(cheetah: Path, species: Path) -> None:
+    assert SAME in ees("replay", cheetah, "--mean", "--generation", 2).stdout
+    for generation in ([], ["--generation", 1]):
+        done = ees("replay", cheetah, "--mean", *generation)
+        assert done.returncode == 0 and "no evaluation of it to compare with" in done.stdout
+    done = ees("replay", species, "--mean", "--generation", 0)
+    assert "mean 0" in done.stdout and "mean 1" in done.stdout and done.stdout.count(SAME) == 1
+
+
+def test_behaviors_of_several_steps_are_judged_by_the_last(species: Path) -> None:
+    with open_run(species) as run:
+        wanted = int(run["behavior"][2][:, 2].argmax())
+    done = ees("replay", species, "--best", "right")
+    assert f"individual {wanted}, best right:" in done.stdout and SAME in done.stdout
+
+
+def test_an_environment_of_gymnasium_films_itself(tmp_path: Path) -> None:
+    words = sets("task.env=ees_mpi/AntBullet-v0", "task.behavior=mean_info", "task.info_key=y_position")
+    words += sets("task.steps=4", "population.size=4", "noise.size=100000", "run.generations=1")
+    run = tmp_path / "env.h5"
+    assert ees("train", "gymnasium-cheetah-maxent-laptop", *words, "--out", run).returncode == 0
+    done = ees("replay", run, "--individual", 1, "--video", tmp_path / "env.mp4", "--size", "96x96", "--speed", 0.4)
+    assert done.returncode == 0 and SAME in done.stdout, done.stderr
+    assert played(tmp_path / "env.mp4")[:2] == (5, (96, 96 + 44))
+
+
+def test_an_environment_that_cannot_draw_itself_here_says_so_and_what_may_help(tmp_path: Path) -> None:
+    run = tmp_path / "run.h5"
+    words = sets("task.steps=4", "population.size=4", "noise.size=100000", "run.generations=1")
+    assert ees("train", "gymnasium-cheetah-maxent-laptop", *words, "--out", run).returncode == 0
+    nowhere = {"MUJOCO_GL": "glfw", "DISPLAY": "", "WAYLAND_DISPLAY": ""}
+    done = ees("replay", run, "--individual", 0, "--video", tmp_path / "x.mp4", **nowhere)
+    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1, done.stderr
+    assert "cannot draw itself here" in done.stderr and "libegl1 or libosmesa6" in done.stderr
+    assert list(tmp_path.iterdir()) == [run]
+    done = ees("report", run, **nowhere)
+    assert done.returncode == 0 and "cannot draw itself here" in (tmp_path / "run-report.html").read_text()
+
+
+def test_bits_that_differ_are_told_with_the_machine_that_explains_them_or_else_an_error(
+    cheetah: Path, tmp_path: Path
+) -> None:
+    changed = Path(shutil.copy(cheetah, tmp_path / "changed.h5"))
+    with h5py.File(changed, "r+") as file:
+        file["generations/behavior"][2, 1, 0] += 1e-12
+    done = ees("replay", changed, "--individual", 1, "--individual", 0)
+    assert done.returncode == 1 and "1 of 2 replayed gave other bits" in done.stderr and SAME in done.stdout
+    with h5py.File(changed, "r+") as file:
+        machine = json.loads(file["sessions/machine"][0])
+        file["sessions/machine"][0] = json.dumps({**machine, "libm": "another"})
+    done = ees("replay", changed, "--individual", 1)
+    assert done.returncode == 0 and "OTHER BITS" in done.stdout and "libm is" in done.stdout and not done.stderr
+
+
+def test_filming_changes_no_bit_however_often_it_looks(ant: Path, tmp_path: Path) -> None:
+    for speed in (0.5, 3):
+        done = ees("replay", ant, "--individual", 4, "--video", tmp_path / f"{speed}.mp4", "--speed", speed)
+        assert SAME in done.stdout
+    assert played(tmp_path / "0.5.mp4")[0] == 13 and played(tmp_path / "3.mp4")[0] == 3  # the end is always shown
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "message"),
+    [
+        (["--individual", 6], 2, "expected 0 to 5"),
+        (["--generation", 3], 2, "expected 0 to 2"),
+        (["--extremes", 7], 2, "the population has 6"),
+        (["--toward", "45deg"], 2, "expected 0 or 180 degrees"),
+        (["--toward", "up"], 2, "expected degrees"),
+        (["--video", "FOLDER/film.gif"], 2, "ends in .mp4"),
+        (["--video", "FOLDER/none/film.mp4"], 2, "none does not exist"),
+        (["--video", "FOLDER/film.mp4", "--size", "33x20"], 2, "even numbers"),
+    ],
+)
+def test_what_cannot_be_replayed_is_refused_and_nothing_is_written(
+    cheetah: Path, tmp_path: Path, options: list[object], code: int, message: str
+) -> None:
+    words = [str(option).replace("FOLDER", str(tmp_path)) for option in options]
+    done = ees("replay", cheetah, *words)
+    assert done.returncode == code and message in done.stderr and "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_still_camera_sees_start_and_ends_or_says_that_they_are_too_far_apart(ant: Path, tmp_path: Path) -> None:
+    still = ["--video", tmp_path / "still.mp4", "--camera", "still", "--size", "64x64"]
+    assert ees("replay", ant, "--best", "left", *still).returncode == 0
+    assert played(tmp_path / "still.mp4")[0] == 7
+    far = Path(shutil.copy(ant, tmp_path / "far.h5"))
+    with h5py.File(far, "r+") as file:
+        file["generations/behavior"][2, 1] = (300.0, 0.0)
+    done = ees("replay", far, "--individual", 1, *still)
+    assert done.returncode == 2 and "300 units apart" in done.stderr
+
+
+def test_a_task_without_a_body_replays_but_has_nothing_to_film(finished: Path, tmp_path: Path) -> None:
+    assert SAME in ees("replay", finished, "--individual", 3).stdout
+    done = ees("replay", finished, "--individual", 3, "--video", tmp_path / "x.mp4")
+    assert done.returncode == 3 and "has nothing to draw" in done.stderr
+    done = ees("replay", finished, "--best", "left")
+    assert done.returncode == 3 and "is no place" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_generation_without_a_valid_individual_is_told(cheetah: Path, tmp_path: Path) -> None:
+    broken = Path(shutil.copy(cheetah, tmp_path / "broken.h5"))
+    with h5py.File(broken, "r+") as file:
+        file["generations/behavior"][2] = np.nan
+        file["generations/valid"][2] = 0
+    done = ees("replay", broken, "--extremes", 2)
+    assert done.returncode == 3 and "no valid individual" in done.stderr
+
+
+def test_a_sample_of_offspring_is_replayed_like_a_run(cheetah: Path, tmp_path: Path) -> None:
+    sample = tmp_path / "sample.h5"
+    assert ees("sample", cheetah, "--count", 4, "--out", sample).returncode == 0
+    assert ees("replay", sample, "--extremes", 4).stdout.count(SAME) == 4
+
+
+def test_a_task_of_ones_own_may_draw_itself(tmp_path: Path) -> None:
+    config = CHECKOUT / "jobs" / "own_task.toml"
+    run = train(tmp_path / "own.h5", str(config), "task.function=support.drawn_task:Drawn", "task.settings={}")
+    done = ees("replay", run, "--individual", 0, "--video", tmp_path / "own.mp4", "--size", "64x64")
+    assert done.returncode == 0 and SAME in done.stdout, done.stderr
+    assert played(tmp_path / "own.mp4")[1] == (64, 64 + 44)
+
+
+def test_a_film_that_is_over_stays_at_its_last_picture_until_all_are(tmp_path: Path) -> None:
+    def film(level: int, count: int) -> Film:
+        pixels = np.full((64, 64, 3), level, np.uint8)
+        return Film(f"{level}", [Shot.of(0.1 * k, (), pixels) for k in range(count)])
+
+    frames, width, height = write(tmp_path / "two.mp4", [film(40, 2), film(200, 5)], (64, 64), 30)
+    assert (frames, width, height) == (5, 128, 108)
+    _, _, last = played(tmp_path / "two.mp4")
+    assert abs(float(last[10:50, 10:50].mean()) - 40) < 4 and abs(float(last[10:50, 74:120].mean()) - 200) < 4
+
+
+def test_grids_have_few_empty_places() -> None:
+    assert [grid(count, 320, 284) for count in (1, 2, 4, 5, 8)] == [(1, 1), (2, 1), (2, 2), (3, 2), (4, 2)]
+
+
+@pytest.mark.parametrize("verb", [["replay"], ["report"], ["watch", "--once"], ["export", "--to", "csv"]])
+def test_what_is_no_run_file_is_refused_by_every_command_that_looks(verb: list[str], tmp_path: Path) -> None:
+    text, other = tmp_path / "text.h5", tmp_path / "other.h5"
+    text.write_text("hello")
+    with h5py.File(other, "w") as file:
+        file.attrs["format"] = "ees_mpi adaptation"
+    for path, message in (
+        (text, "not a readable HDF5 file"),
+        (other, "expected a run file"),
+        (tmp_path, "is a folder"),
+    ):
+        done = ees(verb[0], path, *verb[1:])
+        assert done.returncode == 3 and message in done.stderr and "Traceback" not in done.stderr
+    assert sorted(tmp_path.iterdir()) == [other, text]
+
+
+@pytest.mark.parametrize("package", ["imageio_ffmpeg", "PIL"])
+def test_a_missing_package_is_told_with_the_extra_that_brings_it(cheetah: Path, tmp_path: Path, package: str) -> None:
+    (tmp_path / f"{package}.py").write_text("raise ImportError")
+    done = ees("replay", cheetah, "--video", tmp_path / "x.mp4", PYTHONPATH=str(tmp_path))
+    assert done.returncode == 2 and "ees_mpi[video]" in done.stderr and not (tmp_path / "x.mp4").exists()

@@ -1,0 +1,253 @@
+"""The report as a browser shows it, and what it is made of."""
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from support.browser import Browser, chromium
+from support.program import CHECKOUT, ees
+
+from ees_mpi import open_run
+from ees_mpi.analysis.report import behaviors, page
+from ees_mpi.analysis.report.charts import chart, nice, png
+from ees_mpi.analysis.watch import characters, screen
+from ees_mpi.commands.info import summarize
+
+WIDTHS = (1280, 390)
+
+
+@pytest.fixture(scope="module")
+def pages(
+    cheetah: Path, ant: Path, species: Path, finished: Path, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Path]:
+    """The reports of four kinds of runs."""
+    folder = tmp_path_factory.mktemp("reports")
+    made = {}
+    for name, run in {"cheetah": cheetah, "ant": ant, "species": species, "interference": finished}.items():
+        made[name] = folder / f"{name}.html"
+        done = ees("report", run, "-o", made[name], "--thumbnails", 2)
+        assert done.returncode == 0 and done.stdout.strip() == str(made[name]), done.stderr
+    return made
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as opened:
+        yield opened
+
+
+def data_of(page: Path) -> dict:
+    """The numbers that a page's slider moves through."""
+    text = re.findall(r'<script type="application/json" id="data">(.*?)</script>', page.read_text(), re.DOTALL)[0]
+    return json.loads(text)
+
+
+@pytest.mark.parametrize("kind", ["cheetah", "ant", "species", "interference"])
+def test_a_page_fits_wide_and_narrow_windows_fetches_nothing_and_complains_of_nothing(
+    pages: dict[str, Path], browser: Browser, kind: str
+) -> None:
+    for width in WIDTHS:
+        browser.open(pages[kind], width)
+        assert browser.ask("innerWidth") == width
+        assert browser.ask("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+        assert browser.ask("[...document.images].every(i => i.complete && i.naturalWidth > 0)")
+        assert browser.fetched() == {pages[kind].as_uri()} and browser.complaints() == []
+
+
+@pytest.mark.parametrize("kind", ["cheetah", "ant"])
+def test_the_slider_moves_the_map_the_numbers_and_the_marks_in_the_curves(
+    pages: dict[str, Path], browser: Browser, kind: str
+) -> None:
+    browser.open(pages[kind], WIDTHS[0])
+    facts = [frame["facts"] for frame in data_of(pages[kind])["frames"]]
+    seen = []
+    for generation in (2, 0, 1):
+        browser.drag(generation)
+        assert browser.ask("document.getElementById('shown').textContent") == f"{generation} of 2"
+        told = browser.ask("[...document.querySelectorAll('#readout dd')].map(d => Number(d.textContent))")
+        assert told == pytest.approx(list(facts[generation].values()), rel=1e-3)
+        marks = browser.ask("[...document.querySelectorAll('svg .mark')].map(m => Number(m.getAttribute('x1')))")
+        assert marks and set(marks) == {52 + generation / 2 * 270}
+        seen.append(browser.picture("map"))
+    assert len(set(seen)) == 3 and browser.complaints() == []
+
+
+def test_playing_goes_through_all_generations_and_stops_by_itself(pages: dict[str, Path], browser: Browser) -> None:
+    from selenium.webdriver.support.wait import WebDriverWait
+
+    browser.open(pages["ant"], WIDTHS[0])
+    browser.ask("document.getElementById('play').click()")
+    assert browser.ask("document.getElementById('play').textContent") == "stop"
+    WebDriverWait(browser.driver, 20).until(
+        lambda _: browser.ask("document.getElementById('play').textContent") == "play"
+    )
+    assert browser.ask("document.getElementById('shown').textContent") == "2 of 2"
+
+
+def test_the_components_of_a_mixture_are_told_apart(pages: dict[str, Path], browser: Browser, species: Path) -> None:
+    browser.open(pages["species"], WIDTHS[0])
+    both = browser.picture("map")
+    browser.ask("(c => { c.value = '1'; c.dispatchEvent(new Event('change')) })(document.getElementById('component'))")
+    assert browser.picture("map") != both
+    with open_run(species) as run:
+        wanted = [int((run["parent"][2] == k).sum()) for k in (0, 1)]
+    cells = data_of(pages["species"])["frames"][2]["cells"]
+    assert [sum(pairs[1::2]) for pairs in cells] == wanted
+
+
+def test_a_page_tells_what_was_run_and_how_to_go_on(pages: dict[str, Path], ant: Path, finished: Path) -> None:
+    text = pages["ant"].read_text()
+    with open_run(ant) as run:
+        assert run.config.to_toml().split("[task]")[0].strip() in text
+    for word in ("MaxEnt-EES on ant", "complete", "75,272", "ees-mpi replay", "By rank", "same bits when replayed"):
+        assert word in text
+    assert text.count("data:image/png;base64") == 2
+    text = pages["interference"].read_text()
+    assert "has nothing to draw" in text and "ees-mpi replay" not in text and "data:image/png" not in text
+
+
+def test_cells_count_every_valid_individual_and_those_beyond_the_edges_too(cheetah: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copy(cheetah, tmp_path / "copy.h5"))
+    with h5py.File(copy, "r+") as file:
+        file["generations/behavior"][1, 0] = np.nan
+        file["generations/valid"][1, 0] = 0
+        file["generations/behavior"][2, 3] = 1e9
+    with open_run(copy) as run:
+        data, about = behaviors.behaviors(run)
+    assert [sum(frame["cells"][0][1::2]) for frame in data["frames"]] == [6, 5, 6]
+    assert [frame["facts"]["individuals"] for frame in data["frames"]] == [6, 5, 6]
+    assert "One individual lies beyond" in about
+
+
+def test_a_long_run_keeps_some_generations_the_first_and_the_last_among_them(
+    finished: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(behaviors, "FRAMES", {1: 3, 2: 3})
+    with open_run(finished) as run:
+        data, about = behaviors.behaviors(run)
+    assert [frame["g"] for frame in data["frames"]] == [0, 2, 5] and "3 of 6 generations are kept" in about
+
+
+def test_info_report_and_watch_never_read_more_than_a_generation_of_a_large_array(
+    finished: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[int] = []
+    original = h5py.Dataset.__getitem__
+
+    def noted(self: h5py.Dataset, *key: object, **options: object) -> object:
+        rows = original(self, *key, **options)
+        if self.ndim > 1 and self.shape[1] > 1:  # one number or more for every individual or parameter
+            read.append(len(rows))
+        return rows
+
+    monkeypatch.setattr(h5py.Dataset, "__getitem__", noted)
+    with open_run(finished) as run:
+        summarize(run)
+        page.render(run, 0)
+        screen.frame(run, 80, 40, characters.FINE)
+    assert len(read) > 10 and set(read) == {1}
+
+
+def test_the_made_up_file_of_the_memory_benchmark_is_a_run_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(CHECKOUT / "tools")
+    from bench_parts import large
+
+    path = tmp_path / "large.h5"
+    assert large.make(path, 3, ("population.size=40", "noise.size=100000")) == 3
+    with open_run(path) as run:
+        run.check_order()
+        assert run.complete and summarize(run)["steps"] == 3 * 40 * 1000
+        assert "complete" in page.render(run, 0)
+
+
+def test_names_and_paths_cannot_break_the_page(cheetah: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "<b>&{{data}}"
+    folder.mkdir()
+    run = Path(shutil.copy(cheetah, folder / "a'b.h5"))
+    assert ees("report", run, "--thumbnails", 0).returncode == 0
+    text = (folder / "a'b-report.html").read_text()
+    assert "<b>&{{" not in text and "&lt;b&gt;&amp;{{data}}" in text and text.count('id="data"') == 1
+
+
+@pytest.mark.parametrize("robot", ["cheetah", "ant", "species"])
+def test_a_run_without_a_valid_individual_at_its_end_has_a_page_too(
+    robot: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    copy = Path(shutil.copy(request.getfixturevalue(robot), tmp_path / "copy.h5"))
+    with h5py.File(copy, "r+") as file:
+        file["generations/behavior"][2] = np.nan
+        file["generations/valid"][2] = 0
+        for name in ("entropy", "distance_mean", "distance_max", "fitness_mean", "fitness_max"):
+            file["generations"][name][2] = np.nan
+    done = ees("report", copy)
+    assert done.returncode == 0 and not done.stderr
+    assert "No individual of the last generation is valid" in (tmp_path / "copy-report.html").read_text()
+    assert ees("watch", copy, "--once").returncode == 0
+
+
+def test_a_sample_of_one_generation_has_a_page_too(cheetah: Path, tmp_path: Path) -> None:
+    sample = tmp_path / "sample.h5"
+    assert ees("sample", cheetah, "--count", 3, "--out", sample).returncode == 0
+    done = ees("report", sample, "--thumbnails", 0)
+    assert (
+        done.returncode == 0
+        and "Sample of offspring: MaxEnt-EES on cheetah" in (tmp_path / "sample-report.html").read_text()
+    )
+
+
+@pytest.mark.parametrize(
+    ("run", "out", "code", "message"),
+    [
+        ("cheetah", "page.txt", 2, "ends in .html"),
+        ("cheetah", "none/page.html", 2, "a folder that exists"),
+        ("cheetah", "folder.html", 2, "a folder that exists"),
+        ("absent", "page.html", 3, "does not exist"),
+        ("empty", "page.html", 3, "no committed generation"),
+    ],
+)
+def test_what_cannot_be_reported_is_refused_and_nothing_is_written(
+    cheetah: Path, tmp_path: Path, run: str, out: str, code: int, message: str
+) -> None:
+    runs = {"cheetah": cheetah, "absent": tmp_path / "absent.h5", "empty": tmp_path / "empty.h5"}
+    shutil.copy(cheetah, runs["empty"])
+    with h5py.File(runs["empty"], "r+") as file:
+        for item in file["generations"].values():
+            if item.maxshape[0] is None:
+                item.resize(0, axis=0)
+        file["final/generation"][...] = 0
+    (tmp_path / "folder.html").mkdir()
+    before = sorted(tmp_path.rglob("*"))
+    done = ees("report", runs[run], "-o", tmp_path / out)
+    assert done.returncode == code and message in done.stderr and "Traceback" not in done.stderr
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_charts_leave_gaps_and_say_when_nothing_is_finite() -> None:
+    gap = chart("gap", {"line": np.array([1.0, np.nan, 2.0])})
+    assert gap.count("<circle") == 2 and re.findall(r' d="(.*?)"', gap)[0].count("M") == 2
+    rare = np.full(6000, np.nan)
+    rare[::1000] = np.arange(6.0)
+    assert re.findall(r' d="(.*?)"', chart("rare", {"line": rare}))[0].count("L") == 5
+    assert "not finite" in chart("none", {"line": np.array([np.nan, -np.inf])})
+    assert "logarithmic" in chart("wide", {"line": np.array([1e-3, 10.0])})
+    assert chart("flat", {"line": np.zeros(3)}).count("<text") >= 4
+    assert [nice(v) for v in (0.9, 1.0, 3.0, 70.0)] == [1.0, 1.0, 5.0, 100.0]
+
+
+def test_a_png_is_read_back_as_it_was() -> None:
+    import base64
+    import io
+
+    from PIL import Image
+
+    pixels = np.random.default_rng(0).integers(0, 256, (5, 7, 3), np.uint8)
+    address = png(pixels)
+    with Image.open(io.BytesIO(base64.b64decode(address.split(",")[1]))) as image:
+        assert (np.asarray(image) == pixels).all()

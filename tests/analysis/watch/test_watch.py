@@ -1,0 +1,165 @@
+"""Watching a run: what is drawn, when it ends, and that it is in nobody's way."""
+
+import io
+import os
+import pty
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from support.program import TIMEOUT, TINY, command, ees, environment
+
+from ees_mpi import open_run
+from ees_mpi.analysis.watch import characters, screen
+from ees_mpi.config import load
+from ees_mpi.state import first_state
+from ees_mpi.store.writer import RunWriter
+
+
+def test_one_look_shows_progress_metrics_behaviors_and_balance(cheetah: Path, ant: Path, species: Path) -> None:
+    for run in (cheetah, ant, species):
+        done = ees("watch", run, "--once")
+        assert done.returncode == 0 and "\x1b" not in done.stdout, done.stderr
+        for word in (
+            "3/3 generations, 100%",
+            "complete",
+            "entropy",
+            "individuals of generation 2",
+            "balanced",
+            "evaluate ",
+        ):
+            assert word in done.stdout
+        assert max(map(len, done.stdout.splitlines())) <= 80
+
+
+def test_watching_a_complete_run_ends_at_once(finished: Path) -> None:
+    done = ees("watch", finished)
+    assert done.returncode == 0 and done.stdout == "run.h5: 6/6 generations, complete\n"
+
+
+def test_it_follows_a_run_to_its_end_and_leaves_nothing_behind(finished: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run.h5"
+    shutil.copy(finished, run)
+    writer = _reopened(run, 9)
+    with subprocess.Popen(
+        command("watch", run, "--every", 0.05), stdout=subprocess.PIPE, text=True, env=environment()
+    ) as watching:
+        assert watching.stdout is not None
+        assert "6/9 generations" in watching.stdout.readline()
+        writer.close()
+        assert ees("resume", run).returncode == 0
+        lines = watching.stdout.read().splitlines()
+    assert watching.returncode == 0 and lines[-1].endswith("9/9 generations, complete")
+    assert [path.name for path in tmp_path.iterdir()] == ["run.h5"]
+
+
+def _reopened(path: Path, generations: int) -> RunWriter:
+    """Hold a run file open for writing, with more generations to come."""
+    config = load("interference-maxvar", [*TINY, f"run.generations={generations}"])
+    writer, _ = RunWriter.resume(path, config)
+    writer.begin_session(6, 1, 1, {"numpy": "0"})
+    return writer
+
+
+def test_a_terminal_is_drawn_over_and_the_last_screen_stays(finished: Path) -> None:
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(command("watch", finished), stdout=theirs, env=environment(COLUMNS="70", LINES="30")) as done:
+        os.close(theirs)
+        shown = b""
+        while chunk := _read(ours):
+            shown += chunk
+    os.close(ours)
+    assert done.returncode == 0
+    text = shown.decode()
+    assert text.startswith("\x1b[2J\x1b[H") and "6/6 generations" in text
+    lines = re.sub(r"\x1b\[[0-9]*[A-Z]", "", text).splitlines()
+    assert len(lines) <= 30 and max(map(len, lines)) <= 70
+
+
+def _read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 1 << 16)
+    except OSError:  # the other side is closed
+        return b""
+
+
+def test_before_the_first_generation_it_waits(tmp_path: Path) -> None:
+    config = load("interference-maxvar", TINY)
+    writer = RunWriter.create(tmp_path / "run.h5", config, first_state(config).arrays())
+    writer.begin_session(0, 1, 1, {"numpy": "0"})
+    looks: list[float] = []
+
+    def wait(seconds: float) -> None:
+        looks.append(seconds)
+        if len(looks) == 3:
+            raise KeyboardInterrupt
+
+    stream = io.StringIO()
+    with pytest.raises(KeyboardInterrupt):
+        screen.watch(tmp_path / "run.h5", stream, 7.0, once=False, wait=wait)
+    writer.close()
+    assert looks == [7.0] * 3
+    assert len(stream.getvalue().splitlines()) == 1  # nothing changed: nothing more is said
+    assert "0/6 generations" in stream.getvalue() and "being written by process" in stream.getvalue()
+
+
+def test_a_writer_that_is_gone_is_told_from_one_that_is_silent(finished: Path, tmp_path: Path) -> None:
+    run = Path(shutil.copy(finished, tmp_path / "run.h5"))
+    assert "nobody writes it now" in screen.writer(run)
+    sidecar = tmp_path / "run.h5.lock"
+    sidecar.write_text('{"host": "node7", "pid": 12}')
+    assert screen.writer(run) == "being written by process 12 on node7"
+    os.utime(sidecar, (0, 0))
+    assert "node7, has given no sign of life" in screen.writer(run)
+
+
+def test_the_pace_is_that_of_the_present_session(finished: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copy(finished, tmp_path / "copy.h5"))
+    with h5py.File(copy, "r+") as file:
+        file["sessions/start"][0] = 1000.0
+        file["generations/seconds_clock"][:] = 1000.0 + 4.0 * np.arange(1, 7)
+    with open_run(copy) as run:
+        assert screen.seconds_per_generation(run) == pytest.approx(4.0)
+
+
+def test_ctrl_c_leaves_quietly(finished: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run.h5"
+    shutil.copy(finished, run)
+    writer = _reopened(run, 9)
+    # A shell's background jobs, and all that they start, ignore Ctrl-C; a user's terminal does not.
+    heed = "import os, signal, sys; signal.signal(2, signal.default_int_handler); os.execv(sys.argv[1], sys.argv[1:])"
+    words = [sys.executable, "-c", heed, *command("watch", run)]
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
+    ) as watching:
+        assert watching.stdout is not None and watching.stderr is not None
+        watching.stdout.readline()
+        watching.send_signal(2)
+        _, said = watching.communicate(timeout=TIMEOUT)
+    writer.close()
+    assert watching.returncode == 130 and "Traceback" not in said
+
+
+def test_sketches() -> None:
+    assert characters.sparkline([0, 1, 2, 3, 4, 5, 6, 7], 8, characters.FINE) == "▁▂▃▄▅▆▇█"
+    assert characters.sparkline([1.0, np.nan, 1.0], 8, characters.FINE) == "▁ ▁"
+    assert len(characters.sparkline(np.arange(1000.0), 40, characters.FINE)) == 40
+    assert characters.sparkline([-np.inf], 8, characters.PLAIN).strip() == ""
+    assert characters.bar(0.5, 8, characters.PLAIN) == "####...."
+    lines = characters.histogram(np.array([-1.0, -1.0, 3.0]), 20, 2, characters.PLAIN)
+    assert lines[0].startswith("@") and lines[-1].startswith("-1") and lines[-1].endswith("3") and "0" in lines[-1]
+    drawn = characters.heatmap(np.array([[2.0, 0.0], [2.0, 0.0], [0.0, -2.0]]), 5, characters.PLAIN)
+    assert drawn[2].endswith("@@") and drawn[4][4:6] == "##" and "+" in drawn[2]
+    assert characters.histogram(np.array([4.0]), 20, 2, characters.PLAIN)[-1].startswith("3.5")
+    assert characters.ink("ascii") == characters.PLAIN and characters.ink("utf-8") == characters.FINE
+
+
+def test_what_cannot_be_watched_is_refused(tmp_path: Path) -> None:
+    assert ees("watch", tmp_path / "absent.h5").returncode == 3
+    assert ees("watch", tmp_path).returncode == 3
+    assert ees("watch", tmp_path / "absent.h5", "--every", 0).returncode == 2

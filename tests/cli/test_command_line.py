@@ -1,0 +1,259 @@
+"""The command as a user meets it: what it says, its exit codes, and that nothing is harmed."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import h5py
+import pytest
+from support.program import TIMEOUT, TINY, command, ees, environment, info, refusal, run, sets, train
+from support.run_files import assert_same_bits
+
+SETS = sets(*TINY)
+
+
+def test_train_says_what_it_does_and_info_tells_it(tmp_path: Path) -> None:
+    out = tmp_path / "run.h5"
+    done = ees("train", "interference-maxvar", *SETS, "--seed", 3, "--out", out, ranks=0)
+    assert done.returncode == 0 and "generation 6/6" in done.stdout and "complete" in done.stdout
+    facts = info(out)
+    expected = {
+        "format_version": 1,
+        "task": "interference",
+        "objective": "maxvar",
+        "population_size": 20,
+        "parameters": 1,
+        "generations": 6,
+        "complete": True,
+        "seed": 3,
+        "ranks": 1,
+        "evaluations": 120,
+        "steps": 120,
+    }
+    assert {key: facts[key] for key in expected} == expected
+    assert len(str(facts["state_sha256"])) == 64
+    assert [path.name for path in tmp_path.iterdir()] == ["run.h5"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train", "interference-maxvr"], "did you mean interference-maxvar"),
+        (["train", "interference-maxvar", "--set", "population.size=501"], "even number"),
+        (["train", "interference-maxvar", "--set", "population.std=-1"], "population.std: expected float > 0"),
+        (["train", "interference-maxvar", "--set", "optimizer.speed=1"], "optimizer.speed: unknown name"),
+        (["train", "interference-maxvar", "--nonsense"], "--nonsense"),
+        (["train", "interference-maxvar", "--resume", "--overwrite"], "exclude each other"),
+    ],
+)
+def test_a_wrong_command_line_or_config_is_exit_2_and_touches_nothing(
+    tmp_path: Path, arguments: list[str], message: str
+) -> None:
+    code, line = refusal(*arguments, *(["--out", tmp_path / "run.h5"]))
+    assert code == 2 and message in line
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "message"), [(["--set", "population.size=501"], "even number"), (["--nonsense"], "--nonsense")]
+)
+def test_a_wrong_config_or_command_line_is_told_once_by_all_ranks_together(
+    tmp_path: Path, words: list[str], message: str
+) -> None:
+    code, line = refusal("train", "interference-maxvar", *words, "--out", tmp_path / "run.h5", ranks=2)
+    assert code == 2 and message in line
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("verb", ["info", "repair", "resume", "verify"])
+def test_a_file_that_is_no_run_file_is_exit_3_and_stays_as_it_is(tmp_path: Path, verb: str) -> None:
+    path = tmp_path / "text.h5"
+    path.write_text("hello")
+    code, line = refusal(verb, path)
+    assert code == 3 and "not a readable HDF5 file" in line
+    assert path.read_text() == "hello" and list(tmp_path.iterdir()) == [path]
+    code, line = refusal(verb, tmp_path / "absent.h5")
+    assert code == 3 and "does not exist" in line
+
+
+def test_an_existing_file_is_only_replaced_when_told_so(finished: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copy(finished, tmp_path / "copy.h5"))
+    code, line = refusal("train", "interference-maxvar", *SETS, "--out", copy)
+    assert code == 3 and "--resume" in line and "--overwrite" in line
+    assert copy.read_bytes() == finished.read_bytes()
+    done = ees("train", "interference-maxvar", *SETS, "--seed", 9, "--out", copy, "--overwrite")
+    assert done.returncode == 0 and info(copy)["seed"] == 9
+
+
+@pytest.mark.parametrize("where", ["absent/run.h5", "file/run.h5", "folder"])
+def test_a_place_that_cannot_be_written_is_exit_3(tmp_path: Path, where: str) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "folder").mkdir()
+    code, line = refusal("train", "interference-maxvar", *SETS, "--out", tmp_path / where)
+    assert code == 3 and ("does not exist" in line or "is a folder" in line)
+
+
+def test_resume_refuses_another_config_and_names_the_key(finished: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copy(finished, tmp_path / "copy.h5"))
+    again = ["train", "interference-maxvar", *SETS, "--out", copy, "--resume"]
+    code, line = refusal(*again, "--set", "optimizer.lr=0.5")
+    assert code == 2 and "optimizer.lr is 0.03 in the file and 0.5 now" in line
+    code, line = refusal("resume", copy, "--generations", 3)
+    assert code == 2 and "has 6 already" in line
+    assert copy.read_bytes() == finished.read_bytes()
+    assert ees(*again).returncode == 0
+
+
+def test_extending_a_run_gives_the_bits_of_the_longer_one(finished: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copy(finished, tmp_path / "copy.h5"))
+    assert ees("resume", copy, "--generations", 9).returncode == 0
+    longer = train(tmp_path / "longer.h5", "interference-maxvar", "run.generations=9")
+    assert_same_bits(copy, longer)
+    assert info(copy)["complete"] and info(copy)["sessions"] == 2
+
+
+def test_verify_passes_on_a_sound_file_and_fails_on_a_changed_one(finished: Path, tmp_path: Path) -> None:
+    done = ees("verify", finished)
+    assert done.returncode == 0 and "the same bits" in done.stdout
+    changed = Path(shutil.copy(finished, tmp_path / "changed.h5"))
+    with h5py.File(changed, "r+") as file:
+        file["generations/behavior"][5, 4, 0] += 1e-15
+    code, line = refusal("verify", changed)
+    assert code == 1 and "individual 4 of generation 5" in line and "has changed" in line
+    code, line = refusal("verify", finished, "--generation", 6)
+    assert code == 2 and "expected 0 to 5" in line
+
+
+def test_verify_names_the_difference_of_machines(finished: Path, tmp_path: Path) -> None:
+    other = Path(shutil.copy(finished, tmp_path / "other.h5"))
+    with h5py.File(other, "r+") as file:
+        file["generations/fitness"][0, 0] += 1.0
+        machine = json.loads(file["sessions/machine"][0])
+        file["sessions/machine"][0] = json.dumps({**machine, "blas": "another BLAS"})
+    _, line = refusal("verify", other)
+    assert "to be expected" in line and "another BLAS" in line
+
+
+def test_presets_are_listed_and_printed() -> None:
+    assert "interference-maxent" in ees("presets").stdout
+    assert "bandwidth = 1.0" in ees("presets", "interference-maxent").stdout
+    assert refusal("presets", "nonsense")[0] == 2
+
+
+def test_the_doctor_finds_this_machine_well() -> None:  # with ranks: mpi/test_lost_ranks.py
+    done = ees("doctor", ranks=0)
+    assert done.returncode == 0, done.stdout
+    assert "bad " not in done.stdout and "one BLAS thread" in done.stdout
+
+
+def test_figure_interference_is_drawn(finished: Path, tmp_path: Path) -> None:
+    for suffix in ("png", "pdf", "svg"):
+        out = tmp_path / f"figure.{suffix}"
+        assert ees("figure", "interference", finished, "-o", out).returncode == 0
+        assert out.stat().st_size > 5000
+    assert "interference" in ees("figure", "--list").stdout
+    assert refusal("figure", "interferense", finished)[0] == 2
+    assert refusal("figure", "interference", finished, "-o", tmp_path)[0] == 2
+    assert refusal("figure", "interference", tmp_path / "absent.h5")[0] == 3
+
+
+def test_a_full_disk_in_mid_run_leaves_a_file_that_goes_on(tmp_path: Path) -> None:
+    """A file-size limit fails writes as a full disk does, in the journal and nowhere else."""
+    out = tmp_path / "run.h5"
+    limited = [
+        "bash", "-c", "trap '' XFSZ; ulimit -f 2048; exec \"$@\"", "-",
+        *command("train", "interference-maxvar", "--set", "run.generations=200", "--out", out),
+    ]  # fmt: skip
+    done = run(limited)
+    assert done.returncode == 3, done.stderr
+    assert "cannot write" in done.stderr and "Traceback" not in done.stderr
+    kept = info(out)["generations"]
+    assert isinstance(kept, int) and 0 < kept < 200
+    assert ees("resume", out).returncode == 0
+    whole = tmp_path / "whole.h5"
+    assert ees("train", "interference-maxvar", "--set", "run.generations=200", "--out", whole).returncode == 0
+    assert_same_bits(out, whole)
+
+
+def test_training_imports_neither_torch_nor_matplotlib_nor_scipy_nor_xarray(tmp_path: Path) -> None:
+    words = command("train", "interference-maxent", *SETS, "--out", tmp_path / "run.h5")
+    done = run([sys.executable, "-X", "importtime", *words])
+    assert done.returncode == 0, done.stderr
+    imported = {line.split("|")[-1].strip().split(".")[0] for line in done.stderr.splitlines() if "|" in line}
+    assert "numpy" in imported and "h5py" in imported
+    assert imported & {"torch", "matplotlib", "scipy", "xarray", "mpi4py", "pandas"} == set()
+
+
+def test_reading_a_run_needs_no_mpi(finished: Path) -> None:
+    program = f"""
+import sys
+sys.modules["mpi4py"] = None
+import ees_mpi
+with ees_mpi.open_run({str(finished)!r}) as run:
+    print(run.generations, run.individual(2, 3).shape)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout == "6 (1,)\n", done.stderr
+
+
+def test_one_blas_thread_whatever_the_shell_says(tmp_path: Path) -> None:
+    program = """
+import os, sys
+from ees_mpi import machine
+machine.pin_threads()
+machine.check_threads()
+import threadpoolctl
+print({pool["num_threads"] for pool in threadpoolctl.threadpool_info()})
+"""
+    env = {**os.environ, "OPENBLAS_NUM_THREADS": "8", "OMP_NUM_THREADS": "8"}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=env)
+    assert done.stdout == "{1}\n", done.stderr
+
+
+def test_a_portable_run_pins_the_cpu_features_and_says_so_in_the_file(tmp_path: Path) -> None:
+    out = train(tmp_path / "run.h5", "interference-maxent", "run.portable=true", ranks=0)
+    with h5py.File(out) as file:
+        machine = json.loads(file["sessions/machine"][0])
+    assert "X86_V4" not in machine["cpu_features"] and "AVX512" not in machine["cpu_features"]
+    assert "SkylakeX" not in machine["blas"]
+    assert ees("verify", out, ranks=0).returncode == 0
+    assert ees("resume", out, "--generations", 8, ranks=0).returncode == 0
+    with h5py.File(out) as file:
+        assert json.loads(file["sessions/machine"][1])["cpu_features"] == machine["cpu_features"]
+
+
+@pytest.mark.parametrize("words", [["--overwrite"], []])
+def test_a_start_that_fails_leaves_what_was_there(words: list[str], finished: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run.h5"
+    if words:
+        shutil.copy(finished, out)
+    before = out.read_bytes() if words else None
+    arguments = ["train", "interference-maxvar", "--set", "noise.size=1000000000000", "--out", out, *words]
+    assert refusal(*arguments, ranks=2)[0] == 1
+    assert refusal(*arguments)[0] == 1
+    assert (out.read_bytes() if out.exists() else None) == before
+
+
+def test_a_finished_run_is_not_touched_by_resume(finished: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copy(finished, tmp_path / "copy.h5"))
+    done = ees("resume", copy)
+    assert done.returncode == 0 and "complete" in done.stdout
+    assert copy.read_bytes() == finished.read_bytes() and list(tmp_path.iterdir()) == [copy]
+
+
+def test_a_reader_that_leaves_does_not_end_the_training(tmp_path: Path) -> None:
+    for name, redirection in {"head": "| head -1", "full": "> /dev/full", "closed": ">&-"}.items():
+        out = tmp_path / f"{name}.h5"
+        words = " ".join(map(str, command("train", "interference-maxvar", *SETS, "--out", out)))
+        subprocess.run(
+            ["bash", "-c", f"{words} {redirection}"], env=environment(), timeout=TIMEOUT, capture_output=True
+        )
+        assert info(out)["complete"], name
+
+
+def test_device_files_are_refused(tmp_path: Path) -> None:
+    code, line = refusal("train", "interference-maxvar", *SETS, "--out", "/dev/null", "--overwrite")
+    assert code == 3 and "not a plain file" in line

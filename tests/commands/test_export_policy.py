@@ -1,0 +1,110 @@
+import errno
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.program import ees, sets
+
+from ees_mpi import open_run
+from ees_mpi.commands.export_policy import export_policy
+from ees_mpi.errors import ConfigError, EesError
+from ees_mpi.policies import MLP, mean_std
+
+
+@pytest.fixture(scope="module")
+def walked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("walked") / "run.h5"
+    words = sets("population.size=6", "task.steps=10", "noise.size=100000", "run.generations=2")
+    words += sets("task.observation_share=1.0")
+    assert ees("train", "cheetah-maxvar", *words, "--out", out).returncode == 0
+    return out
+
+
+@pytest.mark.parametrize(
+    "choice", [[], ["--generation", 1], ["--individual", 3], ["--generation", 0, "--individual", 5]]
+)
+def test_an_exported_policy_acts_with_the_bits_of_ours_and_needs_only_numpy(
+    walked: Path, tmp_path: Path, choice: list[object]
+) -> None:
+    out = tmp_path / "policy.npz"
+    done = ees("export", walked, "--policy", *choice, "-o", out)
+    assert done.returncode == 0 and done.stdout.split() == [str(out), str(tmp_path / "policy.py")]
+    observation = np.random.default_rng(0).normal(size=26).astype(np.float32)
+    program = (
+        "import sys, numpy as np; import policy; act = policy.load('policy.npz'); "
+        "assert not any(m.startswith('ees_mpi') for m in sys.modules); "
+        f"sys.stdout.buffer.write(act(np.array({observation.tolist()}, np.float32)).tobytes())"
+    )
+    theirs = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, check=True).stdout
+    policy = MLP((26, 256, 256, 6))
+    with open_run(walked) as run:
+        if choice:
+            generation = 0 if "--generation" in choice and choice[1] == 0 else 1
+            individual = choice[-1] if "--individual" in choice else None
+            flat = (
+                run["mean"][generation][0] if individual is None else run.individual(generation, int(str(individual)))
+            )
+            statistics = run["observation_mean"][generation], run["observation_std"][generation]
+        else:
+            state = run.state_arrays()
+            flat, statistics = state["mean"][0], mean_std(state["observations"])
+    policy.load(np.ascontiguousarray(flat))
+    policy.normalise(*statistics)
+    assert policy.act(observation).tobytes() == theirs
+
+
+def test_the_loader_is_short() -> None:
+    from ees_mpi.commands.export_policy import LOADER
+
+    assert len([line for line in LOADER.splitlines() if line.strip()]) <= 12
+
+
+def test_what_cannot_be_exported_is_told(walked: Path, finished: Path, tmp_path: Path) -> None:
+    assert ees("export", finished, "--policy", "-o", tmp_path / "p.npz").returncode == 3
+    assert ees("export", walked, "--policy", "-o", tmp_path / "p.txt").returncode == 2
+    assert ees("export", walked, "--policy", "--individual", 6, "-o", tmp_path / "p.npz").returncode == 2
+    assert ees("export", walked, "--policy", "--component", 1, "-o", tmp_path / "p.npz").returncode == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_program_of_the_users_is_never_replaced_by_a_loader(walked: Path, tmp_path: Path) -> None:
+    with open_run(walked) as run:
+        (tmp_path / "plot.py").write_text("print('mine')\n")
+        with pytest.raises(ConfigError, match="did not write"):
+            export_policy(run, tmp_path / "plot.npz", None, None)
+        assert (tmp_path / "plot.py").read_text() == "print('mine')\n" and len(list(tmp_path.iterdir())) == 1
+        (tmp_path / "folder.npz").mkdir()
+        with pytest.raises(ConfigError, match="is a folder"):
+            export_policy(run, tmp_path / "folder.npz", None, None)
+        for _ in range(2):  # its own loader it replaces
+            assert export_policy(run, tmp_path / "p.npz", None, None) == (tmp_path / "p.npz", tmp_path / "p.py")
+
+
+def test_what_cannot_be_written_whole_leaves_what_was_there(
+    walked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*arguments: object, **arrays: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    (tmp_path / "p.npz").write_text("old")
+    monkeypatch.setattr(np, "savez", full)
+    with open_run(walked) as run, pytest.raises(EesError, match="could not be written: No space"):
+        export_policy(run, tmp_path / "p.npz", None, None)
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("p.npz", "old")]
+
+
+def test_of_several_means_one_must_be_chosen(species: Path, tmp_path: Path) -> None:
+    out = tmp_path / "p.npz"
+    with open_run(species) as run:
+        with pytest.raises(ConfigError, match="has 2 means"):
+            export_policy(run, out, None, None)
+        with pytest.raises(ConfigError, match="--component 2: expected 0 to 1"):
+            export_policy(run, out, None, None, 2)
+        means = run.state_arrays()["mean"]
+        for component in (0, 1):
+            export_policy(run, out, None, None, component)
+            with np.load(out) as file:
+                found = np.concatenate([file[name].ravel() for name in file["layers"]])
+            assert sorted(found.tolist()) == sorted(means[component].tolist())

@@ -1,0 +1,55 @@
+import pytest
+from support.program import ees, sets
+
+from ees_mpi import config
+from ees_mpi.commands import plan
+from ees_mpi.commands.plan import Costs
+
+COSTS = Costs(rollout=0.3, split=1.0, fixed=0.02, commit=0.01, resident=30 << 20, working=15 << 20)
+
+
+def test_the_plan_of_the_paper_adds_up() -> None:
+    ant = config.load("ant-maxent")
+    predicted = plan.predict(ant, COSTS, 275)
+    assert predicted.evaluate == 37 * 0.3  # the rank with the most individuals sets the pace
+    assert predicted.update == 0.02 + 1.0 / 275
+    assert predicted.generation == sum([predicted.evaluate, predicted.gather, predicted.update, predicted.commit])
+    text = "\n".join(plan.describe(ant, 275, 40, COSTS))
+    assert "275 on 7 nodes" in text and "1024 MiB noise table" in text and "not measured" in text
+
+
+def test_more_ranks_stop_paying_at_the_latest_with_one_individual_each() -> None:
+    ant = config.load("ant-maxent")
+    assert plan.saturation(ant, COSTS) == 10_000
+    slow_commit = Costs(0.3, 1.0, 0.02, 30.0, 0, 0)
+    assert plan.saturation(ant, slow_commit) < 200
+
+
+def test_the_size_of_a_generation_is_that_of_its_datasets() -> None:
+    ant = config.load("ant-maxent")
+    individual = 2 * 8 + 8 + 4 + 1 + 8 + 1 + 4
+    assert plan.row_bytes(ant) == pytest.approx(10_000 * individual + 75_272 * 4 + 28 * 16, rel=0.01)
+
+
+def test_plan_on_the_command_line() -> None:
+    done = ees("plan", "ant-maxent", "--set", "task.steps=20", "--set", "population.size=400", "--ranks", 8)
+    assert done.returncode == 0, done.stderr
+    for word in ("memory per rank", "memory per node", "core-hours", "file", "more ranks", "extrapolated"):
+        assert word in done.stdout
+    assert ees("plan", "ant-maxent", "--ranks", 0).returncode == 2
+
+
+def test_the_plan_of_maml_counts_whole_tasks() -> None:
+    maml = config.load("cheetah-maml")
+    costs = Costs(7.0, 0.0, 0.01, 0.02, 300 << 20, 0, each=10.0, gathered=0)
+    predicted = plan.predict(maml, costs, 16)
+    assert (predicted.evaluate, predicted.update) == (3 * 7.0, 0.01 + 3 * 10.0)
+    text = "\n".join(plan.describe(maml, 16, 16, costs))
+    assert "of which 0 MiB noise table" in text and "rollouts of one task" in text
+
+
+def test_plan_of_maml_on_the_command_line() -> None:
+    small = ("maml.horizon=5", "maml.rollouts=2", "population.size=4")
+    done = ees("plan", "cheetah-maml-laptop", *sets(*small), "--ranks", 2)
+    assert done.returncode == 0, done.stderr
+    assert "the rollouts of one task" in done.stdout

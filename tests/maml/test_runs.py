@@ -1,0 +1,322 @@
+"""MAML as a run: it learns to adapt, its bits depend on neither ranks nor interruptions, its files serve everywhere."""
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from support import maml_point
+from support.program import TESTS, done, ees, info, run, sets
+from support.run_files import assert_same_bits
+
+from ees_mpi import config
+from ees_mpi.analysis.report import extremes, page
+from ees_mpi.errors import ConfigError, RunFileError, TaskError
+from ees_mpi.generation.results import Unfinished
+from ees_mpi.maml import settings, training
+from ees_mpi.maml.training import MamlJob
+from ees_mpi.ranks import Ranks
+from ees_mpi.state import State, first_state
+from ees_mpi.store.reader import open_run
+
+POINT = TESTS / "support" / "maml_point.toml"
+SMALL = ("run.generations=3", "population.size=5", "maml.rollouts=3", "maml.cg_iterations=3")
+CHEETAH = ("run.generations=2", "population.size=2", "maml.rollouts=2", "maml.horizon=20", "task.steps=30")
+
+
+def job(*names: str) -> tuple[MamlJob, State]:
+    loaded = config.load(str(POINT), names)
+    return MamlJob.open(loaded, Ranks()), first_state(loaded)
+
+
+@pytest.fixture(scope="session")
+def cheetah(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A MAML run of the real robot, as small as can be."""
+    path = tmp_path_factory.mktemp("maml") / "cheetah.h5"
+    done("train", "cheetah-maml-laptop", *sets(*CHEETAH), "--out", path)
+    return path
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_after_training_one_gradient_step_at_least_triples_the_return(seed: int) -> None:
+    learning, state = job(f"run.seed={seed}", "run.evaluate_mean_every=0")
+    returns = []
+    for _ in range(learning.config.run.generations):
+        record, state = learning.advance(state, {})
+        fitness = np.stack([record.arrays["fitness_before"], record.arrays["fitness"]])
+        right = record.arrays["sign"] > 0
+        returns.append([fitness[:, right].mean(axis=1), fitness[:, ~right].mean(axis=1)])
+    first, last = returns[0], np.mean(returns[-3:], axis=0)
+    assert np.mean(first, axis=0)[1] < 0.1  # nothing was learned yet; 1.0 is as far as the point can go
+    for before, after in last:  # to the right, to the left
+        assert after > 0.4
+        assert after >= 3 * before
+
+
+@pytest.fixture(scope="session")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small run of one process."""
+    path = tmp_path_factory.mktemp("point") / "run.h5"
+    said = ees("train", POINT, *sets(*SMALL), "--out", path)
+    assert said.returncode == 0, said.stderr
+    return path
+
+
+def test_same_bits_for_any_number_of_ranks_and_through_resume(alone: Path, tmp_path: Path) -> None:
+    path = tmp_path / "run.h5"
+    done("train", POINT, *sets(*SMALL, "run.generations=1"), "--out", path, ranks=3)
+    done("resume", path, "--generations", 3, ranks=2)
+    assert_same_bits(alone, path)
+
+
+def test_every_generation_moves_within_the_bound(alone: Path) -> None:
+    with open_run(alone) as run:
+        means, log_std = run["mean"][:], run["log_std"][:]
+        assert (np.diff(means, axis=0) != 0).any(axis=(1, 2)).all()
+        assert (np.diff(log_std, axis=0) != 0).any()
+        assert (run["divergence"][:] <= run.config.method.settings.kl_bound).all()
+        assert set(run["sign"][0].tolist()) == {-1, 1}
+
+
+class Stopped(Ranks):
+    """Is asked to stop after some individuals."""
+
+    def __init__(self, count: int):
+        super().__init__()
+        self._count = count
+
+    def deal(self, individuals: int | Sequence[int], generation: int = -1) -> Iterator[int]:
+        for index in super().deal(individuals, generation):
+            yield index
+            self._count -= 1
+            if not self._count:
+                self.stop_signal = "SIGUSR1"
+
+
+def test_rollouts_done_before_a_stop_are_kept_and_give_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    learning, state = job(*SMALL)
+    _, undisturbed = learning.advance(state, {})
+    stopped = MamlJob.open(learning.config, Stopped(3))
+    with pytest.raises(Unfinished) as unfinished:
+        stopped.advance(state, {})
+    known = learning.restore({"rows": unfinished.value.rows, "observations": unfinished.value.observations})
+    assert sorted(known) == [0, 1, 2]
+    sampled = []
+    again = MamlJob.open(learning.config, Ranks())
+    monkeypatch.setattr(
+        again, "rollouts", lambda *arguments: sampled.append(arguments[2]) or learning.rollouts(*arguments)
+    )
+    _, following = again.advance(state, known)
+    assert sampled == [3, 4]
+    assert following.digest() == undisturbed.digest()
+
+
+def test_a_file_verifies_and_says_what_it_is(cheetah: Path) -> None:
+    said = ees("verify", cheetah, ranks=2)
+    assert said.returncode == 0, said.stderr
+    facts = info(cheetah)
+    assert facts["method"] == facts["objective"] == "maml"
+    assert facts["evaluations"] == 2 * 2 * 2 * 2
+    assert facts["steps"] == 2 * 2 * 2 * 2 * 20
+
+
+def test_verify_sees_a_changed_bit(cheetah: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.h5"
+    copy.write_bytes(cheetah.read_bytes())
+    with h5py.File(copy, "r+") as file:
+        file["generations/log_std"][1, 0] += 1e-3
+    assert ees("verify", copy).returncode == 1
+
+
+def test_offspring_of_what_was_learned_can_be_sampled(cheetah: Path, tmp_path: Path) -> None:
+    for std in ("0.02", "0.005"):
+        out = tmp_path / f"{std}.h5"
+        assert ees("sample", cheetah, "--count", 4, "--std", std, "--out", out).returncode == 0
+        with open_run(out) as run:
+            assert run["behavior"].shape == (1, 4, 1) and run.config.population.std == float(std)
+    assert ees("verify", tmp_path / "0.02.h5").returncode == 0
+    assert ees("export", cheetah, "--policy", "-o", tmp_path / "policy.npz").returncode == 0
+
+
+def test_adapt_takes_the_gradient_step_and_scores_mean_actions(cheetah: Path, tmp_path: Path) -> None:
+    files = [tmp_path / name for name in ("left", "again", "right", "early")]
+    for path, direction, ranks in zip(files[:3], ("left", "left", "right"), (None, 2, None), strict=True):
+        said = ees("adapt", cheetah, "--direction", direction, "--evaluations", 3, "--out", path, ranks=ranks)
+        assert said.returncode == 0, said.stderr
+    assert ees("adapt", cheetah, "--direction", "left", "--generation", 0, "--out", files[3]).returncode == 0
+    opened = [h5py.File(path) for path in files]
+    left, again, right, early = opened
+    assert left.attrs["method"] == "gradient" and left.attrs["adaptation_steps"] == 2 * 20
+    assert left.attrs["training_steps"] == 2 * 2 * 2 * 2 * 20 and early.attrs["training_steps"] == 0
+    assert left["policy/mean"][:].tobytes() == again["policy/mean"][:].tobytes()
+    assert left["evaluations/fitness"][:].tobytes() == again["evaluations/fitness"][:].tobytes()
+    np.testing.assert_array_equal(left["evaluations/fitness"][:], -left["evaluations/behavior"][:, 0])
+    with open_run(cheetah) as run:
+        mean = run.state_arrays()["mean"][0]
+    steps = [file["policy/mean"][:] - mean for file in (left, right)]
+    assert all(step.any() for step in steps) and not np.array_equal(*steps)
+    assert set(left["evaluations/reset_seed"][:].tolist()) == {1, 2, 3}
+    for file in opened:
+        file.close()
+
+
+def test_adapting_a_maml_run_takes_no_mutations(cheetah: Path, tmp_path: Path) -> None:
+    said = ees("adapt", cheetah, "--direction", "left", "--mutations", 5, "--out", tmp_path / "a.h5")
+    assert said.returncode == 2 and "gradient step" in said.stderr and not (tmp_path / "a.h5").exists()
+
+
+def test_evolvability_es_can_start_from_what_was_learned(cheetah: Path, tmp_path: Path) -> None:
+    small = ("run.generations=1", "population.size=4", "task.steps=20", "noise.size=80000")
+    out = tmp_path / "es.h5"
+    said = ees("train", "cheetah-maxent-laptop", *sets(*small), "--from", cheetah, "--out", out)
+    assert said.returncode == 0, said.stderr
+    with open_run(out) as run, open_run(cheetah) as source:
+        np.testing.assert_array_equal(run["mean"][0], source.state_arrays()["mean"])
+
+
+def test_individuals_that_are_tasks_cannot_be_rebuilt(cheetah: Path) -> None:
+    with open_run(cheetah) as run, pytest.raises(RunFileError, match="tasks, not parameters"):
+        run.individual(0, 0)
+
+
+WITHOUT_TORCH = """
+import json, sys
+sys.modules["torch"] = None
+from support.program import ees
+for words in json.loads(sys.argv[1]):
+    said = ees(*words)
+    print(said.returncode, "pip install 'ees_mpi[torch]'" in said.stderr, said.stderr.count(chr(10)))
+"""
+
+
+def test_without_torch_the_missing_extra_is_named(cheetah: Path, tmp_path: Path) -> None:
+    new = str(tmp_path / "new.h5")
+    commands = [
+        ["train", str(POINT), "--out", new],
+        ["verify", str(cheetah)],
+        ["adapt", str(cheetah), "--direction", "left", "--out", new],
+        ["plan", str(POINT), "--ranks", "2"],
+    ]
+    said = run([sys.executable, "-c", WITHOUT_TORCH, json.dumps(commands)])
+    assert said.stdout.splitlines() == ["2 True 1"] * 4, said.stdout + said.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_evolution_s_population_cannot_be_learned_and_nothing_is_harmed(alone: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "run.h5"
+    copy.write_bytes(alone.read_bytes())
+    changes = sets("population.name=normal", "population.size=4", "population.std=0.02")
+    said = ees("train", POINT, *changes, "--out", copy, "--overwrite")
+    assert said.returncode == 2 and "learns tasks" in said.stderr
+    assert copy.read_bytes() == alone.read_bytes()
+
+
+def test_a_walker_of_one_s_own_is_tried_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refusal(*changes: str) -> str:
+        with pytest.raises(ConfigError) as refused:
+            settings.check_task(config.load(str(POINT), changes).task)
+        return str(refused.value)
+
+    assert "position has 2 numbers; expected 1" in refusal("task.settings.behavior_dim=1")
+    monkeypatch.setattr(maml_point.Point, "walker", lambda self, seed: object())
+    assert "the walker failed" in refusal()
+    monkeypatch.setattr(maml_point.Point, "parameters", 5)
+    assert "the task has 5" in refusal("task.settings.steps=9")
+
+
+@pytest.mark.parametrize("direction", ["inf", "nan", "90", "up"])
+def test_a_direction_in_which_nothing_can_walk_is_refused(cheetah: Path, tmp_path: Path, direction: str) -> None:
+    said = ees("adapt", cheetah, "--direction", direction, "--out", tmp_path / "a.h5")
+    assert said.returncode == 2 and "--direction" in said.stderr and not (tmp_path / "a.h5").exists()
+
+
+def test_how_gradients_are_gathered_and_graphs_kept_does_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    learning, state = job(*SMALL)
+    _, usual = learning.advance(state, {})
+    monkeypatch.setattr(training, "GATHERED", 7)
+    monkeypatch.setattr(training, "KEPT", 0)
+    _, other = learning.advance(state, {})
+    assert other.digest() == usual.digest()
+
+
+def test_a_gradient_that_is_not_finite_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    learning, state = job(*SMALL)
+    theta = state.mean.size + state.moments["log_std"].size
+    monkeypatch.setattr(training.LearningTask, "gradient", lambda self: np.full(theta, np.nan))
+    with pytest.raises(TaskError, match="not finite"):
+        learning.advance(state, {})
+
+
+def test_learning_goes_on_from_another_run_with_its_deviations(alone: Path, tmp_path: Path) -> None:
+    out = tmp_path / "more.h5"
+    said = ees("train", POINT, *sets(*SMALL, "run.generations=1"), "--from", alone, "--out", out)
+    assert said.returncode == 0, said.stderr
+    with open_run(out) as run, open_run(alone) as source:
+        np.testing.assert_array_equal(run["log_std"][0], source.state_arrays()["moments/log_std"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (['task={name="interference"}'], "no reward at each step"),
+        (['task={name="cheetah", behavior_steps=[10, 20]}'], "task.behavior_steps"),
+        (['task={name="gymnasium", env="HalfCheetah-v5", behavior="final_x"}'], 'expected "behavior", got "reward"'),
+        (['task={name="gymnasium", env="HalfCheetah-v5"}'], "no reward at each step"),
+        (["maml.adaptation_lr=0"], "maml.adaptation_lr"),
+        (["maml.lr=0.1"], "adaptation_lr"),
+        (["population.size=1"], "population.size"),
+        (['method="mamml"'], "did you mean maml"),
+        (['objective={name="maxent"}'], 'method = "maml" has no such section'),
+    ],
+)
+def test_a_wrong_config_gets_one_clear_error(changes: list[str], message: str) -> None:
+    text = POINT.read_text()
+    for change in changes:
+        if change.startswith(("task=", "objective=")):
+            name, _, table = change.partition("=")
+            start = text.find(f"[{name}]")
+            if start >= 0:
+                text = text[:start] + text[text.index("\n[", start + 1) + 1 :]
+            text = f"{name} = {table}\n{text}"
+    plain = [change for change in changes if not change.startswith(("task=", "objective="))]
+    with pytest.raises(ConfigError, match=message):
+        config.check(config.parse(text, plain))
+
+
+def test_evolvability_es_refuses_tasks_as_its_population() -> None:
+    with pytest.raises(ConfigError, match='belongs to method = "maml"'):
+        text = config.read_source("interference-maxvar").replace('"normal"', '"tasks"')
+        config.check(config.parse(text.replace("antithetic = true", "")))
+
+
+def test_the_papers_settings_are_the_presets() -> None:
+    paper = config.load("cheetah-maml")
+    maml = paper.method.settings
+    assert (maml.rollouts, maml.adaptation_lr, maml.discount, maml.kl_bound) == (10, 0.1, 0.99, 0.01)
+    assert (maml.cg_iterations, maml.cg_damping) == (10, 1e-5)
+    assert (maml.line_search_steps, maml.line_search_ratio) == (15, 0.8)
+    assert paper.population.size == 40 and paper.task.layers == (26, 256, 256, 6)
+    assert paper.run.generations * paper.population.size * paper.method.rollouts * paper.task.steps == 10**9
+    assert config.changed_keys(config.parse(paper.to_toml()), paper) == []
+
+
+def test_the_learning_curve_shows_both_returns(cheetah: Path, finished: Path, tmp_path: Path) -> None:
+    out = tmp_path / "learning.svg"
+    assert ees("figure", "maml-training", cheetah, "-o", out).returncode == 0
+    drawn = out.read_text()
+    assert out.stat().st_size > 5000 and "<path" in drawn
+    refused = ees("figure", "maml-training", finished, "-o", tmp_path / "other.svg")
+    assert refused.returncode == 3 and "not a run of MAML" in refused.stderr and not (tmp_path / "other.svg").exists()
+
+
+def test_the_report_says_that_rows_are_tasks_and_where_the_mean_ends(cheetah: Path, tmp_path: Path) -> None:
+    text = page.write_report(cheetah, tmp_path / "r.html", 1).read_text()
+    with open_run(cheetah) as run:
+        assert f"<h2>The mean after generation {run.generations - 1}</h2>" in text
+        (portrait,), _ = extremes.portray(run, 1)
+    assert "where the individuals ended" not in text and "Extremes of" not in text and "<dt>tasks</dt>" in text
+    assert "the rollouts of each task ended on average, after its gradient step" in text
+    assert len(portrait.behavior) == 1 and f"<b>mean 0</b>: x\u00a0{portrait.behavior[0]:.4g}" in text

@@ -1,0 +1,66 @@
+"""The page on the file's layout, for readers elsewhere, tells the truth: checked without the package's own reader."""
+
+import hashlib
+import re
+import tomllib
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from support.program import CHECKOUT
+
+from ees_mpi import open_run
+from ees_mpi.store import layout
+
+PAGE = (CHECKOUT / "jobs" / "FORMAT.md").read_text(encoding="utf-8")
+NAMES = set(re.findall(r"`([a-z_0-9]+)`", PAGE))
+BLOCK = 2**18
+
+
+def test_every_dataset_attribute_and_group_is_on_the_page(cheetah: Path) -> None:
+    assert set(layout.GENERATIONS) | set(layout.SESSIONS) <= NAMES
+    with h5py.File(cheetah) as file:
+        assert set(file.attrs) <= NAMES and set(file) <= NAMES
+        assert set(file["final"]) - {"moments", "memory"} <= NAMES and set(file["final/moments"]) <= NAMES
+
+
+def test_types_and_axes_are_those_of_the_page(cheetah: Path) -> None:
+    rows = [line.split(" | ") for line in PAGE.splitlines() if line.startswith("| `")]
+    told = {}
+    for names, types, axes, *_ in rows:
+        listed = re.findall(r"`([a-z_0-9]+)`", names)
+        kinds = re.findall(r"\b[fiuS]\d+", types)
+        for name, kind in zip(listed, [kinds[0]] * (len(listed) - len(kinds)) + kinds, strict=True):
+            told[name] = (kind, re.findall(r"\w+", axes))
+    assert set(told) == set(layout.GENERATIONS)
+    with h5py.File(cheetah) as file:
+        for name, (kind, axes) in told.items():
+            if name in file["generations"]:
+                dataset = file["generations"][name]
+                assert dataset.dtype.str.lstrip("<|") == kind, name
+                found = [dimension.keys()[0] for dimension in dataset.dims]
+                assert found in (["generation"], ["generation", *axes]), name
+
+
+@pytest.mark.parametrize("robot", ["species", "finished"])
+def test_an_individual_is_rebuilt_from_the_page_alone(robot: str, request: pytest.FixtureRequest) -> None:
+    path = request.getfixturevalue(robot)
+    with h5py.File(path) as file:
+        group, seed, size = file["generations"], file.attrs["noise_seed"], file.attrs["noise_size"]
+        std = np.float32(tomllib.loads(file.attrs["config"])["population"]["std"])
+        blocks = []
+        for number in range(-(-size // BLOCK)):
+            digest = hashlib.blake2b(f"{seed}/noise/{number}".encode(), digest_size=16).digest()
+            generator = np.random.Generator(np.random.Philox(key=np.frombuffer(digest, "<u8")))
+            blocks.append(generator.standard_normal(BLOCK, dtype=np.float32))
+        noise = np.concatenate(blocks)[:size]
+        generation, index = 2, 3
+        start, parent = group["offset"][generation, index], group["parent"][generation, index]
+        mean = group["mean"][generation, parent]
+        perturbation = noise[start : start + len(mean)] * std
+        if group["sign"][generation, index] < 0:
+            perturbation = -perturbation
+        rebuilt = perturbation + mean
+    with open_run(path) as run:
+        assert rebuilt.tobytes() == run.individual(generation, index).tobytes()

@@ -1,0 +1,122 @@
+"""A custom task that fails on purpose, in many ways, and the command that trains it."""
+
+import os
+import signal
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ees_mpi.outcomes import Floats, Outcome, Singles
+from ees_mpi.tasks.interference import pattern
+from support.program import command, sets
+
+CONFIG = """
+[run]
+generations = 5
+[task]
+name = "custom"
+function = "support.breaking:Breaking"
+[population]
+name = "normal"
+size = 20
+std = 0.5
+[objective]
+name = "maxvar"
+[optimizer]
+name = "ascent"
+lr = 0.03
+[noise]
+size = 100
+"""
+
+
+@dataclass(frozen=True)
+class Breaking:
+    """The interference task, but for one individual."""
+
+    how: str = "raise"
+    at: int = 3  # the individual at which it breaks
+    seconds: float = 0.0  # that an evaluation takes
+    mark: str = ""  # a file that says that it has broken, or that it waits
+
+    parameters: int = 1
+    behavior_dim: int = 1
+
+    def initial(self, generator: np.random.Generator) -> Singles:
+        return np.array([1.0], np.float32)
+
+    def open(self, seed: int) -> "Breaking":
+        return self
+
+    def evaluate(
+        self, index: int, parameters: Singles, observation_mean: Floats, observation_std: Floats, observe: bool
+    ) -> Outcome:
+        if self.how == "until told" and index >= self.at:
+            self._wait_for_a_signal()
+        else:
+            time.sleep(self.seconds)
+        value = pattern(float(parameters[0]))
+        if index == self.at and self.how == "raise":
+            raise ZeroDivisionError("the task broke on purpose")
+        if index > 0 and self.how == "everywhere":  # individual 0 is tried before the run starts
+            raise ZeroDivisionError("the task broke on purpose")
+        if index == self.at and self.how == "leave":
+            raise SystemExit(3)
+        if index == self.at and self.how == "broken pipe":
+            raise BrokenPipeError(32, "Broken pipe")
+        if index == self.at and self.how == "keyboard":
+            raise KeyboardInterrupt
+        if index == self.at and self.how == "die" and not os.path.exists(self.mark):
+            open(self.mark, "x").close()  # once
+            os.kill(os.getpid(), signal.SIGKILL)
+        if index == self.at and self.how == "hang":
+            time.sleep(600)
+        if index == self.at and self.how == "false nan":
+            return Outcome(index, (float("nan"),), 1.0, 1)
+        if index == self.at and self.how == "exit":
+            os._exit(9)
+        if (index == self.at and self.how == "nan") or (index >= self.at and self.how == "mostly nan"):
+            return Outcome(index, (float("nan"),), float("nan"), 1, valid=False)
+        return Outcome(index, (value,), value, 1)
+
+    def _wait_for_a_signal(self) -> None:
+        """Wait until any rank has been signalled; slowly from then on, so that the others hear of it in time."""
+        told = Path(f"{self.mark}.told")
+        if not told.exists():
+            for number in (signal.SIGTERM, signal.SIGUSR1):
+                _touch_when_signalled(number, told)
+            Path(self.mark).write_text(f"{os.getpid()}")
+            while not told.exists():
+                time.sleep(0.01)
+            waited.append(told)
+        if waited:
+            time.sleep(self.seconds)
+
+    def close(self) -> None:
+        pass
+
+
+waited: list[Path] = []  # not empty in the life of a job that was signalled
+
+
+def _touch_when_signalled(number: signal.Signals, path: Path) -> None:
+    """Make a file when a signal comes, after everything that the program does then."""
+    before = signal.getsignal(number)
+
+    def handler(*arguments: Any) -> None:
+        if callable(before):
+            before(*arguments)
+        path.touch()
+
+    signal.signal(number, handler)
+
+
+def breaking(out: Path, ranks: int, *settings: str, ulfm: bool = False) -> list[str]:
+    """Return the words that train the breaking task; `ulfm`: the ranks that are left go on when one dies."""
+    config = out.with_suffix(".toml")
+    config.write_text(CONFIG)
+    words = command("train", config, "--out", out, *sets(*settings), ranks=ranks)
+    return [words[0], "--with-ft", "ulfm", *words[1:]] if ulfm else words

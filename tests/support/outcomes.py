@@ -1,0 +1,16 @@
+"""Outcomes of a made-up generation."""
+
+import numpy as np
+
+from ees_mpi.outcomes import Outcomes
+
+
+def outcomes(count: int = 40, dim: int = 2, invalid: tuple[int, ...] = ()) -> Outcomes:
+    """Return outcomes of random behaviours and fitnesses; `invalid`: individuals whose rollouts failed."""
+    generator = np.random.default_rng(count + dim)
+    valid = np.ones(count, bool)
+    valid[list(invalid)] = False
+    behavior = generator.normal(3.0, 2.0, (count, dim)) ** 3
+    behavior[~valid] = np.nan
+    fitness = np.where(valid, generator.normal(size=count), np.nan)
+    return Outcomes(behavior, fitness, np.ones(count, int), valid, np.zeros((0, 1)))

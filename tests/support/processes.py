@@ -1,0 +1,39 @@
+"""Processes of training jobs: finding them, and waiting for something that they do."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from support.program import TIMEOUT
+
+
+def processes_with(mark: object) -> list[int]:
+    """Return the processes whose command line has a mark, for example the path of a run file."""
+    found = []
+    for process in Path("/proc").iterdir():
+        try:
+            if process.name.isdigit() and str(mark).encode() in (process / "cmdline").read_bytes():
+                found.append(int(process.name))
+        except OSError:
+            continue  # it ended meanwhile
+    return found
+
+
+def rank_processes(out: Path) -> list[int]:
+    """Return the processes that train a file, without mpirun."""
+    found = processes_with(out)
+    return [pid for pid in found if b"run" not in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0]]
+
+
+def wait_until(happened: Callable[[], object]) -> None:
+    """Look again and again until something has happened."""
+    deadline = time.monotonic() + TIMEOUT
+    while not happened():
+        assert time.monotonic() < deadline, f"waited {TIMEOUT:.0f} s in vain"
+        time.sleep(0.01)
+
+
+def wait_for_text(path: Path) -> str:
+    """Wait for a file with text in it, and return the text."""
+    wait_until(lambda: path.exists() and path.read_text())
+    return path.read_text()

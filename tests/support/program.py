@@ -1,0 +1,134 @@
+"""The command `ees-mpi`, in this process or in processes of its own, alone or under mpirun."""
+
+import atexit
+import contextlib
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from subprocess import CompletedProcess
+from unittest import mock
+
+from ees_mpi import machine
+from ees_mpi.cli import main as cli
+
+CHECKOUT = Path(__file__).parents[2]
+TESTS = CHECKOUT / "tests"
+BIN = Path(sys.executable).parent
+MPIRUN = str(BIN / "mpirun")
+# A killed mpirun leaves its session folder behind, and a later one with the same process id then refuses to start.
+SESSIONS = tempfile.TemporaryDirectory(prefix="ees")
+atexit.register(SESSIONS.cleanup)
+TIMEOUT = 600.0  # seconds; generous, because other programs may keep the cores busy
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+
+TINY = ("population.size=20", "run.generations=6", "noise.size=5000")
+
+
+def sets(*settings: str) -> list[str]:
+    """Return the words of the command line that change some keys of a config."""
+    return [word for setting in settings for word in ("--set", setting)]
+
+
+def environment(**more: str) -> dict[str, str]:
+    """Return the environment of a user's shell in which mpirun starts more ranks than cores; `more`: variables."""
+    settings = (CHECKOUT / "tools" / "mpirun.env").read_text().splitlines()
+    mpirun = dict(line.split("=", 1) for line in settings if "=" in line)
+    return {**os.environ, **mpirun, "PYTHONPATH": str(TESTS), "TMPDIR": SESSIONS.name, **more}
+
+
+def command(*arguments: object, ranks: int = 0) -> list[str]:
+    """Return the words that run `ees-mpi ARGUMENTS`, under mpirun if ranks are given."""
+    words = [str(BIN / "ees-mpi"), *map(str, arguments)]
+    return [MPIRUN, "-n", str(ranks), *words] if ranks else words
+
+
+def python(program: str | Path, *arguments: object, ranks: int = 0, options: Iterable[str] = ()) -> list[str]:
+    """Return the words that run a Python program, under mpirun if ranks are given; `options`: those of mpirun."""
+    words = [sys.executable, str(program), *map(str, arguments)]
+    return [MPIRUN, *options, "-n", str(ranks), *words] if ranks else words
+
+
+def run(words: Sequence[str], **more: str) -> CompletedProcess[str]:
+    """Run a program in processes of its own; `more`: environment variables."""
+    return subprocess.run(words, capture_output=True, text=True, timeout=TIMEOUT, env=environment(**more))
+
+
+def ees(*arguments: object, ranks: int | None = None, **more: str) -> CompletedProcess[str]:
+    """Run `ees-mpi ARGUMENTS`; return its exit code and output.
+
+    `ranks`: None runs it in this process, which is fast; 0 in its own process; 1 or more under mpirun. `more`:
+    environment variables of its own process.
+    """
+    if ranks is None and not more:
+        return _here(*map(str, arguments))
+    return run(command(*arguments, ranks=ranks or 0), **more)
+
+
+def _here(*arguments: str) -> CompletedProcess[str]:
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
+    words = ["ees-mpi", *arguments]
+    with (
+        mock.patch.object(sys, "argv", words),
+        mock.patch.object(machine, "pin_portable", side_effect=AssertionError("needs a process of its own: ranks=0")),
+        _same_signal_handlers(),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        try:
+            cli.main()
+        except SystemExit as leaving:
+            code = int(leaving.code or 0)
+    return CompletedProcess(words, code, *(stream.buffer.getvalue().decode() for stream in (out, err)))
+
+
+@contextmanager
+def _same_signal_handlers() -> Iterator[None]:
+    before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def done(*arguments: object, ranks: int | None = None, **more: str) -> CompletedProcess[str]:
+    """Run a command that must succeed."""
+    finished = ees(*arguments, ranks=ranks, **more)
+    assert finished.returncode == 0, finished.stderr + finished.stdout
+    return finished
+
+
+def refusal(*arguments: object, ranks: int | None = None) -> tuple[int, str]:
+    """Run a command that must fail with one line, and return its exit code and that line."""
+    failed = ees(*arguments, ranks=ranks)
+    lines = [line for line in failed.stderr.splitlines() if line.startswith("ees-mpi: ")]
+    assert len(lines) == 1 and "Traceback" not in failed.stderr + failed.stdout, failed.stderr + failed.stdout
+    return failed.returncode, lines[0]
+
+
+def refused(*arguments: object) -> tuple[int, str]:
+    """Run a command that must fail with one line, print nothing else, and leave no file in the present folder."""
+    before = sorted(os.listdir())
+    failed = ees(*arguments)
+    assert failed.stderr.startswith("ees-mpi: ") and failed.stderr.count("\n") == 1 and failed.stdout == "", failed
+    assert sorted(os.listdir()) == before
+    return failed.returncode, failed.stderr
+
+
+def train(out: Path, preset: str = "interference-maxvar", *settings: str, ranks: int | None = None) -> Path:
+    """Train a tiny run and return its file; its commits do not wait for the disk."""
+    done("train", preset, *sets(*TINY, "run.fsync=false", *settings), "--out", out, ranks=ranks)
+    return out
+
+
+def info(path: Path) -> dict[str, object]:
+    """Return the facts of `ees-mpi info --json`."""
+    facts: dict[str, object] = json.loads(done("info", path, "--json").stdout)
+    return facts

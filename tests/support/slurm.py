@@ -1,0 +1,105 @@
+"""Submitting job scripts to the sandbox and looking at what becomes of them."""
+
+import os
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from support.program import BIN, CHECKOUT, TESTS, environment
+
+SANDBOX = CHECKOUT / "tools" / "slurm_sandbox"
+
+
+def call(*words: object) -> str:
+    """Run one of SLURM's commands, or the sandbox's, and return what it printed."""
+    done = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr + done.stdout
+    return done.stdout
+
+
+class Site:
+    """A user's folder on the sandbox: the job scripts, edited in the two lines that say they want it."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self.runs = folder / "runs"
+        jobs = shutil.copytree(CHECKOUT / "jobs", folder / "jobs", ignore=shutil.ignore_patterns("pictures"))
+        for script in jobs.glob("*.slurm"):
+            text = script.read_text()
+            edited, lines = re.subn(r"=your-(account|partition)\n", lambda m: f"={LOCAL[m[1]]}\n", text)
+            assert lines == 2
+            script.write_text(edited)
+
+    def submit(self, *words: object, **more: str) -> str:
+        """`sbatch WORDS` from the user's folder; return the job's number."""
+        return call_in(self.folder, "sbatch", "--parsable", *words, **more).strip()
+
+    def output(self) -> str:
+        """What all jobs have said so far."""
+        return "".join(path.read_text() for path in sorted(self.folder.glob("*.out")))
+
+
+LOCAL = {"account": "research", "partition": "main"}
+GOING = {"PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "REQUEUED"}
+
+
+def call_in(folder: Path, *words: object, **more: str) -> str:
+    """Run a command as a user with the environment activated, in a folder."""
+    path = {"PATH": f"{BIN}:{os.environ['PATH']}", "PYTHONPATH": str(TESTS)}
+    env = environment(**{**path, **more})
+    line = [str(word) for word in words]
+    done = subprocess.run(line, cwd=folder, env=env, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr + done.stdout
+    return done.stdout
+
+
+def facts(job: str) -> list[dict[str, str]]:
+    """What SLURM knows of a job: a dict for each of its tasks."""
+    lines = call("scontrol", "show", "job", "-o", job).splitlines()
+    return [dict(re.findall(r"(\w+)=(\S*)", line)) for line in lines if line]
+
+
+def until(happened: Callable[[], object], seconds: float, site: Site) -> None:
+    """Look again and again until something has happened; fail with the jobs' own words."""
+    deadline = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < deadline, f"waited {seconds} s in vain\n{call('squeue')}\n{site.output()}"
+        time.sleep(0.2)
+
+
+def await_requeue(job: str, site: Site, seconds: float = 90) -> None:
+    """Wait until a job, or one task of it, has been put back into the queue."""
+    until(lambda: any(task["Restarts"] != "0" for task in facts(job)), seconds, site)
+
+
+def await_end(job: str, site: Site, seconds: float = 120) -> None:
+    """Wait until all tasks of a job have come to a good end."""
+    until(lambda: not GOING & set(hurried(job)), seconds, site)
+    assert set(hurried(job)) == {"COMPLETED"}, site.output()
+
+
+def hurried(job: str) -> list[str]:
+    """The states of a job's tasks; one back in the queue is spared the two minutes that SLURM would let it wait."""
+    for task in facts(job):
+        later = datetime.now() + timedelta(seconds=10)
+        if task["Reason"] == "BeginTime" and datetime.fromisoformat(task["EligibleTime"]) > later:
+            # Not at once: a second life that starts in the second in which the first one ends is refused.
+            call("scontrol", "update", f"JobId={task['JobId']}", "StartTime=now+4")
+    return [task["JobState"] for task in facts(job)]
+
+
+def ranks_of(out: Path) -> list[int]:
+    """The processes that train a file, the launcher not among them; those of the last node last."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            words = (entry / "cmdline").read_bytes().split(b"\0") if entry.name.isdigit() else []
+            if str(out).encode() in words and b"python" in words[0]:
+                found.append((os.readlink(entry / "ns/uts"), int(entry.name)))
+        except OSError:
+            continue  # gone meanwhile
+    return [pid for _, pid in sorted(found)]

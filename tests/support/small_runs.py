@@ -1,0 +1,64 @@
+"""Small run files, trained in this process."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import h5py
+import numpy as np
+
+from ees_mpi.config import Config, load
+from ees_mpi.ranks import Ranks
+from ees_mpi.runs import starting_point
+from ees_mpi.state import State, first_state
+from ees_mpi.store.writer import RunWriter
+from ees_mpi.training import EvolutionJob, open_job, train
+
+SMALL = ("population.size=8", "noise.size=100000", "run.generations=3", "run.fsync=false")
+
+
+def job_of(config: Config) -> EvolutionJob:
+    """Open the job of an evolution strategy in this process."""
+    return EvolutionJob.open(config, Ranks())
+
+
+def trained(config: Config, report: Callable[..., None] = lambda record: None) -> State:
+    """Train a config to its end without a file."""
+    job = open_job(config, Ranks())
+    try:
+        return train(job, first_state(config), None, report)
+    finally:
+        job.close()
+
+
+def walk(path: Path, preset: str, *settings: str, start: Path | None = None, closed: bool = True) -> Path:
+    """Train a small run; `closed`: False leaves everything in the journal, as in a running or killed run."""
+    steps = [] if preset.startswith("interference") else ["task.steps=6"]
+    config = load(preset, [*SMALL, *steps, *settings])
+    state, note = starting_point.first_state_from(str(start), config) if start else (first_state(config), "")
+    writer = RunWriter.create(path, config, state.arrays(), started_from=note)
+    writer.begin_session(0, 1, 1, {"numpy": "0"})
+    job = open_job(config, Ranks())
+    train(job, state, writer)
+    job.close()
+    if closed:
+        writer.close()
+    else:
+        writer.let_go()
+    return path
+
+
+def seeds(
+    folder: Path, model: Path, name: str, behaviors: Sequence[np.ndarray], edit: Callable[[str], str] = str
+) -> list[Path]:
+    """Make copies of a run in which the last generation has other behaviours; `edit` changes their config."""
+    paths = []
+    for number, behavior in enumerate(behaviors):
+        path = folder / f"{name}-{number}.h5"
+        path.write_bytes(model.read_bytes())
+        with h5py.File(path, "r+") as file:
+            file.attrs["run_id"] = f"{name}-{number}"
+            file.attrs["config"] = edit(str(file.attrs["config"]))
+            rows = file["generations/behavior"]
+            rows[-1] = np.resize(behavior, rows.shape[1:])
+        paths.append(path)
+    return paths

@@ -1,0 +1,110 @@
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+from support.ready_made import Episode, ready_made
+
+import ees_mpi.envs  # noqa: F401  registers the environments
+from ees_mpi.tasks.bullet.environments import BulletEnv, HalfCheetahBulletEnv
+from ees_mpi.tasks.bullet.robots import Ant, HalfCheetah
+
+KINDS = {"ees_mpi/HalfCheetahBullet-v0": HalfCheetah, "ees_mpi/AntBullet-v0": Ant}
+
+
+@pytest.fixture(params=KINDS)
+def env(request: pytest.FixtureRequest) -> Iterator[gymnasium.Env]:
+    made = gymnasium.make(request.param, render_mode="rgb_array")
+    yield made
+    made.close()
+
+
+def test_gymnasium_finds_nothing_to_warn_of(env: gymnasium.Env) -> None:
+    check_env(env.unwrapped)
+
+
+def test_rewards_have_the_bits_of_the_ready_made_environment(env: gymnasium.Env) -> None:
+    kind = KINDS[env.spec.id]
+    with ready_made(kind) as theirs:
+        for episode in (Episode(0, "random"), Episode(1, "held", 3), Episode(2, "policy")):
+            ours, other = env.unwrapped, theirs
+            act = episode.actor(ours.robot)
+            observation, _ = ours.reset(seed=episode.seed)
+            other.reset(seed=episode.seed)
+            for _ in range(500):
+                action = act(observation)
+                observation, reward, end, _, _ = ours.step(action)
+                _, other_reward, other_end, _, _ = other.step(action)
+                assert np.float64(reward).tobytes() == np.float64(other_reward).tobytes()
+                assert end == other_end
+
+
+def test_without_a_seed_episodes_go_on_as_in_the_ready_made_environment(env: gymnasium.Env) -> None:
+    with ready_made(KINDS[env.spec.id]) as theirs:
+        for seed in (7, None, None):
+            ours, _ = env.reset(seed=seed)
+            other, _ = theirs.reset(seed=seed)
+            assert ours.tobytes() == other.tobytes()
+
+
+def test_an_episode_is_truncated_after_1000_steps(env: gymnasium.Env) -> None:
+    env.reset(seed=0)
+    still = np.zeros(env.action_space.shape, np.float32)
+    truncations = [env.step(still)[3] for _ in range(1000)]
+    assert truncations == [False] * 999 + [True]
+
+
+def test_infos_tell_the_position(env: gymnasium.Env) -> None:
+    env.reset(seed=0)
+    info = env.step(env.action_space.sample())[4]
+    assert (info["x_position"], info["y_position"], info["z_position"]) == env.unwrapped.robot.position
+
+
+def test_rendering_gives_pictures_that_change(env: gymnasium.Env) -> None:
+    env.reset(seed=0)
+    first = env.render()
+    for _ in range(20):
+        env.step(np.ones(env.action_space.shape, np.float32))
+    assert first.shape == (240, 320, 3)
+    assert first.dtype == np.uint8
+    assert (first != env.render()).any()
+
+
+def test_an_unknown_render_mode_is_refused() -> None:
+    with pytest.raises(ValueError, match="got 'human'"):
+        HalfCheetahBulletEnv(render_mode="human")
+
+
+def test_without_a_render_mode_nothing_is_drawn() -> None:
+    env: BulletEnv = HalfCheetahBulletEnv()
+    env.reset(seed=0)
+    assert env.render() is None
+    env.close()
+
+
+def test_registering_does_not_load_pybullet() -> None:
+    code = "import sys, ees_mpi.envs; sys.exit('pybullet' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("order", ["import gymnasium, ees_mpi.envs", "import ees_mpi.envs, gymnasium"])
+def test_the_environments_are_registered_by_importing_envs_before_or_after_gymnasium(order: str) -> None:
+    code = f"{order}\nenv = gymnasium.make('ees_mpi/AntBullet-v0')\nprint(env.reset(seed=0)[0].shape)\nenv.close()"
+    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True)
+    assert done.stdout == "(28,)\n", done.stderr
+
+
+def test_importing_the_package_alone_registers_nothing_and_leaves_the_import_system_alone() -> None:
+    code = """
+import sys
+finders = list(sys.meta_path)
+import ees_mpi
+print(sys.meta_path == finders, "gymnasium" in sys.modules)
+import gymnasium
+print([name for name in gymnasium.registry if name.startswith("ees_mpi/")])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "True False\n[]\n", done.stderr

@@ -1,0 +1,221 @@
+import gc
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from support.physics import connected, opened
+from support.ready_made import Episode, ready_made, ready_made_trace_of, trace_of
+
+from ees_mpi.tasks.bullet.robots import Ant, HalfCheetah, Robot
+from ees_mpi.tasks.bullet.world import pybullet
+
+KINDS = [HalfCheetah, Ant]
+EPISODES = [
+    Episode(0, "random"),
+    Episode(1, "policy"),
+    Episode(2, "held"),
+    Episode(2, "policy", 1),
+    Episode(123456789, "held", 3),
+    Episode(0, "policy", 2),
+]
+
+
+@pytest.fixture(params=KINDS, ids=lambda kind: kind.name)
+def robot(request: pytest.FixtureRequest) -> Iterator[Robot]:
+    made = request.param()
+    yield made
+    made.close()
+
+
+def test_whole_episodes_have_the_bits_of_the_ready_made_environment_in_any_order(robot: Robot) -> None:
+    ours = {episode: trace_of(robot, episode, 1000) for episode in EPISODES}
+    with ready_made(type(robot)) as env:
+        for episode in reversed(EPISODES):
+            theirs = ready_made_trace_of(env, robot, episode, 1000)
+            assert ours[episode].observations == theirs.observations
+            assert ours[episode].ends == theirs.ends
+            assert ours[episode].positions == theirs.positions
+
+
+def test_only_the_very_first_reset_of_a_ready_made_environment_differs(robot: Robot) -> None:
+    episode = Episode(3, "random")
+    with ready_made(type(robot), used=False) as env:
+        ours, theirs = trace_of(robot, episode, 50), ready_made_trace_of(env, robot, episode, 50)
+    assert ours.positions[0] != theirs.positions[0]
+    assert ours.positions[1:] == theirs.positions[1:]
+    assert ours.observations[1:] == theirs.observations[1:]
+
+
+def test_the_ant_can_fall_and_get_up_while_nothing_ends_for_the_cheetah(robot: Robot) -> None:
+    ends = trace_of(robot, Episode(2, "held", 1), 1000).ends
+    assert set(ends) == ({True, False} if isinstance(robot, Ant) else {False})
+
+
+def test_a_rollout_does_not_depend_on_what_ran_before(robot: Robot) -> None:
+    alone = trace_of(robot, EPISODES[1], 200)
+    for before in EPISODES[2:5]:
+        trace_of(robot, before, 150)
+        assert trace_of(robot, EPISODES[1], 200) == alone
+    fresh = type(robot)()
+    assert trace_of(fresh, EPISODES[1], 200) == alone
+    fresh.close()
+
+
+def test_robots_alive_in_one_process_do_not_disturb_one_another() -> None:
+    robots = [HalfCheetah(), Ant(), Ant()]
+    episodes = EPISODES[1:4]
+    alone = [trace_of(robot, episode, 100) for robot, episode in zip(robots, episodes, strict=True)]
+    actors = [episode.actor(robot) for robot, episode in zip(robots, episodes, strict=True)]
+    seen = [robot.reset(episode.seed) for robot, episode in zip(robots, episodes, strict=True)]
+    for step in range(1, 101):
+        for number, robot in enumerate(robots):
+            seen[number], _ = robot.step(actors[number](seen[number]))
+            assert seen[number].tobytes() == alone[number].observations[step]
+    for robot in robots:
+        robot.close()
+
+
+def test_a_generator_goes_on_where_a_seed_begins(robot: Robot) -> None:
+    generator = np.random.default_rng(5)
+    assert robot.reset(generator).tobytes() == robot.reset(5).tobytes()
+    assert robot.reset(generator).tobytes() != robot.reset(5).tobytes()
+
+
+def test_observations_are_new_float32_arrays_within_5(robot: Robot) -> None:
+    first = robot.reset(0)
+    kept = first.copy()
+    second, _ = robot.step(np.ones(robot.action_size))
+    assert first.dtype == second.dtype == np.float32
+    assert first.shape == second.shape == (robot.observation_size,)
+    assert first.tobytes() == kept.tobytes()
+    assert max(abs(first).max(), abs(second).max()) <= 5
+
+
+@pytest.mark.parametrize("extreme", [6.0, -7.0, 1e39, -1e300, np.inf, -np.inf])
+def test_values_beyond_5_or_beyond_float32_are_clipped_silently(
+    robot: Robot, extreme: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual, read = robot.reset(0), pybullet.getJointStates
+
+    def spun(*arguments: Any) -> Any:
+        first, *others = read(*arguments)
+        return [(first[0], 10 * extreme, *first[2:]), *others]  # the position and the velocity come first
+
+    monkeypatch.setattr(pybullet, "getJointStates", spun)
+    observation = robot.reset(0)
+    changed = np.flatnonzero(observation != usual)
+    assert len(changed) == 1 and observation[changed[0]] == np.copysign(5.0, extreme)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_physics_that_blows_up_ends_the_rollout_and_leaves_no_trace_in_the_next(kind: type[Robot]) -> None:
+    robot, client = opened(kind)
+    expected = trace_of(robot, EPISODES[1], 100)
+    assert robot.finite
+    robot.reset(0)
+    client.blow_up()
+    observation, end = robot.step(np.zeros(robot.action_size))
+    assert end
+    assert not robot.finite
+    assert np.isnan(observation).any()
+    assert trace_of(robot, EPISODES[1], 100) == expected
+    assert robot.finite
+    robot.close()
+
+
+def test_a_wrong_action_is_refused_with_what_was_expected(robot: Robot) -> None:
+    robot.reset(0)
+    size = robot.action_size
+    for wrong in (np.zeros(size + 1), np.zeros(size - 1), np.zeros((1, size)), np.zeros((size, 1))):
+        with pytest.raises(ValueError, match=rf"shape \({size},\); got shape"):
+            robot.step(wrong)
+    with pytest.raises(FloatingPointError, match=r"numbers from -1 to 1; got \[nan"):
+        robot.step(np.full(size, np.nan))
+
+
+def test_actions_are_clipped_to_1(robot: Robot) -> None:
+    size = robot.action_size
+    robot.reset(0)
+    clipped, _ = robot.step(np.full(size, -1.0))
+    robot.reset(0)
+    beyond, _ = robot.step(np.full(size, -np.inf))
+    assert clipped.tobytes() == beyond.tobytes()
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_closing_releases_the_client_once_and_for_all(kind: type[Robot]) -> None:
+    before_any = connected()
+    robot = kind()
+    robot.reset(0)
+    while_open = connected()
+    robot.close()
+    robot.close()
+    assert len(while_open - before_any) == 1 and connected() == before_any
+    other = kind()
+    assert connected() == while_open  # the second robot has the client of the first one
+    before = trace_of(other, EPISODES[0], 10)
+    with pytest.raises(RuntimeError, match="was closed"):
+        robot.reset(0)
+    with pytest.raises(pybullet.error):
+        robot.step(np.zeros(robot.action_size))
+    assert trace_of(other, EPISODES[0], 10) == before
+    other.close()
+
+
+def test_a_robot_that_is_dropped_releases_its_client() -> None:
+    before = connected()
+    robot = Ant()
+    assert connected() != before
+    del robot
+    gc.collect()
+    assert connected() == before
+
+
+def test_an_image_shows_more_than_one_colour(robot: Robot) -> None:
+    robot.reset(0)
+    image = robot.image(64, 48)
+    assert image.shape == (48, 64, 3)
+    assert image.dtype == np.uint8
+    assert image.std() > 10
+
+
+TALK = """
+import ctypes, sys
+ctypes.CDLL(None).printf(b"C, before\\n")
+print("Python, before", flush={flush})
+import numpy
+from ees_mpi.tasks.bullet.robots import Ant, HalfCheetah
+for kind in (HalfCheetah, Ant):
+    robot = kind()
+    robot.reset(0)
+    robot.step(numpy.zeros(robot.action_size))
+    robot.step(numpy.full(robot.action_size, 9.0))
+    robot.image(32, 24)
+    if kind is Ant:
+        robot.close()
+print("Python, after")
+ctypes.CDLL(None).printf(b"C, after\\n")
+"""
+
+
+@pytest.mark.parametrize("flush", [True, False])
+def test_the_terminal_gets_what_others_print_and_nothing_from_bullet(flush: bool) -> None:
+    done = subprocess.run([sys.executable, "-c", TALK.format(flush=flush)], capture_output=True, text=True, check=True)
+    assert sorted(done.stdout.splitlines()) == ["C, after", "C, before", "Python, after", "Python, before"]
+    assert done.stderr == ""
+
+
+def test_a_process_without_stdout_and_stderr_can_make_a_robot() -> None:
+    code = "from ees_mpi.tasks.bullet.robots import Ant; Ant().reset(0)"
+    subprocess.run(["sh", "-c", f'exec "$0" -c "{code}" >&- 2>&-', sys.executable], check=True)
+
+
+def test_without_pybullet_the_error_says_what_to_install() -> None:
+    code = "import sys; sys.modules['pybullet'] = None; import ees_mpi.tasks.bullet.robots"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "MissingExtra: the cheetah and the ant need pybullet" in done.stderr
+    assert "pip install 'ees_mpi[bullet]'" in done.stderr

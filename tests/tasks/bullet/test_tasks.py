@@ -1,0 +1,176 @@
+import math
+
+import numpy as np
+import pytest
+from support.physics import Client, opened
+
+from ees_mpi import config
+from ees_mpi.contracts import View
+from ees_mpi.errors import ConfigError
+from ees_mpi.outcomes import Floats, Outcome
+from ees_mpi.policies import mean_std
+from ees_mpi.tasks import TASKS
+from ees_mpi.tasks.bullet.task import Ant, Cheetah, Locomotion
+from ees_mpi.tasks.bullet.world import pybullet
+
+KINDS = [Cheetah, Ant]
+
+
+def evaluate(task: Locomotion, observe: bool = False, seed: int = 0, scale: float = 1.0) -> Outcome:
+    rollouts = task.open(0)
+    parameters = task.initial(np.random.default_rng(seed)) * np.float32(scale)
+    outcome = rollouts.evaluate(7, parameters, *statistics(task), observe)
+    rollouts.close()
+    return outcome
+
+
+def statistics(task: Locomotion) -> tuple[Floats, Floats]:
+    return np.zeros(task.observation_dim), np.ones(task.observation_dim)
+
+
+@pytest.mark.parametrize(("name", "count", "dim"), [("cheetah", 74_246, 1), ("ant", 75_272, 2)])
+def test_the_papers_sizes(name: str, count: int, dim: int) -> None:
+    task = config.load(f"{name}-maxent").task
+    assert (task.parameters, task.behavior_dim, task.steps, task.terminate) == (count, dim, 1000, "never")
+
+
+@pytest.mark.parametrize("robot", ["cheetah", "ant"])
+@pytest.mark.parametrize("variant", ["es", "maxvar", "maxent"])
+def test_the_papers_settings(robot: str, variant: str) -> None:
+    loaded = config.load(f"{robot}-{variant}")
+    assert (loaded.population.size, loaded.population.std) == (10_000, 0.02)
+    assert (loaded.method.optimizer.lr, loaded.method.optimizer.l2, loaded.noise.size) == (0.01, 0.05, 2**28)
+    assert type(loaded.method.objective).__name__.lower() == {"es": "fitness"}.get(variant, variant)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_behavior_is_the_final_position_and_fitness_the_distance_along_the_direction(kind: type[Locomotion]) -> None:
+    ahead = evaluate(kind(steps=30), scale=3.0)
+    assert ahead.index == 7 and ahead.length == 30 and ahead.valid and ahead.observations is None
+    assert ahead.fitness == ahead.behavior[0]
+    back = evaluate(kind(steps=30, direction=180.0), scale=3.0)
+    assert back.behavior == ahead.behavior and back.fitness == -ahead.behavior[0]
+    if kind is Ant:
+        aside = evaluate(kind(steps=30, direction=90.0), scale=3.0)
+        assert aside.fitness == ahead.behavior[1]
+        oblique = evaluate(kind(steps=30, direction=30.0), scale=3.0)
+        expected = math.cos(math.pi / 6) * ahead.behavior[0] + math.sin(math.pi / 6) * ahead.behavior[1]
+        assert abs(oblique.fitness - expected) < 1e-12
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_behavior_at_several_steps_is_that_of_shorter_rollouts(kind: type[Locomotion]) -> None:
+    several = evaluate(kind(steps=30, behavior_steps=(10, 20, 30)), scale=3.0)
+    shorter = [evaluate(kind(steps=steps), scale=3.0).behavior for steps in (10, 20, 30)]
+    assert several.behavior == tuple(value for behavior in shorter for value in behavior)
+
+
+def test_an_ant_that_falls_ends_its_rollout_only_where_the_environment_may_end_it() -> None:
+    falling = evaluate(Ant(steps=300, terminate="environment", behavior_steps=(5, 300)), seed=1, scale=30.0)
+    going_on = evaluate(Ant(steps=300, behavior_steps=(5, 300)), seed=1, scale=30.0)
+    assert falling.length < 300 and going_on.length == 300
+    assert len(falling.behavior) == 4 and falling.behavior[:2] == going_on.behavior[:2]
+    assert falling.behavior[2] == falling.fitness
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_sampled_rollouts_return_the_sums_of_what_the_policy_saw(kind: type[Locomotion]) -> None:
+    task = kind(steps=20)
+    sums = evaluate(task, observe=True).observations
+    assert sums is not None and sums[0] == 20 and len(sums) == 1 + 2 * task.observation_dim
+    robot = task.robot()()
+    policy = task.policy()
+    policy.load(task.initial(np.random.default_rng(0)))
+    seen = [robot.reset(0)]
+    while len(seen) < 20:
+        seen.append(robot.step(policy.act(seen[-1]))[0])
+    robot.close()
+    np.testing.assert_allclose(mean_std(sums)[0], np.mean(np.float64(seen), axis=0), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_rollout_that_blows_up_is_invalid_and_the_next_one_is_as_ever(
+    kind: type[Locomotion], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = kind(steps=20)
+    rollouts, client = opened(lambda: task.open(0))
+    parameters = task.initial(np.random.default_rng(0))
+    sound = rollouts.evaluate(0, parameters, *statistics(task), True)
+    blow_up_after(5, client, monkeypatch)
+    spoiled = rollouts.evaluate(1, parameters, *statistics(task), True)
+    monkeypatch.undo()
+    assert not spoiled.valid and spoiled.observations is None and spoiled.length < 20
+    assert np.isnan(spoiled.behavior).all() and math.isnan(spoiled.fitness)
+    again = rollouts.evaluate(0, parameters, *statistics(task), True)
+    assert again.behavior == sound.behavior and (again.observations == sound.observations).all()
+    rollouts.close()
+
+
+def blow_up_after(steps: int, physics: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put a NaN into the physics after some steps, as a diverging simulation would."""
+    real, count = pybullet.stepSimulation, [0]
+
+    def step(client: int) -> None:
+        real(client)
+        count[0] += 1
+        if count[0] == steps:
+            physics.blow_up()
+
+    monkeypatch.setattr(pybullet, "stepSimulation", step)
+
+
+def test_a_network_that_gives_nan_is_invalid_not_an_exception() -> None:
+    outcome = evaluate(Cheetah(steps=5), scale=float("nan"))
+    assert not outcome.valid and outcome.length == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"steps": 0}, "task.steps: expected int >= 1"),
+        (
+            {"steps": 10, "behavior_steps": [5, 20]},
+            r"task.behavior_steps: expected rising steps up to 10, got \[5, 20\]",
+        ),
+        ({"behavior_steps": [20, 5]}, "rising steps"),
+        ({"terminate": "sometimes"}, "task.terminate: invalid enum value 'sometimes'"),
+        ({"hidden": [0]}, r"task.hidden\[0\]: expected int >= 1"),
+        ({"observation_share": 1.5}, "task.observation_share: expected float <= 1"),
+    ],
+)
+def test_wrong_settings_are_named(settings: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        TASKS.build({"name": "cheetah", **settings})
+
+
+def test_other_hidden_sizes_work() -> None:
+    task = Ant(steps=3, hidden=(8,))
+    assert task.parameters == 29 * 8 + 9 * 8
+    assert evaluate(task).valid
+
+
+def test_a_rollout_that_blows_up_before_the_camera_stays_where_it_was_last_seen() -> None:
+    task = Cheetah(steps=5)
+    filmed = task.film(0, View(64, 48))
+    seen: list[int] = []
+    filmed.on_step = seen.append
+    good = np.zeros(task.parameters, np.float32)
+    assert filmed.evaluate(0, good, *statistics(task), False).valid and seen == [0, 1, 2, 3, 4, 5]
+    last = filmed.picture()
+    bad = np.full(task.parameters, np.nan, np.float32)
+    assert not filmed.evaluate(0, bad, *statistics(task), False).valid
+    assert (filmed.picture() == last).all() and not np.isfinite(filmed.place()).all()
+    filmed.close()
+
+
+def test_the_camera_finds_a_robot_far_away_though_the_floor_counts_in_its_position() -> None:
+    robot, client = opened(lambda: Ant().robot()())
+    robot.reset(0)
+    near = robot.image(64, 48)
+    client.move((200.0, -80.0, 0.75))
+    robot.step(np.zeros(8, np.float32))
+    assert robot.position[0] < 192 and robot.center == pytest.approx((200.0, -80.0), abs=0.5)
+    far = robot.image(64, 48)
+    colorful = [int((np.ptp(image.astype(int), axis=2) > 60).sum()) for image in (near, far)]  # the floor is grey
+    assert min(colorful) > 100
+    robot.close()

@@ -1,0 +1,108 @@
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ees_mpi.errors import ConfigError
+from ees_mpi.outcomes import Outcome
+from ees_mpi.tasks import TASKS
+from ees_mpi.tasks.gymnasium.task import Gymnasium
+
+
+def build(**settings: Any) -> Gymnasium:
+    task: Gymnasium = TASKS.build({"name": "gymnasium", "hidden": [8], "steps": 40, **settings})
+    task.check()
+    return task
+
+
+def evaluate(task: Gymnasium, seed: int = 0) -> Outcome:
+    rollouts = task.open(3)
+    size = task.observation_dim
+    parameters = task.initial(np.random.default_rng(seed)) * np.float32(20)
+    outcome = rollouts.evaluate(0, parameters, np.zeros(size), np.ones(size), True)
+    again = rollouts.evaluate(0, parameters, np.zeros(size), np.ones(size), True)
+    rollouts.close()
+    assert outcome.behavior == again.behavior and outcome.fitness == again.fitness
+    return outcome
+
+
+def test_discrete_actions_and_the_final_observation() -> None:
+    task = build(env="CartPole-v1", components=[0, 2])
+    assert task.layers == (4, 8, 2) and task.behavior_dim == 2
+    outcome = evaluate(task)
+    assert outcome.fitness == outcome.length <= 40 and len(outcome.behavior) == 2
+    assert outcome.observations is not None and outcome.observations[0] == outcome.length
+
+
+def test_box_actions_are_clipped_to_their_bounds_and_rollouts_cut_at_the_steps() -> None:
+    task = build(env="Pendulum-v1")
+    assert task.layers == (3, 8, 1) and task.behavior_dim == 3
+    assert evaluate(task).length == 40
+
+
+@pytest.mark.parametrize(("behavior", "dim"), [("final_x", 1), ("final_xy", 2)])
+def test_where_a_mujoco_body_ends(behavior: str, dim: int) -> None:
+    task = build(env="HalfCheetah-v5", behavior=behavior, fitness="behavior", terminate="never")
+    outcome = evaluate(task)
+    assert len(outcome.behavior) == dim and outcome.fitness == outcome.behavior[0] != 0
+
+
+def test_fitness_is_measured_along_a_direction() -> None:
+    settings = {"env": "HalfCheetah-v5", "behavior": "final_x", "fitness": "behavior"}
+    ahead, back = evaluate(build(**settings)), evaluate(build(**settings, direction=180.0))
+    assert ahead.behavior == back.behavior and back.fitness == -ahead.fitness
+
+
+def test_the_mean_of_an_info_key() -> None:
+    task = build(env="HalfCheetah-v5", behavior="mean_info", info_key="x_velocity")
+    assert len(evaluate(task).behavior) == 1
+
+
+def test_a_function_of_the_users_own() -> None:
+    task = build(env="Pendulum-v1", behavior="support.own_tasks:two_numbers")
+    outcome = evaluate(task)
+    assert task.behavior_dim == 2 and abs(outcome.behavior[1] - outcome.fitness) < 1e-9
+
+
+def test_our_own_environments_can_be_named() -> None:
+    assert evaluate(build(env="ees_mpi/AntBullet-v0", steps=5)).valid
+
+
+def test_a_rollout_that_mujoco_resets_in_the_middle_is_invalid(monkeypatch: pytest.MonkeyPatch) -> None:
+    task = build(env="HalfCheetah-v5", behavior="final_x")
+    env = task.make()
+    real = env.step
+
+    def poisoned(action: Any) -> Any:
+        env.unwrapped.data.qvel[0] = np.nan
+        env.step = real
+        return real(action)
+
+    env.step = poisoned
+    monkeypatch.setattr(Gymnasium, "make", lambda self, **more: env)
+    rollouts = task.open(0)
+    size = task.observation_dim
+    outcome = rollouts.evaluate(0, task.initial(np.random.default_rng(0)), np.zeros(size), np.ones(size), False)
+    assert not outcome.valid
+    rollouts.close()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"env": "CartPol-v1"}, r"task.env: unknown name 'CartPol-v1'; did you mean CartPole-v1"),
+        ({"env": "CartPole-v1", "behavior": "final_observaton"}, "task.behavior: .*did you mean final_observation"),
+        ({"env": "CartPole-v1", "behavior": "final_xy"}, "has no MuJoCo body 'torso'"),
+        ({"env": "HalfCheetah-v5", "behavior": "final_xy", "body": "tors"}, "has no MuJoCo body 'tors'"),
+        ({"env": "CartPole-v1", "components": [9]}, r"expected numbers below 4, got \[9\]"),
+        ({"env": "CartPole-v1", "behavior": "mean_info", "info_key": "x"}, "'x' is not in the info"),
+        ({"env": "CartPole-v1", "behavior": "no.such:thing"}, "task.behavior: cannot import 'no.such:thing'"),
+        ({"env": "CartPole-v1", "behavior": "support.own_tasks:a_matrix"}, "numbers in a flat sequence, got"),
+        ({"env": "CartPole-v1", "behavior": "support.own_tasks:words"}, "numbers in a flat sequence, got"),
+        ({"env": "CartPole-v1", "env_settings": {"speed": 3}}, "cannot be made"),
+        ({"env": "Taxi-v4"}, "expected box observations"),
+    ],
+)
+def test_what_cannot_work_is_told_before_anything_runs(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        build(**settings)

@@ -1,0 +1,60 @@
+"""Files that are asked for: whole or not there, whatever ends the program."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from support.program import ees
+
+from ees_mpi.errors import ConfigError
+from ees_mpi.files import beside, check_writable, written
+
+
+def test_sigterm_while_writing_removes_what_is_half_written_and_ends_the_program(tmp_path: Path) -> None:
+    target = tmp_path / "table.csv"
+    target.write_text("old")
+    with pytest.raises(SystemExit) as leaving, written(target, "w") as file:
+        file.write("new")
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert leaving.value.code == 143 and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    assert target.read_text() == "old" and list(tmp_path.iterdir()) == [target]
+
+
+def test_two_who_write_one_file_do_not_meet(tmp_path: Path) -> None:
+    target = tmp_path / "table.csv"
+    with written(target, "w") as one, written(target, "w") as other:
+        one.write("one")
+        other.write("other")
+    assert target.read_text() == "one" and list(tmp_path.iterdir()) == [target]
+    assert beside(target) != beside(target)
+
+
+def test_a_place_where_nothing_can_be_written_is_told_before(tmp_path: Path) -> None:
+    for place, why in (
+        (tmp_path, "is a folder"),
+        (tmp_path / "no" / "x", "does not exist"),
+        (Path("/proc/x"), "no file"),
+    ):
+        with pytest.raises(ConfigError, match=why):
+            check_writable(place)
+    check_writable(tmp_path / "x")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["report", "RUN", "-o", "/proc/x.html"],
+        ["figure", "ant", "RUN", "-o", "/proc/a.png"],
+        ["figure", "feasibility", "-o", "/proc/a.png"],
+        ["replay", "RUN", "--video", "/proc/x.mp4"],
+        ["export", "RUN", "--to", "csv", "-o", "/proc/x.csv"],
+        ["export", "RUN", "--policy", "-o", "/proc/x.npz"],
+        ["sample", "RUN", "--count", "2", "--out", "/proc/x.h5"],
+        ["adapt", "RUN", "--direction", "left", "--out", "/proc/x.h5"],
+    ],
+)
+def test_every_command_refuses_such_a_place(ant: Path, words: list[str]) -> None:
+    done = ees(*(ant if word == "RUN" else word for word in words))
+    assert done.returncode == 2 and done.stderr.count("\n") == 1 and words[-1] in done.stderr and done.stdout == ""
