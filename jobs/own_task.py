@@ -2,8 +2,8 @@
 
     ees-mpi train jobs/own_task.toml --out throw.h5        (in the folder that holds `jobs`)
 
-A task needs `parameters`, `behavior_dim`, `initial` and `open`. `open` returns an `ees_mpi.contracts.Evaluator`; here the
-task is its own evaluator.
+A task needs `parameters`, `behavior_dim`, `initial` and `open`. `open` returns an `ees_mpi.contracts.Evaluator`; here
+the task is its own evaluator.
 """
 
 import math
