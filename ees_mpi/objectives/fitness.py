@@ -28,7 +28,7 @@ class Fitness(ObjectivePart, frozen=True):
 
 
 def centred_ranks(values: Floats) -> Floats:
-    """Rank values from -0.5 (lowest) to 0.5 (highest); equal values get the mean of their ranks."""
+    """Return ranks [N] from -0.5 (lowest) to 0.5 (highest); equal values get the mean of their ranks."""
     if len(values) < 2:
         return np.zeros(len(values))
     _, place, count = np.unique(values, return_inverse=True, return_counts=True)

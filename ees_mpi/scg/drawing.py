@@ -1,4 +1,4 @@
-"""A graph as Graphviz text: stochastic nodes round, deterministic square, expectations double, inputs bare."""
+"""Graphs as Graphviz drawings: circles are stochastic nodes, squares deterministic nodes, ellipses expectations."""
 
 from ees_mpi.scg.nodes import Deterministic, Expectation, Input, Node, Stochastic
 from ees_mpi.scg.rules import check
@@ -12,7 +12,7 @@ SHAPES: dict[type[Node], str] = {
 
 
 def dot(output: Node) -> str:
-    """Return a graph in Graphviz's language; `dot -Tsvg` draws it."""
+    """Return a graph in the DOT language; `dot -Tsvg` draws it."""
     nodes = check(output)
     key = {node: f"n{place}" for place, node in enumerate(nodes)}
     lines = [f"  {key[node]} [label={_quoted(_label(node))}, {SHAPES[type(node)]}];" for node in nodes]

@@ -1,10 +1,10 @@
-"""The population's and the policy's estimator side by side, on a problem whose gradient is known.
+"""A comparison of the population's and the policy's gradient estimator, on a problem whose gradient is known.
 
-A point at s is pushed T times in proportion to where it is; the behaviour is where it ends:
+A point at s is pushed T times, in proportion to its position. The behaviour is its final position:
 
     a_t ~ N(theta s_t, action_std^2),   s_{t+1} = s_t + a_t,   B = s_T,   theta ~ N(mu, std^2),   s_0 given
 
-With u = 1 + theta and independent normal x_t, B = s_0 u^T + action_std sum_t x_t u^(T-1-t), so that
+With u = 1 + theta and independent normal x_t, B = s_0 u^T + action_std sum_t x_t u^(T-1-t). So
 
     Var B = s_0^2 Var(u^T) + action_std^2 sum_{k<T} E[u^2k],     d E[u^p] / d mu = p E[u^(p-1)]
 """
@@ -20,7 +20,7 @@ from ees_mpi.scg.policy_gradient import Trajectories, policy_log_density, popula
 
 @dataclass(frozen=True)
 class Pushed:
-    """The problem."""
+    """The problem of the module docstring."""
 
     mean: float = -0.2
     std: float = 0.3
@@ -51,12 +51,12 @@ class Pushed:
 
 
 def proportional(parameters: Tensor, observations: Tensor) -> Tensor:
-    """The policy: theta times the state."""
+    """Return the mean action of the policy: theta times the state."""
     return parameters * observations
 
 
 class Estimator(NamedTuple):
-    """One estimator of the gradient of Var(B): its mean over batches, the standard error of that, and its variance."""
+    """The mean of an estimator of the gradient of Var(B) over batches, the standard error of the mean, the variance."""
 
     name: str
     mean: float
@@ -65,7 +65,7 @@ class Estimator(NamedTuple):
 
 
 def compare(problem: Pushed, batches: int, size: int, seed: int = 0) -> list[Estimator]:
-    """Estimate the gradient from many batches of rollouts, in both ways, and by the last step's score alone."""
+    """Estimate the gradient from many batches of rollouts with both estimators, and with the last step's score only."""
     generator = torch.Generator().manual_seed(seed)
     found: dict[str, list[Tensor]] = {"population": [], "policy": [], "last step only": []}
     for _ in range(batches):

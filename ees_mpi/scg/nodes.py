@@ -1,9 +1,10 @@
-"""The nodes of a nested stochastic computation graph, and how expressions make them.
+"""The nodes of a nested stochastic computation graph, and the expressions that make them.
 
-Nodes are lazy: they hold what to compute, and `estimate` computes it. Every function is written for one sample; a
-node's value has one leading axis for each random variable that it varies with (`axes`), in order of creation.
+Nodes are lazy: `estimate` computes their values. Every function is written for one sample. The value of a node has one
+leading axis for each random variable that it varies with (`axes`), in order of creation.
 """
 
+import functools
 import itertools
 import operator
 from collections.abc import Callable, Iterable, Sequence
@@ -16,11 +17,25 @@ from ees_mpi.errors import GraphError
 
 INFIX = ("+", "-", "*", "/", "**")
 
+Method = Callable[["Node", Any], "Node"]
+
 _creation = itertools.count()
 
 
+def _operator(name: str, function: Callable[..., Any]) -> tuple[Method, Method]:
+    """Return two methods of Node: for `node + other` and for `other + node`, or with another operator."""
+
+    def forward(self: "Node", other: Any) -> "Node":
+        return apply(function, self, other, name=name)
+
+    def reflected(self: "Node", other: Any) -> "Node":
+        return apply(function, other, self, name=name)
+
+    return forward, reflected
+
+
 class Node:
-    """A value in a graph; `parents`: what it is computed from, `axes`: the random variables that it varies with."""
+    """A value in a graph; `parents`: the nodes it depends on; `axes`: the random variables that it varies with."""
 
     def __init__(self, name: str, parents: Sequence["Node"], axes: Iterable["Stochastic"]):
         self.name = name
@@ -29,7 +44,7 @@ class Node:
 
     @property
     def needs(self) -> tuple["Node", ...]:
-        """What its value is computed from."""
+        """Return the nodes from which the value is computed."""
         return self.parents
 
     def __repr__(self) -> str:
@@ -42,41 +57,17 @@ class Node:
     def __torch_function__(
         cls, function: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
     ) -> "Node":
-        """Let torch functions take nodes: torch.exp(node) is a node."""
-        named = getattr(function, "__name__", "function")
+        """Return a node for a torch function of nodes: torch.exp(node) is a node."""
+        name = getattr(function, "__name__", "function")
         if not any(isinstance(arg, Node) for arg in args):
-            raise GraphError(f"torch.{named}: expected nodes as plain arguments; use apply(function, node, ...)")
-        if not kwargs:
-            return apply(function, *args, name=named)
-        options = kwargs
-        return apply(lambda *values: function(*values, **options), *args, name=named)
+            raise GraphError(f"torch.{name}: expected nodes as plain arguments; use apply(function, node, ...)")
+        return apply(functools.partial(function, **kwargs or {}), *args, name=name)
 
-    def __add__(self, other: Any) -> "Node":
-        return apply(operator.add, self, other, name="+")
-
-    def __radd__(self, other: Any) -> "Node":
-        return apply(operator.add, other, self, name="+")
-
-    def __sub__(self, other: Any) -> "Node":
-        return apply(operator.sub, self, other, name="-")
-
-    def __rsub__(self, other: Any) -> "Node":
-        return apply(operator.sub, other, self, name="-")
-
-    def __mul__(self, other: Any) -> "Node":
-        return apply(operator.mul, self, other, name="*")
-
-    def __rmul__(self, other: Any) -> "Node":
-        return apply(operator.mul, other, self, name="*")
-
-    def __truediv__(self, other: Any) -> "Node":
-        return apply(operator.truediv, self, other, name="/")
-
-    def __rtruediv__(self, other: Any) -> "Node":
-        return apply(operator.truediv, other, self, name="/")
-
-    def __pow__(self, other: Any) -> "Node":
-        return apply(operator.pow, self, other, name="**")
+    __add__, __radd__ = _operator("+", operator.add)
+    __sub__, __rsub__ = _operator("-", operator.sub)
+    __mul__, __rmul__ = _operator("*", operator.mul)
+    __truediv__, __rtruediv__ = _operator("/", operator.truediv)
+    __pow__, __rpow__ = _operator("**", operator.pow)
 
     def __neg__(self) -> "Node":
         return apply(operator.neg, self, name="-")
@@ -86,7 +77,7 @@ class Node:
 
 
 class Leaf(Node):
-    """A tensor: an axis for each random variable that it varies with, then the shape of one sample."""
+    """A node with a tensor: one axis for each random variable that it varies with, then the shape of one sample."""
 
     def __init__(self, name: str, tensor: Tensor, axes: Iterable["Stochastic"] = ()):
         super().__init__(name, (), axes)
@@ -94,20 +85,20 @@ class Leaf(Node):
 
 
 class Input(Leaf):
-    """A fixed input, the same for every sample: parameters, say."""
+    """An input that is the same for every sample, for example parameters."""
 
     def __init__(self, name: str, tensor: Tensor):
         super().__init__(name, tensor)
 
 
 class Stochastic(Leaf):
-    """Samples of a random variable with their log-density: a leaf.
+    """Samples of a random variable with their log-densities.
 
-    samples: [..., N, ...]: an axis for each random variable that it is conditional on, in order of creation, then
-        its own, then the shape of one sample.
+    samples: [..., N, ...]: one axis for each random variable that it is conditional on, in order of creation, then the
+        N samples, then the shape of one sample.
     log_density: [..., N], differentiable; or a function of one sample and the values of `given`.
     given: the nodes that its distribution is conditional on.
-    reference: the log-densities [..., N] with which the samples were drawn; the present ones where None.
+    reference: the log-densities [..., N] with which the samples were drawn; None: the present ones.
     """
 
     def __init__(
@@ -131,41 +122,39 @@ class Stochastic(Leaf):
     def _check_samples(self) -> None:
         if self.tensor.requires_grad:
             raise GraphError(
-                f"stochastic node {self.name!r} must be a leaf, but its samples carry a gradient; pass "
-                "samples.detach(), and let log_density say how their distribution depends on parameters"
+                f"stochastic node {self.name!r} must be a leaf, but its samples require a gradient; pass "
+                "samples.detach(), and write the dependence on parameters into log_density"
             )
         shape = tuple(self.tensor.shape)
         outer = tuple(axis.count for axis in self.axes[:-1])
         if len(shape) <= len(outer) or shape[: len(outer)] != outer or shape[len(outer)] == 0:
             before = "".join(f"{count} of {axis.name!r}, " for axis, count in zip(self.axes, outer, strict=False))
-            raise GraphError(
-                f"stochastic node {self.name!r}: expected samples of shape [{before}one or more of its own, ...], "
-                f"got {list(shape)}"
-            )
+            expected = f"[{before}one or more of {self.name!r}, ...]"
+            raise GraphError(f"stochastic node {self.name!r}: expected samples of shape {expected}, got {list(shape)}")
 
-    def _densities(self, what: str, densities: Tensor | Callable[..., Tensor]) -> Node:
-        """Make a node of log-densities: a leaf, or a function of the sample and of what it is conditional on."""
-        name = f"{what} of {self.name}"
+    def _densities(self, kind: str, densities: Tensor | Callable[..., Tensor]) -> Node:
+        """Return a node of log-densities: a leaf, or a function of the sample and of `given`."""
+        name = f"{kind} of {self.name}"
         if not isinstance(densities, Tensor):
             return Deterministic(name, densities, (self, *self.given))
-        self.check_densities(what, densities, tuple(self.tensor.shape[: len(self.axes)]))
+        self.check_densities(kind, densities, tuple(self.tensor.shape[: len(self.axes)]))
         return Leaf(name, densities, self.axes)
 
-    def check_densities(self, what: str, densities: Tensor, shape: tuple[int, ...]) -> None:
-        """Raise unless there is one finite log-density for each sample."""
+    def check_densities(self, kind: str, densities: Tensor, shape: tuple[int, ...]) -> None:
+        """Raise a GraphError unless there is one finite log-density for each sample."""
         if tuple(densities.shape) != shape:
             raise GraphError(
-                f"stochastic node {self.name!r}: expected {what} of shape {list(shape)}, one number for each sample, "
+                f"stochastic node {self.name!r}: expected {kind} of shape {list(shape)}, one number for each sample, "
                 f"got {list(densities.shape)}"
             )
         if not bool(torch.isfinite(densities.detach()).all()):
             raise GraphError(
-                f"stochastic node {self.name!r}: expected finite {what}, got nan or inf; a sample must be possible "
-                "under its own distribution"
+                f"stochastic node {self.name!r}: expected finite {kind}, got nan or inf; every sample must be possible "
+                "under its distribution"
             )
 
     def twin(self, name: str) -> "Stochastic":
-        """Return an independent copy of the random variable that shares the samples: the z' to a z."""
+        """Return an independent copy of the random variable with the same samples: the z' for a z."""
         return Stochastic(name, self.tensor, self._log_density, self.given, self._reference)
 
 
@@ -178,7 +167,7 @@ class Deterministic(Node):
         self._function, self._args = function, tuple(args)
 
     def compute(self, *values: Tensor) -> Tensor:
-        """Return the function's value for one sample of each parent."""
+        """Return the value of the function for one sample of each parent."""
         given = iter(values)
         return self._function(*(next(given) if isinstance(arg, Node) else arg for arg in self._args))
 
@@ -190,18 +179,18 @@ class Deterministic(Node):
 
 
 class Expectation(Node):
-    """The expectation of a body over one random variable; it also depends on what that one is conditional on."""
+    """The expectation of a node, the body, over one random variable; it also depends on the variable's `given`."""
 
     def __init__(self, body: Node, over: Stochastic):
         if not isinstance(over, Stochastic):
             raise GraphError(f"expectation of {body}: expected a stochastic node to average over, got {over!r}")
         if over not in body.axes:
-            raise GraphError(f"the expectation over {over.name!r} does not depend on it: its body is {body}")
+            raise GraphError(f"the body {body} of the expectation over {over.name!r} does not depend on {over.name!r}")
         for axis in body.axes:
             if axis is not over and over in axis.axes:
                 raise GraphError(
-                    f"the expectation over {over.name!r} leaves {axis.name!r} open, whose distribution is conditional "
-                    f"on {over.name!r}: take the expectation over {axis.name!r} first, inside"
+                    f"the distribution of {axis.name!r} is conditional on {over.name!r}: take the expectation over "
+                    f"{axis.name!r} inside of the expectation over {over.name!r}"
                 )
         axes = {*body.axes, *over.axes} - {over}
         super().__init__(f"E_{over.name}", tuple(dict.fromkeys([body, *over.given])), axes)
@@ -209,7 +198,7 @@ class Expectation(Node):
 
     @property
     def needs(self) -> tuple[Node, ...]:
-        """What its value is computed from: the body, and the likelihood of each sample."""
+        """Return the nodes from which the value is computed: the body, and the log-densities of the samples."""
         references = () if self.over.reference is None else (self.over.reference,)
         return self.body, self.over.log_density, *references
 
@@ -218,7 +207,7 @@ class Expectation(Node):
 
 
 def apply(function: Callable[..., Tensor], *args: Any, name: str | None = None) -> Node:
-    """Make a node of a function of nodes, tensors and constants; the function sees one sample of each node."""
+    """Return a node for a function of nodes, tensors and constants; the function gets one sample of each node."""
     if not any(isinstance(arg, Node) for arg in args):
         raise GraphError(f"apply({function!r}, ...): expected at least one node among its arguments, got {args!r}")
     inputs = [Input(f"tensor{list(arg.shape)}", arg) if isinstance(arg, Tensor) else arg for arg in args]
@@ -226,5 +215,5 @@ def apply(function: Callable[..., Tensor], *args: Any, name: str | None = None) 
 
 
 def expect(body: Node, over: Stochastic) -> Expectation:
-    """Make the expectation of a node over a random variable."""
+    """Return the expectation of a node over a random variable."""
     return Expectation(body, over)

@@ -1,4 +1,4 @@
-"""The policy-gradient variant: the same objective, with the policy's own score in place of the population's.
+"""The policy-gradient variant: the same objective, with the score of the policy instead of the population's.
 
 Gajewski et al. 2019, supplement S5. With theta_i = mu + eps_i, eps_i ~ N(0, std^2), with actions
 a_t ~ N(policy(theta_i, s_t), action_std^2), and with the weights w_i = dJ / dr_i of any objective, both of these
@@ -7,10 +7,10 @@ estimate grad_mu J:
     population    sum_i w_i grad_mu log N(theta_i; mu, std^2)
     policy        sum_i w_i sum_{t = 1..tau_i} grad_mu log pi(a_t | s_t, mu + eps_i)
 
-tau_i is the step at which the behaviour counts. The inner sum is over all steps up to it: every action on the way has
-moved the behaviour, and the last step's score alone (the paper's indicator, read literally) gives a biased estimate.
+tau_i is the step at which the behaviour is measured. The inner sum is over all steps up to tau_i, because every action
+changes the behaviour. The score of the last step alone (the paper's indicator, read literally) gives a biased estimate.
 
-The log-densities below [N] are what `Stochastic` takes, so that any graph can be differentiated in either way.
+`Stochastic` accepts both log-densities [N] below, so any graph can be differentiated with either estimator.
 """
 
 import math
@@ -27,12 +27,12 @@ Policy = Callable[[Tensor, Tensor], Tensor]  # parameters [D], observations [T, 
 
 @dataclass(frozen=True)
 class Trajectories:
-    """What N stored rollouts did, padded to T steps."""
+    """The data of N rollouts, padded to T steps."""
 
     perturbations: Tensor  # [N, D]: eps_i
-    observations: Tensor  # [N, T, O]: s_t, as the policy saw them
+    observations: Tensor  # [N, T, O]: s_t, as the policy got them
     actions: Tensor  # [N, T, A]: a_t, as they were sampled
-    steps: Tensor  # [N]: tau_i, of 1 to T; later steps do not count
+    steps: Tensor  # [N]: tau_i, from 1 to T; later steps are ignored
 
     def __post_init__(self) -> None:
         count, length = self.actions.shape[:2] if self.actions.dim() == 3 else (-1, -1)
@@ -48,13 +48,13 @@ class Trajectories:
 
 
 def population_log_density(mean: Tensor, perturbations: Tensor, std: float) -> Tensor:
-    """Return log N(theta_i; mean, std^2) [N], theta_i held fixed at mean + perturbation."""
+    """Return log N(theta_i; mean, std^2) [N], with theta_i fixed at mean + perturbation."""
     individuals = (mean + perturbations).detach()
     return normal_log_density(individuals, mean, std).sum(1)
 
 
 def policy_log_density(mean: Tensor, given: Trajectories, policy: Policy, action_std: float) -> Tensor:
-    """Return the log-density [N] of each rollout's actions, up to the last one that counts, as the mean's function."""
+    """Return the log-density [N] of the actions of each rollout up to step tau_i, as a function of the mean."""
     wanted = torch.vmap(policy)(mean + given.perturbations, given.observations)
     by_step = normal_log_density(given.actions, wanted, action_std).sum(2)
     counts = torch.arange(by_step.shape[1]) < given.steps[:, None]
@@ -62,7 +62,7 @@ def policy_log_density(mean: Tensor, given: Trajectories, policy: Policy, action
 
 
 def weighted_score(weights: Tensor, log_density: Tensor, mean: Tensor) -> Tensor:
-    """Return sum_i w_i grad_mean log-density_i [D]; add up the results of parts of a population that is too large."""
+    """Return sum_i w_i grad_mean log-density_i [D]; for a large population, add up the results of its parts."""
     return torch.autograd.grad(torch.dot(weights, log_density), mean)[0]
 
 

@@ -1,7 +1,7 @@
 """The rules of a nested stochastic computation graph (Gajewski et al. 2019, supplement S3).
 
-That a stochastic node is a leaf, and that an expectation depends on its stochastic node, is checked where they are
-made; here: that each stochastic node belongs to exactly one expectation.
+This module checks that each stochastic node belongs to exactly one expectation. The constructors in `nodes` check that
+a stochastic node is a leaf, and that an expectation depends on its stochastic node.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,7 +11,7 @@ from ees_mpi.scg.nodes import Expectation, Node, Stochastic
 
 
 def walk(output: Node, edges: Callable[[Node], Sequence[Node]] = lambda node: node.parents) -> list[Node]:
-    """Return the nodes that an output is made of, each once, parents before children."""
+    """Return all nodes of a graph, each once, parents before children."""
     order: dict[Node, None] = {}
     stack = [(output, False)]
     while stack:
@@ -27,7 +27,7 @@ def walk(output: Node, edges: Callable[[Node], Sequence[Node]] = lambda node: no
 
 
 def check(output: Node) -> list[Node]:
-    """Raise unless the graph keeps the rules, naming the node that breaks one; return its nodes in order."""
+    """Raise a GraphError that names the wrong node if the graph breaks a rule; return its nodes in order."""
     nodes = walk(output)
     over: dict[Stochastic, Expectation] = {}
     for node in nodes:
@@ -43,5 +43,5 @@ def check(output: Node) -> list[Node]:
     names = [node.name for node in nodes if isinstance(node, Stochastic)]
     double = next((name for name in names if names.count(name) > 1), None)
     if double is not None:
-        raise GraphError(f"two stochastic nodes are named {double!r}; give each a name of its own")
+        raise GraphError(f"two stochastic nodes are named {double!r}; give them different names")
     return nodes

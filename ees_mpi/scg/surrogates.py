@@ -1,7 +1,7 @@
 """The paper's objectives as torch functions of behaviours, fitness and likelihood ratios.
 
-Gajewski et al. 2019, supplement S4. The derivative with respect to ratio i, at ratios of 1, is the weight of
-individual i: ees_mpi.objectives has the same weights in closed form. `objective.function` takes functions like these.
+Gajewski et al. 2019, supplement S4. The derivative with respect to ratio i, at ratios of 1, is the weight of individual
+i. `ees_mpi.objectives` has the same weights in closed form. `objective.function` accepts functions like these.
 
 behaviors: [N, B], whitened per component; fitness: [N]; ratios: [N]. All return a scalar.
 """
@@ -16,13 +16,13 @@ from ees_mpi.scg.nodes import Stochastic, apply, expect
 
 
 def standard_es(behaviors: Tensor, fitness: Tensor, ratios: Tensor) -> Tensor:
-    """E[rank of the fitness], ranks symmetric in [-0.5, 0.5]."""
+    """Return E[rank of the fitness], with ranks symmetric in [-0.5, 0.5]."""
     z = individuals(centred_ranks(fitness), ratios)
     return estimate(expect(z, over=z))
 
 
 def maxvar(behaviors: Tensor, fitness: Tensor, ratios: Tensor) -> Tensor:
-    """sum_j E_z[(B_j(z) - E_z'[B_j(z')])^2]."""
+    """Return sum_j E_z[(B_j(z) - E_z'[B_j(z')])^2]."""
     z = individuals(behaviors, ratios)
     other = z.twin("z'")
     mean = expect(other, over=other)
@@ -30,7 +30,7 @@ def maxvar(behaviors: Tensor, fitness: Tensor, ratios: Tensor) -> Tensor:
 
 
 def maxent(behaviors: Tensor, fitness: Tensor, ratios: Tensor, bandwidth: float = 1.0) -> Tensor:
-    """-E_z[log E_z'[K(B(z), B(z'))]], K Gaussian of standard deviation `bandwidth`."""
+    """Return -E_z[log E_z'[K(B(z), B(z'))]], with a Gaussian kernel K of standard deviation `bandwidth`."""
     z = individuals(behaviors, ratios)
     other = z.twin("z'")
     density = expect(apply(gaussian_kernel, z, other, bandwidth), over=other)
@@ -38,19 +38,19 @@ def maxent(behaviors: Tensor, fitness: Tensor, ratios: Tensor, bandwidth: float 
 
 
 def individuals(values: Tensor, ratios: Tensor) -> Stochastic:
-    """Return the population as a stochastic node: values [N, ...] that came of the individuals, and their ratios."""
+    """Return the population as a stochastic node: values [N, ...] of the individuals, and their likelihood ratios."""
     return Stochastic("z", values, ratios.log(), reference=torch.zeros_like(ratios))
 
 
 def gaussian_kernel(one: Tensor, other: Tensor, bandwidth: float) -> Tensor:
-    """exp(-|one - other|^2 / (2 bandwidth^2)) of two vectors [B]."""
-    # Component by component: over N x N pairs, a sum along a short last axis takes three times as long.
+    """Return exp(-|one - other|^2 / (2 bandwidth^2)) for two vectors [B]."""
+    # Component by component: for N x N pairs, a sum along a short last axis takes three times as long.
     squares = ((a - b) ** 2 for a, b in zip(one, other, strict=True))
     return torch.exp(functools.reduce(torch.add, squares) * (-0.5 / bandwidth**2))
 
 
 def centred_ranks(values: Tensor) -> Tensor:
-    """Rank values [N] from -0.5 (lowest) to 0.5 (highest); equal values get the mean of their ranks."""
+    """Return ranks [N] from -0.5 (lowest) to 0.5 (highest); equal values get the mean of their ranks."""
     _, place, count = torch.unique(values, return_inverse=True, return_counts=True)
     middle: Tensor = (count.cumsum(0) - (count + 1).to(values.dtype) / 2)[place]
     return middle / (len(values) - 1) - 0.5 if len(values) > 1 else torch.zeros_like(values)

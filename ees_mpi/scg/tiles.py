@@ -1,8 +1,8 @@
-"""A tensor made a tile of rows at a time, of which nothing is kept: each tile is made again in the backward pass.
+"""A tensor that is computed one tile of rows at a time, to save memory. The backward pass computes each tile again.
 
-There is one autograd node for all tiles, and nothing outlives a tile: small things left between large ones would keep
-the allocator from using their memory again. Derivatives of higher order are right, but keep all tiles; forward mode and
-the transforms of torch.func are refused by torch.
+There is one autograd node for all tiles, and no tensor outlives its tile: small tensors between large ones would keep
+the allocator from reusing memory. Derivatives of higher order are correct, but keep all tiles in memory. Torch refuses
+forward mode and the transforms of torch.func.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -11,11 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-Make = Callable[[int, int, Sequence[Tensor]], Tensor]  # first row, end, the tensors that the tile is made of
+Make = Callable[[int, int, Sequence[Tensor]], Tensor]  # first row, end, tensors -> the tile
 
 
 def tiled(make: Make, size: int, rows: int, dim: int, tensors: Sequence[Tensor]) -> Tensor:
-    """Make `size` rows along `dim`; a tile may depend on nothing that requires a gradient but the tensors."""
+    """Return `size` rows along `dim`; everything in a tile that requires a gradient must come from `tensors`."""
     value: Tensor = _Tiled.apply(make, size, rows, dim, *tensors)  # type: ignore[no-untyped-call]
     return value
 
@@ -38,7 +38,7 @@ class _Tiled(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         make, size, rows, dim = ctx.settings
-        again = torch.is_grad_enabled()  # somebody wants to differentiate the gradient
+        again = torch.is_grad_enabled()  # the gradient will be differentiated
         needed = ctx.needs_input_grad[4:]
         sums = [
             torch.zeros_like(tensor) if need else None for tensor, need in zip(ctx.saved_tensors, needed, strict=True)
@@ -59,7 +59,7 @@ def _gradients(
 ) -> list[Tensor | None]:
     """Return the gradient of one tile with respect to each tensor."""
     with torch.enable_grad():
-        # Copies of their own: of two tensors, one may have been made from the other.
+        # Separate copies, because one tensor may have been computed from another.
         own = [
             each.view_as(each) if again else each.detach().requires_grad_(need)
             for each, need in zip(tensors, needed, strict=True)
