@@ -8,14 +8,13 @@ The map of the package. A module or folder imports only from lines below its own
     commands/        the commands that are more than a call: plan, verify, doctor, info, sample, adapt, export, config
     runs/            the life of a run: start or reopen it, recover from lost ranks, show its progress
     training.py      one generation (`EvolutionJob.advance`), and the loop over generations (`train`)
-    generation.py    the parts that the generations of all methods share
+    generation/      the parts that the generations of all methods share: evaluation, results
     state.py         everything that a run carries from one generation to the next
     store/           the run file: layout, journal, HDF5, reader, writer, lock
     config.py        the typed config, and the method of evolution strategies
     objectives/ populations/ optimizers.py scg/       the parts of evolution strategies; stochastic computation graphs
     tasks/           interference, custom, locomotion, and one folder per engine
-    policies.py summary.py                            networks; the metrics of every generation
-    density.py       Gaussian kernel sums
+    policies.py density.py                            networks; Gaussian kernel sums
     contracts.py     the Protocols that people implement
     noise.py         the noise table
     ranks/           one process, or MPI; the only place that imports mpi4py

@@ -1,14 +1,14 @@
 """The typed config of a run: its keys, their defaults, their checks.
 
 A config is TOML: a preset by name, or a file. Sections `task` and `population` name a member of their family and
-hold its keys; `run` and `noise` are described here. The other sections belong to the method: `objective` and `optimizer` for
-evolution strategies (`method = "ees"`, the default).
+hold its keys; `run` and `noise` are described here. The other sections belong to the method: `objective` and
+`optimizer` for evolution strategies (`method = "ees"`, the default).
 """
 
 import math
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -28,7 +28,7 @@ from ees_mpi.tasks import TASKS
 METHODS = {"ees": "ees_mpi.config:Evolution", "maml": "ees_mpi.maml.settings:Maml"}
 
 # Keys that a resumed run may change: they do not change its bits.
-FREE_ON_RESUME = frozenset({"run.generations", "run.fsync", "run.fold_minutes", "run.stall_minutes"})
+FREE_ON_RESUME = frozenset({"run.generations", "run.fsync", "run.fold_minutes", "run.stall_minutes", "task.device"})
 
 Seed = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
@@ -263,8 +263,9 @@ def read_source(source: str) -> str:
 
 
 def load(source: str, settings: Sequence[str] = ()) -> Config:
-    """Read a preset or a config file."""
-    return parse(read_source(source), settings, source)
+    """Read a preset or a config file, and the files that its task names."""
+    config = parse(read_source(source), settings, source)
+    return replace(config, task=config.task.resolved())
 
 
 def wants_portable(text: str, settings: Sequence[str] = ()) -> bool:

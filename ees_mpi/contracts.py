@@ -1,8 +1,8 @@
 """The Protocols that people implement: tasks, policies, objectives, populations, optimizers, methods.
 
 A config section names a member of one of these families and holds its settings; see `registry.Part`. Users add their
-own members with `task.name = "custom"` and `objective.name = "custom"`. Letters in shapes: N individuals, B numbers of a
-behaviour, O observations, A actions, K means, D parameters.
+own members with `task.name = "custom"` and `objective.name = "custom"`. Letters in shapes: N individuals, B numbers of
+a behaviour, O observations, A actions, K means, D parameters.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,9 +1,9 @@
-"""Gaussian kernel sums over N behaviours, each rank its share of the rows.
+"""Gaussian kernel sums over N behaviours. Each rank computes its share of the rows.
 
     s_i = sum_k v_k exp(-|x_i - x_k|^2 / (2 bandwidth^2))
 
-Rows are cut at fixed boundaries and every row is summed in the same order whoever sums it, so the bits do not
-depend on the number of ranks. A tile of kernel values stays in cache; no N x N array exists.
+Rows are split at fixed boundaries, and every rank sums a row in the same order, so the bits do not depend on the
+number of ranks. A tile of kernel values stays in cache; no N x N array exists.
 """
 
 import math
@@ -14,11 +14,11 @@ from ees_mpi.outcomes import Floats, Outcomes, Singles
 from ees_mpi.ranks import Ranks
 
 ROWS = 16
-COLUMNS = 5120  # at most: a tile and its temporary stay in the cache
+COLUMNS = 5120  # at most, so that a tile and its temporary stay in the cache
 
 
 def kernel_sums(x: Floats, bandwidth: float, ranks: Ranks, weights: Floats | None = None) -> Floats:
-    """Return s[N] for x [N, B]; `weights`: v[N], all 1 where None."""
+    """Return s[N] for x [N, B]; `weights`: v[N], all 1 if None."""
     scaled = np.ascontiguousarray(x.T * (1.0 / (bandwidth * math.sqrt(2.0))), np.float32)
     v = (np.ones(len(x)) if weights is None else weights).astype(np.float32)
     shares = ranks.shares(-(-len(x) // ROWS))
@@ -49,7 +49,7 @@ def _sum_rows(x: Singles, block: int, v: Singles, tiles: Singles) -> Floats:
 
 
 def _width(count: int) -> int:
-    """Cut the columns into as few tiles as fit, all about as wide: a narrow one costs as many calls."""
+    """Return the width of as few tiles as possible, all about equally wide: a narrow tile costs as many calls."""
     return -(-count // -(-count // COLUMNS))
 
 
@@ -58,3 +58,16 @@ def density(outcomes: Outcomes, bandwidth: float, ranks: Ranks) -> Floats:
     x = outcomes.whitened
     sums: Floats = outcomes.once(("density", bandwidth), lambda: kernel_sums(x, bandwidth, ranks))
     return sums / len(x)
+
+
+def entropy(outcomes: Outcomes, bandwidth: float, ranks: Ranks) -> float:
+    """Return an estimate of the differential entropy of the behaviour, in nats, with the kernel density of MaxEnt.
+
+    The kernel has the standard deviation `bandwidth` on the whitened behaviours; the log of their standard
+    deviations converts the estimate to the units of the task. -inf if a component does not vary.
+    """
+    std: Floats = outcomes.behavior[outcomes.valid].std(axis=0)
+    if not (outcomes.whitened.any(axis=0)).all():
+        return -math.inf
+    p = density(outcomes, bandwidth, ranks) / (math.sqrt(2 * math.pi) * bandwidth) ** len(std)
+    return float(np.log(std).sum() - np.log(p).mean())

@@ -13,9 +13,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from ees_mpi.config import Config, Evolution
-from ees_mpi.contracts import Evaluator
 from ees_mpi.errors import EesError, Interrupted, ObjectiveError, TaskError, collective
-from ees_mpi.generation import (
+from ees_mpi.generation.evaluation import Evaluation, Work
+from ees_mpi.generation.results import (
     Clock,
     Evaluated,
     Record,
@@ -38,11 +38,11 @@ from ees_mpi.store.writer import RunWriter
 
 @dataclass
 class EvolutionJob:
-    """A run of an evolution strategy on this rank: its evaluator and its noise table."""
+    """A run of an evolution strategy on this rank: its evaluation and its noise table."""
 
     config: Config
     method: Evolution
-    evaluator: Evaluator
+    evaluation: Evaluation
     noise: NoiseTable
     ranks: Ranks
     evaluated: Evaluated[Outcome]
@@ -74,18 +74,11 @@ class EvolutionJob:
 
     def _evaluate(self, state: State, drawn: Draw, known: Mapping[int, Outcome], mine: dict[int, Outcome]) -> None:
         """Evaluate this rank's individuals into `mine`; index N is the unperturbed mean, if it is evaluated."""
-        population = self.config.population
-        statistics = state.observation_mean_std()
         sampled = observed(self.config, state.generation)
-        total = population.size + evaluates_mean(self.config, state.generation)
+        total = self.config.population.size + evaluates_mean(self.config, state.generation)
         missing = [index for index in range(total) if index not in known] if known else range(total)
-        for index in self.ranks.deal(missing, state.generation):
-            if index < population.size:
-                parameters = population.individual(state.learned, drawn, index, self.noise)
-                observe = bool(sampled[index])
-            else:
-                parameters, observe = state.mean[0].copy(), False
-            mine[index] = self.evaluator.evaluate(index, parameters, *statistics, observe)
+        work = Work(state.learned, drawn, state.observation_mean_std(), sampled)
+        self.evaluation.run(work, missing, mine, state.generation)
 
     def _gather(self, generation: int, mine: list[Outcome]) -> tuple[Outcomes, Arrays]:
         """Return all outcomes on every rank, in index order, and the outcome of the unperturbed mean."""
@@ -116,10 +109,17 @@ class EvolutionJob:
         """Open the task on this rank, and fill the noise table together with the other ranks of the node."""
         if not isinstance(config.method, Evolution):
             raise TypeError(f"expected a config of an evolution strategy, got method {config.method.name!r}")
-        with ranks.together():
-            evaluator = config.task.open(config.run.seed)
         noise = NoiseTable(config.noise_seed, config.noise.size, ranks)
-        return cls(config, config.method, evaluator, noise, ranks, Evaluated())
+        return cls(config, config.method, Evaluation(config, noise, ranks), noise, ranks, Evaluated())
+
+    @property
+    def device(self) -> str:
+        """The device that evaluates individuals: "cpu" or "cuda"."""
+        return self.evaluation.device
+
+    def rejoin(self) -> None:
+        """Assign the GPUs again after ranks were lost."""
+        self.evaluation.rejoin()
 
     def restore(self, partial: Arrays) -> Mapping[int, Outcome]:
         """Return the outcomes that `Unfinished` carried, by index."""
@@ -133,7 +133,7 @@ class EvolutionJob:
 
     def close(self) -> None:
         """Release the resources of the task."""
-        self.evaluator.close()
+        self.evaluation.close()
 
 
 class Job(Protocol[Row]):
@@ -142,6 +142,12 @@ class Job(Protocol[Row]):
     config: Config
     ranks: Ranks
     evaluated: Evaluated[Row]
+
+    @property
+    def device(self) -> str: ...  # "cpu" or "cuda": where individuals are evaluated
+
+    def rejoin(self) -> None:
+        """Prepare for the ranks that are left after others were lost; called on all of them together."""
 
     def advance(self, state: State, known: Mapping[int, Row]) -> tuple[Record, State]:
         """Evaluate one generation; return its record and the next state."""

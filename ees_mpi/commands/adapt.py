@@ -4,7 +4,7 @@ import json
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from ees_mpi.commands.sample import Parent, SampleRequest, Say, check_target, ev
 from ees_mpi.contracts import Task
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.files import replaced
+from ees_mpi.generation.evaluation import Evaluation, from_starts
 from ees_mpi.outcomes import Singles
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry import loaded
@@ -50,6 +51,7 @@ class Adapted:
     attributes: Mapping[str, Any]
     groups: Mapping[str, Mapping[str, NDArray[Any]]]
     sentence: str
+    evaluation: Evaluation | None = None  # for scoring; None: on CPUs
 
 
 def adapt(ranks: Ranks, request: AdaptRequest, out: Path, overwrite: bool, say: Say) -> None:
@@ -76,9 +78,8 @@ def by_mutation(ranks: Ranks, request: AdaptRequest) -> Adapted:
     parent, drawn, noise = read_parent(ranks, sampled, "adapt")
     with ranks.together():
         task = toward(parent.config.task, request.direction)
-        evaluator = task.open(parent.config.run.seed)
-    outcomes = evaluate(ranks, parent, drawn, noise, evaluator)
-    evaluator.close()
+    evaluation = Evaluation(replace(parent.config, task=task), noise, ranks)
+    outcomes = evaluate(evaluation, parent, drawn)
     best = int(np.nanargmax(outcomes.fitness))
     return Adapted(
         parent,
@@ -88,18 +89,20 @@ def by_mutation(ranks: Ranks, request: AdaptRequest) -> Adapted:
         {"std": parent.config.population.std, "best": best, "adaptation_steps": int(outcomes.length.sum())},
         {"mutations": {"fitness": outcomes.fitness, "behavior": outcomes.behavior, "offset": drawn.offset}},
         f"best of {count} mutations went {outcomes.fitness[best]:.3f} towards {request.direction}",
+        evaluation,
     )
 
 
 def score(ranks: Ranks, adapted: Adapted, evaluations: int) -> dict[str, NDArray[Any]]:
     """Evaluate the adapted parameters from other starts, dealt to the ranks."""
-    parent, task = adapted.parent, adapted.task
+    parent, task, evaluation = adapted.parent, adapted.task, adapted.evaluation
     seeds = [task.start_seed(parent.config.run.seed) + 1 + number for number in range(evaluations)]
-    scores = []
-    for number in ranks.deal(evaluations):
-        evaluator = task.starting_with(seeds[number]).open(0)
-        scores.append(evaluator.evaluate(number, adapted.parameters, *parent.state.observation_mean_std(), False))
-        evaluator.close()
+    statistics = parent.state.observation_mean_std()
+    if evaluation:
+        scores = evaluation.from_starts(adapted.parameters, seeds, statistics)
+        evaluation.close()
+    else:
+        scores = from_starts(ranks, task, adapted.parameters, seeds, statistics)
     scored = gather(ranks, scores, parent.config, evaluations)
     return {"fitness": scored.fitness, "behavior": scored.behavior, "reset_seed": np.array(seeds)}
 

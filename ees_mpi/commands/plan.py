@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from ees_mpi import config as configs
-from ees_mpi import summary
 from ees_mpi.config import Config, Evolution
-from ees_mpi.generation import draw_stream
+from ees_mpi.generation.results import draw_stream, metrics
 from ees_mpi.noise import NoiseTable
 from ees_mpi.outcomes import Draw, Outcomes
 from ees_mpi.ranks import Ranks
@@ -107,7 +106,7 @@ def _time_update(config: Config, state: State, drawn: Draw, noise: NoiseTable) -
     whole, no_rows = np.ones(population.size, np.bool_), np.zeros((0, 1))
     outcomes = Outcomes(behavior, behavior[:, 0].copy(), whole.astype(np.int64), whole, no_rows)
     weights_taken, (weights, _) = timed(lambda: objective.weights(outcomes, state.memory, Ranks()))
-    metrics_taken, _ = timed(lambda: summary.summary(outcomes, config.method.bandwidth, Ranks()))
+    metrics_taken, _ = timed(lambda: metrics(outcomes, config.method.bandwidth, Ranks()))
     gradient_taken, gradient = timed(lambda: population.gradient(weights, drawn, state.learned, noise, Ranks()))
     step_taken, (learned, moments) = timed(lambda: optimizer.step(state.learned, gradient, state.moments))
     following = State(1, learned, moments, state.observations, state.memory)

@@ -12,9 +12,9 @@ import numpy as np
 from ees_mpi import config as configs
 from ees_mpi import machine
 from ees_mpi.config import Config
-from ees_mpi.contracts import Evaluator
 from ees_mpi.errors import ConfigError, RunFileError, TaskError, collective
 from ees_mpi.files import check_writable, replaced
+from ees_mpi.generation.evaluation import Evaluation, Work
 from ees_mpi.generation.results import Clock, Record, describe, with_times
 from ees_mpi.noise import Noise, NoiseTable
 from ees_mpi.outcomes import Draw, Outcome, Outcomes, pack, unpack
@@ -53,11 +53,10 @@ def sample(ranks: Ranks, request: SampleRequest, out: Path, overwrite: bool, say
     check_target(ranks, out, overwrite)
     parent, drawn, noise = read_parent(ranks, request, "sample")
     config, state = parent.config, parent.state
-    with ranks.together():
-        evaluator = config.task.open(config.run.seed)
+    evaluation = Evaluation(config, noise, ranks)
     clock = Clock()
-    outcomes = evaluate(ranks, parent, drawn, noise, evaluator)
-    evaluator.close()
+    outcomes = evaluate(evaluation, parent, drawn)
+    evaluation.close()
     clock.lap("evaluate")
     clock.lap("gather")  # is part of the evaluation here
     arrays = {
@@ -73,7 +72,12 @@ def sample(ranks: Ranks, request: SampleRequest, out: Path, overwrite: bool, say
             with replaced(out, RunFileError) as fresh:
                 note = json.dumps(parent.about)
                 writer = RunWriter.create(fresh, config, state.arrays(), True, kind="sample", started_from=note)
-                writer.begin_session(0, ranks.size, ranks.nodes, machine.fingerprint(config.method.uses_torch))
+                writer.begin_session(
+                    0,
+                    ranks.size,
+                    ranks.nodes,
+                    {**machine.fingerprint(config.method.uses_torch), "device": evaluation.device},
+                )
                 writer.commit(0, record.arrays, state.arrays())
                 writer.close()
             say(
@@ -127,15 +131,12 @@ def steps_until(run: Run, generation: int) -> int:
     return sum(int(np.asarray(run["length"][g]).sum()) for g in range(generation))
 
 
-def evaluate(ranks: Ranks, parent: Parent, drawn: Draw, noise: NoiseTable, evaluator: Evaluator) -> Outcomes:
-    """Evaluate the offspring, dealt to the ranks."""
-    config, state = parent.config, parent.state
-    statistics = state.observation_mean_std()
-    outcomes: list[Outcome] = []
-    for index in ranks.deal(config.population.size):
-        z = config.population.individual(state.learned, drawn, index, noise)
-        outcomes.append(evaluator.evaluate(index, z, *statistics, False))
-    found = gather(ranks, outcomes, config, config.population.size)
+def evaluate(evaluation: Evaluation, parent: Parent, drawn: Draw) -> Outcomes:
+    """Return the outcomes of all offspring, on every rank."""
+    config, state, size = parent.config, parent.state, parent.config.population.size
+    work = Work(state.learned, drawn, state.observation_mean_std(), np.zeros(size, np.bool_))
+    mine = evaluation.run(work, range(size), {})
+    found = gather(evaluation.ranks, list(mine.values()), config, size)
     if found.size < 2:
         raise collective(TaskError(f"{len(found.valid) - found.size} of {len(found.valid)} rollouts are not finite"))
     return found

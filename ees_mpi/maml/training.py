@@ -1,7 +1,7 @@
-"""One outer iteration of MAML as a generation of a run: sample, adapt, sample again, and take the TRPO step.
+"""One outer iteration of MAML as a generation of a run: rollouts, adaptation, rollouts again, and the TRPO step.
 
-Tasks are dealt to the ranks as individuals are. A rank keeps the rollouts of its tasks and differentiates them; what
-is gathered are the tasks' gradients and Hessian-vector products, added in the order of the tasks on every rank.
+Tasks are distributed over the ranks like individuals. A rank keeps the rollouts of its tasks. The ranks gather only the
+gradients and Hessian-vector products of the tasks, and every rank adds them in the order of the tasks.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,16 @@ from ees_mpi.commands.verify import Repeated, as_logged, logged
 from ees_mpi.config import Config
 from ees_mpi.contracts import Evaluator, Walker
 from ees_mpi.errors import TaskError, collective
-from ees_mpi.generation import Clock, Evaluated, Record, Unfinished, check_enough, describe, draw_stream, evaluates_mean
+from ees_mpi.generation.results import (
+    Clock,
+    Evaluated,
+    Record,
+    Unfinished,
+    check_enough,
+    describe,
+    draw_stream,
+    evaluates_mean,
+)
 from ees_mpi.maml import trpo
 from ees_mpi.maml.learning import Learner, LearningTask, Steps, adapt
 from ees_mpi.maml.pairs import Pair, packed, row_of, sums_of, unpacked
@@ -28,14 +37,14 @@ from ees_mpi.state import State
 from ees_mpi.store.reader import Run
 from ees_mpi.streams import stream
 
-GATHERED = 8192  # parameters gathered at a time, so that no rank holds the gradients of all tasks
-GRAPH_FLOATS = 10  # numbers that torch keeps per step and unit of the network for both graphs of a task: measured
-KEPT = 1 << 30  # bytes of graphs that a rank keeps, which saves a third or more of the time of its Hessian products
+GATHERED = 8192  # parameters that are gathered at a time, so that no rank holds the gradients of all tasks
+GRAPH_FLOATS = 10  # numbers that torch keeps per step and unit of the network, for both graphs of a task; measured
+KEPT = 1 << 30  # bytes of graphs that a rank keeps; this saves a third or more of the time of its Hessian products
 
 
 @dataclass
 class MamlJob:
-    """A run of MAML on this rank: a robot that is controlled step by step, and one that evaluates the mean."""
+    """A run of MAML on this rank: a robot that is controlled step by step, and an evaluator of the mean."""
 
     config: Config
     settings: MamlSettings
@@ -44,9 +53,10 @@ class MamlJob:
     walker: Walker
     ranks: Ranks
     evaluated: Evaluated[Pair]
+    device: str = "cpu"
 
     def advance(self, state: State, known: Mapping[int, Pair]) -> tuple[Record, State]:
-        """Make one outer iteration; see `training.EvolutionJob.advance`."""
+        """Compute one outer iteration; see `training.EvolutionJob.advance`."""
         clock = Clock()
         drawn = self.tasks.directions(draw_stream(self.config, state.generation))
         pairs = self.evaluated.begin(state.generation, known, self.ranks)
@@ -88,13 +98,16 @@ class MamlJob:
                 raise TypeError("expected a task with a walker")
             return cls(config, settings, tasks, config.task.open(seed), walker, ranks, Evaluated())
 
+    def rejoin(self) -> None:
+        """Do nothing: each remaining rank keeps its robots."""
+
     def close(self) -> None:
         """Release the robots."""
         self.evaluator.close()
         self.walker.close()
 
     def rollouts(self, policy: Gaussian, generation: int, index: int, sign: int) -> Pair:
-        """Sample one task, adapt to it and sample again: a function of the arguments alone."""
+        """Return the rollouts of one task before and after its adaptation; they depend on the arguments only."""
         config, task, settings = self.config, self.config.task, self.settings
         shape = (2, settings.rollouts, settings.steps(task), task.layers[-1])
         noise = stream(config.run.seed, f"actions of task {index}", generation).standard_normal(shape, np.float32)
@@ -108,18 +121,13 @@ class MamlJob:
         after = sample(self.walker, adapted, noise[1], direction, sampled[1], task.behavior_dim)
         return Pair(before, after)
 
-    def policy(self, state: State) -> Gaussian:
-        """Return the policy of a state."""
-        log_std = np.asarray(state.moments["log_std"])
-        return Gaussian.of(self.config.task.layers, state.mean[0], log_std, *state.observation_mean_std())
-
     def _evaluate(self, state: State, drawn: Draw, known: Mapping[int, Pair], pairs: dict[int, Pair]) -> Outcome | None:
-        """Sample this rank's tasks into `pairs`; index N is the unperturbed mean, where it is asked for: returned."""
+        """Add the rollouts of this rank's tasks to `pairs`; return the outcome of the mean, if it is evaluated here."""
         size = self.config.population.size
         total = size + evaluates_mean(self.config, state.generation)
         missing = [index for index in range(total) if index not in known]
         center: Outcome | None = None
-        policy = self.policy(state)
+        policy = Gaussian.of_state(self.config.task.layers, state)
         for index in self.ranks.deal(missing, state.generation):
             if index < size:
                 pairs[index] = self.rollouts(policy, state.generation, index, int(drawn.sign[index]))
@@ -128,7 +136,7 @@ class MamlJob:
         return center
 
     def _gather(self, generation: int, pairs: dict[int, Pair], center: Outcome | None) -> tuple[Outcomes, Arrays]:
-        """Bring what the tasks came to together on every rank, in their order."""
+        """Return the results of all tasks on every rank, in order, and further arrays for the run file."""
         size, dim = self.config.population.size, self.config.task.behavior_dim
         total = size + evaluates_mean(self.config, generation)
         sums = 1 + 2 * self.config.task.observation_dim
@@ -140,20 +148,17 @@ class MamlJob:
         table = np.array(rows, np.float64).reshape(len(rows), width)
         gathered = self.ranks.gather_by_index(table[:, 0].astype(np.int64), table, total)
         if len(gathered) < total:
-            raise Unfinished(self._everyones(pairs), np.zeros((0, 1)))
+            raise Unfinished(self._all_rows(pairs), np.zeros((0, 1)))
         found, observations = gathered[:size, : LEADING + dim], gathered[:size, LEADING + dim + 1 :]
         outcomes = unpack(found, observations[observations[:, 0] > 0])
         check_enough(outcomes, generation)
         middle = gathered[size] if total > size else np.full(LEADING + dim, np.nan)
         before = np.where(outcomes.valid, gathered[:size, LEADING + dim], np.nan)
-        return outcomes, {
-            "mean_fitness": middle[3],
-            "mean_behavior": middle[LEADING : LEADING + dim],
-            "fitness_before": before,
-        }
+        mean = {"mean_fitness": middle[3], "mean_behavior": middle[LEADING : LEADING + dim]}
+        return outcomes, {**mean, "fitness_before": before}
 
     def _step(self, theta: Singles, pairs: dict[int, Pair], valid: NDArray[np.bool_]) -> tuple[trpo.Step, Floats]:
-        """Take the outer step on the mean over the tasks, the same on every rank."""
+        """Take the outer step with the means over the tasks, the same on every rank; return it and the gradient."""
         settings = self.settings
         learner = Learner(self.config.task.layers, settings.adaptation_lr)
         at = torch.tensor(theta)
@@ -167,7 +172,7 @@ class MamlJob:
         mean = Mean(self.ranks, list(tasks))
         gradient = mean.of([task.gradient() for task in tasks.values()], theta.size)
         if not np.isfinite(gradient).all():
-            raise collective(TaskError("the gradient is not finite; the last committed generation is safe"))
+            raise collective(TaskError("the gradient is not finite; the last committed generation is saved"))
 
         def hessian_product(vector: Floats) -> Floats:
             return mean.of([task.hessian_product(vector) for task in tasks.values()], theta.size)
@@ -176,37 +181,27 @@ class MamlJob:
             objective, divergence = mean.of([task.at(candidate) for task in tasks.values()], 2)
             return float(objective), float(divergence)
 
-        step = trpo.step(
-            theta,
-            gradient,
-            hessian_product,
-            value,
-            kl_bound=settings.kl_bound,
-            iterations=settings.cg_iterations,
-            damping=settings.cg_damping,
-            line_search_steps=settings.line_search_steps,
-            line_search_ratio=settings.line_search_ratio,
-        )
-        return step, gradient
+        return trpo.step(theta, gradient, hessian_product, value, settings), gradient
 
     def restore(self, partial: Arrays) -> dict[int, Pair]:
-        """Read back the rollouts that were done when a stop came."""
-        settings, task = self.settings, self.config.task
-        shape = (settings.rollouts, settings.steps(task))
+        """Return the rollouts that `Unfinished` carried, by index."""
+        task = self.config.task
+        shape = (self.settings.rollouts, self.settings.steps(task))
         return unpacked(partial["rows"], shape, task.layers[0], task.layers[-1], task.behavior_dim)
 
     def pool(self, done: Mapping[int, Pair]) -> dict[int, Pair]:
-        """Return on every rank, by index, the tasks that any rank has sampled; several may have the same."""
-        return self.restore({"rows": self._everyones(done)})
+        """Return on every rank, by index, the rollouts of all ranks; several ranks may have the same."""
+        return self.restore({"rows": self._all_rows(done)})
 
-    def _everyones(self, pairs: Mapping[int, Pair]) -> NDArray[np.uint8]:
-        """Return the rollouts of all ranks as rows of bytes; a rank without any cannot know how long a row is."""
+    def _all_rows(self, pairs: Mapping[int, Pair]) -> NDArray[np.uint8]:
+        """Return the rollouts of all ranks as rows of bytes."""
+        # Bytes are gathered as one flat array, because a rank without rollouts does not know the length of a row.
         count = int(self.ranks.gather(np.array([len(pairs)]), counts=[1] * self.ranks.size).sum())
         return self.ranks.gather(packed(pairs).reshape(-1)).reshape(count, -1 if count else 0)
 
 
 class Mean:
-    """The mean over tasks of vectors that are spread over the ranks, summed in the order of the tasks."""
+    """Computes means over the tasks of all ranks, summed in the order of the tasks."""
 
     def __init__(self, ranks: Ranks, mine: list[int]):
         self._ranks = ranks
@@ -214,7 +209,7 @@ class Mean:
         self._order = np.argsort(ranks.gather(np.array(mine, np.int64), self._counts))
 
     def of(self, vectors: list[Floats], size: int) -> Floats:
-        """Return the mean [size], on every rank; `vectors`: this rank's, in the order in which it named its tasks."""
+        """Return the mean [size] on every rank; `vectors`: one for each of this rank's tasks, in their order."""
         rows = np.array(vectors, np.float64).reshape(len(vectors), size)
         total = np.zeros(size)
         for low in range(0, size, GATHERED):
@@ -225,27 +220,25 @@ class Mean:
 
 
 def graph_bytes(config: Config) -> int:
-    """Return the bytes that torch holds on to for one task whose graphs are kept."""
+    """Return the bytes of the graphs that torch keeps for one task."""
     settings = maml_of(config)
-    units = sum(config.task.layers)
-    return settings.rollouts * settings.steps(config.task) * units * GRAPH_FLOATS * 4
+    return settings.rollouts * settings.steps(config.task) * sum(config.task.layers) * GRAPH_FLOATS * 4
 
 
 class MamlRepeater:
-    """Samples the tasks of a run file again."""
+    """Repeats the rollouts of a run file."""
 
     def __init__(self, run: Run):
         check_torch()
         self._run, self._job = run, MamlJob.open(run.config, Ranks())
 
     def repeat(self, generation: int, index: int) -> Repeated:
-        """Sample one task again."""
+        """Repeat the rollouts of one task."""
         run = self._run
         mean, log_std = run["mean"][generation][0], run["log_std"][generation]
         policy = Gaussian.of(run.config.task.layers, mean, log_std, *run.observation_statistics(generation))
         pair = self._job.rollouts(policy, generation, index, int(run["sign"][generation][index]))
-        row = np.array([row_of(index, pair)], np.float64)
-        return Repeated(logged(run, generation, index), as_logged(row))
+        return Repeated(logged(run, generation, index), as_logged(np.array([row_of(index, pair)], np.float64)))
 
     def close(self) -> None:
         """Release the robots."""

@@ -61,6 +61,28 @@ class Ranks:
             yield individual
         self._note_progress(Progress(generation))
 
+    def deal_batches(
+        self, individuals: Sequence[int], workers: Sequence[int], size: int, generation: int = -1
+    ) -> Iterator[Sequence[int]]:
+        """Yield this rank's batches of at most `size` individuals. A stop request ends the iteration.
+
+        workers: the ranks that evaluate; each has a fixed slice, which does not divide an antithetic pair
+        """
+        if self.rank in workers:
+            place, pairs = workers.index(self.rank), -(-len(individuals) // 2)
+            low, high = (2 * (pairs * number // len(workers)) for number in (place, place + 1))
+            high = min(high, len(individuals))
+            for start in range(low, high, size):
+                if self.stopping():
+                    break
+                self._begin(Progress(generation, individuals[start]))
+                yield individuals[start : min(start + size, high)]
+        self._begin(Progress(generation))
+
+    def _begin(self, progress: Progress) -> None:
+        """Note where this rank is in its work."""
+        self._note_progress(progress)
+
     def _note_progress(self, progress: Progress | None = None) -> None:
         """Note that this rank makes progress, so that it does not count as hanging."""
         if self._heartbeat:

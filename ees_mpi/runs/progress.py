@@ -10,7 +10,7 @@ from typing import Any, TextIO
 import numpy as np
 
 from ees_mpi.config import Config
-from ees_mpi.generation import Record
+from ees_mpi.generation.results import Record
 from ees_mpi.ranks import launched
 from ees_mpi.terminal import clock
 

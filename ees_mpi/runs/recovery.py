@@ -12,7 +12,7 @@ from typing import Any
 
 from ees_mpi.config import Config
 from ees_mpi.errors import RunFileError
-from ees_mpi.generation import Evaluated
+from ees_mpi.generation.results import Evaluated
 from ees_mpi.ranks import Ranks
 from ees_mpi.runs.start import PreparedRun, Request, reopen
 from ees_mpi.store.reader import open_run
@@ -49,6 +49,8 @@ class Recovery:
         if ranks.any(self._job is None):
             self.close()
             self._job = open_job(config, ranks)
+        elif self._job:
+            self._job.rejoin()
         if self._job is None:
             raise RuntimeError("no job was opened")
         return self._job

@@ -104,12 +104,15 @@ def _open(
     with ranks.together():
         if prepared:
             writer = prepared.open()  # a new file is created here: by now every rank knows its path and id
-            _greet(ranks, prepared, len(known), fingerprint, say)
-            writer.begin_session(state.generation, ranks.size, ranks.nodes, {**fingerprint, "mpi": ranks.library})
+            _greet(ranks, prepared, len(known), fingerprint, job.device, say)
+            where = {"mpi": ranks.library, "device": job.device}
+            writer.begin_session(state.generation, ranks.size, ranks.nodes, {**fingerprint, **where})
     return job, known
 
 
-def _greet(ranks: Ranks, prepared: PreparedRun, known: int, fingerprint: dict[str, str], say: Say) -> None:
+def _greet(
+    ranks: Ranks, prepared: PreparedRun, known: int, fingerprint: dict[str, str], device: str, say: Say
+) -> None:
     """Say what runs on how many ranks, with warnings."""
     config: Config = prepared.config
     first = int(prepared.state["generation"])
@@ -117,7 +120,7 @@ def _greet(ranks: Ranks, prepared: PreparedRun, known: int, fingerprint: dict[st
     done = f", {known} rollouts of the first are already done" if known else ""
     say(f"{prepared.path}: generations {first} to {config.run.generations} on {where}{done}")
     idle = ranks.size - config.population.size
-    if idle > 0:
+    if idle > 0 and device == "cpu":
         say(
             f"warning: {idle} of {ranks.size} ranks have nothing to evaluate (ranks {config.population.size} to "
             f"{ranks.size - 1}): the population has {config.population.size} individuals"

@@ -1,4 +1,4 @@
-"""What is in a run file: names, axes and types. `jobs/FORMAT.md` describes it for readers in other languages."""
+"""What is in a run file: names, axes and types. `docs/format.md` describes it for readers in other languages."""
 
 from dataclasses import dataclass
 
@@ -29,6 +29,7 @@ GENERATIONS = {
     "sign": Field(("individual",), "|i1", "antithetic sign of an individual's noise"),
     "parent": Field(("individual",), "<i4", "component whose mean an individual perturbs"),
     "mean": Field(("component", "parameter"), "<f4", "the mean(s) from which this generation was drawn"),
+    "observation_sums": Field(("observation_sum",), "<f8", "count, sums and sums of squares of all earlier observations"),
     "observation_count": Field((), "<f8", "how many observations the statistics of this generation come from"),
     "observation_mean": Field(("observation_dim",), "<f8", "observation mean as used in this generation"),
     "observation_std": Field(("observation_dim",), "<f8", "observation standard deviation, likewise"),
@@ -81,6 +82,7 @@ def axis_sizes(config: Config) -> dict[str, int]:
         "component": config.population.components,
         "parameter": config.task.parameters,
         "observation_dim": config.task.observation_dim,
+        "observation_sum": 1 + 2 * config.task.observation_dim if config.task.observation_dim else 0,
         "action_dim": 0,
         **config.method.file_axes(config.task, config.population),
     }

@@ -12,8 +12,8 @@ import numpy as np
 from bench_parts.on_ranks import Measurement, on_ranks, table, wall
 
 from ees_mpi import config as configs
-from ees_mpi import machine, summary
-from ees_mpi.generation import Evaluated, draw_stream
+from ees_mpi import machine
+from ees_mpi.generation.results import Evaluated, draw_stream, metrics
 from ees_mpi.noise import NoiseTable
 from ees_mpi.outcomes import Draw, Outcomes, unpack
 from ees_mpi.ranks import Ranks
@@ -112,7 +112,7 @@ def _parts(job: EvolutionJob, state: State) -> Measurement:
         "weights": lambda: objective.weights(fresh(), {}, world),
         "gradient": lambda: population.gradient(weights, drawn, state.learned, job.noise, world),
         "adam": lambda: optimizer.step(state.learned, gradient, state.moments),
-        "metrics": lambda: summary.summary(outcomes, config.method.bandwidth, world),
+        "metrics": lambda: metrics(outcomes, config.method.bandwidth, world),
         "digest": following.digest,
     }
     return {f"{name}_s": wall(world, action, 5) for name, action in parts.items()}

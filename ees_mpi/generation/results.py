@@ -8,8 +8,8 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ees_mpi import summary
 from ees_mpi.config import Config
+from ees_mpi.density import entropy
 from ees_mpi.errors import TaskError, collective
 from ees_mpi.outcomes import Arrays, Draw, Floats, Outcomes
 from ees_mpi.ranks import Ranks
@@ -97,11 +97,28 @@ def describe(config: Config, state: State, drawn: Draw, outcomes: Outcomes, rank
         "sign": drawn.sign,
         "parent": drawn.parent,
         **state.learned,
+        "observation_sums": state.observations,
         "observation_count": state.observations[0],
         "observation_mean": observation_mean,
         "observation_std": observation_std,
-        **summary.summary(outcomes, config.method.bandwidth, ranks),
+        **metrics(outcomes, config.method.bandwidth, ranks),
     }
+
+
+def metrics(outcomes: Outcomes, bandwidth: float, ranks: Ranks) -> dict[str, NDArray[Any]]:
+    """Return the metrics of one generation, by the names they have in the run file."""
+    behavior = outcomes.behavior[outcomes.valid]
+    distance = np.sqrt(np.square(behavior).sum(axis=1))
+    values: dict[str, Any] = {
+        "behavior_variance": behavior.var(axis=0),
+        "entropy": entropy(outcomes, bandwidth, ranks),
+        "distance_mean": distance.mean(),
+        "distance_max": distance.max(),
+        "fitness_mean": outcomes.fitness[outcomes.valid].mean(),
+        "fitness_max": outcomes.fitness[outcomes.valid].max(),
+        "invalid_share": 1.0 - outcomes.valid.mean(),
+    }
+    return {name: np.asarray(value, np.float64) for name, value in values.items()}
 
 
 def draw_stream(config: Config, generation: int) -> np.random.Generator:

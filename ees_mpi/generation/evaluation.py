@@ -1,0 +1,174 @@
+"""The evaluation of individuals on all ranks: one by one on CPUs, or in batches on GPUs.
+
+On CPUs every rank evaluates individuals, and outcomes can be repeated bit by bit. With GPUs, one rank drives each GPU
+and evaluates batches; the other ranks share the update only. Outcomes of GPU physics happen once and are logged.
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ees_mpi.config import Config
+from ees_mpi.contracts import BatchEvaluator, Evaluator, Task
+from ees_mpi.errors import ConfigError
+from ees_mpi.noise import NoiseTable
+from ees_mpi.outcomes import Arrays, Batch, Draw, Floats, Outcome, Singles
+from ees_mpi.ranks import Ranks, gpus
+from ees_mpi.terminal import say
+
+Statistics = tuple[Floats, Floats]  # mean and standard deviation of the observations
+
+
+@dataclass(frozen=True)
+class Work:
+    """The individuals of a generation: how they are made, and which of them feed the observation statistics."""
+
+    learned: Arrays
+    draw: Draw
+    statistics: Statistics
+    observe: NDArray[np.bool_]  # [N]
+
+
+class Evaluation:
+    """Evaluates the individuals of a config. All methods except `close` are called on all ranks together."""
+
+    def __init__(self, config: Config, noise: NoiseTable, ranks: Ranks, device: str | None = None):
+        """Open the task; `device`: "cpu" or "cuda" instead of the config's."""
+        self.config, self.noise, self.ranks = config, noise, ranks
+        self._evaluator: Evaluator | None = None
+        self._batches: BatchEvaluator | None = None
+        self.device, self._drivers = choose_device(config, ranks, device or config.task.device)
+        self._open()
+
+    def _open(self) -> None:
+        task, seed = self.config.task, self.config.run.seed
+        with self.ranks.together():
+            if self.device == "cpu":
+                self._evaluator = task.open(seed)
+            elif self.ranks.rank in self._drivers and self._batches is None:
+                # Before torch is imported: this rank sees its own GPU only, as number 0.
+                os.environ["CUDA_VISIBLE_DEVICES"] = self._drivers[self.ranks.rank]
+                wanted = -(-self.config.population.size // len(self._drivers))
+                table = self.noise.row(0, self.noise.size)
+                self._batches = task.open_batches(seed, table, wanted, self.config.population.antithetic, say)
+
+    def rejoin(self) -> None:
+        """Assign the GPUs again after ranks were lost: another rank of the node takes over the GPU of a lost one."""
+        if self.device == "cuda":
+            self._drivers = gpus.assign(self.ranks)
+            if not self._drivers:
+                raise ConfigError("no rank that is left sees a GPU; resume continues the run on CPUs with device cpu")
+            self._open()
+
+    def run(
+        self, work: Work, missing: Sequence[int], into: dict[int, Outcome], generation: int = -1
+    ) -> dict[int, Outcome]:
+        """Evaluate this rank's share of the missing individuals into a dict, by index; return the dict.
+
+        Index N is the unperturbed mean. A stop request ends the evaluation early.
+        """
+        if self.device == "cuda":
+            self._run_batches(work, missing, into, generation)
+            return into
+        population = self.config.population
+        for index in self.ranks.deal(missing, generation):
+            if index < population.size:
+                parameters = population.individual(work.learned, work.draw, index, self.noise)
+                observe = bool(work.observe[index])
+            else:
+                parameters, observe = work.learned["mean"][0].copy(), False
+            into[index] = self._single.evaluate(index, parameters, *work.statistics, observe)
+        return into
+
+    @property
+    def _single(self) -> Evaluator:
+        if self._evaluator is None:
+            raise RuntimeError("the evaluator is closed")
+        return self._evaluator
+
+    def _run_batches(self, work: Work, missing: Sequence[int], into: dict[int, Outcome], generation: int) -> None:
+        capacity = self._batches.capacity if self._batches else 1
+        for part in self.ranks.deal_batches(missing, sorted(self._drivers), capacity, generation):
+            if self._batches is None:
+                raise RuntimeError("a rank without a GPU was dealt a batch")
+            for outcome in self._batches.evaluate_batch(self._batch(work, np.array(part)), *work.statistics):
+                into[outcome.index] = outcome
+
+    def _batch(self, work: Work, index: NDArray[np.int64]) -> Batch:
+        """Describe some individuals for a GPU; the unperturbed mean has sign 0."""
+        draw, size = work.draw, self.config.population.size
+        perturbed = index < size
+        place = np.where(perturbed, index, 0)
+        return Batch(
+            index,
+            work.learned["mean"],
+            self.config.population.std,
+            np.where(perturbed, draw.offset[place], 0),
+            np.where(perturbed, draw.sign[place], 0).astype(np.int8),
+            np.where(perturbed, draw.parent[place], 0).astype(np.int32),
+            perturbed & work.observe[place],
+        )
+
+    def from_starts(self, parameters: Singles, seeds: Sequence[int], statistics: Statistics) -> list[Outcome]:
+        """Evaluate the same parameters from several starts; return this rank's outcomes, by the number of the start."""
+        if self.device == "cuda":
+            return self._batch_from_starts(parameters, seeds, statistics)
+        return from_starts(self.ranks, self.config.task, parameters, seeds, statistics)
+
+    def _batch_from_starts(self, parameters: Singles, seeds: Sequence[int], statistics: Statistics) -> list[Outcome]:
+        outcomes: list[Outcome] = []
+        capacity = self._batches.capacity if self._batches else 1
+        for part in self.ranks.deal_batches(range(len(seeds)), sorted(self._drivers), capacity):
+            index, nothing = np.array(part), np.zeros(len(part))
+            same = (nothing.astype(np.int64), nothing.astype(np.int8), nothing.astype(np.int32), nothing > 0)
+            batch = Batch(index, parameters[None], 0.0, *same, np.array(seeds, np.int64)[index])
+            if self._batches:
+                outcomes += self._batches.evaluate_batch(batch, *statistics)
+        return outcomes
+
+    def close(self) -> None:
+        """Release the resources of the task, on this rank."""
+        for evaluator in (self._evaluator, self._batches):
+            if evaluator is not None:
+                evaluator.close()
+        self._evaluator = self._batches = None
+
+
+def from_starts(
+    ranks: Ranks, task: Task, parameters: Singles, seeds: Sequence[int], statistics: Statistics
+) -> list[Outcome]:
+    """Evaluate the same parameters from several starts on CPUs; return this rank's outcomes."""
+    outcomes = []
+    for number in ranks.deal(len(seeds)):
+        evaluator = task.starting_with(seeds[number]).open(0)
+        outcomes.append(evaluator.evaluate(number, parameters, *statistics, False))
+        evaluator.close()
+    return outcomes
+
+
+def choose_device(config: Config, ranks: Ranks, wanted: str) -> tuple[str, dict[int, str]]:
+    """Return "cpu" or "cuda", the same on every rank, and which rank drives which GPU.
+
+    "auto" is "cuda" if a rank sees a GPU and every rank that drives one has the packages for it.
+    """
+    if wanted == "cpu":
+        return "cpu", {}
+    drivers = gpus.assign(ranks)
+    problem = _problem(config, drivers)
+    if not problem and ranks.rank in drivers:
+        problem = config.task.lacks_for_gpu()
+    if wanted == "auto":
+        return ("cpu", {}) if ranks.any(bool(problem)) else ("cuda", drivers)
+    with ranks.together():
+        if problem:
+            raise ConfigError(f'task.device = "cuda": {problem}; use task.device = "cpu"')
+    return "cuda", drivers
+
+
+def _problem(config: Config, drivers: dict[int, str]) -> str:
+    if not config.population.isotropic:
+        return f"GPUs evaluate populations with one standard deviation only, not {config.population_name}"
+    return "" if drivers else "no rank sees an NVIDIA GPU"
