@@ -2,6 +2,7 @@
 
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -21,85 +22,90 @@ from ees_mpi.terminal import say
 @click.option("--overwrite", is_flag=True, help="Start again in place of an existing file.")
 @MAX_HOURS
 @FORCE
-def train(
-    source: str,
-    settings: tuple[str, ...],
-    seed: int | None,
-    out: Path | None,
-    start: str | None,
-    resume: bool,
-    overwrite: bool,
-    max_hours: float | None,
-    force: bool,
-) -> None:
-    """Train a preset or a config file; alone or under mpirun."""
-    if resume and overwrite:
+def train(source: str, settings: tuple[str, ...], seed: int | None, max_hours: float | None, **options: Any) -> None:
+    """Train a preset or a config file; with or without mpirun."""
+    if options["resume"] and options["overwrite"]:
         raise click.UsageError("--resume and --overwrite exclude each other")
     settings = settings if seed is None else (*settings, f"run.seed={seed}")
     pin_for_source(source, settings)
     from ees_mpi.runs.session import run_session
-    from ees_mpi.runs.start import TrainRequest
+    from ees_mpi.runs.start import prepare
 
-    request = TrainRequest(source, settings, out, resume, overwrite, force, start)
+    request = partial(prepare, source, settings, **options)
     ranks.run(partial(run_session, request=request, say=say, max_hours=max_hours))
 
 
 @click.command()
 @RUN
-@click.option("--generations", type=click.IntRange(min=1), help="Train until this many, in place of the file's number.")
+@click.option("--generations", type=click.IntRange(min=1), help="Train until this many.  [default: as in the file]")
 @MAX_HOURS
 @FORCE
 def resume(run: Path, generations: int | None, max_hours: float | None, force: bool) -> None:
     """Continue a run from its last committed generation."""
     pin_for_run(run)
     from ees_mpi.runs.session import run_session
-    from ees_mpi.runs.start import ResumeRequest
+    from ees_mpi.runs.start import reopen
 
-    request = ResumeRequest(run, generations, force)
+    request = partial(reopen, run, generations, force)
     ranks.run(partial(run_session, request=request, say=say, max_hours=max_hours))
 
 
 @click.command()
 @RUN
 @click.option("--generation", type=click.IntRange(min=0), help="[default: the first, the middle and the last]")
-@click.option("--individuals", type=click.IntRange(min=1), help="How many of each generation.  [default: 32]")
-def verify(run: Path, generation: int | None, individuals: int | None) -> None:
-    """Evaluate individuals again and compare every bit; alone or under mpirun."""
+@click.option("--individuals", type=click.IntRange(min=1), help="The number in each generation.  [default: 32]")
+@click.option("--updates", is_flag=True, help="Compute all updates again from the logged outcomes; no rollouts.")
+def verify(run: Path, generation: int | None, individuals: int | None, updates: bool) -> None:
+    """Evaluate individuals again and compare every bit; with or without mpirun.
+
+    Outcomes of a GPU cannot be repeated bit by bit: for generations that a GPU has evaluated, the behaviours of 1,000
+    individuals are compared as distributions.
+    """
+    if updates and (generation, individuals) != (None, None):
+        raise click.UsageError("--updates checks all generations; leave out --generation and --individuals")
     pin_for_run(run)
+    ranks.run(
+        partial(_verify_updates, path=run) if updates else partial(_verify, path=run, of=(generation, individuals))
+    )
 
-    def job(world: ranks.Ranks) -> None:
-        from ees_mpi.commands.verify import verify
 
-        check = verify(world, run, generation, individuals)
-        if world.first:
-            where = ", ".join(map(str, check.generations))
-            click.echo(f"{run}: {check.individuals} individuals of generations {where}: the same bits")
+def _verify(world: ranks.Ranks, path: Path, of: tuple[int | None, int | None]) -> None:
+    from ees_mpi.commands.verify import verify
 
-    ranks.run(job)
+    check = verify(world, path, *of)
+    cpu, gpu = (", ".join(map(str, each)) for each in (check.generations, check.gpu_generations))
+    if world.first and cpu:
+        click.echo(f"{path}: {check.individuals} individuals of generations {cpu}: the same bits")
+    if world.first and gpu:
+        click.echo(
+            f"{path}: {check.gpu_individuals} individuals of each of the generations {gpu}, evaluated on a GPU: "
+            "the same distribution of behaviours"
+        )
+
+
+def _verify_updates(world: ranks.Ranks, path: Path) -> None:
+    from ees_mpi.commands.verify_updates import verify_updates
+
+    check = verify_updates(world, path)
+    if world.first:
+        compared = "states" if check.whole else "means (the file logs no observation sums)"
+        click.echo(f"{path}: {check.updates} updates computed again from the logged outcomes: the same {compared}")
 
 
 @click.command()
 @RUN
-@click.option("--count", type=click.IntRange(min=2), required=True, help="How many offspring.")
+@click.option("--count", type=click.IntRange(min=2), required=True, help="The number of offspring.")
 @click.option("--generation", type=click.IntRange(min=0), help="[default: the state after the last one]")
 @click.option("--std", type=POSITIVE, help="[default: the run's]")
 @click.option("--component", type=click.IntRange(min=0), help="Of a mixture.  [default: all of them]")
 @click.option("--out", type=click.Path(path_type=Path), metavar="S.h5", help="[default: RUN-sample.h5]")
 @click.option("--overwrite", is_flag=True, help="Replace an existing file.")
-def sample(
-    run: Path,
-    count: int,
-    generation: int | None,
-    std: float | None,
-    component: int | None,
-    out: Path | None,
-    overwrite: bool,
-) -> None:
-    """Evaluate fresh offspring of a trained mean; alone or under mpirun."""
+def sample(run: Path, out: Path | None, overwrite: bool, **options: Any) -> None:
+    """Evaluate new offspring of a trained mean; with or without mpirun."""
     pin_for_run(run)
     from ees_mpi.commands.sample import SampleRequest, sample
 
-    request = SampleRequest(run, count, generation, std, component)
+    request = SampleRequest(run, **options)
     target = out or run.with_name(f"{run.stem}-sample.h5")
     ranks.run(partial(sample, request=request, out=target, overwrite=overwrite, say=say))
 
@@ -107,38 +113,28 @@ def sample(
 @click.command()
 @RUN
 @click.option("--direction", required=True, metavar="left|right|ANGLE", help="ANGLE: degrees from +x towards +y.")
-@click.option("--mutations", type=click.IntRange(min=2), help="How many to choose from.  [default: 40]")
+@click.option("--mutations", type=click.IntRange(min=2), help="The number of mutations.  [default: 40]")
 @click.option("--evaluations", type=click.IntRange(min=1), default=10, show_default=True)
 @click.option("--generation", type=click.IntRange(min=0), help="[default: the state after the last one]")
 @click.option("--std", type=POSITIVE, help="[default: the run's]")
 @click.option("--out", type=click.Path(path_type=Path), metavar="A.h5", help="[default: RUN-adapt-DIRECTION.h5]")
 @click.option("--overwrite", is_flag=True, help="Replace an existing file.")
-def adapt(
-    run: Path,
-    direction: str,
-    mutations: int | None,
-    evaluations: int,
-    generation: int | None,
-    std: float | None,
-    out: Path | None,
-    overwrite: bool,
-) -> None:
-    """Adapt a run to a direction, and score the result from other starts.
+def adapt(run: Path, out: Path | None, overwrite: bool, **options: Any) -> None:
+    """Adapt a run to a direction, and score the result from other starts; with or without mpirun.
 
-    A run of evolution keeps the best of some mutations of its mean; a MAML run takes its gradient step. Alone or under
-    mpirun.
+    An evolution run takes the best of some mutations of its mean; a MAML run takes a gradient step.
     """
     pin_for_run(run)
     from ees_mpi.commands.adapt import AdaptRequest, adapt
 
-    request = AdaptRequest(run, direction, mutations, evaluations, generation, std)
-    target = out or run.with_name(f"{run.stem}-adapt-{direction}.h5")
+    request = AdaptRequest(run, **options)
+    target = out or run.with_name(f"{run.stem}-adapt-{request.direction}.h5")
     ranks.run(partial(adapt, request=request, out=target, overwrite=overwrite, say=say))
 
 
 @click.command()
 def doctor() -> None:
-    """Check what works on this machine; alone or under mpirun."""
+    """Check that this machine has all that a run needs; with or without mpirun."""
 
     def job(world: ranks.Ranks) -> None:
         from ees_mpi.commands.doctor import examine
@@ -146,8 +142,8 @@ def doctor() -> None:
         findings = examine(world)
         if world.first:
             for finding in findings:
-                click.echo(f"{finding.verdict:5} {finding.what:15} {finding.how}")
+                click.echo(f"{finding.verdict:5} {finding.subject:15} {finding.result}")
         if any(finding.verdict == "bad" for finding in findings):
-            raise collective(EesError("something does not work here: see the lines marked bad"))
+            raise collective(EesError("a check failed: see the lines marked bad"))
 
     ranks.run(job)

@@ -14,8 +14,9 @@ import numpy as np
 from ees_mpi import machine
 from ees_mpi.errors import EesError
 from ees_mpi.machine import SHARED_MEMORY
-from ees_mpi.ranks import Ranks, launched
+from ees_mpi.ranks import Ranks, gpus, launched
 
+PACKAGES = {"pybullet": "bullet", "mujoco": "mujoco", "torch": "torch", "mujoco-warp": "gpu", "matplotlib": "analysis"}
 PAPER_TABLE = 2**28 * 4  # bytes of the noise table of the locomotion presets
 
 
@@ -30,7 +31,7 @@ class Finding(NamedTuple):
 def examine(ranks: Ranks) -> list[Finding]:
     """Look at everything a run needs; collective."""
     findings = [*_mpi(ranks), *_threads(), *_shared_memory(ranks), *_alike(ranks)]
-    return [*findings, *_files(), *_packages()]
+    return [*findings, *_files(), *_gpus(ranks), *_packages()]
 
 
 def _mpi(ranks: Ranks) -> Iterator[Finding]:
@@ -118,8 +119,31 @@ def _try(what: str, how: str, action: Callable[[], None]) -> Finding:
         return Finding("note", what, f"{error.strerror}: a heartbeat is used instead")
 
 
+def _gpus(ranks: Ranks) -> Iterator[Finding]:
+    """Name the GPUs that this rank sees, and count the ranks that would drive one."""
+    seen, drivers = gpus.visible_gpus(), gpus.assign(ranks)
+    if not drivers:
+        yield Finding("note", "GPU", "no rank sees an NVIDIA GPU: all tasks run on CPUs")
+        return
+    names = ", ".join(f"{gpu.name} ({gpu.memory >> 30} GiB)" for gpu in seen) or "none on this node"
+    yield Finding(
+        "ok", "GPU", f"{names}; {len(drivers)} of {ranks.size} ranks would drive one, ranks {_numbers(drivers)}"
+    )
+
+
+def _numbers(drivers: Iterable[int]) -> str:
+    return ", ".join(map(str, sorted(drivers)))
+
+
 def _packages() -> Iterator[Finding]:
-    for package, extra in (("pybullet", "bullet"), ("torch", "torch"), ("matplotlib", "analysis")):
+    wanted = (
+        ("pybullet", "bullet"),
+        ("mujoco", "mujoco"),
+        ("torch", "torch"),
+        ("mujoco-warp", "gpu"),
+        ("matplotlib", "analysis"),
+    )
+    for package, extra in wanted:
         try:
             yield Finding("ok", package, metadata.version(package))
         except metadata.PackageNotFoundError:

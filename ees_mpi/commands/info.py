@@ -43,6 +43,7 @@ def summarize(run: Run) -> dict[str, Any]:
         "ranks": int(sessions[-1]["ranks"]) if sessions else 0,
         "nodes": int(sessions[-1]["nodes"]) if sessions else 0,
         "sessions": len(sessions),
+        "devices": sorted({str(session["machine"].get("device", "cpu")) for session in sessions}),
         "evaluations": run.generations * config.population.size * config.method.rollouts,
         "steps": steps,
         "started_from": json.loads(run.attributes["started_from"] or "null"),

@@ -12,10 +12,12 @@ import numpy as np
 
 from ees_mpi import config as configs
 from ees_mpi.config import Config, Evolution
+from ees_mpi.generation.evaluation import Evaluation, Work
 from ees_mpi.generation.results import draw_stream, metrics
 from ees_mpi.noise import NoiseTable
 from ees_mpi.outcomes import Draw, Outcomes
 from ees_mpi.ranks import Ranks
+from ees_mpi.ranks.gpus import visible_gpus
 from ees_mpi.registry import loaded
 from ees_mpi.state import State, first_state
 from ees_mpi.store import layout
@@ -41,6 +43,7 @@ class Costs:
     timed: str  # what was timed, in words
     each: float = 0.0  # seconds of the part of an update that a rank computes for each of its rows
     gathered: int = 0  # bytes that every rank receives in addition to the outcomes
+    gpus: int = 0  # of this machine, if GPUs evaluate; then `rollout` is a share of a whole batch
 
 
 @dataclass(frozen=True)
@@ -71,15 +74,16 @@ def evolution_costs(config: Config) -> Costs:
     state = first_state(config)
     noise = NoiseTable(config.noise_seed, max(min(TABLE, config.noise.size), config.task.parameters), Ranks())
     drawn = config.population.draw(draw_stream(config, 0), noise, config.task.parameters)
-    evaluator = config.task.open(config.run.seed)
-    statistics = state.observation_mean_std()
-    individuals = [config.population.individual(state.learned, drawn, i, noise) for i in range(ROLLOUTS)]
-    evaluator.evaluate(0, individuals[0], *statistics, False)  # the first one also loads and warms up
-    start = time.perf_counter()
-    for individual in individuals:
-        evaluator.evaluate(0, individual, *statistics, False)
-    rollout = (time.perf_counter() - start) / ROLLOUTS
-    evaluator.close()
+    evaluation = Evaluation(config, noise, Ranks())
+    on_gpu, count = evaluation.device == "cuda", ROLLOUTS
+    if on_gpu:
+        count = config.population.size
+    nobody = np.zeros(config.population.size, np.bool_)
+    work = Work(state.learned, drawn, state.observation_mean_std(), nobody)
+    evaluation.run(work, range(count if on_gpu else 1), {})  # the first time also loads, compiles and warms up
+    taken, _ = timed(lambda: evaluation.run(work, range(count), {}))
+    rollout = taken / count
+    evaluation.close()
     resident = resident_bytes() - noise.size * 4
     split, fixed = _time_update(config, state, drawn, noise)
     working = 6 * sum(array.nbytes for array in state.arrays().values()) + 8 * row_bytes(config)
@@ -91,7 +95,9 @@ def evolution_costs(config: Config) -> Costs:
         resident,
         lambda rows: working,
         4 * config.noise.size,
-        f"{ROLLOUTS} rollouts ({seconds(rollout)} each), one update ({seconds(split + fixed)} on one rank)",
+        f"{f'a batch of {count}' if on_gpu else f'{count} rollouts'} ({seconds(taken if on_gpu else rollout)}"
+        f"{'' if on_gpu else ' each'}), one update ({seconds(split + fixed)} on one rank)",
+        gpus=len(visible_gpus()) if on_gpu else 0,
     )
 
 
@@ -146,9 +152,9 @@ def row_bytes(config: Config) -> int:
     return sum(math.prod(sizes[axis] for axis in field.axes) * np.dtype(field.dtype).itemsize for field in fields)
 
 
-def predict(config: Config, costs: Costs, ranks: int) -> Plan:
+def predict(config: Config, costs: Costs, ranks: int, nodes: int = 1) -> Plan:
     """Extrapolate the seconds of a generation to some number of ranks."""
-    rounds = -(-config.population.size // ranks)
+    rounds = -(-config.population.size // (nodes * costs.gpus or ranks))
     payload = 8 * (config.population.size * (4 + config.task.behavior_dim) + config.task.parameters) + costs.gathered
     hops = math.ceil(math.log2(ranks)) if ranks > 1 else 0
     gather = 6 * hops * LATENCY + (payload / BANDWIDTH if ranks > 1 else 0.0)
@@ -170,15 +176,16 @@ def saturation(config: Config, costs: Costs) -> int:
 
 def describe(config: Config, ranks: int, ranks_per_node: int, costs: Costs) -> list[str]:
     """Return the plan as lines of text."""
-    plan = predict(config, costs, ranks)
     nodes = -(-ranks // ranks_per_node)
+    plan = predict(config, costs, ranks, nodes)
     hours = plan.generation * config.run.generations / 3600
     working = costs.working(-(-config.population.size // ranks))
     rank_memory, table = costs.resident + working, costs.table
     size = row_bytes(config) * config.run.generations
     mib = 2**20
     return [
-        f"ranks               {ranks} on {nodes} node{'s' * (nodes > 1)}, {ranks_per_node} per node",
+        f"ranks               {ranks} on {nodes} node{'s' * (nodes > 1)}, {ranks_per_node} per node"
+        + (f", {costs.gpus} GPU{'s' * (costs.gpus > 1)} per node, as here" if costs.gpus else ""),
         f"memory per rank     {rank_memory / mib:.0f} MiB (measured {costs.resident / mib:.0f} after start,"
         f" {working / mib:.0f} computed for updates)",
         f"memory per node     {(rank_memory * min(ranks, ranks_per_node) + table) / mib:.0f} MiB, of which"

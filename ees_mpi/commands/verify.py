@@ -17,6 +17,7 @@ from ees_mpi.store.reader import Run, open_run
 
 GENERATIONS = 3  # how many are checked if none is named
 INDIVIDUALS = 32
+GPU = "ees_mpi.commands.verify_gpu:verify_gpu"  # imported if a generation was evaluated on a GPU
 
 
 class Repeated(NamedTuple):
@@ -66,46 +67,53 @@ def repeat(run: Run, evaluator: Evaluator, generation: int, index: int) -> Repea
 
 
 class Check(NamedTuple):
-    """The rows that had the same bits."""
+    """The generations that were checked, and how many individuals of each."""
 
-    generations: list[int]
+    generations: list[int]  # evaluated on CPUs: the same bits
     individuals: int
+    gpu_generations: list[int]  # evaluated on a GPU: the same distribution of behaviours
+    gpu_individuals: int
 
 
 def verify(ranks: Ranks, path: Path, generation: int | None, individuals: int | None) -> Check:
-    """Evaluate individuals again, dealt to the ranks; raise a VerifyError if any bit differs."""
-    chosen: list[tuple[int, int]] = []
+    """Evaluate individuals again, on the device of each generation; raise a VerifyError if they differ."""
     with ranks.together():
-        if ranks.first:
-            with open_run(path) as run:
-                run.check_order()
-                chosen = _choose(run, generation, individuals)
-    pairs = np.frombuffer(ranks.from_first(np.array(chosen, np.int64).tobytes()), np.int64).reshape(-1, 2)
-    with ranks.together():
-        run = open_run(path)  # after rank 0: a file that is being written only grows
-        repeater: Repeater = loaded(run.config.method.hooks.repeat)(run)
+        run = open_run(path)
+        run.check_order()
+        chosen = _choose(run, generation)
+    agreed = np.frombuffer(ranks.from_first(np.array(chosen, np.int64).tobytes()), np.int64).tolist()
     ranks.set_stall_limit(60 * run.config.run.stall_minutes)
-    checked = {row: repeater.repeat(*pairs[row].tolist()).same for row in ranks.deal(len(pairs))}
+    on_gpu = [g for g in agreed if run.device(g) == "cuda"]
+    on_cpu = [g for g in agreed if g not in on_gpu]
+    count = min(run.config.population.size, individuals or INDIVIDUALS)
+    if on_cpu:
+        _compare_bits(ranks, run, [(g, i) for g in on_cpu for i in _spaced(run.config.population.size, count)])
+    gpu_count = loaded(GPU)(ranks, run, on_gpu, individuals) if on_gpu else 0
+    run.close()
+    return Check(on_cpu, len(on_cpu) * count, on_gpu, gpu_count)
+
+
+def _compare_bits(ranks: Ranks, run: Run, rows: Sequence[tuple[int, int]]) -> None:
+    """Evaluate rows (generation, index) again, dealt to the ranks; raise a VerifyError if any bit differs."""
+    with ranks.together():
+        repeater: Repeater = loaded(run.config.method.hooks.repeat)(run)
+    checked = {row: repeater.repeat(*rows[row]).same for row in ranks.deal(len(rows))}
     mine = np.array(list(checked), np.int64)
-    same = ranks.gather_by_index(mine, np.array(list(checked.values()), np.bool_), len(pairs))
+    same = ranks.gather_by_index(mine, np.array(list(checked.values()), np.bool_), len(rows))
     repeater.close()
-    differing = [(int(g), int(i)) for g, i in pairs[~same]]
+    differing = [row for row, equal in zip(rows, same.tolist(), strict=True) if not equal]
     with ranks.together():
         if differing:
-            raise VerifyError(_explain(run, differing, len(pairs)))
-    run.close()
-    return Check(sorted({int(g) for g, _ in pairs}), len(pairs))
+            raise VerifyError(_explain(run, differing, len(rows)))
 
 
-def _choose(run: Run, generation: int | None, individuals: int | None) -> list[tuple[int, int]]:
+def _choose(run: Run, generation: int | None) -> list[int]:
+    """Return the generations to check."""
     if run.generations == 0:
         raise RunFileError(f"{run.path} has no committed generation yet")
     if generation is not None and not 0 <= generation < run.generations:
         raise ConfigError(f"--generation {generation}: expected 0 to {run.generations - 1}")
-    size = run.config.population.size
-    count = min(size, individuals or INDIVIDUALS)
-    generations = [generation] if generation is not None else _spaced(run.generations, GENERATIONS)
-    return [(g, i) for g in generations for i in _spaced(size, count)]
+    return [generation] if generation is not None else _spaced(run.generations, GENERATIONS)
 
 
 def _spaced(total: int, count: int) -> list[int]:
@@ -135,5 +143,7 @@ def _explain(run: Run, differing: Sequence[tuple[int, int]], checked: int) -> st
 
 def differences(run: Run, generation: int) -> list[str]:
     """Return the differences, between this machine and the one that made a generation, that can change bits."""
+    if run.device(generation) == "cuda":
+        return ["the generation was evaluated on a GPU, whose outcomes cannot be repeated bit by bit"]
     session = [s for s in run.sessions() if s["first_generation"] <= generation][-1]
     return machine.differences(machine.fingerprint(run.config.method.uses_torch), session["machine"])

@@ -1,4 +1,4 @@
-"""Reading run files: finished, running or killed, from any process, without MPI."""
+"""Read run files at any time, from any process, without MPI."""
 
 import json
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from ees_mpi.store import hdf5, journal, layout
 
 
 class Series:
-    """One array of a run over its generations, read in slices: folded ones from HDF5, newer ones from the journal."""
+    """One array of a run over its generations, read in slices: from the HDF5 file, and the newest from the journal."""
 
     def __init__(self, folded: h5py.Dataset, newer: list[NDArray[Any]]):
         self._folded = folded
@@ -61,13 +61,13 @@ class Series:
 
 
 class Run:
-    """A run file: its config, its arrays by name, its individuals. Use as a context manager, or `close` it."""
+    """A run file: its config, its arrays by name, its individuals. Use it as a context manager, or `close` it."""
 
     def __init__(self, path: str | Path):
         self.path = Path(path)
         if self.path.is_dir():
             raise RunFileError(f"{path} is a folder; expected a run file")
-        # The journal first: a fold between the two reads then shows twice, never not at all.
+        # The journal is read first: if the writer folds in between, records are read twice, but none is missed.
         try:
             self.journal = journal.read(self.path)
         except OSError as error:
@@ -84,12 +84,12 @@ class Run:
             raise RunFileError(f"{self.path} is damaged, or was not written by ees_mpi: {error}") from None
 
     def _interpret(self) -> None:
-        """Find the config and the newest generations, and see that all fits together."""
+        """Read the config and the newest generations, and check that they belong together."""
         self.run_id = str(self._file.attrs["run_id"])
         self.journal_records = self.journal.records if self.journal.run_id == self.run_id else []
         text = str(self._file.attrs["config"])
         for record in self.journal_records:
-            text = record.get("config", text)  # a later session may have asked for more generations
+            text = record.get("config", text)  # a later session may train more generations
         try:
             self.config: Config = parse(text, source=f"the config in {self.path}")
         except ConfigError as error:
@@ -114,17 +114,17 @@ class Run:
 
     @property
     def names(self) -> list[str]:
-        """The names of all arrays over generations."""
+        """The names of the arrays over generations."""
         return [name for name in self._file["generations"] if name in layout.GENERATIONS]
 
     @property
     def generations(self) -> int:
-        """How many generations are committed."""
+        """The number of committed generations."""
         return int(self._file["generations"][layout.GENERATION].shape[0]) + len(self._newer)
 
     @property
     def complete(self) -> bool:
-        """Whether all configured generations are committed."""
+        """True if all generations of the config are committed."""
         return self.generations >= self.config.run.generations
 
     @property
@@ -133,7 +133,7 @@ class Run:
         return dict(self._file.attrs)
 
     def __getitem__(self, name: str) -> Series:
-        """Return one array over all generations, read in slices."""
+        """Return one array over all generations."""
         if name not in self.names:
             raise KeyError(f"{self.path} has no array {name!r}; it has {', '.join(self.names)}")
         return Series(self._file["generations"][name], [record["arrays"][name] for record in self._newer])
@@ -143,7 +143,7 @@ class Run:
         return dict(self._newer[-1]["state"]) if self._newer else hdf5.read_state(self._file)
 
     def partial(self) -> dict[str, NDArray[Any]]:
-        """Return the outcomes of the next generation that were done when a stop cut it short; mostly none."""
+        """Return the outcomes of the next generation, if it was interrupted; else nothing."""
         for record in reversed(self.journal_records):
             if record["kind"] == "partial" and record["generation"] == self.generations:
                 return dict(record["arrays"])
@@ -152,7 +152,7 @@ class Run:
         return {}
 
     def sessions(self) -> list[dict[str, Any]]:
-        """Return who wrote the file: ranks, nodes, host, start, end, first generation, machine."""
+        """Return the sessions that wrote the file: ranks, nodes, host, start, end, first generation, machine."""
         group = self._file["sessions"]
         known = [{name: _plain(group[name][row]) for name in layout.SESSIONS} for row in range(len(group["session"]))]
         for session in known:
@@ -164,18 +164,34 @@ class Run:
                 known[-1]["end"] = float(record["arrays"]["seconds_clock"])
         return known
 
+    def device(self, generation: int) -> str:
+        """Return the device that evaluated a generation: "cpu" or "cuda"."""
+        sessions = [session for session in self.sessions() if session["first_generation"] <= generation]
+        return str(sessions[-1]["machine"].get("device", "cpu")) if sessions else "cpu"
+
+    @property
+    def has_observation_sums(self) -> bool:
+        """Whether the file logs the observation sums of each generation, or needs none."""
+        return "observation_sums" in self.names or self.config.task.observation_dim == 0
+
+    def observation_sums(self, generation: int) -> Floats:
+        """Return the observation sums before a generation: logged, or those of the final state."""
+        if generation < self.generations and "observation_sums" in self.names:
+            return np.asarray(self["observation_sums"][generation])
+        return np.asarray(self.state_arrays()["observations"])
+
     def draw(self, generation: int) -> Draw:
-        """Return how the individuals of a generation were drawn."""
+        """Return the draw of the individuals of a generation."""
         return Draw(self["offset"][generation], self["sign"][generation], self["parent"][generation])
 
     def observation_statistics(self, generation: int) -> tuple[Floats, Floats]:
-        """Return mean and standard deviation with which a generation's observations were normalised; empty: none."""
+        """Return the mean and std that normalised the observations of a generation; empty if there are none."""
         if "observation_mean" not in self.names:
             return np.zeros(0), np.ones(0)
         return self["observation_mean"][generation], self["observation_std"][generation]
 
     def individual(self, generation: int, index: int) -> Singles:
-        """Rebuild the parameters [D] of one individual, from the file alone."""
+        """Return the parameters [D] of one individual, rebuilt from the file."""
         if self.config.population.rows != "individual":
             raise RunFileError(
                 f"{self.path}: the rows of a {self.config.method.algorithm} run are {self.config.population.rows}s, "
@@ -192,11 +208,11 @@ class Run:
         return self.config.population.individual(self.learned(generation), self.draw(generation), index, self._noise)
 
     def learned(self, generation: int) -> Arrays:
-        """Return the learned arrays of the population from which a generation was drawn."""
+        """Return the learned arrays from which a generation was drawn."""
         return {"mean": self["mean"][generation]}
 
     def check_order(self) -> None:
-        """Refuse a file whose rows are not the generations 0, 1, 2, ..., or whose state is not the last one's."""
+        """Raise a RunFileError unless the rows are the generations 0, 1, 2, ... and the state is that of the last one."""
         order = self._file["generations"][layout.GENERATION][:]
         last = int(self.state_arrays()["generation"])
         whole = np.array_equal(order, np.arange(len(order)))
@@ -204,22 +220,22 @@ class Run:
             raise RunFileError(f"{self.path} is damaged: its rows or its state are not those of its generations")
 
     def check_noise(self, noise: Noise) -> None:
-        """Refuse to go on where this machine's numpy makes other noise than the file was made with."""
+        """Raise a RunFileError if numpy on this machine generates other noise than the run had."""
         if noise.digest() != str(self._file.attrs["noise_digest"]):
             written = (self.sessions() or [{"machine": {}}])[-1]["machine"].get("numpy", "an unknown version")
             raise RunFileError(
-                f"{self.path}: the noise table made here is not the one the run was made with; the file was written "
-                f"with numpy {written}, this is numpy {np.__version__}. Install that version to go on"
+                f"{self.path}: the noise table of this machine differs from that of the run; the file was written with "
+                f"numpy {written}, this is numpy {np.__version__}. Install that version to continue"
             )
 
 
 def open_run(path: str | Path) -> Run:
-    """Open a run file for reading, at any time; needs no MPI."""
+    """Open a run file for reading."""
     return Run(path)
 
 
 def config_text(path: Path) -> str:
-    """Return the config attribute of a run file, and nothing else of it; empty if it cannot be read."""
+    """Return the config of a run file as TOML; empty if it cannot be read."""
     try:
         with h5py.File(path, "r", locking="best-effort") as file:
             return str(file.attrs.get("config", ""))
@@ -235,7 +251,7 @@ def _open(path: Path) -> h5py.File:
     except OSError as error:
         raise RunFileError(f"{path} cannot be read: {error.strerror}") from None
     try:
-        # The writer replaces the file and never touches this one: a lock is of no use, but must match other readers'.
+        # The writer replaces the file and never changes it in place. No lock is needed, but all readers must agree.
         file = h5py.File(path, "r", locking="best-effort")
     except OSError as error:
         raise RunFileError(f"{path} is not a readable HDF5 file, or truncated: {error}") from None

@@ -1,0 +1,78 @@
+"""`ees-mpi verify --updates`: every update is computed again from the logged outcomes, and every state is compared."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from ees_mpi.commands.verify import differences
+from ees_mpi.config import Evolution
+from ees_mpi.errors import ConfigError, RunFileError, VerifyError
+from ees_mpi.noise import NoiseTable
+from ees_mpi.outcomes import Outcomes
+from ees_mpi.ranks import Ranks
+from ees_mpi.state import State
+from ees_mpi.store.reader import Run, open_run
+
+
+class UpdatesCheck(NamedTuple):
+    """The updates that were computed again; `whole`: whole states were compared, not the means alone."""
+
+    updates: int
+    whole: bool
+
+
+def verify_updates(ranks: Ranks, path: Path) -> UpdatesCheck:
+    """Compute all updates of a run again, shared by the ranks; raise a VerifyError at the first one that differs."""
+    with ranks.together():
+        run = open_run(path)
+        run.check_order()
+        if not isinstance(run.config.method, Evolution):
+            name = run.config.method.name
+            raise ConfigError(
+                f"--updates: the updates of {name} need rollouts that its files do not keep; leave it out"
+            )
+        if run.attributes.get("kind") == "sample" or run.generations == 0:
+            raise RunFileError(f"{path} holds no update to compute again")
+    ranks.set_stall_limit(60 * run.config.run.stall_minutes)
+    noise = NoiseTable(run.config.noise_seed, run.config.noise.size, ranks)
+    with ranks.together():
+        run.check_noise(noise)
+    updates = min(run.generations, int(ranks.gather(np.array([run.generations]), [1] * ranks.size).min()))
+    state = State(
+        0, run.learned(0), run.config.method.moments(run.config.task, run.learned(0)), run.observation_sums(0)
+    )
+    for generation in range(updates):
+        state = _advance(run, run.config.method, state, noise, ranks)
+        with ranks.together():
+            _compare(run, generation, state)
+    whole = run.has_observation_sums
+    run.close()
+    return UpdatesCheck(updates, whole)
+
+
+def _advance(run: Run, method: Evolution, state: State, noise: NoiseTable, ranks: Ranks) -> State:
+    """Return the state after a generation, computed from its logged outcomes."""
+    g = state.generation
+    behavior, fitness, valid = run["behavior"][g], run["fitness"][g], run["valid"][g].astype(bool)
+    outcomes = Outcomes(behavior, fitness, run["length"][g].astype(np.int64), valid, np.zeros((0, 1)))
+    weights, memory = method.objective.weights(outcomes, state.memory, ranks)
+    gradient = run.config.population.gradient(weights, run.draw(g), state.learned, noise, ranks)
+    learned, moments = method.optimizer.step(state.learned, gradient, state.moments)
+    return State(g + 1, learned, moments, run.observation_sums(g + 1), memory)
+
+
+def _compare(run: Run, generation: int, state: State) -> None:
+    """Raise a VerifyError if the file has another state after a generation."""
+    final = State.from_arrays(run.state_arrays())
+    following = run.learned(generation + 1) if generation + 1 < run.generations else final.learned
+    same = all(np.array_equal(state.learned[name], following[name]) for name in following)
+    if same and run.has_observation_sums:
+        same = state.digest().hex() == run["state_sha256"][generation].decode()
+    if same:
+        return
+    message = f"{run.path}: the update of generation {generation} does not follow from its logged outcomes"
+    other = differences(run, generation)
+    if other:
+        raise VerifyError(f"{message}. That is to be expected: {'; '.join(other)}")
+    raise VerifyError(f"{message}: the file or the code has changed")
