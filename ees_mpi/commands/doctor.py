@@ -120,30 +120,17 @@ def _try(what: str, how: str, action: Callable[[], None]) -> Finding:
 
 
 def _gpus(ranks: Ranks) -> Iterator[Finding]:
-    """Name the GPUs that this rank sees, and count the ranks that would drive one."""
+    """Name the GPUs that this rank sees, and the ranks that would drive one."""
     seen, drivers = gpus.visible_gpus(), gpus.assign(ranks)
     if not drivers:
         yield Finding("note", "GPU", "no rank sees an NVIDIA GPU: all tasks run on CPUs")
         return
     names = ", ".join(f"{gpu.name} ({gpu.memory >> 30} GiB)" for gpu in seen) or "none on this node"
-    yield Finding(
-        "ok", "GPU", f"{names}; {len(drivers)} of {ranks.size} ranks would drive one, ranks {_numbers(drivers)}"
-    )
-
-
-def _numbers(drivers: Iterable[int]) -> str:
-    return ", ".join(map(str, sorted(drivers)))
+    yield Finding("ok", "GPU", f"{names}; ranks that would drive one: {', '.join(map(str, sorted(drivers)))}")
 
 
 def _packages() -> Iterator[Finding]:
-    wanted = (
-        ("pybullet", "bullet"),
-        ("mujoco", "mujoco"),
-        ("torch", "torch"),
-        ("mujoco-warp", "gpu"),
-        ("matplotlib", "analysis"),
-    )
-    for package, extra in wanted:
+    for package, extra in PACKAGES.items():
         try:
             yield Finding("ok", package, metadata.version(package))
         except metadata.PackageNotFoundError:

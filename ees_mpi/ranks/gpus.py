@@ -1,7 +1,7 @@
 """The GPUs of a job: which GPUs each rank sees, and which rank drives which GPU.
 
-NVML, the management library of the NVIDIA driver, lists the GPUs. So a rank that drives no GPU makes no CUDA context and
-imports no torch.
+NVML, the management library of the NVIDIA driver, lists the GPUs. So a rank that drives no GPU makes no CUDA context
+and imports no torch.
 """
 
 import ctypes
