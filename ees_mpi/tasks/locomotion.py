@@ -1,18 +1,19 @@
-"""The parts that the tasks of all walking robots share: directions, the network, the start and length of a rollout.
+"""The parts that all walking robots share: directions, the settings of their tasks, rollouts.
 
 Gajewski et al. 2019, sections 5.2 and 5.3, supplement S1.2. A rollout has 1,000 steps, no action noise, and always the
 same start. The fitness of standard ES is the final x.
 """
 
 import math
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Literal, Protocol
 
 import msgspec
 import numpy as np
 
-from ees_mpi.contracts import Policy
-from ees_mpi.outcomes import Singles
-from ees_mpi.policies import HIDDEN, MLP, parameter_count
+from ees_mpi.contracts import Policy, Walker
+from ees_mpi.outcomes import Floats, Outcome, Singles
+from ees_mpi.policies import HIDDEN, MLP, observation_sums, parameter_count
 from ees_mpi.tasks.base import TaskPart
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
@@ -37,9 +38,7 @@ class PolicyTask(TaskPart, frozen=True):
     hidden: tuple[Count, ...] = HIDDEN
     steps: Count = 1000
     reset_seed: Annotated[int, msgspec.Meta(ge=0)] | None = None  # of every rollout; None: the run's seed
-    observation_share: Annotated[float, msgspec.Meta(ge=0, le=1)] = (
-        0.01  # of rollouts; they feed the observation statistics
-    )
+    observation_share: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.01  # of rollouts, for the statistics
 
     @property
     def parameters(self) -> int:
@@ -62,3 +61,98 @@ class PolicyTask(TaskPart, frozen=True):
     def policy(self) -> Policy:
         """Return the network that evaluates individuals."""
         return MLP(self.layers)
+
+
+class WalkingTask(PolicyTask, frozen=True):
+    """A walking robot: its behaviour is its position at the end, or at several steps.
+
+    direction: degrees from +x towards +y, in which distance is fitness. A subclass defines `axes` and `layers`.
+    """
+
+    terminate: Literal["never", "environment"] = "never"  # "environment": ends like the robot's environment
+    direction: float = 0.0
+    behavior_steps: tuple[Count, ...] = ()  # steps at which the position is recorded; empty: the last step only
+
+    walkable = True
+
+    def __post_init__(self) -> None:
+        marks = self.behavior_steps
+        if sorted(set(marks)) != list(marks) or (marks and marks[-1] > self.steps):
+            raise ValueError(f"task.behavior_steps: expected rising steps up to {self.steps}, got {list(marks)}")
+        if across(self.direction, self.axes):
+            raise ValueError(f"task.direction: this robot moves along x only; expected 0 or 180, got {self.direction}")
+
+    @property
+    def heading(self) -> float:
+        """Return the direction in which distance is fitness."""
+        return self.direction
+
+    @property
+    def marks(self) -> tuple[int, ...]:
+        """Return the steps at which the position is recorded."""
+        return self.behavior_steps or (self.steps,)
+
+    @property
+    def behavior_dim(self) -> int:
+        """Return the number of axes times the number of recorded steps."""
+        return self.axes * len(self.marks)
+
+
+class Robot(Walker, Protocol):
+    """A robot that is controlled step by step, and reports unstable physics."""
+
+    @property
+    def finite(self) -> bool: ...  # whether the physics is finite; if not, the rollout is invalid
+
+
+class Rollouts:
+    """Evaluates individuals: the policy of an individual controls the robot, from the same start every time."""
+
+    def __init__(self, task: WalkingTask, robot: Robot):
+        self._task, self._robot, self._policy = task, robot, task.policy()
+        self.on_step: Callable[[int], None] | None = None  # called with the number of finished steps
+
+    def evaluate(
+        self, index: int, parameters: Singles, observation_mean: Floats, observation_std: Floats, observe: bool
+    ) -> Outcome:
+        """Roll out one individual; if the physics becomes unstable, the outcome is invalid."""
+        task = self._task
+        self._policy.load(parameters)
+        self._policy.normalise(observation_mean, observation_std)
+        seen: list[Singles] | None = [] if observe else None
+        with np.errstate(all="ignore"):
+            length, places = self._walk(seen)
+        if not self._robot.finite:
+            return Outcome(index, (math.nan,) * task.behavior_dim, math.nan, length, valid=False)
+        last = tuple(self._robot.position)
+        places += [last] * (len(task.marks) - len(places))  # a rollout that ended early stays at its last position
+        behavior = tuple(value for place in places for value in place)
+        sums = observation_sums(seen) if seen else None
+        return Outcome(index, behavior, along(task.direction, *last), length, True, sums)
+
+    def _walk(self, seen: list[Singles] | None) -> tuple[int, list[tuple[float, ...]]]:
+        """Step until the end; return the number of steps and the recorded positions."""
+        robot, step, act, marks = self._robot, self._robot.step, self._policy.act, set(self._task.marks)
+        places: list[tuple[float, ...]] = []
+        observation, on_step, length = robot.reset(), self.on_step, 0
+        if on_step is not None:
+            on_step(0)
+        for length in range(1, self._task.steps + 1):
+            if seen is not None:
+                seen.append(observation)
+            observation, done = step(act(observation))
+            if on_step is not None:
+                on_step(length)
+            if length in marks:
+                places.append(tuple(robot.position))
+            if done:
+                break
+        return length, places
+
+    def place(self) -> tuple[float, ...]:
+        """Return the present position of the robot, along the axes of the behaviour."""
+        return tuple(self._robot.position)
+
+    def close(self) -> None:
+        """Release the robot."""
+        self._robot.close()

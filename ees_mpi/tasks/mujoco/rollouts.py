@@ -1,19 +1,16 @@
-"""Rollouts on the CPU, with the same bits every time."""
+"""A robot in MuJoCo on the CPU, with the same bits every time."""
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 
-from ees_mpi.outcomes import Floats, Outcome, Singles
-from ees_mpi.policies import observation_sums
-from ees_mpi.tasks.locomotion import along
+from ees_mpi.outcomes import Singles
 from ees_mpi.tasks.mujoco.model import library
 from ees_mpi.tasks.mujoco.settings import Settings
 
 
 class Simulation:
-    """One robot: reset, then step by step."""
+    """One robot in MuJoCo: its state, and the functions that advance it."""
 
     def __init__(self, task: Settings, seed: int):
         mujoco, plant = library(), task.plant()
@@ -29,7 +26,7 @@ class Simulation:
         self._is_view = isinstance(plant.kept, slice)
 
     def reset(self) -> Singles:
-        """Go to the start, with no trace of earlier rollouts (warm start of the solver included), and observe."""
+        """Return to the start and observe; the warm start of the solver is reset, too."""
         model = self.plant.model
         self._mujoco.mj_resetData(model, self.data)
         self._qpos[:], self._qvel[:] = self._start
@@ -37,7 +34,7 @@ class Simulation:
         return self.observation()
 
     def step(self, action: Singles) -> bool:
-        """Act for one time step; return whether the rollout is over."""
+        """Act for one time step; return whether the rollout has ended."""
         np.maximum(np.minimum(action, self.plant.high), self.plant.low, out=self._ctrl)
         self._step(self.plant.model, self.data, self._frame_skip)
         return self._height is not None and not self._height[0] <= self._qpos[2] <= self._height[1]
@@ -50,12 +47,12 @@ class Simulation:
 
     @property
     def position(self) -> tuple[float, ...]:
-        """The position of the root body, along the axes of the behaviour."""
+        """Return the position of the root body, along the axes of the behaviour."""
         return tuple(self._root.tolist())
 
     @property
     def broken(self) -> bool:
-        """Whether the state is not finite, or was not and MuJoCo therefore reset the robot by itself."""
+        """Return whether the state is not finite, or MuJoCo has reset the robot because it was not finite."""
         if any(self.data.warning[kind].number for kind in self._warnings):
             return True
         return not (np.isfinite(self._qpos).all() and np.isfinite(self._qvel).all())
@@ -65,73 +62,27 @@ class RobotWalker:
     """A robot that is controlled step by step, from the same start every time."""
 
     def __init__(self, task: Settings, seed: int):
-        self._simulation = Simulation(task, seed)
+        self.simulation = Simulation(task, seed)
 
     @property
     def position(self) -> tuple[float, ...]:
-        """The position along the axes of the behaviour; NaN once the physics blew up."""
-        place = self._simulation.position
-        return (math.nan,) * len(place) if self._simulation.broken else place
+        """Return the present position, along the axes of the behaviour; NaN after unstable physics."""
+        place = self.simulation.position
+        return (math.nan,) * len(place) if self.simulation.broken else place
+
+    @property
+    def finite(self) -> bool:
+        """Return whether the physics is finite."""
+        return not self.simulation.broken
 
     def reset(self) -> Singles:
-        """Go back to the start and observe."""
-        return self._simulation.reset()
+        """Return to the start and observe."""
+        return self.simulation.reset()
 
     def step(self, action: Singles) -> tuple[Singles, bool]:
-        """Act for one time step; return the observation and whether the rollout is over."""
-        done = self._simulation.step(action)
-        return self._simulation.observation(), done
+        """Act for one time step; return the observation and whether the rollout has ended."""
+        done = self.simulation.step(action)
+        return self.simulation.observation(), done
 
     def close(self) -> None:
-        """Release nothing: MuJoCo's memory goes with the object."""
-
-
-class Rollouts:
-    """Evaluates individuals one after the other, each from the same start."""
-
-    def __init__(self, task: Settings, seed: int):
-        self._task = task
-        self._simulation = Simulation(task, seed)
-        self._policy = task.policy()
-        self.on_step: Callable[[int], None] | None = None  # called with the number of steps done
-
-    def evaluate(
-        self, index: int, parameters: Singles, observation_mean: Floats, observation_std: Floats, observe: bool
-    ) -> Outcome:
-        """Roll one individual out; a rollout whose physics blows up is marked invalid."""
-        task = self._task
-        self._policy.load(parameters)
-        self._policy.normalise(observation_mean, observation_std)
-        seen: list[Singles] | None = [] if observe else None
-        with np.errstate(all="ignore"):
-            length, places = self._walk(seen)
-        if self._simulation.broken:
-            return Outcome(index, (math.nan,) * task.behavior_dim, math.nan, length, valid=False)
-        last = self._simulation.position
-        places += [last] * (len(task.marks) - len(places))  # the rollout ended before the later marks
-        behavior = tuple(value for place in places for value in place)
-        sums = observation_sums(seen) if seen else None
-        return Outcome(index, behavior, along(task.direction, *last), length, True, sums)
-
-    def _walk(self, seen: list[Singles] | None) -> tuple[int, list[tuple[float, ...]]]:
-        """Step until the end; return the number of steps and the positions at the marks."""
-        simulation, act, marks, on_step = self._simulation, self._policy.act, set(self._task.marks), self.on_step
-        step, observe, places, length = simulation.step, simulation.observation, [], 0
-        observation = simulation.reset()
-        if on_step is not None:
-            on_step(0)
-        for length in range(1, self._task.steps + 1):
-            if seen is not None:
-                seen.append(observation)
-            done = step(act(observation))
-            observation = observe()
-            if on_step is not None:
-                on_step(length)
-            if length in marks:
-                places.append(simulation.position)
-            if done:
-                break
-        return length, places
-
-    def close(self) -> None:
-        """Release nothing: MuJoCo's memory goes with the object."""
+        """Do nothing: Python releases the memory of MuJoCo."""

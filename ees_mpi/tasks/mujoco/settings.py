@@ -9,7 +9,7 @@ from typing import Annotated, Literal, Self
 import msgspec
 
 from ees_mpi.errors import ConfigError
-from ees_mpi.tasks.locomotion import Count, PolicyTask, across
+from ees_mpi.tasks.locomotion import Count, WalkingTask
 from ees_mpi.tasks.mujoco.gpu import require_gpu
 from ees_mpi.tasks.mujoco.model import Plant, load, xml_text
 from ees_mpi.tasks.mujoco.robots import ROBOTS
@@ -17,7 +17,7 @@ from ees_mpi.tasks.mujoco.robots import ROBOTS
 Size = Annotated[int, msgspec.Meta(ge=0)]
 
 
-class Settings(PolicyTask, frozen=True):
+class Settings(WalkingTask, frozen=True):
     """The config section of a MuJoCo robot; `direction`: degrees from +x towards +y, in which distance is fitness."""
 
     model: str = "cheetah"  # a built-in robot, or the path of an MJCF file
@@ -26,21 +26,14 @@ class Settings(PolicyTask, frozen=True):
     xml: str = ""  # the text of the user's model, set by `resolved`, so that a run file carries it
     integrator: Literal["", "euler", "rk4", "implicitfast"] = ""  # empty: implicitfast (ant), else as the model says
     frame_skip: Count = 5  # physics steps per action
-    terminate: Literal["never", "environment"] = "never"  # "environment": the ant ends when it falls or jumps
-    direction: float = 0.0
-    behavior_steps: tuple[Count, ...] = ()  # steps after which the position is noted; only the last if empty
     device: Literal["auto", "cpu", "cuda"] = "auto"
     contacts: Size = 0  # GPU: contacts per robot that fit into memory, on average; 0: measured
     constraints: Size = 0  # GPU: constraints per robot that fit into memory; 0: measured
 
     def __post_init__(self) -> None:
-        marks = self.behavior_steps
-        if sorted(set(marks)) != list(marks) or (marks and marks[-1] > self.steps):
-            raise ValueError(f"task.behavior_steps: expected rising steps up to {self.steps}, got {list(marks)}")
         if self.model in ROBOTS and self.dimensions not in (None, ROBOTS[self.model].axes):
             raise ValueError(f"task.dimensions: the {self.model} has {ROBOTS[self.model].axes}; leave it out")
-        if across(self.direction, self.axes):
-            raise ValueError(f"task.direction: this robot moves along x only; expected 0 or 180, got {self.direction}")
+        super().__post_init__()
 
     @property
     def axes(self) -> int:
@@ -55,16 +48,6 @@ class Settings(PolicyTask, frozen=True):
             return (robot.observations, *self.hidden, robot.actions)
         plant = self.plant()
         return (plant.observations, *self.hidden, int(plant.model.nu))
-
-    @property
-    def marks(self) -> tuple[int, ...]:
-        """The steps after which the position is noted."""
-        return self.behavior_steps or (self.steps,)
-
-    @property
-    def behavior_dim(self) -> int:
-        """Position axes times noted steps."""
-        return self.axes * len(self.marks)
 
     def resolved(self) -> Self:
         """Return the task with the text of the user's model in it, so that it no longer needs the file."""

@@ -4,21 +4,15 @@ from collections.abc import Callable
 
 from ees_mpi.contracts import BatchEvaluator, View
 from ees_mpi.outcomes import Singles
+from ees_mpi.tasks.locomotion import Rollouts
 from ees_mpi.tasks.mujoco.film import Filmed
 from ees_mpi.tasks.mujoco.gpu import missing_package
-from ees_mpi.tasks.mujoco.rollouts import RobotWalker, Rollouts
+from ees_mpi.tasks.mujoco.rollouts import RobotWalker
 from ees_mpi.tasks.mujoco.settings import Settings
 
 
 class Mujoco(Settings, frozen=True):
     """A robot in MuJoCo."""
-
-    walkable = True
-
-    @property
-    def heading(self) -> float:
-        """The direction in which distance is fitness."""
-        return self.direction
 
     @property
     def label(self) -> str:
@@ -27,7 +21,7 @@ class Mujoco(Settings, frozen=True):
 
     def open(self, seed: int) -> Rollouts:
         """Return rollouts of the robot on the CPU."""
-        return Rollouts(self, self.start_seed(seed))
+        return Rollouts(self, self.walker(seed))
 
     def walker(self, seed: int) -> RobotWalker:
         """Return the robot on the CPU, controlled step by step."""
