@@ -164,7 +164,7 @@ def test_a_script_told_to_stop_saves_and_run_again_ends_with_the_same_bits(place
     place.program("told", "until [ -e waits ]; do read -t 0.05 <> <(:); done; kill -USR1 $1")
     place.program("mpirun", f'[ -e told ] || (touch told; exec told $PPID) &\nexec {MPIRUN} "$@"')
     code, said = place.run(JOBS / "train.sh", "-n", "2", *words)
-    assert code == 75 and "goes on with it" in said, said
+    assert code == 75 and "Run the same command again" in said, said
     assert info(place.folder / "stopped.h5")["complete"] is False
     code, said = place.run(JOBS / "train.sh", "-n", "2", *words)
     assert code == 0, said

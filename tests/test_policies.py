@@ -113,7 +113,7 @@ def test_observations_are_normalised_in_float32_and_clipped_to_5() -> None:
 
 @pytest.mark.parametrize("sizes", [(), (3,), (3, 0, 2), (3, -1, 2)])
 def test_sizes_that_make_no_network_are_refused(sizes: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match="sizes of observation, hidden layers and action; got"):
+    with pytest.raises(ValueError, match="sizes of observation, hidden layers and action, all at least 1; got"):
         MLP(sizes)
 
 
@@ -121,12 +121,12 @@ def test_a_vector_that_does_not_fit_is_refused_with_what_was_expected() -> None:
     policy = MLP(CHEETAH)
     fits = np.zeros(74_246, np.float32)
     for wrong in (fits[1:], fits.astype(np.float64), fits[None], np.zeros(2 * 74_246, np.float32)[::2]):
-        with pytest.raises(ValueError, match=r"float32 vector of shape \(74246,\); got"):
+        with pytest.raises(ValueError, match=r"float32 vector of shape \(74246,\) .*; got"):
             policy.load(wrong)
 
 
 def test_statistics_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"have shape \(26,\); got"):
+    with pytest.raises(ValueError, match=r"of shape \(26,\); got"):
         MLP(CHEETAH).normalise(np.zeros(28), np.ones(28))
 
 

@@ -8,7 +8,7 @@ from support.small_runs import job_of, trained
 from ees_mpi.config import Config
 from ees_mpi.outcomes import Outcome
 from ees_mpi.state import State, first_state
-from ees_mpi.tasks.interference import OPTIMUM
+from ees_mpi.tasks.interference import OPTIMUM, Interference
 
 
 def test_advance_changes_nothing_in_place(tiny: Callable[..., Config]) -> None:
@@ -21,7 +21,9 @@ def test_advance_changes_nothing_in_place(tiny: Callable[..., Config]) -> None:
     np.testing.assert_array_equal(record.arrays["mean"], state.mean)
 
 
-def test_known_outcomes_are_reused_and_give_the_same_state(tiny: Callable[..., Config]) -> None:
+def test_known_outcomes_are_reused_and_give_the_same_state(
+    tiny: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
+) -> None:
     job = job_of(tiny())
     state = first_state(job.config)
     record, following = job.advance(state, {})
@@ -39,8 +41,8 @@ def test_known_outcomes_are_reused_and_give_the_same_state(tiny: Callable[..., C
         def close(self) -> None:
             pass
 
-    job.evaluator = Refusing()  # type: ignore[assignment]
-    assert job.advance(state, known)[1].digest() == following.digest()
+    monkeypatch.setattr(Interference, "open", lambda self, seed: Refusing())
+    assert job_of(job.config).advance(state, known)[1].digest() == following.digest()
 
 
 def test_a_state_survives_its_arrays(tiny: Callable[..., Config]) -> None:

@@ -116,7 +116,7 @@ def test_rollouts_done_before_a_stop_are_kept_and_reused(ranks: int, how: str, t
 
 
 def test_a_second_writer_is_exit_3_and_told_who_the_first_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lock, "PATIENCE", 0.2)  # seconds
+    monkeypatch.setattr(lock, "WAIT_SECONDS", 0.2)  # seconds
     out = tmp_path / "run.h5"
     process = training(out, 2)
     holder = json.loads(Path(f"{out}.lock").read_text())["pid"]

@@ -130,7 +130,7 @@ def test_a_stopped_process_is_named_even_if_it_is_the_writer(ulfm: bool, tmp_pat
 
 @pytest.mark.parametrize(
     ("options", "verdict"),
-    [((), "the others would go on"), (ULFM, "the ranks that are left go on without it")],
+    [((), "the other ranks would continue"), (ULFM, "the other ranks continue without it")],
     ids=["mpirun", "ulfm"],
 )
 def test_doctor_finds_two_ranks_well_and_says_what_happens_if_one_is_lost(

@@ -13,7 +13,7 @@ from support.program import CHECKOUT
 from ees_mpi import open_run
 from ees_mpi.store import layout
 
-PAGE = (CHECKOUT / "jobs" / "FORMAT.md").read_text(encoding="utf-8")
+PAGE = (CHECKOUT / "ees_mpi" / "docs" / "format.md").read_text(encoding="utf-8")
 NAMES = set(re.findall(r"`([a-z_0-9]+)`", PAGE))
 BLOCK = 2**18
 

@@ -13,8 +13,8 @@ from ees_mpi.store.lock import Lock
 
 @pytest.fixture(autouse=True)
 def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lock, "PATIENCE", 0.3)
-    monkeypatch.setattr(lock, "BEAT", 0.05)
+    monkeypatch.setattr(lock, "WAIT_SECONDS", 0.3)
+    monkeypatch.setattr(lock, "HEARTBEAT_SECONDS", 0.05)
 
 
 def test_a_second_writer_is_refused_and_told_who_holds_the_file(tmp_path: Path) -> None:
@@ -27,7 +27,7 @@ def test_a_second_writer_is_refused_and_told_who_holds_the_file(tmp_path: Path) 
 
 
 def test_a_new_writer_waits_for_a_dying_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lock, "PATIENCE", 30.0)
+    monkeypatch.setattr(lock, "WAIT_SECONDS", 30.0)
     held = Lock(tmp_path / "run.h5")
     threading.Timer(0.3, held.release).start()
     Lock(tmp_path / "run.h5").release()
@@ -55,7 +55,7 @@ def test_without_locks_a_living_writer_is_seen_by_its_heartbeat(tmp_path: Path, 
 
 def test_without_locks_a_dead_writer_needs_force(tmp_path: Path, no_locks: None) -> None:
     (tmp_path / "run.h5.lock").write_text('{"host": "gone", "pid": 1, "job": "77", "since": "long ago"}')
-    with pytest.raises(RunFileError, match=r"SLURM job 77.*no sign of life.*--force"):
+    with pytest.raises(RunFileError, match=r"SLURM job 77.*no heartbeat.*--force"):
         Lock(tmp_path / "run.h5")
     Lock(tmp_path / "run.h5", force=True).release()
 

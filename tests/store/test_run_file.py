@@ -19,7 +19,8 @@ from ees_mpi.contracts import Evaluator
 from ees_mpi.errors import RunFileError
 from ees_mpi.state import State, first_state
 from ees_mpi.store import journal
-from ees_mpi.store.writer import RunWriter, repair_alone
+from ees_mpi.store.writer import RunWriter, repair
+from ees_mpi.tasks.interference import Interference
 from ees_mpi.training import train
 
 DIMS = {
@@ -48,7 +49,7 @@ class Half:
             self.writer.fold()
 
     def kill(self) -> None:
-        self.writer.let_go()
+        self.writer.release()
 
 
 def _until(config: Config, generations: int) -> Config:
@@ -95,7 +96,7 @@ def test_repair_folds_what_a_killed_run_left_and_loses_nothing(running: Half) ->
     with open_run(running.path) as run:
         before = {name: np.asarray(run[name][:]).tobytes() for name in run.names}
     running.kill()
-    repair_alone(running.path)
+    repair(running.path)
     assert [path.name for path in running.path.parent.iterdir()] == ["run.h5"]
     with open_run(running.path) as run:
         assert {name: np.asarray(run[name][:]).tobytes() for name in run.names} == before
@@ -106,7 +107,7 @@ def test_repair_folds_what_a_killed_run_left_and_loses_nothing(running: Half) ->
 
 def test_repairing_a_sound_file_changes_nothing(finished: Path, tmp_path: Path) -> None:
     copy = Path(shutil.copy(finished, tmp_path / "copy.h5"))
-    repair_alone(copy)
+    repair(copy)
     assert copy.read_bytes() == finished.read_bytes()
 
 
@@ -117,7 +118,7 @@ def test_a_kill_between_fold_and_new_journal_counts_nothing_twice(running: Half,
     running.kill()
     with open_run(running.path) as run:
         assert run.generations == 4 and run["fitness"].shape[0] == 4
-    repair_alone(running.path)
+    repair(running.path)
     with open_run(running.path) as run:
         assert run.generations == 4 and len(run.sessions()) == 1
 
@@ -144,9 +145,10 @@ def test_a_fold_that_fails_harms_neither_file_nor_journal(running: Half, monkeyp
         assert run.generations == 4
 
 
-def test_individuals_are_rebuilt_from_the_file_alone(tmp_path: Path, tiny: Callable[..., Config]) -> None:
+def test_individuals_are_rebuilt_from_the_file_alone(
+    tmp_path: Path, tiny: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
+) -> None:
     config = tiny()
-    job = job_of(config)
     seen: dict[tuple[int, int], bytes] = {}
 
     class Watching:
@@ -162,8 +164,9 @@ def test_individuals_are_rebuilt_from_the_file_alone(tmp_path: Path, tiny: Calla
         def close(self) -> None:
             pass
 
-    watching = Watching(job.evaluator)
-    job.evaluator = watching  # type: ignore[assignment]
+    watching = Watching(config.task.open(0))
+    monkeypatch.setattr(Interference, "open", lambda self, seed: watching)
+    job = job_of(config)
     half = Half(tmp_path / "run.h5", config, 4)
     state = first_state(config)
     for generation in range(4):
@@ -217,7 +220,7 @@ def test_other_noise_than_the_files_is_refused(finished: Path, tmp_path: Path) -
     copy = Path(shutil.copy(finished, tmp_path / "copy.h5"))
     with h5py.File(copy, "r+") as file:
         file.attrs["noise_digest"] = "0" * 64
-    with open_run(copy) as run, pytest.raises(RunFileError, match="noise table made here is not the one"):
+    with open_run(copy) as run, pytest.raises(RunFileError, match="noise table of this machine differs"):
         run.individual(0, 0)
 
 
@@ -236,10 +239,10 @@ def test_more_generations_asked_for_on_resume_are_remembered_through_a_kill(
     longer = tiny("interference-maxvar", "run.generations=50")
     writer, _ = RunWriter.resume(tmp_path / "run.h5", longer)
     writer.begin_session(6, 1, 1, {})
-    writer.let_go()
+    writer.release()
     with open_run(tmp_path / "run.h5") as run:
         assert run.config.run.generations == 50 and not run.complete
-    repair_alone(tmp_path / "run.h5")
+    repair(tmp_path / "run.h5")
     with open_run(tmp_path / "run.h5") as run:
         assert run.config.run.generations == 50 and not run.complete
 
@@ -257,7 +260,7 @@ def test_a_journal_that_leaves_a_gap_is_refused_and_nothing_touched(running: Hal
     with pytest.raises(RunFileError, match="not copied at the same moment"):
         open_run(early)
     with pytest.raises(RunFileError, match="not copied at the same moment"):
-        repair_alone(early)
+        repair(early)
     assert early.read_bytes() == before and journal.path_of(early).exists()
 
 
@@ -270,7 +273,7 @@ def test_a_damaged_or_foreign_journal_is_kept_aside_never_deleted(running: Half)
     running.kill()
     beside = journal.path_of(running.path)
     beside.write_bytes(b"something else altogether")
-    repair_alone(running.path)
+    repair(running.path)
     assert beside.with_name(beside.name + ".kept").read_bytes() == b"something else altogether"
 
 

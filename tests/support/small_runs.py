@@ -43,7 +43,7 @@ def walk(path: Path, preset: str, *settings: str, start: Path | None = None, clo
     if closed:
         writer.close()
     else:
-        writer.let_go()
+        writer.release()
     return path
 
 

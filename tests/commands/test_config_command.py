@@ -1,0 +1,64 @@
+"""`ees-mpi config`: the whole config of a preset, a config file or a run file."""
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+from support.program import TINY, done, refused
+
+from ees_mpi import config, open_run
+
+
+@pytest.fixture(autouse=True)
+def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_a_preset_is_printed_with_all_defaults_as_toml_that_loads_again() -> None:
+    text = done("config", "interference-maxent").stdout
+    assert config.parse(text).sections() == config.load("interference-maxent").sections()
+    assert tomllib.loads(text)["run"]["stall_minutes"] == 30.0  # not in the preset's own text
+    assert "stall_minutes" not in config.read_source("interference-maxent")
+
+
+def test_a_config_file_is_printed_with_settings_laid_over_it(tmp_path: Path) -> None:
+    (tmp_path / "own.toml").write_text(config.read_source("interference-maxvar"))
+    said = done("config", "own.toml", "--set", "optimizer.lr=0.5", "--set", "run.seed=7").stdout
+    tables = tomllib.loads(said)
+    assert (tables["optimizer"]["lr"], tables["run"]["seed"], tables["noise"]["seed"]) == (0.5, 7, 7)
+
+
+def test_a_run_file_is_printed_with_the_config_that_it_was_made_with(finished: Path) -> None:
+    with open_run(finished) as run:
+        assert tomllib.loads(done("config", finished).stdout) == run.config.sections()
+    tables = tomllib.loads(done("config", finished, "--set", "population.size=4").stdout)
+    assert tables["population"]["size"] == 4 and tables["noise"]["size"] == int(TINY[2].partition("=")[2])
+
+
+@pytest.mark.parametrize("source", ["cheetah-blend", "cheetah-maml"])
+def test_json_is_one_object_with_the_same_tables(source: str) -> None:
+    said = done("config", source, "--json").stdout
+    assert said.count("\n") == 1
+    assert json.loads(said) == json.loads(json.dumps(tomllib.loads(done("config", source).stdout)))
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["interference-maxvr"], "did you mean interference-maxvar"),
+        (["absent.toml"], "cannot read config"),
+        (["absent.h5"], "unknown name 'absent.h5'"),
+        (["interference-maxvar", "--set", "optimizer.speed=1"], "optimizer.speed: unknown name"),
+        (["interference-maxvar", "--set", "nonsense"], "expected section.key=value"),
+    ],
+)
+def test_an_unknown_source_or_setting_is_exit_2_and_one_line(words: list[str], message: str) -> None:
+    code, line = refused("config", *words)
+    assert code == 2 and message in line
+
+
+def test_a_file_that_is_no_run_file_is_exit_3(tmp_path: Path) -> None:
+    (tmp_path / "text.h5").write_text("hello")
+    code, line = refused("config", "text.h5")
+    assert code == 3 and "not a readable HDF5 file" in line

@@ -1,0 +1,152 @@
+"""Individuals in batches, as on a GPU, give the results of individuals one by one; GPUs are shared out by UUID."""
+
+import os
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+from support import stand_in_gpu
+from support.program import done, info, python, run, sets
+from support.run_files import assert_same_bits
+
+from ees_mpi.ranks import gpus
+
+ULFM = ("--with-ft", "ulfm")
+
+
+def train(
+    out: Path, *settings: str, ranks: int = 0, gpus: str = "GPU-a", command: str = "train", ulfm: bool = False
+) -> CompletedProcess[str]:
+    config = out.with_suffix(".toml")
+    config.write_text(stand_in_gpu.CONFIG)
+    words = ["resume", out] if command == "resume" else ["train", config, *sets(*settings), "--out", out]
+    program = python(stand_in_gpu.__file__, *words, ranks=ranks, options=ULFM if ulfm else ())
+    return run(program, EES_TEST_GPUS=gpus)
+
+
+def batches(folder: Path) -> dict[str, list[list[int]]]:
+    """Return the batches of each rank that drove a GPU."""
+    found = {}
+    for path in sorted(folder.glob("rank*")):
+        lines = [line.split() for line in path.read_text().splitlines()]
+        assert len({line[0] for line in lines}) == 1  # one GPU per rank
+        found[path.name] = [list(map(int, line[1:])) for line in lines]
+    return found
+
+
+@pytest.fixture(scope="module")
+def one_by_one(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("cpu") / "run.h5"
+    finished = train(out, gpus="")
+    assert finished.returncode == 0, finished.stderr
+    assert info(out)["devices"] == ["cpu"]
+    return out
+
+
+@pytest.mark.parametrize(
+    ("ranks", "visible", "capacity", "drivers"),
+    [(0, "GPU-a", 1000, 1), (0, "GPU-a", 4, 1), (3, "GPU-a", 1000, 1), (3, "GPU-a,GPU-b", 6, 2)],
+    ids=["one batch", "several batches", "one GPU and three ranks", "two GPUs and three ranks"],
+)
+def test_batches_have_the_outcomes_of_single_individuals(
+    ranks: int, visible: str, capacity: int, drivers: int, one_by_one: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "run.h5"
+    settings = [f"task.settings.log={tmp_path}", f"task.settings.capacity={capacity}"]
+    finished = train(out, *settings, ranks=ranks, gpus=visible)
+    assert finished.returncode == 0, finished.stderr
+    assert info(out)["devices"] == ["cuda"]
+    assert info(out)["state_sha256"] == info(one_by_one)["state_sha256"]
+    seen = batches(tmp_path)
+    assert list(seen) == [f"rank{rank}" for rank in range(drivers)]
+    evaluated = [index for each in seen.values() for batch in each for index in batch]
+    assert sorted(evaluated) == sorted([*range(21)] * 5 + [21] * 3)  # the mean in generations 0, 2 and 4
+    assert all(len(batch) <= capacity for each in seen.values() for batch in each)
+
+
+def test_a_stop_keeps_the_batches_that_are_finished(one_by_one: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run.h5"
+    settings = [f"task.settings.log={tmp_path}", "task.settings.capacity=6", "task.settings.stop_at=6"]
+    stopped = train(out, *settings, ranks=2)
+    assert stopped.returncode == 75 and "12 rollouts of the next" in stopped.stderr, stopped.stderr
+    finished = train(out, command="resume", ranks=2)
+    assert finished.returncode == 0, finished.stderr
+    seen = [batch for each in batches(tmp_path).values() for batch in each]
+    assert seen[:2] == [[0, 1, 2, 3, 4, 5], [6, 7, 8, 9, 10, 11]] and seen[2][0] == 12
+    assert info(out)["state_sha256"] == info(one_by_one)["state_sha256"]
+
+
+def test_another_rank_takes_over_the_gpu_of_a_lost_one(one_by_one: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run.h5"
+    settings = [f"task.settings.log={tmp_path}", "task.settings.capacity=6", "task.settings.die_at=7"]
+    finished = train(out, *settings, ranks=3, ulfm=True)
+    assert finished.returncode == 0 and "lost rank 0" in finished.stdout, finished.stderr + finished.stdout
+    assert list(batches(tmp_path)) == ["rank0", "rank1"]
+    assert info(out)["state_sha256"] == info(one_by_one)["state_sha256"] and info(out)["ranks"] == 2
+
+
+def test_a_run_continues_on_another_device(one_by_one: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run.h5"
+    assert train(out, "run.generations=2").returncode == 0
+    config = tmp_path / "longer.toml"
+    config.write_text(stand_in_gpu.CONFIG)
+    words = ["train", config, "--out", out, "--resume"]
+    assert run(python(stand_in_gpu.__file__, *words), EES_TEST_GPUS="").returncode == 0
+    assert info(out)["devices"] == ["cpu", "cuda"]
+    assert info(out)["state_sha256"] == info(one_by_one)["state_sha256"]
+
+
+def test_offspring_and_adaptations_come_in_batches_too(one_by_one: Path, tmp_path: Path) -> None:
+    paths = {}
+    for device, visible in (("cpu", ""), ("cuda", "GPU-a")):
+        paths[device] = tmp_path / f"{device}.h5"
+        words = ["sample", one_by_one, "--count", 7, "--out", paths[device]]
+        assert run(python(stand_in_gpu.__file__, *words, ranks=2), EES_TEST_GPUS=visible).returncode == 0
+        assert info(paths[device])["devices"] == [device]
+    assert_same_bits(paths["cpu"], paths["cuda"])
+
+
+def test_generations_of_a_gpu_are_verified_as_distributions_and_their_updates_bit_by_bit(tmp_path: Path) -> None:
+    out = tmp_path / "run.h5"
+    assert train(out).returncode == 0
+    found = run(python(stand_in_gpu.__file__, "verify", out, ranks=2), EES_TEST_GPUS="GPU-a")
+    assert found.returncode == 0 and "the same distribution of behaviours" in found.stdout, found.stderr
+    without = run(python(stand_in_gpu.__file__, "verify", out), EES_TEST_GPUS="")
+    assert without.returncode == 2 and "verify --updates works without one" in without.stderr
+    assert "5 updates" in done("verify", out, "--updates", ranks=2, PYTHONPATH=str(Path(__file__).parents[1])).stdout
+
+
+def test_a_gpu_that_is_asked_for_and_missing_is_one_sentence(tmp_path: Path) -> None:
+    out = tmp_path / "run.h5"
+    for ranks in (0, 3):
+        refused = train(out, "task.settings.device=cuda", ranks=ranks, gpus="")
+        lines = [line for line in refused.stderr.splitlines() if line.startswith("ees-mpi:")]
+        assert refused.returncode == 2 and len(lines) == 1 and "no rank sees an NVIDIA GPU" in lines[0]
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("seen", "drivers"),
+    [
+        ([["a"], ["a"], ["a"]], {0: "a"}),
+        ([["a", "b"], ["a", "b"], ["a", "b"]], {0: "a", 1: "b"}),
+        ([["a", "b"]], {0: "a"}),
+        ([[], ["a"], ["b"], ["a"]], {1: "a", 2: "b"}),
+        ([["b"], ["a"]], {0: "b", 1: "a"}),
+        ([[], []], {}),
+    ],
+)
+def test_the_lowest_rank_that_sees_a_gpu_drives_it_and_no_rank_drives_two(
+    seen: list[list[str]], drivers: dict[int, str]
+) -> None:
+    assert gpus.drivers(seen) == drivers
+
+
+def test_cuda_visible_devices_chooses_among_the_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    have = [gpus.Gpu(uuid, "a GPU", 1) for uuid in ("GPU-11", "GPU-22", "GPU-33")]
+    for text, wanted in (("1", [1]), ("2,0", [2, 0]), ("GPU-33", [2]), ("0,7,1", [0]), ("", []), ("-1", [])):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", text)
+        assert gpus.chosen(have) == [have[place] for place in wanted]
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    assert gpus.chosen(have) == have
+    assert os.path.exists("/dev/nvidia0") or gpus.visible_gpus() == []

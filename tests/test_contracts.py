@@ -1,0 +1,80 @@
+"""Every registered part has everything that its Protocol in `contracts.py` asks for."""
+
+import inspect
+from typing import Any
+
+import pytest
+
+from ees_mpi import config, contracts
+from ees_mpi.objectives import OBJECTIVES
+from ees_mpi.optimizers import OPTIMIZERS
+from ees_mpi.populations import POPULATIONS
+from ees_mpi.registry import Family, loaded
+from ees_mpi.tasks import TASKS
+
+FAMILIES = (
+    (TASKS, contracts.Task),
+    (OBJECTIVES, contracts.Objective),
+    (POPULATIONS, contracts.Population),
+    (OPTIMIZERS, contracts.Optimizer),
+)
+PARTS = [
+    pytest.param(family, name, protocol, id=f"{family.kind} {name}") for family, protocol in FAMILIES for name in family
+]
+
+
+def members(protocol: type) -> set[str]:
+    """Return the names of everything that a Protocol declares, including inherited ones."""
+    declared: set[str] = set()
+    for base in protocol.__mro__:
+        if getattr(base, "_is_protocol", False) and base.__module__ == contracts.__name__:
+            declared |= {name for name in vars(base) if not name.startswith("_")} | set(
+                vars(base).get("__annotations__", {})
+            )
+    return declared
+
+
+def missing(member: type, protocol: type) -> list[str]:
+    """Return what a class lacks; fields of a struct count as attributes."""
+    fields = getattr(member, "__struct_fields__", ()) + tuple(getattr(member, "__dataclass_fields__", ()))
+    return sorted(name for name in members(protocol) if not hasattr(member, name) and name not in fields)
+
+
+def unlike(member: type, protocol: type) -> list[str]:
+    """Return the methods that take other arguments than those of the Protocol."""
+    found = []
+    for name in members(protocol):
+        asked, given = vars(protocol).get(name), getattr(member, name, None)
+        if inspect.isfunction(asked) and inspect.isfunction(given):
+            names = [list(inspect.signature(each).parameters) for each in (asked, given)]
+            if names[0] != names[1][: len(names[0])]:
+                found.append(f"{name}: expected {names[0]}, got {names[1]}")
+    return found
+
+
+def test_a_class_without_a_member_is_found_out() -> None:
+    class Lacking:
+        def check(self) -> None: ...
+
+        def start(self, learned: Any) -> Any: ...
+
+        def step(self, gradient: Any) -> Any: ...
+
+    assert missing(Lacking, contracts.Optimizer) == [] and len(unlike(Lacking, contracts.Optimizer)) == 1
+    assert "weights" in missing(Lacking, contracts.Objective)
+
+
+@pytest.mark.parametrize(("family", "name", "protocol"), PARTS)
+def test_every_registered_part_satisfies_its_protocol(family: Family, name: str, protocol: type) -> None:
+    assert missing(family[name], protocol) == []
+    assert unlike(family[name], protocol) == []
+
+
+@pytest.mark.parametrize("name", config.METHODS)
+def test_every_method_satisfies_its_protocol_and_all_its_hooks_can_be_imported(name: str) -> None:
+    method = loaded(config.METHODS[name])
+    assert method.name == name and missing(method, contracts.Method) == []
+    hooks = method.hooks
+    for hook in hooks.__dataclass_fields__:
+        assert callable(loaded(getattr(hooks, hook))), hook
+    assert callable(loaded(hooks.job).open)
