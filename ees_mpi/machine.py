@@ -1,6 +1,6 @@
-"""What this process computes with: thread counts and CPU features, pinned before numpy loads, and told after.
+"""Thread counts and CPU features, set before numpy loads; and a fingerprint of all that a process computes with.
 
-Nothing here imports numpy at the top: `pin_threads` and `pin_portable` must run first.
+This module does not import numpy at the top: `pin_threads` and `pin_portable` must run first.
 """
 
 import hashlib
@@ -24,31 +24,30 @@ THREAD_VARIABLES = (
     "VECLIB_MAXIMUM_THREADS",
 )
 
-# Every x86-64 CPU with AVX2 computes the same bits under these. numpy < 2.4 names the features differently
-# and ignores the names it does not know.
+# With these settings, every x86-64 CPU with AVX2 computes the same bits. numpy < 2.4 has other names for the features;
+# each version ignores the names that it does not know.
 PORTABLE = {
     "OPENBLAS_CORETYPE": "Haswell",
     "NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL AVX512_SPR AVX512F AVX512CD AVX512_SKX AVX512_CLX AVX512_CNL",
-    "ATEN_CPU_CAPABILITY": "avx2",  # torch, and what it computes with
+    "ATEN_CPU_CAPABILITY": "avx2",  # torch and its libraries
     "MKL_CBWR": "AVX2",
     "ONEDNN_MAX_CPU_ISA": "AVX2",
 }
 
-# What must be the same for two processes to compute the same bits.
+# The keys of the fingerprint that must be equal for two processes to compute the same bits.
 BITS_DEPEND_ON = ("ees_mpi", "python", "numpy", "cpu_features", "blas", "libm", "pybullet", "mujoco", "torch")
-
 
 SHARED_MEMORY = "/dev/shm"
 
 
 def pin_threads() -> None:
-    """Give this process one BLAS thread, whatever the caller's shell says."""
+    """Give this process one BLAS thread, even if the environment asks for more."""
     for name in THREAD_VARIABLES:
         os.environ[name] = "1"
 
 
 def pin_portable() -> None:
-    """Restrict this process to CPU features that every AVX2 machine has; starts it anew where numpy is loaded."""
+    """Restrict this process to the CPU features of AVX2; it is restarted if numpy is already loaded."""
     if all(os.environ.get(name) == value for name, value in PORTABLE.items()):
         return
     os.environ.update(PORTABLE)
@@ -57,7 +56,7 @@ def pin_portable() -> None:
 
 
 def check_threads() -> None:
-    """Refuse to go on with more than one BLAS thread: a threaded sum has other bits."""
+    """Raise a LaunchError if BLAS uses more than one thread: a threaded sum has other bits."""
     import numpy  # noqa: F401  (loads the BLAS that is checked)
     import threadpoolctl
 
@@ -71,7 +70,7 @@ def check_threads() -> None:
 
 
 def check_room(need: int, host: str) -> None:
-    """Refuse an allocation that shared memory cannot hold: past it the kernel kills with SIGBUS, wordless."""
+    """Raise a LaunchError if shared memory is too small: the kernel would kill this process without a message."""
     free = shutil.disk_usage(SHARED_MEMORY).free if os.path.isdir(SHARED_MEMORY) else need
     if need > free:
         raise LaunchError(
@@ -82,13 +81,15 @@ def check_room(need: int, host: str) -> None:
 
 
 def fingerprint(torch: bool = False) -> dict[str, str]:
-    """Describe what this process computes with: versions, CPU, BLAS, and the libm's own bits; `torch`: it is used."""
+    """Return versions, CPU, BLAS and a digest of the C library's results; `torch`: whether torch is used."""
     import numpy as np
     import threadpoolctl
 
     config: Any = np.show_config(mode="dicts")
     simd = config.get("SIMD Extensions", {})
     pools = [pool for pool in threadpoolctl.threadpool_info() if pool["user_api"] == "blas"]
+    # scipy, and torch on ARM, bring a BLAS too; it must not matter whether they happen to be loaded.
+    pools = [pool for pool in pools if not {"scipy.libs", "torch", "torch.libs"} & set(pool["filepath"].split("/"))]
     blas = {f"{pool['internal_api']} {pool['version']} {pool.get('architecture', '')}" for pool in pools}
     return {
         "ees_mpi": __version__,
@@ -108,7 +109,7 @@ def fingerprint(torch: bool = False) -> dict[str, str]:
 
 
 def differences(mine: dict[str, str], other: dict[str, str]) -> list[str]:
-    """Name what differs between two fingerprints in a way that can change bits."""
+    """Return the differences between two fingerprints that can change bits."""
     return [
         f"{key} is {mine.get(key, 'none')!r} here and {other.get(key, 'none')!r} there"
         for key in BITS_DEPEND_ON
@@ -135,7 +136,7 @@ def _cpu_model() -> str:
 
 
 def _libm_digest() -> str:
-    """Digest some results of the C library: it picks other code, with other last bits, on other CPUs."""
+    """Return a digest of some results of the C library, whose last bits depend on the CPU."""
     points = [0.0137 * k + 0.01 for k in range(1, 400)]
     values = [f(x) for f in (math.sin, math.exp, math.log, math.atan, math.cbrt) for x in points]
     return hashlib.sha256(repr(values).encode()).hexdigest()[:8]
