@@ -32,19 +32,22 @@ class _Memory(ctypes.Structure):
 
 def visible_gpus() -> list[Gpu]:
     """Return the GPUs that this process may use, in order; empty without a driver or a GPU."""
-    gpus = _all_gpus()
-    chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if chosen is None:
-        return gpus
+    return chosen(_all_gpus())
+
+
+def chosen(all_gpus: list[Gpu]) -> list[Gpu]:
+    """Return the GPUs that CUDA_VISIBLE_DEVICES names, by number or UUID; all if it is not set."""
+    words = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if words is None:
+        return all_gpus
     found = []
-    for word in filter(None, (each.strip() for each in chosen.split(","))):
-        if word.isdigit() and int(word) < len(gpus):
-            found.append(gpus[int(word)])
-        else:
-            named = [gpu for gpu in gpus if gpu.uuid.startswith(word)]
-            if not named:  # CUDA, too, ignores everything after an unknown name
-                break
-            found.append(named[0])
+    for word in (each.strip() for each in words.split(",")):
+        named = [
+            gpu for number, gpu in enumerate(all_gpus) if word == str(number) or (word and gpu.uuid.startswith(word))
+        ]
+        if not named:  # CUDA, too, ignores everything after an unknown name
+            break
+        found.append(named[0])
     return found
 
 

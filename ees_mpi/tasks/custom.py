@@ -1,16 +1,17 @@
 """A task that a user writes: `task.function = "package.module:Task"`.
 
 `Task(**settings)` needs `parameters`, `behavior_dim`, `initial(generator)` and `open(seed)`, which returns an
-`ees_mpi.contracts.Evaluator`. Optional: `observation_dim` and `observation_share` (0 by default), `axes`, and
-`film(seed, view)`, so that `ees-mpi replay` can film it. MAML also needs `layers`, `steps` and `walker(seed)`, which
-returns an `ees_mpi.contracts.Walker`. See `jobs/own_task.py`.
+`ees_mpi.contracts.Evaluator`. Optional: `observation_dim` and `observation_share` (0 by default), `axes`, `device` and
+`open_batches` for GPUs (see `contracts.Task`), and `film(seed, view)`, so that `ees-mpi replay` can film it. MAML also
+needs `layers`, `steps` and `walker(seed)`, which returns an `ees_mpi.contracts.Walker`. See `jobs/own_task.py`.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from ees_mpi.contracts import Drawable, Evaluator, View, Walker
+from ees_mpi.contracts import BatchEvaluator, Drawable, Evaluator, View, Walker
 from ees_mpi.errors import ConfigError
 from ees_mpi.outcomes import Outcome, Singles
 from ees_mpi.registry import imported
@@ -65,6 +66,21 @@ class Custom(TaskPart, frozen=True):
     @property
     def label(self) -> str:
         return self.function
+
+    @property
+    def device(self) -> str:
+        return str(getattr(self.task, "device", "cpu"))
+
+    def lacks_for_gpu(self) -> str:
+        """Return what the user's task lacks for evaluating on a GPU."""
+        return "" if hasattr(self.task, "open_batches") else f"{self.function} has no open_batches"
+
+    def open_batches(
+        self, seed: int, noise: Singles, wanted: int, antithetic: bool, say: Callable[[str], None]
+    ) -> BatchEvaluator:
+        """Return the user's batch evaluator."""
+        batches: BatchEvaluator = self.task.open_batches(seed, noise, wanted, antithetic, say)
+        return batches
 
     def walker(self, seed: int) -> Walker | None:
         """Return the user's robot that is controlled step by step, if the task has `walker`."""

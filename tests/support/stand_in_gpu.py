@@ -45,7 +45,7 @@ class StandIn:
     device: str = "auto"
     capacity: int = 1000
     log: str = ""
-    stop_at: int = -1  # the individual whose batch asks this rank to stop
+    stop_at: int = -1  # the individual whose batch asks this rank to stop, once
     die_at: int = -1  # the individual whose batch kills this rank, once
 
     parameters: int = 1
@@ -96,7 +96,8 @@ class Batches:
             z = batch.means[batch.parent[place]] + noise.astype(np.float32)
             observe = bool(batch.observe[place])
             outcomes.append(task.evaluate(index, z, observation_mean, observation_std, observe))
-        if task.stop_at in batch.index:
+        if task.stop_at in batch.index and not (Path(task.log) / "stopped").exists():
+            (Path(task.log) / "stopped").touch()
             os.kill(os.getpid(), signal.SIGUSR1)
         return outcomes
 

@@ -1,0 +1,82 @@
+"""Every update follows from the logged outcomes: `verify --updates` computes them again and notices any change."""
+
+import gzip
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from support.program import done, refusal, train
+
+from ees_mpi.commands.verify_gpu import kolmogorov_smirnov
+
+WALKING = ("population.size=6", "task.steps=8", "task.hidden=[8,8]", "noise.size=100000", "run.generations=3")
+
+
+@pytest.mark.parametrize(
+    ("preset", "settings"),
+    [
+        ("interference-maxent", ()),
+        ("cheetah-maxent", (*WALKING, "task.observation_share=0.5")),
+        ("ant-maxvar-mixture", WALKING),
+        ("ant-novelty-evolvability", WALKING),
+    ],
+)
+def test_updates_computed_again_have_the_bits_of_the_file(
+    preset: str, settings: tuple[str, ...], tmp_path: Path
+) -> None:
+    run = train(tmp_path / "run.h5", preset, *settings)
+    assert "computed again from the logged outcomes: the same states" in done("verify", run, "--updates").stdout
+
+
+@pytest.mark.parametrize(
+    ("dataset", "place", "named"),
+    [
+        ("generations/behavior", (1, 3, 0), "generation 1"),
+        ("generations/mean", (2, 0, 0), "generation 1"),
+        ("generations/sign", (0, 2), "generation 0"),
+        ("final/mean", (0, 0), "generation 5"),
+    ],
+)
+def test_a_changed_number_is_found(dataset: str, place: tuple[int, ...], named: str, tmp_path: Path) -> None:
+    run = train(tmp_path / "run.h5")
+    with h5py.File(run, "r+") as file:
+        file[dataset][place] = -file[dataset][place]
+    code, line = refusal("verify", run, "--updates")
+    assert code == 1 and f"the update of {named} does not follow from its logged outcomes" in line
+
+
+def test_changed_observation_sums_are_found(tmp_path: Path) -> None:
+    run = train(tmp_path / "run.h5", "cheetah-maxent", *WALKING, "task.observation_share=0.5")
+    with h5py.File(run, "r+") as file:
+        file["generations/observation_sums"][2, 1] += 1.0
+    assert "the update of generation 1" in refusal("verify", run, "--updates")[1]
+
+
+def test_an_older_file_is_checked_by_its_means(tmp_path: Path) -> None:
+    run = tmp_path / "cheetah.h5"
+    run.write_bytes(gzip.decompress((Path(__file__).parents[1] / "data" / "cheetah.h5.gz").read_bytes()))
+    found = done("verify", run, "--updates").stdout
+    assert "the same means (the file logs no observation sums)" in found
+
+
+def test_maml_and_samples_are_refused(tmp_path: Path) -> None:
+    run = tmp_path / "maml.h5"
+    run.write_bytes(gzip.decompress((Path(__file__).parents[1] / "data" / "maml.h5.gz").read_bytes()))
+    code, line = refusal("verify", run, "--updates")
+    assert code == 2 and "rollouts that files do not keep" in line
+    sample = tmp_path / "sample.h5"
+    sample.write_bytes(gzip.decompress((Path(__file__).parents[1] / "data" / "sample.h5.gz").read_bytes()))
+    code, line = refusal("verify", sample, "--updates")
+    assert code == 3 and "no update" in line
+    assert refusal("verify", sample, "--updates", "--generation", 0)[0] == 2
+
+
+def test_the_distribution_test_agrees_with_scipy() -> None:
+    scipy_stats = pytest.importorskip("scipy.stats")
+    generator = np.random.default_rng(0)
+    for shift in (0.0, 0.05, 0.1, 0.2, 0.4):
+        one, other = generator.normal(size=1000), generator.normal(shift, size=1000)
+        expected = scipy_stats.ks_2samp(one, other, method="asymp").pvalue
+        assert kolmogorov_smirnov(one, other) == pytest.approx(expected, rel=0.15, abs=1e-6)
+    assert kolmogorov_smirnov(one, one) == 1.0 and kolmogorov_smirnov(one, one + 10) < 1e-12
