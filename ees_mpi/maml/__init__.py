@@ -1,9 +1,9 @@
-"""MAML trained by TRPO, the gradient-based method that the paper compares with, over the same ranks and run file.
+"""MAML with TRPO: the gradient-based method of the paper's comparison, with the same ranks and the same run file.
 
 Finn, Abbeel and Levine 2017 (arXiv:1703.03400); Gajewski et al. 2019, section 5.2.1 and supplement S1.2.
 
-A generation is one outer iteration, and its individuals are tasks: to walk in a direction, or against it. With theta
-the weights and the log standard deviations of a Gaussian policy, and A the advantages of a batch of rollouts,
+A generation is one outer iteration. Its individuals are tasks: to walk in a direction, or in the opposite one. theta is
+the weights and the log standard deviations of a Gaussian policy. A is the advantages of a batch of rollouts.
 
     adapt      theta_i' = theta + lr grad_theta J_i(theta),    J_i = mean log pi_theta(a|s) A     (rollouts of theta)
     maximise   L(theta) = mean_i mean exp(log pi_theta_i'(a|s) - log pi_old(a|s)) A              (rollouts of theta_i')

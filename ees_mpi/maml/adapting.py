@@ -1,4 +1,4 @@
-"""MAML's few-shot test: one gradient step on a batch of rollouts in the wanted direction."""
+"""Few-shot adaptation of MAML: one gradient step on a batch of rollouts in the requested direction."""
 
 from typing import Any
 
@@ -21,18 +21,16 @@ from ees_mpi.streams import stream
 
 
 def by_gradient(ranks: Ranks, request: AdaptRequest) -> Adapted:
-    """Take MAML's adaptation step on a batch of rollouts."""
+    """Return the policy of a run after the adaptation step on a batch of rollouts."""
     parent = _parent(ranks, request)
     config, state = parent.config, parent.state
     with ranks.together():
         task = toward(config.task, request.direction)
         walker = task.walker(config.run.seed)
         if walker is None:
-            raise ConfigError("adapt: this run's task has no walker")
-    policy = Gaussian.of(
-        task.layers, state.mean[0], np.asarray(state.moments["log_std"]), *state.observation_mean_std()
-    )
-    # Every rank walks the whole batch: the same bits on all ranks, at the price of a few seconds.
+            raise ConfigError("adapt: the task of this run has no walker")
+    policy = Gaussian.of_state(task.layers, state)
+    # Every rank makes all rollouts: this takes a few seconds, and all ranks have the same bits.
     before = _batch(policy, walker, task, config, parent.about["generation"])
     walker.close()
     adapted = adapt(policy, before, maml_of(config))
@@ -51,17 +49,18 @@ def by_gradient(ranks: Ranks, request: AdaptRequest) -> Adapted:
 
 
 def _batch(policy: Gaussian, walker: Walker, task: Task, config: configs.Config, generation: int) -> Batch:
+    """Make the rollouts for the adaptation."""
     settings = maml_of(config)
     shape, heading = (settings.rollouts, settings.steps(task), task.layers[-1]), task.heading or 0.0
     noise = stream(config.run.seed, f"adapt towards {heading}", generation).standard_normal(shape, np.float32)
     batch = sample(walker, policy, noise, heading, np.zeros(settings.rollouts, np.bool_), task.behavior_dim)
     if not batch.usable:
-        raise collective(TaskError("the rollouts to adapt with are not finite"))
+        raise collective(TaskError("the rollouts for the adaptation are not finite"))
     return batch
 
 
 def _parent(ranks: Ranks, request: AdaptRequest) -> Parent:
-    """Read a run on rank 0 and give it to all ranks."""
+    """Read a run on rank 0 and send it to all ranks."""
     found = None
     ranks.check_alike(machine.fingerprint(torch=True))
     with ranks.together():
@@ -74,11 +73,10 @@ def _parent(ranks: Ranks, request: AdaptRequest) -> Parent:
 
 
 def _read(request: AdaptRequest) -> dict[str, Any]:
+    """Check the request; return config and state of the run."""
     check_torch()
     if request.mutations is not None or request.std is not None:
-        raise ConfigError(
-            "--mutations and --std: a MAML run adapts by a gradient step, not by mutations; leave them out"
-        )
+        raise ConfigError("--mutations and --std: a run of MAML adapts by a gradient step; leave them out")
     with open_run(request.run) as run:
         if run.generations == 0:
             raise RunFileError(f"{request.run} has no committed generation yet")

@@ -1,4 +1,4 @@
-"""Advantages of a batch: discounted returns over a linear feature baseline (Duan et al. 2016, arXiv:1604.06778)."""
+"""Advantages of a batch: discounted returns minus a linear feature baseline (Duan et al. 2016, arXiv:1604.06778)."""
 
 import numpy as np
 
@@ -6,11 +6,11 @@ from ees_mpi.maml.rollouts import Batch
 from ees_mpi.outcomes import Floats
 
 RIDGE = 1e-5
-TIME_SCALE = 100.0  # steps: keeps the powers of time near 1
+TIME_SCALE = 100.0  # steps; keeps the powers of time near 1
 
 
 def advantages(batch: Batch, discount: float) -> Floats:
-    """Return the advantages [R, T] with mean 0 and standard deviation 1 over the steps taken; 0 where padded."""
+    """Return the advantages [R, T], with mean 0 and standard deviation 1 over the steps taken; padded steps have 0."""
     mask = batch.mask
     values = (returns(batch.rewards, discount) - predicted(batch, discount))[mask]
     result = np.zeros(mask.shape)
@@ -19,7 +19,7 @@ def advantages(batch: Batch, discount: float) -> Floats:
 
 
 def returns(rewards: Floats, discount: float) -> Floats:
-    """Return the discounted sum of what is still to come, at every step [R, T]."""
+    """Return the discounted sum of the present and all later rewards, at every step [R, T]."""
     result = np.zeros_like(rewards)
     running = np.zeros(len(rewards))
     for step in reversed(range(rewards.shape[1])):
@@ -29,7 +29,7 @@ def returns(rewards: Floats, discount: float) -> Floats:
 
 
 def predicted(batch: Batch, discount: float) -> Floats:
-    """Return what a linear fit of this batch's returns on the features of its steps predicts [R, T]."""
+    """Return the prediction [R, T] of a linear fit of the returns to the features of the steps."""
     mask = batch.mask
     seen = batch.observations[mask].astype(np.float64)
     time = np.broadcast_to(np.arange(mask.shape[1]) / TIME_SCALE, mask.shape)[mask][:, None]

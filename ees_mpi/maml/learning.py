@@ -1,11 +1,11 @@
-"""One task's share in the outer step: derivatives of its objective and its KL with respect to the shared theta.
+"""The contribution of one task to the outer step: derivatives of its objective and its KL with respect to theta.
 
-With theta' = theta + lr grad J(theta), the Jacobian of the adaptation is I + lr H, H the Hessian of J; it is symmetric.
+With theta' = theta + lr grad J(theta), the Jacobian of the adaptation is I + lr H. H is the Hessian of J.
 
     gradient             (I + lr H) grad L(theta')
     KL's Hessian times v (I + lr H) F (I + lr H) v        F: the Hessian of the KL at theta'
 
-The second holds exactly where it is used: at the old theta, where the KL and its gradient are zero.
+The second equation is exact at the old theta, because the KL and its gradient are zero there. It is used only there.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,48 +25,44 @@ from ees_mpi.outcomes import Floats, Singles
 
 @dataclass(frozen=True)
 class Steps:
-    """A batch as torch sees it: M = R T steps, padded ones with weight 0."""
+    """A batch as torch tensors: M = R T steps; padded steps have weight 0."""
 
     observations: Tensor  # [M, O]
     actions: Tensor  # [M, A]
     advantages: Tensor  # [M]
-    weight: Tensor  # [M]: one over the number of steps taken, or 0
+    weight: Tensor  # [M]: 1 / (number of steps taken), or 0
 
     @classmethod
     def of(cls, batch: Batch, discount: float, dtype: torch.dtype = torch.float32) -> "Steps":
-        """Lay a batch out; copied, so that its alignment, which BLAS may see, is always torch's own."""
+        """Return a batch as tensors. They are copies, so that their alignment, which can change bits, is fixed."""
         mask = batch.mask.reshape(-1)
-        arrays: list[Any] = [
-            batch.observations.reshape(len(mask), -1),
-            batch.actions.reshape(len(mask), -1),
-            advantages(batch, discount).reshape(-1),
-            mask / mask.sum(),
-        ]
-        return cls(*(torch.tensor(array, dtype=dtype) for array in arrays))
+        steps: list[Any] = [array.reshape(len(mask), -1) for array in (batch.observations, batch.actions)]
+        steps += [advantages(batch, discount).reshape(-1), mask / mask.sum()]
+        return cls(*(torch.tensor(array, dtype=dtype) for array in steps))
 
 
 @dataclass(frozen=True)
 class Learner:
-    """Adapts a policy to one task; `sizes`: of the network's layers."""
+    """Adapts a policy to one task; `sizes`: of the layers of the network."""
 
     sizes: Sequence[int]
     lr: float
 
     def objective(self, theta: Tensor, steps: Steps) -> Tensor:
-        """Return J: its gradient at theta is the policy gradient."""
+        """Return J, whose gradient at theta is the policy gradient."""
         mean = mean_action(self.sizes, theta, steps.observations)
         likelihood = log_likelihood(mean, log_std(self.sizes, theta), steps.actions)
         return (likelihood * steps.advantages * steps.weight).sum()
 
     def adapted(self, theta: Tensor, before: Steps) -> Tensor:
-        """Take the adaptation step: theta'."""
+        """Return theta', after the adaptation step."""
         at = theta.detach().requires_grad_()
         (gradient,) = torch.autograd.grad(self.objective(at, before), at)
         return (at + self.lr * gradient).detach()
 
 
 def adapt(policy: Gaussian, before: Batch, settings: MamlSettings) -> Gaussian:
-    """Take the adaptation step of a policy on its own rollouts."""
+    """Return a policy after the adaptation step on its rollouts."""
     theta = torch.tensor(np.concatenate([policy.mean, policy.log_std]))
     learner = Learner(policy.network.sizes, settings.adaptation_lr)
     result = learner.adapted(theta, Steps.of(before, settings.discount)).numpy()
@@ -75,14 +71,14 @@ def adapt(policy: Gaussian, before: Batch, settings: MamlSettings) -> Gaussian:
 
 
 class Curvature:
-    """The Hessian of a function at a point, as products with vectors; `keep`: the graph, for quicker products later."""
+    """Multiplies the Hessian of a function at a point with vectors; `keep`: keep the graph for faster products."""
 
     def __init__(self, function: Callable[[Tensor], Tensor], at: Tensor, keep: bool):
         self._function, self._at, self._keep = function, at.detach().requires_grad_(), keep
         self._gradient: Tensor | None = None
 
     def times(self, vector: Tensor) -> Tensor:
-        """Differentiate the gradient's product with the vector."""
+        """Return the product of the Hessian with a vector."""
         gradient = self._gradient
         if gradient is None:
             (gradient,) = torch.autograd.grad(self._function(self._at), self._at, create_graph=True)
@@ -92,7 +88,7 @@ class Curvature:
 
 
 class LearningTask:
-    """One task of the outer batch, at one theta, with its rollouts from before and after the adaptation."""
+    """One task of the outer iteration, at one theta, with its rollouts before and after the adaptation."""
 
     def __init__(self, learner: Learner, theta: Tensor, before: Steps, after: Steps, keep: bool = False):
         self._learner, self._theta, self._before, self._after = learner, theta, before, after
@@ -104,18 +100,18 @@ class LearningTask:
         self._outer = Curvature(lambda at: self._divergence(*self._policy(at)), self._adapted, keep)
 
     def gradient(self) -> Floats:
-        """Return the gradient of this task's objective with respect to theta."""
+        """Return the gradient of the objective with respect to theta."""
         at = self._adapted.clone().requires_grad_()
         (gradient,) = torch.autograd.grad(self._surrogate(*self._policy(at)), at)
         return _array(self._through_adaptation(gradient))
 
     def hessian_product(self, vector: Floats) -> Floats:
-        """Return the Hessian of this task's KL with respect to theta, times a vector."""
+        """Return the product of the Hessian of the KL, with respect to theta, with a vector."""
         v = torch.tensor(vector, dtype=self._theta.dtype)
         return _array(self._through_adaptation(self._outer.times(self._through_adaptation(v))))
 
     def at(self, theta: Floats | Singles) -> Floats:
-        """Return this task's objective and KL [2] at another theta."""
+        """Return objective and KL [2] at another theta."""
         there = torch.tensor(theta, dtype=self._theta.dtype)
         policy = self._policy(self._learner.adapted(there, self._before))
         return np.array([self._surrogate(*policy).item(), self._divergence(*policy).item()])
@@ -132,7 +128,7 @@ class LearningTask:
         return (divergence(self._old_mean, self._old_log_std, mean, log_std) * self._after.weight).sum()
 
     def _through_adaptation(self, vector: Tensor) -> Tensor:
-        """Multiply with the adaptation's Jacobian, I + lr H, which is its own transpose."""
+        """Multiply with the Jacobian of the adaptation, I + lr H, which is symmetric."""
         return vector + self._learner.lr * self._inner.times(vector)
 
 

@@ -1,6 +1,6 @@
 """The policy in torch: a Gaussian around a tanh network, as functions of one flat vector theta.
 
-theta is the network's flat vector, laid out as `policies.MLP` has it, followed by the log standard deviations.
+theta is the flat vector of the network, in the layout of `policies.MLP`, followed by the log standard deviations.
 """
 
 import math
@@ -10,11 +10,11 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-torch.set_num_threads(1)  # a threaded sum has other bits
+torch.set_num_threads(1)  # a sum over several threads has other bits
 
 
 def mean_action(sizes: Sequence[int], theta: Tensor, observations: Tensor) -> Tensor:
-    """Return what the network says [M, A] to observations [M, O]."""
+    """Return the output [M, A] of the network for observations [M, O]."""
     output, start = observations, 0
     layers = list(pairwise(sizes))
     for number, (fan_in, fan_out) in enumerate(layers, start=1):

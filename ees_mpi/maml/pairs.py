@@ -1,4 +1,4 @@
-"""The rollouts of one task, before and after its adaptation: what they come to, and as bytes that lose no bit."""
+"""The rollouts of one task before and after its adaptation: their result, and their bytes for a partial generation."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,32 +13,32 @@ from ees_mpi.outcomes import Floats
 
 @dataclass(frozen=True)
 class Pair:
-    """The rollouts of one task, before and after its adaptation."""
+    """The rollouts of one task before and after its adaptation."""
 
     before: Batch
     after: Batch
 
     @property
     def usable(self) -> bool:
-        """Whether the task can take part in the outer step."""
+        """Return whether the task can contribute to the outer step."""
         return self.before.usable and self.after.usable
 
 
 def row_of(index: int, pair: Pair) -> tuple[float, ...]:
-    """Lay out what a task came to: index, valid, length, fitness, behaviour."""
+    """Return the result of a task: index, valid, length, fitness, behaviour."""
     length = int(pair.before.length.sum() + pair.after.length.sum())
     return index, pair.usable, length, pair.after.total, *pair.after.final.mean(axis=0).tolist()
 
 
 def sums_of(pair: Pair) -> Floats:
-    """The observation sums of both batches; nothing where the task is not usable."""
+    """Return the observation sums of both batches; zeros if the task is not usable."""
     return pair.before.sums + pair.after.sums if pair.usable else np.zeros_like(pair.before.sums)
 
 
 def packed(pairs: Mapping[int, Pair]) -> NDArray[np.uint8]:
-    """Lay rollouts out as rows of bytes, so that no bit of them is lost."""
+    """Return one row of bytes per task, without loss."""
     rows = [
-        b"".join([np.int64(index).tobytes(), *(_bytes(batch) for batch in (pair.before, pair.after))])
+        b"".join([np.int64(index).tobytes(), _bytes(pair.before), _bytes(pair.after)])
         for index, pair in sorted(pairs.items())
     ]
     return np.frombuffer(b"".join(rows), np.uint8).reshape(len(rows), -1 if rows else 0)
@@ -46,12 +46,13 @@ def packed(pairs: Mapping[int, Pair]) -> NDArray[np.uint8]:
 
 def _bytes(batch: Batch) -> bytes:
     names = ("observations", "actions", "rewards", "length", "final", "sums")
-    return b"".join(np.ascontiguousarray(getattr(batch, name)).tobytes() for name in names)
+    return b"".join(getattr(batch, name).tobytes() for name in names)
 
 
 def unpacked(
     rows: NDArray[np.uint8], shape: tuple[int, int], observations: int, actions: int, dim: int
 ) -> dict[int, Pair]:
+    """Return the rollouts of `packed`, by index; `shape`: (R, T) of a batch; `dim`: numbers of a position."""
     fields: list[tuple[str, Any, tuple[int, ...]]] = [
         ("observations", "<f4", (*shape, observations)),
         ("actions", "<f4", (*shape, actions)),

@@ -1,7 +1,7 @@
-"""Batches of rollouts of a Gaussian policy: what one task is learned from.
+"""Batches of rollouts of a Gaussian policy, from which one task is learned.
 
-A batch always has the same shape, R rollouts of T steps; a rollout that ends early is padded with zeros. Its bits
-depend on the arguments only, so it does not matter which rank makes it.
+All batches have the same shape: R rollouts of T steps. A rollout that ends early is padded with zeros. The bits depend
+on the arguments only, so any rank can make a batch.
 """
 
 import math
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ees_mpi.contracts import Walker
 from ees_mpi.outcomes import Floats, Singles
 from ees_mpi.policies import CLIP, MLP, observation_sums
+from ees_mpi.state import State
 from ees_mpi.tasks.locomotion import along
 
 
@@ -22,34 +23,34 @@ from ees_mpi.tasks.locomotion import along
 class Batch:
     """R rollouts of at most T steps; O observations, A actions."""
 
-    observations: Singles  # [R, T, O], as the policy saw them: normalised and clipped
+    observations: Singles  # [R, T, O], normalised and clipped
     actions: Singles  # [R, T, A], before the robot clips them
-    rewards: Floats  # [R, T]: distance moved in the wanted direction
+    rewards: Floats  # [R, T]: distance moved in the direction of the task
     length: NDArray[np.int64]  # [R]
-    final: Floats  # [R, B]: where they ended
+    final: Floats  # [R, B]: final positions
     sums: Floats  # [1 + 2 O]: count, sums, sums of squares of the observations of the sampled rollouts
 
     @property
     def mask(self) -> NDArray[np.bool_]:
-        """Which steps were taken [R, T]."""
+        """Return which steps [R, T] were taken."""
         mask: NDArray[np.bool_] = np.arange(self.rewards.shape[1]) < self.length[:, None]
         return mask
 
     @property
     def total(self) -> float:
-        """The mean over rollouts of the sum of rewards: how far they walked in the wanted direction."""
+        """Return the mean distance that the rollouts moved in the direction of the task."""
         return float(self.rewards.sum(axis=1).mean())
 
     @property
     def usable(self) -> bool:
-        """Whether something can be learned from it: steps were taken, and every number is finite."""
+        """Return whether the batch can be learned from: it has steps, and all numbers are finite."""
         arrays = (self.observations, self.actions, self.rewards, self.final)
         return bool(self.length.any()) and all(np.isfinite(array).all() for array in arrays)
 
 
 @dataclass(frozen=True)
 class Gaussian:
-    """A policy that acts with noise around what its network says."""
+    """A policy that adds Gaussian noise to the output of its network."""
 
     network: MLP
     mean: Singles  # [D]
@@ -61,10 +62,15 @@ class Gaussian:
     def of(
         cls, layers: Sequence[int], mean: Singles, log_std: Singles, observation_mean: Floats, observation_std: Floats
     ) -> "Gaussian":
-        """Make a policy; where there are no observation statistics, it sees observations as they are."""
-        if not len(observation_mean):  # a custom task that asks for none
+        """Make a policy; without observation statistics, observations are not normalised."""
+        if not len(observation_mean):  # a custom task without observation statistics
             observation_mean, observation_std = np.zeros(layers[0]), np.ones(layers[0])
         return cls(MLP(layers), np.ascontiguousarray(mean), log_std, observation_mean, observation_std)
+
+    @classmethod
+    def of_state(cls, layers: Sequence[int], state: State) -> "Gaussian":
+        """Return the policy of a state."""
+        return cls.of(layers, state.mean[0], np.asarray(state.moments["log_std"]), *state.observation_mean_std())
 
     def normalised(self, observations: Singles) -> Singles:
         """Return observations [..., O] as the network sees them."""
@@ -76,7 +82,7 @@ class Gaussian:
 def sample(
     walker: Walker, policy: Gaussian, noise: Singles, direction: float, observed: NDArray[np.bool_], dim: int
 ) -> Batch:
-    """Walk R rollouts with action noise [R, T, A]; `direction`: degrees; `dim`: numbers in a position."""
+    """Make R rollouts with action noise [R, T, A]; `direction`: degrees; `dim`: numbers of a position."""
     policy.network.load(policy.mean)
     policy.network.normalise(policy.observation_mean, policy.observation_std)
     std = np.exp(policy.log_std)
@@ -96,18 +102,9 @@ def sample(
 
 
 def _walk(
-    walker: Walker,
-    network: MLP,
-    noise: Singles,
-    direction: float,
-    observations: Singles,
-    actions: Singles,
-    rewards: Floats,
+    walker: Walker, network: MLP, noise: Singles, direction: float, seen: Singles, actions: Singles, rewards: Floats
 ) -> tuple[int, Any]:
-    """Fill in one rollout; return how many steps it took and where it ended.
-
-    Where the physics blows up the rollout ends with the last good step.
-    """
+    """Make one rollout; return its length and final position. It ends before the first step that is not finite."""
     observation = walker.reset()
     place = tuple(walker.position)
     gone = along(direction, *place[:2])
@@ -116,11 +113,11 @@ def _walk(
         action = network.act(observation) + noise[step]
         if not math.isfinite(action.dot(action)):
             break
-        observations[step], actions[step] = observation, action  # before the step: the walker may reuse its array
+        seen[step], actions[step] = observation, action  # before the step: the walker may reuse its array
         following, done = walker.step(action)
         now = tuple(walker.position)
         if not (math.isfinite(sum(now)) and math.isfinite(following.dot(following))):
-            observations[step], actions[step] = 0.0, 0.0
+            seen[step], actions[step] = 0.0, 0.0
             break
         further = along(direction, *now[:2])
         rewards[step] = further - gone

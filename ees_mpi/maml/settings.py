@@ -1,4 +1,4 @@
-"""Section `maml` of a config with `method = "maml"`: the adaptation step and the outer TRPO step."""
+"""The method MAML: section `maml` of a config, and the checks of its task."""
 
 import importlib.util
 from collections.abc import Mapping
@@ -25,10 +25,10 @@ class MamlSettings(Part, frozen=True):
     """The keys of section `maml`."""
 
     rollouts: Count = 10  # in a batch; each task has one batch before and one after its adaptation
-    horizon: Count | None = None  # steps of a rollout while learning; the task's if not given
+    horizon: Count | None = None  # steps of a rollout during training; None: those of the task
     adaptation_lr: Positive = 0.1
     discount: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.99
-    initial_std: Positive = 1.0  # of the actions, at the start
+    initial_std: Positive = 1.0  # of the actions, before the first iteration
     kl_bound: Positive = 0.01
     cg_iterations: Count = 10
     cg_damping: Annotated[float, msgspec.Meta(ge=0)] = 1e-5
@@ -36,13 +36,13 @@ class MamlSettings(Part, frozen=True):
     line_search_ratio: Share = 0.8
 
     def steps(self, task: Task) -> int:
-        """Return the steps of a rollout while learning."""
+        """Return the number of steps of a rollout during training."""
         return int(min(self.horizon or task.steps, task.steps))
 
 
 @dataclass(frozen=True)
 class Maml:
-    """The method MAML: its rows are tasks, its outer step is TRPO."""
+    """The method MAML: a row of the run file is a task, the outer step is TRPO."""
 
     settings: MamlSettings
 
@@ -56,6 +56,11 @@ class Maml:
         costs="ees_mpi.maml.planning:maml_costs",
     )
 
+    algorithm = "maml"
+    headline = "fitness_mean"
+    bandwidth = 1.0
+    uses_torch = True
+
     @classmethod
     def build(cls, sections: Mapping[str, Any]) -> "Maml":
         """Read section `maml`."""
@@ -66,36 +71,16 @@ class Maml:
         return {"maml": plain(self.settings)}
 
     @property
-    def algorithm(self) -> str:
-        """The name of the method."""
-        return "maml"
-
-    @property
-    def headline(self) -> str:
-        """The metric that progress lines show."""
-        return "fitness_mean"
-
-    @property
-    def bandwidth(self) -> float:
-        """The bandwidth of the logged entropy."""
-        return 1.0
-
-    @property
-    def uses_torch(self) -> bool:
-        """Whether the bits depend on torch: they do."""
-        return True
-
-    @property
     def rollouts(self) -> int:
-        """The number of rollouts of one task: a batch before and a batch after its adaptation."""
+        """Return the number of rollouts of one task: a batch before and a batch after its adaptation."""
         return 2 * self.settings.rollouts
 
     def check(self, task: Task, population: Population) -> None:
-        """Raise a ConfigError if the task cannot be learned step by step."""
+        """Raise a ConfigError if MAML cannot learn the task."""
         check_task(task)
 
     def rehearse(self, task: Task, population: Population) -> None:
-        """Raise an error if torch is missing, or if the population is not one of tasks."""
+        """Raise an error if torch is missing, or if the population does not consist of tasks."""
         if population.rows != "task":
             raise ConfigError('population.name: method = "maml" learns tasks; expected "tasks"')
         check_torch()
@@ -105,18 +90,18 @@ class Maml:
         return {"log_std": np.full(task.layers[-1], np.log(self.settings.initial_std), np.float32)}
 
     def file_axes(self, task: Task, population: Population) -> dict[str, int]:
-        """Return the axis of actions, which runs have and samples of offspring do not."""
+        """Return the axis of actions for a run; samples of offspring have none."""
         return {"action_dim": task.layers[-1]} if population.rows == "task" else {}
 
     def warning(self, arrays: Arrays) -> str | None:
-        """Return a warning if an iteration took no step."""
+        """Return a warning if an iteration made no step."""
         if arrays["shortened"] >= 0:
             return None
-        return "the line search found no better policy within the KL bound in one or more iterations; they took no step"
+        return "the line search found no better policy within the KL bound in one or more iterations; they made no step"
 
 
 def maml_of(config: Config) -> MamlSettings:
-    """Return the settings of a config of MAML."""
+    """Return the section `maml` of a config."""
     if not isinstance(config.method, Maml):
         raise TypeError(f'expected a config with method = "maml", got {config.method.name!r}')
     return config.method.settings
@@ -129,13 +114,13 @@ def check_torch() -> None:
 
 
 def check_task(task: Task) -> None:
-    """Raise a ConfigError if a task has no reward at each step: then there is no policy gradient."""
+    """Raise a ConfigError if a task has no policy, or no reward at each step, which the policy gradient needs."""
     name = TASKS.name_of(task)
     expected = "expected cheetah, ant, gymnasium with behavior final_x or final_xy, or a custom task with walker(seed)"
     if not task.walkable:
         raise ConfigError(f'task {name} has no reward at each step, which method = "maml" needs; {expected}')
     if not task.layers:
-        raise ConfigError(f'task {name} has no layers, which method = "maml" needs: a policy to act with')
+        raise ConfigError(f'task {name} has no layers, so no policy, which method = "maml" needs')
     if parameter_count(task.layers) != task.parameters or task.observation_dim not in (0, task.layers[0]):
         raise ConfigError(
             f"task {name}: a policy of layers {list(task.layers)} has {parameter_count(task.layers)} parameters and "
@@ -146,11 +131,11 @@ def check_task(task: Task) -> None:
     elif task.heading is None:
         raise ConfigError('task.fitness: method = "maml" is rewarded for distance; expected "behavior", got "reward"')
     elif task.behavior_dim != task.axes:
-        raise ConfigError('task.behavior_steps: method = "maml" looks at final positions only; leave it out')
+        raise ConfigError('task.behavior_steps: method = "maml" uses final positions only; leave it out')
 
 
 def _try_walker(task: Task) -> None:
-    """Control a user's walker for one step, and check the results."""
+    """Make one step with the walker of a custom task, and check the results."""
     observations, actions = task.layers[0], task.layers[-1]
     try:
         walker = task.walker(0)
@@ -162,8 +147,10 @@ def _try_walker(task: Task) -> None:
         axes = len(tuple(walker.position))
         walker.close()
     except (AttributeError, TypeError, ValueError) as error:
-        raise ConfigError(f"task.function: its walker failed: {error}; expected an ees_mpi.contracts.Walker") from None
+        raise ConfigError(f"task.function: the walker failed: {error}; expected an ees_mpi.contracts.Walker") from None
     if shapes != {(observations,)}:
-        raise ConfigError(f"task.function: its walker observes {shapes}; expected {observations} numbers")
+        raise ConfigError(
+            f"task.function: the walker's observations have shapes {shapes}; expected {observations} numbers"
+        )
     if axes != task.behavior_dim:
-        raise ConfigError(f"task.function: its walker's position has {axes} numbers; expected {task.behavior_dim}")
+        raise ConfigError(f"task.function: the walker's position has {axes} numbers; expected {task.behavior_dim}")

@@ -1,4 +1,4 @@
-"""The population of a MAML run: its members are tasks, to walk in the direction of the config or in the opposite one."""
+"""The population of a MAML run: its members are tasks, to walk in the direction of the config or in the opposite."""
 
 from typing import Annotated
 

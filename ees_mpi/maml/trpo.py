@@ -1,9 +1,9 @@
-"""The outer step: trust region policy optimisation (Schulman et al. 2015, arXiv:1502.05477), on plain vectors.
+"""The outer step: trust region policy optimisation (Schulman et al. 2015, arXiv:1502.05477).
 
     direction   solve (H + damping) s = g by conjugate gradients
-    length      s sqrt(2 kl_bound / (s (H + damping) s)), then shorter and shorter
+    length      s sqrt(2 kl_bound / (s (H + damping) s)), shortened until the objective rises and KL <= kl_bound
 
-until the objective rises within the bound. g: the objective's gradient; H: the KL's Hessian.
+g: the gradient of the objective; H: the Hessian of the KL.
 """
 
 from collections.abc import Callable
@@ -11,23 +11,24 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ees_mpi.maml.settings import MamlSettings
 from ees_mpi.outcomes import Floats, Singles
 
-TINY = 1e-10  # of the squared residual, relative: solved
+TINY = 1e-10  # relative squared residual at which a system counts as solved
 
 
 @dataclass(frozen=True)
 class Step:
-    """What a step came to."""
+    """The result of a step."""
 
     theta: Singles
-    objective: float  # gained
-    divergence: float
-    shortened: int  # how often; -1: no length was good, and theta stays as it was
+    objective: float  # its gain
+    divergence: float  # the KL
+    shortened: int  # how often the step was shortened; -1: there was no step, theta is the old one
 
 
 def conjugate_gradients(product: Callable[[Floats], Floats], target: Floats, iterations: int) -> Floats:
-    """Solve A x = target for a positive definite A, given as its product with a vector."""
+    """Return x with A x = target for a positive definite A, given as its product with a vector."""
     x = np.zeros_like(target)
     residual = target.copy()
     direction = residual.copy()
@@ -37,7 +38,7 @@ def conjugate_gradients(product: Callable[[Floats], Floats], target: Floats, ite
             break
         turned = product(direction)
         curvature = float(direction @ turned)
-        if curvature <= 0.0:  # rounding, at the end of what can be solved
+        if curvature <= 0.0:  # possible after rounding, near the solution
             break
         length = size / curvature
         x += length * direction
@@ -53,28 +54,23 @@ def step(
     gradient: Floats,
     hessian_product: Callable[[Floats], Floats],
     at: Callable[[Singles], tuple[float, float]],
-    *,
-    kl_bound: float,
-    iterations: int,
-    damping: float,
-    line_search_steps: int,
-    line_search_ratio: float,
+    settings: MamlSettings,
 ) -> Step:
-    """Take one step from theta; `at`: the objective and the KL at another theta."""
+    """Take one step from theta; `at`: returns objective and KL at another theta."""
 
     def damped(vector: Floats) -> Floats:
-        return hessian_product(vector) + damping * vector
+        return hessian_product(vector) + settings.cg_damping * vector
 
     before, _ = at(theta)
     stay = Step(theta, 0.0, 0.0, -1)
-    direction = conjugate_gradients(damped, gradient, iterations)
+    direction = conjugate_gradients(damped, gradient, settings.cg_iterations)
     curvature = float(direction @ damped(direction))
     if not curvature > 0.0:
         return stay
-    whole = direction * np.sqrt(2 * kl_bound / curvature)
-    for shortened in range(line_search_steps):
-        candidate = (theta + line_search_ratio**shortened * whole).astype(theta.dtype)
+    whole = direction * np.sqrt(2 * settings.kl_bound / curvature)
+    for shortened in range(settings.line_search_steps):
+        candidate = (theta + settings.line_search_ratio**shortened * whole).astype(theta.dtype)
         objective, divergence = at(candidate)
-        if objective > before and divergence <= kl_bound:
+        if objective > before and divergence <= settings.kl_bound:
             return Step(candidate, objective - before, divergence, shortened)
     return stay
