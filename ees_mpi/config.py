@@ -1,8 +1,8 @@
 """The typed config of a run: its keys, their defaults, their checks.
 
-A config is TOML: a preset by name, or a file. Sections `task` and `population` name a member of their family and
-hold its keys; `run` and `noise` are described here. The other sections belong to the method: `objective` and
-`optimizer` for evolution strategies (`method = "ees"`, the default).
+A config is TOML: a preset or a file. Sections `task` and `population` name a member of their family and hold its keys;
+`run` and `noise` are defined here. The other sections belong to the method: `objective` and `optimizer` for evolution
+strategies (`method = "ees"`, the default).
 """
 
 import math
@@ -16,13 +16,13 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 import tomli_w
 
-from ees_mpi.contracts import Hooks, Method, Objective, Optimizer, Population, Task
+from ees_mpi.contracts import Method, Objective, Optimizer, Population, Task
 from ees_mpi.errors import ConfigError
 from ees_mpi.objectives import OBJECTIVES
 from ees_mpi.optimizers import OPTIMIZERS
 from ees_mpi.outcomes import Arrays
 from ees_mpi.populations import POPULATIONS
-from ees_mpi.registry import Part, convert, loaded, unknown
+from ees_mpi.registry import convert, Hooks, loaded, Part, unknown
 from ees_mpi.tasks import TASKS
 
 METHODS = {"ees": "ees_mpi.config:Evolution", "maml": "ees_mpi.maml.settings:Maml"}
@@ -35,19 +35,19 @@ Count = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class RunSettings(Part, frozen=True):
-    """Section `run`: how long, from which random seed, how the run file is written."""
+    """Section `run`: the number of generations, the random seed, and settings of the run file."""
 
     generations: Count
     seed: Seed = 0
     evaluate_mean_every: Annotated[int, msgspec.Meta(ge=0)] = 10  # generations; 0: never
     portable: bool = False  # same bits on every CPU with AVX2, at some cost in speed
     fsync: bool = True  # wait for the disk at every commit
-    fold_minutes: Annotated[float, msgspec.Meta(gt=0)] = 5.0  # how often the journal is folded into the run file
+    fold_minutes: Annotated[float, msgspec.Meta(gt=0)] = 5.0  # between two folds of the journal into the run file
     stall_minutes: Annotated[float, msgspec.Meta(ge=0)] = 30.0  # a rank without progress ends the job; 0: never
 
 
 class NoiseSettings(Part, frozen=True):
-    """Section `noise`: the table from which perturbations are cut."""
+    """Section `noise`: the noise table."""
 
     size: Count  # floats; one table per node
     seed: Seed | None = None  # the run's seed if not given
@@ -63,6 +63,7 @@ class Evolution:
     name: ClassVar[str] = "ees"
     sections_needed: ClassVar[tuple[str, ...]] = ("objective", "optimizer")
     inherited: ClassVar[tuple[str, ...]] = ()
+    rollouts: ClassVar[int] = 1  # of one individual
     hooks: ClassVar[Hooks] = Hooks(
         job="ees_mpi.training:EvolutionJob",
         repeat="ees_mpi.commands.verify:EvolutionRepeater",
@@ -96,13 +97,8 @@ class Evolution:
 
     @property
     def uses_torch(self) -> bool:
-        """Whether the bits depend on torch."""
+        """True if the bits depend on torch."""
         return self.objective.uses_torch
-
-    @property
-    def rollouts(self) -> int:
-        """The number of rollouts of one individual."""
-        return 1
 
     def check(self, task: Task, population: Population) -> None:
         """Raise a ConfigError if the parts cannot work together."""
@@ -112,117 +108,14 @@ class Evolution:
             name = POPULATIONS.name_of(population)
             raise ConfigError(f'population.name: "{name}" belongs to another method; expected normal or mixture')
 
-    def rehearse(self, task: Task, population: Population) -> None:
-        """Compute the objective on random outcomes, so that a faulty one is found before the first rollout."""
-        self.objective.rehearse(population.size, task.behavior_dim)
-
-    def moments(self, task: Task, learned: Arrays) -> Arrays:
-        """Return the moments of the optimizer before the first step."""
-        return self.optimizer.start(learned)
-
-    def file_axes(self, task: Task, population: Population) -> dict[str, int]:
-        """Return no further axes of the run file."""
-        return {}
-
-    def warning(self, arrays: Arrays) -> str | None:
-        """Return no warning."""
-        return None
-
-
-@dataclass(frozen=True)
-class Config:
-    """A whole config, checked."""
-
-    run: RunSettings
-    noise: NoiseSettings
-    task: Task
-    population: Population
-    method: Method
-
-    @property
-    def noise_seed(self) -> int:
-        """The seed of the noise table."""
-        return self.run.seed if self.noise.seed is None else self.noise.seed
-
-    @property
-    def task_name(self) -> str:
-        """The registered name of the task."""
-        return TASKS.name_of(self.task)
-
-    @property
-    def population_name(self) -> str:
-        """The registered name of the population."""
-        return POPULATIONS.name_of(self.population)
-
-    def sections(self) -> dict[str, Any]:
-        """Return the config as plain tables, with all defaults."""
-        noise = {**msgspec.to_builtins(self.noise), "seed": self.noise_seed}
-        return {
-            **({} if self.method.name == "ees" else {"method": self.method.name}),
-            "run": msgspec.to_builtins(self.run),
-            "noise": noise,
-            "task": TASKS.section(self.task),
-            "population": POPULATIONS.section(self.population),
-            **self.method.sections(),
-        }
-
-    def to_toml(self) -> str:
-        """Return the whole config as TOML text."""
-        return tomli_w.dumps(self.sections())
-
-
-def parse(text: str, settings: Sequence[str] = (), source: str = "config") -> Config:
-    """Read a config from TOML text, with `key=value` settings laid over it; makes and opens nothing."""
-    sections = _tables(text, source)
-    for setting in settings:
-        apply(sections, setting)
-    for key, value in _flat(sections):
-        if isinstance(value, float) and not math.isfinite(value):
-            raise ConfigError(f"{key}: expected a finite number, got {value}")
-    name = sections.pop("method", "ees")
-    if not isinstance(name, str) or name not in METHODS:
-        raise ConfigError(f"method: {unknown(str(name), METHODS)}")
-    method = loaded(METHODS[name])
-    known = ("run", "noise", "task", "population", *method.sections_needed)
-    for section in sections:
-        if section not in known:
-            other = any(section in loaded(path).sections_needed for path in METHODS.values())
-            hint = f'; method = "{name}" has no such section' if other else ""
-            raise ConfigError(f"{section}: {unknown(section, known)}{hint}")
-    for section in known:
-        if section not in sections:
-            raise ConfigError(f"{source}: section [{section}] is missing")
-    return Config(
-        run=convert(sections["run"], RunSettings, "run"),
-        noise=convert(sections["noise"], NoiseSettings, "noise"),
-        task=TASKS.build(sections["task"]),
-        population=POPULATIONS.build(sections["population"]),
-        method=method.build(sections),
-    )
-
-
-def check(config: Config) -> None:
-    """Raise an error if the config cannot work, including faults that appear only when it is tried."""
-    config.task.check()
-    config.population.check()
-    config.method.check(config.task, config.population)
-    if config.noise.size < config.task.parameters:
-        raise ConfigError(
-            f"noise.size: expected at least the {config.task.parameters} parameters of an individual, "
-            f"got {config.noise.size}"
-        )
-
-
-def rehearse(config: Config) -> None:
-    """Raise an error if the config cannot be trained on this machine; sampling offspring needs less."""
-    config.method.rehearse(config.task, config.population)
-
-
-def _tables(text: str, source: str) -> dict[str, Any]:
+    def _tables(text: str, settings: Sequence[str], source: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(text.removeprefix("\ufeff"))
+        sections = tomllib.loads(text.removeprefix("\ufeff"))
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{source} is not valid TOML: {error}") from None
+    for setting in settings:
+        apply(sections, setting)
+    return sections
 
 
 def apply(sections: dict[str, Any], setting: str) -> None:
@@ -245,14 +138,14 @@ def apply(sections: dict[str, Any], setting: str) -> None:
 
 def preset_names() -> list[str]:
     """Return the names of all presets."""
-    files = resources.files("ees_mpi").joinpath("presets").iterdir()
+    files = (resources.files("ees_mpi") / "presets").iterdir()
     return sorted(file.name.removesuffix(".toml") for file in files if file.name.endswith(".toml"))
 
 
 def read_source(source: str) -> str:
     """Return the TOML text of a preset, by name, or of a file."""
     if source in preset_names():
-        return resources.files("ees_mpi").joinpath("presets", f"{source}.toml").read_text(encoding="utf-8")
+        return (resources.files("ees_mpi") / "presets" / f"{source}.toml").read_text(encoding="utf-8")
     path = Path(source)
     if path.suffix != ".toml":
         raise ConfigError(f"preset: {unknown(source, preset_names())} (or give the path of a .toml file)")
@@ -269,12 +162,9 @@ def load(source: str, settings: Sequence[str] = ()) -> Config:
 
 
 def wants_portable(text: str, settings: Sequence[str] = ()) -> bool:
-    """Return whether a config pins the CPU features; reads that one key only."""
+    """Return True if `run.portable` is set; no other key is checked."""
     try:
-        sections = _tables(text, "config")
-        for setting in settings:
-            apply(sections, setting)
-        return sections.get("run", {}).get("portable") is True
+        return _tables(text, settings, "config").get("run", {}).get("portable") is True
     except (ConfigError, AttributeError):
         return False
 
@@ -282,13 +172,9 @@ def wants_portable(text: str, settings: Sequence[str] = ()) -> bool:
 def changed_keys(before: Config, after: Config) -> list[str]:
     """Return the keys in which two configs describe different runs, with both values."""
     old, new = dict(_flat(before.sections())), dict(_flat(after.sections()))
-    keys = sorted((old.keys() | new.keys()) - FREE_ON_RESUME)
-    absent = "(not set)"
-    return [
-        f"{key} is {old.get(key, absent)!r} in the file and {new.get(key, absent)!r} now"
-        for key in keys
-        if old.get(key, absent) != new.get(key, absent)
-    ]
+    keys, absent = sorted((old.keys() | new.keys()) - FREE_ON_RESUME), "(not set)"
+    values = ((key, old.get(key, absent), new.get(key, absent)) for key in keys)
+    return [f"{key} is {value!r} in the file and {wanted!r} now" for key, value, wanted in values if value != wanted]
 
 
 def _flat(table: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -7,7 +7,7 @@ a behaviour, O observations, A actions, K means, D parameters.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,15 +15,27 @@ from numpy.typing import NDArray
 from ees_mpi.noise import Noise
 from ees_mpi.outcomes import Arrays, Batch, Draw, Floats, Outcome, Outcomes, Singles
 from ees_mpi.ranks import Ranks
-
-if TYPE_CHECKING:
-    from typing import Self
+from ees_mpi.registry import Hooks
 
 Pixels = NDArray[np.uint8]  # [height, width, 3]
 Memory = Arrays  # the arrays that an objective carries from one generation to the next
 
 
-class Evaluator(Protocol):
+class Closable(Protocol):
+    """Holds resources: a physics client, an environment, the memory of a GPU."""
+
+    def close(self) -> None:
+        """Release the resources."""
+
+
+class Checked(Protocol):
+    """A config section with a check of its settings."""
+
+    def check(self) -> None:
+        """Raise a ConfigError if the settings cannot work; called once, before any rank starts."""
+
+
+class Evaluator(Closable, Protocol):
     """Evaluates individuals, one at a time. The outcome depends on the arguments only, never on earlier rollouts."""
 
     def evaluate(
@@ -31,20 +43,14 @@ class Evaluator(Protocol):
     ) -> Outcome:
         """Roll out one individual; `observe`: also return the sums of its observations."""
 
-    def close(self) -> None:
-        """Release the resources of the task."""
 
-
-class BatchEvaluator(Protocol):
+class BatchEvaluator(Closable, Protocol):
     """Evaluates many individuals at once, on a GPU. Its outcomes cannot be repeated bit by bit."""
 
     capacity: int  # individuals at once; a larger batch is evaluated in several passes
 
     def evaluate_batch(self, batch: Batch, observation_mean: Floats, observation_std: Floats) -> list[Outcome]:
         """Roll out all individuals of a batch; return their outcomes in the order of the batch."""
-
-    def close(self) -> None:
-        """Release the memory of the GPU."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +76,7 @@ class Drawable(Evaluator, Protocol):
         """Draw the present moment; its size may differ from the requested one."""
 
 
-class Walker(Protocol):
+class Walker(Closable, Protocol):
     """A robot that is controlled step by step. MAML learns from it."""
 
     @property
@@ -81,9 +87,6 @@ class Walker(Protocol):
 
     def step(self, action: Singles) -> tuple[Singles, bool]:
         """Act for one time step; return the observation and whether the rollout has ended."""
-
-    def close(self) -> None:
-        """Release the resources of the walker."""
 
 
 class Policy(Protocol):
@@ -102,7 +105,7 @@ class Policy(Protocol):
         """Return the action [A] for an observation [O]."""
 
 
-class Task(Protocol):
+class Task(Checked, Protocol):
     """Turns parameters into outcomes. `tasks.base.TaskPart` has the defaults of everything that is optional."""
 
     @property
@@ -128,11 +131,8 @@ class Task(Protocol):
     @property
     def device(self) -> str: ...  # "cpu", "cuda", or "auto": a GPU if every node has one
 
-    def resolved(self) -> "Self":
+    def resolved(self) -> Self:
         """Return the task with everything that it reads from other files, for the config in the run file."""
-
-    def check(self) -> None:
-        """Raise a ConfigError if the task cannot work; called once, before any rank starts."""
 
     def initial(self, generator: np.random.Generator) -> Singles:
         """Draw the first mean [D]."""
@@ -143,10 +143,10 @@ class Task(Protocol):
     def start_seed(self, seed: int) -> int:
         """Return the seed with which every rollout starts; `seed`: the run's."""
 
-    def starting_with(self, reset_seed: int) -> "Self":
+    def starting_with(self, reset_seed: int) -> Self:
         """Return the same task with another seed for the start of its rollouts."""
 
-    def toward(self, direction: float) -> "Self":
+    def toward(self, direction: float) -> Self:
         """Return the same task with another direction."""
 
     def lacks_for_gpu(self) -> str:
@@ -164,7 +164,7 @@ class Task(Protocol):
         """Return a robot that is controlled step by step; None unless the task is walkable."""
 
 
-class Objective(Protocol):
+class Objective(Checked, Protocol):
     """Turns the outcomes of a generation into one weight per individual. `objectives.base` has the defaults."""
 
     @property
@@ -177,9 +177,6 @@ class Objective(Protocol):
     def members(self) -> "Sequence[tuple[float, Objective]]": ...  # (share, objective) of a blend; itself otherwise
     @property
     def remembers(self) -> bool: ...  # whether it has a memory, so that earlier generations matter
-
-    def check(self) -> None:
-        """Raise a ConfigError if the settings cannot work."""
 
     def with_bandwidth(self, bandwidth: float) -> "Objective":
         """Return the same objective with another bandwidth."""
@@ -197,7 +194,7 @@ class Objective(Protocol):
         """Return the value J of the objective itself."""
 
 
-class Population(Protocol):
+class Population(Checked, Protocol):
     """Draws individuals around its learned arrays, and turns weights into a gradient for each of those arrays.
 
     The learned arrays of a population are `mean` [K, D] and whatever else it learns.
@@ -215,9 +212,6 @@ class Population(Protocol):
     def antithetic(self) -> bool: ...  # whether individuals come in pairs of opposite sign
     @property
     def isotropic(self) -> bool: ...  # whether an individual is mean + sign * std * noise, with one std for all
-
-    def check(self) -> None:
-        """Raise a ConfigError if the settings cannot work."""
 
     def learned(self, means: Singles) -> Arrays:
         """Return the learned arrays before the first generation, from initial means [K, D]."""
@@ -238,27 +232,14 @@ class Population(Protocol):
         """Return a warning about the learned arrays, if there is one."""
 
 
-class Optimizer(Protocol):
+class Optimizer(Checked, Protocol):
     """Moves the learned arrays along their gradients."""
-
-    def check(self) -> None:
-        """Raise a ConfigError if the settings cannot work."""
 
     def start(self, learned: Arrays) -> Arrays:
         """Return the moments before the first step."""
 
     def step(self, learned: Arrays, gradient: Arrays, moments: Arrays) -> tuple[Arrays, Arrays]:
         """Return the next learned arrays and moments."""
-
-
-@dataclass(frozen=True)
-class Hooks:
-    """Where the parts of a method are, as "module:name". They are imported when they are used."""
-
-    job: str  # a class with `open(config, ranks)` that returns a `training.Job`
-    repeat: str  # a function (run) that returns a `commands.verify.Repeater`
-    adapt: str  # a function (ranks, request) that returns a `commands.adapt.Adapted`
-    costs: str  # a function (config) that returns `commands.plan.Costs`
 
 
 class Method(Protocol):
@@ -281,7 +262,7 @@ class Method(Protocol):
     def rollouts(self) -> int: ...  # of one row of a generation
 
     @classmethod
-    def build(cls, sections: Mapping[str, Any]) -> "Self":
+    def build(cls, sections: Mapping[str, Any]) -> Self:
         """Read the config sections of the method."""
 
     def sections(self) -> Mapping[str, Any]:

@@ -1,13 +1,14 @@
-"""Families of interchangeable parts, found by the `name` in their config section.
+"""Families of interchangeable parts. The `name` in a config section selects a member.
 
-A member is a frozen msgspec struct: its fields are the keys of the section, its methods do the work. Members
-are imported only when a config names them, so that a rank loads only what it uses.
+A member is a frozen msgspec struct: its fields are the keys of the section, its methods do the work. A member
+is imported only if a config names it, so that a rank loads only the parts that it uses.
 """
 
 import difflib
 import importlib
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -19,7 +20,7 @@ class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     """The base class of all members."""
 
     def check(self) -> None:
-        """Raise a ConfigError if the part cannot work; called once, before any rank starts."""
+        """Raise a ConfigError if the part cannot work; called before the run starts."""
 
 
 class Family(Mapping[str, type[Part]]):
@@ -74,18 +75,18 @@ def convert(section: Any, kind: Any, path: str) -> Any:
     try:
         return msgspec.convert(section, kind)
     except msgspec.ValidationError as error:
-        what, _, place = str(error).partition(" - at `$")
+        problem, _, place = str(error).partition(" - at `$")
         key = path + place.rstrip("`").replace("[...]", "")
-        if what.startswith("Object contains unknown field"):
-            wrong = what.split("`")[1]
+        if problem.startswith("Object contains unknown field"):
+            wrong = problem.split("`")[1]
             raise ConfigError(f"{key}.{wrong}: {unknown(wrong, msgspec.structs.fields(kind))}") from None
-        if what.startswith("Object missing required field"):
-            raise ConfigError(f"{key}.{what.split('`')[1]}: is required, and not set") from None
-        raise ConfigError(f"{key}: {what[:1].lower()}{what[1:]}".replace("`", "")) from None
+        if problem.startswith("Object missing required field"):
+            raise ConfigError(f"{key}.{problem.split('`')[1]}: is required, and not set") from None
+        raise ConfigError(f"{key}: {problem[:1].lower()}{problem[1:]}".replace("`", "")) from None
 
 
 def imported(path: str, key: str) -> Any:
-    """Import `package.module:name`; modules in the present folder are found, too."""
+    """Import `package.module:name`; the module may be in the current folder."""
     module, colon, name = path.partition(":")
     if not (module and colon and name):
         raise ConfigError(f"{key}: expected package.module:name, got {path!r}")
@@ -98,8 +99,18 @@ def imported(path: str, key: str) -> Any:
 
 
 def unknown(name: str, known: Any) -> str:
-    """Return a sentence that a name is unknown, with similar names."""
+    """Return the message that a name is unknown, with similar names."""
     names = [getattr(field, "name", field) for field in known]
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(near)}?" if near else f"expected one of: {', '.join(sorted(names))}"
     return f"unknown name {name!r}; {hint}"
+
+
+@dataclass(frozen=True)
+class Hooks:
+    """Where the parts of a method are, as "module:name". They are imported when they are used."""
+
+    job: str  # a class with `open(config, ranks)` that returns a `training.Job`
+    repeat: str  # a function (run) that returns a `commands.verify.Repeater`
+    adapt: str  # a function (ranks, request) that returns a `commands.adapt.Adapted`
+    costs: str  # a function (config) that returns `commands.plan.Costs`

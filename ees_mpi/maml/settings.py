@@ -9,11 +9,11 @@ import msgspec
 import numpy as np
 
 from ees_mpi.config import Config
-from ees_mpi.contracts import Hooks, Population, Task
+from ees_mpi.contracts import Population, Task
 from ees_mpi.errors import ConfigError, MissingExtra
 from ees_mpi.outcomes import Arrays
 from ees_mpi.policies import parameter_count
-from ees_mpi.registry import Part, convert, plain
+from ees_mpi.registry import Hooks, Part, convert, plain
 from ees_mpi.tasks import TASKS
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
