@@ -40,7 +40,8 @@ def environment(**more: str) -> dict[str, str]:
     """Return the environment of a user's shell in which mpirun starts more ranks than cores; `more`: variables."""
     settings = (CHECKOUT / "tools" / "mpirun.env").read_text().splitlines()
     mpirun = dict(line.split("=", 1) for line in settings if "=" in line)
-    return {**os.environ, **mpirun, "PYTHONPATH": str(TESTS), "TMPDIR": SESSIONS.name, **more}
+    usual = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**usual, **mpirun, "PYTHONPATH": str(TESTS), "TMPDIR": SESSIONS.name, **more}
 
 
 def command(*arguments: object, ranks: int = 0) -> list[str]:
