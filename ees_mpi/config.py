@@ -22,7 +22,7 @@ from ees_mpi.objectives import OBJECTIVES
 from ees_mpi.optimizers import OPTIMIZERS
 from ees_mpi.outcomes import Arrays
 from ees_mpi.populations import POPULATIONS
-from ees_mpi.registry import convert, Hooks, loaded, Part, unknown
+from ees_mpi.registry import Hooks, Part, convert, loaded, unknown
 from ees_mpi.tasks import TASKS
 
 METHODS = {"ees": "ees_mpi.config:Evolution", "maml": "ees_mpi.maml.settings:Maml"}
@@ -108,7 +108,102 @@ class Evolution:
             name = POPULATIONS.name_of(population)
             raise ConfigError(f'population.name: "{name}" belongs to another method; expected normal or mixture')
 
-    def _tables(text: str, settings: Sequence[str], source: str) -> dict[str, Any]:
+    def rehearse(self, task: Task, population: Population) -> None:
+        """Compute the objective on random outcomes, so that a faulty one is found before the first rollout."""
+        self.objective.rehearse(population.size, task.behavior_dim)
+
+    def moments(self, task: Task, learned: Arrays) -> Arrays:
+        """Return the moments of the optimizer before the first step."""
+        return self.optimizer.start(learned)
+
+    def file_axes(self, task: Task, population: Population) -> dict[str, int]:
+        """Return no further axes of the run file."""
+        return {}
+
+    def warning(self, arrays: Arrays) -> str | None:
+        """Return no warning."""
+        return None
+
+
+@dataclass(frozen=True)
+class Config:
+    """A whole config, checked."""
+
+    run: RunSettings
+    noise: NoiseSettings
+    task: Task
+    population: Population
+    method: Method
+
+    @property
+    def noise_seed(self) -> int:
+        """The seed of the noise table."""
+        return self.run.seed if self.noise.seed is None else self.noise.seed
+
+    @property
+    def task_name(self) -> str:
+        """The registered name of the task."""
+        return TASKS.name_of(self.task)
+
+    @property
+    def population_name(self) -> str:
+        """The registered name of the population."""
+        return POPULATIONS.name_of(self.population)
+
+    def sections(self) -> dict[str, Any]:
+        """Return the config as plain tables, with all defaults."""
+        return {
+            **({} if self.method.name == "ees" else {"method": self.method.name}),
+            "run": msgspec.to_builtins(self.run),
+            "noise": {**msgspec.to_builtins(self.noise), "seed": self.noise_seed},
+            "task": TASKS.section(self.task),
+            "population": POPULATIONS.section(self.population),
+            **self.method.sections(),
+        }
+
+    def to_toml(self) -> str:
+        """Return the whole config as TOML text."""
+        return tomli_w.dumps(self.sections())
+
+
+def parse(text: str, settings: Sequence[str] = (), source: str = "config") -> Config:
+    """Return the config of TOML text, changed by `settings` (section.key=value); `check` it before use."""
+    sections = _tables(text, settings, source)
+    for key, value in _flat(sections):
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ConfigError(f"{key}: expected a finite number, got {value}")
+    name = sections.pop("method", "ees")
+    if not isinstance(name, str) or name not in METHODS:
+        raise ConfigError(f"method: {unknown(str(name), METHODS)}")
+    method = loaded(METHODS[name])
+    known = ("run", "noise", "task", "population", *method.sections_needed)
+    for section in sections:
+        if section not in known:
+            other = any(section in loaded(path).sections_needed for path in METHODS.values())
+            hint = f'; method = "{name}" has no such section' if other else ""
+            raise ConfigError(f"{section}: {unknown(section, known)}{hint}")
+    if missing := [section for section in known if section not in sections]:
+        raise ConfigError(f"{source}: section [{missing[0]}] is missing")
+    return Config(
+        run=convert(sections["run"], RunSettings, "run"),
+        noise=convert(sections["noise"], NoiseSettings, "noise"),
+        task=TASKS.build(sections["task"]),
+        population=POPULATIONS.build(sections["population"]),
+        method=method.build(sections),
+    )
+
+
+def check(config: Config) -> None:
+    """Raise an error if the config cannot work, including faults that appear only when it is tried."""
+    config.task.check()
+    config.population.check()
+    config.method.check(config.task, config.population)
+    least, size = config.task.parameters, config.noise.size
+    if size < least:
+        raise ConfigError(f"noise.size: expected at least the {least} parameters of an individual, got {size}")
+
+
+def _tables(text: str, settings: Sequence[str], source: str) -> dict[str, Any]:
     try:
         sections = tomllib.loads(text.removeprefix("\ufeff"))
     except tomllib.TOMLDecodeError as error:
@@ -156,7 +251,7 @@ def read_source(source: str) -> str:
 
 
 def load(source: str, settings: Sequence[str] = ()) -> Config:
-    """Read a preset or a config file, and the files that its task names."""
+    """Return the config of a preset or a config file, with the contents of the files that its task names."""
     config = parse(read_source(source), settings, source)
     return replace(config, task=config.task.resolved())
 

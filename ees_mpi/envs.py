@@ -1,4 +1,4 @@
-"""Importing this module tells Gymnasium of the project's environments; pybullet loads when one is made."""
+"""Registers our environments with Gymnasium when it is imported; pybullet loads when an environment is made."""
 
 import gymnasium
 

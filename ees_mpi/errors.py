@@ -1,19 +1,17 @@
-"""The errors a user can meet; each knows the exit code of the command that meets it."""
+"""The errors that a user can meet, each with the exit code of the command."""
 
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import ClassVar
 
 
 class EesError(Exception):
-    """An error with a message for the user, in place of a traceback."""
+    """An error that is printed as a message for the user, without a traceback."""
 
     exit_code: ClassVar[int] = 1
-    collective: bool = False  # True once every rank is raising the same error
+    collective: bool = False  # True: every rank raises the same error
 
 
 class ConfigError(EesError, ValueError):
-    """The command line or the config is wrong; nothing was touched."""
+    """The command line or the config is wrong; no file was changed."""
 
     exit_code = 2
 
@@ -31,19 +29,19 @@ class RunFileError(EesError, OSError):
 
 
 class LaunchError(EesError, RuntimeError):
-    """The ranks cannot work together as they were started."""
+    """The ranks were started in a way in which they cannot work together."""
 
 
 class LockStepError(EesError, RuntimeError):
-    """Ranks that must hold the same bits do not."""
+    """The ranks do not hold the same bits, but must."""
 
 
 class TaskError(EesError, RuntimeError):
-    """A task gave something that no update can be made of."""
+    """A task returned values that cannot be used."""
 
 
 class ObjectiveError(EesError, RuntimeError):
-    """An objective gave something that no update can be made of."""
+    """An objective returned values that cannot be used."""
 
 
 class GraphError(EesError, ValueError):
@@ -55,40 +53,19 @@ class VerifyError(EesError, RuntimeError):
 
 
 class Interrupted(EesError):
-    """A signal asked the run to stop; the state is saved and `resume` goes on."""
+    """A signal stopped the run; the state is saved, and `resume` continues it."""
 
     exit_code = 75
 
 
 class RanksLost(Exception):
-    """Other ranks have died; not one of our errors, because the ranks that are left may go on.
-
-    Carries what this rank had evaluated of the generation in flight, so that it need not be evaluated again.
-    """
-
-    generation: int = -1
-    done: Mapping[int, Any] = MappingProxyType({})  # by index
+    """Other ranks have died. This is no `EesError`, because the ranks that are left may continue."""
 
 
 def collective(error: EesError) -> EesError:
-    """Mark an error that every rank raises at the same point: nobody needs to be stopped because of it."""
+    """Mark an error that every rank raises at the same point, so that no rank has to abort the others."""
     error.collective = True
     return error
 
 
-BY_NAME = {
-    error.__name__: error
-    for error in (
-        EesError,
-        ConfigError,
-        MissingExtra,
-        RunFileError,
-        LaunchError,
-        LockStepError,
-        TaskError,
-        ObjectiveError,
-        GraphError,
-        VerifyError,
-        Interrupted,
-    )
-}
+BY_NAME: dict[str, type[EesError]] = {error.__name__: error for error in EesError.__subclasses__()}

@@ -5,7 +5,7 @@ import os
 import secrets
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -16,8 +16,10 @@ from ees_mpi.errors import ConfigError, EesError
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-def check_writable(target: Path, option: str = "-o") -> None:
-    """Raise a ConfigError if no file can be written under a name, before any work is done for it."""
+def check_writable(target: Path, option: str = "-o", suffixes: Sequence[str] = ()) -> None:
+    """Raise a ConfigError if `target` cannot be written or has none of the `suffixes`, before any work is done."""
+    if suffixes and target.suffix.lower() not in suffixes:
+        raise ConfigError(f"{option} {target}: expected a name that ends in {', '.join(suffixes)}")
     if target.is_dir():
         raise ConfigError(f"{option} {target}: this is a folder; expected the name of a file")
     if not target.parent.is_dir():
@@ -64,8 +66,8 @@ def written(target: Path, mode: str = "wb") -> Iterator[IO[Any]]:
 @contextmanager
 def _stoppable() -> Iterator[None]:
     """Turn SIGTERM into an exception, so that a half-written file is removed."""
-    plain = threading.current_thread() is threading.main_thread()
-    if not plain or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+    main = threading.current_thread() is threading.main_thread()
+    if not main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
         yield
         return
     signal.signal(signal.SIGTERM, _leave)

@@ -1,7 +1,4 @@
-"""The arrays that the parts of a generation hand each other.
-
-N individuals, B behaviour components, O observation components.
-"""
+"""The arrays of a generation: N individuals, B behaviour components, O observation components."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,11 +16,11 @@ Arrays = Mapping[str, NDArray[Any]]
 
 @dataclass(frozen=True)
 class Draw:
-    """How the N individuals of a generation are made from the mean(s) and the noise table."""
+    """The draw of N individuals from the mean(s) and the noise table."""
 
-    offset: NDArray[np.int64]  # [N] where an individual's noise starts in the table
+    offset: NDArray[np.int64]  # [N] start of each noise vector in the noise table
     sign: NDArray[np.int8]  # [N] +1 or -1: the antithetic sign
-    parent: NDArray[np.int32]  # [N] which mean it perturbs
+    parent: NDArray[np.int32]  # [N] the mean that is perturbed
 
 
 @dataclass(frozen=True)
@@ -42,7 +39,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one rollout gave."""
+    """The result of one rollout."""
 
     index: int
     behavior: Sequence[float]  # [B]
@@ -54,7 +51,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Outcomes:
-    """What the N rollouts of a generation gave, in index order, the same on every rank."""
+    """The results of the N rollouts of a generation, in index order, the same on every rank."""
 
     behavior: Floats  # [N, B]
     fitness: Floats  # [N]
@@ -70,18 +67,18 @@ class Outcomes:
 
     @property
     def whitened(self) -> Floats:
-        """The valid behaviours [size, B] with mean 0 and standard deviation 1 per component (0 where constant)."""
+        """The valid behaviours [size, B] with mean 0 and standard deviation 1 per component; 0 if constant."""
         whitened: Floats = self.once("whitened", lambda: _whiten(self.behavior[self.valid]))
         return whitened
 
     def spread(self, weights: Floats) -> Floats:
-        """Put the weights of the valid individuals [size] at their places [N]: mean 0, invalid ones exactly 0."""
+        """Return weights [N] from those of the valid individuals [size]: mean 0, and exactly 0 for invalid ones."""
         spread = np.zeros(len(self.valid))
         spread[self.valid] = weights - weights.mean()
         return spread
 
     def once(self, key: Any, compute: Callable[[], Any]) -> Any:
-        """Return what `compute` gives, computing it the first time only: parts that need the same share it."""
+        """Return the result of `compute`, and cache it: several parts need the same values."""
         if key not in self._cache:
             self._cache[key] = compute()
         return self._cache[key]
@@ -90,7 +87,7 @@ class Outcomes:
 def _whiten(behavior: Floats) -> Floats:
     centred: Floats = behavior - behavior.mean(axis=0)
     std = centred.std(axis=0)
-    # A constant component keeps rounding dust around its mean; dividing by it would make noise of nothing.
+    # A constant component differs from its mean by rounding errors only; do not scale those up.
     tiny = 1e-12 * np.abs(behavior).max(axis=0, initial=0.0)
     alive = std > tiny
     return np.where(alive, centred / np.where(alive, std, 1.0), 0.0)
@@ -100,7 +97,7 @@ LEADING = 4  # columns in front of the behaviour: index, valid, length, fitness
 
 
 def pack(outcomes: Sequence[Outcome], behavior_dim: int) -> Floats:
-    """Lay outcomes out as rows of doubles [n, 4 + B], ready to be gathered."""
+    """Return outcomes as rows of doubles [n, 4 + B], which can be gathered."""
     for each in outcomes:
         if len(each.behavior) != behavior_dim:
             raise TaskError(
@@ -111,7 +108,7 @@ def pack(outcomes: Sequence[Outcome], behavior_dim: int) -> Floats:
 
 
 def unpack_each(rows: Floats, observations: Floats) -> dict[int, Outcome]:
-    """Read gathered rows one by one, by index; observations are tagged with theirs [sampled, 2 + 2 O]."""
+    """Return the outcomes of gathered rows, by index; observations [sampled, 2 + 2 O] begin with the index."""
     sums = {int(row[0]): row[1:] for row in observations}
     return {
         int(row[0]): Outcome(
@@ -122,7 +119,7 @@ def unpack_each(rows: Floats, observations: Floats) -> dict[int, Outcome]:
 
 
 def unpack(rows: Floats, observations: Floats) -> Outcomes:
-    """Read gathered rows, already in index order."""
+    """Return the outcomes of gathered rows, which are in index order."""
     return Outcomes(
         behavior=np.ascontiguousarray(rows[:, LEADING:]),
         fitness=rows[:, 3].copy(),

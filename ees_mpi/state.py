@@ -1,4 +1,4 @@
-"""The state of a run: everything that it carries from one generation to the next."""
+"""The state of a run."""
 
 import hashlib
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ class State:
     """Everything that a run carries from one generation to the next; the same bits on every rank."""
 
     generation: int
-    learned: Arrays  # by the population: the mean(s) [K, D], and whatever else it learns
+    learned: Arrays  # by the population: the mean(s) [K, D], and its other learned arrays
     moments: Arrays  # of the optimizer
     observations: Floats  # [1 + 2 O]: the number of observations, their sums, the sums of their squares
     memory: Arrays = field(default_factory=dict)  # of the objective
@@ -29,7 +29,7 @@ class State:
         return self.learned["mean"]
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the state as named arrays in a fixed order, as it is digested and stored."""
+        """Return the state as named arrays, in the fixed order of the digest and the run file."""
         named: dict[str, NDArray[Any]] = {"generation": np.array(self.generation, np.int64)}
         named |= {key: self.learned[key] for key in sorted(self.learned)}
         named |= {f"moments/{key}": self.moments[key] for key in sorted(self.moments)}
@@ -39,7 +39,7 @@ class State:
 
     @classmethod
     def from_arrays(cls, named: Arrays) -> "State":
-        """Read a state back from its named arrays."""
+        """Return the state that has these named arrays."""
 
         def group(prefix: str) -> dict[str, NDArray[Any]]:
             return {key.removeprefix(prefix): named[key] for key in named if key.startswith(prefix)}
@@ -61,7 +61,7 @@ class State:
         return digest.digest()
 
     def observation_mean_std(self) -> tuple[Floats, Floats]:
-        """Return mean and standard deviation of the observations; 0 and 1 until there are any."""
+        """Return mean and standard deviation of the observations; 0 and 1 if there are none yet."""
         return mean_std(self.observations)
 
 

@@ -7,7 +7,7 @@ from ees_mpi.errors import EesError
 
 
 def say_on_stderr(text: str) -> None:
-    """Write to stderr, after everything that waits on stdout."""
+    """Write to stderr, after the buffered output to stdout."""
     for action in (lambda: sys.stdout.flush(), lambda: sys.stderr.write(text), lambda: sys.stderr.flush()):
         with contextlib.suppress(OSError, ValueError, AttributeError):  # broken, closed, or None
             action()

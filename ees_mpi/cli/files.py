@@ -1,7 +1,6 @@
 """The commands about files and configs: info, repair, export, config, plan, presets."""
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -14,7 +13,7 @@ from ees_mpi.cli.options import RUN, SET, SOURCE
 @RUN
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def info(run: Path, as_json: bool) -> None:
-    """Print the contents of a run file in a few facts."""
+    """Print a summary of a run file."""
     from ees_mpi.commands.info import summarize
     from ees_mpi.store.reader import open_run
 
@@ -32,20 +31,20 @@ def info(run: Path, as_json: bool) -> None:
 def repair(run: Path) -> None:
     """Fold the journal of a killed run into its file."""
     from ees_mpi.store.reader import open_run
-    from ees_mpi.store.writer import repair_alone
+    from ees_mpi.store.writer import repair
 
-    repair_alone(run)
+    repair(run)
     with open_run(run) as opened:
-        click.echo(f"{run}: {opened.generations} generations, whole")
+        click.echo(f"{run}: {opened.generations} generations, journal folded")
 
 
 @click.command()
 @RUN
-@click.option("--policy", is_flag=True, help="A policy with its normaliser as npz, and a loader that needs only numpy.")
-@click.option("--to", "kind", type=click.Choice(["csv", "npz"]), help="The arrays: two CSV tables, or all in one npz.")
+@click.option("--policy", is_flag=True, help="A policy with its normaliser as npz, and a loader in numpy.")
+@click.option("--to", "kind", type=click.Choice(["csv", "npz"]), help="All arrays: two CSV tables, or one npz.")
 @click.option("--generation", type=click.IntRange(min=0), help="Of a policy.  [default: the state after the last one]")
 @click.option("--individual", type=click.IntRange(min=0), help="Of a policy.  [default: the mean]")
-@click.option("--component", type=click.IntRange(min=0), help="Which mean, of a mixture.")
+@click.option("--component", type=click.IntRange(min=0), help="The mean, of a mixture.")
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="[default: policy.npz; RUN.csv or RUN.npz]")
 def export(
     run: Path,
@@ -60,21 +59,18 @@ def export(
     if policy is (kind is not None):
         raise click.UsageError("expected either --policy or --to csv|npz")
     if kind and (generation, individual, component) != (None, None, None):
-        raise click.UsageError(
-            "--generation, --individual and --component choose a policy; --to takes the arrays of all of them"
-        )
+        raise click.UsageError("--generation, --individual and --component select a policy; --to exports all arrays")
     if individual is not None and component is not None:
-        raise click.UsageError("--individual and --component exclude each other: an individual is of one component")
+        raise click.UsageError("--individual and --component exclude each other: an individual has one component")
     from ees_mpi.commands.export_arrays import export_arrays
     from ees_mpi.commands.export_policy import export_policy
     from ees_mpi.store.reader import open_run
 
     with open_run(run) as opened:
-        written: Sequence[Path] = (
-            export_arrays(opened, kind, out)
-            if kind
-            else export_policy(opened, out or Path("policy.npz"), generation, individual, component)
-        )
+        if kind:
+            written = export_arrays(opened, kind, out)
+        else:
+            written = export_policy(opened, out or Path("policy.npz"), generation, individual, component)
     for path in written:
         click.echo(f"{path}")
 
@@ -94,10 +90,10 @@ def config(source: str, settings: tuple[str, ...], as_json: bool) -> None:
 @click.command()
 @SOURCE
 @SET
-@click.option("--ranks", type=click.IntRange(min=1), required=True, help="How many ranks the run would have.")
+@click.option("--ranks", type=click.IntRange(min=1), required=True, help="The number of ranks.")
 @click.option("--ranks-per-node", type=click.IntRange(min=1), help="[default: all on one node]")
 def plan(source: str, settings: tuple[str, ...], ranks: int, ranks_per_node: int | None) -> None:
-    """Print the costs of a run before it is queued; times a few rollouts and an update here."""
+    """Print the costs of a run before it is queued; times a few rollouts and an update on this machine."""
     from ees_mpi.commands.plan import describe, measure
     from ees_mpi.config import load
 
@@ -110,7 +106,7 @@ def plan(source: str, settings: tuple[str, ...], ranks: int, ranks_per_node: int
 @click.command()
 @click.argument("name", required=False)
 def presets(name: str | None) -> None:
-    """List the presets with a line each, or print the TOML of one."""
+    """List the presets, or print the TOML of one."""
     from ees_mpi import config
 
     if name:

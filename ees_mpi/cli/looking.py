@@ -14,8 +14,10 @@ from ees_mpi.terminal import say
 @click.argument("name", required=False)
 @click.argument("runs", nargs=-1, type=click.Path(path_type=Path), metavar="RUN.h5 ...")
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="PNG, PDF or SVG.  [default: NAME.png]")
-@click.option("--generation", multiple=True, type=click.IntRange(min=0), help="Which to show, if a figure shows some.")
-@click.option("--list", "listing", is_flag=True, help="List the figures and what each needs.")
+@click.option(
+    "--generation", multiple=True, type=click.IntRange(min=0), help="For figures of single generations; repeatable."
+)
+@click.option("--list", "listing", is_flag=True, help="List the figures, and the runs that each needs.")
 def figure(
     name: str | None, runs: tuple[Path, ...], out: Path | None, generation: tuple[int, ...], listing: bool
 ) -> None:
@@ -35,9 +37,9 @@ def figure(
 @RUN
 @click.option("--individual", "individuals", type=click.IntRange(min=0), multiple=True, help="Repeatable.")
 @click.option("--generation", type=click.IntRange(min=0), help="[default: the last]")
-@click.option("--best", type=click.Choice(["left", "right"]), multiple=True, help="The one farthest on a side.")
-@click.option("--toward", multiple=True, metavar="45deg", help="The one farthest in a direction, from +x towards +y.")
-@click.option("--extremes", type=click.IntRange(min=1, max=64), help="This many that differ most.")
+@click.option("--best", type=click.Choice(["left", "right"]), multiple=True, help="The individual farthest on a side.")
+@click.option("--toward", multiple=True, metavar="45deg", help="The individual farthest in a direction.")
+@click.option("--extremes", type=click.IntRange(min=1, max=64), help="So many individuals that differ most.")
 @click.option("--mean", is_flag=True, help="The unperturbed mean(s); by default those after the last generation.")
 @click.option("--video", type=click.Path(path_type=Path), metavar="FILE.mp4", help="Film them, side by side.")
 @click.option("--size", metavar="320x240", help="Of one panel of the video.")
@@ -65,27 +67,21 @@ def replay(
     """Evaluate individuals of a run again, compare every bit with the file, and film them."""
     pin_for_run(run)
     from ees_mpi.analysis.replay.choice import ReplayRequest
-    from ees_mpi.analysis.replay.replay import Filming, panel_size, replay
+    from ees_mpi.analysis.replay.replay import panel_size, replay
     from ees_mpi.runs.progress import on_terminal
 
     machine.check_threads()
-    request = ReplayRequest(individuals, best, toward, extremes or 0, mean, generation)
-    filming = Filming(video, panel_size(size), speed, camera == "still") if video else None
-    replay(run, request, filming, say, progress=on_terminal(sys.stdout))
+    film = video, panel_size(size) if video else None, speed, camera == "still"
+    request = ReplayRequest(individuals, best, toward, extremes or 0, mean, generation, *film)
+    replay(run, request, say, progress=on_terminal(sys.stdout))
 
 
 @click.command()
 @RUN
 @click.option("-o", "--out", type=click.Path(path_type=Path), metavar="FILE.html", help="[default: RUN-report.html]")
-@click.option(
-    "--thumbnails",
-    type=click.IntRange(min=0, max=64),
-    default=8,
-    show_default=True,
-    help="How many extremes are replayed and shown.",
-)
+@click.option("--thumbnails", type=click.IntRange(min=0, max=64), default=8, help="Extremes to show.  [default: 8]")
 def report(run: Path, out: Path | None, thumbnails: int) -> None:
-    """Write one web page of a run: its config, its results, its costs."""
+    """Write a web page about a run: its config, results and costs."""
     pin_for_run(run)
     from ees_mpi.analysis.report.page import write_report
 
@@ -96,9 +92,9 @@ def report(run: Path, out: Path | None, thumbnails: int) -> None:
 @click.command()
 @RUN
 @click.option("--every", type=Finite(min=0.05), default=2.0, show_default=True, help="Seconds between updates.")
-@click.option("--once", is_flag=True, help="Print the present state and exit.")
+@click.option("--once", is_flag=True, help="Print the current state and exit.")
 def watch(run: Path, every: float, once: bool) -> None:
-    """Follow a running file in the terminal until it is complete."""
+    """Show the progress of a run in the terminal until it is complete."""
     from ees_mpi.analysis.watch.screen import watch
 
     watch(run, sys.stdout, every, once)

@@ -1,4 +1,4 @@
-"""The entry point of `ees-mpi`: the group of commands, and how an error ends it."""
+"""The entry point of `ees-mpi`: the commands, and the exit codes of errors."""
 
 import sys
 from typing import NoReturn
@@ -21,8 +21,8 @@ COMMANDS = (
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="ees-mpi")
 def cli() -> None:
-    """Evolvability ES under MPI: train, look, verify. Exit codes: 0 done; 2 wrong command line or config;
-    3 the run file cannot be used; 75 interrupted, resume goes on."""
+    """Evolvability ES under MPI: train, analyse, verify. Exit codes: 0 done; 2 wrong command line or config;
+    3 the run file cannot be used; 75 interrupted, `resume` continues the run."""
 
 
 for _command in COMMANDS:

@@ -1,4 +1,4 @@
-"""The commands that turn run files into numbers: `ees-mpi metrics` and `ees-mpi compare`."""
+"""The commands that compute numbers from run files: `ees-mpi metrics` and `ees-mpi compare`."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ from ees_mpi.cli.options import POSITIVE
 
 
 class Sides(click.Command):
-    """A command whose option `--against` takes all names up to the next option, as a shell's pattern gives them."""
+    """A command whose option `--against` takes all names up to the next option, so that B*.h5 works."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Put `--against` before each of its names."""
@@ -31,26 +31,20 @@ RADIUS = click.option(
     type=POSITIVE,
     default=5.0,
     show_default=True,
-    help="Who ends nearer to the origin went nowhere: counted by near-origin, left out of balance and directions.",
+    help="Offspring that end nearer to the origin count for near-origin, and not for balance and directions.",
 )
-CELL = click.option(
-    "--cell",
-    type=POSITIVE,
-    default=1.0,
-    show_default=True,
-    help="Of coverage: the side of the grid's cells.",
-)
+CELL = click.option("--cell", type=POSITIVE, default=1.0, help="Side of a grid cell, for coverage.  [default: 1.0]")
 
 
 @click.command()
 @RUNS
 @click.option("--generation", type=click.IntRange(min=0), help="[default: the last one]")
-@click.option("--all", "every", is_flag=True, help="Every generation, a line each.")
+@click.option("--all", "every", is_flag=True, help="Every generation, one line each.")
 @RADIUS
 @CELL
 @click.option("--bandwidth", metavar="H[,H...]", help="Of the kernel: numbers, scott, silverman.  [default: the run's]")
-@click.option("--objective", metavar="NAME", help="Not the measures, but this objective's value, after the fact.")
-@click.option("--set", "settings", multiple=True, metavar="objective.KEY=VALUE", help="Of that objective; repeatable.")
+@click.option("--objective", metavar="NAME", help="Compute the value of this objective in place of the measures.")
+@click.option("--set", "settings", multiple=True, metavar="objective.KEY=VALUE", help="For --objective; repeatable.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON list.")
 def metrics(
     runs: tuple[Path, ...],
@@ -63,7 +57,7 @@ def metrics(
     settings: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Measure what offspring do, from run and sample files; nothing is simulated."""
+    """Compute measures of the offspring in run and sample files, without new rollouts."""
     from ees_mpi.analysis.numbers import measures as metrics
     from ees_mpi.analysis.numbers import summaries
     from ees_mpi.analysis.numbers.tables import plain
@@ -71,7 +65,7 @@ def metrics(
     if every and generation is not None:
         raise click.UsageError("--all and --generation exclude each other")
     told = metrics.Settings(radius, cell)
-    wanted = summaries.Wanted(generation, every, told, metrics.bandwidths(bandwidth), objective, settings)
+    wanted = summaries.MetricsRequest(generation, every, told, metrics.bandwidths(bandwidth), objective, settings)
     found = []
     for path in runs:
         facts, lines = summaries.measure(path, wanted)
@@ -84,7 +78,7 @@ def metrics(
 
 @click.command(cls=Sides)
 @click.argument("runs", nargs=-1, type=click.Path(path_type=Path), metavar="RUN.h5 ...")
-@click.option("--metric", "names", multiple=True, metavar="M", help="What to compare by; repeatable. See --list.")
+@click.option("--metric", "names", multiple=True, metavar="M", help="The metric to compare; repeatable. See --list.")
 @click.option(
     "--against", multiple=True, type=click.Path(path_type=Path), metavar="RUN.h5 ...", help="The other set of runs."
 )
@@ -99,11 +93,11 @@ def metrics(
     type=click.Choice(["two-sided", "greater", "less"]),
     default="two-sided",
     show_default=True,
-    help="Of the test: the first runs are greater, or less.",
+    help="Of the test: the first runs are greater, or less, than the others.",
 )
 @click.option("--latex", is_flag=True, help="Tables for a paper.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON list, an object for each metric.")
-@click.option("--list", "listing", is_flag=True, help="Say what metrics there are.")
+@click.option("--list", "listing", is_flag=True, help="List the metrics.")
 def compare(
     runs: tuple[Path, ...],
     names: tuple[str, ...],
@@ -117,7 +111,7 @@ def compare(
     as_json: bool,
     listing: bool,
 ) -> None:
-    """Test one set of runs against another: Mann-Whitney U on one number a run.
+    """Test one set of runs against another: Mann-Whitney U test with one number per run.
 
     compare --metric distance-mean A*.h5 --against B*.h5
     """
@@ -131,9 +125,9 @@ def compare(
             click.echo(f"{name:26} {about}")
         return
     if not names:
-        raise click.UsageError("expected --metric M; --list says what there is")
+        raise click.UsageError("expected --metric M; --list prints the metrics")
     told = metrics.Settings(radius, cell, metrics.bandwidth(bandwidth))
-    found = comparing.answer(comparing.Question(names, runs, against, told, generation, alternative))
+    found = comparing.compare_runs(comparing.CompareRequest(names, runs, against, told, generation, alternative))
     if as_json:
         click.echo(json.dumps([tables.data(each) for each in found]))
     else:

@@ -23,21 +23,15 @@ class Finite(click.FloatRange):
 
 POSITIVE = Finite(min=0, min_open=True)
 
-RUN = click.argument("run", type=click.Path(path_type=Path, readable=False))  # open_run says why it is not
+RUN = click.argument("run", type=click.Path(path_type=Path, readable=False))  # `open_run` reports the cause
 SOURCE = click.argument("source", metavar="PRESET|FILE.toml")
-SET = click.option(
-    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a key of the config; repeatable."
-)
-MAX_HOURS = click.option(
-    "--max-hours",
-    type=POSITIVE,
-    help="Stop after this time, as a signal would: state saved, exit code 75.",
-)
-FORCE = click.option("--force", is_flag=True, help="Take the file over if the file system has no locks.")
+SET = click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Set a key of the config; repeatable.")
+MAX_HOURS = click.option("--max-hours", type=POSITIVE, help="Stop after so many hours: save the state, exit code 75.")
+FORCE = click.option("--force", is_flag=True, help="Ignore the lock of another writer if the file system has no locks.")
 
 
 def pin_for_source(source: str, settings: Sequence[str]) -> None:
-    """Pin the CPU features if a preset or config file asks for it, before anything is computed."""
+    """Pin the CPU features if a preset or config file is portable, before anything is computed."""
     from ees_mpi import config
     from ees_mpi.errors import ConfigError
 
@@ -50,7 +44,7 @@ def pin_for_source(source: str, settings: Sequence[str]) -> None:
 
 
 def pin_for_run(run: Path) -> None:
-    """Pin the CPU features if a run file asks for it; reads one attribute of the file."""
+    """Pin the CPU features if the config of a run file is portable."""
     from ees_mpi import config
     from ees_mpi.store.reader import config_text
 

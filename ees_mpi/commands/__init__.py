@@ -1,1 +1,1 @@
-"""The commands that are more than a call: plan, verify, doctor, info, sample, adapt, export, config."""
+"""The longer commands of `ees-mpi`: plan, verify, doctor, info, sample, adapt, export, config."""

@@ -1,4 +1,4 @@
-"""`ees-mpi adapt`, the paper's few-shot test: adapt a run to a direction, and score the result from other starts."""
+"""`ees-mpi adapt`: adapt a run to a direction, and score it from other starts. The few-shot test of the paper."""
 
 import json
 import math
@@ -55,7 +55,7 @@ class Adapted:
 
 
 def adapt(ranks: Ranks, request: AdaptRequest, out: Path, overwrite: bool, say: Say) -> None:
-    """Adapt a run in the way of its method, score the result, and write an adaptation file."""
+    """Adapt a run with its method, score the result, and write an adaptation file."""
     check_target(ranks, out, overwrite)
     hook = b""
     with ranks.together():
@@ -72,7 +72,7 @@ def adapt(ranks: Ranks, request: AdaptRequest, out: Path, overwrite: bool, say: 
 
 
 def by_mutation(ranks: Ranks, request: AdaptRequest) -> Adapted:
-    """Keep the best of some mutations in a direction."""
+    """Return the mutation that goes farthest in a direction."""
     count = request.mutations or MUTATIONS
     sampled = SampleRequest(request.run, count, request.generation, request.std)
     parent, drawn, noise = read_parent(ranks, sampled, "adapt")
@@ -94,7 +94,7 @@ def by_mutation(ranks: Ranks, request: AdaptRequest) -> Adapted:
 
 
 def score(ranks: Ranks, adapted: Adapted, evaluations: int) -> dict[str, NDArray[Any]]:
-    """Evaluate the adapted parameters from other starts, dealt to the ranks."""
+    """Return the outcomes of the adapted parameters from other starts."""
     parent, task, evaluation = adapted.parent, adapted.task, adapted.evaluation
     seeds = [task.start_seed(parent.config.run.seed) + 1 + number for number in range(evaluations)]
     statistics = parent.state.observation_mean_std()
@@ -110,7 +110,7 @@ def score(ranks: Ranks, adapted: Adapted, evaluations: int) -> dict[str, NDArray
 def toward(task: Task, direction: str) -> Task:
     """Return the task with another direction; raise a ConfigError if it has none."""
     if task.heading is None:
-        raise ConfigError("adapt: this run's task has no direction to adapt to; expected a walking task")
+        raise ConfigError("adapt: the task of this run has no direction; expected a walking task")
     try:
         angle = LEFT_RIGHT.get(direction)
         angle = float(direction.removesuffix("deg")) if angle is None else angle

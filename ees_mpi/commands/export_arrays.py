@@ -1,4 +1,4 @@
-"""A run's arrays for other programs: CSV tables, or one npz; read and written in slices."""
+"""`ees-mpi export --to`: the arrays of a run for other programs, as CSV tables or one npz; written in slices."""
 
 import csv
 import itertools
@@ -17,23 +17,21 @@ from ees_mpi.store import layout
 from ees_mpi.store.reader import Run, Series
 
 SLICE_BYTES = 1 << 24  # read at a time
-BLOCK = 256  # generations read at a time, of arrays with a few numbers each
-FEW = 64  # numbers of a row that still make columns: a genome of one number, not a network
+BLOCK = 256  # generations read at a time, of arrays with few numbers per generation
+FEW = 64  # numbers per generation, at most, of an array in a CSV table
 
 
 def export_arrays(run: Run, kind: str, out: Path | None) -> list[Path]:
-    """Write a run's arrays as `kind` (csv or npz) and return the files; `out`: a name that ends in it."""
+    """Write the arrays of a run as `kind` (csv or npz) and return the files; `out`: a name that ends in it."""
     target = out or run.path.with_suffix(f".{kind}")
-    if target.suffix != f".{kind}" or target.is_dir() or not target.parent.is_dir():
-        raise ConfigError(f"-o {target}: expected a name that ends in .{kind}, in a folder that exists")
-    check_writable(target)
+    check_writable(target, suffixes=[f".{kind}"])
     if run.generations == 0:
         raise RunFileError(f"{run.path} has no committed generation yet")
     return _csv(run, target) if kind == "csv" else _npz(run, target)
 
 
 def slices(series: Series, limit: int = SLICE_BYTES) -> Iterator[tuple[int, Any]]:
-    """Yield (first generation, rows) until all are read, never more than about `limit` bytes at a time."""
+    """Yield (first generation, rows) of a series, about `limit` bytes at a time."""
     row = max(1, math.prod(series.shape[1:]) * series.dtype.itemsize)
     step = max(1, limit // row)
     for start in range(0, len(series), step):
@@ -48,19 +46,16 @@ def _npz(run: Run, target: Path) -> list[Path]:
             with _member(archive, name, series.shape, series.dtype) as member:
                 for _, rows in slices(series):
                     member.write(np.ascontiguousarray(rows).data)
-        for name, array in {**_final(run), "config": np.array(run.config.to_toml())}.items():
+        final = {f"final/{name}": array for name, array in run.state_arrays().items()}
+        for name, array in {**final, "config": np.array(run.config.to_toml())}.items():
             with _member(archive, name, array.shape, array.dtype) as member:
                 member.write(array.tobytes())
     return [target]
 
 
-def _final(run: Run) -> dict[str, Any]:
-    return {f"final/{name}": array for name, array in run.state_arrays().items()}
-
-
 @contextmanager
 def _member(archive: zipfile.ZipFile, name: str, shape: Sequence[int], dtype: Any) -> Iterator[IO[bytes]]:
-    """Open one array of an npz for writing its bytes."""
+    """Open one array of an npz, to write its bytes."""
     with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
         header = {"descr": dtype.str, "fortran_order": False, "shape": tuple(shape)}
         np.lib.format.write_array_header_1_0(member, header)
@@ -68,13 +63,13 @@ def _member(archive: zipfile.ZipFile, name: str, shape: Sequence[int], dtype: An
 
 
 def _csv(run: Run, target: Path) -> list[Path]:
-    """Write a table with a row a generation, and one with a row an individual."""
+    """Write a table with one row per generation, and one with one row per individual."""
     by_axis: dict[bool, list[str]] = {True: [], False: []}
     for name in (name for name in layout.GENERATIONS if name in run.names):
         individual = "individual" in layout.GENERATIONS[name].axes
         if individual or math.prod(run[name].shape[1:]) <= FEW:
             by_axis[individual].append(name)
-    tables = [target.with_name(f"{target.stem}-{what}.csv") for what in ("generations", "individuals")]
+    tables = [target.with_name(f"{target.stem}-{rows}.csv") for rows in ("generations", "individuals")]
     for table in tables:
         if table.is_dir():
             raise ConfigError(f"-o {target}: {table} is a folder")
@@ -94,7 +89,7 @@ def _write_table(
 
 
 def _columns(name: str, shape: Sequence[int]) -> list[str]:
-    """Name the columns of an array: behavior_0, behavior_1."""
+    """Return the names of the columns of an array: behavior_0, behavior_1."""
     places = itertools.product(*(range(size) for size in shape))
     return ["_".join([name, *map(str, place)]) for place in places]
 
@@ -118,7 +113,7 @@ def _individual_rows(run: Run, names: Sequence[str]) -> Iterator[list[Any]]:
 
 
 def _plain(value: Any) -> Any:
-    """Write numbers as every reader knows them; repr gives back every bit."""
+    """Return a value in a form that CSV readers know; the csv module writes floats with all digits."""
     if isinstance(value, bytes):
         return value.decode()
     if isinstance(value, float) and not math.isfinite(value):

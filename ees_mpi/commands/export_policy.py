@@ -1,4 +1,4 @@
-"""Taking a policy out of a run file: an npz with its layers and normaliser, and a loader that needs only numpy."""
+"""`ees-mpi export --policy`: an npz with the layers and the normaliser, and a loader that needs only numpy."""
 
 from pathlib import Path
 
@@ -29,21 +29,18 @@ def load(path):
     return act
 '''
 
-
-OURS = LOADER.partition(":")[0]  # how every loader that was ever exported begins
+FIRST_WORDS = LOADER.partition(":")[0]  # of every exported loader
 
 
 def export_policy(
     run: Run, out: Path, generation: int | None, individual: int | None, component: int | None = None
-) -> tuple[Path, Path]:
-    """Write the policy as `out` (npz) and its loader beside it; the mean of the final state where nothing is chosen."""
+) -> list[Path]:
+    """Write a policy as `out` (npz) and its loader beside it; by default the mean of the final state."""
     task = run.config.task
     if not isinstance(task, PolicyTask):
         raise RunFileError(f"{run.path}: its task has no policy network to export")
-    if out.suffix != ".npz" or not out.parent.is_dir():
-        raise ConfigError(f"-o {out}: expected a name that ends in .npz, in a folder that exists")
+    check_writable(out, suffixes=[".npz"])
     loader = out.with_suffix(".py")
-    check_writable(out)
     _check_loader(out, loader)
     parameters, mean, std = _chosen(run, generation, individual, component)
     layers = {f"layer{depth}": layer for depth, layer in enumerate(MLP(task.layers).matrices(parameters))}
@@ -56,14 +53,14 @@ def export_policy(
             **layers,  # type: ignore[arg-type]
         )
         text.write(LOADER.replace("{name}", out.name))
-    return out, loader
+    return [out, loader]
 
 
 def _check_loader(out: Path, loader: Path) -> None:
-    """Refuse to replace a program of the user's: only a loader may go where one was."""
+    """Raise a ConfigError if the loader would replace a file that is not a loader."""
     if loader.is_dir():
         raise ConfigError(f"-o {out}: its loader would be {loader}, which is a folder; choose another name")
-    if loader.is_file() and not loader.read_bytes().startswith(OURS.encode()):
+    if loader.is_file() and not loader.read_bytes().startswith(FIRST_WORDS.encode()):
         raise ConfigError(
             f"-o {out}: its loader would replace {loader}, which ees-mpi export did not write; choose another name"
         )
@@ -72,7 +69,7 @@ def _check_loader(out: Path, loader: Path) -> None:
 def _chosen(
     run: Run, generation: int | None, individual: int | None, component: int | None
 ) -> tuple[Singles, Floats, Floats]:
-    """Return the parameters and the observation statistics that go with them."""
+    """Return the parameters and their observation statistics."""
     if individual is None:
         component = _component(run, component)
     if generation is None and individual is None:
@@ -88,11 +85,11 @@ def _chosen(
 
 
 def _component(run: Run, component: int | None) -> int:
-    """Return which mean is meant; of several, none is the obvious one."""
+    """Return the number of the mean; raise a ConfigError if there are several and none is selected."""
     means = run["mean"].shape[1]
     if component is None and means > 1:
         raise ConfigError(
-            f"{run.path} has {means} means; choose one with --component 0 to {means - 1}, or an --individual"
+            f"{run.path} has {means} means; select one with --component 0 to {means - 1}, or an --individual"
         )
     if component is not None and component >= means:
         raise ConfigError(f"--component {component}: expected 0 to {means - 1}")

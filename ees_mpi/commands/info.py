@@ -1,4 +1,4 @@
-"""`ees-mpi info`: the contents of a run file in a few facts."""
+"""`ees-mpi info`: a summary of a run file."""
 
 import json
 from typing import Any

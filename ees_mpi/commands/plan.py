@@ -1,4 +1,4 @@
-"""`ees-mpi plan`: the costs of a run before it is queued. Parts are timed here, the rest is extrapolated."""
+"""`ees-mpi plan`: the costs of a run before it is queued. Some parts are timed, the rest is extrapolated."""
 
 import math
 import os
@@ -23,10 +23,10 @@ from ees_mpi.state import State, first_state
 from ees_mpi.store import layout
 
 ROLLOUTS = 3
-TABLE = 2**24  # floats of the table that the timing reads: larger than a cache, quickly made
+TABLE = 2**24  # floats of the noise table for timing: larger than a cache, and quick to generate
 LATENCY = 30e-6  # seconds per hop of a gather between nodes: assumed
 BANDWIDTH = 1e9  # bytes per second between nodes: assumed
-EFFICIENT = 0.5  # parallel efficiency below which more ranks are said not to pay
+EFFICIENT = 0.5  # parallel efficiency; below it, more ranks are not worth their cost
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,9 @@ class Costs:
     fixed: float  # seconds of the part that every rank computes
     commit: float  # seconds
     resident: int  # bytes of a rank after its imports, with its environment
-    working: Callable[[int], int]  # bytes of an update on a rank with so many rows
+    working: Callable[[int], int]  # bytes of an update on a rank, from its number of rows
     table: int  # bytes of the noise table of a node
-    timed: str  # what was timed, in words
+    timed: str  # the timed parts, for the output
     each: float = 0.0  # seconds of the part of an update that a rank computes for each of its rows
     gathered: int = 0  # bytes that every rank receives in addition to the outcomes
     gpus: int = 0  # of this machine, if GPUs evaluate; then `rollout` is a share of a whole batch
@@ -62,15 +62,15 @@ class Plan:
 
 
 def measure(config: Config) -> Costs:
-    """Time the parts of a generation here, in the way of the config's method."""
+    """Return the costs of the parts of a generation, measured on this machine."""
     configs.check(config)
-    configs.rehearse(config)
+    config.method.rehearse(config.task, config.population)
     costs: Costs = loaded(config.method.hooks.costs)(config)
     return costs
 
 
 def evolution_costs(config: Config) -> Costs:
-    """Time a few rollouts and one update of an evolution strategy."""
+    """Return the costs of a few rollouts and one update of an evolution strategy."""
     state = first_state(config)
     noise = NoiseTable(config.noise_seed, max(min(TABLE, config.noise.size), config.task.parameters), Ranks())
     drawn = config.population.draw(draw_stream(config, 0), noise, config.task.parameters)
@@ -102,7 +102,7 @@ def evolution_costs(config: Config) -> Costs:
 
 
 def _time_update(config: Config, state: State, drawn: Draw, noise: NoiseTable) -> tuple[float, float]:
-    """Time an update on random outcomes: the part that the ranks share (kernel sums, gradient), and the rest."""
+    """Return the seconds of an update on random outcomes: the part that the ranks share, and the rest."""
     if not isinstance(config.method, Evolution):
         raise TypeError(f"expected a config of an evolution strategy, got method {config.method.name!r}")
     objective, optimizer = config.method.objective, config.method.optimizer
@@ -129,7 +129,7 @@ def timed(action: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def time_commit(config: Config, state: State) -> float:
-    """Time the writing of a generation's bytes to the disk of this folder."""
+    """Return the seconds to write a generation to the disk of this folder."""
     size = row_bytes(config) + sum(array.nbytes for array in state.arrays().values())
     with tempfile.TemporaryFile(dir=".") as file:
         start = time.perf_counter()
@@ -153,7 +153,7 @@ def row_bytes(config: Config) -> int:
 
 
 def predict(config: Config, costs: Costs, ranks: int, nodes: int = 1) -> Plan:
-    """Extrapolate the seconds of a generation to some number of ranks."""
+    """Return the extrapolated seconds of a generation on some number of ranks."""
     rounds = -(-config.population.size // (nodes * costs.gpus or ranks))
     payload = 8 * (config.population.size * (4 + config.task.behavior_dim) + config.task.parameters) + costs.gathered
     hops = math.ceil(math.log2(ranks)) if ranks > 1 else 0
@@ -194,9 +194,9 @@ def describe(config: Config, ranks: int, ranks_per_node: int, costs: Costs) -> l
         f" {seconds(plan.gather)}, update {seconds(plan.update)}, commit {seconds(plan.commit)}",
         f"run                 {hours:.2f} hours for {config.run.generations} generations,"
         f" {hours * ranks:.0f} core-hours",
-        f"file                {size / mib:.0f} MiB, and as much again for a moment at every fold",
-        f"more ranks          pay up to about {saturation(config, costs)}: beyond, less than half of each is used",
-        f"measured here       {costs.timed}, one commit ({seconds(costs.commit)})",
+        f"file                {size / mib:.0f} MiB, and as much again during a fold",
+        f"more ranks          are useful up to about {saturation(config, costs)}: then the efficiency is below 50 %",
+        f"measured            {costs.timed}, one commit ({seconds(costs.commit)})",
         "extrapolated        all rollouts take as long as these; each rank computes as fast as this process did,"
         " alone on its core;",
         f"                    gathers are assumed to cost {LATENCY * 1e6:.0f} us per hop and"

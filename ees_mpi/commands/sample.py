@@ -1,4 +1,4 @@
-"""`ees-mpi sample`: fresh offspring of a trained mean."""
+"""`ees-mpi sample`: new offspring of a trained mean."""
 
 import json
 from collections.abc import Callable
@@ -49,7 +49,7 @@ class Parent:
 
 
 def sample(ranks: Ranks, request: SampleRequest, out: Path, overwrite: bool, say: Say) -> None:
-    """Evaluate fresh offspring and write them as a run file of one generation."""
+    """Evaluate new offspring, and write a run file of one generation."""
     check_target(ranks, out, overwrite)
     parent, drawn, noise = read_parent(ranks, request, "sample")
     config, state = parent.config, parent.state
@@ -86,7 +86,7 @@ def sample(ranks: Ranks, request: SampleRequest, out: Path, overwrite: bool, say
 
 
 def read_parent(ranks: Ranks, request: SampleRequest, purpose: str) -> tuple[Parent, Draw, NoiseTable]:
-    """Read a run on rank 0, give it to all ranks, and draw offspring; their bits depend on run and purpose only."""
+    """Read a run on rank 0, send it to all ranks, and draw offspring; they depend on the run and the purpose only."""
     found = None
     ranks.check_alike(machine.fingerprint())
     with ranks.together():

@@ -1,4 +1,4 @@
-"""`ees-mpi verify`: individuals are rebuilt from the run file, evaluated again, and compared bit by bit."""
+"""`ees-mpi verify`: rebuild individuals from the run file, evaluate them again, and compare every bit."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +15,7 @@ from ees_mpi.ranks import Ranks
 from ees_mpi.registry import loaded
 from ees_mpi.store.reader import Run, open_run
 
-GENERATIONS = 3  # how many are checked if none is named
+GENERATIONS = 3  # checked by default
 INDIVIDUALS = 32
 GPU = "ees_mpi.commands.verify_gpu:verify_gpu"  # imported if a generation was evaluated on a GPU
 
@@ -28,12 +28,12 @@ class Repeated(NamedTuple):
 
     @property
     def same(self) -> bool:
-        """Whether every bit is the same."""
+        """True if every bit is the same."""
         return self.logged.tobytes() == self.found.tobytes()
 
 
 class Repeater(Protocol):
-    """Evaluates rows of a run file again, in the way of the run's method."""
+    """Evaluates rows of a run file again, with the method of the run."""
 
     def repeat(self, generation: int, index: int) -> Repeated:
         """Evaluate one row again."""
@@ -59,7 +59,7 @@ class EvolutionRepeater:
 
 
 def repeat(run: Run, evaluator: Evaluator, generation: int, index: int) -> Repeated:
-    """Rebuild an individual from the file, and evaluate it as it was evaluated then."""
+    """Rebuild an individual from the file, and evaluate it as in the run."""
     observe = bool(observed(run.config, generation)[index])
     statistics = run.observation_statistics(generation)
     outcome = evaluator.evaluate(index, run.individual(generation, index), *statistics, observe)
@@ -96,7 +96,8 @@ def verify(ranks: Ranks, path: Path, generation: int | None, individuals: int | 
 def _compare_bits(ranks: Ranks, run: Run, rows: Sequence[tuple[int, int]]) -> None:
     """Evaluate rows (generation, index) again, dealt to the ranks; raise a VerifyError if any bit differs."""
     with ranks.together():
-        repeater: Repeater = loaded(run.config.method.hooks.repeat)(run)
+        rebuilt = run.config.population.rows == "individual"  # also in a sample of offspring of a MAML run
+        repeater: Repeater = EvolutionRepeater(run) if rebuilt else loaded(run.config.method.hooks.repeat)(run)
     checked = {row: repeater.repeat(*rows[row]).same for row in ranks.deal(len(rows))}
     mine = np.array(list(checked), np.int64)
     same = ranks.gather_by_index(mine, np.array(list(checked.values()), np.bool_), len(rows))
@@ -137,12 +138,14 @@ def _explain(run: Run, differing: Sequence[tuple[int, int]], checked: int) -> st
     message = f"{run.path}: {len(differing)} of {checked} individuals gave other bits than the file has ({listed})"
     other = differences(run, differing[0][0])
     if other:
-        return f"{message}. That is to be expected: {'; '.join(other)}"
-    return f"{message}, though this machine computes like the one that wrote it: the file or the code has changed"
+        return f"{message}. This is expected, because the machines differ: {'; '.join(other)}"
+    return (
+        f"{message}, and this machine computes the same bits as the one that wrote it: the file or the code has changed"
+    )
 
 
 def differences(run: Run, generation: int) -> list[str]:
-    """Return the differences, between this machine and the one that made a generation, that can change bits."""
+    """Return the differences to the machine that computed a generation, if they can change bits."""
     if run.device(generation) == "cuda":
         return ["the generation was evaluated on a GPU, whose outcomes cannot be repeated bit by bit"]
     session = [s for s in run.sessions() if s["first_generation"] <= generation][-1]

@@ -72,5 +72,5 @@ def _compare(run: Run, generation: int, state: State) -> None:
     message = f"{run.path}: the update of generation {generation} does not follow from its logged outcomes"
     other = differences(run, generation)
     if other:
-        raise VerifyError(f"{message}. That is to be expected: {'; '.join(other)}")
+        raise VerifyError(f"{message}. This is expected, because the machines differ: {'; '.join(other)}")
     raise VerifyError(f"{message}: the file or the code has changed")

@@ -1,4 +1,4 @@
-"""The progress of a run, on rank 0: one moving line on a terminal, a plain line every few seconds in a file."""
+"""The progress of a run, on rank 0: a progress bar on a terminal, or a line every few seconds in a log file."""
 
 import contextlib
 import os
@@ -14,20 +14,13 @@ from ees_mpi.generation.results import Record
 from ees_mpi.ranks import launched
 from ees_mpi.terminal import clock
 
-EVERY = 5.0  # seconds between lines in a file
+LINE_SECONDS = 5.0  # between two lines in a log file
 
 
 class Progress:
-    """Shows generations as they are committed."""
+    """Shows committed generations on stdout: under mpirun stdout is the terminal, stderr is not."""
 
-    # To stdout: under mpirun that is the terminal, and stderr is not.
-    def __init__(
-        self,
-        config: Config,
-        done: int,
-        file_warning: Callable[[], str | None] = lambda: None,
-        stream: TextIO | None = None,
-    ):
+    def __init__(self, config: Config, done: int, file_warning: Callable[[], str | None], stream: TextIO | None = None):
         self._stream = stream or sys.stdout or open(os.devnull, "w", encoding="utf-8")
         self._config, self._file_warning = config, file_warning
         self._headline = config.method.headline
@@ -39,12 +32,7 @@ class Progress:
             from tqdm import tqdm
 
             self._bar = tqdm(
-                total=self._total,
-                initial=done,
-                unit="gen",
-                file=self._stream,
-                dynamic_ncols=True,
-                smoothing=0.05,
+                total=self._total, initial=done, unit="gen", file=self._stream, dynamic_ncols=True, smoothing=0.05
             )
 
     def __enter__(self) -> "Progress":
@@ -56,8 +44,8 @@ class Progress:
 
     def update(self, record: Record) -> None:
         """Show one more committed generation, and warnings about it."""
-        warning = self._file_warning() or self._config.population.warning(record.arrays)
-        warning = warning or self._config.method.warning(record.arrays)
+        parts = (self._config.population, self._config.method)
+        warning = self._file_warning() or next(filter(None, (part.warning(record.arrays) for part in parts)), None)
         if warning and warning != self._warned:
             self._warned = warning
             self._say(f"warning: {warning}")
@@ -68,7 +56,7 @@ class Progress:
             return
         now = time.monotonic()
         done = record.generation + 1
-        if now - self._last >= EVERY or done == self._total:
+        if now - self._last >= LINE_SECONDS or done == self._total:
             self._last = now
             rate = (done - self._first) / (now - self._start)
             left = (self._total - done) / rate
@@ -89,7 +77,7 @@ class Progress:
 
 
 def on_terminal(stream: TextIO) -> bool:
-    """Return whether a stream is a terminal. Under mpirun every rank has a pseudo-terminal, so mpirun's own decides."""
+    """Return True if a stream is a terminal. Under mpirun every rank has a pseudo-terminal: ask for mpirun's own."""
     if not stream.isatty():
         return False
     if not launched()[0]:

@@ -1,8 +1,8 @@
-"""Recovery from lost ranks: everything that a rank keeps for the ranks that are left.
+"""Recovery from lost ranks.
 
-Under `mpirun --with-ft ulfm` a gather raises `RanksLost` when a rank has died. The ranks that are left then agree on who
-is there (`Ranks.recover`), the first of them reopens the run file at the last commit, and the results that they have
-already evaluated of the present generation are not evaluated again.
+Under `mpirun --with-ft ulfm` a gather raises `RanksLost` if a rank has died. The ranks that are left then reconnect
+(`Ranks.recover`), and the first of them reopens the run file at the last commit. Results of the current generation that
+they have already evaluated are not evaluated again.
 """
 
 from collections.abc import Mapping
@@ -31,13 +31,13 @@ class Recovery:
     _evaluated: Evaluated[Any] = field(default_factory=Evaluated)
 
     def prepare(self) -> PreparedRun:
-        """Prepare the run on rank 0: as the command asks at first, from the run file after ranks were lost."""
+        """Prepare the run on rank 0: from the options of the command, or from the run file after ranks were lost."""
         if self.path and self._begun(self.path):
-            return reopen(self.path, None, force=True, config=self.config)  # its last writer is known to be dead
-        return self.request.prepare()
+            return reopen(self.path, None, force=True, config=self.config)  # its last writer is dead
+        return self.request()
 
     def _begun(self, path: Path) -> bool:
-        """Return whether the run file of this very run exists: the rank that created it may be dead."""
+        """Return True if the file of this run exists; the rank that created it may be dead."""
         try:
             with open_run(path) as run:
                 return run.run_id == self.run_id
@@ -45,7 +45,7 @@ class Recovery:
             return False
 
     def job(self, config: Config, ranks: Ranks) -> Job[Any]:
-        """Return the job with its noise table; it is made again if a rank died before all ranks had theirs."""
+        """Return the job with its noise table; it is opened again if a rank died before all ranks had one."""
         if ranks.any(self._job is None):
             self.close()
             self._job = open_job(config, ranks)
@@ -56,11 +56,11 @@ class Recovery:
         return self._job
 
     def known(self, job: Job[Any], generation: int, partial: Mapping[str, Any]) -> dict[int, Any]:
-        """Return the results of a generation that need no evaluation: from the run file, and of all ranks."""
+        """Return the results of a generation that the run file or any rank already has."""
         return {**(job.restore(partial) if partial else {}), **job.pool(self._evaluated.of(generation))}
 
     def keep(self, ranks: Ranks) -> str:
-        """Keep this rank's results after ranks were lost, and continue with the others; return who was lost."""
+        """Keep the results of this rank after ranks were lost, and reconnect; return the names of the lost ranks."""
         if self._job and self._job.evaluated.results:
             self._evaluated = self._job.evaluated
         return ranks.recover()

@@ -1,4 +1,4 @@
-"""One session of a run: prepare the run file, give it to all ranks, train, close."""
+"""One session of a run: prepare the run file, send it to all ranks, train, close."""
 
 import time
 from collections.abc import Callable
@@ -23,7 +23,7 @@ Say = Callable[[str], None]
 
 
 def run_session(ranks: Ranks, request: Request, say: Say, max_hours: float | None = None) -> None:
-    """Train until the last generation, on all ranks or on those that are left; rank 0 opens the run file."""
+    """Train until the last generation, with the ranks that are alive; only rank 0 opens the run file."""
     ranks.handle_stop_signals()
     if max_hours is not None:
         ranks.deadline = time.monotonic() + 3600 * max_hours
@@ -53,7 +53,7 @@ def _train(ranks: Ranks, recovery: Recovery, say: Say) -> None:
             with ranks.stall_limit(60 * job.config.run.stall_minutes):
                 if prepared:
                     writer = prepared.open()
-                    with Progress(job.config, state.generation, writer.take_warning) as progress:
+                    with Progress(job.config, state.generation, writer.pop_warning) as progress:
                         train(job, state, writer, progress.update, known)
                 else:
                     train(job, state, None, known=known)
@@ -62,7 +62,7 @@ def _train(ranks: Ranks, recovery: Recovery, say: Say) -> None:
                 prepared.close()
     except RanksLost:
         if prepared:
-            prepared.release()
+            prepared.close(fold=False)
         raise
     except EesError:
         if prepared:
@@ -74,7 +74,7 @@ def _train(ranks: Ranks, recovery: Recovery, say: Say) -> None:
 
 
 def _broadcast(ranks: Ranks, prepared: PreparedRun | None, recovery: Recovery) -> tuple[State, Arrays]:
-    """Give every rank the config, the state and the partial results that rank 0 has read."""
+    """Send the config, the state and the partial results, which rank 0 has read, to every rank."""
     record = None
     if prepared:
         record = {
@@ -86,7 +86,7 @@ def _broadcast(ranks: Ranks, prepared: PreparedRun | None, recovery: Recovery) -
         }
     told = broadcast.from_first(ranks, record)
     if prepared:
-        prepared.partial = {}  # MAML's may be large
+        prepared.partial = {}  # may be large for MAML
     recovery.path, recovery.run_id, recovery.config = Path(told["path"]), told["run_id"], configs.parse(told["config"])
     return State.from_arrays(told["state"]), told["arrays"]
 
@@ -103,17 +103,15 @@ def _open(
     known = recovery.known(job, state.generation, partial)
     with ranks.together():
         if prepared:
-            writer = prepared.open()  # a new file is created here: by now every rank knows its path and id
+            writer = prepared.open()  # creates a new file: now every rank knows its path and id
             _greet(ranks, prepared, len(known), fingerprint, job.device, say)
             where = {"mpi": ranks.library, "device": job.device}
             writer.begin_session(state.generation, ranks.size, ranks.nodes, {**fingerprint, **where})
     return job, known
 
 
-def _greet(
-    ranks: Ranks, prepared: PreparedRun, known: int, fingerprint: dict[str, str], device: str, say: Say
-) -> None:
-    """Say what runs on how many ranks, with warnings."""
+def _greet(ranks: Ranks, prepared: PreparedRun, known: int, fingerprint: dict[str, str], device: str, say: Say) -> None:
+    """Print the generations and the number of ranks, with warnings."""
     config: Config = prepared.config
     first = int(prepared.state["generation"])
     where = f"{ranks.size} rank{'s' * (ranks.size > 1)} on {ranks.nodes} node{'s' * (ranks.nodes > 1)}"

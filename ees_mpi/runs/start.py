@@ -1,10 +1,10 @@
-"""Finding or preparing the run file of a command, on rank 0, before anything is trained."""
+"""Prepare a new run, or reopen an existing run file, on rank 0, before anything is trained."""
 
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -15,7 +15,7 @@ from ees_mpi.outcomes import Arrays
 from ees_mpi.runs import starting_point
 from ees_mpi.state import first_state
 from ees_mpi.store.reader import Run, open_run
-from ees_mpi.store.writer import Contents, RunWriter, check_folder, exists, new_run_id
+from ees_mpi.store.writer import RunWriter, already_exists, check_folder, new_run_id
 
 
 @dataclass
@@ -33,7 +33,7 @@ class PreparedRun:
 
     @property
     def finished(self) -> bool:
-        """Whether all generations of the config are committed."""
+        """True if all generations of the config are committed."""
         return int(self.state["generation"]) >= self.config.run.generations
 
     def open(self) -> RunWriter:
@@ -44,72 +44,45 @@ class PreparedRun:
             raise RunFileError(f"{self.path} was not opened")
         return self.writer
 
-    def close(self) -> None:
-        """Fold the journal and release the file."""
+    def close(self, fold: bool = True) -> None:
+        """Release the file; `fold`: fold its journal before."""
         writer, self.writer = self.writer, None
         if writer:
-            writer.close()
-
-    def release(self) -> None:
-        """Release the file without folding, so that another rank can open it."""
-        writer, self.writer = self.writer, None
-        if writer:
-            writer.let_go()
+            writer.close() if fold else writer.release()
 
 
-class Request(Protocol):
-    """What a command asks for: a run to train."""
-
-    def prepare(self) -> PreparedRun:
-        """Find or prepare the run file; called on rank 0."""
+Request = Callable[[], PreparedRun]  # called on rank 0: prepares the run of a command
 
 
-@dataclass(frozen=True)
-class TrainRequest:
-    """The options of `ees-mpi train`."""
+def prepare(
+    source: str,
+    settings: Sequence[str] = (),
+    out: Path | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    force: bool = False,
+    start: str | None = None,
+) -> PreparedRun:
+    """Prepare the run of `ees-mpi train`: a new one, or with `resume` that of an existing file.
 
-    source: str
-    settings: Sequence[str] = ()
-    out: Path | None = None
-    resume: bool = False
-    overwrite: bool = False
-    force: bool = False
-    start: str | None = None  # RUN.h5[@generation] to start from
+    start: RUN.h5[@generation], the run to start from
+    """
+    config = configs.load(source, settings)
+    configs.check(config)
+    path = out or Path(f"{Path(source).stem}-seed{config.run.seed}.h5")
+    check_folder(path)
+    if path.exists() and not overwrite:
+        if not resume:
+            raise already_exists(path)
+        return reopen(path, config.run.generations, force, config, start)
+    config.method.rehearse(config.task, config.population)
+    state, note = starting_point.first_state_from(start, config) if start else (first_state(config), "")
+    arrays, run_id = state.arrays(), new_run_id()
 
-    def prepare(self) -> PreparedRun:
-        """Prepare a new run, or reopen the existing file with `resume`."""
-        config = configs.load(self.source, self.settings)
-        configs.check(config)
-        path = self.out or Path(f"{Path(self.source).stem}-seed{config.run.seed}.h5")
-        check_folder(path)
-        if path.exists() and not self.overwrite:
-            if not self.resume:
-                raise exists(path)
-            return reopen(path, config.run.generations, self.force, config, self.start)
-        configs.rehearse(config)
-        if self.start:
-            state, note = starting_point.first_state_from(self.start, config)
-        else:
-            state, note = first_state(config), ""
-        arrays, run_id = state.arrays(), new_run_id()
+    def create() -> RunWriter:
+        return RunWriter.create(path, config, arrays, overwrite, force, started_from=note, run_id=run_id)
 
-        def create() -> RunWriter:
-            return RunWriter.create(path, config, arrays, self.overwrite, self.force, started_from=note, run_id=run_id)
-
-        return PreparedRun(path, config, arrays, {}, run_id, create=create)
-
-
-@dataclass(frozen=True)
-class ResumeRequest:
-    """The options of `ees-mpi resume`."""
-
-    run: Path
-    generations: int | None = None
-    force: bool = False
-
-    def prepare(self) -> PreparedRun:
-        """Reopen the run file."""
-        return reopen(self.run, self.generations, self.force)
+    return PreparedRun(path, config, arrays, {}, run_id, create=create)
 
 
 def reopen(
@@ -117,7 +90,8 @@ def reopen(
 ) -> PreparedRun:
     """Open a run file to continue it; it is read once before and once after it is locked.
 
-    `config`: replaces the file's own, and must describe the same run; `start`: the `--from` of the command.
+    config: replaces that of the file, and must describe the same run
+    start: the option `--from`, which must name the run that the file started from
     """
     with open_run(path) as run:
         if run.attributes.get("kind") == "sample":
@@ -128,12 +102,8 @@ def reopen(
         configs.check(config)
         if run.complete and run.generations == config.run.generations and not run.journal_records:
             return PreparedRun(path, config, run.state_arrays(), {}, run.run_id)
-    configs.rehearse(config)
+    config.method.rehearse(config.task, config.population)
     writer, found = RunWriter.resume(path, config, force)
-    return _continued(path, config, writer, found)
-
-
-def _continued(path: Path, config: Config, writer: RunWriter, found: Contents) -> PreparedRun:
     return PreparedRun(path, config, found.state, found.partial, found.run_id, found.sessions, writer)
 
 

@@ -36,7 +36,7 @@ def parse(text: str) -> tuple[Path, int | None]:
 
 
 def read(run: Run, generation: int | None) -> StartingPoint:
-    """Return the final state of a run, or the means from which a generation was drawn."""
+    """Return the starting point after the last generation of a run, or before another generation."""
     method, std = run.config.method, run.config.population.std
     about: dict[str, Any] = {
         "path": str(run.path.resolve()),
@@ -47,14 +47,14 @@ def read(run: Run, generation: int | None) -> StartingPoint:
     if generation is None or generation == run.generations:
         state = State.from_arrays(run.state_arrays())
         about |= {"generation": state.generation, "state_sha256": state.digest().hex()}
-        passed_on = {name: state.moments[name] for name in method.inherited if name in state.moments}
-        return StartingPoint(state.mean, state.observations, state.generation, std, passed_on, about)
+        inherited = {name: state.moments[name] for name in method.inherited if name in state.moments}
+        return StartingPoint(state.mean, state.observations, state.generation, std, inherited, about)
     if not 0 <= generation < run.generations:
         raise ConfigError(f"generation {generation}: {run.path} has 0 to {run.generations}")
     digest = run["state_sha256"][generation - 1].decode() if generation else ""
     about |= {"generation": generation, "state_sha256": digest}
-    passed_on = {name: run[name][generation] for name in method.inherited if name in run.names}
-    return StartingPoint(run["mean"][generation], _sums(run, generation), generation, std, passed_on, about)
+    inherited = {name: run[name][generation] for name in method.inherited if name in run.names}
+    return StartingPoint(run["mean"][generation], _sums(run, generation), generation, std, inherited, about)
 
 
 def _sums(run: Run, generation: int) -> Floats:
@@ -69,7 +69,7 @@ def _sums(run: Run, generation: int) -> Floats:
 def first_state_from(text: str, config: Config) -> tuple[State, str]:
     """Return the first state of a run that starts from another, and a JSON note about its starting point.
 
-    A mixture that starts from a single mean draws its means from that run's population: the paper's splitting.
+    A mixture that starts from a single mean draws its means from the population of that run, as in the paper.
     """
     path, generation = parse(text)
     with open_run(path) as run:
@@ -91,5 +91,5 @@ def first_state_from(text: str, config: Config) -> tuple[State, str]:
         generator = stream(config.run.seed, "split")
         mean = mean + np.float32(start.std) * generator.standard_normal(wanted, np.float32)
     state = state_of(config, mean, start.observations)
-    passed_on = {name: start.inherited[name] for name in config.method.inherited if name in start.inherited}
-    return State(0, state.learned, {**state.moments, **passed_on}, state.observations), json.dumps(start.about)
+    inherited = {name: start.inherited[name] for name in config.method.inherited if name in start.inherited}
+    return State(0, state.learned, {**state.moments, **inherited}, state.observations), json.dumps(start.about)

@@ -1,13 +1,14 @@
-"""The HDF5 side of the run file: making one, and folding journal records into it.
+"""The HDF5 part of the run file: create one, and fold journal records into it.
 
-Both write a new file beside the old one and rename it, so that the name always stands for a whole file.
+Both write a new file beside the old one and rename it, so that the name always refers to a complete file.
 """
 
 import errno
 import json
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,51 +21,50 @@ from ees_mpi.store import layout
 from ees_mpi.store.journal import Entry, sync_folder
 
 CHUNK_BYTES = 1 << 17
-SLACK_BYTES = 1 << 20  # HDF5's own bookkeeping while a file grows
+SLACK_BYTES = 1 << 20  # for the metadata of HDF5 while a file grows
 
 
 def create(path: Path, sizes: dict[str, int], attributes: Mapping[str, Any], state: Mapping[str, NDArray[Any]]) -> None:
-    """Make the run file of a run that has not begun; in memory first, so that a full disk is met in plain writes."""
-    fresh = path.with_name(path.name + ".folding")
-    try:
-        with h5py.File(fresh.name, "w", driver="core", backing_store=False) as file:
-            file.attrs.update(attributes)
-            _make_generations(file.create_group("generations"), sizes)
-            _make_sessions(file.create_group("sessions"))
-            _put_state(file, state)
-            file.flush()
-            fresh.write_bytes(file.id.get_file_image())
-        _put_in_place(fresh, path)
-    except BaseException:
-        fresh.unlink(missing_ok=True)
-        raise
+    """Create the file of a new run. It is built in memory, so that a full disk raises an error in a plain write."""
+    with _replacement(path) as fresh, h5py.File(fresh.name, "w", driver="core", backing_store=False) as file:
+        file.attrs.update(attributes)
+        _make_generations(file.create_group("generations"), sizes)
+        _make_sessions(file.create_group("sessions"))
+        _put_state(file, state)
+        file.flush()
+        fresh.write_bytes(file.id.get_file_image())
 
 
 def fold(path: Path, records: Sequence[Entry]) -> None:
-    """Append the records that the run file does not have yet, to a copy that then takes its place."""
-    fresh = path.with_name(path.name + ".folding")
-    try:
+    """Append the records that the run file does not have yet to a copy of it, and replace the file by the copy."""
+    with _replacement(path) as fresh:
         shutil.copyfile(path, fresh)
         shutil.copymode(path, fresh)
         _reserve(fresh, records)
         with h5py.File(fresh, "r+") as file:
             _fold_into(file, records, path)
+
+
+@contextmanager
+def _replacement(path: Path) -> Iterator[Path]:
+    """Yield the name of a temporary file, and rename it over `path` at the end; an error removes it."""
+    fresh = path.with_name(path.name + ".folding")
+    try:
+        yield fresh
         _put_in_place(fresh, path)
-    except RuntimeError as error:  # what h5py makes of some failures of the file system
-        fresh.unlink(missing_ok=True)
+    except RuntimeError as error:  # h5py raises it for some failures of the file system
         raise OSError(errno.EIO, str(error)) from None
-    except BaseException:
+    finally:
         fresh.unlink(missing_ok=True)
-        raise
 
 
 def newer(records: Sequence[Entry], have: int, path: Path) -> list[Entry]:
-    """Return the generations that follow the first `have` of a run file, refusing a journal that leaves a gap."""
+    """Return the generations after the first `have` of a run file; raise a RunFileError if some are missing."""
     rows = [record for record in records if record["kind"] == "generation" and record["generation"] >= have]
     if [record["generation"] for record in rows] != list(range(have, have + len(rows))):
         raise RunFileError(
-            f"{path} ends with generation {have - 1}, and its journal goes on with {rows[0]['generation']}: they were "
-            "not copied at the same moment. Copy both again, or move the journal away to go on from what the file has"
+            f"{path} ends with generation {have - 1}, and its journal begins with {rows[0]['generation']}: they were "
+            "not copied at the same moment. Copy both again, or move the journal away to continue from the file"
         )
     return rows
 
@@ -90,9 +90,9 @@ def _put_in_place(fresh: Path, path: Path) -> None:
 
 
 def _reserve(path: Path, records: Sequence[Entry]) -> None:
-    """Take the room that a fold needs before HDF5 writes: a disk that fills up under it can end the process.
+    """Allocate the disk space of a fold before HDF5 writes: a full disk may end the process inside HDF5.
 
-    The file stays longer than HDF5 knows; it cuts it to size when it closes it.
+    The file is then longer than HDF5 needs; HDF5 truncates it when it closes it.
     """
     with h5py.File(path, "r") as file:
         count = sum(record["kind"] == "generation" for record in records)
@@ -104,7 +104,7 @@ def _reserve(path: Path, records: Sequence[Entry]) -> None:
 
 
 def _growth(dataset: h5py.Dataset, rows: int) -> int:
-    """Bytes of the chunks that more rows of a dataset take, at most."""
+    """Return the largest number of bytes that more rows of a dataset may need."""
     if dataset.chunks is None:
         return 0
     chunks = -(-rows // dataset.chunks[0]) + 1
@@ -150,7 +150,7 @@ def _make_sessions(group: h5py.Group) -> None:
 
 
 def _append_sessions(group: h5py.Group, records: Sequence[Entry]) -> None:
-    """Add the session that began in these records, and move the end of the last one to its last commit."""
+    """Add the sessions that began in these records, and set the end of the last one to its last commit."""
     for record in records:
         if record["kind"] == "session" and record["session"] >= group["session"].shape[0]:
             count = record["session"] + 1
@@ -166,7 +166,7 @@ def _append_sessions(group: h5py.Group, records: Sequence[Entry]) -> None:
 
 
 def _put_state(file: h5py.File, state: Mapping[str, NDArray[Any]]) -> None:
-    """Write the state in group `final`, in place where shapes allow it."""
+    """Write the state to group `final`, in place if the shapes are the same."""
     final = file.require_group("final")
     for name, array in state.items():
         if name in final and (final[name].shape != array.shape or final[name].dtype != array.dtype):
@@ -178,7 +178,7 @@ def _put_state(file: h5py.File, state: Mapping[str, NDArray[Any]]) -> None:
 
 
 def _put_partial(file: h5py.File, records: Sequence[Entry]) -> None:
-    """Keep the outcomes of a generation that was cut short, until that generation is committed."""
+    """Save the outcomes of an interrupted generation, until that generation is committed."""
     have = file["generations"][layout.GENERATION].shape[0]
     partial = [record for record in records if record["kind"] == "partial" and record["generation"] == have]
     if "partial" in file and (partial or file["partial/generation"][()] < have):

@@ -1,4 +1,4 @@
-"""The journal: checksummed records appended to one file, each either whole or not there.
+"""The journal: checksummed records, appended to one file. A record is complete or ignored.
 
 file    = "EESJRNL1" run_id[16]  record*
 record  = length (u64, little-endian)  blake2b-16 of the payload  payload (MessagePack)
@@ -22,12 +22,12 @@ Entry = dict[str, Any]
 
 
 def path_of(run: Path) -> Path:
-    """Return where the journal of a run file is."""
+    """Return the path of the journal of a run file."""
     return run.with_name(run.name + ".journal")
 
 
 def encode(record: Mapping[str, Any]) -> bytes:
-    """Turn a record of plain values, arrays and dicts of arrays into bytes."""
+    """Return a record of plain values, arrays and dicts of arrays as bytes."""
     payload = msgspec.msgpack.encode(record, enc_hook=_from_array)
     return HEAD.pack(len(payload), _checksum(payload)) + payload
 
@@ -46,7 +46,7 @@ def _checksum(payload: bytes) -> bytes:
 
 
 def decode(payload: bytes) -> Entry:
-    """Read a record back; dicts that hold arrays become dicts of numpy arrays."""
+    """Return the record of a payload; "arrays" and "state" become dicts of numpy arrays."""
     record: Entry = msgspec.msgpack.decode(payload)
     for key in ("arrays", "state"):
         if key in record:
@@ -56,17 +56,17 @@ def decode(payload: bytes) -> Entry:
 
 @dataclass(frozen=True)
 class Contents:
-    """What a journal holds: whose it is, its whole records, oldest first, and whether any follow a broken one."""
+    """The contents of a journal."""
 
     run_id: str = ""
-    records: list[Entry] = field(default_factory=list)
-    damaged: bool = False
+    records: list[Entry] = field(default_factory=list)  # the complete ones, oldest first
+    damaged: bool = False  # records follow a broken one
 
 
 def read(run: Path) -> Contents:
-    """Read the journal beside a run file; a torn tail is nothing, as is a journal that is not there.
+    """Read the journal beside a run file; an incomplete last record is ignored, and a missing journal is empty.
 
-    Only the last generation's record keeps its state: the older ones have been superseded.
+    Only the record of the last generation keeps its state.
     """
     try:
         file = open(path_of(run), "rb")
@@ -86,11 +86,11 @@ def read(run: Path) -> Contents:
                 for older in records:
                     older.pop("state", None)
             records.append(record)
-        return Contents(run_id, records, _more_than_a_torn_tail(file, end, size))
+        return Contents(run_id, records, _continues_after_damage(file, end, size))
 
 
 def _payloads(file: BinaryIO, size: int) -> Iterator[bytes]:
-    """Yield whole payloads, up to the first broken one."""
+    """Yield the payloads before the first broken one."""
     while len(head := file.read(HEAD.size)) == HEAD.size:
         length, checksum = HEAD.unpack(head)
         if length > size - file.tell():
@@ -101,22 +101,22 @@ def _payloads(file: BinaryIO, size: int) -> Iterator[bytes]:
         yield payload
 
 
-def _more_than_a_torn_tail(file: BinaryIO, end: int, size: int) -> bool:
-    """Tell whether bytes follow the first broken record: a kill tears the last record only."""
+def _continues_after_damage(file: BinaryIO, end: int, size: int) -> bool:
+    """Return True if bytes follow the first broken record: a kill breaks only the last record."""
     file.seek(end)
     head = file.read(HEAD.size)
     return len(head) == HEAD.size and end + HEAD.size + HEAD.unpack(head)[0] < size
 
 
 class JournalWriter:
-    """Appends records; made empty, in place of whatever journal was there."""
+    """Appends records to a new journal, which replaces the old one."""
 
     def __init__(self, run: Path, run_id: str, fsync: bool):
         self._path = path_of(run)
         self._fsync = fsync
         fresh = self._path.with_name(self._path.name + ".new")
         self._file = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
-        self._size = 0
+        self.size = 0  # bytes
         try:
             self.append_bytes(MAGIC + bytes.fromhex(run_id))
             os.replace(fresh, self._path)
@@ -126,13 +126,8 @@ class JournalWriter:
             raise
         sync_folder(self._path)
 
-    @property
-    def size(self) -> int:
-        """How many bytes are in it."""
-        return self._size
-
     def append_bytes(self, data: bytes) -> None:
-        """Append bytes and see them to the disk; on failure the file is as it was before."""
+        """Append bytes and write them to disk; after an error the file is as before."""
         try:
             view = memoryview(data)
             while view:
@@ -140,26 +135,26 @@ class JournalWriter:
             if self._fsync:
                 os.fsync(self._file)
         except OSError:
-            os.ftruncate(self._file, self._size)
-            os.lseek(self._file, self._size, os.SEEK_SET)
+            os.ftruncate(self._file, self.size)
+            os.lseek(self._file, self.size, os.SEEK_SET)
             raise
-        self._size += len(data)
+        self.size += len(data)
 
     def append(self, record: Mapping[str, Any]) -> None:
         """Append one record."""
         self.append_bytes(encode(record))
 
     def close(self) -> None:
-        """Close the file, which stays."""
+        """Close the file and keep it."""
         os.close(self._file)
 
     def remove(self) -> None:
-        """Remove the file, once all of it is folded."""
+        """Delete the file, after all of it is folded."""
         self._path.unlink(missing_ok=True)
 
 
 def sync_folder(path: Path) -> None:
-    """Make a rename in a folder last through a crash of the machine."""
+    """Write a rename in a folder to disk, so that it survives a crash of the machine."""
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(folder)

@@ -1,4 +1,4 @@
-"""What is in a run file: names, axes and types. `docs/format.md` describes it for readers in other languages."""
+"""The layout of a run file: names, axes and types. `docs/format.md` describes it for readers in other languages."""
 
 from dataclasses import dataclass
 
@@ -12,12 +12,12 @@ GENERATION = "generation"
 
 @dataclass(frozen=True)
 class Field:
-    """One dataset of group `generations`: its axes after the generation, its type, what it is."""
+    """One dataset of group `generations`."""
 
-    axes: tuple[str, ...]
+    axes: tuple[str, ...]  # after the generation
     dtype: str
     about: str
-    needs: tuple[str, ...] = ()  # further axes, without which there is no such dataset
+    needs: tuple[str, ...] = ()  # further axes that must not be empty
 
 
 GENERATIONS = {
@@ -29,7 +29,9 @@ GENERATIONS = {
     "sign": Field(("individual",), "|i1", "antithetic sign of an individual's noise"),
     "parent": Field(("individual",), "<i4", "component whose mean an individual perturbs"),
     "mean": Field(("component", "parameter"), "<f4", "the mean(s) from which this generation was drawn"),
-    "observation_sums": Field(("observation_sum",), "<f8", "count, sums and sums of squares of all earlier observations"),
+    "observation_sums": Field(
+        ("observation_sum",), "<f8", "count, sums and sums of squares of all earlier observations"
+    ),
     "observation_count": Field((), "<f8", "how many observations the statistics of this generation come from"),
     "observation_mean": Field(("observation_dim",), "<f8", "observation mean as used in this generation"),
     "observation_std": Field(("observation_dim",), "<f8", "observation standard deviation, likewise"),
@@ -60,7 +62,7 @@ GENERATIONS = {
     "seconds_clock": Field((), "<f8", "when it was committed, seconds since 1970"),
 }
 
-# Without these nothing can be made of a file.
+# A file without these is refused.
 NEEDED = ("behavior", "fitness", "length", "valid", "offset", "sign", "parent", "mean")
 
 SESSIONS = {
@@ -75,7 +77,7 @@ SESSIONS = {
 
 
 def axis_sizes(config: Config) -> dict[str, int]:
-    """Return the length of every axis of a config's run file, except that of the generations."""
+    """Return the length of every axis of a run file, except the generations."""
     return {
         "individual": config.population.size,
         "behavior_dim": config.task.behavior_dim,
@@ -89,7 +91,7 @@ def axis_sizes(config: Config) -> dict[str, int]:
 
 
 def present(sizes: dict[str, int]) -> dict[str, Field]:
-    """Return the datasets that a run with these axes has: those whose axes are not empty."""
+    """Return the datasets of a run with these axes: those whose axes are not empty."""
     return {
         name: field for name, field in GENERATIONS.items() if all(sizes[axis] for axis in (*field.axes, *field.needs))
     }

@@ -1,7 +1,8 @@
-"""One writer per run file: a lock on `RUN.h5.lock`, which names who holds it.
+"""The lock of a run file: `RUN.h5.lock`, which names the one process that may write.
 
-The holder also touches the file every few seconds. Where the file system has no locks, or has them within a node
-only, a newcomer that sees it being touched stays out; without locks, one that is no longer touched needs `--force`.
+That process also updates the modification time of the lock file every few seconds, as a heartbeat. Some file systems
+have no locks, or only within a node; there, a lock file with a heartbeat is locked. If a file system has no locks and
+the heartbeat has stopped, `--force` is needed.
 """
 
 import errno
@@ -11,43 +12,44 @@ import os
 import socket
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from ees_mpi.errors import RunFileError
 
-PATIENCE = 5.0  # seconds to wait for a dying holder
-BEAT = 2.0  # seconds between signs of life
+WAIT_SECONDS = 5.0  # for an owner that is about to end
+HEARTBEAT_SECONDS = 2.0
 NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
 HELD = (errno.EWOULDBLOCK, errno.EACCES, errno.EAGAIN)
 
 
 class Lock:
-    """The right to write one run file, held from construction to `release`."""
+    """The lock of one run file, held from construction to `release`."""
 
     def __init__(self, run: Path, force: bool = False):
         self._run = run
         self._path = run.with_name(run.name + ".lock")
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + WAIT_SECONDS
         try:
-            while not self._take(force):
+            while not self._acquire(force):
                 if time.monotonic() > deadline:
-                    raise RunFileError(f"{run} is being written by {self._holder()}; wait for it, or stop it first")
+                    raise RunFileError(f"{run} is being written by {self._owner()}; wait for it, or stop it first")
                 time.sleep(0.1)
         except OSError as error:
             if isinstance(error, RunFileError):
                 raise
             raise RunFileError(f"cannot write beside {run}: {error.strerror}") from None
         self._stop = threading.Event()
-        self._beat = threading.Thread(target=self._touch, daemon=True)
-        self._beat.start()
+        self._heartbeat = threading.Thread(target=self._send_heartbeats, daemon=True)
+        self._heartbeat.start()
 
-    def _take(self, force: bool) -> bool:
-        """Take the lock and sign it, or return False where another process holds it."""
+    def _acquire(self, force: bool) -> bool:
+        """Lock the file and write the owner to it; return False if another process holds the lock."""
         self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
             if self._locked(force) and self._is_current():
-                self._sign()
+                self._write_owner()
                 return True
         except OSError:
             os.close(self._file)
@@ -63,68 +65,66 @@ class Lock:
                 return False
             if error.errno not in NO_LOCKS:
                 raise
-            return self._claimed_without_locks(force)
-        # Some file systems lock within a node only: another node's writer shows by its touching the file.
-        return not (self._signed_elsewhere() and self._is_touched())
+            return self._may_write_without_locks(force)
+        # Some file systems lock within a node only: there, the heartbeat shows a writer on another node.
+        return not (self._owner_is_elsewhere() and self._has_heartbeat())
 
-    def _claimed_without_locks(self, force: bool) -> bool:
+    def _may_write_without_locks(self, force: bool) -> bool:
         if os.fstat(self._file).st_size and not force:
-            if self._is_touched():
+            if self._has_heartbeat():
                 return False
             raise RunFileError(
-                f"{self._run} was being written by {self._holder()}, which shows no sign of life; this file system has "
-                "no locks to be sure. If it is gone, use --force"
+                f"{self._run} was being written by {self._owner()}, which sends no heartbeat; this file system has no "
+                "locks, so it may still be running. If it has ended, use --force"
             )
         return True
 
-    def _signed_elsewhere(self) -> bool:
-        signed = os.pread(self._file, 4096, 0)
+    def _owner_is_elsewhere(self) -> bool:
+        owner = os.pread(self._file, 4096, 0)
         try:
-            return bool(signed) and json.loads(signed)["host"] != socket.gethostname()
+            return bool(owner) and json.loads(owner)["host"] != socket.gethostname()
         except (ValueError, KeyError, TypeError):
             return False
 
-    def _is_touched(self) -> bool:
-        """Watch for a sign of life; the clocks of two machines need not agree for that."""
+    def _has_heartbeat(self) -> bool:
+        """Return True if the owner sends heartbeats; the clocks of the two machines may differ."""
         before = os.fstat(self._file).st_mtime_ns
-        time.sleep(2 * BEAT)
+        time.sleep(2 * HEARTBEAT_SECONDS)
         return os.fstat(self._file).st_mtime_ns != before
 
     def _is_current(self) -> bool:
-        """Tell whether the file is still in its place: its last holder may have removed it before we locked it."""
+        """Return False if the last owner deleted the file before this process locked it."""
         try:
             return os.stat(self._path).st_ino == os.fstat(self._file).st_ino
         except FileNotFoundError:
             return False
 
-    def _touch(self) -> None:
-        while not self._stop.wait(BEAT):
-            try:
+    def _send_heartbeats(self) -> None:
+        while not self._stop.wait(HEARTBEAT_SECONDS):
+            with suppress(OSError):  # a single heartbeat may fail
                 os.utime(self._file)
-            except OSError:
-                continue  # a sign of life may fail now and then
 
-    def _sign(self) -> None:
-        who: dict[str, Any] = {
+    def _write_owner(self) -> None:
+        owner: dict[str, Any] = {
             "host": socket.gethostname(),
             "pid": os.getpid(),
             "job": os.environ.get("SLURM_JOB_ID"),
             "since": time.strftime("%Y-%m-%d %H:%M:%S"),
         }
         os.ftruncate(self._file, 0)
-        os.pwrite(self._file, json.dumps(who).encode(), 0)
+        os.pwrite(self._file, json.dumps(owner).encode(), 0)
 
-    def _holder(self) -> str:
+    def _owner(self) -> str:
         try:
-            who = json.loads(self._path.read_text())
-            job = f", SLURM job {who['job']}" if who["job"] else ""
-            return f"process {who['pid']} on {who['host']}{job} (since {who['since']})"
+            owner = json.loads(self._path.read_text())
+            job = f", SLURM job {owner['job']}" if owner["job"] else ""
+            return f"process {owner['pid']} on {owner['host']}{job} (since {owner['since']})"
         except (OSError, ValueError, KeyError):
             return "another process"
 
     def release(self) -> None:
-        """Give the lock back and remove its file."""
+        """Release the lock and delete its file."""
         self._stop.set()
-        self._beat.join()
+        self._heartbeat.join()
         self._path.unlink(missing_ok=True)
         os.close(self._file)

@@ -212,7 +212,7 @@ class Run:
         return {"mean": self["mean"][generation]}
 
     def check_order(self) -> None:
-        """Raise a RunFileError unless the rows are the generations 0, 1, 2, ... and the state is that of the last one."""
+        """Raise a RunFileError unless the rows are the generations 0, 1, 2, ... and the state follows the last one."""
         order = self._file["generations"][layout.GENERATION][:]
         last = int(self.state_arrays()["generation"])
         whole = np.array_equal(order, np.arange(len(order)))

@@ -1,4 +1,4 @@
-"""The one writer of a run file, on rank 0."""
+"""The writer of a run file. There is one, on rank 0."""
 
 import os
 import time
@@ -20,8 +20,8 @@ from ees_mpi.store.lock import Lock
 from ees_mpi.store.reader import open_run
 from ees_mpi.version import __version__
 
-FOLD_SHARE = 20  # folds take at most one part in this many of the time
-FOLD_BYTES = 64 << 20  # of journal, after which it is folded whatever the time: rank 0 holds about as much
+FOLD_SHARE = 20  # folds take at most 1 / FOLD_SHARE of the time
+FOLD_BYTES = 64 << 20  # of the journal, after which it is folded: rank 0 holds as much in memory
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Contents:
 
 
 class RunWriter:
-    """Holds a run file, commits generations to it and folds them in; made by `create` or `resume`."""
+    """Holds the lock of a run file, and commits generations to it; made by `create` or `resume`."""
 
     def __init__(self, path: Path, lock: Lock, run_id: str, config: Config, sessions: int):
         self.path = path
@@ -62,12 +62,12 @@ class RunWriter:
         started_from: str = "",
         run_id: str = "",
     ) -> "RunWriter":
-        """Start a new file; `kind`: run or sample; `started_from`: JSON, where its first means came from."""
-        path = path.resolve()  # a link stays a link
+        """Create a new file; `kind`: run or sample; `started_from`: JSON about the run that the means come from."""
+        path = path.resolve()  # keeps a symbolic link
         lock = Lock(path, force)
         try:
             if path.exists() and not overwrite:
-                raise exists(path)
+                raise already_exists(path)
             run_id = run_id or new_run_id()
             noise = Noise(config.noise_seed, config.noise.size)
             attributes = {
@@ -84,7 +84,7 @@ class RunWriter:
                 "kind": kind,
                 "started_from": started_from,
             }
-            with writing(path):
+            with write_errors(path):
                 hdf5.create(path, layout.axis_sizes(config), attributes, state)
                 return cls(path, lock, run_id, config, sessions=0)
         except BaseException:
@@ -97,15 +97,15 @@ class RunWriter:
         path = path.resolve()
         lock = Lock(path, force)
         try:
-            found = repair(path)
-            with writing(path):
+            found = fold_journal(path)
+            with write_errors(path):
                 return cls(path, lock, found.run_id, config, len(found.sessions)), found
         except BaseException:
             lock.release()
             raise
 
     def begin_session(self, first_generation: int, ranks: int, nodes: int, machine: dict[str, str]) -> None:
-        """Note who writes from here on."""
+        """Note the ranks and the machine that write from now on."""
         record = {
             "kind": "session",
             "session": self._sessions,
@@ -117,23 +117,23 @@ class RunWriter:
             "machine": machine,
             "config": self._config.to_toml(),
         }
-        with writing(self.path):
+        self._append(record)
+
+    def _append(self, record: dict[str, Any]) -> None:
+        with write_errors(self.path):
             self._journal.append(record)
         self._records.append(record)
 
     def commit(self, generation: int, arrays: Arrays, state: Arrays) -> None:
-        """Make a generation part of the run: from here on no kill can lose it."""
+        """Add a generation to the run; after this call, a kill cannot lose it."""
         row = {name: np.asarray(arrays[name], field.dtype) for name, field in self._fields.items()}
-        record = {"kind": "generation", "generation": generation, "arrays": row, "state": state}
-        with writing(self.path):
-            self._journal.append(record)
-        for older in self._records[-1:]:
-            older.pop("state", None)  # only the last one's is folded in
-        self._records.append(record)
+        self._append({"kind": "generation", "generation": generation, "arrays": row, "state": state})
+        for older in self._records[-2:-1]:
+            older.pop("state", None)  # only the last state is folded
         if time.monotonic() > self._next_fold or self._journal.size > self._fold_at:
-            self._fold_on_the_way()
+            self._fold_between_commits()
 
-    def _fold_on_the_way(self) -> None:
+    def _fold_between_commits(self) -> None:
         start = time.monotonic()
         try:
             self.fold()
@@ -144,99 +144,94 @@ class RunWriter:
         self._fold_at = self._journal.size + FOLD_BYTES
 
     def save_partial(self, generation: int, rows: NDArray[Any], observations: NDArray[Any]) -> None:
-        """Keep the outcomes of a generation that a stop cut short, so that they need not be evaluated again."""
+        """Save the outcomes of an interrupted generation, so that they need not be evaluated again."""
         arrays = {"rows": rows, "observations": observations}
-        record = {"kind": "partial", "generation": generation, "arrays": arrays}
-        with writing(self.path):
-            self._journal.append(record)
-        self._records.append(record)
+        self._append({"kind": "partial", "generation": generation, "arrays": arrays})
 
-    def take_warning(self) -> str | None:
-        """Return, once, what went wrong without harm."""
+    def pop_warning(self) -> str | None:
+        """Return the last warning, once."""
         warning, self._warning = self._warning, None
         return warning
 
     def fold(self) -> None:
-        """Put all that is committed into the HDF5 file, and begin a new journal."""
+        """Write all committed generations to the HDF5 file, and begin a new journal."""
         hdf5.fold(self.path, self._records)
-        # The new journal first: where it cannot be made, commits go on into the old one.
+        # The new journal is opened first: if that fails, commits continue in the old one.
         old, self._journal = self._journal, journal.JournalWriter(self.path, self._run_id, self._config.run.fsync)
         old.close()
         self._records = []
 
-    def let_go(self) -> None:
-        """Leave the run file as a kill would, for another to go on with: all that is committed is in the journal."""
+    def release(self) -> None:
+        """Release the run file without folding; the journal holds all that is committed."""
         self._journal.close()
         self._lock.release()
 
     def close(self) -> None:
-        """Fold, remove the journal and let go of the run file; what cannot be folded stays in the journal."""
+        """Fold, delete the journal and release the run file; after an error the journal stays."""
         try:
-            with writing(self.path):
+            with write_errors(self.path):
                 self.fold()
             self._journal.remove()
         finally:
-            self._journal.close()
-            self._lock.release()
+            self.release()
 
 
 def new_run_id() -> str:
-    """Return a name that no other run has."""
+    """Return a random id for a run."""
     return os.urandom(16).hex()
 
 
-def repair(path: Path) -> Contents:
+def fold_journal(path: Path) -> Contents:
     """Fold the journal of a killed run, and return the contents of the file; the caller holds the lock."""
     with open_run(path) as run:
         run.check_noise(Noise(run.config.noise_seed, run.config.noise.size))
         found = Contents(run.run_id, run.sessions(), run.state_arrays(), run.partial())
-        left = run.journal_records
+        records = run.journal_records
         keep = run.journal.damaged or (run.journal.run_id not in ("", found.run_id))
     beside = journal.path_of(path)
-    with writing(path):
-        if left:
-            hdf5.fold(path, left)
-        if keep:  # a journal that was not read completely is never deleted
+    with write_errors(path):
+        if records:
+            hdf5.fold(path, records)
+        if keep:  # never delete a journal that was not read completely
             os.replace(beside, beside.with_name(beside.name + ".kept"))
         for name in (beside.name, f"{beside.name}.new", f"{path.name}.folding"):
             path.with_name(name).unlink(missing_ok=True)
     return found
 
 
-def repair_alone(path: Path) -> None:
-    """Fold what a killed run left behind, as a command of its own."""
+def repair(path: Path) -> None:
+    """Lock a run file and fold the journal of a killed run."""
     path = path.resolve()
-    with open_run(path):
-        pass  # say that it is no run file before locking anything
+    open_run(path).close()  # raises an error if this is no run file, before anything is locked
     lock = Lock(path)
     try:
-        repair(path)
+        fold_journal(path)
     finally:
         lock.release()
 
 
-def exists(path: Path) -> RunFileError:
-    """Say that a file is in the way."""
-    return RunFileError(f"{path} exists already; use --resume to go on with it, --overwrite to begin anew")
+def already_exists(path: Path) -> RunFileError:
+    """Return the error that a run file exists already."""
+    return RunFileError(f"{path} exists already; use --resume to continue it, --overwrite to start again")
 
 
 def check_folder(path: Path) -> None:
-    """Refuse a path at which no file can be made."""
+    """Raise a RunFileError if no file can be created at a path."""
     if path.is_dir():
         raise RunFileError(f"{path} is a folder; expected the name of a run file, for example {path}/run.h5")
     if path.exists() and not path.is_file():
         raise RunFileError(f"{path} is not a plain file; expected the name of a run file")
     if not path.parent.is_dir():
-        raise RunFileError(f"the folder {path.parent} does not exist; make it first")
+        raise RunFileError(f"the folder {path.parent} does not exist; create it first")
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Turn a failure of the file system into an error that says what is safe."""
+def write_errors(path: Path) -> Iterator[None]:
+    """Turn an OSError into a RunFileError, which says that committed generations are safe."""
     try:
         yield
     except RunFileError:
         raise
     except OSError as error:
-        safe = "All committed generations are safe; `ees-mpi resume` goes on from there once this is mended"
+        safe = "All committed generations are safe; `ees-mpi resume` continues the run after this is fixed"
         raise RunFileError(f"cannot write {path}: {error.strerror or error}. {safe if path.exists() else ''}") from None
