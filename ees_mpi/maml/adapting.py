@@ -66,10 +66,10 @@ def _parent(ranks: Ranks, request: AdaptRequest) -> Parent:
     with ranks.together():
         if ranks.first:
             found = _read(request)
-    told = broadcast.from_first(ranks, found)
-    config, state = configs.parse(told["config"]), told["state"]
+    received = broadcast.from_first(ranks, found)
+    config, state = configs.parse(received["config"]), received["state"]
     learned = config.population.learned(state["mean"])
-    return Parent(config, State(0, learned, {"log_std": state["log_std"]}, state["observations"]), told["about"])
+    return Parent(config, State(0, learned, {"log_std": state["log_std"]}, state["observations"]), received["about"])
 
 
 def _read(request: AdaptRequest) -> dict[str, Any]:

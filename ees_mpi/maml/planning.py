@@ -35,7 +35,7 @@ def maml_costs(config: Config) -> Costs:
         0,
         f"the rollouts of one task ({seconds(rollouts)}), its part of an update ({seconds(each)})",
         each,
-        gathered_bytes(config),
+        8 * config.task.parameters * config.population.size * (maml_of(config).cg_iterations + 2),
     )
 
 
@@ -64,9 +64,3 @@ def working_bytes(config: Config, tasks: int) -> int:
     vectors = 8 * (8 + tasks) * config.task.parameters
     graph = graph_bytes(config)
     return max(min(tasks, KEPT // graph), 1) * graph + vectors
-
-
-def gathered_bytes(config: Config) -> int:
-    """Return the bytes that every rank receives in an iteration: mainly gradients and Hessian products."""
-    rows = config.population.size * (maml_of(config).cg_iterations + 2)
-    return 8 * rows * config.task.parameters

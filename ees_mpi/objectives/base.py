@@ -11,31 +11,29 @@ from ees_mpi.registry import Part
 
 
 class ObjectivePart(Part, frozen=True):
-    """An objective without a kernel and without a memory. A subclass defines `weights` and `value`."""
+    """An objective without a kernel and without a memory. `contracts.Objective` explains all members.
+
+    A subclass defines `weights` and `value`.
+    """
 
     @property
     def headline(self) -> str:
-        """Return the name of the metric that progress lines show."""
         return "behavior_variance"
 
     @property
     def uses_torch(self) -> bool:
-        """Return whether the objective needs torch."""
         return False
 
     @property
     def bandwidth(self) -> float | None:
-        """Return the bandwidth of the kernel; None: the objective has no kernel."""
         return None
 
     @property
     def members(self) -> Sequence[tuple[float, Objective]]:
-        """Return the blended objectives with their shares: only this objective, with share 1."""
         return ((1.0, self),)
 
     @property
     def remembers(self) -> bool:
-        """Return whether the objective has a memory."""
         return False
 
     def with_bandwidth(self, bandwidth: float) -> Objective:

@@ -11,6 +11,7 @@ The term |std eps_i|^2 is the same for all k and cancels. So no large numbers ar
 75,000 dimensions. The two individuals of an antithetic pair belong to the same component.
 """
 
+import itertools
 from typing import Annotated
 
 import msgspec
@@ -45,15 +46,10 @@ class Mixture(Normal, frozen=True, kw_only=True):
         for k in range(self.components):
             for p in range(self.components):
                 gradient[k] += shared[draw.parent == p, k].sum() * (mu[p] - mu[k]) / self.std**2
-            gradient[k] += self._noise_part(shared[:, k], draw, mu.shape[1], noise, ranks)
+            coefficient, offset = self.noise_terms(shared[:, k], draw)
+            used = coefficient != 0  # if species are far apart, most rows matter for one of them only
+            gradient[k] += weighted_noise(coefficient[used], offset[used], mu.shape[1], noise, ranks)
         return {"mean": gradient}
-
-    def _noise_part(self, shared: Floats, draw: Draw, size: int, noise: Noise, ranks: Ranks) -> Floats:
-        coefficient, offset = shared * draw.sign / self.std, draw.offset
-        if self.antithetic:
-            coefficient, offset = coefficient[0::2] + coefficient[1::2], offset[0::2]
-        used = coefficient != 0  # if species are far apart, most rows matter for one of them only
-        return weighted_noise(coefficient[used], offset[used], size, noise, ranks)
 
     def responsibilities(self, draw: Draw, learned: Arrays, noise: Noise, ranks: Ranks) -> Floats:
         """Return rho [N, K]."""
@@ -82,9 +78,8 @@ class Mixture(Normal, frozen=True, kw_only=True):
     def warning(self, learned: Arrays) -> str | None:
         """Return a warning if two means are so close that their offspring cannot be distinguished."""
         mu = learned["mean"].astype(np.float64)
-        for k in range(self.components):
-            for j in range(k):
-                distance = float(np.sqrt(np.square(mu[k] - mu[j]).sum())) / self.std
-                if distance < COLLAPSED:
-                    return f"components {j} and {k} have collapsed into one: their means are {distance:.2g} std apart"
+        for j, k in itertools.combinations(range(self.components), 2):
+            distance = float(np.sqrt(np.square(mu[k] - mu[j]).sum())) / self.std
+            if distance < COLLAPSED:
+                return f"components {j} and {k} have collapsed into one: their means are {distance:.2g} std apart"
         return None

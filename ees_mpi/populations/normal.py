@@ -10,6 +10,7 @@ from typing import Annotated
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from ees_mpi.noise import Noise
 from ees_mpi.outcomes import Arrays, Draw, Floats, Singles
@@ -67,10 +68,13 @@ class Normal(Part, frozen=True):
         return None
 
     def gradient(self, weights: Floats, draw: Draw, learned: Arrays, noise: Noise, ranks: Ranks) -> Arrays:
-        """Turn weights [N] into the gradient of the mean [1, D]; the noise of a pair is read once."""
-        coefficient = weights * draw.sign / self.std
-        offset = draw.offset
-        if self.antithetic:
-            coefficient = coefficient[0::2] + coefficient[1::2]
-            offset = offset[0::2]
+        """Turn weights [N] into the gradient of the mean [1, D]."""
+        coefficient, offset = self.noise_terms(weights, draw)
         return {"mean": weighted_noise(coefficient, offset, learned["mean"].shape[1], noise, ranks)[None]}
+
+    def noise_terms(self, weights: Floats, draw: Draw) -> tuple[Floats, NDArray[np.int64]]:
+        """Return the coefficients and offsets of the noise rows in a gradient; a pair of individuals shares one row."""
+        coefficient = weights * draw.sign / self.std
+        if not self.antithetic:
+            return coefficient, draw.offset
+        return coefficient[0::2] + coefficient[1::2], draw.offset[0::2]

@@ -83,9 +83,8 @@ def compare(problem: Pushed, batches: int, size: int, seed: int = 0) -> list[Est
         }
         for name, density in densities.items():
             found[name].append(weighted_score(weights, density, mean))
-    return [_summary(name, torch.cat(values)) for name, values in found.items()]
-
-
-def _summary(name: str, values: Tensor) -> Estimator:
-    variance = float(values.var())
-    return Estimator(name, float(values.mean()), (variance / len(values)) ** 0.5, variance)
+    estimates = {name: torch.cat(values) for name, values in found.items()}
+    return [
+        Estimator(name, float(each.mean()), (float(each.var()) / batches) ** 0.5, float(each.var()))
+        for name, each in estimates.items()
+    ]

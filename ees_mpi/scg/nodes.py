@@ -87,9 +87,6 @@ class Leaf(Node):
 class Input(Leaf):
     """An input that is the same for every sample, for example parameters."""
 
-    def __init__(self, name: str, tensor: Tensor):
-        super().__init__(name, tensor)
-
 
 class Stochastic(Leaf):
     """Samples of a random variable with their log-densities.

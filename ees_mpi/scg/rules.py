@@ -38,8 +38,8 @@ def check(output: Node) -> list[Node]:
             )
     if output.axes:
         axis = output.axes[0]
-        where = "outside of the expectation over it" if axis in over else "under no expectation"
-        raise GraphError(f"stochastic node {axis.name!r} is used {where}, in {output}; use expect(..., over=it)")
+        place = "outside of the expectation over it" if axis in over else "under no expectation"
+        raise GraphError(f"stochastic node {axis.name!r} is used {place}, in {output}; use expect(..., over=it)")
     names = [node.name for node in nodes if isinstance(node, Stochastic)]
     double = next((name for name in names if names.count(name) > 1), None)
     if double is not None:

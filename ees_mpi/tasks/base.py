@@ -16,52 +16,44 @@ Result = TypeVar("Result")
 class TaskPart(Part, frozen=True):
     """A task without observations, network, position or direction.
 
-    A subclass defines `parameters`, `behavior_dim`, `initial` and `open`, and overrides the other members as needed.
+    `contracts.Task` explains all members. A subclass defines `parameters`, `behavior_dim`, `initial` and `open`, and
+    overrides the other members as needed.
     """
 
     @property
     def observation_dim(self) -> int:
-        """Return the number O of observations that are normalised."""
         return 0
 
     @property
     def observation_share(self) -> float:
-        """Return the share of rollouts that feed the observation statistics."""
         return 0.0
 
     @property
     def axes(self) -> int:
-        """Return how many of the last behaviour numbers are the final position."""
         return 0
 
     @property
     def layers(self) -> tuple[int, ...]:
-        """Return the sizes of the policy's layers, from observation to action; empty: there is no policy."""
         return ()
 
     @property
     def steps(self) -> int:
-        """Return the largest number of steps of a rollout."""
         return 1
 
     @property
     def heading(self) -> float | None:
-        """Return the direction in which distance is fitness, in degrees from +x towards +y; None: there is none."""
         return None
 
     @property
     def walkable(self) -> bool:
-        """Return whether `walker` returns a robot that is controlled step by step."""
         return False
 
     @property
     def label(self) -> str:
-        """Return the name that users know; empty: the registered name."""
         return ""
 
     @property
     def device(self) -> str:
-        """Return where individuals are evaluated: on the CPU."""
         return "cpu"
 
     def resolved(self) -> Self:
@@ -69,7 +61,7 @@ class TaskPart(Part, frozen=True):
         return self
 
     def lacks_for_gpu(self) -> str:
-        """Return what this process lacks for evaluating on a GPU."""
+        """Return the reason why this process cannot evaluate on a GPU."""
         return "a task that runs on GPUs"
 
     def open_batches(

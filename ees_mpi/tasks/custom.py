@@ -72,7 +72,7 @@ class Custom(TaskPart, frozen=True):
         return str(getattr(self.task, "device", "cpu"))
 
     def lacks_for_gpu(self) -> str:
-        """Return what the user's task lacks for evaluating on a GPU."""
+        """Return the reason why the user's task cannot be evaluated on a GPU; empty: it can."""
         return "" if hasattr(self.task, "open_batches") else f"{self.function} has no open_batches"
 
     def open_batches(

@@ -42,12 +42,10 @@ class PolicyTask(TaskPart, frozen=True):
 
     @property
     def parameters(self) -> int:
-        """Return the number of weights and biases."""
         return parameter_count(self.layers)
 
     @property
     def observation_dim(self) -> int:
-        """Return the number of observations, all of which are normalised."""
         return self.layers[0]
 
     def initial(self, generator: np.random.Generator) -> Singles:
@@ -84,7 +82,6 @@ class WalkingTask(PolicyTask, frozen=True):
 
     @property
     def heading(self) -> float:
-        """Return the direction in which distance is fitness."""
         return self.direction
 
     @property

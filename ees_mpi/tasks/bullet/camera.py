@@ -40,7 +40,8 @@ class Camera:
         w, h = view.width, view.height
         self._lens = pybullet.computeProjectionMatrixFOV(LENS, w / h, NEAR, FAR)
         rays = self._rays()
-        eye = self._eye((0.0, 0.0))
+        matrix = self._matrix((0.0, 0.0))
+        eye = -matrix[:3, :3].T @ matrix[:3, 3]
         with np.errstate(divide="ignore"):
             reach = np.where(rays[..., 2] < 0, -eye[2] / rays[..., 2], np.inf)
         ground = reach < FAR
@@ -57,11 +58,6 @@ class Camera:
         """Return the 4 x 4 matrix from the world to the camera."""
         numbers = pybullet.computeViewMatrixFromYawPitchRoll((*point, HEIGHT), self._view.distance, 0, PITCH, 0, 2)
         return np.array(numbers).reshape(4, 4).T
-
-    def _eye(self, point: Sequence[float]) -> Floats:
-        matrix = self._matrix(point)
-        eye: Floats = -matrix[:3, :3].T @ matrix[:3, 3]
-        return eye
 
     def _rays(self) -> Floats:
         """Return the direction of view [height, width, 3] of each pixel."""

@@ -66,15 +66,8 @@ class BulletEnv(gymnasium.Env[Observation, NDArray[Any]]):
         electricity = ELECTRICITY_COST * float(np.abs(action * self.robot.joint_speeds).mean())
         electricity += STALL_TORQUE_COST * float(np.square(action).mean())
         at_limit = int(np.count_nonzero(np.abs(self.robot.joint_positions) > LIMIT))
-        return sum(
-            [
-                1.0 if self.robot.alive else -1.0,
-                self._potential - before,
-                electricity,
-                JOINT_AT_LIMIT_COST * at_limit,
-                FEET_COLLISION_COST,
-            ]
-        )
+        alive, progress = 1.0 if self.robot.alive else -1.0, self._potential - before
+        return sum([alive, progress, electricity, JOINT_AT_LIMIT_COST * at_limit, FEET_COLLISION_COST])
 
     def _measure_potential(self) -> float:
         """Return minus the distance to the target, in units of distance per time step."""

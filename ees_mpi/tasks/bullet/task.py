@@ -25,7 +25,6 @@ class Locomotion(WalkingTask, frozen=True):
 
     @property
     def layers(self) -> tuple[int, ...]:
-        """Return the sizes of the policy's layers, from observation to action."""
         return (self.sizes[0], *self.hidden, self.sizes[1])
 
     def check(self) -> None:

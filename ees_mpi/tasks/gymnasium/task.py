@@ -18,7 +18,6 @@ class Gymnasium(Environment, frozen=True, kw_only=True):
 
     @property
     def layers(self) -> tuple[int, ...]:
-        """Return the sizes of the policy's layers, from observation to action."""
         observations, actions, _ = self._shape
         return (observations, *self.hidden, actions)
 
@@ -33,7 +32,6 @@ class Gymnasium(Environment, frozen=True, kw_only=True):
 
     @property
     def axes(self) -> int:
-        """Return how many numbers of the behaviour are the final position."""
         return PLACES.get(self.behavior, 0)
 
     @property
@@ -48,7 +46,6 @@ class Gymnasium(Environment, frozen=True, kw_only=True):
 
     @property
     def label(self) -> str:
-        """Return the name of the environment."""
         return self.env
 
     def open(self, seed: int) -> Rollouts:
