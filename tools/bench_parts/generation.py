@@ -13,6 +13,7 @@ from bench_parts.on_ranks import Measurement, on_ranks, table, wall
 
 from ees_mpi import config as configs
 from ees_mpi import machine
+from ees_mpi.generation.evaluation import Evaluation
 from ees_mpi.generation.results import Evaluated, draw_stream, metrics
 from ees_mpi.noise import NoiseTable
 from ees_mpi.outcomes import Draw, Outcomes, unpack
@@ -32,7 +33,7 @@ class PrivateMemory:
     def __init__(self) -> None:
         self.peak = self.now()
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run)
+        self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
     @staticmethod
@@ -58,11 +59,11 @@ def worker(world: Ranks) -> Measurement:
     """Run three generations with commits and sample the memory; then time the parts of a generation."""
     short = ["run.generations=3", f"task.steps={STEPS}", "noise.size=134217728"]
     config = configs.load(PRESETS["ant"], short)
-    evaluator = config.task.open(0)  # its memory is not counted
+    noise = NoiseTable(0, config.noise.size, world)
+    evaluation = Evaluation(config, noise, world)  # the memory of the physics is not counted
     before = PrivateMemory.now()
     memory = PrivateMemory()
-    noise = NoiseTable(0, config.noise.size, world)
-    job = EvolutionJob(config, config.method, evaluator, noise, world, Evaluated())
+    job = EvolutionJob(config, config.method, evaluation, noise, world, Evaluated())
     state = first_state(config)
     with tempfile.TemporaryDirectory(dir=".") as folder:
         writer = RunWriter.create(Path(folder, "run.h5"), config, state.arrays()) if world.first else None
