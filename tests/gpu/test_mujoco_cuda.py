@@ -12,16 +12,16 @@ import numpy as np
 import pytest
 
 from ees_mpi.errors import TaskError
-from ees_mpi.outcomes import Outcome
+from ees_mpi.outcomes import Batch, Outcome
 from ees_mpi.tasks import TASKS
-from ees_mpi.tasks.mujoco.batch import Batch
+from ees_mpi.tasks.mujoco.buffers import measured_buffers
 from ees_mpi.tasks.mujoco.cuda import GpuRollouts
-from ees_mpi.tasks.mujoco.gpu import usable_gpus
+from ees_mpi.tasks.mujoco.gpu import lacking, toolkit
 from ees_mpi.tasks.mujoco.task import Mujoco
 
 pytestmark = [
     pytest.mark.gpu,
-    pytest.mark.skipif(usable_gpus() == 0, reason="needs an NVIDIA GPU and ees_mpi[gpu]"),
+    pytest.mark.skipif(bool(lacking()), reason=f"needs a GPU: {lacking()}"),
     pytest.mark.filterwarnings("ignore"),
 ]
 STD = 0.1
@@ -75,7 +75,7 @@ def on_the_gpu(task: Mujoco, batch: Batch, rollouts: Any) -> list[Outcome]:
 def opened(request: pytest.FixtureRequest) -> Iterator[tuple[Mujoco, Any, Any]]:
     task = build(model=request.param, steps=25 if request.param == "cheetah" else 3)
     noise = table(task)
-    rollouts = task.open_batches(5, noise, wanted=6, say=print)
+    rollouts = task.open_batches(5, noise, wanted=6, antithetic=True, say=print)
     yield task, noise, rollouts
     rollouts.close()
 
@@ -84,7 +84,7 @@ def test_a_mixed_batch_gives_about_what_the_cpu_gives(opened: tuple[Mujoco, Any,
     task, noise, rollouts = opened
     batch = mixed_batch(task)
     outcomes = on_the_gpu(task, batch, rollouts)
-    print("launched in the way", rollouts.way, rollouts.failures)
+    print("launched in the way", [(lane.way, lane.failures) for lane in rollouts.lanes])
     assert rollouts.capacity == 8 and [each.index for each in outcomes] == list(range(10, 16))
     for place, outcome in enumerate(outcomes):
         expected = on_the_cpu(task, batch, noise, place)
@@ -99,7 +99,7 @@ def test_the_first_steps_agree_to_the_rounding_of_single_precision() -> None:
     for model, steps in (("cheetah", 5), ("ant", 2)):
         task = build(model=model, steps=steps)
         noise = table(task)
-        rollouts = task.open_batches(5, noise, wanted=6, say=print)
+        rollouts = task.open_batches(5, noise, wanted=6, antithetic=True, say=print)
         batch = mixed_batch(task)
         for place, outcome in enumerate(on_the_gpu(task, batch, rollouts)):
             expected = on_the_cpu(task, batch, noise, place)
@@ -158,7 +158,7 @@ def test_one_broken_world_harms_no_other(opened: tuple[Mujoco, Any, Any]) -> Non
 def test_a_steps_count_that_graphs_do_not_divide_and_marks() -> None:
     task = build(steps=13, behavior_steps=[4, 13])
     noise = table(task)
-    rollouts = task.open_batches(5, noise, wanted=6, say=print)
+    rollouts = task.open_batches(5, noise, wanted=6, antithetic=True, say=print)
     batch = mixed_batch(task)
     for place, outcome in enumerate(on_the_gpu(task, batch, rollouts)):
         expected = on_the_cpu(task, batch, noise, place)
@@ -169,7 +169,7 @@ def test_a_steps_count_that_graphs_do_not_divide_and_marks() -> None:
 
 def test_ants_that_fall_end_early() -> None:
     task = build(model="ant", steps=200, terminate="environment")
-    rollouts = task.open_batches(5, table(task), wanted=6, say=print)
+    rollouts = task.open_batches(5, table(task), wanted=6, antithetic=True, say=print)
     good = mixed_batch(task)
     wild = Batch(good.index, good.means * 10, 2.0, good.offset, good.sign, good.parent, good.observe)
     outcomes = on_the_gpu(task, wild, rollouts)
@@ -182,7 +182,7 @@ def test_ants_that_fall_end_early() -> None:
 def test_individuals_without_pairs() -> None:
     task = build()
     noise = table(task)
-    rollouts = task.open_batches(5, noise, wanted=6, say=print, antithetic=False)
+    rollouts = task.open_batches(5, noise, wanted=6, antithetic=False, say=print)
     batch = mixed_batch(task)
     for place, outcome in enumerate(on_the_gpu(task, batch, rollouts)):
         np.testing.assert_allclose(outcome.behavior, on_the_cpu(task, batch, noise, place).behavior, atol=0.05)
@@ -191,24 +191,52 @@ def test_individuals_without_pairs() -> None:
 
 def test_constraints_that_do_not_fit_are_an_error_that_names_the_setting() -> None:
     task = build(model="ant", constraints=4, contacts=24, steps=50)
-    rollouts = task.open_batches(5, table(task), wanted=6, say=print)
+    rollouts = task.open_batches(5, table(task), wanted=6, antithetic=True, say=print)
     with pytest.raises(TaskError, match=r"raise task\.constraints \(now 4\)"):
         on_the_gpu(task, mixed_batch(task), rollouts)
     rollouts.close()
 
 
+def rollouts_like(task: Mujoco, noise: Any, rows: int, **more: Any) -> GpuRollouts:
+    return GpuRollouts(toolkit(0, print), task, 5, noise, rows, 2, measured_buffers(task.plant()), **more)
+
+
 @pytest.mark.parametrize("way", ["joint", "external", "split"])
 def test_each_way_to_launch_steps(way: str) -> None:
-    from ees_mpi.tasks.mujoco.buffers import measured_buffers
-    from ees_mpi.tasks.mujoco.gpu import libraries
-
     task = build()
-    noise, buffers = table(task), measured_buffers(task.plant())
-    rollouts = GpuRollouts(*libraries(0, print), task, 5, noise, 4, 2, buffers, "cuda:0", ways=(way,))
-    batch = mixed_batch(task)
+    noise, batch = table(task), mixed_batch(task)
+    rollouts = rollouts_like(task, noise, 4, ways=(way,))
     try:
         outcomes = on_the_gpu(task, batch, rollouts)
     except TaskError as error:
         pytest.xfail(str(error))
     for place, outcome in enumerate(outcomes):
         np.testing.assert_allclose(outcome.behavior, on_the_cpu(task, batch, noise, place).behavior, atol=0.05)
+
+
+@pytest.mark.parametrize("way", ["joint", "split"])
+@pytest.mark.parametrize("fused", [True, False])
+def test_lanes_run_side_by_side(way: str, fused: bool) -> None:
+    task = build(steps=23)
+    noise, batch = table(task), mixed_batch(task)
+    rollouts = rollouts_like(task, noise, 2, lanes=2, ways=(way,), fused=fused)
+    assert rollouts.capacity == 8
+    for _ in range(2):
+        outcomes = on_the_gpu(task, batch, rollouts)
+        for place, outcome in enumerate(outcomes):
+            expected = on_the_cpu(task, batch, noise, place)
+            assert outcome.index == expected.index and outcome.length == 23
+            np.testing.assert_allclose(outcome.behavior, expected.behavior, atol=0.05)
+    rollouts.close()
+
+
+def test_many_robots_in_lanes_are_all_the_same_where_their_policies_are() -> None:
+    task, n = build(steps=20), 2000
+    rollouts = task.open_batches(5, table(task), wanted=n, antithetic=True, say=print)
+    assert len(rollouts.lanes) > 1  # type: ignore[attr-defined]
+    sign = np.tile(np.array([1, -1], np.int8), n // 2)
+    nothing = np.zeros(n, np.int64), sign, np.zeros(n, np.int32), np.zeros(n, np.bool_)
+    outcomes = on_the_gpu(task, Batch(np.arange(n), mixed_batch(task).means[:1], STD, *nothing), rollouts)
+    places = np.array([each.behavior[0] for each in outcomes]).reshape(-1, 2)
+    assert np.ptp(places, axis=0).max() < 0.05 and abs(places[0, 0] - places[0, 1]) > 1e-3
+    rollouts.close()

@@ -1,5 +1,7 @@
 """How much memory a batch takes on a GPU: solver and contact buffers, robots, noise."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,9 +10,11 @@ import numpy as np
 from ees_mpi.errors import TaskError
 from ees_mpi.tasks.mujoco.model import Plant, library
 
-LEAST_CONTACTS, LEAST_CONSTRAINTS = 24, 96  # enough for the cheetah and the ant
-MARGIN = 1.5
-TRIALS, TRIAL_STEPS = 4, 250  # random rollouts, and physics steps of each
+LEAST_CONTACTS, LEAST_CONSTRAINTS = 12, 64  # three times the most that cheetahs and ants had in random rollouts
+LEAST_CONTACTS_TOGETHER = 256  # of all robots, so that a few robots do not depend on averages
+MARGIN = 2  # larger buffers are safer and slower: some kernels start a thread for every entry
+TRIALS, TRIAL_STEPS = 20, 400  # random rollouts, and physics steps of each
+STRENGTHS = (0.0, 0.1, 0.3, 1.0)  # of their controls: weak robots lie on the ground, strong ones jump
 FREE_SHARE = 0.9  # of the free memory of the device, that is taken at most
 SCRATCH = 2  # memory of a world while it steps, in units of the memory of its state
 
@@ -22,6 +26,10 @@ class Buffers:
     contacts: int
     constraints: int
 
+    def contacts_of_each(self, worlds: int) -> int:
+        """Return the contacts per world with so many worlds."""
+        return max(self.contacts, -(-LEAST_CONTACTS_TOGETHER // worlds))
+
 
 def measured_buffers(plant: Plant, contacts: int = 0, constraints: int = 0) -> Buffers:
     """Return buffer sizes; those that are 0 are measured in random rollouts on the CPU, with a margin."""
@@ -29,8 +37,8 @@ def measured_buffers(plant: Plant, contacts: int = 0, constraints: int = 0) -> B
         return Buffers(contacts, constraints)
     most_contacts, most_constraints = _random_rollouts(plant)
     return Buffers(
-        contacts or max(LEAST_CONTACTS, _rounded(MARGIN * most_contacts, 8)),
-        constraints or max(LEAST_CONSTRAINTS, _rounded(MARGIN * most_constraints, 16)),
+        contacts or max(LEAST_CONTACTS, _rounded_up(MARGIN * most_contacts, 4)),
+        constraints or max(LEAST_CONSTRAINTS, _rounded_up(MARGIN * most_constraints, 16)),
     )
 
 
@@ -42,16 +50,17 @@ def _random_rollouts(plant: Plant) -> tuple[int, int]:
     for trial in range(TRIALS):
         mujoco.mj_resetData(plant.model, data)
         data.qpos[:], data.qvel[:] = plant.start(trial)
+        strength = STRENGTHS[trial % len(STRENGTHS)]
         for step in range(TRIAL_STEPS):
             if step % 5 == 0:
-                data.ctrl[:] = generator.choice([low, high], axis=0) if step % 10 else generator.uniform(low, high)
+                data.ctrl[:] = strength * generator.uniform(low, high) if step % 10 else strength * high
             mujoco.mj_step(plant.model, data)
             most = np.maximum(most, (data.ncon, data.nefc))
     return int(most[0]), int(most[1])
 
 
-def _rounded(number: float, multiple: int) -> int:
-    return -(-int(np.ceil(number)) // multiple) * multiple
+def _rounded_up(number: int, multiple: int) -> int:
+    return -(-number // multiple) * multiple
 
 
 def overflow_message(flags: int, kinds: Any, buffers: Buffers) -> str:
@@ -64,6 +73,23 @@ def overflow_message(flags: int, kinds: Any, buffers: Buffers) -> str:
     if not too_small:
         return ""
     return f"the GPU has dropped contacts or constraints of robots; raise {' and '.join(too_small)}"
+
+
+def refuse_missing_memory(error: Exception) -> None:
+    """Raise a TaskError if torch or Warp could not take memory on the device."""
+    text = str(error).lower()
+    if "out of memory" in text or "failed to allocate" in text:
+        raise TaskError("out of GPU memory; lower noise.size or population.size, or free the GPU") from None
+
+
+@contextmanager
+def missing_memory_is_refused() -> Iterator[None]:
+    """Turn errors of torch and Warp about missing memory into one sentence."""
+    try:
+        yield
+    except RuntimeError as error:
+        refuse_missing_memory(error)
+        raise
 
 
 def rows_that_fit(wanted: int, width: int, free: int, fixed: int, per_row: int) -> int:

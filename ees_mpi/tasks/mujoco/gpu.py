@@ -4,6 +4,7 @@ import ctypes
 import importlib.util
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,21 +15,23 @@ TESTED = {"warp": ("1.19",), "mujoco_warp": ("4.0",), "torch": ("2.11", "2.13")}
 HINT = "pip install 'ees_mpi[gpu]'"
 
 
-def usable_gpus() -> int:
-    """Return the number of GPUs that can be used: 0 without a driver or without the packages."""
-    return 0 if missing_package() else max(0, driver_gpus())
+@dataclass(frozen=True)
+class Toolkit:
+    """The imported libraries, and the device that they work on."""
+
+    torch: Any
+    warp: Any
+    mujoco_warp: Any
+    device: str  # as both torch and Warp name it: "cuda:0", or "cpu" in tests
 
 
-def require_gpu() -> None:
-    """Raise an error that names the missing part, if no GPU can be used."""
+def lacking() -> str:
+    """Return a sentence fragment that says what this process lacks for a GPU; empty: nothing. Imports no torch."""
     gpus = driver_gpus()
-    if gpus < 0:
-        raise ConfigError('task.device = "cuda": this machine has no NVIDIA driver; use device = "cpu"')
-    if gpus == 0:
-        raise ConfigError('task.device = "cuda": this machine has no NVIDIA GPU, or hides it; use device = "cpu"')
+    if gpus <= 0:
+        return "this machine has no NVIDIA GPU, or hides it" if gpus == 0 else "this machine has no NVIDIA driver"
     missing = missing_package()
-    if missing:
-        raise MissingExtra(f'task.device = "cuda" needs {missing}: {HINT}')
+    return f"{missing} is missing ({HINT})" if missing else ""
 
 
 def driver_gpus() -> int:
@@ -61,9 +64,11 @@ def _built_for_cpu(version: Path) -> bool:
         return False
 
 
-def libraries(device: int, say: Callable[[str], Any]) -> tuple[Any, Any, Any]:
+def toolkit(device: int, say: Callable[[str], Any]) -> Toolkit:
     """Import torch, warp and mujoco_warp for one GPU; warn of versions that were not tested."""
-    require_gpu()
+    problem = lacking()
+    if problem:
+        raise ConfigError(f'task.device = "cuda": {problem}')
     try:
         import torch
         import warp
@@ -83,4 +88,4 @@ def libraries(device: int, say: Callable[[str], Any]) -> tuple[Any, Any, Any]:
         if not module.__version__.startswith(tuple(f"{version}." for version in TESTED[name])):
             say(f"warning: {name} {module.__version__} is not tested with ees_mpi ({', '.join(TESTED[name])} are)")
     torch.set_float32_matmul_precision("highest")
-    return torch, warp, mujoco_warp
+    return Toolkit(torch, warp, mujoco_warp, f"cuda:{device}")

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
+from ees_mpi.tasks.mujoco.gpu import Toolkit
+
 WAYS = ("joint", "external", "split")
 Step = Callable[[], None]
 
@@ -20,11 +22,11 @@ Step = Callable[[], None]
 class Recorder:
     """Turns the parts of a step into something that launches them fast; torch and Warp share one stream."""
 
-    def __init__(self, torch: Any, warp: Any, device: str):
-        self._torch, self._warp, self._device = torch, warp, device
-        self._cuda = device.startswith("cuda")
-        self._stream: Any = torch.cuda.Stream(device) if self._cuda else None
-        self._warp_stream: Any = warp.stream_from_torch(self._stream) if self._cuda else None
+    def __init__(self, tools: Toolkit):
+        self._torch, self._warp, self._device = tools.torch, tools.warp, tools.device
+        self._cuda = tools.device.startswith("cuda")
+        self._stream: Any = tools.torch.cuda.Stream(tools.device) if self._cuda else None
+        self._warp_stream: Any = tools.warp.stream_from_torch(self._stream) if self._cuda else None
 
     def on_stream(self) -> ExitStack:
         """Let torch and Warp work on this recorder's stream, until the returned context ends."""
@@ -57,10 +59,10 @@ class Recorder:
         self.synchronize()
         gc.collect()  # nothing may be freed by chance while a graph is captured
         if way == "joint":
-            return self._captured_by_warp(steps)
+            return self.captured_by_warp(steps)
         if way == "external":
-            return self._captured_by_torch(steps, joined=True)
-        parts = (self._captured_by_torch(policy), self._captured_by_warp(physics), self._captured_by_torch(notes))
+            return self.captured_by_torch(steps, joined=True)
+        parts = (self.captured_by_torch(policy), self.captured_by_warp(physics), self.captured_by_torch(notes))
 
         def in_turns() -> None:
             for _ in range(repeat):
@@ -69,13 +71,15 @@ class Recorder:
 
         return in_turns
 
-    def _captured_by_warp(self, work: Step) -> Step:
+    def captured_by_warp(self, work: Step) -> Step:
+        """Capture `work` as a graph; return a function that launches it."""
         mode = self._warp.CaptureMode.RELAXED
         with self._warp.ScopedCapture(stream=self._warp_stream, capture_mode=mode) as capture:
             self._without_allocations(work)
         return lambda: self._warp.capture_launch(capture.graph, stream=self._warp_stream)
 
-    def _captured_by_torch(self, work: Step, joined: bool = False) -> Step:
+    def captured_by_torch(self, work: Step, joined: bool = False) -> Step:
+        """Capture `work` as a graph of torch; `joined`: with kernels of Warp that take memory."""
         graph = self._torch.cuda.CUDAGraph()
         mode = self._warp.CaptureMode.RELAXED
         with self._torch.cuda.graph(graph, stream=self._stream, capture_error_mode="relaxed"):

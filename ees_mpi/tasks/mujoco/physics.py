@@ -5,6 +5,7 @@ from typing import Any
 
 from ees_mpi.outcomes import Singles
 from ees_mpi.tasks.mujoco.buffers import Buffers
+from ees_mpi.tasks.mujoco.gpu import Toolkit
 from ees_mpi.tasks.mujoco.model import Plant, library
 
 CARRIED = ("act", "qacc_warmstart", "time", "ctrl", "history", "plastic", "overflow")  # state besides qpos and qvel
@@ -13,16 +14,16 @@ CARRIED = ("act", "qacc_warmstart", "time", "ctrl", "history", "plastic", "overf
 class Physics:
     """Robots that step together; tensors share memory with Warp's arrays."""
 
-    def __init__(self, warp: Any, mujoco_warp: Any, plant: Plant, worlds: int, buffers: Buffers, frame_skip: int):
+    def __init__(self, tools: Toolkit, plant: Plant, worlds: int, buffers: Buffers, frame_skip: int):
         """Take the memory on Warp's current device."""
-        mujoco, self._library, self._frame_skip = library(), mujoco_warp, frame_skip
+        warp, mujoco_warp, mujoco = tools.warp, tools.mujoco_warp, library()
+        self._library, self._frame_skip = mujoco_warp, frame_skip
         data = mujoco.MjData(plant.model)
         mujoco.mj_resetData(plant.model, data)  # before mj_forward: no contacts yet, so that any size is accepted
         self._model = mujoco_warp.put_model(plant.model)
-        self._model.opt.warn_overflow = 0  # prints nothing from the device; the flags are set all the same
-        self._data = mujoco_warp.put_data(
-            plant.model, data, nworld=worlds, nconmax=buffers.contacts, njmax=buffers.constraints
-        )
+        self._leave_out_idle_work(plant)
+        contacts = buffers.contacts_of_each(worlds)
+        self._data = mujoco_warp.put_data(plant.model, data, nworld=worlds, nconmax=contacts, njmax=buffers.constraints)
         warp.synchronize()  # torch reads these arrays on another stream
         self.qpos, self.qvel, self.ctrl = (
             warp.to_torch(getattr(self._data, name)) for name in ("qpos", "qvel", "ctrl")
@@ -35,6 +36,15 @@ class Physics:
         self._first = {name: tensor.clone() for name, tensor in self._carried.items()}
         self._start_qpos, self._start_qvel = self.qpos.clone(), self.qvel.clone()
         self._warmstart, self._zero = self._carried["qacc_warmstart"], self.qvel.new_zeros(1)
+
+    def _leave_out_idle_work(self, plant: Plant) -> None:
+        """Skip kernels whose results are not used; the motion stays the same."""
+        self._model.opt.warn_overflow = 0  # prints nothing from the device; the flags are set all the same
+        self._model.ncam = self._model.nlight = 0  # nothing is drawn
+        idle = library().mjtDisableBit
+        self._model.opt.disableflags |= int(idle.mjDSBL_SENSOR)  # the policy sees qpos and qvel only
+        if not plant.model.dof_frictionloss.any() and not plant.model.ntendon:
+            self._model.opt.disableflags |= int(idle.mjDSBL_FRICTIONLOSS)
 
     def reset(self, qpos: Singles, qvel: Singles) -> None:
         """Put all robots to their starts, [worlds, nq] and [worlds, nv] or one start for all, as if new."""
@@ -70,6 +80,14 @@ class Physics:
     def seconds(self) -> float:
         """Return the simulated time since the last reset."""
         return float(self._carried["time"][0])
+
+    def solver_iterations(self) -> Any:
+        """Return the iterations of the solver in the last physics step, int[worlds], on the host."""
+        return self._data.solver_niter.numpy()
+
+    def constraints(self) -> Any:
+        """Return the number of constraints in the last physics step, int[worlds], on the host."""
+        return self._data.nefc.numpy()
 
     def bytes(self) -> int:
         """Return the memory of the robots' state, as far as its arrays tell."""

@@ -20,13 +20,14 @@ from ees_mpi.policies import CLIP, parameter_count
 from ees_mpi.tasks.mujoco.batch import Seats
 
 CHUNK = 1 << 24  # noise values gathered at a time
+ALIGNED = 32  # numbers in 128 bytes, the unit in which a GPU reads memory
 
 
 class BatchPolicy:
     """Networks of the sizes `layers` for rows * width worlds, around `components` means."""
 
     def __init__(self, layers: Sequence[int], rows: int, width: int, components: int, noise: Any):
-        """Take memory on the device of `noise`, float32[rows, D]."""
+        """Take memory on the device of `noise`, float32[rows, D or more]."""
         import torch
 
         def zeros(*shape: int) -> Any:
@@ -66,28 +67,35 @@ class BatchPolicy:
 
     def act(self, observation: Any) -> Any:
         """Return the actions, float32[worlds, A], for observations, float32[worlds, O]; always the same tensor."""
+        self._see(observation)
+        for layer in range(len(self._inputs)):
+            self._multiply_with_means(layer)
+            self._add_noise(layer)
+        return self.action
+
+    def _see(self, observation: Any) -> None:
+        """Write the normalised and clipped observations to the inputs of the first layer."""
         torch, first = self._torch, self._inputs[0][..., :-1]
         torch.sub(observation.view(first.shape), self._center, out=first)
         torch.div(first, self._spread, out=first)
         torch.clamp(first, -CLIP, CLIP, out=first)
-        last = len(self._inputs) - 1
-        for layer, (inputs, outputs) in enumerate(zip(self._inputs, self._outputs, strict=True)):
-            torch.bmm(inputs, self._noise_layers[layer], out=outputs)
-            shared = self._product_with_means(layer)
-            torch.addcmul(shared.view(outputs.shape), self._scale, outputs, out=outputs)
-            if layer < last:
-                torch.tanh(outputs, out=self._inputs[layer + 1][..., :-1])
-        return self.action
 
-    def _product_with_means(self, layer: int) -> Any:
-        """Return the inputs times each world's own mean: one product per component, then a selection."""
+    def _add_noise(self, layer: int) -> None:
+        """Add the product of the inputs with the noise; write the results to the inputs of the next layer."""
+        torch, inputs, outputs = self._torch, self._inputs[layer], self._outputs[layer]
+        torch.bmm(inputs, self._noise_layers[layer], out=outputs)
+        torch.addcmul(self._shared[layer].view(outputs.shape), self._scale, outputs, out=outputs)
+        if layer + 1 < len(self._inputs):
+            torch.tanh(outputs, out=self._inputs[layer + 1][..., :-1])
+
+    def _multiply_with_means(self, layer: int) -> None:
+        """Multiply the inputs with each world's own mean: one product per component, then a selection."""
         torch, shared = self._torch, self._shared[layer]
         inputs = self._inputs[layer].view(self.worlds, -1)
         torch.mm(inputs, self._mean_layers[layer][0], out=shared)
         for component in range(1, self.components):
             torch.mm(inputs, self._mean_layers[layer][component], out=self._spare[layer])
             torch.where(self._child_of[component], self._spare[layer], shared, out=shared)
-        return shared
 
 
 def upload_table(noise_table: Singles, device: Any) -> Any:
@@ -99,8 +107,18 @@ def upload_table(noise_table: Singles, device: Any) -> Any:
         return torch.from_numpy(noise_table).to(device)
 
 
+def noise_rows(rows: int, size: int, device: Any) -> Any:
+    """Take memory for the noise of `rows` rows; each begins at a multiple of 128 bytes."""
+    import torch
+
+    return torch.zeros((rows, -(-size // ALIGNED) * ALIGNED), dtype=torch.float32, device=device)
+
+
 def gather_rows(table: Any, offset: Any, rows: Any) -> None:
-    """Copy table[offset[r] : offset[r] + D] into rows[r], float32[R, D], for all r."""
+    """Copy table[offset[r] : offset[r] + size] into rows[r], float32[R, size], for all r.
+
+    The last few entries of a row may be unused; where they would be behind the end of the table, they repeat its end.
+    """
     import torch
 
     size = rows.shape[1]
@@ -108,5 +126,5 @@ def gather_rows(table: Any, offset: Any, rows: Any) -> None:
     step = max(1, CHUNK // size)
     for first in range(0, len(rows), step):
         part = rows[first : first + step]
-        places = (offset[first : first + step, None] + along).view(-1)
+        places = (offset[first : first + step, None] + along).view(-1).clamp_(max=len(table) - 1)
         torch.index_select(table, 0, places, out=part.view(-1))

@@ -10,7 +10,6 @@ import msgspec
 
 from ees_mpi.errors import ConfigError
 from ees_mpi.tasks.locomotion import Count, WalkingTask
-from ees_mpi.tasks.mujoco.gpu import require_gpu
 from ees_mpi.tasks.mujoco.model import Plant, load, xml_text
 from ees_mpi.tasks.mujoco.robots import ROBOTS
 
@@ -18,7 +17,7 @@ Size = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class Settings(WalkingTask, frozen=True):
-    """The config section of a MuJoCo robot; `direction`: degrees from +x towards +y, in which distance is fitness."""
+    """The config section of a MuJoCo robot."""
 
     model: str = "cheetah"  # a built-in robot, or the path of an MJCF file
     root: str = "torso"  # the body whose position is the behaviour
@@ -37,12 +36,12 @@ class Settings(WalkingTask, frozen=True):
 
     @property
     def axes(self) -> int:
-        """How many coordinates of the position are the behaviour."""
+        """Return how many coordinates of the position are the behaviour."""
         return ROBOTS[self.model].axes if self.model in ROBOTS else (self.dimensions or 2)
 
     @property
     def layers(self) -> tuple[int, ...]:
-        """The sizes of all layers, from observation to action; a user's model is compiled to find out."""
+        """Return the sizes of the policy's layers, from observation to action; compiles the model of a user."""
         if self.model in ROBOTS:
             robot = ROBOTS[self.model]
             return (robot.observations, *self.hidden, robot.actions)
@@ -56,12 +55,10 @@ class Settings(WalkingTask, frozen=True):
         return msgspec.structs.replace(self, xml=xml_text(self.model))
 
     def check(self) -> None:
-        """Compile the model, and refuse to start if `device = "cuda"` cannot work here."""
+        """Compile the model. A GPU is looked for at the start of a run only: it is not needed for reading one."""
         if self.model in ROBOTS and self.xml:
             raise ConfigError(f"task.xml: the {self.model} is built in; leave it out")
         self.plant()
-        if self.device == "cuda":
-            require_gpu()
 
     def plant(self) -> Plant:
         """Compile the model; loads MuJoCo."""

@@ -6,7 +6,7 @@ from ees_mpi.contracts import BatchEvaluator, View
 from ees_mpi.outcomes import Singles
 from ees_mpi.tasks.locomotion import Rollouts
 from ees_mpi.tasks.mujoco.film import Filmed
-from ees_mpi.tasks.mujoco.gpu import missing_package
+from ees_mpi.tasks.mujoco.gpu import lacking
 from ees_mpi.tasks.mujoco.rollouts import RobotWalker
 from ees_mpi.tasks.mujoco.settings import Settings
 
@@ -16,7 +16,7 @@ class Mujoco(Settings, frozen=True):
 
     @property
     def label(self) -> str:
-        """The name of the robot, or of the user's file."""
+        """Return the name of the robot, or of the user's file."""
         return f"MuJoCo {self.model}"
 
     def open(self, seed: int) -> Rollouts:
@@ -32,8 +32,8 @@ class Mujoco(Settings, frozen=True):
         return Filmed(self, self.start_seed(seed), view)
 
     def lacks_for_gpu(self) -> str:
-        """Return what this process lacks for evaluating on a GPU; empty: nothing. Imports no torch."""
-        return missing_package()
+        """Return a sentence fragment that says what this process lacks for a GPU; empty: nothing. Imports no torch."""
+        return lacking()
 
     def open_batches(
         self, seed: int, noise: Singles, wanted: int, antithetic: bool, say: Callable[[str], None]

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from ees_mpi.errors import TaskError
-from ees_mpi.tasks.mujoco.batch import Batch, Seats, passes
+from ees_mpi.outcomes import Batch
+from ees_mpi.tasks.mujoco.batch import Seats, passes
 from ees_mpi.tasks.mujoco.buffers import rows_that_fit, watched_worlds
 
 

@@ -4,45 +4,90 @@ from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from ees_mpi.errors import TaskError
+from ees_mpi.outcomes import Batch
 from ees_mpi.tasks import TASKS
 from ees_mpi.tasks.mujoco.cuda import GpuRollouts
+from ees_mpi.tasks.mujoco.gpu import Toolkit
 from ees_mpi.tasks.mujoco.graphs import Recorder
+from ees_mpi.tasks.mujoco.lane import Lane
 
-WARP = SimpleNamespace(ScopedDevice=lambda device: nullcontext())
+TOOLS = Toolkit(None, SimpleNamespace(ScopedDevice=lambda device: nullcontext()), None, "cpu")
 
 
 def test_steps_without_a_graph_come_in_order() -> None:
     done: list[str] = []
     parts = [lambda name=name: done.append(name) for name in ("policy", "physics", "notes")]
-    Recorder(None, WARP, "cpu").record("eager", *parts, repeat=2)()
+    Recorder(TOOLS).record("eager", *parts, repeat=2)()
     assert done == ["policy", "physics", "notes"] * 2
 
 
-def rollouts(monkeypatch: pytest.MonkeyPatch, ways: tuple[str, ...], broken: dict[str, Exception]) -> Any:
-    """An evaluator of which only the choice between the ways is real."""
-    evaluator: Any = object.__new__(GpuRollouts)
-    evaluator._ways, evaluator._torch, evaluator._warp, evaluator._device = ways, None, WARP, "cpu"
-    evaluator._task, evaluator._rows, evaluator._width, evaluator._noise = TASKS.build({"name": "mujoco"}), 1, 1, None
-    monkeypatch.setattr("ees_mpi.tasks.mujoco.cuda.BatchPolicy", lambda *arguments: None)
+def lane(ways: tuple[str, ...], broken: dict[str, Exception]) -> Any:
+    """Return a lane of which only the choice between the ways is real."""
+    made: Any = object.__new__(Lane)
+    made._ways, made._tools, made._policies = ways, TOOLS, lambda components: None
 
     def record(way: str) -> None:
         if way in broken:
             raise broken[way]
 
-    evaluator._record = record
-    return evaluator
+    made._record = record
+    return made
 
 
-def test_the_next_way_is_tried_where_one_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    evaluator = rollouts(monkeypatch, ("joint", "split"), {"joint": RuntimeError("capture\nfailed")})
-    evaluator._prepare(1)
-    assert evaluator.way == "split" and evaluator.failures == ["joint: capture failed"]
+def test_the_next_way_is_tried_where_one_fails() -> None:
+    made = lane(("joint", "split"), {"joint": RuntimeError("capture\nfailed")})
+    made.prepare(1)
+    assert made.way == "split" and made.failures == ["joint: capture failed"]
 
 
-def test_an_error_names_all_ways_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
-    evaluator = rollouts(monkeypatch, ("joint", "split"), {way: RuntimeError("no") for way in ("joint", "split")})
+def test_an_error_names_all_ways_that_failed() -> None:
+    made = lane(("joint", "split"), {way: RuntimeError("no") for way in ("joint", "split")})
     with pytest.raises(TaskError, match="joint: no; split: no"):
-        evaluator._prepare(1)
+        made.prepare(1)
+
+
+@pytest.mark.parametrize("text", ["CUDA out of memory. Tried to", "Failed to allocate 8 bytes on device 'cuda:0'"])
+def test_missing_memory_is_one_sentence(text: str) -> None:
+    with pytest.raises(TaskError, match=r"^out of GPU memory; lower noise\.size") as caught:
+        lane(("joint", "split"), {"joint": RuntimeError(text)}).prepare(1)
+    assert "\n" not in str(caught.value)
+
+
+class Noted:
+    """A stand-in for a lane that notes the calls."""
+
+    sampled, steps_per_launch = 8, 10
+
+    def __init__(self, name: str, calls: list[str]):
+        self._name, self._calls, self.members = name, calls, np.empty(0, np.int64)
+
+    def __getattr__(self, call: str) -> Any:
+        return lambda *arguments: self._calls.append(f"{self._name} {call}")
+
+    def load(self, batch: Batch, seats: Any, *statistics: Any) -> None:
+        self._calls.append(f"{self._name} load")
+        self.members = seats.member
+
+    def read(self, batch: Batch) -> dict[int, Any]:
+        return {place: (self._name, place) for place in self.members.tolist()}
+
+
+def test_lanes_take_turns_and_pairs_stay_in_one_lane() -> None:
+    calls: list[str] = []
+    rollouts: Any = object.__new__(GpuRollouts)
+    rollouts._task, rollouts._rows, rollouts._width = TASKS.build({"name": "mujoco", "steps": 21}), 2, 2
+    rollouts._components, rollouts.lanes = 0, [Noted("a", calls), Noted("b", calls)]
+    n = 10
+    sign = np.tile(np.array([1, -1], np.int8), n // 2)
+    nothing = np.zeros(n, np.int32), np.zeros(n, np.bool_)
+    batch = Batch(np.arange(n), np.zeros((1, 3), np.float32), 0.1, np.repeat(np.arange(5), 2), sign, *nothing)
+    outcomes = rollouts.evaluate_batch(batch, np.zeros(1), np.ones(1))
+    assert [place for _, place in outcomes] == list(range(n))
+    assert [name for name, _ in outcomes] == ["a"] * 4 + ["b"] * 4 + ["a"] * 2
+    steps = ["launch", "launch", "launch_one"]
+    first = ["a load", "b load", *(f"{name} {step}" for step in steps for name in "ab")]
+    assert calls == ["a prepare", "b prepare", *first, "a load", *(f"a {step}" for step in steps)]

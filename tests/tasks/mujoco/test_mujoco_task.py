@@ -177,7 +177,7 @@ def test_an_own_model_leaves_its_place_out_of_the_observation(own: str) -> None:
     simulation.step(np.array([50, 50], np.float32))
     assert simulation.data.ctrl.tolist() == [50, 1]  # the first motor has no limits
     assert evaluate(task).valid
-    assert build(model=own, root="cart", axes=1).layers[0] == 7
+    assert build(model=own, root="cart", dimensions=1).layers[0] == 7
     assert build(model=own, root="arm").layers[0] == 6
 
 
@@ -225,8 +225,7 @@ def test_a_walker_gives_the_steps_of_a_rollout() -> None:
 
 
 def test_filming_changes_no_bits() -> None:
-    from ees_mpi.tasks.filming import View
-
+    from ees_mpi.contracts import View
     from ees_mpi.errors import MissingExtra
 
     task = build(model="ant", steps=4)
