@@ -15,14 +15,8 @@ from typing import Any
 from ees_mpi.errors import LaunchError
 from ees_mpi.version import __version__
 
-THREAD_VARIABLES = (
-    "OPENBLAS_NUM_THREADS",
-    "OMP_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "BLIS_NUM_THREADS",
-    "NUMEXPR_NUM_THREADS",
-    "VECLIB_MAXIMUM_THREADS",
-)
+BLAS_LIBRARIES = ("OPENBLAS", "OMP", "MKL", "BLIS", "NUMEXPR")
+THREAD_VARIABLES = [f"{library}_NUM_THREADS" for library in BLAS_LIBRARIES] + ["VECLIB_MAXIMUM_THREADS"]
 
 # With these settings, every x86-64 CPU with AVX2 computes the same bits. numpy < 2.4 has other names for the features;
 # each version ignores the names that it does not know.

@@ -46,21 +46,13 @@ def repair(run: Path) -> None:
 @click.option("--individual", type=click.IntRange(min=0), help="Of a policy.  [default: the mean]")
 @click.option("--component", type=click.IntRange(min=0), help="The mean, of a mixture.")
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="[default: policy.npz; RUN.csv or RUN.npz]")
-def export(
-    run: Path,
-    policy: bool,
-    kind: str | None,
-    generation: int | None,
-    individual: int | None,
-    component: int | None,
-    out: Path | None,
-) -> None:
+def export(run: Path, policy: bool, kind: str | None, out: Path | None, **choice: int | None) -> None:
     """Write a policy, or the arrays, of a run file for other programs."""
     if policy is (kind is not None):
         raise click.UsageError("expected either --policy or --to csv|npz")
-    if kind and (generation, individual, component) != (None, None, None):
+    if kind and any(number is not None for number in choice.values()):
         raise click.UsageError("--generation, --individual and --component select a policy; --to exports all arrays")
-    if individual is not None and component is not None:
+    if choice["individual"] is not None and choice["component"] is not None:
         raise click.UsageError("--individual and --component exclude each other: an individual has one component")
     from ees_mpi.commands.export_arrays import export_arrays
     from ees_mpi.commands.export_policy import export_policy
@@ -70,7 +62,7 @@ def export(
         if kind:
             written = export_arrays(opened, kind, out)
         else:
-            written = export_policy(opened, out or Path("policy.npz"), generation, individual, component)
+            written = export_policy(opened, out or Path("policy.npz"), **choice)
     for path in written:
         click.echo(f"{path}")
 

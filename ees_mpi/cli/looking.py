@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -51,19 +52,7 @@ def figure(
     show_default=True,
     help="Follow each robot, from the same angle and distance; or stay at one point that shows the start and all ends.",
 )
-def replay(
-    run: Path,
-    individuals: tuple[int, ...],
-    generation: int | None,
-    best: tuple[str, ...],
-    toward: tuple[str, ...],
-    extremes: int | None,
-    mean: bool,
-    video: Path | None,
-    size: str | None,
-    speed: float,
-    camera: str,
-) -> None:
+def replay(run: Path, extremes: int | None, size: str | None, camera: str, **options: Any) -> None:
     """Evaluate individuals of a run again, compare every bit with the file, and film them."""
     pin_for_run(run)
     from ees_mpi.analysis.replay.choice import ReplayRequest
@@ -71,8 +60,8 @@ def replay(
     from ees_mpi.runs.progress import on_terminal
 
     machine.check_threads()
-    film = video, panel_size(size) if video else None, speed, camera == "still"
-    request = ReplayRequest(individuals, best, toward, extremes or 0, mean, generation, *film)
+    panel, still = panel_size(size) if options["video"] else None, camera == "still"
+    request = ReplayRequest(extremes=extremes or 0, size=panel, still=still, **options)
     replay(run, request, say, progress=on_terminal(sys.stdout))
 
 

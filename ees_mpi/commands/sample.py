@@ -72,12 +72,8 @@ def sample(ranks: Ranks, request: SampleRequest, out: Path, overwrite: bool, say
             with replaced(out, RunFileError) as fresh:
                 note = json.dumps(parent.about)
                 writer = RunWriter.create(fresh, config, state.arrays(), True, kind="sample", started_from=note)
-                writer.begin_session(
-                    0,
-                    ranks.size,
-                    ranks.nodes,
-                    {**machine.fingerprint(config.method.uses_torch), "device": evaluation.device},
-                )
+                here = {**machine.fingerprint(config.method.uses_torch), "device": evaluation.device}
+                writer.begin_session(0, ranks.size, ranks.nodes, here)
                 writer.commit(0, record.arrays, state.arrays())
                 writer.close()
             say(

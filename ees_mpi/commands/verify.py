@@ -136,12 +136,13 @@ def as_logged(row: Floats) -> Floats:
 def _explain(run: Run, differing: Sequence[tuple[int, int]], checked: int) -> str:
     listed = ", ".join(f"individual {i} of generation {g}" for g, i in differing[:5])
     message = f"{run.path}: {len(differing)} of {checked} individuals gave other bits than the file has ({listed})"
-    other = differences(run, differing[0][0])
-    if other:
-        return f"{message}. This is expected, because the machines differ: {'; '.join(other)}"
-    return (
-        f"{message}, and this machine computes the same bits as the one that wrote it: the file or the code has changed"
-    )
+    return f"{message}: {cause(run, differing[0][0])}"
+
+
+def cause(run: Run, generation: int) -> str:
+    """Return the likely cause of other bits in a generation."""
+    other = differences(run, generation)
+    return f"this is expected here: {'; '.join(other)}" if other else "the file or the code has changed"
 
 
 def differences(run: Run, generation: int) -> list[str]:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ees_mpi.commands.verify import differences
+from ees_mpi.commands.verify import cause
 from ees_mpi.config import Evolution
 from ees_mpi.errors import ConfigError, RunFileError, VerifyError
 from ees_mpi.noise import NoiseTable
@@ -70,7 +70,4 @@ def _compare(run: Run, generation: int, state: State) -> None:
     if same:
         return
     message = f"{run.path}: the update of generation {generation} does not follow from its logged outcomes"
-    other = differences(run, generation)
-    if other:
-        raise VerifyError(f"{message}. This is expected, because the machines differ: {'; '.join(other)}")
-    raise VerifyError(f"{message}: the file or the code has changed")
+    raise VerifyError(f"{message}: {cause(run, generation)}")

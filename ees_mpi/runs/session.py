@@ -105,8 +105,8 @@ def _open(
         if prepared:
             writer = prepared.open()  # creates a new file: now every rank knows its path and id
             _greet(ranks, prepared, len(known), fingerprint, job.device, say)
-            where = {"mpi": ranks.library, "device": job.device}
-            writer.begin_session(state.generation, ranks.size, ranks.nodes, {**fingerprint, **where})
+            here = {**fingerprint, "mpi": ranks.library, "device": job.device}
+            writer.begin_session(state.generation, ranks.size, ranks.nodes, here)
     return job, known
 
 
@@ -114,9 +114,9 @@ def _greet(ranks: Ranks, prepared: PreparedRun, known: int, fingerprint: dict[st
     """Print the generations and the number of ranks, with warnings."""
     config: Config = prepared.config
     first = int(prepared.state["generation"])
-    where = f"{ranks.size} rank{'s' * (ranks.size > 1)} on {ranks.nodes} node{'s' * (ranks.nodes > 1)}"
+    workers = f"{ranks.size} rank{'s' * (ranks.size > 1)} on {ranks.nodes} node{'s' * (ranks.nodes > 1)}"
     done = f", {known} rollouts of the first are already done" if known else ""
-    say(f"{prepared.path}: generations {first} to {config.run.generations} on {where}{done}")
+    say(f"{prepared.path}: generations {first} to {config.run.generations} on {workers}{done}")
     idle = ranks.size - config.population.size
     if idle > 0 and device == "cpu":
         say(

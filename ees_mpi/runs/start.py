@@ -56,12 +56,12 @@ Request = Callable[[], PreparedRun]  # called on rank 0: prepares the run of a c
 
 def prepare(
     source: str,
-    settings: Sequence[str] = (),
-    out: Path | None = None,
-    resume: bool = False,
-    overwrite: bool = False,
-    force: bool = False,
-    start: str | None = None,
+    settings: Sequence[str],
+    out: Path | None,
+    start: str | None,
+    resume: bool,
+    overwrite: bool,
+    force: bool,
 ) -> PreparedRun:
     """Prepare the run of `ees-mpi train`: a new one, or with `resume` that of an existing file.
 

@@ -256,16 +256,16 @@ def _open(path: Path) -> h5py.File:
     except OSError as error:
         raise RunFileError(f"{path} is not a readable HDF5 file, or truncated: {error}") from None
     kind, version = file.attrs.get("format"), file.attrs.get("format_version", 0)
-    if kind != layout.FORMAT or not isinstance(version, (int, np.integer)):
+    problem = ""
+    if kind == "ees_mpi adaptation":
+        problem = "is an adaptation file, made by `ees-mpi adapt`; expected a run file"
+    elif kind != layout.FORMAT or not isinstance(version, (int, np.integer)):
+        problem = "is HDF5, but not a run file of ees_mpi"
+    elif version > layout.FORMAT_VERSION:
+        problem = f"has format {version}; this version of ees_mpi reads up to {layout.FORMAT_VERSION}. Update it"
+    if problem:
         file.close()
-        if kind == "ees_mpi adaptation":
-            raise RunFileError(f"{path} is an adaptation file, made by `ees-mpi adapt`; expected a run file")
-        raise RunFileError(f"{path} is HDF5, but not a run file of ees_mpi")
-    if version > layout.FORMAT_VERSION:
-        file.close()
-        raise RunFileError(
-            f"{path} has format {version}; this version of ees_mpi reads up to {layout.FORMAT_VERSION}. Update it"
-        )
+        raise RunFileError(f"{path} {problem}")
     return file
 
 

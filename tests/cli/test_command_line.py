@@ -134,7 +134,7 @@ def test_verify_names_the_difference_of_machines(finished: Path, tmp_path: Path)
         machine = json.loads(file["sessions/machine"][0])
         file["sessions/machine"][0] = json.dumps({**machine, "blas": "another BLAS"})
     _, line = refusal("verify", other)
-    assert "This is expected" in line and "another BLAS" in line
+    assert "this is expected here" in line and "another BLAS" in line
 
 
 def test_presets_are_listed_and_printed() -> None:

@@ -69,11 +69,11 @@ def test_a_table_that_cannot_be_finished_leaves_nothing_behind(tmp_path: Path) -
     ("options", "message"),
     [
         (["--to", "npz", "-o", "FOLDER/x.csv"], "ends in .npz"),
-        (["--to", "csv", "-o", "FOLDER/none/x.csv"], "a folder that exists"),
+        (["--to", "csv", "-o", "FOLDER/none/x.csv"], "does not exist"),
         (["--to", "csv", "-o", "FOLDER"], "ends in .csv"),
         (["--to", "csv", "--policy"], "either --policy or --to"),
         ([], "either --policy or --to"),
-        (["--to", "csv", "--individual", "3"], "choose a policy"),
+        (["--to", "csv", "--individual", "3"], "select a policy"),
         (["--to", "xlsx"], "xlsx"),
     ],
 )

@@ -79,7 +79,7 @@ def test_a_program_of_the_users_is_never_replaced_by_a_loader(walked: Path, tmp_
         with pytest.raises(ConfigError, match="is a folder"):
             export_policy(run, tmp_path / "folder.npz", None, None)
         for _ in range(2):  # its own loader it replaces
-            assert export_policy(run, tmp_path / "p.npz", None, None) == (tmp_path / "p.npz", tmp_path / "p.py")
+            assert export_policy(run, tmp_path / "p.npz", None, None) == [tmp_path / "p.npz", tmp_path / "p.py"]
 
 
 def test_what_cannot_be_written_whole_leaves_what_was_there(

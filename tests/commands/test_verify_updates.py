@@ -57,7 +57,7 @@ def test_an_older_file_is_checked_by_its_means(tmp_path: Path) -> None:
     run = tmp_path / "cheetah.h5"
     run.write_bytes(gzip.decompress((Path(__file__).parents[1] / "data" / "cheetah.h5.gz").read_bytes()))
     found = ees("verify", run, "--updates")
-    expected = "That is to be expected" in found.stderr  # on another type of CPU than the file was written on
+    expected = "this is expected here" in found.stderr  # on another type of CPU than the file was written on
     assert expected or "the same means (the file logs no observation sums)" in found.stdout
 
 
