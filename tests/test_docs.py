@@ -1,0 +1,38 @@
+"""The page on a generation names functions that exist."""
+
+import ast
+import re
+
+import pytest
+from support.program import CHECKOUT
+
+PACKAGE = CHECKOUT / "ees_mpi"
+PAGE = (PACKAGE / "docs" / "generation.md").read_text(encoding="utf-8")
+NAMES = sorted(set(re.findall(r"`([a-z_0-9]+(?:\.\w+)+)`", PAGE)))
+
+
+def defines(name: str) -> bool:
+    """Return whether the package defines a function, class or method; modules are parsed, not imported."""
+    folder, parts = PACKAGE, name.split(".")
+    while (folder / parts[0]).is_dir():
+        folder /= parts.pop(0)
+    file = folder / f"{parts.pop(0)}.py"
+    if not (file.is_file() and parts):
+        return False
+    body = ast.parse(file.read_text(encoding="utf-8")).body
+    for part in parts:
+        found = [node for node in body if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == part]
+        if not found:
+            return False
+        body = found[0].body
+    return True
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_page_names_a_function_that_exists(name: str) -> None:
+    assert defines(name), f"{name} is not in the package; correct ees_mpi/docs/generation.md"
+
+
+def test_a_missing_function_is_noticed() -> None:
+    assert len(NAMES) > 30 and defines("state.State.digest")
+    assert not any(map(defines, ("state.State.digests", "states.State", "ranks.serial", "ranks.none.Ranks")))
