@@ -13,6 +13,7 @@
     tools/bench.py scg         the weights of MaxEnt by a nested graph, against the closed form
     tools/bench.py maml        MAML: sampling with numpy or batched torch; a Hessian product against a forward pass
     tools/bench.py estimators  the variance of two gradient estimators: perturbed parameters, perturbed actions
+    tools/bench.py gpu         whole batches on a GPU, against their physics alone; bench_parts/gpu.py has its options
     tools/bench.py large       peak memory of commands that read a run file of 2 GB, against a limit of 500 MB
 
 --json prints the numbers for scripts. tools/bench_parts/ has one file per benchmark.
@@ -44,6 +45,7 @@ BENCHMARKS = (
     "estimators",
     "maml",
     "large",
+    "gpu",
 )
 
 
@@ -53,12 +55,14 @@ def main() -> None:
     parser.add_argument("benchmark", choices=BENCHMARKS)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    options, more = parser.parse_known_args()
     machine.pin_threads()
     module = importlib.import_module(f"bench_parts.{options.benchmark}")
     if options.worker:
         importlib.import_module("bench_parts.on_ranks").work(module.worker)
-    results = getattr(module, options.benchmark)()
+    if more and not hasattr(module, "options"):
+        parser.error(f"unknown options: {' '.join(more)}")
+    results = getattr(module, options.benchmark)(*([more] if hasattr(module, "options") else []))
     print(json.dumps(results)) if options.json else module.show(results)
 
 
