@@ -1,12 +1,19 @@
-"""The label of a run in tables and figures."""
+"""The labels of runs and phases in tables and figures, and the run that a run started from."""
 
 import json
 from pathlib import Path
+from typing import Any
 
 from ees_mpi.errors import EesError
 from ees_mpi.store.reader import Run, open_run
 
 ALGORITHMS = {"fitness": "standard ES", "maxvar": "MaxVar-EES", "maxent": "MaxEnt-EES", "maml": "MAML"}
+PHASES = {  # of rank 0 in a generation; the run file has the seconds of each
+    "evaluate": "rollouts",
+    "gather": "waiting for all outcomes",
+    "update": "weights, gradient, step, metrics",
+    "commit": "writing the file",
+}
 
 
 def algorithm(name: str) -> str:
@@ -16,23 +23,29 @@ def algorithm(name: str) -> str:
 
 def label(run: Run) -> str:
     """Return the label of a run: its algorithm, the number of its means, the run that it started from."""
-    config = run.config
-    name = algorithm(config.method.algorithm)
-    means = run["mean"].shape[1]
-    origin = "" if run.attributes.get("kind") == "sample" else started_from(run)
+    name, means = algorithm(run.config.method.algorithm), run["mean"].shape[1]
+    origin = "" if is_sample(run) else started_from(run)
     if means > 1:
         return f"{name}, split in {means}" if origin else f"{name}, {means} components"
     return f"{name} from {origin}" if origin else name
 
 
+def is_sample(run: Run) -> bool:
+    """Return whether a file was written by `ees-mpi sample`."""
+    return bool(run.attributes.get("kind") == "sample")
+
+
+def starting_note(run: Run) -> dict[str, Any]:
+    """Return the file's note on the run that it started from; empty if it started from random means."""
+    return json.loads(str(run.attributes.get("started_from") or "null")) or {}
+
+
 def started_from(run: Run) -> str:
     """Return the label of the run that this one started from; empty if it started from random means."""
-    note = json.loads(str(run.attributes.get("started_from") or "null"))
-    if not note:
-        return ""
-    if "objective" in note:
-        return algorithm(note["objective"])
-    try:  # an older file: its note has a path only
+    note = starting_note(run)
+    if not note or "objective" in note:
+        return algorithm(note["objective"]) if note else ""
+    try:  # an older file: its note has only a path
         with open_run(Path(note["path"])) as origin:
             return label(origin)
     except (EesError, KeyError):

@@ -1,12 +1,12 @@
-"""The offspring of one generation or of a sample: reading them, and choosing those that differ most."""
+"""The offspring of one generation or of a sample: reads them, checks them, chooses those that differ most."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ees_mpi.analysis.labels import is_sample, starting_note
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.outcomes import Floats, Outcomes
 from ees_mpi.store.reader import Run
@@ -14,106 +14,108 @@ from ees_mpi.tasks.locomotion import along
 
 
 @dataclass(frozen=True)
-class Cloud:
-    """What the offspring of one generation did; n of them are valid."""
+class Offspring:
+    """The n valid offspring of one generation."""
 
-    outcomes: Outcomes
-    place: Floats  # [n, B]: where each ended
-    parent: NDArray[np.int32]  # [n]: which mean each perturbs
+    outcomes: Outcomes  # of all N, including the invalid ones
+    position: Floats  # [n, B]: final positions of robots; behaviors of other tasks
+    parent: NDArray[np.int32]  # [n]: the index of the mean that each one perturbs
     components: int
 
     @property
     def distance(self) -> Floats:
-        """Their distances [n] from the origin."""
-        return np.asarray(np.sqrt(np.square(self.place).sum(axis=1)))
+        """Return the distances [n] from the origin."""
+        return np.asarray(np.sqrt(np.square(self.position).sum(axis=1)))
 
 
-def cloud(run: Run, generation: int | None = None) -> Cloud:
-    """Read one generation of a run, the last where None; only that one is read."""
-    g = which(run, generation)
+def read_offspring(run: Run, generation: int | None = None) -> Offspring:
+    """Read the valid offspring of one generation, by default the last; only that generation is read."""
+    g = check_generation(run, generation)
     valid = _valid(run, g)
     if not valid.any():
         raise RunFileError(f"{run.path}: generation {g} has no finite behavior")
     behavior = np.asarray(run["behavior"][g], np.float64)
     outcomes = Outcomes(behavior, run["fitness"][g], run["length"][g].astype(np.int64), valid, np.zeros((0, 1)))
-    place = behavior[valid][:, -axes(run) :]
-    return Cloud(outcomes, place, run["parent"][g][valid], run["mean"].shape[1])
+    return Offspring(outcomes, positions(run, g)[valid], run["parent"][g][valid], run["mean"].shape[1])
 
 
-def has_cloud(run: Run, generation: int) -> bool:
-    """Tell whether any offspring of a generation is valid; where none is, curves and tables have a gap."""
-    return bool(_valid(run, generation).any())
+def positions(run: Run, generation: int) -> Floats:
+    """Return the final positions of a generation [N, axes], or the behaviors [N, B] of other tasks; NaN if invalid."""
+    behavior: Floats = np.array(run["behavior"][generation], np.float64)
+    behavior[~_valid(run, generation)] = np.nan
+    return behavior[:, -position_dim(run) :]  # a behavior may have positions of earlier steps in front
 
 
-def _valid(run: Run, generation: int) -> NDArray[np.bool_]:
-    found = np.asarray(run["valid"][generation], bool) & np.isfinite(run["behavior"][generation]).all(axis=1)
-    return np.asarray(found)
-
-
-def which(run: Run, generation: int | None) -> int:
-    """Return the number of a generation that is there, or say that it is not."""
-    check_offspring(run)
-    if run.generations == 0:
-        raise RunFileError(f"{run.path} has no committed generation yet")
-    if generation is None:
-        return run.generations - 1
-    if not 0 <= generation < run.generations:
-        raise ConfigError(f"generation {generation}: {run.path} has 0 to {run.generations - 1}")
-    return generation
-
-
-def has_offspring(run: Run) -> bool:
-    """Return whether the rows of a run are individuals that can be rebuilt; MAML's are tasks."""
-    return run.config.population.rows == "individual"
-
-
-def check_offspring(run: Run) -> None:
-    """Raise a RunFileError if the rows of a run are not offspring."""
-    if not has_offspring(run):
-        raise RunFileError(
-            f"{run.path} was trained by MAML, so its rows are no offspring; "
-            f"make some first: ees-mpi sample {run.path} --count 1000"
-        )
-
-
-def check_one_task(runs: Sequence[Run]) -> None:
-    """Refuse to show robots together that are not alike."""
-    tasks = {(run.config.task_name, run.config.task.label): run for run in runs}
-    if len(tasks) > 1:
-        one, other, *_ = tasks.values()
-        raise RunFileError(f"{one.path} and {other.path} are of different tasks; draw each by itself")
-
-
-def check_runs(runs: Sequence[Run]) -> None:
-    """Refuse samples where generations are shown: theirs are not of a training."""
-    for run in runs:
-        if run.attributes.get("kind") == "sample":
-            raise RunFileError(f"{run.path} is a sample, which has no training to show over generations; give its run")
-
-
-def axes(run: Run) -> int:
-    """Return how many of the last behaviour numbers say where one ended: all, but for a robot's way points."""
+def position_dim(run: Run) -> int:
+    """Return the length of a final position, or of the behavior of a task without positions."""
     return run.config.task.axes or int(run["behavior"].shape[2])
 
 
-def source(run: Run, generation: int) -> tuple[str, int]:
-    """Return the run and generation that a row is of: of a sample, those that it was drawn of."""
-    if run.attributes.get("kind") != "sample":
-        return run.run_id, generation
-    note = json.loads(str(run.attributes.get("started_from") or "{}"))
-    return str(note.get("run_id", run.run_id)), int(note.get("generation", generation))
-
-
-def walks(run: Run) -> bool:
-    """Return whether the behaviours of a run are final positions."""
+def has_positions(run: Run) -> bool:
+    """Return whether the behaviors of a run are final positions."""
     return run.config.task.axes > 0
 
 
-def places(run: Run, generation: int) -> Floats:
-    """Return the final positions of a generation [N, axes], or the behaviours [N, B] of other tasks; NaN: invalid."""
-    behavior: Floats = np.array(run["behavior"][generation], np.float64)
-    behavior[~np.asarray(run["valid"][generation], bool)] = np.nan
-    return behavior[:, -run.config.task.axes :]  # the last of several noted steps; all numbers if there are no axes
+def _valid(run: Run, generation: int) -> NDArray[np.bool_]:
+    flags = np.asarray(run["valid"][generation], bool)
+    return np.asarray(flags & np.isfinite(run["behavior"][generation]).all(axis=1))
+
+
+def has_valid(run: Run, generation: int) -> bool:
+    """Return whether any rollout of a generation is valid; curves and tables have a gap if none is."""
+    return bool(_valid(run, generation).any())
+
+
+def valid_generations(run: Run) -> list[int]:
+    """Return the generations that have valid rollouts; raise a RunFileError if there are none."""
+    found = [g for g in range(check_generation(run, None) + 1) if has_valid(run, g)]
+    if not found:
+        raise RunFileError(f"{run.path} has no finite behavior in any generation")
+    return found
+
+
+def check_generation(run: Run, generation: int | None) -> int:
+    """Return the number of a generation of offspring, by default the last; raise an error if the run has none."""
+    if not has_offspring(run):
+        raise RunFileError(
+            f"{run.path} was trained by MAML, so its rows are tasks, not offspring; "
+            f"sample offspring first: ees-mpi sample {run.path} --count 1000"
+        )
+    check_committed(run)
+    if generation is not None and not 0 <= generation < run.generations:
+        raise ConfigError(f"generation {generation}: {run.path} has 0 to {run.generations - 1}")
+    return run.generations - 1 if generation is None else generation
+
+
+def check_committed(run: Run) -> None:
+    """Raise a RunFileError if a run has no generation yet."""
+    if run.generations == 0:
+        raise RunFileError(f"{run.path} has no committed generation yet")
+
+
+def has_offspring(run: Run) -> bool:
+    """Return whether the rows of a run are individuals that can be rebuilt; the rows of MAML are tasks."""
+    return run.config.population.rows == "individual"
+
+
+def check_one_task(runs: Sequence[Run]) -> None:
+    """Raise a RunFileError if runs have different tasks."""
+    tasks = {(run.config.task_name, run.config.task.label): run for run in runs}
+    if len(tasks) > 1:
+        one, other, *_ = tasks.values()
+        raise RunFileError(f"{one.path} and {other.path} are of different tasks; draw a figure for each task")
+
+
+def check_no_sample(runs: Sequence[Run]) -> None:
+    """Raise a RunFileError if a file is a sample, which has no generations of training."""
+    for run in filter(is_sample, runs):
+        raise RunFileError(f"{run.path} is a sample, which has no training to show over generations; give its run")
+
+
+def source(run: Run, generation: int) -> tuple[str, int]:
+    """Return the run id and generation of a row; for a sample those of the run that it was drawn from."""
+    note = starting_note(run) if is_sample(run) else {}
+    return str(note.get("run_id", run.run_id)), int(note.get("generation", generation))
 
 
 def farthest(behavior: Floats, count: int) -> list[int]:
@@ -125,39 +127,35 @@ def farthest(behavior: Floats, count: int) -> list[int]:
 def extremes(behavior: Floats, count: int) -> list[int]:
     """Return individuals that differ: leftmost and rightmost, the farthest all around, or far from each other."""
     valid = np.flatnonzero(np.isfinite(behavior).all(axis=1))
-    rows = behavior[valid]
     count = min(count, len(valid))
     if not count:
         return []
-    pick = {1: _ends, 2: _around}.get(behavior.shape[1], _apart)
-    return [int(valid[i]) for i in pick(rows, count)]
+    pick = {1: _leftmost_and_rightmost, 2: _farthest_all_around}.get(behavior.shape[1], _far_apart)
+    return [int(valid[i]) for i in pick(behavior[valid], count)]
 
 
-def _ends(rows: Floats, count: int) -> list[int]:
+def _leftmost_and_rightmost(rows: Floats, count: int) -> list[int]:
     order: NDArray[np.intp] = np.argsort(rows[:, 0], kind="stable")
     right = count // 2
-    left = count - right
-    return [int(i) for i in (*order[:left], *order[len(order) - right :])]
+    return [int(i) for i in (*order[: count - right], *order[len(order) - right :])]
 
 
-def _around(rows: Floats, count: int) -> list[int]:
-    """Go round, taking in each direction the one that got farthest there and is not taken yet."""
-    taken: list[int] = []
+def _farthest_all_around(rows: Floats, count: int) -> list[int]:
+    """Choose, for each of `count` directions, the one that came farthest and is not chosen yet."""
+    chosen: list[int] = []
     for number in range(count):
-        angle = 360.0 * number / count
-        reached = np.array([along(angle, x, y) for x, y in rows.tolist()])
-        reached[taken] = -np.inf
-        taken.append(int(np.argmax(reached)))
-    return taken
+        reached = np.array([along(360.0 * number / count, x, y) for x, y in rows.tolist()])
+        reached[chosen] = -np.inf
+        chosen.append(int(np.argmax(reached)))
+    return chosen
 
 
-def _apart(rows: Floats, count: int) -> list[int]:
-    """Start far from the median, and always add the one farthest from all that are taken."""
-    distance = np.square(rows - np.median(rows, axis=0)).sum(axis=1)
-    taken = [int(np.argmax(distance))]
-    nearest = np.square(rows - rows[taken[0]]).sum(axis=1)
-    while len(taken) < count:
-        nearest[taken] = -1.0
-        taken.append(int(np.argmax(nearest)))
-        nearest = np.minimum(nearest, np.square(rows - rows[taken[-1]]).sum(axis=1))
-    return taken
+def _far_apart(rows: Floats, count: int) -> list[int]:
+    """Choose the one farthest from the median, then always the one farthest from all that are chosen."""
+    chosen = [int(np.argmax(np.square(rows - np.median(rows, axis=0)).sum(axis=1)))]
+    nearest = np.full(len(rows), np.inf)
+    while len(chosen) < count:
+        nearest = np.minimum(nearest, np.square(rows - rows[chosen[-1]]).sum(axis=1))
+        nearest[chosen] = -1.0
+        chosen.append(int(np.argmax(nearest)))
+    return chosen

@@ -1,154 +1,149 @@
-"""Figures 2, 4, 6 and S3 of the paper: where offspring end, as heat-maps with a logarithmic colour scale."""
+"""Figures 2, 4, 6 and S3 of the paper: final positions of offspring, as heat-maps with a logarithmic color scale."""
 
 import textwrap
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
-from ees_mpi.analysis.figures.style import COLUMN, PAGE, grid, title, whole_numbers
-from ees_mpi.analysis.offspring import Cloud, axes, check_one_task, cloud, has_cloud, which
+from ees_mpi.analysis.figures.style import COLUMN, PAGE, Axes, Figure, grid, title, titles, whole_numbers
+from ees_mpi.analysis.offspring import Offspring, check_generation, check_one_task, read_offspring, valid_generations
 from ees_mpi.errors import RunFileError
 from ees_mpi.outcomes import Floats
 from ees_mpi.store.reader import Run
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-SHOWN = (0, 5, 10, 20)  # generations of further evolution that the paper shows
+SHOWN = (0, 5, 10, 20)  # the generations of further evolution in the paper
+VIRIDIS = ("viridis_r", 0.12, 1.0)  # a color map, and the part of it that is visible on white
 
 
-def spread(runs: Sequence[Run]) -> "Figure":
-    """Figure 2: where the offspring end, generation by generation, one panel a run, all with the same axis."""
+def spread(runs: Sequence[Run]) -> Figure:
+    """Draw figure 2: final positions on a line, generation by generation, a panel for each run."""
     check_one_task(runs)
-    limits = []
+    positions = []
     for run in runs:
-        if which(run, None) < 1 or axes(run) != 1:
+        found = {g: read_offspring(run, g).position for g in valid_generations(run)}
+        if run.generations < 2 or found[max(found)].shape[1] != 1:
             raise RunFileError(f"{run.path}: expected a run with a behavior of one number and two or more generations")
-        ends = [np.abs(cloud(run, g).place).max() for g in range(run.generations) if has_cloud(run, g)]
-        if not ends:
-            raise RunFileError(f"{run.path} has no finite behavior in any generation")
-        limits.append(max(ends))
-    edges = np.linspace(-1, 1, 101) * (max(limits) or 1.0)
-    images = [np.stack([_column(run, g, edges) for g in range(run.generations)]) for run in runs]
+        positions.append(found)
+    limit = max(np.abs(position).max() for found in positions for position in found.values()) or 1.0
+    edges = np.linspace(-1, 1, 101) * limit
+    images = [np.zeros((run.generations, len(edges) - 1)) for run in runs]  # empty: no valid rollout
+    for image, found in zip(images, positions, strict=True):
+        for g, position in found.items():
+            image[g] = shares(position, [edges])
     norm = logarithmic(images)
     figure, panels = grid(len(runs), 3, 2.3, sharey=True)
-    for place, (panel, run, values) in enumerate(zip(panels, runs, images, strict=True)):
-        image = paint(panel, np.arange(run.generations + 1) - 0.5, edges, values, norm)
+    for panel, run, name, image in zip(panels, runs, titles(runs), images, strict=True):
+        mesh = paint(panel, np.arange(run.generations + 1) - 0.5, edges, image, norm)
         panel.axhline(0, color="0.5", linewidth=0.5, linestyle=":")
-        panel.set(title=title(run, place, len(runs)), xlabel="generation")
+        panel.set(title=name, xlabel="generation")
         whole_numbers(panel)
     for panel in panels[::3]:
         panel.set_ylabel("final $x$")
-    figure.colorbar(image, ax=panels, label="share of offspring", pad=0.02)
+    figure.colorbar(mesh, ax=panels, label="share of offspring", pad=0.02)
     return figure
 
 
-def _column(run: Run, generation: int, edges: Floats) -> Floats:
-    """Return the shares of a generation; an empty column where no rollout is valid."""
-    if not has_cloud(run, generation):
-        return np.zeros(len(edges) - 1)
-    return shares(cloud(run, generation).place, [edges])
+def ant(runs: Sequence[Run], generations: Sequence[int]) -> Figure:
+    """Draw figure 4: final positions, a panel for each run and requested generation."""
+    chosen = choose(runs, generations)
+    names = titles([run for run, _ in chosen])
+    if generations:
+        names = [f"{name}, generation {g}" for name, (_, g) in zip(names, chosen, strict=True)]
+    return draw_maps([read_plane(run, g) for run, g in chosen], names, 3)[0]
 
 
-def ant(runs: Sequence[Run], generations: Sequence[int]) -> "Figure":
-    """Figure 4: final positions, one panel a run, or one for each generation asked for."""
+def adapting(runs: Sequence[Run], generations: Sequence[int]) -> Figure:
+    """Draw figures 6 and S3: final positions after some generations of further evolution, a row for each run."""
     check_one_task(runs)
-    shown = [(run, which(run, g)) for run in runs for g in generations or (None,)]
-    clouds = [plane(run, g) for run, g in shown]
-    named = [
-        title(run, place, len(shown)) + (f", generation {g}" if generations else "")
-        for place, (run, g) in enumerate(shown)
-    ]
-    return _maps(clouds, named, 3)
-
-
-def adapting(runs: Sequence[Run], generations: Sequence[int]) -> "Figure":
-    """Figures 6 and S3: final positions after some generations of further evolution, a row for each run."""
-    check_one_task(runs)
-    rows = [[which(run, g) for g in generations] or _chosen(run) for run in runs]
+    rows = [[check_generation(run, g) for g in generations] or _paper_generations(run) for run in runs]
     if len({len(row) for row in rows}) > 1:
-        raise RunFileError("the runs have different numbers of generations; say which to draw with --generation")
-    clouds = [plane(run, g) for run, row in zip(runs, rows, strict=True) for g in row]
-    named = [f"after {g} generations" for row in rows for g in row]
-    return _maps(clouds, named, len(rows[0]), [title(run) for run in runs])
-
-
-def _chosen(run: Run) -> list[int]:
-    """Return the paper's generations where a run has them, else four spread over it."""
-    last = which(run, None)
-    if last >= SHOWN[-1]:
-        return list(SHOWN)
-    return sorted({round(share * last) for share in (0, 1 / 3, 2 / 3, 1)})
-
-
-def plane(run: Run, generation: int) -> Cloud:
-    """Read a generation whose behaviours are positions in the plane."""
-    seen = cloud(run, generation)
-    if seen.place.shape[1] != 2:
-        raise RunFileError(f"{run.path}: expected offspring with a behavior of two numbers, a position in the plane")
-    return seen
-
-
-def _maps(clouds: Sequence[Cloud], named: Sequence[str], columns: int, rows: Sequence[str] = ()) -> "Figure":
-    edges = cells(clouds)
-    images = [shares(seen.place, [edges, edges]) for seen in clouds]
-    norm = logarithmic(images)
-    figure, panels = planes(named, edges, columns)
-    for panel, values in zip(panels, images, strict=True):
-        image = paint(panel, edges, edges, values, norm)
-    for panel, row in zip(panels[::columns], rows, strict=False):
-        panel.set_ylabel(f"{textwrap.fill(row, 24)}\nfinal $y$")
-    figure.colorbar(image, ax=panels, label="share of offspring", pad=0.02)
+        raise RunFileError("the runs have different numbers of generations; choose some with --generation")
+    offspring = [read_plane(run, g) for run, row in zip(runs, rows, strict=True) for g in row]
+    names = [f"after {g} generations" for row in rows for g in row]
+    figure, panels = draw_maps(offspring, names, len(rows[0]))
+    for panel, run in zip(panels[:: len(rows[0])], runs, strict=True):
+        panel.set_ylabel(f"{textwrap.fill(title(run), 24)}\nfinal $y$")
     return figure
 
 
-def cells(clouds: Sequence[Cloud]) -> Floats:
-    """Return the edges, along either axis, of the cells in which all panels count: more for more offspring."""
-    limit = 1.05 * max(float(np.abs(seen.place).max()) for seen in clouds) or 1.0
-    largest = max(len(seen.place) for seen in clouds)
-    return np.linspace(-limit, limit, int(np.clip(2 * np.sqrt(largest), 20, 80)) + 1)
+def _paper_generations(run: Run) -> list[int]:
+    """Return the generations that the paper shows, or four spread over a shorter run."""
+    last = check_generation(run, None)
+    return list(SHOWN) if last >= SHOWN[-1] else sorted({round(share * last) for share in (0, 1 / 3, 2 / 3, 1)})
 
 
-def planes(named: Sequence[str], edges: Floats, columns: int) -> "tuple[Figure, list[Axes]]":
-    """Make a panel for each name, with equal axes and the same limits, the origin marked."""
-    columns = min(columns, len(named))
+def choose(runs: Sequence[Run], generations: Sequence[int]) -> list[tuple[Run, int]]:
+    """Return a run and a generation for each panel; by default the last generation of each run."""
+    check_one_task(runs)
+    return [(run, check_generation(run, g)) for run in runs for g in generations or (None,)]
+
+
+def read_plane(run: Run, generation: int) -> Offspring:
+    """Read the offspring of a generation; raise a RunFileError if they do not end in a plane."""
+    offspring = read_offspring(run, generation)
+    if offspring.position.shape[1] != 2:
+        raise RunFileError(f"{run.path}: expected offspring with a behavior of two numbers, a position in the plane")
+    return offspring
+
+
+def paint_all(panel: Axes, offspring: Offspring, edges: Floats, norm: Any) -> None:
+    """Color the cells of one panel by the share of offspring."""
+    paint(panel, edges, edges, shares(offspring.position, [edges, edges]), norm)
+
+
+def draw_maps(
+    groups: Sequence[Offspring],
+    names: Sequence[str],
+    columns: int,
+    paint_panel: Callable[[Axes, Offspring, Floats, Any], None] = paint_all,
+    colors: tuple[str, float, float] = VIRIDIS,
+) -> tuple[Figure, list[Axes]]:
+    """Draw final positions in the plane, a panel for each group, all with the same cells, limits and color scale."""
+    from matplotlib.cm import ScalarMappable
+
+    limit = 1.05 * max(float(np.abs(offspring.position).max()) for offspring in groups) or 1.0
+    largest = max(len(offspring.position) for offspring in groups)
+    edges = np.linspace(-limit, limit, int(np.clip(2 * np.sqrt(largest), 20, 80)) + 1)
+    norm = logarithmic([shares(offspring.position, [edges, edges]) for offspring in groups])
+    columns = min(columns, len(names))
     height = PAGE / columns + 0.5 if columns > 1 else COLUMN
-    figure, panels = grid(len(named), columns, height, layout="compressed", sharex=True, sharey=True)
-    for place, (panel, name) in enumerate(zip(panels, named, strict=True)):
+    figure, panels = grid(len(names), columns, height, layout="compressed", sharex=True, sharey=True)
+    for place, (panel, offspring) in enumerate(zip(panels, groups, strict=True)):
         panel.plot(0, 0, marker="+", color="0.5", markersize=6, zorder=3)
-        panel.set(aspect="equal", xlim=(edges[0], edges[-1]), ylim=(edges[0], edges[-1]))
-        panel.set_title(textwrap.fill(name, 100 // (columns + 1)))
-        if place + columns >= len(named):
+        panel.set(aspect="equal", xlim=(-limit, limit), ylim=(-limit, limit))
+        panel.set_title(textwrap.fill(names[place], 100 // (columns + 1)))
+        if place + columns >= len(names):
             panel.set_xlabel("final $x$")
         if place % columns == 0:
             panel.set_ylabel("final $y$")
+        paint_panel(panel, offspring, edges, norm)
+    figure.colorbar(ScalarMappable(norm, color_map(*colors)), ax=panels, label="share of offspring", pad=0.02)
     return figure, panels
 
 
-def shares(place: Floats, edges: Sequence[Floats]) -> Floats:
+def shares(position: Floats, edges: Sequence[Floats]) -> Floats:
     """Return the share of offspring in each cell."""
-    return np.asarray(np.histogramdd(place, edges)[0] / len(place))
+    return np.asarray(np.histogramdd(position, edges)[0] / len(position))
 
 
 def logarithmic(images: Sequence[Floats]) -> Any:
-    """Return a logarithmic colour scale that fits all panels."""
+    """Return a logarithmic color scale for all panels."""
     from matplotlib.colors import LogNorm
 
     filled = np.concatenate([image[image > 0] for image in images])
     return LogNorm(filled.min(), max(filled.max(), 2 * filled.min()))
 
 
-def light_to_dark(name: str = "viridis_r", start: float = 0.12, end: float = 1.0) -> Any:
-    """Return colours whose lightness falls all the way, so that they hold in grey, from one that shows on white on."""
+def color_map(name: str, start: float, end: float) -> Any:
+    """Return a part of a color map from light to dark, which also works in grey print."""
     from matplotlib import colormaps
     from matplotlib.colors import ListedColormap
 
     return ListedColormap(colormaps[name](np.linspace(start, end, 256)))
 
 
-def paint(panel: "Axes", x: Any, y: Any, values: Floats, norm: Any, colors: Any = None) -> Any:
-    """Colour the cells in which anybody is."""
-    colors = colors or light_to_dark()
-    return panel.pcolormesh(x, y, np.where(values > 0, values, np.nan).T, norm=norm, cmap=colors, rasterized=True)
+def paint(panel: Axes, x: Any, y: Any, values: Floats, norm: Any, colors: tuple[str, float, float] = VIRIDIS) -> Any:
+    """Color the occupied cells."""
+    filled = np.where(values > 0, values, np.nan).T
+    return panel.pcolormesh(x, y, filled, norm=norm, cmap=color_map(*colors), rasterized=True)

@@ -1,72 +1,59 @@
-"""Figures 7 and S4 of the paper: where the offspring of a mixture end, its components told apart."""
+"""Figures 7 and S4 of the paper: final positions of the offspring of a mixture, in the colors of its components."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from ees_mpi.analysis.figures.heatmaps import cells, light_to_dark, logarithmic, paint, plane, planes, shares
-from ees_mpi.analysis.figures.style import LINES, title
-from ees_mpi.analysis.offspring import Cloud, check_one_task, which
+from ees_mpi.analysis.figures.heatmaps import choose, draw_maps, paint, read_plane, shares
+from ees_mpi.analysis.figures.style import LINES, Axes, Figure, titles
+from ees_mpi.analysis.offspring import Offspring
 from ees_mpi.errors import MissingExtra
 from ees_mpi.outcomes import Floats
 from ees_mpi.store.reader import Run
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-ALL = "Greys"
-RANGE = (0.3, 0.8)  # of each map: lighter would not show on white, darker would hide the outlines
-OWN = ("Blues", "Oranges", "Greens", "Purples")
-DARK = ("#08306b", "#b34700", "#00441b", "#3f007d")
-INSIDE = 0.8  # share of a component's offspring within its outline
+RANGE = (0.3, 0.8)  # of each color map: lighter colors are invisible on white, darker ones hide the outlines
+GREYS = ("Greys", *RANGE)
+COMPONENTS = (("Blues", *RANGE), ("Oranges", *RANGE), ("Greens", *RANGE), ("Purples", *RANGE))
+OUTLINES = ("#08306b", "#b34700", "#00441b", "#3f007d")
+INSIDE = 0.8  # share of a component's offspring inside its outline
 SMOOTH = 1.5  # cells, of the outlines
-ENOUGH = 5  # offspring, for an outline to mean anything
+ENOUGH = 5  # offspring for an outline
 
 
-def mixture(runs: Sequence[Run], generations: Sequence[int]) -> "Figure":
-    """Final positions in the colour of the component that most in a cell come from; an outline for each component.
+def mixture(runs: Sequence[Run], generations: Sequence[int]) -> Figure:
+    """Draw figures 7 and S4: each cell has the color of its most frequent component; each component has an outline.
 
-    Colours go from light to dark alike, and outlines differ in line, so that a grey print tells them apart, too.
+    All colors go from light to dark, and outlines differ in line style, so that they also differ in grey print.
     """
-    from matplotlib.cm import ScalarMappable
-
-    check_one_task(runs)
-    shown = [(run, which(run, g)) for run in runs for g in generations or (None,)]
-    clouds = [plane(run, g) for run, g in shown]
-    named = [title(run, place, len(shown)) for place, (run, _) in enumerate(shown)]
-    edges = cells(clouds)
-    norm = logarithmic([shares(seen.place, [edges, edges]) for seen in clouds])
-    figure, panels = planes(named, edges, 3)
-    for panel, seen in zip(panels, clouds, strict=True):
-        _draw(panel, seen, edges, norm)
+    chosen = choose(runs, generations)
+    groups = [read_plane(run, g) for run, g in chosen]
+    figure, panels = draw_maps(groups, titles([run for run, _ in chosen]), 3, _paint_components, GREYS)
     handles = {text: line for panel in panels for line, text in zip(*panel.get_legend_handles_labels(), strict=True)}
     if handles:
         figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=len(handles))
-    figure.colorbar(ScalarMappable(norm, light_to_dark(ALL, *RANGE)), ax=panels, label="share of offspring", pad=0.02)
     return figure
 
 
-def _draw(panel: "Axes", seen: Cloud, edges: Floats, norm: object) -> None:
-    total = shares(seen.place, [edges, edges])
-    if seen.components == 1:
-        paint(panel, edges, edges, total, norm, light_to_dark(ALL, *RANGE))
+def _paint_components(panel: Axes, offspring: Offspring, edges: Floats, norm: Any) -> None:
+    total = shares(offspring.position, [edges, edges])
+    if offspring.components == 1:
+        paint(panel, edges, edges, total, norm, GREYS)
         return
-    members = [seen.place[seen.parent == component] for component in range(seen.components)]
-    counts = np.stack([np.histogramdd(place, [edges, edges])[0] for place in members])
+    members = [offspring.position[offspring.parent == component] for component in range(offspring.components)]
+    counts = np.stack([np.histogramdd(position, [edges, edges])[0] for position in members])
     most = counts.argmax(axis=0)
-    for component, place in enumerate(members):
-        own = light_to_dark(OWN[component % len(OWN)], *RANGE)
-        paint(panel, edges, edges, np.where(most == component, total, 0), norm, own)
-        if len(place) >= ENOUGH:
-            how: dict[str, Any] = {"color": DARK[component % len(DARK)], "linestyle": LINES[component % len(LINES)]}
-            _outline(panel, counts[component], edges, how)
-            panel.plot([], [], **how, label=f"component {component}")
+    for component, position in enumerate(members):
+        colors = COMPONENTS[component % len(COMPONENTS)]
+        paint(panel, edges, edges, np.where(most == component, total, 0), norm, colors)
+        if len(position) >= ENOUGH:
+            color, line = OUTLINES[component % len(OUTLINES)], LINES[component % len(LINES)]
+            _outline(panel, counts[component], edges, color, line)
+            panel.plot([], [], color=color, linestyle=line, label=f"component {component}")
 
 
-def _outline(panel: "Axes", counts: Floats, edges: Floats, how: dict[str, Any]) -> None:
-    """Draw a line around the densest cells that hold most of a component's offspring."""
+def _outline(panel: Axes, counts: Floats, edges: Floats, color: str, line: str) -> None:
+    """Draw a line around the densest cells, which hold most of a component's offspring."""
     from matplotlib.patheffects import withStroke
 
     try:
@@ -77,5 +64,5 @@ def _outline(panel: "Axes", counts: Floats, edges: Floats, how: dict[str, Any]) 
     falling = np.sort(smooth, axis=None)[::-1]
     level = falling[np.searchsorted(np.cumsum(falling), INSIDE * falling.sum())]
     middle = (edges[1:] + edges[:-1]) / 2
-    drawn = panel.contour(middle, middle, smooth.T, [level], colors=how["color"], linestyles=how["linestyle"])
+    drawn = panel.contour(middle, middle, smooth.T, [level], colors=color, linestyles=line)
     drawn.set(linewidth=1.2, path_effects=[withStroke(linewidth=3, foreground="white")])

@@ -1,24 +1,23 @@
-"""What all figures share: sizes for a two-column page, styles that hold in grey, saving whole or not at all."""
+"""The style of all figures: sizes for a two-column page, colors that work in grey print, panels, curves, titles."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from ees_mpi.analysis.labels import label
-from ees_mpi.errors import ConfigError, MissingExtra
-from ees_mpi.files import check_writable, replaced
+from ees_mpi.errors import MissingExtra
 from ees_mpi.store.reader import Run
 from ees_mpi.terminal import say_on_stderr
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.axes import Axes as Axes
+    from matplotlib.figure import Figure as Figure
+else:  # matplotlib is imported when a figure is drawn
+    Axes = Figure = Any
 
-FORMATS = (".png", ".pdf", ".svg")
-STYLE = {
+STYLE: dict[Any, Any] = {
     "font.size": 8,
     "axes.titlesize": 8,
     "axes.spines.top": False,
@@ -29,38 +28,27 @@ STYLE = {
     "pdf.fonttype": 42,  # text stays text: some publishers refuse other fonts
 }
 COLUMN, PAGE = 3.4, 7.0  # inches: the widths of a column and of a page
-# Colour, line and lightness all tell the same apart, so that a grey print does, too.
+# Curves differ in color, line and lightness, so that they also differ in grey print.
 COLORS = ("black", "#0072b2", "#e69f00", "#999999")
 LINES = ("-", "--", "-.", ":")
 
 
-def matplotlib() -> Any:
-    """Return matplotlib, set to draw into files."""
+@contextmanager
+def drawing() -> Iterator[None]:
+    """Draw into files, in the style of all figures."""
     try:
         import matplotlib
     except ImportError:
         raise MissingExtra("figures need matplotlib: pip install 'ees_mpi[analysis]'") from None
     matplotlib.use("agg")
-    return matplotlib
-
-
-def check_target(target: Path) -> None:
-    """Refuse a name under which no figure can be saved, before anything is read."""
-    if target.is_dir() or target.suffix not in FORMATS:
-        raise ConfigError(f"-o {target}: expected a name that ends in {', '.join(FORMATS)}")
-    check_writable(target)
-
-
-def save(figure: "Figure", target: Path) -> None:
-    """Save a figure, whole or not at all."""
-    with replaced(target) as fresh:
-        figure.savefig(fresh, format=target.suffix.removeprefix("."), bbox_inches="tight", pad_inches=0.03)
+    with matplotlib.rc_context(STYLE):
+        yield
 
 
 def grid(
     count: int, columns: int, height: float, layout: Literal["constrained", "compressed"] = "constrained", **how: Any
-) -> "tuple[Figure, list[Axes]]":
-    """Make a figure with so many panels in rows of at most `columns`, each of a row's height in inches."""
+) -> tuple[Figure, list[Axes]]:
+    """Return a figure with `count` panels in rows of at most `columns`; `height`: of a row, in inches."""
     from matplotlib.figure import Figure
 
     columns = min(count, columns)
@@ -71,23 +59,23 @@ def grid(
     for spare in panels[count:]:
         spare.set_axis_off()
     for lowest in panels[max(count - columns, 0) : count]:
-        lowest.tick_params(labelbottom=True)  # even where the place below is empty
+        lowest.tick_params(labelbottom=True)  # also above an empty place
     return figure, panels[:count]
 
 
-def style(place: int) -> dict[str, Any]:
-    """Return the colour and line of the so-manieth curve of a panel."""
-    return {"color": COLORS[place % len(COLORS)], "linestyle": LINES[place % len(LINES)]}
+def title(run: Run) -> str:
+    """Return the label and seed of a run."""
+    return f"{label(run)}, seed {run.config.run.seed}"
 
 
-def title(run: Run, place: int = 0, of: int = 1) -> str:
-    """Return a panel's title: a letter where there are several, what the run is, its seed."""
-    letter = f"({chr(ord('a') + place % 26)}) " if of > 1 else ""
-    return f"{letter}{label(run)}, seed {run.config.run.seed}"
+def titles(runs: Sequence[Run]) -> list[str]:
+    """Return the titles of panels, with a letter in front if there are several."""
+    letters = [f"({chr(ord('a') + place % 26)}) " if len(runs) > 1 else "" for place in range(len(runs))]
+    return [letter + title(run) for letter, run in zip(letters, runs, strict=True)]
 
 
-def curve(panel: "Axes", rows: Sequence[Any], place: int, name: str) -> None:
-    """Draw the mean over runs of curves, as far as the shortest goes, with their standard deviation as a band."""
+def curve(panel: Axes, rows: Sequence[Any], place: int, name: str) -> None:
+    """Draw the mean of curves, as far as the shortest goes, and a band of their standard deviation."""
     length, longest = min(map(len, rows)), max(map(len, rows))
     if length < longest:
         say_on_stderr(
@@ -96,25 +84,19 @@ def curve(panel: "Axes", rows: Sequence[Any], place: int, name: str) -> None:
     stacked = np.stack([np.asarray(row)[:length] for row in rows])
     whole_numbers(panel)
     mean, std, x = stacked.mean(axis=0), stacked.std(axis=0), np.arange(length)
-    how = style(place)
-    panel.plot(x, mean, **how, label=f"{name}, n = {len(rows)}", marker="." if length == 1 else None)
-    panel.fill_between(x, mean - std, mean + std, color=how["color"], alpha=0.15, linewidth=0)
+    color, line = COLORS[place % len(COLORS)], LINES[place % len(LINES)]
+    marker = "." if length == 1 else None
+    panel.plot(x, mean, color=color, linestyle=line, label=f"{name}, n = {len(rows)}", marker=marker)
+    panel.fill_between(x, mean - std, mean + std, color=color, alpha=0.15, linewidth=0)
 
 
-def whole_numbers(panel: "Axes") -> None:
-    """Mark generations, of which there are no halves."""
+def whole_numbers(panel: Axes) -> None:
+    """Put ticks only at whole generations."""
     from matplotlib.ticker import MaxNLocator
 
     panel.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
 
 
-def legend(panel: "Axes") -> None:
-    """Put the legend above a panel, where no curve can be."""
+def legend(panel: Axes) -> None:
+    """Put the legend above a panel, so that it hides no curve."""
     panel.legend(loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0)
-
-
-@contextmanager
-def drawing() -> Iterator[None]:
-    """Draw in the style of all figures."""
-    with matplotlib().rc_context(STYLE):
-        yield

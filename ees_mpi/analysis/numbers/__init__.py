@@ -1,1 +1,1 @@
-"""Measures, statistics, comparisons, tables, objective values after the fact, and the theorem's network."""
+"""Measures, statistics, comparisons, tables, values of objectives, and the network of the feasibility theorem."""

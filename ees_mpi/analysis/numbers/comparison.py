@@ -1,4 +1,4 @@
-"""Two sets of run files, told apart by one number each: what `ees-mpi compare` does."""
+"""`ees-mpi compare`: two sets of run files, compared by one number per run."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,19 +7,19 @@ from pathlib import Path
 import numpy as np
 
 from ees_mpi.analysis.labels import ALGORITHMS
-from ees_mpi.analysis.numbers import run_values as values
-from ees_mpi.analysis.numbers.measures import Settings
-from ees_mpi.analysis.numbers.run_values import Value
-from ees_mpi.analysis.numbers.statistics import Group, Summary, Test, compare, summarize
+from ees_mpi.analysis.numbers import adaptations, run_values
+from ees_mpi.analysis.numbers.measures import MEASURES, Settings
+from ees_mpi.analysis.numbers.run_values import RunValue
+from ees_mpi.analysis.numbers.statistics import Group, Test, compare
 from ees_mpi.errors import ConfigError, RunFileError
 
-REACHABLE = 0.05  # a p that groups should be large enough to reach
-BESIDE_THE_POINT = ("direction", "reset_seed", "observation_share")  # keys of a task in which runs may differ
+REACHABLE = 0.05  # groups should be large enough for a p below this
+MAY_DIFFER = {"direction", "reset_seed", "observation_share"}  # keys of a task in which compared runs may differ
 
 
 @dataclass(frozen=True)
-class Question:
-    """What the command line asks for."""
+class CompareRequest:
+    """The command line of `compare`."""
 
     metrics: Sequence[str]
     first: Sequence[Path]
@@ -30,138 +30,123 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Kind:
+class RunGroup:
     """The runs of one label in one of the two sets."""
 
-    summary: Summary
-    group: Group
-    side: int
-    members: list[Value]
+    label: str
+    side: int  # 0: the first set; 1: the set after --against
+    members: list[RunValue]
+
+    @property
+    def group(self) -> Group:
+        """Return the numbers of the runs."""
+        return Group(self.label, np.array([member.value for member in self.members]))
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What came of one metric."""
+    """The result for one metric."""
 
     metric: str
     about: str
-    kinds: list[Kind]
+    groups: list[RunGroup]
     tests: list[Test]
     notes: list[str]
 
 
-def answer(question: Question) -> list[Comparison]:
-    """Compare by each metric in turn."""
-    metrics = values.expand(question.metrics)
+def compare_runs(request: CompareRequest) -> list[Comparison]:
+    """Compare two sets of runs by each metric."""
+    metrics = run_values.check_metrics(request.metrics)
     for metric in metrics:
-        if question.generation is not None and not values.chooses(metric):
-            raise ConfigError(f"--generation {question.generation}: {metric} is of generations of its own")
-    return [_compare(metric, question) for metric in metrics]
+        if request.generation is not None and metric not in MEASURES:
+            raise ConfigError(f"--generation {request.generation}: {metric} does not take a generation")
+    for paths, usage in ((request.first, "RUN.h5 ... --against"), (request.second, "--against RUN.h5 ...")):
+        if not paths:
+            raise ConfigError(f"compare: expected files on both sides of --against; {usage} has none")
+    return [_compare(metric, request) for metric in metrics]
 
 
-def _compare(metric: str, question: Question) -> Comparison:
-    sides = [values.read(metric, paths, question.settings, question.generation) for paths in _paths(question)]
-    everything = [value for side in sides for value in side]
-    _check(everything)
-    if metric.startswith(values.AFTER):
-        _check_direction(everything)
-    kinds = _kinds(sides)
-    # Each kind of the first set against each of the second, then the kinds of the first against each other.
-    first, second = ([kind.group for kind in kinds if kind.side == side] for side in (0, 1))
+def _compare(metric: str, request: CompareRequest) -> Comparison:
+    def read(paths: Sequence[Path]) -> list[RunValue]:
+        if metric == "adaptation":
+            return adaptations.read_all(paths)
+        return run_values.read_all(metric, paths, request.settings, request.generation)
+
+    sides = [read(request.first), read(request.second)]
+    values = [value for side in sides for value in side]
+    _check_comparable(values, metric.startswith(run_values.AFTER))
+    groups = _groups(sides)
+    # Each group of the first set against each of the second, then the groups of the first against each other.
+    first, second = ([each.group for each in groups if each.side == side] for side in (0, 1))
     pairs = [(a, b) for a in first for b in second]
     pairs += [(a, b) for place, a in enumerate(first) for b in first[place + 1 :]]
-    tests = compare(pairs, question.alternative)
-    notes = [*_left_out(metric, question, everything), *_notes(metric, everything), *_too_few(tests)]
-    return Comparison(metric, values.about(metric), kinds, tests, notes)
+    tests = compare(pairs, request.alternative)
+    return Comparison(metric, run_values.describe(metric), groups, tests, _notes(metric, request, values, tests))
 
 
-def _paths(question: Question) -> tuple[Sequence[Path], Sequence[Path]]:
-    for paths, what in ((question.first, "RUN.h5 ... --against"), (question.second, "--against RUN.h5 ...")):
-        if not paths:
-            raise ConfigError(f"compare: expected files on both sides of --against; {what} has none")
-    return question.first, question.second
+def _groups(sides: list[list[RunValue]]) -> list[RunGroup]:
+    """Group each set by label; a label that both sets have is marked with the set."""
+    shared = {value.label for value in sides[0]} & {value.label for value in sides[1]}
+    groups = []
+    for side, values in enumerate(sides):
+        for label in dict.fromkeys(value.label for value in values):
+            name = f"{label} ({('first set', 'against')[side]})" if label in shared else label
+            groups.append(RunGroup(name, side, [value for value in values if value.label == label]))
+    return groups
 
 
-def _kinds(sides: list[list[Value]]) -> list[Kind]:
-    """Sort each set by label; a label that both sets have is told apart."""
-    both = {value.label for value in sides[0]} & {value.label for value in sides[1]}
-    kinds = []
-    for side, members in enumerate(sides):
-        for label in dict.fromkeys(value.label for value in members):
-            own = [value for value in members if value.label == label]
-            name = f"{label} ({('first set', 'against')[side]})" if label in both else label
-            group = Group(name, np.array([value.value for value in own]))
-            kinds.append(Kind(summarize(group), group, side, own))
-    return kinds
-
-
-def _check(everything: list[Value]) -> None:
-    """Refuse files that cannot be compared: one run twice, or runs of different tasks."""
-    seen: dict[str, Value] = {}
-    for value in everything:
+def _check_comparable(values: list[RunValue], same_direction: bool) -> None:
+    """Raise an error if a run is given twice, or if tasks or directions differ."""
+    seen: dict[str, RunValue] = {}
+    for value in values:
         if value.run_id in seen:
             raise ConfigError(f"{seen[value.run_id].path} and {value.path} are of the same run; give only one of them")
         seen[value.run_id] = value
-    one = everything[0]
-    for other in everything:
+    one = values[0]
+    for other in values:
         for key in ("name", "env", "behavior"):
             if one.task.get(key) != other.task.get(key):
                 raise RunFileError(
                     f"{one.path} and {other.path} are of different tasks: "
                     f"task.{key} is {one.task.get(key)!r} and {other.task.get(key)!r}"
                 )
-    wanted = {direction for value in everything for direction in value.directions}
-    for value in everything:
-        for direction in sorted(wanted - set(value.directions)):
+        angles = [float(value.task.get("direction", 0.0)) for value in (one, other)]
+        if same_direction and angles[0] % 360 != angles[1] % 360:
+            raise RunFileError(
+                f"{one.path} and {other.path} were trained in different directions: "
+                f"task.direction is {angles[0]:g} and {angles[1]:g}"
+            )
+    directions = {direction for value in values for direction in value.directions}
+    for value in values:
+        for direction in sorted(directions - set(value.directions)):
             raise RunFileError(
                 f"{value.path}: its run was not adapted in direction {direction:g}, as others were; "
                 f"ees-mpi adapt RUN.h5 --direction {direction:g}"
             )
 
 
-def _check_direction(everything: list[Value]) -> None:
-    """Refuse runs that were to go in different directions: how far each got is not the same thing."""
-    one = everything[0]
-    for other in everything:
-        wanted = [float(value.task.get("direction", 0.0)) for value in (one, other)]
-        if wanted[0] % 360 != wanted[1] % 360:
-            raise RunFileError(
-                f"{one.path} and {other.path} were to go in different directions: "
-                f"task.direction is {wanted[0]:g} and {wanted[1]:g}"
-            )
-
-
-def _left_out(metric: str, question: Question, everything: list[Value]) -> list[str]:
-    """Say that a pattern of names caught more than run files."""
-    more = len(question.first) + len(question.second) - len(everything)
-    return [f"{more} adaptation files were left out"] if more and metric != "adaptation" else []
-
-
-def _notes(metric: str, everything: list[Value]) -> list[str]:
-    """Say what a reader should know before believing the table."""
+def _notes(metric: str, request: CompareRequest, values: list[RunValue], tests: list[Test]) -> list[str]:
+    """Return the facts that a reader should know before trusting the table."""
     notes = []
-    running = [value for value in everything if not value.complete]
+    ignored = len(request.first) + len(request.second) - len(values)
+    if ignored and metric != "adaptation":
+        notes.append(f"{ignored} adaptation files were left out")
+    running = [value for value in values if not value.complete]
     if running:
-        notes.append(f"{len(running)} of {len(everything)} runs are not complete: {running[0].path}, for one")
-    # MAML counts other generations than the rest.
-    reached = sorted({value.generation for value in everything if value.label != ALGORITHMS["maml"]})
-    if len(reached) > 1:
-        notes.append(f"the runs are at different generations, {reached[0]} to {reached[-1]}; see --generation")
-    sizes = sorted({value.size for value in everything})
+        notes.append(f"{len(running)} of {len(values)} runs are not complete, for example {running[0].path}")
+    # The generations of MAML are not generations of an evolution strategy.
+    generations = sorted({value.generation for value in values if value.label != ALGORITHMS["maml"]})
+    if len(generations) > 1:
+        notes.append(f"the runs are at different generations, {generations[0]} to {generations[-1]}; see --generation")
+    sizes = sorted({value.size for value in values})
     if len(sizes) > 1:
         more = ": more individuals visit more cells" if metric == "coverage" else ""
         notes.append(f"the runs have different numbers of individuals, {sizes[0]} to {sizes[-1]}{more}")
-    keys = {key for value in everything for key in value.task} - set(BESIDE_THE_POINT)
-    for key in sorted(keys):
-        found = {repr(value.task.get(key)) for value in everything}
+    for key in sorted({key for value in values for key in value.task} - MAY_DIFFER):
+        found = {repr(value.task.get(key)) for value in values}
         if len(found) > 1:
             notes.append(f"the runs differ in task.{key}: {', '.join(sorted(found))}")
+    for test in tests:
+        if test.least > REACHABLE:
+            notes.append(f"{test.first} against {test.second}: with so few runs p cannot be below {test.least:.2g}")
     return notes
-
-
-def _too_few(tests: list[Test]) -> list[str]:
-    return [
-        f"{test.first} against {test.second}: with so few runs p cannot be below {test.least:.2g}"
-        for test in tests
-        if test.least > REACHABLE
-    ]

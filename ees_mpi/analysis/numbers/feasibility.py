@@ -18,12 +18,12 @@ CONFIDENCE = 0.99
 
 
 def g(x: Floats) -> Floats:
-    """One full wave."""
+    """Return one full wave."""
     return np.sin(2 * np.pi * x[:, 0])
 
 
 def h(x: Floats) -> Floats:
-    """A tent."""
+    """Return a tent."""
     return 1 - 2 * np.abs(x[:, 0] - 0.3)
 
 
@@ -36,9 +36,9 @@ class Row(NamedTuple):
     perturbations: str
     to: str
     measured: float
-    limit: float  # the binomial lower limit of the probability measured
+    limit: float  # binomial lower limit of the measured probability
     proved: float
-    switch_alone: float  # the paper's bound, which leaves the other weights out
+    switch_alone: float  # the paper's bound, which ignores the other weights
 
 
 def compare(count: int = 2000, seed: int = 0) -> list[Row]:
@@ -53,10 +53,9 @@ def compare(count: int = 2000, seed: int = 0) -> list[Row]:
     rows = []
     for kind, draw, cdf in kinds:
         flips = measure(network, *EXAMPLES, EPSILON, draw, count)
-        proved = bounds(network, cdf)
-        for to, seen, bound in (("g", flips.g, proved[0]), ("h", flips.h, proved[1])):
-            # The same for g and h: all of these are symmetric.
-            rows.append(Row(kind, to, seen / count, lower_limit(seen, count), bound, cdf(d2) - cdf(d1)))
+        for to, seen, proved in zip("gh", flips, bounds(network, cdf), strict=True):
+            # The bound of the switch alone is the same for g and h: these distributions are symmetric.
+            rows.append(Row(kind, to, seen / count, lower_limit(seen, count), proved, cdf(d2) - cdf(d1)))
     return rows
 
 
@@ -65,13 +64,11 @@ def _gaussian(generator: np.random.Generator, std: float) -> tuple[Callable[[int
 
 
 def table(rows: Sequence[Row]) -> str:
-    """Return the comparison as text, side by side."""
-    head = f"{'perturbations':22} to  measured  lower limit    proved  of w_k alone"
-    lines = [
-        f"{kind:22} {to:2} {measured:9.3f} {limit:12.3f} {proved:9.2g} {alone:13.3f}"
-        for kind, to, measured, limit, proved, alone in rows
-    ]
-    return "\n".join([head, *lines])
+    """Return the comparison as text."""
+    lines = [f"{'perturbations':22} to  measured  lower limit    proved  of w_k alone"]
+    for kind, to, measured, limit, proved, alone in rows:
+        lines.append(f"{kind:22} {to:2} {measured:9.3f} {limit:12.3f} {proved:9.2g} {alone:13.3f}")
+    return "\n".join(lines)
 
 
 def lower_limit(successes: int, count: int, confidence: float = CONFIDENCE) -> float:
@@ -95,18 +92,17 @@ class Curves(NamedTuple):
     x: Floats
     g: Floats
     h: Floats
-    parent: Floats  # [P]: the network itself, which is neither
     mutants: Floats  # [count, P]
-    up: Floats  # [count]: by how much w_k was perturbed, in units of d2
+    up: Floats  # [count]: the perturbation of w_k, in units of d2
 
 
 def curves(count: int = 30, seed: int = 0) -> Curves:
-    """Return what the figure shows: Gaussian mutants of sd d2 / 4."""
+    """Return the curves of the figure: Gaussian mutants of sd d2 / 4."""
     network = flipping(*EXAMPLES, EPSILON, RATIO)
     x = grid(1)
     xi = np.random.default_rng(seed).normal(0, network.d2 / 4, (count, len(network.parameters)))
     mutants = np.stack([network.mutant(each)(x) for each in xi])
-    return Curves(x[:, 0], g(x), h(x), network(x), mutants, xi[:, network.switch] / network.d2)
+    return Curves(x[:, 0], g(x), h(x), mutants, xi[:, network.switch] / network.d2)
 
 
 if __name__ == "__main__":

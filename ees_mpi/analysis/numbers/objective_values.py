@@ -1,12 +1,11 @@
-"""The value of any objective for generations that are in a run file, at any bandwidth: nothing is simulated."""
+"""The value of any objective for the generations of a run file, at any bandwidth. Nothing is simulated."""
 
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ees_mpi.analysis.numbers import measures as metrics
-from ees_mpi.analysis.numbers.measures import Settings
-from ees_mpi.analysis.offspring import Cloud, cloud, has_cloud, which
+from ees_mpi.analysis.numbers.measures import Settings, entropy, saturation
+from ees_mpi.analysis.offspring import Offspring, check_generation, has_valid, read_offspring
 from ees_mpi.config import apply
 from ees_mpi.contracts import Memory, Objective
 from ees_mpi.errors import ConfigError, ObjectiveError
@@ -17,18 +16,18 @@ from ees_mpi.store.reader import Run
 
 @dataclass(frozen=True)
 class Point:
-    """An objective's value J for one generation."""
+    """The value J of an objective for one generation."""
 
     generation: int
     objective: str
-    bandwidth: float | None  # None: it has none
+    bandwidth: float | None  # None: the objective has none
     value: float
-    entropy: float | None  # of the behaviour in the task's units, nats, where J is an entropy of whitened ones
-    warning: str
+    entropy: float | None = None  # nats, in the task's units, if J is an entropy of whitened behaviors
+    warning: str = ""
 
 
 def objectives(run: Run, name: str | None, settings: Sequence[str]) -> list[Objective]:
-    """Return the objectives that are asked for: the run's own where no name is given; of a blend, its parts."""
+    """Return the requested objectives: by default the run's own; the parts of a blend one by one."""
     own = run.config.sections().get("objective", {"name": name})
     tables = {"objective": own if name in (None, own["name"]) else {"name": name}}
     for setting in settings:
@@ -42,38 +41,37 @@ def objectives(run: Run, name: str | None, settings: Sequence[str]) -> list[Obje
 def points(
     run: Run, parts: Sequence[Objective], generations: Sequence[int], bandwidths: Sequence[float | str]
 ) -> Iterator[Point]:
-    """Yield the values for each generation, objective and bandwidth; the bandwidth that it has where none is given."""
+    """Yield the values for each generation, objective and bandwidth; by default at the objective's bandwidth."""
     for objective in parts:
         memory: Memory = {}
-        begun = 0
-        for g in sorted(which(run, each) for each in generations):
+        remembered = 0
+        for g in sorted(check_generation(run, each) for each in generations):
             if objective.remembers:
-                for earlier in (each for each in range(begun, g) if has_cloud(run, each)):
-                    memory = objective.remember(cloud(run, earlier).outcomes, memory)
-                begun = g
-            if len(generations) > 1 and not has_cloud(run, g):
-                yield Point(g, OBJECTIVES.name_of(objective), None, math.nan, None, "")
-                continue
-            yield from _points(objective, g, cloud(run, g), memory, bandwidths)
+                for earlier in (each for each in range(remembered, g) if has_valid(run, each)):
+                    memory = objective.remember(read_offspring(run, earlier).outcomes, memory)
+                remembered = g
+            if len(generations) > 1 and not has_valid(run, g):
+                yield Point(g, OBJECTIVES.name_of(objective), None, math.nan)
+            else:
+                yield from _points(objective, g, read_offspring(run, g), memory, bandwidths)
 
 
 def _points(
-    objective: Objective, generation: int, seen: Cloud, memory: Memory, bandwidths: Sequence[float | str]
+    objective: Objective, generation: int, offspring: Offspring, memory: Memory, bandwidths: Sequence[float | str]
 ) -> Iterator[Point]:
     name = OBJECTIVES.name_of(objective)
     if objective.bandwidth is None:
-        yield Point(generation, name, None, _value(objective, seen, memory), None, "")
+        yield Point(generation, name, None, _value(objective, offspring, memory))
         return
-    for asked in bandwidths or (objective.bandwidth,):
-        settings = Settings(bandwidth=asked)
-        width = settings.kernel(seen)
-        value = _value(objective.with_bandwidth(width), seen, memory)
-        warning = metrics.saturation(seen, settings)
-        yield Point(generation, name, width, value, metrics.entropy(seen, settings), warning)
+    for each in bandwidths or (objective.bandwidth,):
+        settings = Settings(bandwidth=each)
+        width = settings.kernel(offspring)
+        value = _value(objective.with_bandwidth(width), offspring, memory)
+        yield Point(generation, name, width, value, entropy(offspring, settings), saturation(offspring, settings))
 
 
-def _value(objective: Objective, seen: Cloud, memory: Memory) -> float:
+def _value(objective: Objective, offspring: Offspring, memory: Memory) -> float:
     try:
-        return objective.value(seen.outcomes, memory, Ranks())
+        return objective.value(offspring.outcomes, memory, Ranks())
     except ObjectiveError as error:
         raise ConfigError(str(error)) from error

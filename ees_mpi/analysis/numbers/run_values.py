@@ -1,4 +1,4 @@
-"""One number a run: what groups of runs are compared by."""
+"""One number per run, by which groups of runs are compared."""
 
 import re
 from collections.abc import Sequence
@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 
-from ees_mpi.analysis.labels import label
-from ees_mpi.analysis.numbers import adaptations
+from ees_mpi.analysis.labels import is_sample, label
 from ees_mpi.analysis.numbers.measures import DIRECTED, MEASURES, Settings
-from ees_mpi.analysis.offspring import cloud, source, which
+from ees_mpi.analysis.offspring import check_generation, read_offspring, source
+from ees_mpi.commands.adapt import FORMAT
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.registry import unknown
 from ees_mpi.store.reader import Run, open_run
@@ -26,24 +27,24 @@ METRICS = {
 
 
 @dataclass(frozen=True)
-class Value:
-    """The number of one run, and what must be alike for it to be compared with others."""
+class RunValue:
+    """The number of one run, and the facts that must agree before it is compared with others."""
 
     label: str
     value: float
     path: Path
     run_id: str
     task: dict[str, Any]
-    size: int  # individuals that it is of
+    size: int  # the number of individuals
     generation: int
     complete: bool
-    directions: tuple[float, ...] = ()  # that it was adapted in
+    directions: tuple[float, ...] = ()  # to which it was adapted
     training_steps: int = 0
     adaptation_steps: float = 0.0  # for one direction
 
 
-def expand(metrics: Sequence[str]) -> list[str]:
-    """Check names of metrics; `distance-after` is short for the paper's three."""
+def check_metrics(metrics: Sequence[str]) -> list[str]:
+    """Return the names of metrics after a check; `distance-after` is short for the paper's three."""
     names: list[str] = []
     for metric in metrics:
         name = metric.replace("_", "-")
@@ -56,23 +57,25 @@ def expand(metrics: Sequence[str]) -> list[str]:
     return names
 
 
-def chooses(metric: str) -> bool:
-    """Tell whether a metric can be had of any generation."""
-    return metric in MEASURES
-
-
-def about(metric: str) -> str:
-    """Say in words what a metric is."""
+def describe(metric: str) -> str:
+    """Return the description of a metric."""
     if metric.startswith(AFTER):
         return METRICS[f"{AFTER}-G"].replace("G ", f"{metric.removeprefix(AFTER)[1:]} ")
     return METRICS[metric]
 
 
-def read(metric: str, paths: Sequence[Path], settings: Settings, generation: int | None) -> list[Value]:
-    """Return the number of each run that files are of, each once."""
-    if metric == "adaptation":
-        return _adapted(paths)
-    runs = [path for path in paths if not adaptations.is_adaptation(path)]
+def is_adaptation(path: Path) -> bool:
+    """Return whether `adapt` wrote a file; False for a file that cannot be read, because `open_run` reports it."""
+    try:
+        with h5py.File(path, "r", locking="best-effort") as file:
+            return bool(file.attrs.get("format") == FORMAT)
+    except OSError:
+        return False
+
+
+def read_all(metric: str, paths: Sequence[Path], settings: Settings, generation: int | None) -> list[RunValue]:
+    """Return the number of each run; adaptation files are left out."""
+    runs = [path for path in paths if not is_adaptation(path)]
     if not runs:
         raise RunFileError(f"{paths[0]} is an adaptation file, which only --metric adaptation compares")
     values = []
@@ -82,64 +85,39 @@ def read(metric: str, paths: Sequence[Path], settings: Settings, generation: int
     return values
 
 
-def _of_run(run: Run, metric: str, settings: Settings, generation: int | None) -> Value:
+def _of_run(run: Run, metric: str, settings: Settings, generation: int | None) -> RunValue:
     if metric.startswith(AFTER):
         g = int(metric.removeprefix(AFTER)[1:])
-        value = _after(run, g)
+        value = _distance_after(run, g)
     else:
-        g = which(run, generation)
-        measure, seen = MEASURES[metric], cloud(run, g)
-        if not measure.fits(seen):
+        g = check_generation(run, generation)
+        measure, offspring = MEASURES[metric], read_offspring(run, g)
+        if not measure.fits(offspring):
             raise RunFileError(f"{run.path}: {metric} needs {measure.needs}")
-        value = measure.of(seen, settings)
+        value = measure.compute(offspring, settings)
     if np.isnan(value) and metric in DIRECTED:
         raise RunFileError(
-            f"{run.path}: none of its offspring went {settings.radius:g} or more from the origin, "
+            f"{run.path}: none of its offspring ended {settings.radius:g} or more from the origin, "
             f"so it has no {metric}; see --radius"
         )
     if not np.isfinite(value):
         raise RunFileError(f"{run.path}: its {metric} is {value}, which cannot be compared")
     task = run.config.sections()["task"]
-    settled = run.complete or generation is not None or metric.startswith(AFTER)
+    complete = run.complete or generation is not None or metric.startswith(AFTER)
     run_id, trained = source(run, g)
-    return Value(label(run), value, run.path, run_id, task, run["behavior"].shape[1], trained, settled)
+    return RunValue(label(run), value, run.path, run_id, task, run["behavior"].shape[1], trained, complete)
 
 
-def _after(run: Run, generation: int) -> float:
+def _distance_after(run: Run, generation: int) -> float:
     """Return the mean distance along the task's direction; row g is the population after g updates."""
     if run.config.task.heading is None:
         raise RunFileError(f"{run.path}: its task has no direction; expected a run of a walking task")
-    which(run, None)
-    if run.attributes.get("kind") == "sample":
+    check_generation(run, None)
+    if is_sample(run):
         raise RunFileError(f"{run.path} is a sample, which has no later generations; give its run")
     if run.generations <= generation:
         raise RunFileError(
-            f"{run.path} has {run.generations} generations, and the population after {generation} is not among them; "
+            f"{run.path} has {run.generations} generations, so it has no population after {generation}; "
             f"ees-mpi resume {run.path} --generations {generation + 1}"
         )
     return float(run["fitness_mean"][generation])
-
-
-def _adapted(paths: Sequence[Path]) -> list[Value]:
-    found = adaptations.find(paths)
-    if not found:
-        raise RunFileError(f"{paths[0]} is a sample; expected run files, or files that ees-mpi adapt wrote")
-    values = []
-    for run_id, each in adaptations.by_run(found).items():
-        one = each[0]
-        values.append(
-            Value(
-                label=one.label,
-                value=float(np.mean([other.distance for other in each])),
-                path=one.path,
-                run_id=run_id,
-                task=one.task,
-                size=one.evaluations,
-                generation=one.generation,
-                complete=True,
-                directions=tuple(sorted(other.direction for other in each)),
-                training_steps=one.training_steps,
-                adaptation_steps=float(np.mean([other.adaptation_steps for other in each])),
-            )
-        )
-    return values

@@ -1,4 +1,4 @@
-"""Tests between groups of runs, one number a run: Mann-Whitney U, as in the paper; medians, effect sizes."""
+"""Tests between groups of runs, one number per run: Mann-Whitney U, as in the paper; medians, effect sizes."""
 
 import itertools
 import math
@@ -12,13 +12,13 @@ from ees_mpi.outcomes import Floats
 
 RESAMPLES = 10_000
 CONFIDENCE = 0.95
-FEWEST = 6  # runs; even the whole range of 5 holds the median in 94 of 100 cases only
-EXACT = 50  # runs in a group, up to which p is exact where no two values are equal
+FEWEST = 6  # runs for an interval: even the whole range of 5 contains the median in only 94 of 100 cases
+EXACT = 50  # p is exact for groups of at most this many runs, if no two values are equal
 
 
 @dataclass(frozen=True)
 class Group:
-    """The numbers of the runs of one kind."""
+    """The numbers of the runs that have one label."""
 
     label: str
     values: Floats  # [n]
@@ -26,12 +26,12 @@ class Group:
 
 @dataclass(frozen=True)
 class Summary:
-    """A group in a few numbers; the interval is a bootstrap one of the median, NaN for fewer than 6 runs."""
+    """A group in a few numbers."""
 
     label: str
     runs: int
     median: float
-    low: float
+    low: float  # the bootstrap interval of the median; NaN for fewer than 6 runs
     high: float
     mean: float
     std: float  # of the runs, with n - 1; NaN for one run
@@ -43,25 +43,25 @@ class Test:
 
     first: str
     second: str
-    u: float  # pairs in which the first is larger, a draw counting half
+    u: float  # pairs in which the first is larger; equal values count half
     p: float
     exact: bool
-    holm: float  # p after Holm's correction for the number of tests made at once
-    effect: float  # u over all pairs: the chance that a run of the first beats one of the second (A of Vargha, Delaney)
+    holm: float  # p after Holm's correction for the number of tests
+    effect: float  # u over all pairs: P(a run of the first is larger than one of the second) (A of Vargha, Delaney)
     ratio: float  # of the means; NaN unless both are above 0
     least: float  # the smallest p that groups of these sizes can have
 
 
 def summarize(group: Group) -> Summary:
-    """Describe a group."""
+    """Return the summary of a group."""
     values = group.values
-    low, high = interval(values)
     std = float(values.std(ddof=1)) if len(values) > 1 else math.nan
-    return Summary(group.label, len(values), float(np.median(values)), low, high, float(values.mean()), std)
+    median, mean = float(np.median(values)), float(values.mean())
+    return Summary(group.label, len(values), median, *interval(values), mean, std)
 
 
 def interval(values: Floats) -> tuple[float, float]:
-    """Return the percentile bootstrap interval of the median, NaN for too few runs; the same resamples every time."""
+    """Return the percentile bootstrap interval of the median, with fixed resamples; NaN for too few runs."""
     if len(values) < FEWEST:
         return math.nan, math.nan
     drawn = np.random.default_rng(0).integers(0, len(values), (RESAMPLES, len(values)))
@@ -73,8 +73,8 @@ def interval(values: Floats) -> tuple[float, float]:
 def compare(pairs: Sequence[tuple[Group, Group]], alternative: str = "two-sided") -> list[Test]:
     """Test the first of each pair against the second."""
     tests = [_test(first, second, alternative) for first, second in pairs]
-    adjusted = holm([test.p for test in tests])
-    return [replace(test, holm=p) for test, p in zip(tests, adjusted, strict=True)]
+    corrected = holm([test.p for test in tests])
+    return [replace(test, holm=p) for test, p in zip(tests, corrected, strict=True)]
 
 
 def _test(first: Group, second: Group, alternative: str) -> Test:
@@ -86,7 +86,7 @@ def _test(first: Group, second: Group, alternative: str) -> Test:
 
 
 def mann_whitney(a: Floats, b: Floats, alternative: str = "two-sided") -> tuple[float, float, bool]:
-    """Return U of the first, p, and whether p is exact: it is where no two values are equal and groups are small."""
+    """Return U of the first group, p, and whether p is exact: small groups without equal values."""
     try:
         from scipy.stats import mannwhitneyu
     except ImportError:
@@ -100,7 +100,7 @@ def mann_whitney(a: Floats, b: Floats, alternative: str = "two-sided") -> tuple[
 
 
 def holm(p: Sequence[float]) -> list[float]:
-    """Correct p values for being several (Holm 1979): the smallest times their number, the next times one less, ..."""
+    """Correct several p values (Holm 1979): the smallest times their number, the next times one less, ..."""
     order = np.argsort(p)
     scaled = [p[place] * (len(p) - rank) for rank, place in enumerate(order)]
     corrected = np.empty(len(p))

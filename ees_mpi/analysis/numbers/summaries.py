@@ -1,4 +1,4 @@
-"""All measures of a generation, as `ees-mpi metrics` shows them."""
+"""`ees-mpi metrics`: all measures of a generation, or the values of an objective, as data and as text."""
 
 import math
 from collections.abc import Sequence
@@ -6,114 +6,94 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ees_mpi.analysis.labels import label
-from ees_mpi.analysis.numbers import objective_values as posthoc
-from ees_mpi.analysis.numbers.measures import (
-    DIRECTED,
-    MEASURES,
-    SECTORS,
-    Settings,
-    directions,
-    moved,
-    saturation,
-    sides,
-)
-from ees_mpi.analysis.numbers.objective_values import Point
+from ees_mpi.analysis.labels import is_sample, label
+from ees_mpi.analysis.numbers import measures
+from ees_mpi.analysis.numbers.measures import DIRECTED, MEASURES, SECTORS, Settings
+from ees_mpi.analysis.numbers.objective_values import Point, objectives, points
 from ees_mpi.analysis.numbers.tables import columns, number
-from ees_mpi.analysis.offspring import Cloud, cloud, has_cloud, source, which
-from ees_mpi.errors import RunFileError
+from ees_mpi.analysis.offspring import check_generation, has_valid, read_offspring, source, valid_generations
 from ees_mpi.store.reader import Run, open_run
 
-Bandwidths = Sequence[float | str]
+Facts = dict[str, Any]  # the measures of one generation, by name
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What the command line asks for; `objective` and `changes`: of an objective, in place of the measures."""
+class MetricsRequest:
+    """The command line of `metrics`."""
 
     generation: int | None
-    every: bool
+    every: bool  # all generations
     settings: Settings
-    bandwidths: Bandwidths
-    objective: str | None
-    changes: Sequence[str]
+    bandwidths: Sequence[float | str]
+    objective: str | None  # show the values of this objective, not the measures
+    changes: Sequence[str]  # of the objective's settings
 
 
-def measure(path: Path, wanted: Wanted) -> tuple[list[dict[str, Any]], list[str]]:
-    """Measure a file, a generation at a time; return what came of it as data and as lines of text."""
+def measure(path: Path, request: MetricsRequest) -> tuple[list[Facts], list[str]]:
+    """Measure a file; return the results as data and as lines of text."""
     with open_run(path) as run:
-        last = which(run, None)
-        chosen = range(last + 1) if wanted.every else [which(run, wanted.generation)]
-        if wanted.objective or wanted.changes:
-            parts = posthoc.objectives(run, wanted.objective, wanted.changes)
-            points = list(posthoc.points(run, parts, chosen, wanted.bandwidths))
-            return [{"file": str(path), **asdict(point)} for point in points], objective_table(path, points)
-        if wanted.every and not any(has_cloud(run, g) for g in chosen):
-            raise RunFileError(f"{path} has no finite behavior in any generation")
-        rows = [
-            summarize(run, g, wanted.settings, wanted.bandwidths)
-            if has_cloud(run, g) or not wanted.every
-            else nothing(run, g)
-            for g in chosen
-        ]
-    return rows, table(rows) if wanted.every else text(rows[0], wanted.settings)
+        last = check_generation(run, None)
+        chosen = range(last + 1) if request.every else [check_generation(run, request.generation)]
+        if request.objective or request.changes:
+            parts = objectives(run, request.objective, request.changes)
+            values = list(points(run, parts, chosen, request.bandwidths))
+            return [{"file": str(path), **asdict(value)} for value in values], objective_table(path, values)
+        if not request.every:
+            facts = summarize(run, chosen[0], request)
+            return [facts], text(facts, request.settings)
+        valid_generations(run)
+        rows = [summarize(run, g, request) if has_valid(run, g) else _empty(run, g) for g in chosen]
+    return rows, table(rows)
 
 
-def summarize(run: Run, generation: int, settings: Settings, bandwidths: Bandwidths) -> dict[str, Any]:
-    """Return all that can be measured of one generation; the entropy with each bandwidth, the run's own where none."""
-    seen = cloud(run, generation)
-    facts: dict[str, Any] = {
+def summarize(run: Run, generation: int, request: MetricsRequest) -> Facts:
+    """Return all measures of one generation, with the entropy at each bandwidth, by default the run's own."""
+    settings, offspring = request.settings, read_offspring(run, generation)
+    facts: Facts = {
         "file": str(run.path),
         "label": label(run),
         "generation": generation,
-        "sample_of": source(run, generation)[1] if run.attributes.get("kind") == "sample" else None,
-        "individuals": len(seen.place),
-        "invalid": len(seen.outcomes.valid) - len(seen.place),
-        "moved": int(moved(seen, settings).sum()),
+        "sample_of": source(run, generation)[1] if is_sample(run) else None,
+        "individuals": len(offspring.position),
+        "invalid": len(offspring.outcomes.valid) - len(offspring.position),
+        "moved": int(measures.beyond_radius(offspring, settings).sum()),
     }
-    for name, measure in MEASURES.items():
-        if name != "entropy" and measure.fits(seen):
-            facts[name.replace("-", "_")] = measure.of(seen, settings)
-    if seen.place.shape[1] == 1:
-        facts["left_share"], facts["right_share"] = sides(seen, settings)
-    if seen.place.shape[1] == 2:
-        facts["direction_histogram"] = directions(seen, settings).tolist()
-    own = run.config.method.bandwidth
-    facts["entropy"] = [_entropy(seen, each) for each in bandwidths or (own,)]
+    for name, each in MEASURES.items():
+        if name != "entropy" and each.fits(offspring):
+            facts[name.replace("-", "_")] = each.compute(offspring, settings)
+    if offspring.position.shape[1] == 1:
+        facts["left_share"], facts["right_share"] = measures.sides(offspring, settings)
+    if offspring.position.shape[1] == 2:
+        facts["direction_histogram"] = measures.directions(offspring, settings).tolist()
+    facts["entropy"] = []
+    for kernel in (Settings(bandwidth=each) for each in request.bandwidths or (run.config.method.bandwidth,)):
+        value, warning = measures.entropy(offspring, kernel), measures.saturation(offspring, kernel)
+        facts["entropy"].append({"bandwidth": kernel.kernel(offspring), "value": value, "warning": warning})
     return facts
 
 
-def nothing(run: Run, generation: int) -> dict[str, Any]:
-    """Return a generation of which nothing can be measured, because no rollout is valid."""
+def _empty(run: Run, generation: int) -> Facts:
+    """Return the facts of a generation without a valid rollout."""
     size = run["behavior"].shape[1]
     return {"file": str(run.path), "label": label(run), "generation": generation, "individuals": 0, "invalid": size}
 
 
-def _entropy(seen: Cloud, bandwidth: float | str) -> dict[str, Any]:
-    settings = Settings(bandwidth=bandwidth)
-    value = MEASURES["entropy"].of(seen, settings)
-    return {"bandwidth": settings.kernel(seen), "value": value, "warning": saturation(seen, settings)}
-
-
-def text(facts: dict[str, Any], settings: Settings) -> list[str]:
-    """Return the measures of one generation, one a line, with what each is."""
+def text(facts: Facts, settings: Settings) -> list[str]:
+    """Return the measures of one generation, one per line, each with its meaning."""
     invalid = f", {facts['invalid']} invalid" if facts["invalid"] else ""
-    of = (
-        f"generation {facts['generation']}"
-        if facts["sample_of"] is None
-        else f"sample of generation {facts['sample_of']}"
-    )
-    lines = [f"{facts['file']}: {facts['label']}, {of}, {facts['individuals']} individuals{invalid}"]
-    told = {"near-origin": f"radius {settings.radius:g}", "coverage": f"cells of {settings.cell:g}"}
-    told |= dict.fromkeys(DIRECTED, f"of {facts['moved']} beyond radius {settings.radius:g}")
-    for name, measure in MEASURES.items():
+    sampled = facts["sample_of"] is not None
+    rows = f"sample of generation {facts['sample_of']}" if sampled else f"generation {facts['generation']}"
+    lines = [f"{facts['file']}: {facts['label']}, {rows}, {facts['individuals']} individuals{invalid}"]
+    details = {"near-origin": f"radius {settings.radius:g}", "coverage": f"cells of {settings.cell:g}"}
+    details |= dict.fromkeys(DIRECTED, f"of {facts['moved']} beyond radius {settings.radius:g}")
+    for name, each in MEASURES.items():
         key = name.replace("-", "_")
         if name != "entropy" and key in facts:
-            more = f" ({told[name]})" if name in told else ""
-            lines.append(f"{name:26} {number(facts[key]):>10}  {measure.about}{more}")
-    for each in facts["entropy"]:
-        about = f"{MEASURES['entropy'].about} (bandwidth {each['bandwidth']:.3g})"
-        lines.append(f"{'entropy':26} {number(each['value']):>10}  {about}")
+            detail = f" ({details[name]})" if name in details else ""
+            lines.append(f"{name:26} {number(facts[key]):>10}  {each.about}{detail}")
+    for found in facts["entropy"]:
+        about = f"{MEASURES['entropy'].about} (bandwidth {found['bandwidth']:.3g})"
+        lines.append(f"{'entropy':26} {number(found['value']):>10}  {about}")
     if "left_share" in facts:
         left, right = number(facts["left_share"]), number(facts["right_share"])
         lines.append(f"{'left, right':26} {left:>10}  and {right}: shares beyond the radius on either side")
@@ -123,47 +103,33 @@ def text(facts: dict[str, Any], settings: Settings) -> list[str]:
     return lines + _warnings(facts)
 
 
-def table(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """Return the measures of several generations, a line each."""
+def table(rows: Sequence[Facts]) -> list[str]:
+    """Return the measures of several generations, one generation per line."""
     full = next(row for row in rows if "entropy" in row)
     names = [key for key, value in full.items() if isinstance(value, (int, float)) and key != "invalid"]
     heads = [f"entropy({each['bandwidth']:.3g})" for each in full["entropy"]]
-    blank = [{"value": math.nan, "warning": ""}] * len(heads)
-    cells = [
-        (
-            *(number(row.get(name, math.nan)) for name in names),
-            *(number(each["value"]) for each in row.get("entropy", blank)),
-        )
-        for row in rows
-    ]
-    saturated = [row for row in rows if any(each["warning"] for each in row.get("entropy", blank))]
-    lines = [f"{rows[0]['file']}: {rows[0]['label']}", *columns([(*names, *heads), *cells])]
+    cells = [(*names, *heads)]
+    for row in rows:
+        entropies = [each["value"] for each in row["entropy"]] if "entropy" in row else [math.nan] * len(heads)
+        cells.append(tuple(map(number, [*(row.get(name, math.nan) for name in names), *entropies])))
+    lines = [f"{rows[0]['file']}: {rows[0]['label']}", *columns(cells)]
+    saturated = [row for row in rows if _warnings(row)]
     if saturated:
         first = _warnings(saturated[0])[0]
         lines.append(f"{first} (generation {saturated[0]['generation']}; {len(saturated)} of {len(rows)} generations)")
     return lines
 
 
-def _warnings(facts: dict[str, Any]) -> list[str]:
-    return [f"warning: {each['warning']}" for each in facts["entropy"] if each["warning"]]
+def _warnings(facts: Facts) -> list[str]:
+    return [f"warning: {each['warning']}" for each in facts.get("entropy", []) if each["warning"]]
 
 
-def objective_table(path: Path, points: Sequence[Point]) -> list[str]:
-    """Return values of objectives after the fact, a line for each generation and bandwidth."""
-    heads = ("objective", "generation", "bandwidth", "J", "entropy, nats")
-    rows = [
-        (
-            each.objective,
-            str(each.generation),
-            "-" if each.bandwidth is None else f"{each.bandwidth:.3g}",
-            number(each.value),
-            "-" if each.entropy is None else number(each.entropy),
-        )
-        for each in points
-    ]
-    warnings = {each.warning: each for each in reversed(points) if each.warning}
-    return [
-        f"{path}",
-        *columns([heads, *rows]),
-        *(f"warning: generation {each.generation}: {warning}" for warning, each in warnings.items()),
-    ]
+def objective_table(path: Path, values: Sequence[Point]) -> list[str]:
+    """Return the values of objectives, one generation and bandwidth per line."""
+    rows = [("objective", "generation", "bandwidth", "J", "entropy, nats")]
+    for each in values:
+        bandwidth = "-" if each.bandwidth is None else f"{each.bandwidth:.3g}"
+        nats = "-" if each.entropy is None else number(each.entropy)
+        rows.append((each.objective, str(each.generation), bandwidth, number(each.value), nats))
+    warnings = {each.warning: each.generation for each in reversed(values) if each.warning}
+    return [f"{path}", *columns(rows), *(f"warning: generation {g}: {warning}" for warning, g in warnings.items())]

@@ -1,21 +1,24 @@
-"""Comparisons as text for the terminal, as LaTeX for a paper, and as plain data."""
+"""Comparisons as text for the terminal, as LaTeX for a paper, and as data for JSON; the layout of text tables."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from ees_mpi.analysis.numbers.comparison import Comparison, Kind
-from ees_mpi.analysis.numbers.statistics import Test
+import numpy as np
 
-GROUPS = ("group", "runs", "median", "95 % interval", "mean", "sd")
-STEPS = ("training steps", "adaptation steps")
-TESTS = ("test", "U", "p", "effect", "ratio of means")
-LEGEND = "p: Mann-Whitney U, {}; effect: the chance that a run of the first beats one of the second"
+from ees_mpi.analysis.numbers.comparison import Comparison, RunGroup
+from ees_mpi.analysis.numbers.statistics import Test, summarize
+
+Row = tuple[str, ...]
+GROUPS: Row = ("group", "runs", "median", "95 % interval", "mean", "sd")
+TESTS: Row = ("test", "U", "p", "effect", "ratio of means")
+STEPS = ("training_steps", "adaptation_steps")
+LEGEND = "p: Mann-Whitney U, {}; effect: the probability that a run of the first is above one of the second"
 
 
 def number(value: float) -> str:
-    """Write a number with four digits, as a person would."""
+    """Return a number with four digits."""
     if not math.isfinite(value):
         return "-"
     if value == round(value) and abs(value) < 1e5:
@@ -25,71 +28,31 @@ def number(value: float) -> str:
     return f"{value:.3e}"
 
 
-def probability(test: Test) -> str:
-    """Write a p value; one that rests on the normal approximation says so."""
-    text = f"{test.p:.3g}" if test.p < 0.001 else f"{test.p:.3f}"
-    return text if test.exact else f"{text}*"
+def columns(rows: Sequence[Row]) -> list[str]:
+    """Return rows of cells as lines: the first column to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for first, *rest in rows:
+        cells = [f"{cell:>{width}}" for cell, width in zip(rest, widths[1:], strict=True)]
+        lines.append("  ".join([f"{first:{widths[0]}}", *cells]).rstrip())
+    return lines
 
 
 def text(comparisons: Sequence[Comparison], alternative: str) -> str:
-    """Return tables for the terminal."""
+    """Return the tables for the terminal."""
     return "\n\n".join("\n".join(_lines(comparison, alternative)) for comparison in comparisons)
 
 
 def _lines(comparison: Comparison, alternative: str) -> list[str]:
     groups, tests = _rows(comparison)
+    exact = all(test.exact for test in comparison.tests)
+    legend = LEGEND.format(alternative) + ("" if exact else "; *: normal approximation")
     notes = [f"note: {note}" for note in comparison.notes]
-    legend = LEGEND.format(alternative)
-    if not all(test.exact for test in comparison.tests):
-        legend += "; *: normal approximation"
-    return [
-        f"{comparison.metric}: {comparison.about}",
-        "",
-        *columns(groups),
-        "",
-        *columns(tests),
-        "",
-        legend,
-        *notes,
-    ]
-
-
-def _rows(comparison: Comparison) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
-    """Return the cells of the two tables, headings first."""
-    budget = any(value.training_steps for kind in comparison.kinds for value in kind.members)
-    several = len(comparison.tests) > 1
-    groups = [(*GROUPS, *(STEPS if budget else ())), *(_group(kind, budget) for kind in comparison.kinds)]
-    tests = [(*TESTS, *(("p (Holm)",) if several else ()))]
-    for test in comparison.tests:
-        ratio = "-" if math.isnan(test.ratio) else f"{100 * test.ratio:.1f} %"
-        cells = (f"{test.first} against {test.second}", f"{test.u:g}", probability(test), f"{test.effect:.2f}", ratio)
-        tests.append((*cells, *((f"{test.holm:.3g}",) if several else ())))
-    return groups, tests
-
-
-def _group(kind: Kind, budget: bool) -> tuple[str, ...]:
-    of = kind.summary
-    interval = "-" if math.isnan(of.low) else f"{number(of.low)} to {number(of.high)}"
-    cells = (of.label, str(of.runs), number(of.median), interval, number(of.mean), number(of.std))
-    if not budget:
-        return cells
-    training = sum(value.training_steps for value in kind.members) / len(kind.members)
-    adaptation = sum(value.adaptation_steps for value in kind.members) / len(kind.members)
-    return (*cells, f"{training:,.0f}", f"{adaptation:,.0f}")
-
-
-def columns(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    """Lay rows of cells out in columns, the first to the left, numbers to the right."""
-    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
-    lines = []
-    for row in rows:
-        rest = [f"{cell:>{width}}" for cell, width in zip(row[1:], widths[1:], strict=True)]
-        lines.append("  ".join([f"{row[0]:{widths[0]}}", *rest]).rstrip())
-    return lines
+    return [f"{comparison.metric}: {comparison.about}", "", *columns(groups), "", *columns(tests), "", legend, *notes]
 
 
 def latex(comparisons: Sequence[Comparison], alternative: str) -> str:
-    """Return booktabs tables, to be pasted into a paper."""
+    """Return booktabs tables for a paper."""
     parts = []
     for comparison in comparisons:
         parts.append(f"% {comparison.metric}: {comparison.about}")
@@ -99,45 +62,56 @@ def latex(comparisons: Sequence[Comparison], alternative: str) -> str:
     return "\n".join(parts)
 
 
-def _tabular(rows: Sequence[tuple[str, ...]]) -> str:
+def _tabular(rows: Sequence[Row]) -> str:
     lines = [" & ".join(cell.replace("%", r"\%").replace("*", "$^*$") for cell in row) + r" \\" for row in rows]
     head = r"\begin{tabular}{l" + "r" * (len(rows[0]) - 1) + "}\n\\toprule"
     return "\n".join([head, lines[0], r"\midrule", *lines[1:], r"\bottomrule", r"\end{tabular}"])
 
 
+def _rows(comparison: Comparison) -> tuple[list[Row], list[Row]]:
+    """Return the cells of the two tables, headings first."""
+    steps = any(map(_steps, comparison.groups))
+    groups: list[Row] = [GROUPS + tuple(name.replace("_", " ") for name in STEPS if steps)]
+    for runs in comparison.groups:
+        summary = summarize(runs.group)
+        interval = "-" if math.isnan(summary.low) else f"{number(summary.low)} to {number(summary.high)}"
+        cells: Row = (runs.label, str(summary.runs), number(summary.median), interval)
+        means = [np.mean([getattr(each, name) for each in runs.members]) for name in STEPS if steps]
+        groups.append((*cells, number(summary.mean), number(summary.std), *(f"{mean:,.0f}" for mean in means)))
+    several = len(comparison.tests) > 1
+    tests: list[Row] = [(*TESTS, "p (Holm)") if several else TESTS]
+    for test in comparison.tests:
+        ratio = "-" if math.isnan(test.ratio) else f"{100 * test.ratio:.1f} %"
+        cells = (f"{test.first} against {test.second}", f"{test.u:g}", _probability(test), f"{test.effect:.2f}", ratio)
+        tests.append((*cells, f"{test.holm:.3g}") if several else cells)
+    return groups, tests
+
+
+def _probability(test: Test) -> str:
+    """Return a p value, with a star if it is the normal approximation."""
+    return (f"{test.p:.3g}" if test.p < 0.001 else f"{test.p:.3f}") + ("" if test.exact else "*")
+
+
 def data(comparison: Comparison) -> dict[str, Any]:
-    """Return a comparison as what JSON can hold; numbers that are not finite become null."""
+    """Return a comparison as data for JSON; numbers that are not finite become null."""
     groups = [
-        {
-            **asdict(kind.summary),
-            "values": {str(value.path): value.value for value in kind.members},
-            **_steps(kind),
-        }
-        for kind in comparison.kinds
+        asdict(summarize(runs.group)) | {"values": {str(each.path): each.value for each in runs.members}} | _steps(runs)
+        for runs in comparison.groups
     ]
     tests = [asdict(test) for test in comparison.tests]
-    found: dict[str, Any] = plain(
-        {
-            "metric": comparison.metric,
-            "about": comparison.about,
-            "groups": groups,
-            "tests": tests,
-            "notes": comparison.notes,
-        }
-    )
-    return found
+    facts = {"metric": comparison.metric, "about": comparison.about}
+    return dict(plain({**facts, "groups": groups, "tests": tests, "notes": comparison.notes}))
 
 
-def _steps(kind: Kind) -> dict[str, Any]:
-    """Return the budgets, where the metric has any."""
-    if not any(value.training_steps for value in kind.members):
+def _steps(runs: RunGroup) -> dict[str, dict[str, float]]:
+    """Return the steps of training and adaptation by file; empty for a metric without them."""
+    if not any(each.training_steps for each in runs.members):
         return {}
-    names = ("training_steps", "adaptation_steps")
-    return {name: {str(value.path): getattr(value, name) for value in kind.members} for name in names}
+    return {name: {str(each.path): getattr(each, name) for each in runs.members} for name in STEPS}
 
 
 def plain(value: Any) -> Any:
-    """Replace what JSON has no name for (NaN, infinities) by null, at any depth."""
+    """Replace NaN and infinities, which JSON does not have, by None at any depth."""
     if isinstance(value, dict):
         return {key: plain(each) for key, each in value.items()}
     if isinstance(value, (list, tuple)):

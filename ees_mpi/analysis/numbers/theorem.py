@@ -1,41 +1,42 @@
-"""A network whose mutations flip between two given functions: the feasibility theorem, made and measured.
+"""A network whose mutations flip between two given functions: the construction behind the feasibility theorem.
 
-Gajewski et al. 2019, supplement S6, whose proof is a sketch. What is proved here, by the arithmetic of `build`:
+Gajewski et al. 2019, supplement S6, has a sketch of the proof. `build` proves this statement by its arithmetic:
 
-Let G and H be ReLU networks with one hidden layer on [0, 1]^n, and 0 < d1 < d2. `build` gives a fully connected ReLU
-network f with five hidden layers and D weights and biases, one weight w_k among them, and a number e, so that for every
-perturbation xi of all D of them (those that are 0 included) with |xi_j| < d2 for every j
+Let G and H be ReLU networks with one hidden layer on [0, 1]^n, and 0 < d1 < d2. `build` returns a fully connected ReLU
+network f with five hidden layers and D weights and biases, one of them w_k, and a number e. For every perturbation xi
+of all D numbers (including those that are 0) with |xi_j| < d2 for every j
 
     xi_k > d1   implies  |f(x) - G(x)| <= e  for all x in [0, 1]^n
     xi_k < -d1  implies  |f(x) - H(x)| <= e  for all x in [0, 1]^n
 
-and e -> 0 when d2 -> 0 with d1 / d2 fixed. Continuous g and h are approximated by such G and H as closely as one likes.
-So for independent perturbations with distribution function F, and epsilon >= e + the error of that approximation,
+and e -> 0 when d2 -> 0 with d1 / d2 fixed. Such G and H approximate continuous g and h with any accuracy. So for
+independent perturbations with distribution function F, and epsilon >= e + the error of that approximation,
 
     P(f is epsilon-close to g)  >=  (F(d2) - F(d1)) (F(d2) - F(-d2))^(D-1)
     P(f is epsilon-close to h)  >=  (F(-d1) - F(-d2)) (F(d2) - F(-d2))^(D-1)
 
-The last factor is 1 if the perturbations are supported in (-d2, d2). Without it this is the paper's bound, which speaks
-of w_k alone and does not hold for every F: the other weights can be far off whatever w_k does. Two more differences.
-The paper fixes d2 before d1; here their ratio comes first, because e has a part of order d2^2 / d1: the large node K,
-which makes w_k count, leaks into all of the next layer. And up is g, down is h; in the sketch they change places.
+The last factor is 1 if the perturbations are supported in (-d2, d2). The paper's bound lacks this factor. It considers
+w_k alone, and it does not hold for every F, because the other weights can have large perturbations. There are two more
+differences. The paper fixes d2 before d1; here the ratio is fixed first, because e has a part of order d2^2 / d1: the
+large node K, which amplifies w_k, leaks into all of the next layer. And w_k up gives g here, and h in the sketch.
 
-Proof. Layer by layer: if the activations of a layer are off by at most e_l, each node of the next is off by at most
-|W| e_l + d2 (sum of the activations + 1), and ReLU does not enlarge it. `build` picks each constant so that, with these
-bounds, the one gate is open (exactly 0) and the other is shut (beyond anything it has to outweigh).
+Proof. If the activations of a layer have an error of at most e_l, each node of the next layer has an error of at most
+|W| e_l + d2 (sum of the activations + 1), and ReLU does not enlarge it. `build` chooses each constant such that, with
+these bounds, one gate is open (exactly 0) and the other is shut (larger than the value that it must suppress).
 """
 
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from ees_mpi.errors import ConfigError
 from ees_mpi.outcomes import Floats
 
-Function = Callable[[Floats], Floats]  # of points [P, n], giving [P]
+Function = Callable[[Floats], Floats]  # from points [P, n] to values [P]
 
 
 @dataclass(frozen=True)
@@ -48,36 +49,34 @@ class Shallow:
     c: float
 
     def __call__(self, x: Floats) -> Floats:
-        hidden: Floats = np.maximum(x @ self.a + self.t, 0)
-        values: Floats = hidden @ self.v + self.c
+        values: Floats = np.maximum(x @ self.a + self.t, 0) @ self.v + self.c
         return values
 
     @property
     def highest(self) -> Floats:
-        """The most that each hidden unit reaches on [0, 1]^n."""
-        highest: Floats = np.maximum(self.a, 0).sum(axis=0) + self.t
-        return np.maximum(highest, 0)
+        """Return an upper bound of each hidden unit on [0, 1]^n."""
+        return np.asarray(np.maximum(np.maximum(self.a, 0).sum(axis=0) + self.t, 0))
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """Numbers that the network stays between on [0, 1]^n."""
+        """Return a lower and an upper bound of the network on [0, 1]^n."""
         ends = self.v * self.highest
         return self.c + float(np.minimum(ends, 0).sum()), self.c + float(np.maximum(ends, 0).sum())
 
 
 @dataclass(frozen=True)
 class Flipping:
-    """A network that flips between two functions, and what is proved of it."""
+    """A network that flips between two functions, with the constants for which that is proved."""
 
     parameters: Floats  # [D]: for each layer its weights (in, out), then its biases
     widths: tuple[int, ...]  # of the input, the hidden layers and the output
-    switch: int  # which parameter is w_k
+    switch: int  # the index of the parameter w_k
     d1: float
     d2: float
     error: float  # e
 
     def __call__(self, x: Floats) -> Floats:
-        """Evaluate at points [P, n] of [0, 1]^n, which ReLU leaves alone."""
+        """Evaluate at points [P, n] of [0, 1]^n; ReLU does not change the points."""
         activation = x
         for weights, biases in self.layers:
             activation = np.maximum(activation, 0) @ weights + biases
@@ -86,7 +85,7 @@ class Flipping:
 
     @cached_property
     def layers(self) -> list[tuple[Floats, Floats]]:
-        """Weights and biases of each layer."""
+        """Return the weights and biases of each layer."""
         layers, start = [], 0
         for before, after in itertools.pairwise(self.widths):
             middle, stop = start + before * after, start + before * after + after
@@ -101,31 +100,31 @@ class Flipping:
 
 @dataclass(frozen=True)
 class _Scales:
-    """The constants of the construction, each large or small enough for the bounds before it."""
+    """The constants of the construction; each one fits the bounds of the layers before it."""
 
-    low: float  # g - low and h - low are in [0, top]: ReLU leaves them alone
+    low: float  # g - low and h - low are in [0, top]: ReLU does not change them
     bias: float  # B, of the node K in layer 1
     center: float  # C, of the node K' = C + xi_k K in layer 2
     gain: float  # T and Q: the nodes relu(+-T (K' - C)) and relu(+-T (K' - C) - Q) in layer 3 differ by 0 or about Q
     step: float
-    lever: float  # times that difference, less `leak`: the gates in layer 4, one exactly 0 and one above `top`
+    lever: float  # times that difference, minus `leak`: the gates in layer 4, one exactly 0 and one above `top`
     leak: float
-    shut: float  # the weight with which a gate holds g or h down in layer 5
+    shut: float  # the weight with which a gate suppresses g or h in layer 5
     error: float  # e
 
 
 def _scales(g: Shallow, h: Shallow, d1: float, d2: float) -> _Scales:
-    """Follow the bounds from layer to layer; `e`: how far g and h can be off in the layer at hand."""
+    """Compute the bounds layer by layer; `e` is the error bound of g and h in the present layer."""
     low = min(g.bounds[0], h.bounds[0])
     top = max(g.bounds[1], h.bounds[1]) - low or 1.0
     e = d2 * (len(g.a) + 1)  # layer 1
     units = float((g.highest + e).sum() + (h.highest + e).sum())
-    doubt = d2 * (units + 1)  # what all weights but w_k can do to K'
-    bias = e + 2 * doubt / d1  # so that w_k does at least twice that
+    doubt = d2 * (units + 1)  # the effect of all weights except w_k on K'
+    bias = e + 2 * doubt / d1  # so that the effect of w_k is at least twice as large
     most = d2 * (bias + e) + doubt  # |K' - C| is between `doubt` and this
     e = max(float(np.abs(f.v).sum()) for f in (g, h)) * e + d2 * (units + bias + e + 1)  # layer 2
     noise = d2 * (2 * (top + e) + 2 * most + 1)
-    step = 4 * noise  # so that differences are known to within half of it
+    step = 4 * noise  # so that the error of a difference is at most half of it
     gain = (step + noise) / doubt
     e += noise  # layer 3
     leak = d2 * (2 * (top + e) + 2 * (gain * most + noise) + 1)
@@ -136,7 +135,7 @@ def _scales(g: Shallow, h: Shallow, d1: float, d2: float) -> _Scales:
 
 
 def build(g: Shallow, h: Shallow, d1: float, d2: float) -> Flipping:
-    """Make the network that flips to g where xi_k > d1 and to h where xi_k < -d1, with the e that holds for it."""
+    """Build the network that flips to g if xi_k > d1 and to h if xi_k < -d1, with its error e."""
     if not 0 < d1 < d2:
         raise ConfigError(f"expected 0 < d1 < d2, got d1 = {d1} and d2 = {d2}")
     if len(g.a) != len(h.a):
@@ -151,7 +150,7 @@ def build(g: Shallow, h: Shallow, d1: float, d2: float) -> Flipping:
     w1[:, :units], b1[:] = np.hstack([g.a, h.a]), [*g.t, *h.t, s.bias]
     w2[:first, 0], w2[first:units, 1], b2[:] = g.v, h.v, [g.c - s.low, h.c - s.low, s.center]
     for w in (w3, w4, w5):
-        w[0, 0] = w[1, 1] = 1  # g and h are handed on
+        w[0, 0] = w[1, 1] = 1  # g and h pass through
     signs = s.gain * np.array([1, 1, -1, -1])
     w3[2, 2:], b3[2:] = signs, -signs * s.center - s.step * np.array([0, 1, 0, 1])
     w4[2:4, 2] = w4[4:6, 3] = [s.lever, -s.lever]
@@ -162,7 +161,7 @@ def build(g: Shallow, h: Shallow, d1: float, d2: float) -> Flipping:
 
 
 def approximate(function: Function, inputs: int, units: int = 12, seed: int = 0) -> Shallow:
-    """Approximate a continuous function on [0, 1]^n: between equal knots for n = 1, by random units for more."""
+    """Approximate a continuous function on [0, 1]^n: by equal knots for n = 1, by random units for n > 1."""
     if inputs == 1:
         knots = np.linspace(0, 1, units + 1)
         values = function(knots[:, None])
@@ -170,18 +169,18 @@ def approximate(function: Function, inputs: int, units: int = 12, seed: int = 0)
     generator = np.random.default_rng(seed)
     a = generator.normal(size=(inputs, units))
     a /= np.linalg.norm(a, axis=0)
-    t = -(a * generator.random((inputs, units))).sum(axis=0)  # each unit's kink goes through a point of the cube
+    t = -(a * generator.random((inputs, units))).sum(axis=0)  # the kink of each unit goes through a point of the cube
     points = grid(inputs, 20 * units)
     design = np.hstack([np.maximum(points @ a + t, 0), np.ones((len(points), 1))])
-    ridge = 1e-3 * np.eye(units + 1)  # large weights cost more than a close fit gains
+    ridge = 1e-3 * np.eye(units + 1)  # large weights enlarge the error more than a close fit reduces it
     v = np.linalg.solve(design.T @ design + ridge, design.T @ function(points))
     return Shallow(a, t, v[:-1], float(v[-1]))
 
 
 def flipping(g: Function, h: Function, epsilon: float, ratio: float, inputs: int = 1, units: int = 12) -> Flipping:
-    """Make a network that flips to within epsilon of g and h, with d1 / d2 = ratio and the largest d2 that is proved.
+    """Build a network that flips to within epsilon of g and h, with d1 / d2 = ratio and the largest proved d2.
 
-    That g and h are approximated closely enough is checked at points, not proved.
+    The approximation of g and h is checked at points, not proved.
     """
     near_g, near_h = (approximate(function, inputs, units) for function in (g, h))
     x = grid(inputs)
@@ -195,35 +194,33 @@ def flipping(g: Function, h: Function, epsilon: float, ratio: float, inputs: int
 
 
 def grid(inputs: int, points: int = 400) -> Floats:
-    """Return points [P, n] of [0, 1]^n, corners included."""
+    """Return grid points [P, n] of [0, 1]^n, including the corners."""
     side = np.linspace(0, 1, max(2, round(points ** (1 / inputs))))
     return np.stack(np.meshgrid(*[side] * inputs, indexing="ij"), axis=-1).reshape(-1, inputs)
 
 
-@dataclass(frozen=True)
-class Flips:
-    """How many of `count` mutants were within epsilon of g, and of h."""
+class Flips(NamedTuple):
+    """The numbers of mutants within epsilon of g and of h."""
 
     g: int
     h: int
-    count: int
 
 
 def measure(
     network: Flipping, g: Function, h: Function, epsilon: float, draw: Callable[[int], Floats], count: int
 ) -> Flips:
-    """Count flips among mutants; `draw` gives the perturbations [D] of one."""
+    """Count flips among mutants; `draw` returns the perturbations [D] of one mutant."""
     x = grid(network.widths[0])
     goals = np.stack([g(x), h(x)])
     near = np.zeros(2, int)
     for _ in range(count):
         mutant = network.mutant(draw(len(network.parameters)))
         near += np.abs(mutant(x) - goals).max(axis=1) < epsilon
-    return Flips(int(near[0]), int(near[1]), count)
+    return Flips(*near.tolist())
 
 
 def bounds(network: Flipping, cdf: Callable[[float], float]) -> tuple[float, float]:
-    """Return what is proved of P(close to g) and P(close to h) under a distribution function."""
+    """Return the proved lower bounds of P(close to g) and P(close to h) for a distribution function."""
     d1, d2 = network.d1, network.d2
     others = (cdf(d2) - cdf(-d2)) ** (len(network.parameters) - 1)
     return (cdf(d2) - cdf(d1)) * others, (cdf(-d1) - cdf(-d2)) * others

@@ -1,11 +1,13 @@
-"""Choosing individuals of a run: by number, by how far they got in a direction, or the ones that differ most."""
+"""Choosing individuals of a run: by number, by distance in a direction, or those that differ most."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
-from ees_mpi.analysis.offspring import extremes, farthest, has_offspring, places, walks
+from ees_mpi.analysis.labels import is_sample
+from ees_mpi.analysis.offspring import check_committed, extremes, farthest, has_offspring, has_positions, positions
 from ees_mpi.commands.adapt import LEFT_RIGHT
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.outcomes import Floats
@@ -15,7 +17,7 @@ from ees_mpi.tasks.locomotion import along
 
 @dataclass(frozen=True)
 class ReplayRequest:
-    """The individuals that a command asks for; by default the one that went farthest."""
+    """The command line of `replay`: the individuals, by default the farthest one, and the video."""
 
     individuals: Sequence[int] = ()
     best: Sequence[str] = ()  # left, right
@@ -23,10 +25,14 @@ class ReplayRequest:
     extremes: int = 0
     mean: bool = False
     generation: int | None = None
+    video: Path | None = None
+    size: tuple[int, int] | None = None  # of one panel; None: depends on the number of panels
+    speed: float = 1.0
+    still: bool = False  # True: the camera stays at one point, from which the start and all ends are visible
 
     @property
     def names_individuals(self) -> bool:
-        """Whether it asks for any individual."""
+        """Return whether any individual is requested."""
         return bool(self.individuals or self.best or self.toward or self.extremes)
 
 
@@ -37,17 +43,17 @@ class Choice:
     generation: int
     individual: int | None = None
     component: int = 0  # of a mean
-    why: str = ""
+    reason: str = ""
 
     @property
     def name(self) -> str:
-        """The name of the policy."""
+        """Return the name of the policy."""
         return f"individual {self.individual}" if self.individual is not None else f"mean {self.component}"
 
     @property
     def title(self) -> str:
-        """The title of its film."""
-        return f"generation {self.generation}, {self.name}" + (f", {self.why}" if self.why else "")
+        """Return the title of its film."""
+        return f"generation {self.generation}, {self.name}" + (f", {self.reason}" if self.reason else "")
 
 
 def choose(run: Run, request: ReplayRequest) -> list[Choice]:
@@ -65,11 +71,10 @@ def choose(run: Run, request: ReplayRequest) -> list[Choice]:
 
 
 def _generation(run: Run, request: ReplayRequest) -> int:
-    """Return the generation: by default the last, and of means the state after it."""
-    if run.generations == 0:
-        raise RunFileError(f"{run.path} has no committed generation yet")
+    """Return the generation: by default the last one, or for means the state after it."""
+    check_committed(run)
     only_mean = request.mean and not request.names_individuals
-    last = run.generations if only_mean and run.attributes.get("kind") != "sample" else run.generations - 1
+    last = run.generations if only_mean and not is_sample(run) else run.generations - 1
     if request.generation is not None and not 0 <= request.generation <= last:
         raise ConfigError(f"--generation {request.generation}: expected 0 to {last}")
     return last if request.generation is None else request.generation
@@ -77,7 +82,7 @@ def _generation(run: Run, request: ReplayRequest) -> int:
 
 def _individuals(run: Run, request: ReplayRequest, generation: int) -> list[Choice]:
     if not has_offspring(run):
-        raise RunFileError(f"{run.path}: its individuals are tasks, not offspring, and are not kept; use --mean")
+        raise RunFileError(f"{run.path}: its rows are tasks, not individuals that can be replayed; use --mean")
     size = run.config.population.size
     for index in request.individuals:
         if not 0 <= index < size:
@@ -90,21 +95,21 @@ def _individuals(run: Run, request: ReplayRequest, generation: int) -> list[Choi
     if directions:
         chosen += _toward(run, generation, directions)
     if request.extremes:
-        chosen += [Choice(generation, index) for index in extremes(_valid(run, generation), request.extremes)]
-    return chosen or [Choice(generation, i, why="farthest") for i in farthest(_valid(run, generation), 1)]
+        chosen += [Choice(generation, index) for index in extremes(_ends(run, generation), request.extremes)]
+    return chosen or [Choice(generation, i, reason="farthest") for i in farthest(_ends(run, generation), 1)]
 
 
 def _toward(run: Run, generation: int, directions: dict[str, float]) -> list[Choice]:
-    """Choose the individual that got farthest in each direction."""
-    ends = _valid(run, generation)
-    if ends.shape[1] > 2 or not walks(run):
-        raise RunFileError(f"{run.path}: its behavior is no place, so it has no directions; use --extremes")
+    """Choose the individual that went farthest in each direction."""
+    ends = _ends(run, generation)
+    if ends.shape[1] > 2 or not has_positions(run):
+        raise RunFileError(f"{run.path}: its behavior is not a position, so it has no directions; use --extremes")
     chosen = []
-    for why, angle in directions.items():
+    for reason, angle in directions.items():
         if ends.shape[1] == 1 and angle % 180 != 0:
             raise ConfigError(f"--toward {angle:g}: this robot moves along x only; expected 0 or 180 degrees")
-        reached = [along(angle, *place) for place in ends.tolist()]
-        chosen.append(Choice(generation, int(np.nanargmax(reached)), why=why))
+        reached = [along(angle, *end) for end in ends.tolist()]
+        chosen.append(Choice(generation, int(np.nanargmax(reached)), reason=reason))
     return chosen
 
 
@@ -118,8 +123,9 @@ def _angle(text: str) -> float:
     return angle
 
 
-def _valid(run: Run, generation: int) -> Floats:
-    found = places(run, generation)
+def _ends(run: Run, generation: int) -> Floats:
+    """Return final positions [N, axes]; raise a RunFileError if no individual is valid."""
+    found = positions(run, generation)
     if not np.isfinite(found).all(axis=1).any():
         raise RunFileError(f"{run.path}: generation {generation} has no valid individual")
     return found

@@ -13,65 +13,58 @@ from typing import IO, Any
 import numpy as np
 
 from ees_mpi.contracts import Pixels
-from ees_mpi.errors import ConfigError, EesError, MissingExtra
+from ees_mpi.errors import EesError, MissingExtra
 from ees_mpi.files import check_writable, replaced
 
-BAR = 44  # pixels of the caption under a picture
-MAP = 0.28  # of a picture's height: the map of where the robot went
-PAPER, INK, FAINT, MARK = (255, 255, 255), (30, 34, 40), (150, 158, 168), (214, 96, 40)
-WIDE = 16 / 9
+CAPTION = 44  # height in pixels of the caption under a picture
+MAP = 0.28  # side of the map, as a share of a picture's height
+WHITE, BLACK, GREY, ORANGE = (255, 255, 255), (30, 34, 40), (150, 158, 168), (214, 96, 40)
+SCREEN = 16 / 9
+H264 = ["-c:v", "libx264", "-crf", "20", "-pix_fmt", "yuv420p", "-movflags", "+faststart"]  # for every player
 
 
 @dataclass(frozen=True)
 class Shot:
-    """One picture of a rollout, packed; hundreds of them are kept."""
+    """One picture of a rollout, compressed, because hundreds are kept in memory."""
 
     seconds: float
-    place: tuple[float, ...]
+    position: tuple[float, ...]
     packed: bytes
     shape: tuple[int, ...]
 
     @classmethod
-    def of(cls, seconds: float, place: tuple[float, ...], pixels: Pixels) -> "Shot":
-        """Pack a picture."""
-        return cls(seconds, place, zlib.compress(np.ascontiguousarray(pixels).data, 1), pixels.shape)
+    def of(cls, seconds: float, position: tuple[float, ...], pixels: Pixels) -> "Shot":
+        """Compress a picture."""
+        return cls(seconds, position, zlib.compress(np.ascontiguousarray(pixels).data, 1), pixels.shape)
 
     @property
     def pixels(self) -> Pixels:
-        """The picture."""
+        """Return the picture."""
         return np.frombuffer(zlib.decompress(self.packed), np.uint8).reshape(self.shape)
 
 
 @dataclass
 class Film:
-    """What one individual did: its pictures, in order, and what is said of it."""
+    """The pictures of one individual, in order, with a title."""
 
     title: str
     shots: list[Shot] = field(default_factory=list)
 
 
 def check_target(out: Path) -> None:
-    """Refuse a video that cannot be written, before anything is evaluated."""
-    if out.suffix.lower() != ".mp4":
-        raise ConfigError(f"--video {out}: expected a name that ends in .mp4")
-    check_writable(out, "--video")
-    _ffmpeg(), _pillow()
+    """Raise an error if a video cannot be written, before anything is evaluated."""
+    check_writable(out, "--video", (".mp4",))
+    _packages()
 
 
-def _ffmpeg() -> Any:
+def _packages() -> tuple[Any, Any, Any, Any]:
+    """Import the packages that videos need."""
     try:
         import imageio_ffmpeg
-    except ImportError:
-        raise MissingExtra("videos need imageio-ffmpeg: pip install 'ees_mpi[video]'") from None
-    return imageio_ffmpeg
-
-
-def _pillow() -> Any:
-    try:
         from PIL import Image, ImageDraw, ImageFont
     except ImportError:
-        raise MissingExtra("videos need Pillow: pip install 'ees_mpi[video]'") from None
-    return Image, ImageDraw, ImageFont
+        raise MissingExtra("videos need imageio-ffmpeg and Pillow: pip install 'ees_mpi[video]'") from None
+    return imageio_ffmpeg, Image, ImageDraw, ImageFont
 
 
 def grid(count: int, width: int, height: int) -> tuple[int, int]:
@@ -79,7 +72,7 @@ def grid(count: int, width: int, height: int) -> tuple[int, int]:
 
     def cost(columns: int) -> float:
         rows = -(-count // columns)
-        return (columns * rows - count) / count + abs(math.log(columns * width / (rows * height) / WIDE))
+        return (columns * rows - count) / count + abs(math.log(columns * width / (rows * height) / SCREEN))
 
     columns = min(range(1, count + 1), key=cost)
     return columns, -(-count // columns)
@@ -88,38 +81,23 @@ def grid(count: int, width: int, height: int) -> tuple[int, int]:
 def write(
     out: Path, films: Sequence[Film], size: tuple[int, int], fps: float, tick: Callable[[], object] = lambda: None
 ) -> tuple[int, int, int]:
-    """Write films side by side, each staying at its last picture until all are over; return frames, width, height.
-
-    The file is made beside its place and renamed, so that it is whole or not there.
-    """
-    frames = max(len(film.shots) for film in films)
+    """Write films side by side; return frames, width, height. A shorter film stays at its last picture."""
     sheet = Sheet(films, *size)
     try:
-        with replaced(out) as fresh, tempfile.TemporaryFile() as words:
-            _encode(fresh, sheet, fps, words, tick)
+        with replaced(out) as fresh, tempfile.TemporaryFile() as messages:
+            _encode(fresh, sheet, fps, messages, tick)
     except OSError as error:
         raise EesError(f"--video {out} could not be written: {error}") from None
-    return frames, sheet.width, sheet.height
+    return sheet.count, sheet.width, sheet.height
 
 
-def _encode(target: Path, sheet: "Sheet", fps: float, words: IO[bytes], tick: Callable[[], object]) -> None:
-    """Pipe frames through ffmpeg: H.264 in the colours that every player knows; `words`: for what it has to say."""
-    source = [
-        "-f",
-        "rawvideo",
-        "-pix_fmt",
-        "rgb24",
-        "-s",
-        f"{sheet.width}x{sheet.height}",
-        "-r",
-        f"{fps:.6g}",
-        "-i",
-        "-",
-    ]
-    coding = ["-c:v", "libx264", "-crf", "20", "-pix_fmt", "yuv420p", "-movflags", "+faststart"]
-    command = [_ffmpeg().get_ffmpeg_exe(), "-y", "-loglevel", "error", *source, *coding, str(target)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=words) as ffmpeg:
-        with contextlib.suppress(BrokenPipeError):  # ffmpeg says why in a moment
+def _encode(target: Path, sheet: "Sheet", fps: float, messages: IO[bytes], tick: Callable[[], object]) -> None:
+    """Send frames to ffmpeg; `messages` receives its error messages."""
+    size = f"{sheet.width}x{sheet.height}"
+    source = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", size, "-r", f"{fps:.6g}", "-i", "-"]
+    command = [_packages()[0].get_ffmpeg_exe(), "-y", "-loglevel", "error", *source, *H264, str(target)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=messages) as ffmpeg:
+        with contextlib.suppress(BrokenPipeError):  # ffmpeg has stopped: its message follows
             for pixels in sheet.frames():
                 ffmpeg.stdin.write(pixels.data)  # type: ignore[union-attr]
                 tick()
@@ -127,83 +105,84 @@ def _encode(target: Path, sheet: "Sheet", fps: float, words: IO[bytes], tick: Ca
             ffmpeg.stdin.close()  # type: ignore[union-attr]
         code = ffmpeg.wait()
     if code:
-        words.seek(0)
-        said = words.read().decode(errors="replace").strip().splitlines()
-        raise OSError(said[-1] if said else f"ffmpeg ended with code {code}")
+        messages.seek(0)
+        lines = messages.read().decode(errors="replace").strip().splitlines()
+        raise OSError(lines[-1] if lines else f"ffmpeg ended with code {code}")
 
 
 class Sheet:
-    """Lays films out as a grid; the maps under them have one scale, so that they can be compared."""
+    """The frames of a video: films in a grid, with maps of one scale, so that they can be compared."""
 
     def __init__(self, films: Sequence[Film], width: int, height: int):
-        self._image, self._draw, fonts = _pillow()
+        _, self._image, self._draw, fonts = _packages()
         self._films, self._w, self._h = films, width, height
-        self._columns, self._rows = grid(len(films), width, height + BAR)
-        self.width, self.height = self._columns * width, self._rows * (height + BAR)
+        self._columns, rows = grid(len(films), width, height + CAPTION)
+        self.width, self.height = self._columns * width, rows * (height + CAPTION)
+        self.count = max(len(film.shots) for film in films)
         self._large, self._small = fonts.load_default(15), fonts.load_default(13)
-        reach = [abs(v) for film in films for shot in film.shots for v in shot.place if math.isfinite(v)]
-        self._reach = max([1.0, *reach])
+        distances = [abs(v) for film in films for shot in film.shots for v in shot.position if math.isfinite(v)]
+        self._reach = max([1.0, *distances])
 
     def frames(self) -> Iterator[Pixels]:
-        """Compose frame after frame."""
-        for number in range(max(len(film.shots) for film in self._films)):
-            sheet = self._image.new("RGB", (self.width, self.height), PAPER)
+        """Yield the frames of the video."""
+        for number in range(self.count):
+            sheet = self._image.new("RGB", (self.width, self.height), WHITE)
             for place, film in enumerate(self._films):
-                corner = (place % self._columns * self._w, place // self._columns * (self._h + BAR))
+                corner = (place % self._columns * self._w, place // self._columns * (self._h + CAPTION))
                 sheet.paste(self._panel(film, min(number, len(film.shots) - 1)), corner)
             yield np.ascontiguousarray(sheet)
 
     def _panel(self, film: Film, number: int) -> Any:
-        """Draw one film's picture, its caption and where the robot has been."""
+        """Draw one picture of a film, its caption and the path of the robot."""
         shot = film.shots[number]
-        panel = self._image.new("RGB", (self._w, self._h + BAR), PAPER)
+        panel = self._image.new("RGB", (self._w, self._h + CAPTION), WHITE)
         panel.paste(self._fitted(shot.pixels), (0, 0))
-        pen = self._draw.Draw(panel)
-        pen.text((8, self._h + 4), film.title, INK, self._large)
-        pen.text((8, self._h + 24), where(shot.place), INK, self._small)
-        pen.text((self._w - 8, self._h + 24), f"{shot.seconds:.1f} s", FAINT, self._small, anchor="ra")
-        been = [s.place for s in film.shots[: number + 1] if s.place and all(map(math.isfinite, s.place))]
-        if been:
-            (self._map if len(been[0]) > 1 else self._track)(pen, been)
-        pen.line((self._w - 1, 0, self._w - 1, self._h + BAR), PAPER)
+        draw = self._draw.Draw(panel)
+        draw.text((8, self._h + 4), film.title, BLACK, self._large)
+        draw.text((8, self._h + 24), _caption(shot.position), BLACK, self._small)
+        draw.text((self._w - 8, self._h + 24), f"{shot.seconds:.1f} s", GREY, self._small, anchor="ra")
+        path = [s.position for s in film.shots[: number + 1] if s.position and all(map(math.isfinite, s.position))]
+        if path:
+            (self._map if len(path[0]) > 1 else self._line)(draw, path)
+        draw.line((self._w - 1, 0, self._w - 1, self._h + CAPTION), WHITE)
         return panel
 
     def _fitted(self, pixels: Pixels) -> Any:
-        """Bring a picture to the size of a panel, whole, with its own proportions."""
+        """Scale a picture to the size of a panel, with its own proportions."""
         picture = self._image.fromarray(pixels)
         if picture.size == (self._w, self._h):
             return picture
         scale = min(self._w / picture.width, self._h / picture.height)
         small = picture.resize((round(picture.width * scale), round(picture.height * scale)))
-        fitted = self._image.new("RGB", (self._w, self._h), FAINT)
+        fitted = self._image.new("RGB", (self._w, self._h), GREY)
         fitted.paste(small, ((self._w - small.width) // 2, (self._h - small.height) // 2))
         return fitted
 
-    def _track(self, pen: Any, been: Sequence[tuple[float, ...]]) -> None:
-        """Show x on a line as wide as the picture, with the start in the middle."""
+    def _line(self, draw: Any, path: Sequence[tuple[float, ...]]) -> None:
+        """Draw x on a line as wide as the picture, with the start in the middle."""
         y, middle = self._h - 7, self._w / 2
-        xs = [middle + (self._w / 2 - 8) * place[0] / self._reach for place in been]
-        pen.line((8, y, self._w - 8, y), PAPER, 3)
-        pen.line((middle, y - 4, middle, y + 4), INK)
-        pen.line((min(xs), y, max(xs), y), MARK, 3)
-        pen.ellipse((xs[-1] - 4, y - 4, xs[-1] + 4, y + 4), MARK)
+        xs = [middle + (self._w / 2 - 8) * position[0] / self._reach for position in path]
+        draw.line((8, y, self._w - 8, y), WHITE, 3)
+        draw.line((middle, y - 4, middle, y + 4), BLACK)
+        draw.line((min(xs), y, max(xs), y), ORANGE, 3)
+        draw.ellipse((xs[-1] - 4, y - 4, xs[-1] + 4, y + 4), ORANGE)
 
-    def _map(self, pen: Any, been: Sequence[tuple[float, ...]]) -> None:
-        """Show the path from above in a corner, with the start in the middle."""
+    def _map(self, draw: Any, path: Sequence[tuple[float, ...]]) -> None:
+        """Draw the path from above in a corner, with the start in the middle."""
         side = MAP * self._h
         left, top = self._w - side - 6, 6.0
-        pen.rectangle((left, top, left + side, top + side), PAPER, FAINT)
+        draw.rectangle((left, top, left + side, top + side), WHITE, GREY)
         cx, cy, scale = left + side / 2, top + side / 2, (side / 2 - 5) / self._reach
-        path = [(cx + scale * place[0], cy - scale * place[1]) for place in been]
-        pen.line((cx - 3, cy, cx + 3, cy), INK)
-        pen.line((cx, cy - 3, cx, cy + 3), INK)
-        if len(path) > 1:
-            pen.line(path, MARK, 1)
-        pen.ellipse((path[-1][0] - 2, path[-1][1] - 2, path[-1][0] + 2, path[-1][1] + 2), MARK)
+        points = [(cx + scale * position[0], cy - scale * position[1]) for position in path]
+        draw.line((cx - 3, cy, cx + 3, cy), BLACK)
+        draw.line((cx, cy - 3, cx, cy + 3), BLACK)
+        if len(points) > 1:
+            draw.line(points, ORANGE, 1)
+        x, y = points[-1]
+        draw.ellipse((x - 2, y - 2, x + 2, y + 2), ORANGE)
 
 
-def where(place: Sequence[float]) -> str:
-    """Write a place as x and y."""
-    if not all(map(math.isfinite, place)):
+def _caption(position: Sequence[float]) -> str:
+    if not all(map(math.isfinite, position)):
         return "not finite"
-    return "   ".join(f"{axis} {value:+.2f}" for axis, value in zip("xy", place, strict=False))
+    return "   ".join(f"{axis} {value:+.2f}" for axis, value in zip("xy", position, strict=False))

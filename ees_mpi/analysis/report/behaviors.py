@@ -1,4 +1,4 @@
-"""The behaviours of a run as counts in cells, generation by generation: what the report's slider moves through."""
+"""The behaviors of a run as counts in cells, generation by generation, for the map and slider of the report."""
 
 import math
 from dataclasses import dataclass
@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ees_mpi.analysis.offspring import has_offspring, places, walks
+from ees_mpi.analysis.offspring import has_offspring, has_positions, position_dim, positions
 from ees_mpi.outcomes import Floats
 from ees_mpi.store.reader import Run
 
-LINE, PLANE = 96, 41  # cells along an axis, of one and of two numbers; odd: the origin lies in the middle of one
-FRAMES = {1: 240, 2: 120}  # generations that are kept, at most
-TAIL = 0.25  # percent at either end of a generation that does not stretch the axes
+LINE, PLANE = 96, 41  # cells along an axis, for one and for two numbers; 41 is odd: the origin is inside a cell
+FRAMES = {1: 240, 2: 120}  # the largest number of generations on the page
+TAIL = 0.25  # percent at either end of a generation that may lie beyond the limits
 FACTS = {
     "mean distance": "distance_mean",
     "farthest": "distance_max",
@@ -24,30 +24,30 @@ FACTS = {
 
 @dataclass(frozen=True)
 class Axes:
-    """Which numbers of a behaviour are shown, and between which limits."""
+    """The one or two shown numbers of a behavior, and their limits."""
 
-    columns: tuple[int, ...]  # of what `places` returns
-    names: tuple[str, ...]
-    limits: tuple[tuple[float, float], ...]
+    columns: list[int]  # of `positions`
+    names: list[str]
+    limits: list[tuple[float, float]]
 
     @property
     def bins(self) -> int:
-        """Cells along an axis."""
+        """Return the number of cells along an axis."""
         return LINE if len(self.columns) == 1 else PLANE
 
 
 def behaviors(run: Run) -> tuple[dict[str, Any], str]:
-    """Return the data of the page's map, and a sentence on what it shows."""
+    """Return the data of the map, and its caption."""
     last = run.generations - 1
-    width = min(2, _width(run))
+    width = min(2, position_dim(run))
     kept = np.unique(np.linspace(0, last, min(run.generations, FRAMES[width])).round().astype(int)).tolist()
     axes = _axes(run, kept)
     series = {name: np.asarray(run[source][:], np.float64) for name, source in FACTS.items()}
     frames, beyond = [], 0
-    for generation in kept:
-        cells, valid, outside = _counts(run, generation, axes)
-        facts = {f"{rows_are(run)}s": valid, **{name: _finite(values[generation]) for name, values in series.items()}}
-        frames.append({"g": generation, "cells": cells, "facts": facts})
+    for g in kept:
+        cells, valid, outside = _counts(run, g, axes)
+        facts = {name: float(values[g]) if math.isfinite(values[g]) else None for name, values in series.items()}
+        frames.append({"g": g, "cells": cells, "facts": {f"{row_name(run)}s": valid, **facts}})
         beyond += outside
     most = max((max(pairs[1::2], default=0) for frame in frames for pairs in frame["cells"]), default=1)
     data = {
@@ -59,57 +59,53 @@ def behaviors(run: Run) -> tuple[dict[str, Any], str]:
         "components": run.config.population.components,
         "most": max(1, int(most)),
         "last": last,
-        "row": rows_are(run),
+        "row": row_name(run),
     }
-    return data, _about(run, axes, kept, beyond)
+    return data, _caption(run, axes, kept, beyond)
 
 
-def rows_are(run: Run) -> str:
-    """Return what a row of a generation is called."""
+def row_name(run: Run) -> str:
+    """Return the name of a row of a generation."""
     return "individual" if has_offspring(run) else "task"
 
 
-def _width(run: Run) -> int:
-    return int(places(run, 0).shape[1])
-
-
 def _axes(run: Run, kept: list[int]) -> Axes:
-    """Choose the numbers to show and the limits that hold nearly all of them in all generations."""
-    width = _width(run)
-    columns: tuple[int, ...] = tuple(range(width))
+    """Choose the shown numbers, and limits for nearly all their values in all generations."""
+    width = position_dim(run)
+    columns = list(range(width))
     if width > 2:
-        last = places(run, run.generations - 1)
-        spread = last[np.isfinite(last).all(axis=1)].std(axis=0) if np.isfinite(last).any() else np.zeros(width)
-        columns = tuple(sorted(int(c) for c in np.argsort(-spread, kind="stable")[:2]))
-    rows: list[Floats] = []
-    for generation in kept:
-        found = places(run, generation)[:, list(columns)]
-        found = found[np.isfinite(found).all(axis=1)]
-        if len(found):
-            rows.append(np.percentile(found, (TAIL, 100 - TAIL), axis=0))
-    ends = np.array(rows) if rows else np.zeros((1, 2, len(columns)))
+        last = _finite(positions(run, run.generations - 1))
+        spread = last.std(axis=0) if len(last) else np.zeros(width)
+        columns = sorted(np.argsort(-spread, kind="stable")[:2].tolist())
+    rows = [_finite(positions(run, g)[:, columns]) for g in kept]
+    ends = np.array([np.percentile(found, (TAIL, 100 - TAIL), axis=0) for found in rows if len(found)])
+    if not len(ends):
+        ends = np.zeros((1, 2, len(columns)))
     low, high = ends[:, 0].min(axis=0), ends[:, 1].max(axis=0)
-    walking = walks(run)
+    walking = has_positions(run)
     if len(columns) == 2 and walking:  # equal axes around the start
         reach = float(max(np.abs(low).max(), np.abs(high).max())) or 1.0
         limits = [(-reach, reach)] * 2
     else:
-        limits = [_padded(float(a), float(b)) for a, b in zip(low, high, strict=True)]
-    names = tuple("xy"[c] if walking else f"behavior {c}" if width > 1 else "behavior" for c in columns)
-    return Axes(columns, names, tuple(limits))
+        pad = [0.01 * (b - a) or 0.5 * (abs(b) or 1.0) for a, b in zip(low, high, strict=True)]
+        limits = [(float(a - p), float(b + p)) for a, b, p in zip(low, high, pad, strict=True)]
+    return Axes(
+        columns, ["xy"[c] if walking else f"behavior {c}" if width > 1 else "behavior" for c in columns], limits
+    )
 
 
-def _padded(low: float, high: float) -> tuple[float, float]:
-    pad = 0.01 * (high - low) or 0.5 * (abs(high) or 1.0)
-    return low - pad, high + pad
+def _finite(rows: Floats) -> Floats:
+    return rows[np.isfinite(rows).all(axis=1)]
 
 
 def _counts(run: Run, generation: int, axes: Axes) -> tuple[list[list[int]], int, int]:
-    """Count the individuals of each component by cell, as cell, count, cell, count...; also how many there are in all,
-    and how many lie beyond the limits (they count in the nearest cell)."""
-    found = places(run, generation)[:, list(axes.columns)]
-    parent = np.asarray(run["parent"][generation])
+    """Count the individuals of each component by cell, as [cell, count, cell, count, ...].
+
+    Return also the number of valid individuals, and of those beyond the limits, which count in the nearest cell.
+    """
+    found = positions(run, generation)[:, axes.columns]
     valid = np.isfinite(found).all(axis=1)
+    parent = np.asarray(run["parent"][generation])[valid]
     low, high = np.array(axes.limits).T
     share = (found[valid] - low) / (high - low)
     outside = int(((share < 0) | (share > 1)).any(axis=1).sum())
@@ -117,30 +113,25 @@ def _counts(run: Run, generation: int, axes: Axes) -> tuple[list[list[int]], int
     cell = place[:, 0] if len(axes.columns) == 1 else place[:, 1] * axes.bins + place[:, 0]
     cells = []
     for component in range(run.config.population.components):
-        index, count = np.unique(cell[parent[valid] == component], return_counts=True)
+        index, count = np.unique(cell[parent == component], return_counts=True)
         cells.append(np.stack([index, count], axis=1).ravel().tolist())
     return cells, int(valid.sum()), outside
 
 
-def _finite(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
-
-
-def _about(run: Run, axes: Axes, kept: list[int], beyond: int) -> str:
-    what = "where the individuals ended" if walks(run) else "the behaviors of the individuals"
+def _caption(run: Run, axes: Axes, kept: list[int], beyond: int) -> str:
+    shown = "the final positions of the individuals" if has_positions(run) else "the behaviors of the individuals"
     if not has_offspring(run):
-        what = "where the rollouts of each task ended on average, after its gradient step"
+        shown = "the mean final position of the rollouts of each task, after its gradient step"
     if len(axes.columns) == 1:
-        text = f"Each column is a generation and shows {what}; the darker, the more (logarithmic)."
-        text += " Below, the chosen generation."
+        text = f"Each column shows {shown} in one generation; darker cells hold more (logarithmic scale)."
+        text += " The histogram below shows the chosen generation."
     else:
-        text = f"The map shows {what} in the chosen generation; the darker, the more (logarithmic)."
+        text = f"The map shows {shown} in the chosen generation; darker cells hold more (logarithmic scale)."
     if len(kept) < run.generations:
         text += f" {len(kept)} of {run.generations} generations are kept here."
-    if _width(run) > 2:
-        text += f" Of {_width(run)} numbers, the two that vary most in the last generation."
+    if position_dim(run) > 2:
+        text += f" Of {position_dim(run)} numbers, the map shows the two that vary most in the last generation."
     if beyond:
-        one = rows_are(run)
-        who = f"One {one} lies" if beyond == 1 else f"{beyond} {one}s lie"
-        text += f" {who} beyond the edges, counted in the nearest cell."
+        rows = f"One {row_name(run)} lies" if beyond == 1 else f"{beyond} {row_name(run)}s lie"
+        text += f" {rows} beyond the edges and counts in the nearest cell."
     return text

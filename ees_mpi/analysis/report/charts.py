@@ -1,4 +1,4 @@
-"""Small pictures for a web page, made of text alone: line charts as SVG, pictures as PNG."""
+"""Pictures inside a web page: line charts as SVG, photographs as PNG."""
 
 import base64
 import html
@@ -16,15 +16,15 @@ from ees_mpi.outcomes import Floats
 WIDTH, HEIGHT = 330, 180
 LEFT, RIGHT, TOP, BOTTOM = 52, 8, 8, 32
 COLORS = ("#2563a8", "#c8531b", "#4b8b3b", "#7a5195")
-POINTS = 500  # of a line, at most
-LOGARITHMIC = 1e3  # the ratio of values from which on they are drawn so
+POINTS = 500  # the largest number of points of a line
+LOGARITHMIC = 1e3  # the ratio of values above which the axis is logarithmic
 
 
 def chart(title: str, lines: Mapping[str, Floats], unit: str = "") -> str:
-    """Draw series over generations as a figure; a gap where a value is not finite."""
+    """Return a figure with series over generations; values that are not finite leave a gap."""
     count = max(len(values) for values in lines.values())
-    shown = {name: _thin(values) for name, values in lines.items()}
-    finite = np.concatenate([values[np.isfinite(values)] for _, values in shown.values()])
+    shown = [_thin(values) for values in lines.values()]
+    finite = np.concatenate([values[np.isfinite(values)] for _, values in shown])
     keys = "".join(key(color) + html.escape(name) for name, color in zip(lines, COLORS, strict=False) if len(lines) > 1)
     logarithmic = len(finite) > 0 and finite.min() > 0 and finite.max() / finite.min() > LOGARITHMIC
     more = ", ".join(filter(None, (unit, "logarithmic" if logarithmic else "")))
@@ -32,20 +32,17 @@ def chart(title: str, lines: Mapping[str, Floats], unit: str = "") -> str:
     if not len(finite):
         return f"<figure>{caption}<p class='faint'>not finite in any generation</p></figure>"
     scale = _Scale(finite, logarithmic)
-    parts = [
-        _path(places, values, count, scale, color)
-        for (places, values), color in zip(shown.values(), COLORS, strict=False)
-    ]
-    return f"<figure>{caption}{_frame(count, scale, parts)}</figure>"
+    paths = [_path(*line, count, scale, color) for line, color in zip(shown, COLORS, strict=False)]
+    return f"<figure>{caption}{_frame(count, scale, paths)}</figure>"
 
 
 def key(color: str) -> str:
-    """Draw a patch of a colour, to stand before its meaning."""
+    """Return a colored square for a legend."""
     return f'<span class="key" style="background:{color}"></span>'
 
 
 def _thin(values: Floats) -> tuple[NDArray[np.int64], Floats]:
-    """Keep some of many points, the first and the last among them; of a value seen now and then, where it was seen."""
+    """Keep at most POINTS points, including the first and the last; of a rare value only finite points."""
     values = np.asarray(values, np.float64)
     seen = np.flatnonzero(np.isfinite(values))
     known = seen if 0 < len(seen) <= len(values) / 2 else np.arange(len(values))
@@ -54,7 +51,7 @@ def _thin(values: Floats) -> tuple[NDArray[np.int64], Floats]:
 
 
 class _Scale:
-    """The vertical axis: its ticks, and where a value lies on it."""
+    """The vertical axis: its ticks, and the height of a value."""
 
     def __init__(self, finite: Floats, logarithmic: bool):
         self._log = logarithmic
@@ -66,8 +63,7 @@ class _Scale:
         else:
             step = nice((high - low) / 4 if high > low else abs(high) or 1.0)
             first, last = math.floor(low / step), math.ceil(high / step)
-            last = max(last, first + 1)
-            self.ticks = [step * k for k in range(first, last + 1)]
+            self.ticks = [step * k for k in range(first, max(last, first + 1) + 1)]
             self._low, self._high = self.ticks[0], self.ticks[-1]
 
     def y(self, value: float) -> float:
@@ -81,28 +77,23 @@ def nice(step: float) -> float:
     return next(m * power for m in (1.0, 2.0, 5.0, 10.0) if m * power >= step * (1 - 1e-9))
 
 
-def _x(place: float, count: int) -> float:
-    return LEFT + (WIDTH - LEFT - RIGHT) * place / max(count - 1, 1)
-
-
 def _path(places: NDArray[np.int64], values: Floats, count: int, scale: _Scale, color: str) -> str:
-    pen, words = "M", []
+    """Return one line, and dots if it has few points."""
+    command, words, dots = "M", [], []
     for place, value in zip(places.tolist(), values.tolist(), strict=True):
-        if math.isfinite(value):
-            words.append(f"{pen}{_x(place, count):.1f} {scale.y(value):.1f}")
-            pen = "L"
-        else:
-            pen = "M"
-    dots = ""
-    if np.isfinite(values).sum() < 60:  # few points, and perhaps none that a line would join
-        kept = [(p, v) for p, v in zip(places.tolist(), values.tolist(), strict=True) if math.isfinite(v)]
-        dots = "".join(f'<circle cx="{_x(p, count):.1f}" cy="{scale.y(v):.1f}" r="1.8"/>' for p, v in kept)
+        if not math.isfinite(value):
+            command = "M"
+            continue
+        x, y = LEFT + (WIDTH - LEFT - RIGHT) * place / max(count - 1, 1), scale.y(value)
+        words.append(f"{command}{x:.1f} {y:.1f}")
+        dots.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="1.8"/>')
+        command = "L"
     line = f'<path d="{"".join(words)}" fill="none" stroke="{color}" stroke-width="1.6"/>'
-    return f'{line}<g fill="{color}">{dots}</g>'
+    return f'{line}<g fill="{color}">{"".join(dots) if len(dots) < 60 else ""}</g>'
 
 
-def _frame(count: int, scale: _Scale, parts: list[str]) -> str:
-    """Put lines into axes with ticks, and a mark that the page can move to a generation."""
+def _frame(count: int, scale: _Scale, paths: list[str]) -> str:
+    """Return lines inside axes with ticks, and a mark that the page moves to the chosen generation."""
     grid = "".join(
         f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{scale.y(t):.1f}" y2="{scale.y(t):.1f}" stroke="#e6eaee"/>'
         f'<text x="{LEFT - 5}" y="{scale.y(t) + 4:.1f}" text-anchor="end">{_number(t)}</text>'
@@ -114,7 +105,7 @@ def _frame(count: int, scale: _Scale, parts: list[str]) -> str:
     ends += f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{floor + 28}" text-anchor="middle">generation</text>'
     mark = f'<line class="mark" x1="{LEFT}" x2="{LEFT}" y1="{TOP}" y2="{floor}" stroke="#c8531b" stroke-opacity="0.6"/>'
     data = f'data-first="{LEFT}" data-end="{WIDTH - RIGHT}"'
-    return f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" {data}>{grid}{ends}{"".join(parts)}{mark}</svg>'
+    return f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" {data}>{grid}{ends}{"".join(paths)}{mark}</svg>'
 
 
 def _number(value: float) -> str:
@@ -122,13 +113,10 @@ def _number(value: float) -> str:
 
 
 def png(pixels: Pixels) -> str:
-    """Write a picture [height, width, 3] as the data: address of a PNG."""
+    """Return a picture [height, width, 3] as the data: address of a PNG."""
     height, width, _ = pixels.shape
     rows = np.concatenate([np.zeros((height, 1), np.uint8), pixels.reshape(height, -1)], axis=1)  # filter 0: none
-    parts = [
-        (b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)),
-        (b"IDAT", zlib.compress(rows.tobytes(), 9)),
-        (b"IEND", b""),
-    ]
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    parts = [(b"IHDR", header), (b"IDAT", zlib.compress(rows.tobytes(), 9)), (b"IEND", b"")]
     chunks = [struct.pack(">I", len(d)) + kind + d + struct.pack(">I", zlib.crc32(kind + d)) for kind, d in parts]
     return "data:image/png;base64," + base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"".join(chunks)).decode()

@@ -1,9 +1,9 @@
-"""The extremes of a run's last generation, replayed: what each did, whether its bits are right, and a picture."""
+"""The extremes of the last generation of a run, replayed: behavior, comparison of bits, and a picture of each."""
 
 import html
 from dataclasses import dataclass, replace
 
-from ees_mpi.analysis.offspring import extremes, has_offspring, places, walks
+from ees_mpi.analysis.offspring import extremes, has_offspring, has_positions, position_dim, positions
 from ees_mpi.analysis.replay.choice import Choice
 from ees_mpi.analysis.replay.replay import LOGGED, Replayed, evaluate, film
 from ees_mpi.analysis.report import charts
@@ -12,78 +12,76 @@ from ees_mpi.errors import EesError
 from ees_mpi.store.reader import Run
 
 SIZE = (320, 240)
+SHOWN = 8  # individuals on a page without pictures
 
 
 @dataclass(frozen=True)
-class Portrait:
-    """One individual: how it ended, as a picture where there is one, and what replaying it showed."""
+class Extreme:
+    """One individual at the end of its rollout."""
 
     choice: Choice
     behavior: tuple[float, ...]
-    axes: tuple[str, ...]
     picture: str = ""  # a data: address
-    verdict: str = ""
+    bits: str = ""  # the comparison with the file
 
 
 def heading(run: Run) -> str:
-    """Return what the section shows, and of when."""
+    """Return the heading of the section."""
     last = run.generations - 1
     return f"Extremes of generation {last}" if has_offspring(run) else f"The mean after generation {last}"
 
 
 def section(run: Run, count: int) -> str:
-    """Return the page's section on extremes."""
-    portraits, why_not = portray(run, count)
+    """Return the section of the page on extremes."""
+    found, note = replay_extremes(run, count)
     if not has_offspring(run):
-        why_not = f"The individuals of this run are tasks, so the mean is shown, before it adapts to any. {why_not}"
-    if not portraits:
+        note = f"The rows of this run are tasks, so the mean is shown, before it adapts to any task. {note}"
+    if not found:
         return "<p class='faint'>No individual of the last generation is valid.</p>"
-    note = f"<p class='faint'>{html.escape(why_not)}</p>" if why_not else ""
-    return f"{note}<div class='extremes'>{''.join(map(_figure, portraits))}</div>"
+    note = f"<p class='faint'>{html.escape(note)}</p>" if note else ""
+    axes = ("x\u00a0", "y\u00a0") if has_positions(run) else ("",) * 4
+    return f"{note}<div class='extremes'>{''.join(_figure(each, axes) for each in found)}</div>"
 
 
-def portray(run: Run, count: int) -> tuple[list[Portrait], str]:
-    """Replay the extremes before a camera; where that cannot be, say why and tell what the file has of them."""
-    axes = ("x\u00a0", "y\u00a0") if walks(run) else ("",) * 4
+def replay_extremes(run: Run, count: int) -> tuple[list[Extreme], str]:
+    """Replay the extremes in front of a camera; if that is impossible, return the logged behaviors and the reason."""
     last = run.generations - 1
+    logged = [Extreme(Choice(run.generations, None), ())]  # the mean
     if has_offspring(run):
-        found = places(run, last)
-        plain = [Portrait(Choice(last, i), tuple(found[i].tolist()), axes) for i in extremes(found, count or 8)]
-    else:
-        plain = [Portrait(Choice(run.generations, None), (), axes)]
+        ends = positions(run, last)
+        logged = [Extreme(Choice(last, i), tuple(ends[i].tolist())) for i in extremes(ends, count or SHOWN)]
     if not count:
-        return plain, ""
+        return logged, ""
     try:
         actor = film(run, View(*SIZE))
     except EesError as error:
-        return plain, f"No pictures: {error}."
-    ends = places(run, last).shape[1]
+        return logged, f"No pictures: {error}."
+    replayed = []
     try:
-        portraits = []
-        for each in plain:
-            replayed = evaluate(run, actor, each.choice)
-            behavior = each.behavior or tuple(replayed.again.found[LOGGED:][-ends:].tolist())  # of a mean: as seen now
+        for each in logged:
+            result = evaluate(run, actor, each.choice)
+            behavior = each.behavior or tuple(result.again.found[LOGGED:][-position_dim(run) :].tolist())
             picture = charts.png(actor.picture())
-            portraits.append(replace(each, behavior=behavior, picture=picture, verdict=_verdict(replayed)))
+            replayed.append(replace(each, behavior=behavior, picture=picture, bits=_compare_bits(result)))
     finally:
         actor.close()
-    return portraits, ""
+    return replayed, ""
 
 
-def _verdict(replayed: Replayed) -> str:
-    if not replayed.compared:
+def _compare_bits(result: Replayed) -> str:
+    if not result.compared:
         return ""
-    if replayed.again.same:
+    if result.again.same:
         return "same bits when replayed"
-    expected = f", to be expected: {'; '.join(replayed.explained)}" if replayed.explained else ""
+    expected = f", to be expected: {'; '.join(result.explained)}" if result.explained else ""
     return f"OTHER bits when replayed{expected}"
 
 
-def _figure(portrait: Portrait) -> str:
-    name = html.escape(portrait.choice.name)
-    image = f'<img src="{portrait.picture}" alt="{name} at the end of its rollout">' if portrait.picture else ""
-    behavior = ", ".join(f"{axis}{value:.4g}" for axis, value in zip(portrait.axes, portrait.behavior, strict=False))
-    more = ", ..." if len(portrait.behavior) > 4 else ""
-    verdict = f"<br><span class='faint'>{html.escape(portrait.verdict)}</span>" if portrait.verdict else ""
+def _figure(each: Extreme, axes: tuple[str, ...]) -> str:
+    name = html.escape(each.choice.name)
+    image = f'<img src="{each.picture}" alt="{name} at the end of its rollout">' if each.picture else ""
+    behavior = ", ".join(f"{axis}{value:.4g}" for axis, value in zip(axes, each.behavior, strict=False))
+    more = ", ..." if len(each.behavior) > 4 else ""
+    bits = f"<br><span class='faint'>{html.escape(each.bits)}</span>" if each.bits else ""
     colon = ": " if behavior else ""
-    return f"<figure>{image}<figcaption><b>{name}</b>{colon}{behavior}{more}{verdict}</figcaption></figure>"
+    return f"<figure>{image}<figcaption><b>{name}</b>{colon}{behavior}{more}{bits}</figcaption></figure>"

@@ -1,4 +1,4 @@
-"""One self-contained web page of a run: what was run and how, what came of it, where the time went, how to go on."""
+"""`ees-mpi report`: one self-contained web page with the config, results and times of a run, and next commands."""
 
 import html
 import json
@@ -12,35 +12,25 @@ from typing import Any
 
 import numpy as np
 
-from ees_mpi.analysis.labels import label
-from ees_mpi.analysis.offspring import has_offspring, walks
+from ees_mpi.analysis.labels import PHASES, is_sample, label
+from ees_mpi.analysis.offspring import check_committed, has_offspring, has_positions
 from ees_mpi.analysis.report import behaviors, charts, extremes
 from ees_mpi.commands.info import summarize, task_name
-from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.files import check_writable, written
 from ees_mpi.outcomes import Floats
 from ees_mpi.store.reader import Run, open_run
 from ees_mpi.tasks.locomotion import PolicyTask
 from ees_mpi.terminal import clock
 
-PHASES = {
-    "evaluate": "rollouts",
-    "gather": "waiting for all outcomes",
-    "update": "weights, gradient, step, metrics",
-    "commit": "writing the file",
-}
 SLOWEST = 5  # ranks that are named
 
 
 def write_report(path: Path, out: Path | None, thumbnails: int) -> Path:
-    """Write the page of a run file; returns where it is."""
+    """Write the page of a run file; return its path."""
     target = out or path.with_name(f"{path.stem}-report.html")
-    if target.suffix != ".html" or target.is_dir() or not target.parent.is_dir():
-        raise ConfigError(f"-o {target}: expected a name that ends in .html, in a folder that exists")
-    check_writable(target)
+    check_writable(target, "-o", (".html",))
     with open_run(path) as run:
-        if run.generations == 0:
-            raise RunFileError(f"{path} has no committed generation yet")
+        check_committed(run)
         page = render(run, thumbnails)
     with written(target, "w") as file:
         file.write(page)
@@ -49,166 +39,146 @@ def write_report(path: Path, out: Path | None, thumbnails: int) -> Path:
 
 def render(run: Run, thumbnails: int) -> str:
     """Return the page as text."""
-    data, about = behaviors.behaviors(run)
+    data, caption = behaviors.behaviors(run)
     facts = summarize(run)
     parts = {
-        "title": f"{'Sample of offspring: ' * (facts['kind'] == 'sample')}{label(run)} on {task_name(run.config)}",
+        "title": f"{'Sample of offspring: ' * is_sample(run)}{label(run)} on {task_name(run.config)}",
         "status": "complete" if run.complete else f"{run.generations} of {run.config.run.generations} generations",
         "status_class": "" if run.complete else "unfinished",
         "subtitle": f"{run.path.name}, seed {run.config.run.seed}, begun {run.attributes['created']}",
-        "behaviors_about": about,
+        "behaviors_about": caption,
         "extremes_title": extremes.heading(run),
         "config": run.config.to_toml(),
         "footer": f"Written by {run.attributes['program']}; state after the last generation {facts['state_sha256']}. "
-        "This page needs nothing but itself.",
+        "This page needs no other file.",
     }
     parts = {name: html.escape(text) for name, text in parts.items()}
     parts |= {
         "facts": _facts(run, facts),
         "curves": f"<div class='curves'>{''.join(_curves(run))}</div>",
         "extremes": extremes.section(run, thumbnails),
-        "ledger": _ledger(run),
+        "ledger": _times(run),
         "commands": _commands(run),
         "data": json.dumps(data, separators=(",", ":"), allow_nan=False).replace("</", "<\\/"),
     }
     page = resources.files("ees_mpi").joinpath("analysis", "report", "page.html").read_text(encoding="utf-8")
-    head, *pieces = page.split("{{")  # so that nothing in a part is taken for a place
+    head, *pieces = page.split("{{")  # in one pass, so that "{{" inside a part is not a placeholder
     filled = [parts[name] + rest for name, rest in (piece.split("}}", 1) for piece in pieces)]
     return head + "".join(filled)
 
 
 def _facts(run: Run, facts: dict[str, Any]) -> str:
-    """List what was run, in a few numbers."""
+    """Return the main numbers of the run."""
     sessions = run.sessions()
-    taken = sum(session["end"] - session["start"] for session in sessions)
-    told = {
-        f"{behaviors.rows_are(run)}s": f"{facts['population_size']:,}",
+    shown = {
+        f"{behaviors.row_name(run)}s": f"{facts['population_size']:,}",
         "generations": f"{facts['generations']:,}",
         "parameters": f"{facts['parameters']:,}",
         "standard deviation": f"{run.config.population.std:g}",
         "rollouts": f"{facts['evaluations']:,}",
         "steps": f"{facts['steps']:,}",
-        "time": clock(taken),
+        "time": clock(sum(session["end"] - session["start"] for session in sessions)),
         "ranks, nodes": f"{facts['ranks']}, {facts['nodes']}",
-        "sittings": str(len(sessions)),
+        "sessions": str(len(sessions)),
         "invalid rollouts": f"{float(np.mean(run['invalid_share'][:])):.2%}",
     }
     start = facts["started_from"]
     if start:
-        told["started from"] = f"{Path(start['path']).name}, generation {start['generation']}"
-    return "".join(f"<div><dt>{html.escape(name)}</dt><dd>{html.escape(v)}</dd></div>" for name, v in told.items())
+        shown["started from"] = f"{Path(start['path']).name}, generation {start['generation']}"
+    return "".join(f"<div><dt>{html.escape(name)}</dt><dd>{html.escape(v)}</dd></div>" for name, v in shown.items())
 
 
 def _curves(run: Run) -> Iterable[str]:
-    """Draw the logged metrics over generations."""
+    """Yield charts of the logged metrics over generations."""
 
     def series(name: str) -> Floats:
         return np.asarray(run[name][:], np.float64)
 
     variance = series("behavior_variance")
-    axes = "xy" if walks(run) and variance.shape[1] <= 2 else [str(i) for i in range(variance.shape[1])]
+    axes = "xy" if has_positions(run) and variance.shape[1] <= 2 else [str(i) for i in range(variance.shape[1])]
     components = {str(axes[i]): variance[:, i] for i in range(min(variance.shape[1], len(charts.COLORS)))}
     yield charts.chart("Entropy of behavior", {"entropy": series("entropy")}, "nats")
     yield charts.chart("Variance of behavior", components)
     yield charts.chart("Distance from the origin", {"mean": series("distance_mean"), "max": series("distance_max")})
     yield charts.chart("Fitness", {"mean": series("fitness_mean"), "max": series("fitness_max")})
-    mean_fitness = series("mean_fitness")
-    if np.isfinite(mean_fitness).any():
-        yield charts.chart("Fitness of the unperturbed mean", {"fitness": mean_fitness})
-    norm = series("gradient_norm")
-    if np.isfinite(norm).any():
-        yield charts.chart("Norm of the gradient", {"norm": norm})
+    if np.isfinite(series("mean_fitness")).any():
+        yield charts.chart("Fitness of the unperturbed mean", {"fitness": series("mean_fitness")})
+    if np.isfinite(series("gradient_norm")).any():
+        yield charts.chart("Norm of the gradient", {"norm": series("gradient_norm")})
     if series("invalid_share").any():
         yield charts.chart("Share of invalid rollouts", {"share": series("invalid_share")})
 
 
-def _ledger(run: Run) -> str:
-    """Tell where the time went: by phase, by rank, by sitting."""
-    spent = {phase: float(np.nansum(run[f"seconds_{phase}"][:])) for phase in PHASES}
-    total = sum(spent.values()) or 1.0
-    pieces = "".join(
-        f'<span style="flex:{max(part / total, 1e-4):.5f};background:{color}" title="{phase}"></span>'
-        for (phase, part), color in zip(spent.items(), charts.COLORS, strict=True)
-    )
-    phases = [
-        [
-            charts.key(color) + phase,
-            PHASES[phase],
-            _seconds(part),
-            f"{part / total:.1%}",
-        ]
-        for (phase, part), color in zip(spent.items(), charts.COLORS, strict=True)
-    ]
-    parts = {what: np.asarray(run[f"seconds_evaluate_{what}"][:]) for what in ("min", "mean", "max")}
-    lines = {"slowest rank": parts["max"], "mean": parts["mean"], "quickest": parts["min"]}
-    return (
-        f'<div class="ledger">{pieces}</div>'
-        + _table(["phase of rank 0", "", "time", "share"], phases)
-        + f"<h3>By rank</h3><p>{html.escape(_balance(run, parts))}</p>"
-        + f"<div class='curves'>{charts.chart('Rollouts of a generation', lines, 'seconds')}</div>"
-        + "<h3>By sitting</h3>"
-        + _table(["began", "took", "from generation", "ranks", "nodes", "host", "CPU", "MPI"], _sittings(run))
-    )
-
-
-def _balance(run: Run, parts: dict[str, Floats]) -> str:
-    """Say how evenly the ranks worked, and which ones the others waited for."""
+def _times(run: Run) -> str:
+    """Return the times by phase, by rank and by session."""
+    spent = [float(np.nansum(run[f"seconds_{phase}"][:])) for phase in PHASES]
+    total = sum(spent) or 1.0
+    bar, phases = "", []
+    for (phase, about), seconds, color in zip(PHASES.items(), spent, charts.COLORS, strict=True):
+        share = seconds / total
+        bar += f'<span style="flex:{max(share, 1e-4):.5f};background:{color}" title="{phase}"></span>'
+        duration = clock(seconds) if seconds >= 60 else f"{seconds:.3g} s" if math.isfinite(seconds) else ""
+        phases.append([charts.key(color) + phase, about, duration, f"{share:.1%}"])
+    low, mean, high = (np.asarray(run[f"seconds_evaluate_{name}"][:]) for name in ("min", "mean", "max"))
+    lines = {"slowest rank": high, "mean": mean, "quickest": low}
     ranks, counts = np.unique(run["seconds_slowest_rank"][:], return_counts=True)
     order = np.argsort(-counts, kind="stable")[:SLOWEST]
-    named = ", ".join(f"rank {ranks[i]} in {counts[i]}" for i in order)
-    even = float(parts["mean"].sum() / parts["max"].sum()) if parts["max"].sum() > 0 else 1.0
-    return f"On average a rank evaluated for {even:.1%} of the slowest rank's time. Slowest: {named} generations."
+    slowest = ", ".join(f"rank {ranks[i]} in {counts[i]}" for i in order)
+    even = float(mean.sum() / high.sum()) if high.sum() > 0 else 1.0
+    return (
+        f'<div class="ledger">{bar}</div>'
+        + _table(["phase of rank 0", "", "time", "share"], phases)
+        + f"<h3>By rank</h3><p>On average a rank evaluated for {even:.1%} of the slowest rank's time. "
+        + f"Slowest: {slowest} generations.</p>"
+        + f"<div class='curves'>{charts.chart('Rollouts of a generation', lines, 'seconds')}</div>"
+        + "<h3>By session</h3>"
+        + _table(["began", "took", "from generation", "ranks", "nodes", "host", "CPU", "MPI"], _sessions(run))
+    )
 
 
-def _sittings(run: Run) -> list[list[str]]:
+def _sessions(run: Run) -> list[list[str]]:
     rows = []
     for session in run.sessions():
-        machine = session["machine"]
-        rows.append(
-            [
-                time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(session["start"])),
-                clock(session["end"] - session["start"]),
-                *(str(session[key]) for key in ("first_generation", "ranks", "nodes", "host")),
-                str(machine.get("cpu", "")),
-                str(machine.get("mpi", "")).split(",")[0],
-            ]
-        )
+        began = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(session["start"]))
+        facts = [session[key] for key in ("first_generation", "ranks", "nodes", "host")]
+        cpu, mpi = (str(session["machine"].get(name, "")) for name in ("cpu", "mpi"))
+        rows.append([began, clock(session["end"] - session["start"]), *map(str, facts), cpu, mpi.split(",")[0]])
     return [[html.escape(cell) for cell in row] for row in rows]
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Lay rows of HTML out as a table that scrolls by itself where the screen is narrow."""
+    """Return rows of HTML as a table that scrolls on a narrow screen."""
     top = "".join(f"<th>{html.escape(cell)}</th>" for cell in head)
     body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
     return f"<div class='scroll'><table><tr>{top}</tr>{body}</table></div>"
 
 
-def _seconds(value: float) -> str:
-    return clock(value) if value >= 60 else f"{value:.3g} s" if math.isfinite(value) else ""
-
-
 def _commands(run: Run) -> str:
-    """List commands to go on with, only those that work on this file."""
-    told: list[tuple[str, str]] = []
-    walking, sample = walks(run), run.attributes.get("kind") == "sample"
-    if not run.complete:
-        told.append(("go on with the run", "mpirun -n 2 ees-mpi resume RUN"))
-    elif not sample:
-        told.append(("train it longer", f"mpirun -n 2 ees-mpi resume RUN --generations {2 * run.generations}"))
-    if has_offspring(run):
-        told.append(("evaluate individuals again and compare every bit", "ees-mpi verify RUN"))
-    if walking and has_offspring(run):
-        told.append(("see the two that got farthest", "ees-mpi replay RUN --best left --best right --video best.mp4"))
-    if not sample:
-        told.append(("evaluate 1,000 fresh offspring", "mpirun -n 2 ees-mpi sample RUN --count 1000"))
-    if walking and run.config.task.heading is not None and not sample:
-        told.append(("adapt it to a direction in one step", "ees-mpi adapt RUN --direction left"))
-    if isinstance(run.config.task, PolicyTask):
-        which = " --component 0" if run["mean"].shape[1] > 1 else ""
-        told.append(("take the policy out", f"ees-mpi export RUN --policy{which}"))
-    told.append(("take the arrays out", "ees-mpi export RUN --to csv"))
+    """Return the commands that work on this file."""
+    walking, sample = has_positions(run), is_sample(run)
+    component = " --component 0" if run["mean"].shape[1] > 1 else ""
+    longer = f"mpirun -n 2 ees-mpi resume RUN --generations {2 * run.generations}"
+    commands = [
+        (not run.complete, "continue the run", "mpirun -n 2 ees-mpi resume RUN"),
+        (run.complete and not sample, "train longer", longer),
+        (has_offspring(run), "evaluate individuals again and compare every bit", "ees-mpi verify RUN"),
+        (
+            walking and has_offspring(run),
+            "film the two that went farthest",
+            "ees-mpi replay RUN --best left --best right --video best.mp4",
+        ),
+        (not sample, "evaluate 1,000 new offspring", "mpirun -n 2 ees-mpi sample RUN --count 1000"),
+        (
+            walking and run.config.task.heading is not None and not sample,
+            "adapt to a direction in one step",
+            "ees-mpi adapt RUN --direction left",
+        ),
+        (isinstance(run.config.task, PolicyTask), "export the policy", f"ees-mpi export RUN --policy{component}"),
+        (True, "export the arrays", "ees-mpi export RUN --to csv"),
+    ]
     name = shlex.quote(str(run.path))
     return "".join(
-        f"<div><p class='faint'>{html.escape(why)}</p><pre>{html.escape(command.replace('RUN', name))}</pre></div>"
-        for why, command in told
+        f"<div><p class='faint'>{html.escape(about)}</p><pre>{html.escape(command.replace('RUN', name))}</pre></div>"
+        for works, about, command in commands
+        if works
     )

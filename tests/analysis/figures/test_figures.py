@@ -237,7 +237,7 @@ def test_what_cannot_be_drawn_is_one_sentence_and_leaves_no_file(walked: dict[st
         (2, "needs runs", ["ant"]),
         (2, "got 1 run files", ["feasibility", ant]),
         (2, "ends in .png", ["ant", ant, "-o", "ant.jpg"]),
-        (2, "ends in .png", ["ant", ant, "-o", "folder.png"]),
+        (2, "this is a folder", ["ant", ant, "-o", "folder.png"]),
         (2, "does not exist", ["ant", ant, "-o", "absent/ant.png"]),
         (3, "behavior of one number", ["cheetah", ant]),
         (3, "behavior of one number", ["maml", ant]),

@@ -233,7 +233,7 @@ def test_maml_is_compared_by_what_it_adapts_to_and_by_mutations_of_it(folder: Pa
     found = compared("--metric", "distance-mean", cheetah, "--against", folder / "maml-sample.h5")
     assert [group["label"] for group in found["groups"]] == ["MaxEnt-EES", "MAML"]
     code, line = refused("compare", "--metric", "distance-mean", cheetah, "--against", maml)
-    assert code == 3 and "rows are no offspring" in line and f"ees-mpi sample {maml}" in line
+    assert code == 3 and "rows are tasks, not offspring" in line and f"ees-mpi sample {maml}" in line
     said = ees("figure", "maml", cheetah, folder / "maml-sample.h5", "-o", "maml.svg")
     assert said.returncode == 0
 
@@ -270,12 +270,12 @@ def test_what_cannot_be_compared_is_one_sentence(
         (2, "both sides", [*mean, "--against", cheetah]),
         (2, "same run", [*mean, cheetah, "--against", cheetah]),
         (2, "0 to 2", [*mean, cheetah, "--against", sets["es"][0], "--generation", 3]),
-        (2, "generations of its own", ["--metric", "distance-after-1", ant, "--against", cheetah, "--generation", 1]),
+        (2, "does not take a generation", ["--metric", "distance-after-1", ant, "--against", cheetah, "--generation", 1]),
         (2, "--bandwidth", ["--metric", "entropy", cheetah, "--against", ant, "--bandwidth", "-1"]),
         (3, "different tasks", [*mean, cheetah, "--against", ant]),
         (3, "one number", ["--metric", "balance", ant, "--against", cheetah]),
         (3, "two numbers", ["--metric", "direction-uniformity", cheetah, "--against", ant]),
-        (3, "went 5 or more from the origin", ["--metric", "balance", cheetah, "--against", sets["es"][0]]),
+        (3, "ended 5 or more from the origin", ["--metric", "balance", cheetah, "--against", sets["es"][0]]),
         (3, "mixture of means", ["--metric", "specialization", cheetah, "--against", ant]),
         (3, "no direction", ["--metric", "distance-after-1", finished, "--against", ant]),
         (3, "not a readable HDF5 file", [*mean, "text.h5", "--against", ant]),

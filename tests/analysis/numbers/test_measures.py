@@ -1,4 +1,4 @@
-"""The measures, beside independent references: numpy's covariance, scipy's kernel density, clouds made by hand."""
+"""The measures, beside independent references: numpy's covariance, scipy's kernel density, offspring made by hand."""
 
 from collections.abc import Callable
 
@@ -7,25 +7,25 @@ import pytest
 import scipy.stats
 
 from ees_mpi.analysis.numbers.measures import MEASURES, RULES, Settings, bandwidth, directions, saturation, sides
-from ees_mpi.analysis.offspring import Cloud
+from ees_mpi.analysis.offspring import Offspring
 from ees_mpi.errors import ConfigError
 from ees_mpi.outcomes import Outcomes
 
 NORMAL = np.random.default_rng(0).normal(3, 2, (200, 1))
 
 
-def made(place: object, parent: object = None, components: int = 1) -> Cloud:
+def made(place: object, parent: object = None, components: int = 1) -> Offspring:
     place = np.asarray(place, float)
     n = len(place)
     outcomes = Outcomes(place, place[:, 0], np.ones(n, np.int64), np.ones(n, bool), np.zeros((0, 1)))
     of = np.zeros(n, np.int32) if parent is None else np.asarray(parent, np.int32)
-    return Cloud(outcomes, place, of, components)
+    return Offspring(outcomes, place, of, components)
 
 
-def measured(name: str, cloud: Cloud, **settings: float) -> float:
+def measured(name: str, offspring: Offspring, **settings: float) -> float:
     measure = MEASURES[name]
-    assert measure.fits(cloud)
-    return measure.of(cloud, Settings(**settings))
+    assert measure.fits(offspring)
+    return measure.compute(offspring, Settings(**settings))
 
 
 def plane(seed: int, n: int = 300) -> np.ndarray:
@@ -60,24 +60,24 @@ def test_the_covariance_trace_is_numpys() -> None:
 
 
 def test_a_saturated_kernel_is_told_and_a_fitting_one_is_not() -> None:
-    cloud = made(NORMAL)
-    assert "everybody's neighbour" in saturation(cloud, Settings(bandwidth=20.0))
-    assert "little but itself" in saturation(cloud, Settings(bandwidth=1e-4))
-    assert saturation(cloud, Settings(bandwidth=0.3)) == saturation(cloud, Settings(bandwidth="scott")) == ""
+    offspring = made(NORMAL)
+    assert "neighbours of each other" in saturation(offspring, Settings(bandwidth=20.0))
+    assert "hardly any neighbours" in saturation(offspring, Settings(bandwidth=1e-4))
+    assert saturation(offspring, Settings(bandwidth=0.3)) == saturation(offspring, Settings(bandwidth="scott")) == ""
 
 
-def test_distances_shares_and_cells_of_a_cloud_made_by_hand() -> None:
-    cloud = made([[3, 4], [0, 1], [0, -1], [-6, -8], [0.2, 1.3]])
+def test_distances_shares_and_cells_of_offspring_made_by_hand() -> None:
+    offspring = made([[3, 4], [0, 1], [0, -1], [-6, -8], [0.2, 1.3]])
     distance = np.array([5, 1, 1, 10, np.hypot(0.2, 1.3)])
-    assert measured("distance-mean", cloud) == pytest.approx(distance.mean())
-    assert measured("distance-median", cloud) == pytest.approx(np.median(distance))
-    assert measured("distance-max", cloud) == 10
-    assert measured("distance-variance", cloud) == pytest.approx(distance.var())
-    assert measured("near-origin", cloud) == pytest.approx(3 / 5)  # less than 5, not 5
-    assert measured("near-origin", cloud, radius=20.0) == 1
-    assert measured("coverage", cloud) == 4  # (0, 1) and (0.2, 1.3) are in one cell
-    assert measured("coverage", cloud, cell=100.0) == 3  # quadrants
-    assert measured("coverage", cloud, cell=0.1) == 5
+    assert measured("distance-mean", offspring) == pytest.approx(distance.mean())
+    assert measured("distance-median", offspring) == pytest.approx(np.median(distance))
+    assert measured("distance-max", offspring) == 10
+    assert measured("distance-variance", offspring) == pytest.approx(distance.var())
+    assert measured("near-origin", offspring) == pytest.approx(3 / 5)  # less than 5, not 5
+    assert measured("near-origin", offspring, radius=20.0) == 1
+    assert measured("coverage", offspring) == 4  # (0, 1) and (0.2, 1.3) are in one cell
+    assert measured("coverage", offspring, cell=100.0) == 3  # quadrants
+    assert measured("coverage", offspring, cell=0.1) == 5
 
 
 def test_left_and_right_are_balanced_or_not() -> None:
@@ -115,9 +115,9 @@ def test_components_are_specialized_as_far_as_their_behavior_tells_them_apart(
     shift: float, fits: Callable[[float], bool]
 ) -> None:
     parent = np.arange(300) % 2
-    cloud = made(np.random.default_rng(4).normal(size=(300, 2)) + shift * parent[:, None], parent, 2)
-    assert fits(measured("specialization", cloud))
-    assert fits(measured("component-variance-share", cloud))
+    offspring = made(np.random.default_rng(4).normal(size=(300, 2)) + shift * parent[:, None], parent, 2)
+    assert fits(measured("specialization", offspring))
+    assert fits(measured("component-variance-share", offspring))
     assert not MEASURES["specialization"].fits(made(plane(1)))
 
 
@@ -125,8 +125,8 @@ def test_a_ring_around_a_disc_is_specialized_though_both_have_the_same_mean() ->
     generator = np.random.default_rng(5)
     angle, parent = generator.uniform(0, 2 * np.pi, 400), np.arange(400) % 2
     radius = np.where(parent == 0, generator.normal(10, 0.5, 400), generator.normal(0, 0.5, 400))
-    cloud = made(np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1), parent, 2)
-    assert measured("specialization", cloud) > 0.9 > 0.1 > measured("component-variance-share", cloud)
+    offspring = made(np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1), parent, 2)
+    assert measured("specialization", offspring) > 0.9 > 0.1 > measured("component-variance-share", offspring)
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "nan", "inf", "wide", ""])

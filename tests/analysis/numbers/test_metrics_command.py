@@ -10,7 +10,7 @@ from support.program import ees, refused
 from support.small_runs import seeds, walk
 
 from ees_mpi import open_run
-from ees_mpi.analysis.offspring import cloud
+from ees_mpi.analysis.offspring import read_offspring
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +99,7 @@ def test_only_the_end_counts_where_the_way_is_noted_too(folder: Path) -> None:
     path = walk(folder / "way.h5", "ant-maxent", "task.behavior_steps=[2,6]")
     with open_run(path) as run:
         end = run["behavior"][2][:, 2:]
-        np.testing.assert_array_equal(cloud(run).place, end)
+        np.testing.assert_array_equal(read_offspring(run).position, end)
     assert measured(path)[0]["distance_mean"] == pytest.approx(np.hypot(*end.T).mean())
 
 

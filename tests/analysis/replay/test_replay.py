@@ -84,10 +84,10 @@ def test_an_environment_that_cannot_draw_itself_here_says_so_and_what_may_help(t
     nowhere = {"MUJOCO_GL": "glfw", "DISPLAY": "", "WAYLAND_DISPLAY": ""}
     done = ees("replay", run, "--individual", 0, "--video", tmp_path / "x.mp4", **nowhere)
     assert done.returncode == 2 and len(done.stderr.splitlines()) == 1, done.stderr
-    assert "cannot draw itself here" in done.stderr and "libegl1 or libosmesa6" in done.stderr
+    assert "cannot be drawn on this machine" in done.stderr and "libegl1 or libosmesa6" in done.stderr
     assert list(tmp_path.iterdir()) == [run]
     done = ees("report", run, **nowhere)
-    assert done.returncode == 0 and "cannot draw itself here" in (tmp_path / "run-report.html").read_text()
+    assert done.returncode == 0 and "cannot be drawn on this machine" in (tmp_path / "run-report.html").read_text()
 
 
 def test_bits_that_differ_are_told_with_the_machine_that_explains_them_or_else_an_error(
@@ -150,7 +150,7 @@ def test_a_task_without_a_body_replays_but_has_nothing_to_film(finished: Path, t
     done = ees("replay", finished, "--individual", 3, "--video", tmp_path / "x.mp4")
     assert done.returncode == 3 and "has nothing to draw" in done.stderr
     done = ees("replay", finished, "--best", "left")
-    assert done.returncode == 3 and "is no place" in done.stderr
+    assert done.returncode == 3 and "is not a position" in done.stderr
     assert list(tmp_path.iterdir()) == []
 
 

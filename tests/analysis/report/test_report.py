@@ -206,8 +206,8 @@ def test_a_sample_of_one_generation_has_a_page_too(cheetah: Path, tmp_path: Path
     ("run", "out", "code", "message"),
     [
         ("cheetah", "page.txt", 2, "ends in .html"),
-        ("cheetah", "none/page.html", 2, "a folder that exists"),
-        ("cheetah", "folder.html", 2, "a folder that exists"),
+        ("cheetah", "none/page.html", 2, "does not exist"),
+        ("cheetah", "folder.html", 2, "this is a folder"),
         ("absent", "page.html", 3, "does not exist"),
         ("empty", "page.html", 3, "no committed generation"),
     ],

@@ -156,7 +156,7 @@ def test_sketches() -> None:
     drawn = characters.heatmap(np.array([[2.0, 0.0], [2.0, 0.0], [0.0, -2.0]]), 5, characters.PLAIN)
     assert drawn[2].endswith("@@") and drawn[4][4:6] == "##" and "+" in drawn[2]
     assert characters.histogram(np.array([4.0]), 20, 2, characters.PLAIN)[-1].startswith("3.5")
-    assert characters.ink("ascii") == characters.PLAIN and characters.ink("utf-8") == characters.FINE
+    assert characters.choose("ascii") == characters.PLAIN and characters.choose("utf-8") == characters.FINE
 
 
 def test_what_cannot_be_watched_is_refused(tmp_path: Path) -> None:
