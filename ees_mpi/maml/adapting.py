@@ -12,7 +12,7 @@ from ees_mpi.contracts import Task, Walker
 from ees_mpi.errors import ConfigError, RunFileError, TaskError, collective
 from ees_mpi.maml.learning import adapt
 from ees_mpi.maml.rollouts import Batch, Gaussian, sample
-from ees_mpi.maml.settings import check_torch, maml_of
+from ees_mpi.maml.settings import maml_of
 from ees_mpi.ranks import Ranks
 from ees_mpi.runs import broadcast, starting_point
 from ees_mpi.state import State
@@ -74,7 +74,6 @@ def _parent(ranks: Ranks, request: AdaptRequest) -> Parent:
 
 def _read(request: AdaptRequest) -> dict[str, Any]:
     """Check the request; return config and state of the run."""
-    check_torch()
     if request.mutations is not None or request.std is not None:
         raise ConfigError("--mutations and --std: a run of MAML adapts by a gradient step; leave them out")
     with open_run(request.run) as run:

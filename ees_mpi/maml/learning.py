@@ -13,11 +13,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from ees_mpi.maml.baseline import advantages
-from ees_mpi.maml.network import divergence, log_likelihood, log_std, mean_action
+from ees_mpi.maml.network import Tensor, divergence, log_likelihood, log_std, mean_action, torch
 from ees_mpi.maml.rollouts import Batch, Gaussian
 from ees_mpi.maml.settings import MamlSettings
 from ees_mpi.outcomes import Floats, Singles
@@ -61,9 +59,14 @@ class Learner:
         return (at + self.lr * gradient).detach()
 
 
+def theta_of(mean: Singles, log_std: Singles) -> Tensor:
+    """Return the parameters of a policy as one tensor."""
+    return torch.tensor(np.concatenate([mean, log_std]))
+
+
 def adapt(policy: Gaussian, before: Batch, settings: MamlSettings) -> Gaussian:
     """Return a policy after the adaptation step on its rollouts."""
-    theta = torch.tensor(np.concatenate([policy.mean, policy.log_std]))
+    theta = theta_of(policy.mean, policy.log_std)
     learner = Learner(policy.network.sizes, settings.adaptation_lr)
     result = learner.adapted(theta, Steps.of(before, settings.discount)).numpy()
     split = policy.network.count

@@ -7,8 +7,15 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
-import torch
-from torch import Tensor
+from ees_mpi.errors import MissingExtra
+
+try:
+    import torch
+    from torch import Tensor
+except ImportError:
+    raise MissingExtra("method = \"maml\" needs torch: pip install 'ees_mpi[torch]'") from None
+
+__all__ = ["Tensor", "divergence", "log_likelihood", "log_std", "mean_action", "torch"]
 
 torch.set_num_threads(1)  # a sum over several threads has other bits
 

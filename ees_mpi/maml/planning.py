@@ -4,11 +4,10 @@ from dataclasses import replace
 
 import msgspec
 import numpy as np
-import torch
 
 from ees_mpi.commands.plan import Costs, resident_bytes, seconds, time_commit, timed
 from ees_mpi.config import Config
-from ees_mpi.maml.learning import Learner, LearningTask, Steps
+from ees_mpi.maml.learning import Learner, LearningTask, Steps, theta_of
 from ees_mpi.maml.rollouts import Gaussian
 from ees_mpi.maml.settings import Maml, maml_of
 from ees_mpi.maml.training import KEPT, MamlJob, graph_bytes
@@ -50,7 +49,7 @@ def seconds_of_task(config: Config) -> tuple[float, float]:
     job.close()
     many = {name: np.repeat(getattr(pair.before, name), settings.rollouts, axis=0) for name in ARRAYS}
     steps = Steps.of(replace(pair.before, **many), settings.discount)
-    theta = torch.tensor(np.concatenate([policy.mean, policy.log_std]))
+    theta = theta_of(policy.mean, policy.log_std)
     task = LearningTask(Learner(config.task.layers, settings.adaptation_lr), theta, steps, steps)
     vector = task.gradient()
     task.hessian_product(vector)

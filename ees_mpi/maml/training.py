@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from ees_mpi.commands.verify import Repeated, as_logged, logged
@@ -26,10 +25,10 @@ from ees_mpi.generation.results import (
     evaluates_mean,
 )
 from ees_mpi.maml import trpo
-from ees_mpi.maml.learning import Learner, LearningTask, Steps, adapt
+from ees_mpi.maml.learning import Learner, LearningTask, Steps, adapt, theta_of
 from ees_mpi.maml.pairs import Pair, packed, row_of, sums_of, unpacked
 from ees_mpi.maml.rollouts import Gaussian, sample
-from ees_mpi.maml.settings import MamlSettings, check_torch, maml_of
+from ees_mpi.maml.settings import MamlSettings, maml_of
 from ees_mpi.maml.tasks import Tasks
 from ees_mpi.outcomes import LEADING, Arrays, Draw, Floats, Outcome, Outcomes, Singles, unpack
 from ees_mpi.ranks import Ranks
@@ -64,8 +63,7 @@ class MamlJob:
         clock.lap("evaluate")
         outcomes, more = self._gather(state.generation, pairs, center)
         clock.lap("gather")
-        theta = np.concatenate([state.mean[0], state.moments["log_std"]])
-        step, gradient = self._step(theta, pairs, outcomes.valid)
+        step, gradient = self._step(state, pairs, outcomes.valid)
         split = state.mean.shape[1]
         following = State(
             generation=state.generation + 1,
@@ -157,31 +155,31 @@ class MamlJob:
         mean = {"mean_fitness": middle[3], "mean_behavior": middle[LEADING : LEADING + dim]}
         return outcomes, {**mean, "fitness_before": before}
 
-    def _step(self, theta: Singles, pairs: dict[int, Pair], valid: NDArray[np.bool_]) -> tuple[trpo.Step, Floats]:
+    def _step(self, state: State, pairs: dict[int, Pair], valid: NDArray[np.bool_]) -> tuple[trpo.Step, Floats]:
         """Take the outer step with the means over the tasks, the same on every rank; return it and the gradient."""
         settings = self.settings
         learner = Learner(self.config.task.layers, settings.adaptation_lr)
-        at = torch.tensor(theta)
+        theta = theta_of(state.mean[0], state.moments["log_std"])
         tasks: dict[int, LearningTask] = {}
         graph = graph_bytes(self.config)
         for index in sorted(pairs):
             if valid[index]:
                 before = Steps.of(pairs[index].before, settings.discount)
                 after = Steps.of(pairs[index].after, settings.discount)
-                tasks[index] = LearningTask(learner, at, before, after, keep=(len(tasks) + 1) * graph <= KEPT)
+                tasks[index] = LearningTask(learner, theta, before, after, keep=(len(tasks) + 1) * graph <= KEPT)
         mean = Mean(self.ranks, list(tasks))
-        gradient = mean.of([task.gradient() for task in tasks.values()], theta.size)
+        gradient = mean.of([task.gradient() for task in tasks.values()], len(theta))
         if not np.isfinite(gradient).all():
             raise collective(TaskError("the gradient is not finite; the last committed generation is saved"))
 
         def hessian_product(vector: Floats) -> Floats:
-            return mean.of([task.hessian_product(vector) for task in tasks.values()], theta.size)
+            return mean.of([task.hessian_product(vector) for task in tasks.values()], len(theta))
 
         def value(candidate: Singles) -> tuple[float, float]:
             objective, divergence = mean.of([task.at(candidate) for task in tasks.values()], 2)
             return float(objective), float(divergence)
 
-        return trpo.step(theta, gradient, hessian_product, value, settings), gradient
+        return trpo.step(theta.numpy(), gradient, hessian_product, value, settings), gradient
 
     def restore(self, partial: Arrays) -> dict[int, Pair]:
         """Return the rollouts that `Unfinished` carried, by index."""
@@ -229,7 +227,6 @@ class MamlRepeater:
     """Repeats the rollouts of a run file."""
 
     def __init__(self, run: Run):
-        check_torch()
         self._run, self._job = run, MamlJob.open(run.config, Ranks())
 
     def repeat(self, generation: int, index: int) -> Repeated:
