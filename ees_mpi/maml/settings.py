@@ -116,7 +116,7 @@ def check_torch() -> None:
 def check_task(task: Task) -> None:
     """Raise a ConfigError if a task has no policy, or no reward at each step, which the policy gradient needs."""
     name = TASKS.name_of(task)
-    expected = "expected cheetah, ant, gymnasium with behavior final_x or final_xy, or a custom task with walker(seed)"
+    expected = "expected cheetah, ant, mujoco, gymnasium with behavior final_x or final_xy, or custom with walker(seed)"
     if not task.walkable:
         raise ConfigError(f'task {name} has no reward at each step, which method = "maml" needs; {expected}')
     if not task.layers:

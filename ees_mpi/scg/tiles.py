@@ -39,38 +39,32 @@ class _Tiled(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         make, size, rows, dim = ctx.settings
         again = torch.is_grad_enabled()  # the gradient will be differentiated
-        needed = ctx.needs_input_grad[4:]
-        sums = [
-            torch.zeros_like(tensor) if need else None for tensor, need in zip(ctx.saved_tensors, needed, strict=True)
-        ]
+        needed = [place for place, need in enumerate(ctx.needs_input_grad[4:]) if need]
+        sums = {place: torch.zeros_like(ctx.saved_tensors[place]) for place in needed}
         for start, stop in _tiles(size, rows):
-            parts = _gradients(
-                make, start, stop, ctx.saved_tensors, needed, grad.narrow(dim, start, stop - start), again
-            )
-            for place, part in enumerate(parts):
-                total = sums[place]
-                if part is not None and total is not None:
-                    sums[place] = total + part if again else total.add_(part)
-        return None, None, None, None, *sums
+            part = grad.narrow(dim, start, stop - start)
+            gradients = _gradients(make, start, stop, ctx.saved_tensors, needed, part, again)
+            for place, gradient in zip(needed, gradients, strict=True):
+                if gradient is not None:
+                    sums[place] = sums[place] + gradient if again else sums[place].add_(gradient)
+        return None, None, None, None, *map(sums.get, range(len(ctx.saved_tensors)))
 
 
 def _gradients(
-    make: Make, start: int, stop: int, tensors: Sequence[Tensor], needed: Sequence[bool], grad: Tensor, again: bool
-) -> list[Tensor | None]:
-    """Return the gradient of one tile with respect to each tensor."""
+    make: Make, start: int, stop: int, tensors: Sequence[Tensor], needed: Sequence[int], grad: Tensor, again: bool
+) -> Sequence[Tensor | None]:
+    """Return the gradient of one tile with respect to each needed tensor."""
     with torch.enable_grad():
         # Separate copies, because one tensor may have been computed from another.
         own = [
-            each.view_as(each) if again else each.detach().requires_grad_(need)
-            for each, need in zip(tensors, needed, strict=True)
+            each.view_as(each) if again else each.detach().requires_grad_(place in needed)
+            for place, each in enumerate(tensors)
         ]
         value = make(start, stop, own)
-        wanted = [each for each, need in zip(own, needed, strict=True) if need]
-        found: Sequence[Tensor | None] = [None] * len(wanted)
-        if value.requires_grad:
-            found = torch.autograd.grad(value, wanted, grad, create_graph=again, allow_unused=True)
-    given = iter(found)
-    return [next(given) if need else None for need in needed]
+        if not value.requires_grad:
+            return [None] * len(needed)
+        wanted = [own[place] for place in needed]
+        return torch.autograd.grad(value, wanted, grad, create_graph=again, allow_unused=True)
 
 
 def _tiles(size: int, rows: int) -> Iterator[tuple[int, int]]:
