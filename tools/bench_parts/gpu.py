@@ -138,7 +138,7 @@ def bench_batches(tools: Toolkit, task: Any, table: Any, individuals: int, lanes
 
 def part_of_a_step(tools: Toolkit, lanes: list[Any], name: str) -> float:
     """Return the milliseconds of one part of a step: policies, physics or notes of all lanes in turns."""
-    recorders, launches = [lane.recorder() for lane in lanes], []
+    recorders, launches = [lane.recorder for lane in lanes], []
     for lane, recorder in zip(lanes, recorders, strict=True):
         with recorder.on_stream():
             if name == "physics":

@@ -1,14 +1,12 @@
 """Films of Gymnasium environments, which draw themselves. MuJoCo needs no screen if the machine has EGL or OSMesa."""
 
-import ctypes.util
-import os
-
 import numpy as np
 
 from ees_mpi.contracts import Pixels, View
 from ees_mpi.errors import MissingExtra
 from ees_mpi.tasks.gymnasium.environment import Environment, library
 from ees_mpi.tasks.gymnasium.rollouts import Rollouts
+from ees_mpi.tasks.screen import HINT, draw_without_a_screen
 from ees_mpi.tasks.silence import silence
 
 FPS = 30  # of an environment that does not define its own
@@ -19,7 +17,7 @@ class Filmed(Rollouts):
 
     def __init__(self, task: Environment, seed: int, dim: int, view: View):
         self._view = view
-        _draw_without_a_screen()
+        draw_without_a_screen()
         try:
             super().__init__(task, seed, dim, render_mode="rgb_array", **_size(task, view))
         except AttributeError as error:  # the error of MuJoCo if a library is missing
@@ -70,15 +68,5 @@ def _size(task: Environment, view: View) -> dict[str, int]:
     return {"width": view.width, "height": view.height} if "mujoco" in str(getattr(spec, "entry_point", "")) else {}
 
 
-def _draw_without_a_screen() -> None:
-    """Set MUJOCO_GL to a renderer that needs no screen, if the machine has one."""
-    if {"DISPLAY", "MUJOCO_GL"}.isdisjoint(os.environ):
-        for library, name in (("EGL", "egl"), ("OSMesa", "osmesa")):
-            if ctypes.util.find_library(library):
-                os.environ["MUJOCO_GL"] = name
-                return
-
-
 def _cannot_draw(task: Environment, reason: str) -> MissingExtra:
-    hint = "without a screen, MuJoCo needs a library (Debian: libegl1 or libosmesa6)"
-    return MissingExtra(f"task.env {task.env!r} cannot be drawn on this machine ({' '.join(reason.split())}); {hint}")
+    return MissingExtra(f"task.env {task.env!r} cannot be drawn on this machine ({' '.join(reason.split())}); {HINT}")

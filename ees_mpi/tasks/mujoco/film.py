@@ -1,11 +1,5 @@
 """Films of MuJoCo robots: rollouts on the CPU, drawn by an offscreen renderer."""
 
-import ctypes.util
-import importlib
-import os
-import re
-import sys
-
 import numpy as np
 
 from ees_mpi.contracts import Pixels, View
@@ -14,6 +8,7 @@ from ees_mpi.tasks.locomotion import Rollouts
 from ees_mpi.tasks.mujoco.model import library
 from ees_mpi.tasks.mujoco.rollouts import RobotWalker
 from ees_mpi.tasks.mujoco.settings import Settings
+from ees_mpi.tasks.screen import HINT, draw_without_a_screen
 from ees_mpi.tasks.silence import silence
 
 FOLLOWING_DISTANCE = 4.0  # of Gymnasium's camera
@@ -23,7 +18,7 @@ class Filmed(Rollouts):
     """Rollouts with the same bits, in front of a camera."""
 
     def __init__(self, task: Settings, seed: int, view: View):
-        _draw_without_a_screen()
+        draw_without_a_screen()
         walker = RobotWalker(task, seed)
         super().__init__(task, walker)
         mujoco, self._simulation, self._view = library(), walker.simulation, view
@@ -38,8 +33,7 @@ class Filmed(Rollouts):
         except Exception as error:  # renderers raise many kinds of errors without a screen, a library or a driver
             failure = f"{type(error).__name__}: {' '.join(str(error).split())}"
         if failure:  # outside of the handler: an incomplete renderer raises another error when it is deleted
-            hint = "without a screen, MuJoCo needs a library (Debian: libegl1 or libosmesa6)"
-            raise MissingExtra(f"task.model {task.model!r} cannot be drawn on this machine ({failure}); {hint}")
+            raise MissingExtra(f"task.model {task.model!r} cannot be drawn on this machine ({failure}); {HINT}")
         self._camera = mujoco.MjvCamera()
         mujoco.mjv_defaultFreeCamera(model, self._camera)
         self._camera.distance = view.distance if view.point else FOLLOWING_DISTANCE
@@ -55,14 +49,3 @@ class Filmed(Rollouts):
     def close(self) -> None:
         """Release the renderer."""
         self._renderer.close()
-
-
-def _draw_without_a_screen() -> None:
-    """Set MUJOCO_GL to a renderer that needs no screen, if the machine has one and the user has not set it."""
-    if {"DISPLAY", "MUJOCO_GL"} & os.environ.keys():
-        return
-    found = [name for library, name in (("EGL", "egl"), ("OSMesa", "osmesa")) if ctypes.util.find_library(library)]
-    if found:
-        os.environ["MUJOCO_GL"] = found[0]
-        for name in [name for name in sys.modules if re.fullmatch(r"mujoco\..*gl_context", name)]:
-            importlib.reload(sys.modules[name])  # they read the variable when they are imported

@@ -41,7 +41,8 @@ class Lane:
         self._tools, self._task, self._seed, self._table, self._buffers = tools, task, seed, table, buffers
         self._rows, self._width, self._ways, self._fused = rows, width, ways, fused
         self._plant, self.worlds = task.plant(), rows * width
-        self.way, self.failures = "", [""]  # how steps are launched; known from `prepare` on
+        self.way = ""  # how steps are launched; known from `prepare` on
+        self.failures: list[str] = []  # of other ways
         with tools.warp.ScopedDevice(device):
             self.physics = Physics(tools, self._plant, self.worlds, buffers, task.frame_skip)
         self.sampled = max(width, watched_worlds(task.observation_share, self.worlds))
@@ -52,7 +53,7 @@ class Lane:
         self._seats: Seats
         self._watched: NDArray[np.int64]  # places in the batch of the rollouts whose observations are summed up
         self._policy: BatchPolicy  # and the recorder and graphs below: made by `prepare`
-        self._recorder: Recorder
+        self.recorder: Recorder
         self._launch: Step  # several steps
         self._launch_one: Step
 
@@ -66,9 +67,9 @@ class Lane:
         self._policy = self._policies(components)
         failures = []
         for way in self._ways:
-            self._recorder = Recorder(self._tools)
+            self.recorder = Recorder(self._tools)
             try:
-                with self._recorder.on_stream():
+                with self.recorder.on_stream():
                     self._record(way)
             except (RuntimeError, AttributeError, TypeError) as error:  # of versions that cannot do it this way
                 refuse_missing_memory(error)
@@ -80,7 +81,7 @@ class Lane:
 
     def load(self, batch: Batch, seats: Seats, observation_mean: Floats, observation_std: Floats) -> None:
         """Bring individuals and starts to the device."""
-        with self._recorder.on_stream():
+        with self.recorder.on_stream():
             self._policy.normalise(observation_mean, observation_std)
             self._policy.load(batch.means, batch.std, seats)
             offset = self._tools.torch.from_numpy(seats.offset).to(self._tools.device)
@@ -92,17 +93,17 @@ class Lane:
 
     def launch(self) -> None:
         """Do `steps_per_launch` steps; returns before the device is done."""
-        with self._recorder.on_stream():
+        with self.recorder.on_stream():
             self._launch()
 
     def launch_one(self) -> None:
         """Do one step; returns before the device is done."""
-        with self._recorder.on_stream():
+        with self.recorder.on_stream():
             self._launch_one()
 
     def read(self, batch: Batch) -> dict[int, Outcome]:
         """Wait for the device; return the outcomes by place in the batch."""
-        with self._recorder.on_stream():
+        with self.recorder.on_stream():
             notes, overflow = self._ledger.read(), self.physics.overflow()
         world = self._seats.world
         together = int(np.bitwise_or.reduce(overflow[world][notes.valid[world]], initial=0))
@@ -115,10 +116,6 @@ class Lane:
         """Return the parts of a step, for measuring each; call them inside `on_stream`."""
         return {"policies": self._act, "physics": self.physics.step, "notes": self._note}
 
-    def recorder(self) -> Recorder:
-        """Return the recorder, which holds the stream."""
-        return self._recorder
-
     def _policies(self, components: int) -> BatchPolicy:
         layers, rows, width = self._task.layers, self._rows, self._width
         if not self._fused:
@@ -130,14 +127,14 @@ class Lane:
     def _record(self, way: str) -> None:
         """Record several steps and one step, and try both."""
         parts, several = (self._act, self.physics.step, self._note), self.steps_per_launch
-        self._launch = self._recorder.record(way, *parts, repeat=several)
+        self._launch = self.recorder.record(way, *parts, repeat=several)
         rest = self._task.steps % several
-        self._launch_one = self._recorder.record(way, *parts, repeat=1) if rest else self._launch
+        self._launch_one = self.recorder.record(way, *parts, repeat=1) if rest else self._launch
         self._reset(np.empty(0, np.int64), None)
         self._launch()
         self._launch_one()
         done = several + (1 if rest else several)
-        self._recorder.synchronize()
+        self.recorder.synchronize()
         simulated = done * self._task.frame_skip * float(self._plant.model.opt.timestep)
         if int(self._ledger.step) != done or not math.isclose(self.physics.seconds(), simulated, rel_tol=1e-3):
             raise RuntimeError(
