@@ -41,7 +41,8 @@ def environment(**more: str) -> dict[str, str]:
     settings = (CHECKOUT / "tools" / "mpirun.env").read_text().splitlines()
     mpirun = dict(line.split("=", 1) for line in settings if "=" in line)
     usual = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    return {**usual, **mpirun, "PYTHONPATH": str(TESTS), "TMPDIR": SESSIONS.name, **more}
+    path = os.pathsep.join(map(str, (TESTS, CHECKOUT)))
+    return {**usual, **mpirun, "PYTHONPATH": path, "TMPDIR": SESSIONS.name, **more}
 
 
 def command(*arguments: object, ranks: int = 0) -> list[str]:
