@@ -1,0 +1,1 @@
+"""Start or reopen a run, send it to all ranks, recover from lost ranks, show the progress."""
