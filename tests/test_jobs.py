@@ -161,7 +161,7 @@ def test_a_script_told_to_stop_saves_and_run_again_ends_with_the_same_bits(place
     slow = ('task.settings.how="until told"', "task.settings.at=5", "task.settings.seconds=0.2")
     words = breaking(place.folder / "stopped.h5", 0, *slow, 'task.settings.mark="waits"')[2:]
     # Tells the script once the ranks wait; mpirun and the ranks are real.
-    place.program("told", "until [ -e waits ]; do read -t 0.05 <> <(:); done; kill -USR1 $1")
+    place.program("told", "until [ -e waits ]; do kill -0 $1 || exit; read -t 0.05 <> <(:); done; kill -USR1 $1")
     place.program("mpirun", f'[ -e told ] || (touch told; exec told $PPID) &\nexec {MPIRUN} "$@"')
     code, said = place.run(JOBS / "train.sh", "-n", "2", *words)
     assert code == 75 and "Run the same command again" in said, said

@@ -11,7 +11,7 @@ from pathlib import Path
 import h5py
 import pytest
 from support.breaking import breaking
-from support.processes import processes_with, rank_processes, wait_for_text, wait_until
+from support.processes import committed, processes_with, rank_processes, wait_for_text, wait_until
 from support.program import TIMEOUT, TINY, command, ees, environment, info, run, sets, train
 from support.run_files import assert_same_bits
 
@@ -67,8 +67,8 @@ def test_mostly_invalid_rollouts_are_an_error(tmp_path: Path) -> None:
 def training(out: Path, ranks: int) -> "subprocess.Popen[str]":
     """Start a long run, and wait until it has committed some generations."""
     words = command("train", "interference-maxvar", *sets(*TINY, "run.generations=50000"), "--out", out, ranks=ranks)
-    process, journal = start(words), Path(f"{out}.journal")
-    wait_until(lambda: process.poll() is not None or (journal.exists() and journal.stat().st_size > 10_000))
+    process = start(words)
+    wait_until(lambda: process.poll() is not None or committed(out))
     return process
 
 

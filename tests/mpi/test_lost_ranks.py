@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from support.breaking import breaking
-from support.processes import processes_with, rank_processes, wait_for_text
+from support.processes import committed, processes_with, rank_processes, wait_for_text, wait_until
 from support.program import CHECKOUT, MPIRUN, TIMEOUT, command, ees, environment, info, python, run, sets, train
 from support.run_files import assert_same_bits
 
@@ -120,8 +120,7 @@ def test_a_stopped_process_is_named_even_if_it_is_the_writer(ulfm: bool, tmp_pat
     words = breaking(out, 3, *slow, ulfm=ulfm)
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
     writer = json.loads(wait_for_text(Path(f"{out}.lock")))["pid"]
-    assert process.stdout is not None
-    process.stdout.readline()
+    wait_until(lambda: committed(out))  # the ranks watch each other from the first generation on
     os.kill(writer, signal.SIGSTOP)
     errors = process.communicate(timeout=TIMEOUT)[1]
     assert process.returncode == 1 and re.search(r"ees-mpi: rank 0 on \S+ has made no progress", errors)

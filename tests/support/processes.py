@@ -4,6 +4,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from ees_mpi import open_run
+from ees_mpi.errors import RunFileError
 from support.program import TIMEOUT
 
 
@@ -23,6 +25,15 @@ def rank_processes(out: Path) -> list[int]:
     """Return the processes that train a file, without mpirun."""
     found = processes_with(out)
     return [pid for pid in found if b"run" not in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0]]
+
+
+def committed(out: Path) -> int:
+    """Return the number of committed generations of a run file, which may not exist yet."""
+    try:
+        with open_run(out) as run:
+            return run.generations
+    except RunFileError:
+        return 0
 
 
 def wait_until(happened: Callable[[], object]) -> None:

@@ -270,7 +270,11 @@ def test_what_cannot_be_compared_is_one_sentence(
         (2, "both sides", [*mean, "--against", cheetah]),
         (2, "same run", [*mean, cheetah, "--against", cheetah]),
         (2, "0 to 2", [*mean, cheetah, "--against", sets["es"][0], "--generation", 3]),
-        (2, "does not take a generation", ["--metric", "distance-after-1", ant, "--against", cheetah, "--generation", 1]),
+        (
+            2,
+            "does not take a generation",
+            ["--metric", "distance-after-1", ant, "--against", cheetah, "--generation", 1],
+        ),
         (2, "--bandwidth", ["--metric", "entropy", cheetah, "--against", ant, "--bandwidth", "-1"]),
         (3, "different tasks", [*mean, cheetah, "--against", ant]),
         (3, "one number", ["--metric", "balance", ant, "--against", cheetah]),
