@@ -317,6 +317,6 @@ def test_the_report_says_that_rows_are_tasks_and_where_the_mean_ends(cheetah: Pa
     with open_run(cheetah) as run:
         assert f"<h2>The mean after generation {run.generations - 1}</h2>" in text
         (mean,), _ = extremes.replay_extremes(run, 1)
-    assert "where the individuals ended" not in text and "Extremes of" not in text and "<dt>tasks</dt>" in text
-    assert "the rollouts of each task ended on average, after its gradient step" in text
+    assert "final positions of the individuals" not in text and "Extremes of" not in text and "<dt>tasks</dt>" in text
+    assert "the rollouts of each task, after its gradient step" in text
     assert len(mean.behavior) == 1 and f"<b>mean 0</b>: x\u00a0{mean.behavior[0]:.4g}" in text

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
-from ees_mpi.analysis.figures import curves, heatmaps, histograms, mixtures
+from ees_mpi.analysis.figures import curves, positions
 from ees_mpi.analysis.figures.style import Figure, drawing
 from ees_mpi.errors import ConfigError
 from ees_mpi.files import check_writable, replaced
@@ -27,21 +27,19 @@ class Recipe(NamedTuple):
 
 FIGURES = {
     "interference": Recipe(curves.interference, "1", "runs of interference-maxvar and interference-maxent, any seeds"),
-    "cheetah": Recipe(heatmaps.spread, "2", "runs of a cheetah, or any with one behavior number; a panel each"),
+    "cheetah": Recipe(positions.cheetah, "2", "runs of a cheetah, or any with one behavior number; a panel each"),
     "maml": Recipe(
-        histograms.maml,
-        "3, S5",
-        "samples (ees-mpi sample) of cheetah runs, MAML's with the others' std and a quarter of it; a panel each",
+        positions.maml, "3, S5", "samples (ees-mpi sample) of cheetah runs, MAML also at a quarter of the std"
     ),
     "maml-training": Recipe(curves.maml_training, "", "runs of a -maml preset, any seeds"),
-    "ant": Recipe(heatmaps.ant, "4", "runs or samples of an ant, or any that end in a plane; a panel each", True),
+    "ant": Recipe(positions.ant, "4", "runs or samples of an ant, or any that end in a plane; a panel each", True),
     "adaptation": Recipe(
         curves.adaptation, "5", "runs of an -adapt preset, with and without --from; a panel for each direction"
     ),
     "adaptation-heatmaps": Recipe(
-        heatmaps.adapting, "6, S3", "runs of ant-adapt with --from; a row each, a few generations", True
+        positions.adaptation_heatmaps, "6, S3", "runs of ant-adapt with --from; a row each, a few generations", True
     ),
-    "mixture": Recipe(mixtures.mixture, "7, S4", "runs of an ant: single, -mixture and -split; a panel each", True),
+    "mixture": Recipe(positions.mixture, "7, S4", "runs of an ant: single, -mixture and -split; a panel each", True),
     "locomotion": Recipe(curves.locomotion, "S1, S2", "runs of one robot, any algorithms and seeds"),
     "feasibility": Recipe(curves.feasibility, "theorem", "no run file", runs=False),
 }

@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 
 from ees_mpi.analysis import offspring
-from ees_mpi.analysis.figures.style import COLUMN, Figure, curve, grid, legend
+from ees_mpi.analysis.figures.style import COLUMN, Figure, draw_curves, grid
 from ees_mpi.analysis.labels import label, started_from
 from ees_mpi.analysis.numbers import feasibility as theorem
 from ees_mpi.errors import RunFileError
 from ees_mpi.store.reader import Run
 from ees_mpi.tasks.interference import OPTIMUM, Interference, pattern
 
-RANDOM = "a random mean"
+RANDOM = "from a random mean"
 
 
 def interference(runs: Sequence[Run]) -> Figure:
@@ -52,17 +52,14 @@ def adaptation(runs: Sequence[Run]) -> Figure:
         if run.config.method.algorithm in ("maxvar", "maxent", "novelty"):
             raise RunFileError(f"{run.path} is a run of {label(run)}, which has no direction; expected standard ES")
         offspring.check_generation(run, None)
+        origin = started_from(run)
         lines = groups.setdefault(run.config.task.heading % 360, {})
-        lines.setdefault(started_from(run) or RANDOM, []).append(run["fitness_mean"][:])
-    origins = sorted({origin for lines in groups.values() for origin in lines}, key=lambda name: (name == RANDOM, name))
+        lines.setdefault(f"from {origin}" if origin else RANDOM, []).append(run["fitness_mean"][:])
+    origins = sorted({name for lines in groups.values() for name in lines}, key=lambda name: (name == RANDOM, name))
     figure, panels = grid(len(groups), 3, 2.3, sharey=True)
     for panel, (direction, lines) in zip(panels, sorted(groups.items()), strict=True):
-        for place, origin in enumerate(origins):
-            if origin in lines:
-                curve(panel, lines[origin], place, f"from {origin}")
         toward = {0.0: "$+x$", 180.0: "$-x$"}.get(direction, f"{direction:.0f} degrees")
-        panel.set(xlabel="generation", ylabel=f"distance towards {toward}", xlim=(0, None))
-        legend(panel)
+        draw_curves(panel, lines, origins, xlabel="generation", ylabel=f"distance towards {toward}")
     return figure
 
 
@@ -77,10 +74,8 @@ def locomotion(runs: Sequence[Run]) -> Figure:
         distances[valid] = [offspring.read_offspring(run, g).distance.mean() for g in valid]
         lines.setdefault(label(run), []).append(distances)
     figure, (panel,) = grid(1, 1, 0.75 * COLUMN)
-    for place, name in enumerate(sorted(lines, key=lambda name: (name != "standard ES", name))):
-        curve(panel, lines[name], place, name)
-    panel.set(xlabel="generation", ylabel="mean distance from the origin", xlim=(0, None), ylim=(0, None))
-    legend(panel)
+    order = sorted(lines, key=lambda name: (name != "standard ES", name))
+    draw_curves(panel, lines, order, xlabel="generation", ylabel="mean distance from the origin", ylim=(0, None))
     return figure
 
 
@@ -102,10 +97,7 @@ def maml_training(runs: Sequence[Run]) -> Figure:
             curves.append(np.nanmean(values, axis=1))
     figure, (panel,) = grid(1, 1, 0.75 * COLUMN)
     panel.axhline(0.0, color="0.8", linewidth=0.5)
-    for place, (name, curves) in enumerate(lines.items()):
-        curve(panel, curves, place, name)
-    panel.set(xlabel="outer iteration", ylabel="distance in the wanted direction", xlim=(0, None))
-    legend(panel)
+    draw_curves(panel, lines, list(lines), xlabel="outer iteration", ylabel="distance in the wanted direction")
     return figure
 
 

@@ -1,6 +1,6 @@
 """The style of all figures: sizes for a two-column page, colors that work in grey print, panels, curves, titles."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -74,8 +74,17 @@ def titles(runs: Sequence[Run]) -> list[str]:
     return [letter + title(run) for letter, run in zip(letters, runs, strict=True)]
 
 
-def curve(panel: Axes, rows: Sequence[Any], place: int, name: str) -> None:
-    """Draw the mean of curves, as far as the shortest goes, and a band of their standard deviation."""
+def draw_curves(panel: Axes, groups: Mapping[str, Sequence[Any]], order: Sequence[str], **labels: Any) -> None:
+    """Draw the mean and std of each group of curves; groups have the same style in all panels with one `order`."""
+    for place, name in enumerate(order):
+        if name in groups:
+            _curve(panel, groups[name], place, name)
+    panel.set(xlim=(0, None), **labels)
+    panel.legend(loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0)  # above the panel: it hides no curve
+
+
+def _curve(panel: Axes, rows: Sequence[Any], place: int, name: str) -> None:
+    """Draw the mean of curves, as far as the shortest goes, and a band of their std."""
     length, longest = min(map(len, rows)), max(map(len, rows))
     if length < longest:
         say_on_stderr(
@@ -95,8 +104,3 @@ def whole_numbers(panel: Axes) -> None:
     from matplotlib.ticker import MaxNLocator
 
     panel.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
-
-
-def legend(panel: Axes) -> None:
-    """Put the legend above a panel, so that it hides no curve."""
-    panel.legend(loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0)

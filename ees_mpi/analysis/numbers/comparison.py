@@ -1,5 +1,6 @@
 """`ees-mpi compare`: two sets of run files, compared by one number per run."""
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from ees_mpi.analysis.labels import ALGORITHMS
-from ees_mpi.analysis.numbers import adaptations, run_values
+from ees_mpi.analysis.numbers import run_values
 from ees_mpi.analysis.numbers.measures import MEASURES, Settings
 from ees_mpi.analysis.numbers.run_values import RunValue
 from ees_mpi.analysis.numbers.statistics import Group, Test, compare
@@ -30,17 +31,11 @@ class CompareRequest:
 
 
 @dataclass(frozen=True)
-class RunGroup:
+class RunGroup(Group):
     """The runs of one label in one of the two sets."""
 
-    label: str
     side: int  # 0: the first set; 1: the set after --against
     members: list[RunValue]
-
-    @property
-    def group(self) -> Group:
-        """Return the numbers of the runs."""
-        return Group(self.label, np.array([member.value for member in self.members]))
 
 
 @dataclass(frozen=True)
@@ -67,19 +62,14 @@ def compare_runs(request: CompareRequest) -> list[Comparison]:
 
 
 def _compare(metric: str, request: CompareRequest) -> Comparison:
-    def read(paths: Sequence[Path]) -> list[RunValue]:
-        if metric == "adaptation":
-            return adaptations.read_all(paths)
-        return run_values.read_all(metric, paths, request.settings, request.generation)
-
-    sides = [read(request.first), read(request.second)]
+    files = (request.first, request.second)
+    sides = [run_values.read_all(metric, paths, request.settings, request.generation) for paths in files]
     values = [value for side in sides for value in side]
     _check_comparable(values, metric.startswith(run_values.AFTER))
     groups = _groups(sides)
     # Each group of the first set against each of the second, then the groups of the first against each other.
-    first, second = ([each.group for each in groups if each.side == side] for side in (0, 1))
-    pairs = [(a, b) for a in first for b in second]
-    pairs += [(a, b) for place, a in enumerate(first) for b in first[place + 1 :]]
+    first, second = ([group for group in groups if group.side == side] for side in (0, 1))
+    pairs = [*itertools.product(first, second), *itertools.combinations(first, 2)]
     tests = compare(pairs, request.alternative)
     return Comparison(metric, run_values.describe(metric), groups, tests, _notes(metric, request, values, tests))
 
@@ -91,7 +81,8 @@ def _groups(sides: list[list[RunValue]]) -> list[RunGroup]:
     for side, values in enumerate(sides):
         for label in dict.fromkeys(value.label for value in values):
             name = f"{label} ({('first set', 'against')[side]})" if label in shared else label
-            groups.append(RunGroup(name, side, [value for value in values if value.label == label]))
+            members = [value for value in values if value.label == label]
+            groups.append(RunGroup(name, np.array([member.value for member in members]), side, members))
     return groups
 
 

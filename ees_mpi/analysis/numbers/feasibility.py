@@ -3,8 +3,8 @@
 The command `python -m ees_mpi.analysis.numbers.feasibility` prints the table.
 """
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -43,24 +43,21 @@ class Row(NamedTuple):
 
 def compare(count: int = 2000, seed: int = 0) -> list[Row]:
     """Measure flips under perturbations supported in (-d2, d2) and under Gaussian ones of several sizes."""
+    from scipy.stats import norm, uniform
+
     network = flipping(*EXAMPLES, EPSILON, RATIO)
     d1, d2 = network.d1, network.d2
     generator = np.random.default_rng(seed)
-    kinds: list[tuple[str, Callable[[int], Floats], Callable[[float], float]]] = [
-        ("uniform in (-d2, d2)", lambda size: generator.uniform(-d2, d2, size), lambda x: (x / d2 + 1) / 2),
-        *((f"Gaussian, sd d2 / {share}", *_gaussian(generator, d2 / share)) for share in (4, 3, 2)),
-    ]
+    kinds = {"uniform in (-d2, d2)": uniform(-d2, 2 * d2)}
+    kinds |= {f"Gaussian, sd d2 / {share}": norm(0, d2 / share) for share in (4, 3, 2)}
     rows = []
-    for kind, draw, cdf in kinds:
+    for kind, distribution in kinds.items():
+        draw, cdf = partial(distribution.rvs, random_state=generator), distribution.cdf
         flips = measure(network, *EXAMPLES, EPSILON, draw, count)
         for to, seen, proved in zip("gh", flips, bounds(network, cdf), strict=True):
             # The bound of the switch alone is the same for g and h: these distributions are symmetric.
             rows.append(Row(kind, to, seen / count, lower_limit(seen, count), proved, cdf(d2) - cdf(d1)))
     return rows
-
-
-def _gaussian(generator: np.random.Generator, std: float) -> tuple[Callable[[int], Floats], Callable[[float], float]]:
-    return lambda size: generator.normal(0, std, size), lambda x: 0.5 * (1 + math.erf(x / std / math.sqrt(2)))
 
 
 def table(rows: Sequence[Row]) -> str:
@@ -73,17 +70,10 @@ def table(rows: Sequence[Row]) -> str:
 
 def lower_limit(successes: int, count: int, confidence: float = CONFIDENCE) -> float:
     """Return the exact (Clopper-Pearson) lower limit of a binomial probability."""
-    if successes == 0:
-        return 0.0
-    k = np.arange(successes, count + 1)
-    factorial = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, count + 1)))])
-    ways = factorial[count] - factorial[k] - factorial[count - k]
-    low, high = 0.0, successes / count
-    while high - low > 1e-9:
-        p = (low + high) / 2
-        tail = np.exp(ways + k * math.log(p) + (count - k) * math.log1p(-p)).sum()
-        low, high = (p, high) if tail < 1 - confidence else (low, p)
-    return low
+    from scipy.stats import binomtest
+
+    test = binomtest(successes, count, alternative="greater")
+    return float(test.proportion_ci(confidence).low)
 
 
 class Curves(NamedTuple):

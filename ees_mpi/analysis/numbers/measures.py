@@ -82,11 +82,6 @@ def covariance_trace(offspring: Offspring, settings: Settings) -> float:
     return float(offspring.outcomes.behavior[offspring.outcomes.valid].var(axis=0).sum())
 
 
-def near_origin(offspring: Offspring, settings: Settings) -> float:
-    """Return the share that ended less than the radius from the origin."""
-    return float((offspring.distance < settings.radius).mean())
-
-
 def coverage(offspring: Offspring, settings: Settings) -> float:
     """Count distinct behaviors: the occupied cells of a grid (Mengistu et al. 2016, evolvability search)."""
     return float(len(np.unique(np.floor(offspring.position / settings.cell), axis=0)))
@@ -181,7 +176,7 @@ MEASURES = {
     "distance-median": Measure(lambda o, s: float(np.median(o.distance)), "median distance from the origin"),
     "distance-max": Measure(lambda o, s: float(o.distance.max()), "largest distance from the origin"),
     "distance-variance": Measure(lambda o, s: float(o.distance.var()), "variance of the distance from the origin"),
-    "near-origin": Measure(near_origin, "share that ended within the radius of the origin"),
+    "near-origin": Measure(lambda o, s: float((o.distance < s.radius).mean()), "share that ended within the radius"),
     "covariance-trace": Measure(covariance_trace, "trace of the behavior's covariance"),
     "entropy": Measure(entropy, "differential entropy of the behavior, nats"),
     "coverage": Measure(coverage, "distinct behaviors: occupied cells of a grid"),

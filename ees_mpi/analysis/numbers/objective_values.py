@@ -43,6 +43,7 @@ def points(
 ) -> Iterator[Point]:
     """Yield the values for each generation, objective and bandwidth; by default at the objective's bandwidth."""
     for objective in parts:
+        name = OBJECTIVES.name_of(objective)
         memory: Memory = {}
         remembered = 0
         for g in sorted(check_generation(run, each) for each in generations):
@@ -51,23 +52,16 @@ def points(
                     memory = objective.remember(read_offspring(run, earlier).outcomes, memory)
                 remembered = g
             if len(generations) > 1 and not has_valid(run, g):
-                yield Point(g, OBJECTIVES.name_of(objective), None, math.nan)
-            else:
-                yield from _points(objective, g, read_offspring(run, g), memory, bandwidths)
-
-
-def _points(
-    objective: Objective, generation: int, offspring: Offspring, memory: Memory, bandwidths: Sequence[float | str]
-) -> Iterator[Point]:
-    name = OBJECTIVES.name_of(objective)
-    if objective.bandwidth is None:
-        yield Point(generation, name, None, _value(objective, offspring, memory))
-        return
-    for each in bandwidths or (objective.bandwidth,):
-        settings = Settings(bandwidth=each)
-        width = settings.kernel(offspring)
-        value = _value(objective.with_bandwidth(width), offspring, memory)
-        yield Point(generation, name, width, value, entropy(offspring, settings), saturation(offspring, settings))
+                yield Point(g, name, None, math.nan)
+                continue
+            offspring = read_offspring(run, g)
+            if objective.bandwidth is None:
+                yield Point(g, name, None, _value(objective, offspring, memory))
+                continue
+            for settings in (Settings(bandwidth=each) for each in bandwidths or (objective.bandwidth,)):
+                width = settings.kernel(offspring)
+                value = _value(objective.with_bandwidth(width), offspring, memory)
+                yield Point(g, name, width, value, entropy(offspring, settings), saturation(offspring, settings))
 
 
 def _value(objective: Objective, offspring: Offspring, memory: Memory) -> float:

@@ -1,15 +1,17 @@
-"""One number per run, by which groups of runs are compared."""
+"""One number per run, by which groups of runs are compared; from run files or from files of `ees-mpi adapt`."""
 
+import json
 import re
+import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import h5py
 import numpy as np
 
-from ees_mpi.analysis.labels import is_sample, label
+from ees_mpi.analysis.labels import algorithm, is_sample, label
 from ees_mpi.analysis.numbers.measures import DIRECTED, MEASURES, Settings
 from ees_mpi.analysis.offspring import check_generation, read_offspring, source
 from ees_mpi.commands.adapt import FORMAT
@@ -59,23 +61,15 @@ def check_metrics(metrics: Sequence[str]) -> list[str]:
 
 def describe(metric: str) -> str:
     """Return the description of a metric."""
-    if metric.startswith(AFTER):
-        return METRICS[f"{AFTER}-G"].replace("G ", f"{metric.removeprefix(AFTER)[1:]} ")
-    return METRICS[metric]
-
-
-def is_adaptation(path: Path) -> bool:
-    """Return whether `adapt` wrote a file; False for a file that cannot be read, because `open_run` reports it."""
-    try:
-        with h5py.File(path, "r", locking="best-effort") as file:
-            return bool(file.attrs.get("format") == FORMAT)
-    except OSError:
-        return False
+    generations = metric.removeprefix(f"{AFTER}-")
+    return METRICS.get(metric) or METRICS[f"{AFTER}-G"].replace("G ", f"{generations} ")
 
 
 def read_all(metric: str, paths: Sequence[Path], settings: Settings, generation: int | None) -> list[RunValue]:
-    """Return the number of each run; adaptation files are left out."""
-    runs = [path for path in paths if not is_adaptation(path)]
+    """Return the number of each run; adaptation files are left out, except for the metric adaptation."""
+    if metric == "adaptation":
+        return _read_adapted(paths)
+    runs = [path for path in paths if not _is_adaptation(path)]
     if not runs:
         raise RunFileError(f"{paths[0]} is an adaptation file, which only --metric adaptation compares")
     values = []
@@ -121,3 +115,81 @@ def _distance_after(run: Run, generation: int) -> float:
             f"ees-mpi resume {run.path} --generations {generation + 1}"
         )
     return float(run["fitness_mean"][generation])
+
+
+def _read_adapted(paths: Sequence[Path]) -> list[RunValue]:
+    """Return for each run the mean distance over the directions to which it was adapted."""
+    runs: dict[str, list[RunValue]] = {}
+    for each in _find_adaptations(paths):
+        others = runs.setdefault(each.run_id, [])
+        for other in others:
+            if other.directions == each.directions:
+                raise RunFileError(f"{each.path} and {other.path} have the same run and direction; give only one")
+        others.append(each)
+    if not runs:
+        raise RunFileError(f"{paths[0]} is a sample; expected run files, or files that ees-mpi adapt wrote")
+    return [
+        replace(
+            adaptations[0],
+            value=float(np.mean([each.value for each in adaptations])),
+            directions=tuple(sorted(each.directions[0] for each in adaptations)),
+            adaptation_steps=float(np.mean([each.adaptation_steps for each in adaptations])),
+        )
+        for adaptations in runs.values()
+    ]
+
+
+def _is_adaptation(path: Path) -> bool:
+    """Return whether `adapt` wrote a file; False for a file that cannot be read, because `open_run` reports it."""
+    try:
+        with h5py.File(path, "r", locking="best-effort") as file:
+            return bool(file.attrs.get("format") == FORMAT)
+    except OSError:
+        return False
+
+
+def _find_adaptations(paths: Sequence[Path]) -> list[RunValue]:
+    """Return the adaptations of some files, each once; a run file stands for those in its folder, a sample for none."""
+    found: dict[Path, RunValue] = {}
+    for path in paths:
+        if _is_adaptation(path):
+            found[path.resolve()] = _read_adaptation(path)
+            continue
+        with open_run(path) as run:
+            if is_sample(run):
+                continue
+            run_id, generations = run.run_id, run.generations
+        candidates = [each for each in sorted(path.parent.glob("*.h5")) if each.name.startswith(f"{path.stem}-adapt-")]
+        matching = [each for each in map(_read_adaptation, filter(_is_adaptation, candidates)) if each.run_id == run_id]
+        if not matching:
+            raise RunFileError(
+                f"{path} has no adaptation file in its folder; make one for each direction: "
+                f"ees-mpi adapt {path} --direction left"
+            )
+        for each in matching:
+            if each.generation != generations:
+                raise RunFileError(
+                    f"{each.path} is of generation {each.generation} of a run that has {generations} now; give the "
+                    "adaptation file itself, or make a new one with ees-mpi adapt --overwrite"
+                )
+        found |= {each.path.resolve(): each for each in matching}
+    return list(found.values())
+
+
+def _read_adaptation(path: Path) -> RunValue:
+    """Read an adaptation file: the mean distance of its evaluations in one direction."""
+    try:
+        with h5py.File(path, "r", locking="best-effort") as file:
+            note = json.loads(file.attrs["run"])
+            config = tomllib.loads(str(file.attrs["config"]))
+            scores = np.asarray(file["evaluations/fitness"][:], np.float64)
+            direction = float(file.attrs["direction"]) % 360
+            steps = int(file.attrs["training_steps"]), int(file.attrs["adaptation_steps"])
+        name = algorithm(config["objective"]["name"] if "objective" in config else config["method"])
+        run_id, generation = str(note["run_id"]), int(note["generation"])
+    except (KeyError, ValueError, TypeError, OSError) as error:
+        raise RunFileError(f"{path} is damaged, or was not written by ees-mpi adapt: {error}") from None
+    if not np.isfinite(scores).any():
+        raise RunFileError(f"{path}: none of its {len(scores)} evaluations is finite")
+    facts = path, run_id, config["task"], len(scores), generation, True
+    return RunValue(name, float(np.nanmean(scores)), *facts, (direction,), *steps)

@@ -73,7 +73,7 @@ def _rows(comparison: Comparison) -> tuple[list[Row], list[Row]]:
     steps = any(map(_steps, comparison.groups))
     groups: list[Row] = [GROUPS + tuple(name.replace("_", " ") for name in STEPS if steps)]
     for runs in comparison.groups:
-        summary = summarize(runs.group)
+        summary = summarize(runs)
         interval = "-" if math.isnan(summary.low) else f"{number(summary.low)} to {number(summary.high)}"
         cells: Row = (runs.label, str(summary.runs), number(summary.median), interval)
         means = [np.mean([getattr(each, name) for each in runs.members]) for name in STEPS if steps]
@@ -95,7 +95,7 @@ def _probability(test: Test) -> str:
 def data(comparison: Comparison) -> dict[str, Any]:
     """Return a comparison as data for JSON; numbers that are not finite become null."""
     groups = [
-        asdict(summarize(runs.group)) | {"values": {str(each.path): each.value for each in runs.members}} | _steps(runs)
+        asdict(summarize(runs)) | {"values": {str(each.path): each.value for each in runs.members}} | _steps(runs)
         for runs in comparison.groups
     ]
     tests = [asdict(test) for test in comparison.tests]

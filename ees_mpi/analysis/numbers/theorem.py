@@ -29,7 +29,6 @@ import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
@@ -199,24 +198,17 @@ def grid(inputs: int, points: int = 400) -> Floats:
     return np.stack(np.meshgrid(*[side] * inputs, indexing="ij"), axis=-1).reshape(-1, inputs)
 
 
-class Flips(NamedTuple):
-    """The numbers of mutants within epsilon of g and of h."""
-
-    g: int
-    h: int
-
-
 def measure(
     network: Flipping, g: Function, h: Function, epsilon: float, draw: Callable[[int], Floats], count: int
-) -> Flips:
-    """Count flips among mutants; `draw` returns the perturbations [D] of one mutant."""
+) -> tuple[int, int]:
+    """Count the mutants within epsilon of g and of h; `draw` returns the perturbations [D] of one mutant."""
     x = grid(network.widths[0])
     goals = np.stack([g(x), h(x)])
     near = np.zeros(2, int)
     for _ in range(count):
         mutant = network.mutant(draw(len(network.parameters)))
         near += np.abs(mutant(x) - goals).max(axis=1) < epsilon
-    return Flips(*near.tolist())
+    return int(near[0]), int(near[1])
 
 
 def bounds(network: Flipping, cdf: Callable[[float], float]) -> tuple[float, float]:

@@ -1,5 +1,6 @@
 """Choosing individuals of a run: by number, by distance in a direction, or those that differ most."""
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -114,13 +115,11 @@ def _toward(run: Run, generation: int, directions: dict[str, float]) -> list[Cho
 
 
 def _angle(text: str) -> float:
-    try:
+    with contextlib.suppress(ValueError):
         angle = float(text.removesuffix("deg"))
-    except ValueError:
-        angle = np.nan
-    if not np.isfinite(angle):
-        raise ConfigError(f"--toward {text}: expected degrees from +x towards +y, for example 45deg")
-    return angle
+        if np.isfinite(angle):
+            return angle
+    raise ConfigError(f"--toward {text}: expected degrees from +x towards +y, for example 45deg")
 
 
 def _ends(run: Run, generation: int) -> Floats:

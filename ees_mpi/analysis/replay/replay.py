@@ -16,6 +16,7 @@ from ees_mpi.commands.info import task_name
 from ees_mpi.commands.verify import Repeated, as_logged, differences, repeat
 from ees_mpi.contracts import Drawable, Evaluator, View
 from ees_mpi.errors import ConfigError, RunFileError, VerifyError
+from ees_mpi.files import check_writable
 from ees_mpi.outcomes import Floats, pack
 from ees_mpi.state import State
 from ees_mpi.store.reader import Run, open_run
@@ -54,7 +55,8 @@ class Replayed:
 def replay(path: Path, request: ReplayRequest, say: Callable[[str], None], progress: bool = False) -> None:
     """Replay the requested individuals; raise a VerifyError if bits differ and the machines do not explain it."""
     if request.video:
-        video.check_target(request.video)
+        check_writable(request.video, "--video", (".mp4",))
+        video.packages()
     with open_run(path) as run:
         run.check_order()
         choices = choose(run, request)

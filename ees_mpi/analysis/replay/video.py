@@ -14,7 +14,7 @@ import numpy as np
 
 from ees_mpi.contracts import Pixels
 from ees_mpi.errors import EesError, MissingExtra
-from ees_mpi.files import check_writable, replaced
+from ees_mpi.files import replaced
 
 CAPTION = 44  # height in pixels of the caption under a picture
 MAP = 0.28  # side of the map, as a share of a picture's height
@@ -51,20 +51,14 @@ class Film:
     shots: list[Shot] = field(default_factory=list)
 
 
-def check_target(out: Path) -> None:
-    """Raise an error if a video cannot be written, before anything is evaluated."""
-    check_writable(out, "--video", (".mp4",))
-    _packages()
-
-
-def _packages() -> tuple[Any, Any, Any, Any]:
-    """Import the packages that videos need."""
+def packages() -> tuple[Any, ...]:
+    """Return the packages that videos need; raise a MissingExtra if one is not installed."""
     try:
         import imageio_ffmpeg
-        from PIL import Image, ImageDraw, ImageFont
+        from PIL import Image, ImageDraw, ImageFont, ImageOps
     except ImportError:
         raise MissingExtra("videos need imageio-ffmpeg and Pillow: pip install 'ees_mpi[video]'") from None
-    return imageio_ffmpeg, Image, ImageDraw, ImageFont
+    return imageio_ffmpeg, Image, ImageDraw, ImageFont, ImageOps
 
 
 def grid(count: int, width: int, height: int) -> tuple[int, int]:
@@ -95,7 +89,7 @@ def _encode(target: Path, sheet: "Sheet", fps: float, messages: IO[bytes], tick:
     """Send frames to ffmpeg; `messages` receives its error messages."""
     size = f"{sheet.width}x{sheet.height}"
     source = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", size, "-r", f"{fps:.6g}", "-i", "-"]
-    command = [_packages()[0].get_ffmpeg_exe(), "-y", "-loglevel", "error", *source, *H264, str(target)]
+    command = [packages()[0].get_ffmpeg_exe(), "-y", "-loglevel", "error", *source, *H264, str(target)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=messages) as ffmpeg:
         with contextlib.suppress(BrokenPipeError):  # ffmpeg has stopped: its message follows
             for pixels in sheet.frames():
@@ -114,7 +108,7 @@ class Sheet:
     """The frames of a video: films in a grid, with maps of one scale, so that they can be compared."""
 
     def __init__(self, films: Sequence[Film], width: int, height: int):
-        _, self._image, self._draw, fonts = _packages()
+        _, self._image, self._draw, fonts, self._operations = packages()
         self._films, self._w, self._h = films, width, height
         self._columns, rows = grid(len(films), width, height + CAPTION)
         self.width, self.height = self._columns * width, rows * (height + CAPTION)
@@ -136,7 +130,8 @@ class Sheet:
         """Draw one picture of a film, its caption and the path of the robot."""
         shot = film.shots[number]
         panel = self._image.new("RGB", (self._w, self._h + CAPTION), WHITE)
-        panel.paste(self._fitted(shot.pixels), (0, 0))
+        picture = self._image.fromarray(shot.pixels)
+        panel.paste(self._operations.pad(picture, (self._w, self._h), color=GREY), (0, 0))
         draw = self._draw.Draw(panel)
         draw.text((8, self._h + 4), film.title, BLACK, self._large)
         draw.text((8, self._h + 24), _caption(shot.position), BLACK, self._small)
@@ -146,17 +141,6 @@ class Sheet:
             (self._map if len(path[0]) > 1 else self._line)(draw, path)
         draw.line((self._w - 1, 0, self._w - 1, self._h + CAPTION), WHITE)
         return panel
-
-    def _fitted(self, pixels: Pixels) -> Any:
-        """Scale a picture to the size of a panel, with its own proportions."""
-        picture = self._image.fromarray(pixels)
-        if picture.size == (self._w, self._h):
-            return picture
-        scale = min(self._w / picture.width, self._h / picture.height)
-        small = picture.resize((round(picture.width * scale), round(picture.height * scale)))
-        fitted = self._image.new("RGB", (self._w, self._h), GREY)
-        fitted.paste(small, ((self._w - small.width) // 2, (self._h - small.height) // 2))
-        return fitted
 
     def _line(self, draw: Any, path: Sequence[tuple[float, ...]]) -> None:
         """Draw x on a line as wide as the picture, with the start in the middle."""

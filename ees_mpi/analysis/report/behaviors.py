@@ -1,8 +1,7 @@
 """The behaviors of a run as counts in cells, generation by generation, for the map and slider of the report."""
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +10,7 @@ from ees_mpi.analysis.offspring import has_offspring, has_positions, position_di
 from ees_mpi.outcomes import Floats
 from ees_mpi.store.reader import Run
 
-LINE, PLANE = 96, 41  # cells along an axis, for one and for two numbers; 41 is odd: the origin is inside a cell
+BINS = {1: 96, 2: 41}  # cells along an axis, for one and for two numbers; 41 is odd: the origin is inside a cell
 FRAMES = {1: 240, 2: 120}  # the largest number of generations on the page
 TAIL = 0.25  # percent at either end of a generation that may lie beyond the limits
 FACTS = {
@@ -22,18 +21,13 @@ FACTS = {
 }
 
 
-@dataclass(frozen=True)
-class Axes:
-    """The one or two shown numbers of a behavior, and their limits."""
+class Axes(NamedTuple):
+    """The one or two shown numbers of a behavior, their cells and limits."""
 
     columns: list[int]  # of `positions`
+    bins: int  # cells along an axis
     names: list[str]
     limits: list[tuple[float, float]]
-
-    @property
-    def bins(self) -> int:
-        """Return the number of cells along an axis."""
-        return LINE if len(self.columns) == 1 else PLANE
 
 
 def behaviors(run: Run) -> tuple[dict[str, Any], str]:
@@ -50,17 +44,9 @@ def behaviors(run: Run) -> tuple[dict[str, Any], str]:
         frames.append({"g": g, "cells": cells, "facts": {f"{row_name(run)}s": valid, **facts}})
         beyond += outside
     most = max((max(pairs[1::2], default=0) for frame in frames for pairs in frame["cells"]), default=1)
-    data = {
-        "dims": width,
-        "bins": axes.bins,
-        "names": axes.names,
-        "limits": axes.limits,
-        "frames": frames,
-        "components": run.config.population.components,
-        "most": max(1, int(most)),
-        "last": last,
-        "row": row_name(run),
-    }
+    data = {"dims": width, "bins": axes.bins, "names": axes.names, "limits": axes.limits, "frames": frames}
+    data |= {"components": run.config.population.components, "most": max(1, int(most))}
+    data |= {"last": last, "row": row_name(run)}
     return data, _caption(run, axes, kept, beyond)
 
 
@@ -89,9 +75,8 @@ def _axes(run: Run, kept: list[int]) -> Axes:
     else:
         pad = [0.01 * (b - a) or 0.5 * (abs(b) or 1.0) for a, b in zip(low, high, strict=True)]
         limits = [(float(a - p), float(b + p)) for a, b, p in zip(low, high, pad, strict=True)]
-    return Axes(
-        columns, ["xy"[c] if walking else f"behavior {c}" if width > 1 else "behavior" for c in columns], limits
-    )
+    names = ["xy"[c] if walking else f"behavior {c}" if width > 1 else "behavior" for c in columns]
+    return Axes(columns, BINS[len(columns)], names, limits)
 
 
 def _finite(rows: Floats) -> Floats:

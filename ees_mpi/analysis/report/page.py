@@ -46,7 +46,7 @@ def render(run: Run, thumbnails: int) -> str:
         "status": "complete" if run.complete else f"{run.generations} of {run.config.run.generations} generations",
         "status_class": "" if run.complete else "unfinished",
         "subtitle": f"{run.path.name}, seed {run.config.run.seed}, begun {run.attributes['created']}",
-        "behaviors_about": caption,
+        "behaviors_caption": caption,
         "extremes_title": extremes.heading(run),
         "config": run.config.to_toml(),
         "footer": f"Written by {run.attributes['program']}; state after the last generation {facts['state_sha256']}. "
@@ -57,7 +57,7 @@ def render(run: Run, thumbnails: int) -> str:
         "facts": _facts(run, facts),
         "curves": f"<div class='curves'>{''.join(_curves(run))}</div>",
         "extremes": extremes.section(run, thumbnails),
-        "ledger": _times(run),
+        "times": _times(run),
         "commands": _commands(run),
         "data": json.dumps(data, separators=(",", ":"), allow_nan=False).replace("</", "<\\/"),
     }
@@ -126,7 +126,7 @@ def _times(run: Run) -> str:
     slowest = ", ".join(f"rank {ranks[i]} in {counts[i]}" for i in order)
     even = float(mean.sum() / high.sum()) if high.sum() > 0 else 1.0
     return (
-        f'<div class="ledger">{bar}</div>'
+        f'<div class="phases">{bar}</div>'
         + _table(["phase of rank 0", "", "time", "share"], phases)
         + f"<h3>By rank</h3><p>On average a rank evaluated for {even:.1%} of the slowest rank's time. "
         + f"Slowest: {slowest} generations.</p>"
@@ -155,24 +155,18 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def _commands(run: Run) -> str:
     """Return the commands that work on this file."""
-    walking, sample = has_positions(run), is_sample(run)
+    trained, offspring, walking = not is_sample(run), has_offspring(run), has_positions(run)
+    directed = trained and walking and run.config.task.heading is not None
     component = " --component 0" if run["mean"].shape[1] > 1 else ""
     longer = f"mpirun -n 2 ees-mpi resume RUN --generations {2 * run.generations}"
+    film = "ees-mpi replay RUN --best left --best right --video best.mp4"
     commands = [
         (not run.complete, "continue the run", "mpirun -n 2 ees-mpi resume RUN"),
-        (run.complete and not sample, "train longer", longer),
-        (has_offspring(run), "evaluate individuals again and compare every bit", "ees-mpi verify RUN"),
-        (
-            walking and has_offspring(run),
-            "film the two that went farthest",
-            "ees-mpi replay RUN --best left --best right --video best.mp4",
-        ),
-        (not sample, "evaluate 1,000 new offspring", "mpirun -n 2 ees-mpi sample RUN --count 1000"),
-        (
-            walking and run.config.task.heading is not None and not sample,
-            "adapt to a direction in one step",
-            "ees-mpi adapt RUN --direction left",
-        ),
+        (run.complete and trained, "train longer", longer),
+        (offspring, "evaluate individuals again and compare every bit", "ees-mpi verify RUN"),
+        (offspring and walking, "film the two that went farthest", film),
+        (trained, "evaluate 1,000 new offspring", "mpirun -n 2 ees-mpi sample RUN --count 1000"),
+        (directed, "adapt to a direction in one step", "ees-mpi adapt RUN --direction left"),
         (isinstance(run.config.task, PolicyTask), "export the policy", f"ees-mpi export RUN --policy{component}"),
         (True, "export the arrays", "ees-mpi export RUN --to csv"),
     ]

@@ -3,6 +3,7 @@
 The file is opened, read and closed again each time, so that a reader never blocks the writer.
 """
 
+import contextlib
 import itertools
 import json
 import os
@@ -17,7 +18,6 @@ import numpy as np
 from ees_mpi.analysis.labels import PHASES, label
 from ees_mpi.analysis.offspring import positions
 from ees_mpi.analysis.watch import characters
-from ees_mpi.analysis.watch.characters import Characters
 from ees_mpi.commands.info import task_name
 from ees_mpi.outcomes import Floats
 from ees_mpi.store import journal
@@ -36,7 +36,7 @@ def watch(path: Path, stream: TextIO, every: float, once: bool, wait: Callable[[
     """Show a run file until it is complete: on a terminal as a screen, otherwise as one line per change."""
     terminal = stream.isatty() and not once
     chars = characters.choose(getattr(stream, "encoding", None))
-    seen: tuple[int, ...] = ()
+    seen: list[int] | None = None
     for update in itertools.count():
         now = _stamp(path)
         if now != seen or (terminal and update % REDRAW == 0):
@@ -46,7 +46,7 @@ def watch(path: Path, stream: TextIO, every: float, once: bool, wait: Callable[[
                     size = shutil.get_terminal_size()
                     lines = frame(run, size.columns, size.lines - 1, chars)[: size.lines - 1]
                     text = "".join(f"{line[: size.columns]}{LINE_END}\n" for line in lines)
-                    stream.write(f"{'' if seen else WIPE}{HOME}{text}{BELOW}")
+                    stream.write(f"{WIPE if seen is None else ''}{HOME}{text}{BELOW}")
                 elif once:
                     stream.write("\n".join(frame(run, 80, 40, chars)) + "\n")
                 else:
@@ -58,16 +58,13 @@ def watch(path: Path, stream: TextIO, every: float, once: bool, wait: Callable[[
         wait(every)
 
 
-def _stamp(path: Path) -> tuple[int, ...]:
-    """Return numbers that change if the run file changes, without opening it."""
-    stamp: tuple[int, ...] = ()
+def _stamp(path: Path) -> list[int]:
+    """Return numbers that change if the run file or its journal changes, without opening them."""
+    stamp: list[int] = []
     for file in (path, journal.path_of(path)):
-        try:
+        with contextlib.suppress(OSError):  # no such file
             found = os.stat(file)
-        except OSError:
-            stamp += (0,)
-        else:
-            stamp += (found.st_ino, found.st_size, found.st_mtime_ns)
+            stamp += [found.st_ino, found.st_size, found.st_mtime_ns]
     return stamp
 
 
@@ -85,7 +82,7 @@ def headline(run: Run) -> str:
     return f"{', '.join(words)}; {writer(run.path)}"
 
 
-def frame(run: Run, width: int, height: int, chars: Characters) -> list[str]:
+def frame(run: Run, width: int, height: int, chars: characters.Characters) -> list[str]:
     """Return the screen of a run as lines."""
     config, done, wanted = run.config, run.generations, run.config.run.generations
     size, seed = config.population.size, config.run.seed
@@ -154,7 +151,7 @@ def writer(path: Path) -> str:
     return f"being written by {name}"
 
 
-def _metrics(run: Run, width: int, chars: Characters) -> list[str]:
+def _metrics(run: Run, width: int, chars: characters.Characters) -> list[str]:
     """Return a sparkline for each metric, with its first and last value."""
     rows = []
     for name in METRICS:
@@ -168,7 +165,7 @@ def _metrics(run: Run, width: int, chars: Characters) -> list[str]:
     return [*rows, f"{invalid:.1%} of the rollouts of the last generation are invalid"] if invalid else rows
 
 
-def _behaviors(run: Run, width: int, height: int, chars: Characters) -> list[str]:
+def _behaviors(run: Run, width: int, height: int, chars: characters.Characters) -> list[str]:
     """Draw the behaviors of the last generation: a histogram of one number, or a map of the first two."""
     last = run.generations - 1
     points = positions(run, last)

@@ -1,4 +1,4 @@
-"""Figures 2, 4, 6 and S3 of the paper: final positions of offspring, as heat-maps with a logarithmic color scale."""
+"""Figures 2, 3, 4, 6, 7 and S3 to S5 of the paper: final positions of offspring, as heat-maps and histograms."""
 
 import textwrap
 from collections.abc import Callable, Sequence
@@ -6,17 +6,26 @@ from typing import Any
 
 import numpy as np
 
-from ees_mpi.analysis.figures.style import COLUMN, PAGE, Axes, Figure, grid, title, titles, whole_numbers
+from ees_mpi.analysis.figures.style import COLUMN, LINES, PAGE, Axes, Figure, grid, title, titles, whole_numbers
+from ees_mpi.analysis.labels import label
 from ees_mpi.analysis.offspring import Offspring, check_generation, check_one_task, read_offspring, valid_generations
-from ees_mpi.errors import RunFileError
+from ees_mpi.errors import MissingExtra, RunFileError
 from ees_mpi.outcomes import Floats
 from ees_mpi.store.reader import Run
 
+BINS = 60  # of a histogram
 SHOWN = (0, 5, 10, 20)  # the generations of further evolution in the paper
 VIRIDIS = ("viridis_r", 0.12, 1.0)  # a color map, and the part of it that is visible on white
+RANGE = (0.3, 0.8)  # of each color map: lighter colors are invisible on white, darker ones hide the outlines
+GREYS = ("Greys", *RANGE)
+COMPONENTS = (("Blues", *RANGE), ("Oranges", *RANGE), ("Greens", *RANGE), ("Purples", *RANGE))
+OUTLINES = ("#08306b", "#b34700", "#00441b", "#3f007d")
+INSIDE = 0.8  # share of a component's offspring inside its outline
+SMOOTH = 1.5  # cells, of the outlines
+ENOUGH = 5  # offspring for an outline
 
 
-def spread(runs: Sequence[Run]) -> Figure:
+def cheetah(runs: Sequence[Run]) -> Figure:
     """Draw figure 2: final positions on a line, generation by generation, a panel for each run."""
     check_one_task(runs)
     positions = []
@@ -44,6 +53,32 @@ def spread(runs: Sequence[Run]) -> Figure:
     return figure
 
 
+def maml(runs: Sequence[Run]) -> Figure:
+    """Draw figures 3 and S5: a panel for each algorithm and std, with a histogram for each seed."""
+    check_one_task(runs)
+    groups: dict[tuple[str, float], list[Floats]] = {}
+    for run in runs:
+        position = read_offspring(run).position
+        if position.shape[1] != 1:
+            raise RunFileError(f"{run.path}: expected offspring with a behavior of one number")
+        groups.setdefault((label(run), run.config.population.std), []).append(position[:, 0])
+    # MAML last, as in the paper; then the smaller stds.
+    order = sorted(groups, key=lambda key: (-key[1], key[0] == "MAML", key[0]))
+    limit = max(float(np.abs(x).max()) for rows in groups.values() for x in rows) or 1.0
+    edges = np.linspace(-limit, limit, BINS + 1)
+    figure, panels = grid(len(order), 3, 2.1, sharex=True, sharey=True)
+    for panel, (name, std) in zip(panels, order, strict=True):
+        rows = groups[name, std]
+        for x, shade in zip(rows, np.linspace(0.3, 0.7, len(rows)), strict=True):
+            panel.stairs(shares(x[:, None], [edges]), edges, color=str(shade), fill=len(rows) == 1, linewidth=0.7)
+        panel.axvline(0, color="0.5", linewidth=0.5, linestyle=":")
+        seeds = f", n = {len(rows)}" if len(rows) > 1 else ""
+        panel.set(title=f"{name}\nstd {std:g}{seeds}", xlabel="final $x$", xlim=(-limit, limit))
+    for panel in panels[::3]:
+        panel.set_ylabel("share of offspring")
+    return figure
+
+
 def ant(runs: Sequence[Run], generations: Sequence[int]) -> Figure:
     """Draw figure 4: final positions, a panel for each run and requested generation."""
     chosen = choose(runs, generations)
@@ -53,7 +88,7 @@ def ant(runs: Sequence[Run], generations: Sequence[int]) -> Figure:
     return draw_maps([read_plane(run, g) for run, g in chosen], names, 3)[0]
 
 
-def adapting(runs: Sequence[Run], generations: Sequence[int]) -> Figure:
+def adaptation_heatmaps(runs: Sequence[Run], generations: Sequence[int]) -> Figure:
     """Draw figures 6 and S3: final positions after some generations of further evolution, a row for each run."""
     check_one_task(runs)
     rows = [[check_generation(run, g) for g in generations] or _paper_generations(run) for run in runs]
@@ -147,3 +182,50 @@ def paint(panel: Axes, x: Any, y: Any, values: Floats, norm: Any, colors: tuple[
     """Color the occupied cells."""
     filled = np.where(values > 0, values, np.nan).T
     return panel.pcolormesh(x, y, filled, norm=norm, cmap=color_map(*colors), rasterized=True)
+
+
+def mixture(runs: Sequence[Run], generations: Sequence[int]) -> Figure:
+    """Draw figures 7 and S4: each cell has the color of its most frequent component; each component has an outline.
+
+    All colors go from light to dark, and outlines differ in line style, so that they also differ in grey print.
+    """
+    chosen = choose(runs, generations)
+    groups = [read_plane(run, g) for run, g in chosen]
+    figure, panels = draw_maps(groups, titles([run for run, _ in chosen]), 3, _paint_components, GREYS)
+    handles = {text: line for panel in panels for line, text in zip(*panel.get_legend_handles_labels(), strict=True)}
+    if handles:
+        figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=len(handles))
+    return figure
+
+
+def _paint_components(panel: Axes, offspring: Offspring, edges: Floats, norm: Any) -> None:
+    total = shares(offspring.position, [edges, edges])
+    if offspring.components == 1:
+        paint(panel, edges, edges, total, norm, GREYS)
+        return
+    members = [offspring.position[offspring.parent == component] for component in range(offspring.components)]
+    counts = np.stack([np.histogramdd(position, [edges, edges])[0] for position in members])
+    most = counts.argmax(axis=0)
+    for component, position in enumerate(members):
+        colors = COMPONENTS[component % len(COMPONENTS)]
+        paint(panel, edges, edges, np.where(most == component, total, 0), norm, colors)
+        if len(position) >= ENOUGH:
+            color, line = OUTLINES[component % len(OUTLINES)], LINES[component % len(LINES)]
+            _outline(panel, counts[component], edges, color, line)
+            panel.plot([], [], color=color, linestyle=line, label=f"component {component}")
+
+
+def _outline(panel: Axes, counts: Floats, edges: Floats, color: str, line: str) -> None:
+    """Draw a line around the densest cells, which hold most of a component's offspring."""
+    from matplotlib.patheffects import withStroke
+
+    try:
+        from scipy.ndimage import gaussian_filter
+    except ImportError:
+        raise MissingExtra("figure mixture needs scipy: pip install 'ees_mpi[analysis]'") from None
+    smooth = gaussian_filter(counts, SMOOTH)
+    falling = np.sort(smooth, axis=None)[::-1]
+    level = falling[np.searchsorted(np.cumsum(falling), INSIDE * falling.sum())]
+    middle = (edges[1:] + edges[:-1]) / 2
+    drawn = panel.contour(middle, middle, smooth.T, [level], colors=color, linestyles=line)
+    drawn.set(linewidth=1.2, path_effects=[withStroke(linewidth=3, foreground="white")])
