@@ -73,19 +73,17 @@ def _csv(run: Run, target: Path) -> list[Path]:
     for table in tables:
         if table.is_dir():
             raise ConfigError(f"-o {target}: {table} is a folder")
-    _write_table(tables[0], ["generation"], _generation_rows(run, by_axis[False]), run, by_axis[False], 1)
-    _write_table(tables[1], ["generation", "individual"], _individual_rows(run, by_axis[True]), run, by_axis[True], 2)
+    _write_table(tables[0], ["generation"], run, by_axis[False])
+    _write_table(tables[1], ["generation", "individual"], run, by_axis[True])
     return tables
 
 
-def _write_table(
-    table: Path, keys: list[str], rows: Iterator[list[Any]], run: Run, names: Sequence[str], fixed: int
-) -> None:
-    columns = [column for name in names for column in _columns(name, run[name].shape[fixed:])]
+def _write_table(table: Path, keys: Sequence[str], run: Run, names: Sequence[str]) -> None:
+    columns = [column for name in names for column in _columns(name, run[name].shape[len(keys) :])]
     with written(table, "w") as file:
         writer = csv.writer(file)
         writer.writerow([*keys, *columns])
-        writer.writerows(rows)
+        writer.writerows(_rows(run, names, individuals=len(keys) == 2))
 
 
 def _columns(name: str, shape: Sequence[int]) -> list[str]:
@@ -94,22 +92,15 @@ def _columns(name: str, shape: Sequence[int]) -> list[str]:
     return ["_".join([name, *map(str, place)]) for place in places]
 
 
-def _generation_rows(run: Run, names: Sequence[str]) -> Iterator[list[Any]]:
-    series = [run[name] for name in names]
-    for start in range(0, run.generations, BLOCK):
-        count = min(BLOCK, run.generations - start)
-        parts = [np.reshape(each[start : start + count], (count, -1)).tolist() for each in series]
-        for generation, row in enumerate(zip(*parts, strict=True), start):
-            yield [generation, *map(_plain, itertools.chain(*row))]
-
-
-def _individual_rows(run: Run, names: Sequence[str]) -> Iterator[list[Any]]:
-    size = run.config.population.size
-    series = [run[name] for name in names]
-    for generation in range(run.generations):
-        parts = [np.reshape(each[generation], (size, -1)).tolist() for each in series]
-        for index, row in enumerate(zip(*parts, strict=True)):
-            yield [generation, index, *map(_plain, itertools.chain(*row))]
+def _rows(run: Run, names: Sequence[str], individuals: bool) -> Iterator[list[Any]]:
+    """Yield one row per generation, or one per generation and individual."""
+    series, step = [run[name] for name in names], 1 if individuals else BLOCK
+    for start in range(0, run.generations, step):
+        block = range(start, min(start + step, run.generations))
+        keys = list(itertools.product(block, range(run.config.population.size)) if individuals else zip(block))
+        parts = [np.reshape(each[start : block.stop], (len(keys), -1)).tolist() for each in series]
+        for key, *row in zip(keys, *parts, strict=True):
+            yield [*key, *map(_plain, itertools.chain(*row))]
 
 
 def _plain(value: Any) -> Any:
