@@ -5,7 +5,10 @@ from ees_mpi import config
 from ees_mpi.commands import plan
 from ees_mpi.commands.plan import Costs
 
-COSTS = Costs(rollout=0.3, split=1.0, fixed=0.02, commit=0.01, resident=30 << 20, working=15 << 20)
+OTHER = {"table": 1 << 30, "timed": "rollouts"}
+COSTS = Costs(
+    rollout=0.3, split=1.0, fixed=0.02, commit=0.01, resident=30 << 20, working=lambda rows: 15 << 20, **OTHER
+)
 
 
 def test_the_plan_of_the_paper_adds_up() -> None:
@@ -21,7 +24,7 @@ def test_the_plan_of_the_paper_adds_up() -> None:
 def test_more_ranks_stop_paying_at_the_latest_with_one_individual_each() -> None:
     ant = config.load("ant-maxent")
     assert plan.saturation(ant, COSTS) == 10_000
-    slow_commit = Costs(0.3, 1.0, 0.02, 30.0, 0, 0)
+    slow_commit = Costs(0.3, 1.0, 0.02, 30.0, 0, lambda rows: 0, **OTHER)
     assert plan.saturation(ant, slow_commit) < 200
 
 
@@ -41,7 +44,18 @@ def test_plan_on_the_command_line() -> None:
 
 def test_the_plan_of_maml_counts_whole_tasks() -> None:
     maml = config.load("cheetah-maml")
-    costs = Costs(7.0, 0.0, 0.01, 0.02, 300 << 20, 0, each=10.0, gathered=0)
+    costs = Costs(
+        7.0,
+        0.0,
+        0.01,
+        0.02,
+        300 << 20,
+        lambda rows: 0,
+        table=0,
+        timed="the rollouts of one task",
+        each=10.0,
+        gathered=0,
+    )
     predicted = plan.predict(maml, costs, 16)
     assert (predicted.evaluate, predicted.update) == (3 * 7.0, 0.01 + 3 * 10.0)
     text = "\n".join(plan.describe(maml, 16, 16, costs))

@@ -26,7 +26,7 @@ def start(words: list[str]) -> "subprocess.Popen[str]":
 @pytest.mark.parametrize("how", ["leave", "broken pipe", "keyboard"])
 def test_a_rank_that_leaves_without_an_error_ends_the_job_too(how: str, tmp_path: Path) -> None:
     out = tmp_path / "run.h5"
-    done = run(breaking(out, 3, f"task.settings.how={how}"))
+    done = run(breaking(out, 3, f'task.settings.how="{how}"'))
     assert done.returncode not in (0, 2, 3, 75)
     assert done.stderr.count("failed and ends the job") == 1 and processes_with(out) == []
 
@@ -34,7 +34,7 @@ def test_a_rank_that_leaves_without_an_error_ends_the_job_too(how: str, tmp_path
 @pytest.mark.parametrize("how", ["raise", "everywhere"])
 def test_an_exception_in_a_task_ends_the_job_with_one_traceback(how: str, tmp_path: Path) -> None:
     out = tmp_path / "run.h5"
-    done = run(breaking(out, 4, f"task.settings.how={how}"))
+    done = run(breaking(out, 4, f'task.settings.how="{how}"'))
     assert done.returncode not in (0, 2, 3, 75)
     assert done.stderr.count("Traceback") == 1 and "the task broke on purpose" in done.stderr
     assert re.search(r"ees-mpi: rank [0-3] of 4 on \S+ failed and ends the job", done.stderr)
@@ -52,14 +52,14 @@ def test_a_rank_that_ends_without_a_message_ends_the_job(tmp_path: Path) -> None
 @pytest.mark.parametrize("how", ["nan", "false nan"])  # called invalid by the task; called valid by mistake
 def test_an_invalid_rollout_is_left_out_counted_and_verified(how: str, tmp_path: Path) -> None:
     out = tmp_path / "run.h5"
-    done = ees(*breaking(out, 0, f"task.settings.how={how}")[1:])
+    done = ees(*breaking(out, 0, f'task.settings.how="{how}"')[1:])
     assert done.returncode == 0 and "5.0% invalid" in done.stdout, done.stderr
     again = ees("verify", out, "--individuals", "20")
     assert again.returncode == 0 and "60 individuals" in again.stdout, again.stderr  # including the invalid one
 
 
 def test_mostly_invalid_rollouts_are_an_error(tmp_path: Path) -> None:
-    done = run(breaking(tmp_path / "run.h5", 2, "task.settings.how=mostly nan"))
+    done = run(breaking(tmp_path / "run.h5", 2, 'task.settings.how="mostly nan"'))
     assert done.returncode == 1
     assert done.stderr.count("ees-mpi: generation 0: 17 of 20 rollouts are not finite") == 1
 
@@ -105,7 +105,7 @@ def test_rollouts_done_before_a_stop_are_kept_and_reused(ranks: int, how: str, t
     _, errors = process.communicate(timeout=TIMEOUT)
     assert process.returncode == 75, errors
     kept = re.search(r"0 generations and (\d+) rollouts of the next are saved", errors)
-    assert kept and 0 < int(kept.group(1)) < 41
+    assert kept and 0 < int(kept.group(1)) < 41, errors
     resumed = run([*breaking(out, 2, *settings), "--resume"])
     assert resumed.returncode == 0, resumed.stderr
     assert f"{kept.group(1)} rollouts of the first are already done" in resumed.stdout
