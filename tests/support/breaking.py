@@ -55,10 +55,10 @@ class Breaking:
     def evaluate(
         self, index: int, parameters: Singles, observation_mean: Floats, observation_std: Floats, observe: bool
     ) -> Outcome:
-        if self.how == "until told" and index >= self.at:
-            self._wait_for_a_signal()
-        else:
+        if self.how != "until told":
             time.sleep(self.seconds)
+        elif index >= self.at:
+            self._wait_for_a_signal()
         value = pattern(float(parameters[0]))
         if index == self.at and self.how == "raise":
             raise ZeroDivisionError("the task broke on purpose")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from chaos_parts import job
 
-MOMENTS = ("at random", "in a commit", "in a fold", "in a commit", "in a fold", "while starting")
+MOMENTS = ("at random", "in a commit", "in a fold", "while starting", "in a commit", "in a fold")  # in turn
 TARGETS = ("the job", "one rank")
 
 

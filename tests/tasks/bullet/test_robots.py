@@ -31,10 +31,11 @@ def robot(request: pytest.FixtureRequest) -> Iterator[Robot]:
 
 
 def test_whole_episodes_have_the_bits_of_the_ready_made_environment_in_any_order(robot: Robot) -> None:
-    ours = {episode: trace_of(robot, episode, 1000) for episode in EPISODES}
+    steps = {episode: 1000 if number < 3 else 300 for number, episode in enumerate(EPISODES)}
+    ours = {episode: trace_of(robot, episode, count) for episode, count in steps.items()}
     with ready_made(type(robot)) as env:
         for episode in reversed(EPISODES):
-            theirs = ready_made_trace_of(env, robot, episode, 1000)
+            theirs = ready_made_trace_of(env, robot, episode, steps[episode])
             assert ours[episode].observations == theirs.observations
             assert ours[episode].ends == theirs.ends
             assert ours[episode].positions == theirs.positions
