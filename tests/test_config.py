@@ -12,7 +12,7 @@ from ees_mpi.tasks import TASKS
 
 
 @pytest.mark.parametrize("preset", config.preset_names())
-def test_every_preset_loads_and_survives_toml(preset: str) -> None:
+def test_every_preset_loads_and_is_read_back_from_toml(preset: str) -> None:
     loaded = config.load(preset)
     assert config.parse(loaded.to_toml()).sections() == loaded.sections()
     assert config.read_source(preset).startswith("# ")
@@ -95,7 +95,7 @@ def test_every_registered_member_is_found_under_its_name(family: Family) -> None
         assert family[name].__doc__
 
 
-def test_a_byte_order_mark_is_no_matter(tmp_path: Path) -> None:
+def test_a_byte_order_mark_is_ignored(tmp_path: Path) -> None:
     marked = tmp_path / "marked.toml"
     marked.write_text("\ufeff" + config.read_source("interference-maxvar"), encoding="utf-8")
     assert config.load(str(marked)).population.size == 500

@@ -21,7 +21,7 @@ def test_sigterm_while_writing_removes_what_is_half_written_and_ends_the_program
     assert target.read_text() == "old" and list(tmp_path.iterdir()) == [target]
 
 
-def test_two_who_write_one_file_do_not_meet(tmp_path: Path) -> None:
+def test_two_writers_of_one_file_do_not_disturb_each_other(tmp_path: Path) -> None:
     target = tmp_path / "table.csv"
     with written(target, "w") as one, written(target, "w") as other:
         one.write("one")
@@ -30,7 +30,7 @@ def test_two_who_write_one_file_do_not_meet(tmp_path: Path) -> None:
     assert beside(target) != beside(target)
 
 
-def test_a_place_where_nothing_can_be_written_is_told_before(tmp_path: Path) -> None:
+def test_a_path_that_cannot_be_written_is_refused_before_any_work(tmp_path: Path) -> None:
     for place, why in (
         (tmp_path, "is a folder"),
         (tmp_path / "no" / "x", "does not exist"),
@@ -55,6 +55,6 @@ def test_a_place_where_nothing_can_be_written_is_told_before(tmp_path: Path) -> 
         ["adapt", "RUN", "--direction", "left", "--out", "/proc/x.h5"],
     ],
 )
-def test_every_command_refuses_such_a_place(ant: Path, words: list[str]) -> None:
+def test_every_command_refuses_a_path_that_cannot_be_written(ant: Path, words: list[str]) -> None:
     done = ees(*(ant if word == "RUN" else word for word in words))
     assert done.returncode == 2 and done.stderr.count("\n") == 1 and words[-1] in done.stderr and done.stdout == ""

@@ -70,7 +70,7 @@ def test_a_task_of_an_array_puts_itself_back_into_the_queue_and_not_the_array(pl
 
 
 @pytest.mark.parametrize("code", [2, 3])
-def test_what_cannot_work_is_not_tried_again(place: Place, code: int) -> None:
+def test_a_job_that_cannot_work_is_not_started_again(place: Place, code: int) -> None:
     place.program("mpirun", f"exit {code}")
     left, said = place.run(JOBS / "train.slurm", *WORDS, **SLURM)
     assert (left, place.log.read_text()) == (code, "") and "cannot work" in said
@@ -94,7 +94,7 @@ def test_a_job_that_gets_nothing_done_four_times_in_a_row_is_given_up(place: Pla
     assert place.run(JOBS / "train.slurm", *WORDS, **SLURM)[0] == 0  # submitted anew, it has new chances
 
 
-def test_every_seed_has_chances_of_its_own(place: Place) -> None:
+def test_failures_are_counted_for_each_seed_separately(place: Place) -> None:
     fails_once = f"n=$(cat tries 2>/dev/null || echo 0); echo $((n + 1)) >tries; [ $((n % 2)) = 1 ] || exit 1\n{WORKS}"
     place.program("mpirun", fails_once)
     code, said = place.run(JOBS / "seeds.sh", "--seeds", "0-2", *WORDS)
@@ -118,13 +118,13 @@ def test_a_file_that_somebody_holds_is_tried_again_later(place: Place) -> None:
     assert (code, place.log.read_text()) == (0, "requeue 77\n"), said
 
 
-def test_a_limit_of_one_s_own_stops_a_job_without_a_queue(place: Place) -> None:
+def test_a_time_limit_of_the_user_stops_a_job_without_a_queue(place: Place) -> None:
     place.program("mpirun", "echo launched >>launches; exit 75")
     code, said = place.run(JOBS / "train.sh", *WORDS, "--max-hours", "1")
     assert code == 75 and (place.folder / "launches").read_text() == "launched\n", said
 
 
-def test_what_a_site_writes_for_logins_may_read_variables_that_are_not_set(place: Place) -> None:
+def test_a_site_script_may_read_variables_that_are_not_set(place: Place) -> None:
     jobs = Path(shutil.copytree(JOBS, place.folder / "jobs", ignore=shutil.ignore_patterns("pictures")))
     (jobs / "site.sh").write_text('[ -n "$NEVER_SET_BY_ANYONE" ] || export EES_RUNS=there\n')
     place.program("mpirun", WORKS)

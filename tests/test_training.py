@@ -48,7 +48,7 @@ def test_known_outcomes_are_reused_and_give_the_same_state(
     assert job_of(job.config).advance(state, known)[1].digest() == following.digest()
 
 
-def test_a_state_survives_its_arrays(tiny: Callable[..., Config]) -> None:
+def test_a_state_is_read_back_from_its_arrays(tiny: Callable[..., Config]) -> None:
     job = job_of(tiny("interference-maxvar", "optimizer.name=adam"))
     _, state = job.advance(first_state(job.config), {})
     assert State.from_arrays(state.arrays()).digest() == state.digest()

@@ -226,7 +226,7 @@ def test_a_portable_run_pins_the_cpu_features_and_says_so_in_the_file(tmp_path: 
 
 
 @pytest.mark.parametrize("words", [["--overwrite"], []])
-def test_a_start_that_fails_leaves_what_was_there(words: list[str], finished: Path, tmp_path: Path) -> None:
+def test_a_start_that_fails_leaves_the_existing_file_as_it_is(words: list[str], finished: Path, tmp_path: Path) -> None:
     out = tmp_path / "run.h5"
     if words:
         shutil.copy(finished, out)
@@ -244,7 +244,7 @@ def test_a_finished_run_is_not_touched_by_resume(finished: Path, tmp_path: Path)
     assert copy.read_bytes() == finished.read_bytes() and list(tmp_path.iterdir()) == [copy]
 
 
-def test_a_reader_that_leaves_does_not_end_the_training(tmp_path: Path) -> None:
+def test_a_closed_or_full_stdout_does_not_end_the_training(tmp_path: Path) -> None:
     for name, redirection in {"head": "| head -1", "full": "> /dev/full", "closed": ">&-"}.items():
         out = tmp_path / f"{name}.h5"
         words = " ".join(map(str, command("train", "interference-maxvar", *SETS, "--out", out)))

@@ -77,6 +77,8 @@ def test_a_table_that_cannot_be_finished_leaves_nothing_behind(tmp_path: Path) -
         (["--to", "xlsx"], "xlsx"),
     ],
 )
-def test_what_cannot_be_exported_is_refused(finished: Path, tmp_path: Path, options: list[str], message: str) -> None:
+def test_an_export_that_cannot_work_is_refused(
+    finished: Path, tmp_path: Path, options: list[str], message: str
+) -> None:
     done = ees("export", finished, *(option.replace("FOLDER", str(tmp_path)) for option in options))
     assert done.returncode == 2 and message in done.stderr and list(tmp_path.iterdir()) == []

@@ -61,7 +61,7 @@ def test_the_loader_is_short() -> None:
     assert len([line for line in LOADER.splitlines() if line.strip()]) <= 12
 
 
-def test_what_cannot_be_exported_is_told(walked: Path, finished: Path, tmp_path: Path) -> None:
+def test_a_policy_that_cannot_be_exported_is_refused(walked: Path, finished: Path, tmp_path: Path) -> None:
     assert ees("export", finished, "--policy", "-o", tmp_path / "p.npz").returncode == 3
     assert ees("export", walked, "--policy", "-o", tmp_path / "p.txt").returncode == 2
     assert ees("export", walked, "--policy", "--individual", 6, "-o", tmp_path / "p.npz").returncode == 2
@@ -82,7 +82,7 @@ def test_a_program_of_the_users_is_never_replaced_by_a_loader(walked: Path, tmp_
             assert export_policy(run, tmp_path / "p.npz", None, None) == [tmp_path / "p.npz", tmp_path / "p.py"]
 
 
-def test_what_cannot_be_written_whole_leaves_what_was_there(
+def test_a_write_that_fails_leaves_the_old_file_in_place(
     walked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*arguments: object, **arrays: object) -> None:
@@ -95,7 +95,7 @@ def test_what_cannot_be_written_whole_leaves_what_was_there(
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("p.npz", "old")]
 
 
-def test_of_several_means_one_must_be_chosen(species: Path, tmp_path: Path) -> None:
+def test_one_of_several_means_must_be_chosen(species: Path, tmp_path: Path) -> None:
     out = tmp_path / "p.npz"
     with open_run(species) as run:
         with pytest.raises(ConfigError, match="has 2 means"):

@@ -128,7 +128,7 @@ def test_the_line_search_shortens_a_step_whose_kl_is_too_large() -> None:
     assert step.shortened >= 3 and step.divergence <= 0.01
 
 
-def test_where_no_length_is_good_nothing_moves() -> None:
+def test_no_step_is_taken_if_every_length_is_bad() -> None:
     step = trpo.step(
         np.ones(2),
         np.ones(2),

@@ -123,7 +123,7 @@ def test_a_file_verifies_and_says_what_it_is(cheetah: Path) -> None:
     assert facts["steps"] == 2 * 2 * 2 * 2 * 20
 
 
-def test_verify_sees_a_changed_bit(cheetah: Path, tmp_path: Path) -> None:
+def test_verify_detects_a_changed_bit(cheetah: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy.h5"
     copy.write_bytes(cheetah.read_bytes())
     with h5py.File(copy, "r+") as file:
@@ -205,7 +205,7 @@ def test_without_torch_the_missing_extra_is_named(cheetah: Path, tmp_path: Path)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_evolution_s_population_cannot_be_learned_and_nothing_is_harmed(alone: Path, tmp_path: Path) -> None:
+def test_maml_refuses_a_population_of_individuals_and_changes_no_file(alone: Path, tmp_path: Path) -> None:
     copy = tmp_path / "run.h5"
     copy.write_bytes(alone.read_bytes())
     changes = sets("population.name=normal", "population.size=4", "population.std=0.02")
@@ -214,7 +214,7 @@ def test_evolution_s_population_cannot_be_learned_and_nothing_is_harmed(alone: P
     assert copy.read_bytes() == alone.read_bytes()
 
 
-def test_a_walker_of_one_s_own_is_tried_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_custom_walker_is_tried_before_training(monkeypatch: pytest.MonkeyPatch) -> None:
     def refusal(*changes: str) -> str:
         with pytest.raises(ConfigError) as refused:
             settings.check_task(config.load(str(POINT), changes).task)

@@ -153,7 +153,7 @@ assert "torch" not in sys.modules and "matplotlib" not in sys.modules and "scipy
     subprocess.run([sys.executable, "-c", text], check=True)
 
 
-def test_settings_survive_toml(tiny: Callable[..., Config]) -> None:
+def test_the_settings_of_a_custom_objective_are_read_back_from_toml(tiny: Callable[..., Config]) -> None:
     own = ("objective.name=custom", "objective.function=a:b", "objective.settings.power=3.0")
     config = tiny("interference-maxvar", *own)
     assert config.method.objective == Custom(function="a:b", settings={"power": 3.0})

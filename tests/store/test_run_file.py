@@ -195,7 +195,7 @@ def test_slices_of_a_series_are_numpys_slices(running: Half) -> None:
             run["behaviour"]
 
 
-def test_what_is_no_run_file_is_refused_with_the_reason(tmp_path: Path, finished: Path) -> None:
+def test_a_file_that_is_not_a_run_file_is_refused_with_the_reason(tmp_path: Path, finished: Path) -> None:
     def refusal(path: Path) -> str:
         with pytest.raises(RunFileError) as caught:
             open_run(path)
@@ -277,7 +277,7 @@ def test_a_damaged_or_foreign_journal_is_kept_aside_never_deleted(running: Half)
     assert beside.with_name(beside.name + ".kept").read_bytes() == b"something else altogether"
 
 
-def test_where_no_new_journal_can_be_made_commits_go_on_into_the_old_one(
+def test_commits_continue_in_the_old_journal_if_a_new_one_cannot_be_made(
     running: Half, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*arguments: object) -> None:

@@ -18,12 +18,12 @@ from ees_mpi.tasks import TASKS
         ("Absent", "cannot import"),
     ],
 )
-def test_a_task_that_cannot_work_is_told_before_anything_runs(name: str, message: str) -> None:
+def test_a_task_that_cannot_work_is_refused_before_anything_runs(name: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         TASKS.build({"name": "custom", "function": f"support.own_tasks:{name}"}).check()
 
 
-def test_settings_that_do_not_fit_and_paths_that_are_none_are_told() -> None:
+def test_settings_that_do_not_fit_and_malformed_paths_are_refused() -> None:
     with pytest.raises(ConfigError, match="cannot be made"):
         TASKS.build({"name": "custom", "function": "support.own_tasks:Base", "settings": {"speed": 1}}).check()
     with pytest.raises(ConfigError, match=r"expected package\.module:name"):

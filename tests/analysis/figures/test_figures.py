@@ -151,7 +151,7 @@ def test_curves_of_unlike_length_are_said_to_be_cut(walked: dict[str, Path], fol
     assert ees("figure", "locomotion", walked["ant"], walked["ant1"], "-o", "longer.png").stderr == ""
 
 
-def test_a_sample_is_no_curve(walked: dict[str, Path], folder: Path) -> None:
+def test_a_sample_is_refused_where_a_curve_is_drawn(walked: dict[str, Path], folder: Path) -> None:
     for name, model in (("locomotion", "ant"), ("adaptation", "random"), ("interference", "maxvar")):
         (sample,) = seeds(folder, walked[model], f"sample-{name}", [np.zeros((8, 1))])
         with h5py.File(sample, "r+") as file:
@@ -220,7 +220,9 @@ def test_a_missing_package_is_named_with_its_extra(walked: dict[str, Path]) -> N
         assert code == 2 and "pip install 'ees_mpi[analysis]'" in line and package.split(".")[0] in line
 
 
-def test_what_cannot_be_drawn_is_one_sentence_and_leaves_no_file(walked: dict[str, Path], folder: Path) -> None:
+def test_a_figure_that_cannot_be_drawn_is_refused_with_one_sentence_and_leaves_no_file(
+    walked: dict[str, Path], folder: Path
+) -> None:
     (folder / "text.h5").write_text("hello")
     (folder / "folder.png").mkdir(exist_ok=True)
     spoilt_end = np.full((1, 2), np.nan)

@@ -117,7 +117,7 @@ def test_kinds_of_runs_in_one_set_are_told_apart_and_tested_against_each_other(s
     assert r"\toprule" in ees("compare", *files, "--latex").stdout
 
 
-def test_names_after_against_belong_to_it_wherever_it_stands(sets: dict[str, list[Path]]) -> None:
+def test_files_after_against_belong_to_it_wherever_the_option_stands(sets: dict[str, list[Path]]) -> None:
     one, two, three, four = sets["maxent"][:4]
     first = ["--metric", "distance-mean", one, two, "--against", three, four]
     other = ["--against", three, four, "--metric", "distance-mean", one, two]
@@ -193,7 +193,7 @@ def test_adaptation_takes_the_mean_over_directions_and_shows_the_budgets(folder:
     assert code == 3 and "only --metric adaptation" in line
 
 
-def test_what_adapt_and_sample_write_is_compared(folder: Path, cheetah: Path) -> None:
+def test_the_files_of_adapt_and_sample_can_be_compared(folder: Path, cheetah: Path) -> None:
     other = walk(folder / "other.h5", "cheetah-maxvar", "run.seed=5")
     for run in (cheetah, other):
         for direction in ("left", "right"):
@@ -218,7 +218,7 @@ def test_what_adapt_and_sample_write_is_compared(folder: Path, cheetah: Path) ->
     assert "1 adaptation files were left out" in found["notes"]
 
 
-def test_maml_is_compared_by_what_it_adapts_to_and_by_mutations_of_it(folder: Path, cheetah: Path) -> None:
+def test_maml_is_compared_by_its_adaptations_and_by_mutations_of_its_mean(folder: Path, cheetah: Path) -> None:
     pytest.importorskip("torch")
     maml = folder / "maml.h5"
     tiny = ["run.generations=1", "population.size=2", "maml.rollouts=2", "maml.horizon=6", "task.steps=6"]
@@ -252,7 +252,7 @@ def test_a_run_file_stands_for_the_adaptation_files_beside_it(folder: Path, sets
     beside[1].unlink()
 
 
-def test_what_cannot_be_compared_is_one_sentence(
+def test_runs_that_cannot_be_compared_are_refused_with_one_sentence(
     sets: dict[str, list[Path]], cheetah: Path, ant: Path, finished: Path, folder: Path
 ) -> None:
     (folder / "text.h5").write_text("hello")

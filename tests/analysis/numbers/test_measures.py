@@ -97,7 +97,7 @@ def test_a_ring_is_uniform_and_one_direction_is_not() -> None:
     assert shares.tolist() == pytest.approx([0.5, 0, 0, 0.25, 0, 0, 0.25, 0, 0, 0, 0, 0])
 
 
-def test_who_hardly_moved_went_in_no_direction() -> None:
+def test_individuals_that_barely_moved_have_no_direction() -> None:
     angle = np.radians(np.arange(0, 360, 5) + 1)
     fallen = np.stack([np.cos(angle), np.sin(angle)], axis=1)
     walked = np.array([[6.0, 0.1], [9.0, -0.1]])
@@ -130,6 +130,6 @@ def test_a_ring_around_a_disc_is_specialized_though_both_have_the_same_mean() ->
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "nan", "inf", "wide", ""])
-def test_a_bandwidth_that_is_none_is_refused(text: str) -> None:
+def test_a_bandwidth_that_is_neither_positive_nor_a_rule_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="--bandwidth"):
         bandwidth(text)

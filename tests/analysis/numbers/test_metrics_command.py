@@ -34,7 +34,7 @@ def measured(*arguments: object) -> list[dict]:
     return json.loads(said.stdout)
 
 
-def test_what_training_logged_is_measured_again_to_the_last_bit(ant: Path) -> None:
+def test_the_logged_metrics_are_measured_again_with_the_same_bits(ant: Path) -> None:
     rows = measured(ant, "--all")
     with h5py.File(ant) as file:
         for g, row in enumerate(rows):
@@ -95,7 +95,7 @@ def test_a_generation_without_a_valid_rollout_is_a_gap(ant: Path, folder: Path) 
     assert code == 3 and "in any generation" in line
 
 
-def test_only_the_end_counts_where_the_way_is_noted_too(folder: Path) -> None:
+def test_only_the_final_position_counts_if_earlier_ones_are_noted_too(folder: Path) -> None:
     path = walk(folder / "way.h5", "ant-maxent", "task.behavior_steps=[2,6]")
     with open_run(path) as run:
         end = run["behavior"][2][:, 2:]
@@ -142,13 +142,13 @@ def test_novelty_counts_what_earlier_generations_left_in_the_archive(folder: Pat
     assert row["value"] == pytest.approx(nearest.mean())
 
 
-def test_of_a_blend_each_part_has_a_value(folder: Path) -> None:
+def test_each_part_of_a_blend_has_a_value(folder: Path) -> None:
     rows = measured(walk(folder / "blend.h5", "cheetah-blend"), "--objective", "blend")
     assert len(rows) > 1 and {row["objective"] for row in rows} >= {"fitness"}
 
 
 @pytest.mark.parametrize("value", ["nan", "inf", "-inf", "-1"])
-def test_a_number_that_is_none_is_refused_by_every_command(ant: Path, value: str) -> None:
+def test_a_value_that_is_not_a_positive_number_is_refused_by_every_command(ant: Path, value: str) -> None:
     cases = [
         ("metrics", ant, "--radius"),
         ("metrics", ant, "--cell"),
@@ -165,7 +165,7 @@ def test_a_number_that_is_none_is_refused_by_every_command(ant: Path, value: str
         assert code == 2 and str(words[-1]) in line
 
 
-def test_what_cannot_be_measured_is_one_sentence(ant: Path, folder: Path) -> None:
+def test_runs_that_cannot_be_measured_are_refused_with_one_sentence(ant: Path, folder: Path) -> None:
     (folder / "text.h5").write_text("hello")
     empty = seeds(folder, ant, "empty", [np.zeros((1, 2))])[0]
     with h5py.File(empty, "r+") as file:

@@ -20,7 +20,7 @@ def numbers(seed: int, size: int, ties: bool) -> np.ndarray:
 @pytest.mark.parametrize("alternative", ["two-sided", "greater", "less"])
 @pytest.mark.parametrize("ties", [False, True])
 @pytest.mark.parametrize("sizes", [(12, 12), (6, 12), (3, 4), (60, 70)])
-def test_u_and_p_are_scipys(sizes: tuple[int, int], ties: bool, alternative: str) -> None:
+def test_the_mann_whitney_test_gives_the_u_and_p_of_scipy(sizes: tuple[int, int], ties: bool, alternative: str) -> None:
     a, b = numbers(1, sizes[0], ties), numbers(2, sizes[1], ties)
     u, p, exact = mann_whitney(a, b, alternative)
     assert exact is (not ties and max(sizes) <= 50)
@@ -74,6 +74,6 @@ def test_five_runs_are_too_few_for_an_interval_and_six_are_not() -> None:
     )
 
 
-def test_holms_correction() -> None:
+def test_p_values_are_corrected_by_holms_method() -> None:
     assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
     assert holm([0.6, 0.5]) == [1.0, 1.0] and holm([]) == []

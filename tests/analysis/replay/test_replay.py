@@ -125,7 +125,7 @@ def test_filming_changes_no_bit_however_often_it_looks(ant: Path, tmp_path: Path
         (["--video", "FOLDER/film.mp4", "--size", "33x20"], 2, "even numbers"),
     ],
 )
-def test_what_cannot_be_replayed_is_refused_and_nothing_is_written(
+def test_a_replay_that_cannot_work_is_refused_and_nothing_is_written(
     cheetah: Path, tmp_path: Path, options: list[object], code: int, message: str
 ) -> None:
     words = [str(option).replace("FOLDER", str(tmp_path)) for option in options]
@@ -169,7 +169,7 @@ def test_a_sample_of_offspring_is_replayed_like_a_run(cheetah: Path, tmp_path: P
     assert ees("replay", sample, "--extremes", 4).stdout.count(SAME) == 4
 
 
-def test_a_task_of_ones_own_may_draw_itself(tmp_path: Path) -> None:
+def test_a_custom_task_may_draw_itself(tmp_path: Path) -> None:
     config = CHECKOUT / "jobs" / "own_task.toml"
     run = train(tmp_path / "own.h5", str(config), "task.function=support.drawn_task:Drawn", "task.settings={}")
     done = ees("replay", run, "--individual", 0, "--video", tmp_path / "own.mp4", "--size", "64x64")
@@ -193,7 +193,9 @@ def test_grids_have_few_empty_places() -> None:
 
 
 @pytest.mark.parametrize("verb", [["replay"], ["report"], ["watch", "--once"], ["export", "--to", "csv"]])
-def test_what_is_no_run_file_is_refused_by_every_command_that_looks(verb: list[str], tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_run_file_is_refused_by_every_command_that_reads_one(
+    verb: list[str], tmp_path: Path
+) -> None:
     text, other = tmp_path / "text.h5", tmp_path / "other.h5"
     text.write_text("hello")
     with h5py.File(other, "w") as file:

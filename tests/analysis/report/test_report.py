@@ -212,7 +212,7 @@ def test_a_sample_of_one_generation_has_a_page_too(cheetah: Path, tmp_path: Path
         ("empty", "page.html", 3, "no committed generation"),
     ],
 )
-def test_what_cannot_be_reported_is_refused_and_nothing_is_written(
+def test_a_report_that_cannot_be_made_is_refused_and_nothing_is_written(
     cheetah: Path, tmp_path: Path, run: str, out: str, code: int, message: str
 ) -> None:
     runs = {"cheetah": cheetah, "absent": tmp_path / "absent.h5", "empty": tmp_path / "empty.h5"}

@@ -145,7 +145,7 @@ def test_ctrl_c_leaves_quietly(finished: Path, tmp_path: Path) -> None:
     assert watching.returncode == 130 and "Traceback" not in said
 
 
-def test_sketches() -> None:
+def test_sparklines_bars_histograms_and_heat_maps_are_drawn_with_characters() -> None:
     assert characters.sparkline([0, 1, 2, 3, 4, 5, 6, 7], 8, characters.FINE) == "▁▂▃▄▅▆▇█"
     assert characters.sparkline([1.0, np.nan, 1.0], 8, characters.FINE) == "▁ ▁"
     assert len(characters.sparkline(np.arange(1000.0), 40, characters.FINE)) == 40
@@ -159,7 +159,7 @@ def test_sketches() -> None:
     assert characters.choose("ascii") == characters.PLAIN and characters.choose("utf-8") == characters.FINE
 
 
-def test_what_cannot_be_watched_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_watched_is_refused(tmp_path: Path) -> None:
     assert ees("watch", tmp_path / "absent.h5").returncode == 3
     assert ees("watch", tmp_path).returncode == 3
     assert ees("watch", tmp_path / "absent.h5", "--every", 0).returncode == 2

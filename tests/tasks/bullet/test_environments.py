@@ -57,7 +57,7 @@ def test_an_episode_is_truncated_after_1000_steps(env: gymnasium.Env) -> None:
     assert truncations == [False] * 999 + [True]
 
 
-def test_infos_tell_the_position(env: gymnasium.Env) -> None:
+def test_info_holds_the_position(env: gymnasium.Env) -> None:
     env.reset(seed=0)
     info = env.step(env.action_space.sample())[4]
     assert (info["x_position"], info["y_position"], info["z_position"]) == env.unwrapped.robot.position

@@ -203,7 +203,7 @@ ctypes.CDLL(None).printf(b"C, after\\n")
 
 
 @pytest.mark.parametrize("flush", [True, False])
-def test_the_terminal_gets_what_others_print_and_nothing_from_bullet(flush: bool) -> None:
+def test_bullet_prints_nothing_and_the_output_of_others_appears(flush: bool) -> None:
     done = subprocess.run([sys.executable, "-c", TALK.format(flush=flush)], capture_output=True, text=True, check=True)
     assert sorted(done.stdout.splitlines()) == ["C, after", "C, before", "Python, after", "Python, before"]
     assert done.stderr == ""

@@ -41,7 +41,7 @@ def test_box_actions_are_clipped_to_their_bounds_and_rollouts_cut_at_the_steps()
 
 
 @pytest.mark.parametrize(("behavior", "dim"), [("final_x", 1), ("final_xy", 2)])
-def test_where_a_mujoco_body_ends(behavior: str, dim: int) -> None:
+def test_the_behavior_can_be_the_final_position_of_a_mujoco_body(behavior: str, dim: int) -> None:
     task = build(env="HalfCheetah-v5", behavior=behavior, fitness="behavior", terminate="never")
     outcome = evaluate(task)
     assert len(outcome.behavior) == dim and outcome.fitness == outcome.behavior[0] != 0
@@ -53,12 +53,12 @@ def test_fitness_is_measured_along_a_direction() -> None:
     assert ahead.behavior == back.behavior and back.fitness == -ahead.fitness
 
 
-def test_the_mean_of_an_info_key() -> None:
+def test_the_behavior_can_be_the_mean_of_an_info_key() -> None:
     task = build(env="HalfCheetah-v5", behavior="mean_info", info_key="x_velocity")
     assert len(evaluate(task).behavior) == 1
 
 
-def test_a_function_of_the_users_own() -> None:
+def test_the_behavior_can_be_a_function_of_the_user() -> None:
     task = build(env="Pendulum-v1", behavior="support.own_tasks:two_numbers")
     outcome = evaluate(task)
     assert task.behavior_dim == 2 and abs(outcome.behavior[1] - outcome.fitness) < 1e-9
@@ -103,6 +103,6 @@ def test_a_rollout_that_mujoco_resets_in_the_middle_is_invalid(monkeypatch: pyte
         ({"env": "Taxi-v4"}, "expected box observations"),
     ],
 )
-def test_what_cannot_work_is_told_before_anything_runs(settings: dict[str, Any], message: str) -> None:
+def test_settings_that_cannot_work_are_refused_before_anything_runs(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         build(**settings)
