@@ -19,20 +19,19 @@ from ees_mpi.registry import Hooks
 
 Pixels = NDArray[np.uint8]  # [height, width, 3]
 Memory = Arrays  # the arrays that an objective carries from one generation to the next
+Say = Callable[[str], None]  # prints a line for the user
 
 
 class Closable(Protocol):
-    """Holds resources: a physics client, an environment, the memory of a GPU."""
+    """Holds resources, which `close` releases: a physics client, an environment, the memory of a GPU."""
 
-    def close(self) -> None:
-        """Release the resources."""
+    def close(self) -> None: ...
 
 
 class Checked(Protocol):
-    """A config section with a check of its settings."""
+    """A config section. `check` raises a ConfigError if it cannot work; it is called once, before any rank starts."""
 
-    def check(self) -> None:
-        """Raise a ConfigError if the settings cannot work; called once, before any rank starts."""
+    def check(self) -> None: ...
 
 
 class Evaluator(Closable, Protocol):
@@ -152,9 +151,7 @@ class Task(Checked, Protocol):
     def lacks_for_gpu(self) -> str:
         """Return what this process lacks for evaluating on a GPU; empty: nothing. Imports no torch."""
 
-    def open_batches(
-        self, seed: int, noise: Singles, wanted: int, antithetic: bool, say: Callable[[str], None]
-    ) -> BatchEvaluator:
+    def open_batches(self, seed: int, noise: Singles, wanted: int, antithetic: bool, say: Say) -> BatchEvaluator:
         """Return a batch evaluator on the first visible GPU; `noise`: the whole table; `wanted`: individuals."""
 
     def film(self, seed: int, view: View) -> Drawable | None:
@@ -178,8 +175,7 @@ class Objective(Checked, Protocol):
     @property
     def remembers(self) -> bool: ...  # whether it has a memory, so that earlier generations matter
 
-    def with_bandwidth(self, bandwidth: float) -> "Objective":
-        """Return the same objective with another bandwidth."""
+    def with_bandwidth(self, bandwidth: float) -> "Objective": ...  # the same objective with another bandwidth
 
     def rehearse(self, size: int, behavior_dim: int) -> None:
         """Find errors that appear only when the objective is computed, before the run file is touched."""
