@@ -48,8 +48,9 @@ class Replayed:
             return text + "the file has no evaluation of it to compare with"
         if self.again.same:
             return text + "the same bits as in the file"
+        apart = float(np.linalg.norm(self.again.found[LOGGED:] - self.again.logged[LOGGED:]))
         logged = ", ".join(f"{value:.17g}" for value in self.again.logged[LOGGED:])
-        return text + f"OTHER BITS than in the file, which has behavior {logged}"
+        return text + f"OTHER BITS than in the file, which has behavior {logged}; the distance is {apart:.4g}"
 
 
 def replay(path: Path, request: ReplayRequest, say: Callable[[str], None], progress: bool = False) -> None:
@@ -113,7 +114,7 @@ def _film_all(
     point, distance = _overview(run, choices) if request.still else (None, View.distance)
     actor = film(run, View(*size, point, distance))
     every = max(1, round(request.speed / (FPS * actor.step_seconds)))
-    films = [video.Film(choice.title) for choice in choices]
+    films = [video.Film(_film_title(run, choice)) for choice in choices]
     try:
         with _bar(len(choices) * run.config.task.steps, "step", "filming", progress) as bar:
             pairs = zip(choices, films, strict=True)
@@ -125,6 +126,12 @@ def _film_all(
         frames, width, height = video.write(out, films, size, fps, bar.update)
     say(f"{out}: {frames} frames of {width} x {height}, {fps:.3g} a second")
     return replayed
+
+
+def _film_title(run: Run, choice: Choice) -> str:
+    """Return the title of a film; the film of a GPU's rollout says that it shows another one, on the CPU."""
+    logged_on_gpu = choice.generation < run.generations and run.device(choice.generation) == "cuda"
+    return f"{choice.title} (on the CPU)" if logged_on_gpu else choice.title
 
 
 def film(run: Run, view: View) -> Drawable:
