@@ -4,10 +4,10 @@ import math
 
 import pytest
 import torch
+from bench_parts.pushed_point import Pushed, compare, proportional
 from torch import Tensor
 
 from ees_mpi import scg
-from ees_mpi.scg.estimators import Pushed, compare, proportional
 from ees_mpi.scg.policy_gradient import (
     Trajectories,
     policy_log_density,

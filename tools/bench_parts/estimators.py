@@ -3,8 +3,7 @@
 from typing import Any
 
 from bench_parts.on_ranks import table
-
-from ees_mpi.scg.estimators import Pushed, compare
+from bench_parts.pushed_point import Pushed, compare
 
 BATCHES = 400
 SIZE = 1000
