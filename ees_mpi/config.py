@@ -269,7 +269,7 @@ def changed_keys(before: Config, after: Config) -> list[str]:
     old, new = dict(_flat(before.sections())), dict(_flat(after.sections()))
     keys, absent = sorted((old.keys() | new.keys()) - FREE_ON_RESUME), "(not set)"
     values = ((key, old.get(key, absent), new.get(key, absent)) for key in keys)
-    return [f"{key} is {value!r} in the file and {wanted!r} now" for key, value, wanted in values if value != wanted]
+    return [f"{key} is {a!r:.80} in the file and {b!r:.80} now" for key, a, b in values if a != b]
 
 
 def _flat(table: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -15,13 +15,17 @@ def walk(out: Path, preset: str, *more: str, ranks: int | None = None) -> Comple
     return done("train", preset, *sets(*SMALL, *more), "--out", out, ranks=ranks)
 
 
-@pytest.mark.parametrize(("preset", "first", "second"), [("cheetah-maxent", 3, 2), ("ant-maxvar", 4, 1)])
+@pytest.mark.parametrize(
+    ("preset", "first", "second"),
+    [("cheetah-maxent", 3, 2), ("ant-maxvar", 4, 1), ("mujoco-cheetah-maxent", 2, 3), ("mujoco-ant-maxent", 4, 1)],
+)
 def test_same_bits_for_any_number_of_ranks_through_resume_and_silence_but_for_our_own_lines(
     preset: str, first: int, second: int, tmp_path: Path
 ) -> None:
     alone, path = tmp_path / "alone.h5", tmp_path / "run.h5"
-    walk(alone, preset)
-    finished = walk(path, preset, "run.generations=2", ranks=first)
+    cpu = ["task.device=cpu"] if preset.startswith("mujoco") else []
+    walk(alone, preset, *cpu)
+    finished = walk(path, preset, *cpu, "run.generations=2", ranks=first)
     lines = finished.stdout.splitlines()
     assert finished.stderr == "" and len(lines) == 3 and lines[1].startswith("generation 2/2")
     done("resume", path, "--generations", 4, ranks=second)
@@ -30,9 +34,9 @@ def test_same_bits_for_any_number_of_ranks_through_resume_and_silence_but_for_ou
     assert info(path)["steps"] == 4 * 10 * 25
 
 
-def test_same_bits_of_mujoco(tmp_path: Path) -> None:
+def test_same_bits_of_a_gymnasium_environment(tmp_path: Path) -> None:
     pytest.importorskip("mujoco")
-    preset, paths = "mujoco-cheetah-maxent-laptop", [tmp_path / "alone.h5", tmp_path / "ranks.h5"]
+    preset, paths = "gymnasium-cheetah-maxent-laptop", [tmp_path / "alone.h5", tmp_path / "ranks.h5"]
     walk(paths[0], preset)
     walk(paths[1], preset, ranks=3)
     assert_same_bits(*paths)
