@@ -17,6 +17,7 @@ from ees_mpi.runs.progress import Progress
 from ees_mpi.runs.recovery import Recovery
 from ees_mpi.runs.start import PreparedRun, Request
 from ees_mpi.state import State
+from ees_mpi.store.writer import RunWriter
 from ees_mpi.training import Job, train
 
 Say = Callable[[str], None]
@@ -48,11 +49,14 @@ def _train(ranks: Ranks, recovery: Recovery, say: Say) -> None:
             if ranks.first:
                 prepared = recovery.prepare()
         if not ranks.any(prepared is not None and prepared.finished):
-            state, partial = _broadcast(ranks, prepared, recovery)
-            job, known = _open(ranks, recovery, state, partial, prepared, say)
+            config, state, partial = _broadcast(ranks, prepared, recovery)
+            fingerprint = machine.fingerprint(config.method.uses_torch)
+            ranks.check_alike(fingerprint)
+            job = recovery.job(config, ranks)
+            known = recovery.known(job, state.generation, partial)
             with ranks.stall_limit(60 * job.config.run.stall_minutes):
-                if prepared:
-                    writer = prepared.open()
+                writer = _open(job, state, prepared, len(known), fingerprint, say)
+                if writer:
                     with Progress(job.config, state.generation, writer.pop_warning) as progress:
                         train(job, state, writer, progress.update, known)
                 else:
@@ -73,7 +77,7 @@ def _train(ranks: Ranks, recovery: Recovery, say: Say) -> None:
         say(f"{prepared.path}: {prepared.config.run.generations} generations, complete")
 
 
-def _broadcast(ranks: Ranks, prepared: PreparedRun | None, recovery: Recovery) -> tuple[State, Arrays]:
+def _broadcast(ranks: Ranks, prepared: PreparedRun | None, recovery: Recovery) -> tuple[Config, State, Arrays]:
     """Send the config, the state and the partial results, which rank 0 has read, to every rank."""
     record = None
     if prepared:
@@ -87,27 +91,23 @@ def _broadcast(ranks: Ranks, prepared: PreparedRun | None, recovery: Recovery) -
     told = broadcast.from_first(ranks, record)
     if prepared:
         prepared.partial = {}  # may be large for MAML
-    recovery.path, recovery.run_id, recovery.config = Path(told["path"]), told["run_id"], configs.parse(told["config"])
-    return State.from_arrays(told["state"]), told["arrays"]
+    config = configs.parse(told["config"])
+    recovery.path, recovery.run_id, recovery.config = Path(told["path"]), told["run_id"], config
+    return config, State.from_arrays(told["state"]), told["arrays"]
 
 
 def _open(
-    ranks: Ranks, recovery: Recovery, state: State, partial: Arrays, prepared: PreparedRun | None, say: Say
-) -> tuple[Job[Any], dict[int, Any]]:
-    """Open the job on every rank, then the run file on rank 0; return the job and the known results."""
-    if recovery.config is None:
-        raise RuntimeError("no config was given to this rank")
-    fingerprint = machine.fingerprint(recovery.config.method.uses_torch)
-    ranks.check_alike(fingerprint)
-    job = recovery.job(recovery.config, ranks)
-    known = recovery.known(job, state.generation, partial)
+    job: Job[Any], state: State, prepared: PreparedRun | None, known: int, fingerprint: dict[str, str], say: Say
+) -> RunWriter | None:
+    """Open the run file on rank 0, note the session in it, and print a greeting."""
+    ranks, writer = job.ranks, None
     with ranks.together():
         if prepared:
             writer = prepared.open()  # creates a new file: now every rank knows its path and id
-            _greet(ranks, prepared, len(known), fingerprint, job.device, say)
+            _greet(ranks, prepared, known, fingerprint, job.device, say)
             here = {**fingerprint, "mpi": ranks.library, "device": job.device}
             writer.begin_session(state.generation, ranks.size, ranks.nodes, here)
-    return job, known
+    return writer
 
 
 def _greet(ranks: Ranks, prepared: PreparedRun, known: int, fingerprint: dict[str, str], device: str, say: Say) -> None:
