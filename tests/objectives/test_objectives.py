@@ -7,10 +7,10 @@ import pytest
 from support.outcomes import outcomes
 
 from ees_mpi.objectives import OBJECTIVES
-from ees_mpi.objectives.fitness import Fitness, centred_ranks
+from ees_mpi.objectives.fitness import Fitness
 from ees_mpi.objectives.maxent import MaxEnt
 from ees_mpi.objectives.maxvar import MaxVar
-from ees_mpi.outcomes import Floats, Outcomes
+from ees_mpi.outcomes import Floats, Outcomes, centred_ranks
 from ees_mpi.ranks import Ranks
 
 SECTIONS = {
