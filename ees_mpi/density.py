@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from ees_mpi.outcomes import Floats, Outcomes, Singles
+from ees_mpi.outcomes import Floats, Normalization, Outcomes, Singles
 from ees_mpi.ranks import Ranks
 
 ROWS = 16
@@ -53,10 +53,10 @@ def _width(count: int) -> int:
     return -(-count // -(-count // COLUMNS))
 
 
-def density(outcomes: Outcomes, bandwidth: float, ranks: Ranks) -> Floats:
-    """Return p_i = (1/N) sum_k K_ik over the whitened behaviours, computed once per generation."""
-    x = outcomes.whitened
-    sums: Floats = outcomes.once(("density", bandwidth), lambda: kernel_sums(x, bandwidth, ranks))
+def density(outcomes: Outcomes, bandwidth: float, ranks: Ranks, normalization: Normalization = "whiten") -> Floats:
+    """Return p_i = (1/N) sum_k K_ik over the normalised behaviours, computed once per generation."""
+    x = outcomes.normalised(normalization)
+    sums: Floats = outcomes.once(("density", bandwidth, normalization), lambda: kernel_sums(x, bandwidth, ranks))
     return sums / len(x)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from ees_mpi.errors import TaskError
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
 Arrays = Mapping[str, NDArray[Any]]
+Normalization = Literal["whiten", "ranks"]  # of behaviours, before an objective uses them
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,16 @@ class Outcomes:
         whitened: Floats = self.once("whitened", lambda: _whiten(self.behavior[self.valid]))
         return whitened
 
+    @property
+    def ranked(self) -> Floats:
+        """The centred ranks [size, B] of the valid behaviours, per component; 0 if constant."""
+        ranked: Floats = self.once("ranked", lambda: _rank(self.behavior[self.valid]))
+        return ranked
+
+    def normalised(self, normalization: Normalization) -> Floats:
+        """Return the valid behaviours [size, B], whitened or ranked; both have mean 0."""
+        return self.ranked if normalization == "ranks" else self.whitened
+
     def spread(self, weights: Floats) -> Floats:
         """Return weights [N] from those of the valid individuals [size]: mean 0, and exactly 0 for invalid ones."""
         spread = np.zeros(len(self.valid))
@@ -91,6 +102,19 @@ def _whiten(behavior: Floats) -> Floats:
     tiny = 1e-12 * np.abs(behavior).max(axis=0, initial=0.0)
     alive = std > tiny
     return np.where(alive, centred / np.where(alive, std, 1.0), 0.0)
+
+
+def _rank(behavior: Floats) -> Floats:
+    return np.stack([centred_ranks(component) for component in behavior.T], axis=1)
+
+
+def centred_ranks(values: Floats) -> Floats:
+    """Return ranks [N] from -0.5 (lowest) to 0.5 (highest); equal values get the mean of their ranks."""
+    if len(values) < 2:
+        return np.zeros(len(values))
+    _, place, count = np.unique(values, return_inverse=True, return_counts=True)
+    middle = np.cumsum(count) - (count + 1) / 2
+    return np.asarray(middle[place] / (len(values) - 1) - 0.5)
 
 
 LEADING = 4  # columns in front of the behaviour: index, valid, length, fitness

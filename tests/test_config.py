@@ -39,6 +39,7 @@ def test_the_papers_settings_of_the_interference_task() -> None:
         ("population.sise=4", r"population.sise: unknown name 'sise'; did you mean size\?"),
         ("optimizer.lr=fast", r"optimizer.lr: expected float, got str"),
         ("run.generations=0", r"run.generations: expected int >= 1"),
+        ("objective.normalization=rank", r"objective.normalization: invalid enum value 'rank'"),
         ("objective.name=maxvax", r"objective.name: unknown name 'maxvax'; did you mean maxvar"),
         ("popuation.size=4", r"popuation: unknown name 'popuation'; did you mean population"),
         ("noise.size=0", r"noise.size: expected int >= 1"),
@@ -99,3 +100,42 @@ def test_a_byte_order_mark_is_ignored(tmp_path: Path) -> None:
     marked = tmp_path / "marked.toml"
     marked.write_text("\ufeff" + config.read_source("interference-maxvar"), encoding="utf-8")
     assert config.load(str(marked)).population.size == 500
+
+
+def flat(source: str) -> dict[str, object]:
+    """Return the settings of a preset as section.key: value."""
+    return {
+        f"{name}.{key}": value for name, table in config.load(source).sections().items() for key, value in table.items()
+    }
+
+
+@pytest.mark.parametrize("robot", ["cheetah", "ant"])
+@pytest.mark.parametrize("objective", ["maxent", "maxvar"])
+def test_the_authors_presets_differ_from_the_papers_in_the_known_settings_only(robot: str, objective: str) -> None:
+    paper, authors = flat(f"{robot}-{objective}"), flat(f"{robot}-{objective}-authors")
+    expected: dict[str, object] = {
+        "task.terminate": "environment",
+        "objective.normalization": "ranks",
+        "optimizer.l2": 0.005,
+        "noise.size": 10_000_000,
+    }
+    if objective == "maxent":
+        expected["objective.bandwidth"] = 0.5**0.5
+    assert {key: value for key, value in authors.items() if paper[key] != value} == expected
+    assert paper["objective.normalization"] == "whiten" and paper["optimizer.l2"] == 0.05
+
+
+@pytest.mark.parametrize("name", ["maxvar", "maxent"])
+def test_a_config_without_the_key_whitens_as_before(name: str) -> None:
+    text = config.read_source(f"interference-{name}")
+    assert "normalization" not in text
+    before, now = config.parse(text), config.parse(text, ["objective.normalization=whiten"])
+    assert config.changed_keys(before, now) == []
+    ranks = config.parse(text, ["objective.normalization=ranks"])
+    assert config.changed_keys(before, ranks) == ["objective.normalization is 'whiten' in the file and 'ranks' now"]
+
+
+def test_the_laptop_cheetah_is_the_run_that_showed_both_sides() -> None:
+    sections = config.load("cheetah-maxent-laptop").sections()
+    assert (sections["population"]["size"], sections["task"]["steps"], sections["run"]["generations"]) == (600, 600, 36)
+    assert sections["noise"]["size"] == 2**25

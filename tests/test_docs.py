@@ -1,4 +1,4 @@
-"""The page on a generation names functions that exist."""
+"""The pages of the documentation name functions, keys and presets that exist."""
 
 import ast
 import re
@@ -6,8 +6,11 @@ import re
 import pytest
 from support.program import CHECKOUT
 
+from ees_mpi import config
+
 PACKAGE = CHECKOUT / "ees_mpi"
 PAGE = (PACKAGE / "docs" / "generation.md").read_text(encoding="utf-8")
+FIDELITY = (PACKAGE / "docs" / "fidelity.md").read_text(encoding="utf-8")
 NAMES = sorted(set(re.findall(r"`([a-z_0-9]+(?:\.\w+)+)`", PAGE)))
 
 
@@ -36,3 +39,18 @@ def test_the_page_names_a_function_that_exists(name: str) -> None:
 def test_a_missing_function_is_noticed() -> None:
     assert len(NAMES) > 30 and defines("state.State.digest")
     assert not any(map(defines, ("state.State.digests", "states.State", "ranks.serial", "ranks.none.Ranks")))
+
+
+def test_the_page_on_fidelity_names_keys_that_exist() -> None:
+    named = set(re.findall(r"`((?:run|noise|task|population|objective|optimizer|maml)\.\w+)", FIDELITY))
+    presets = ("cheetah-maxent", "interference-maxent", "cheetah-maml")
+    tables = [config.load(preset).sections() for preset in presets]
+    known = {f"{name}.{key}" for each in tables for name, table in each.items() if name != "method" for key in table}
+    # Keys whose default is None are not in the tables.
+    assert named - known == {"task.reset_seed", "maml.horizon"} and len(named & known) > 12
+
+
+def test_the_page_on_fidelity_names_the_authors_presets_and_the_command_of_its_tables() -> None:
+    names = {name for name in config.preset_names() if name.endswith("-authors")}
+    assert len(names) == 4 and names <= set(re.findall(r"`([a-z-]+)`", FIDELITY))
+    assert "jobs/fidelity.py" in FIDELITY and (CHECKOUT / "jobs" / "fidelity.py").is_file()

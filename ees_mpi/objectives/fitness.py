@@ -5,11 +5,9 @@ Salimans et al. 2017 (arXiv:1703.03864); Gajewski et al. 2019, supplement S1.2 (
     J = E[f]        w_i = rank(f_i) / N,    ranks symmetric in [-0.5, 0.5]
 """
 
-import numpy as np
-
 from ees_mpi.contracts import Memory
 from ees_mpi.objectives.base import ObjectivePart
-from ees_mpi.outcomes import Floats, Outcomes
+from ees_mpi.outcomes import Floats, Outcomes, centred_ranks
 from ees_mpi.ranks import Ranks
 
 
@@ -25,12 +23,3 @@ class Fitness(ObjectivePart, frozen=True):
     def value(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> float:
         """Return J: the mean fitness."""
         return float(outcomes.fitness[outcomes.valid].mean())
-
-
-def centred_ranks(values: Floats) -> Floats:
-    """Return ranks [N] from -0.5 (lowest) to 0.5 (highest); equal values get the mean of their ranks."""
-    if len(values) < 2:
-        return np.zeros(len(values))
-    _, place, count = np.unique(values, return_inverse=True, return_counts=True)
-    middle = np.cumsum(count) - (count + 1) / 2
-    return np.asarray(middle[place] / (len(values) - 1) - 0.5)

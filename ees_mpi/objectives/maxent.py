@@ -4,7 +4,10 @@ Gajewski et al. 2019, equations 2 and 3; its gradient is that of a nested expect
 
     J = -E_z[ log E_z'[ K(b(z), b(z')) ] ],    K_ik = exp(-|b_i - b_k|^2 / (2 bandwidth^2))
     p_i = (1/N) sum_k K_ik
-    w_i = -( log p_i + (1/N) sum_k K_ki / p_k ) / N,    b: the behaviours whitened per component
+    w_i = -( log p_i + (1/N) sum_k K_ki / p_k ) / N,    b: the normalised behaviours
+
+The paper whitens the behaviours per component. `normalization = "ranks"` uses their centred ranks instead,
+like the authors' program, whose kernel exp(-d^2 / h^2) is the one above with bandwidth h / sqrt(2) (docs/fidelity.md).
 """
 
 from typing import Annotated
@@ -15,7 +18,7 @@ import numpy as np
 from ees_mpi.contracts import Memory
 from ees_mpi.density import density, kernel_sums
 from ees_mpi.objectives.base import ObjectivePart
-from ees_mpi.outcomes import Floats, Outcomes
+from ees_mpi.outcomes import Floats, Normalization, Outcomes
 from ees_mpi.ranks import Ranks
 
 
@@ -23,15 +26,18 @@ class MaxEnt(ObjectivePart, frozen=True):
     """Gives rare behaviours large weights; `bandwidth`: the standard deviation of the kernel."""
 
     bandwidth: Annotated[float, msgspec.Meta(gt=0)] = 1.0
+    normalization: Normalization = "whiten"  # of behaviours, per component: whiten, ranks
 
     headline = "entropy"
 
     def weights(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> tuple[Floats, Memory]:
         """Return the weights [N] and the memory, which is empty."""
-        p = density(outcomes, self.bandwidth, ranks)
-        inner = kernel_sums(outcomes.whitened, self.bandwidth, ranks, weights=1.0 / p) / outcomes.size
+        p = density(outcomes, self.bandwidth, ranks, self.normalization)
+        inner = (
+            kernel_sums(outcomes.normalised(self.normalization), self.bandwidth, ranks, weights=1.0 / p) / outcomes.size
+        )
         return outcomes.spread(-(np.log(p) + inner) / outcomes.size), memory
 
     def value(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> float:
         """Return J: from 0 (all behaviours within one bandwidth) to log N (no two behaviours within one bandwidth)."""
-        return float(-np.log(density(outcomes, self.bandwidth, ranks)).mean())
+        return float(-np.log(density(outcomes, self.bandwidth, ranks, self.normalization)).mean())

@@ -2,24 +2,30 @@
 
 Gajewski et al. 2019, equation 1.
 
-    J = sum_j E[(B_j - mu_j)^2]        w_i = sum_j b_ij^2 / N,    b: the behaviours whitened per component
+    J = sum_j E[(B_j - mu_j)^2]        w_i = sum_j b_ij^2 / N,    b: the normalised behaviours, whose mean is 0
+
+The paper whitens the behaviours per component. `normalization = "ranks"` uses their centred ranks instead,
+like the authors' program (docs/fidelity.md).
 """
 
 import numpy as np
 
 from ees_mpi.contracts import Memory
 from ees_mpi.objectives.base import ObjectivePart
-from ees_mpi.outcomes import Floats, Outcomes
+from ees_mpi.outcomes import Floats, Normalization, Outcomes
 from ees_mpi.ranks import Ranks
 
 
 class MaxVar(ObjectivePart, frozen=True):
     """Weights each individual by the squared distance of its behaviour from the mean behaviour."""
 
+    normalization: Normalization = "whiten"  # of behaviours, per component: whiten, ranks
+
     def weights(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> tuple[Floats, Memory]:
         """Return the weights [N] and the memory, which is empty."""
-        return outcomes.spread(np.square(outcomes.whitened).sum(axis=1) / outcomes.size), memory
+        b = outcomes.normalised(self.normalization)
+        return outcomes.spread(np.square(b).sum(axis=1) / outcomes.size), memory
 
     def value(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> float:
-        """Return J in the units of the task: on whitened behaviours it is a constant."""
+        """Return J in the units of the task: on normalised behaviours it is a constant."""
         return float(outcomes.behavior[outcomes.valid].var(axis=0).sum())

@@ -16,8 +16,7 @@ import numpy as np
 
 from ees_mpi.contracts import Memory
 from ees_mpi.objectives.base import ObjectivePart
-from ees_mpi.objectives.fitness import centred_ranks
-from ees_mpi.outcomes import Floats, Outcomes
+from ees_mpi.outcomes import Floats, Outcomes, centred_ranks
 from ees_mpi.ranks import Ranks
 
 Count = Annotated[int, msgspec.Meta(ge=1)]

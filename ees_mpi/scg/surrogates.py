@@ -3,7 +3,7 @@
 Gajewski et al. 2019, supplement S4. The derivative with respect to ratio i, at ratios of 1, is the weight of individual
 i. `ees_mpi.objectives` has the same weights in closed form. `objective.function` accepts functions like these.
 
-behaviors: [N, B], whitened per component; fitness: [N]; ratios: [N]. All return a scalar.
+behaviors: [N, B], normalised per component; fitness: [N]; ratios: [N]. All return a scalar.
 """
 
 import functools

@@ -4,8 +4,8 @@ from support.outcomes import outcomes
 
 from ees_mpi.errors import ConfigError
 from ees_mpi.objectives import OBJECTIVES
-from ees_mpi.objectives.fitness import centred_ranks
 from ees_mpi.objectives.novelty import Novelty
+from ees_mpi.outcomes import centred_ranks
 from ees_mpi.ranks import Ranks
 
 

@@ -6,16 +6,19 @@ import numpy as np
 import pytest
 from support.outcomes import outcomes
 
+from ees_mpi.density import density, entropy
 from ees_mpi.objectives import OBJECTIVES
-from ees_mpi.objectives.fitness import Fitness, centred_ranks
+from ees_mpi.objectives.fitness import Fitness
 from ees_mpi.objectives.maxent import MaxEnt
 from ees_mpi.objectives.maxvar import MaxVar
-from ees_mpi.outcomes import Floats, Outcomes
+from ees_mpi.outcomes import Floats, Normalization, Outcomes, centred_ranks
 from ees_mpi.ranks import Ranks
 
 SECTIONS = {
     "blend": {"name": "blend", "parts": [{"name": "fitness", "share": 1}, {"name": "maxent", "share": 1}]},
     "custom": {"name": "custom", "function": "ees_mpi.scg.surrogates:maxent"},
+    "ranked maxvar": {"name": "maxvar", "normalization": "ranks"},
+    "ranked maxent": {"name": "maxent", "normalization": "ranks"},
 }
 
 
@@ -31,28 +34,32 @@ def centred(weights: Floats) -> Floats:
     return weights - weights.mean()
 
 
-def test_maxvar_is_the_derivative_of_the_trace_of_the_covariance() -> None:
+@pytest.mark.parametrize("normalization", ["whiten", "ranks"])
+def test_maxvar_is_the_derivative_of_the_trace_of_the_covariance(normalization: Normalization) -> None:
     given = outcomes()
-    b = given.whitened
+    b = given.normalised(normalization)
 
     def trace(r: Floats) -> float:
         mean = (r[:, None] * b).mean(axis=0)  # the nested expectation, with ratios of its own
         return float((r[:, None] * (b - mean) ** 2).mean(axis=0).sum())
 
-    weights, _ = MaxVar().weights(given, {}, Ranks())
+    weights, _ = MaxVar(normalization=normalization).weights(given, {}, Ranks())
     np.testing.assert_allclose(weights, centred(derivative(trace, 40)), atol=1e-8)
 
 
+@pytest.mark.parametrize("normalization", ["whiten", "ranks"])
 @pytest.mark.parametrize(("dim", "bandwidth"), [(1, 1.0), (2, 1.0), (3, 0.4)])
-def test_maxent_is_the_derivative_of_the_kernel_entropy(dim: int, bandwidth: float) -> None:
+def test_maxent_is_the_derivative_of_the_kernel_entropy(
+    dim: int, bandwidth: float, normalization: Normalization
+) -> None:
     given = outcomes(dim=dim)
-    b = given.whitened
+    b = given.normalised(normalization)
     kernel = np.exp(-np.square(b[:, None] - b[None]).sum(axis=2) / (2 * bandwidth**2))
 
     def entropy(r: Floats) -> float:
         return float(-(r * np.log((kernel * r).mean(axis=1))).mean())
 
-    weights, _ = MaxEnt(bandwidth=bandwidth).weights(given, {}, Ranks())
+    weights, _ = MaxEnt(bandwidth=bandwidth, normalization=normalization).weights(given, {}, Ranks())
     np.testing.assert_allclose(weights, centred(derivative(entropy, 40)), atol=2e-7)
 
 
@@ -71,7 +78,7 @@ def test_fitness_weights_are_ranks_over_n() -> None:
     np.testing.assert_allclose(weights, centred_ranks(given.fitness) / 10)
 
 
-@pytest.mark.parametrize("name", OBJECTIVES)
+@pytest.mark.parametrize("name", [*OBJECTIVES, "ranked maxvar", "ranked maxent"])
 def test_invalid_rollouts_weigh_nothing_and_do_not_change_the_others(name: str) -> None:
     objective = OBJECTIVES.build(SECTIONS.get(name, {"name": name}))
     given = outcomes(40, 2, invalid=(0, 7, 39))
@@ -83,7 +90,7 @@ def test_invalid_rollouts_weigh_nothing_and_do_not_change_the_others(name: str) 
     assert (weights[~keep] == 0).all()
 
 
-@pytest.mark.parametrize("name", OBJECTIVES)
+@pytest.mark.parametrize("name", [*OBJECTIVES, "ranked maxvar", "ranked maxent"])
 def test_weights_have_mean_zero_and_survive_constant_behavior(name: str) -> None:
     objective = OBJECTIVES.build(SECTIONS.get(name, {"name": name}))
     assert abs(objective.weights(outcomes(), {}, Ranks())[0].sum()) < 1e-12
@@ -99,3 +106,36 @@ def test_whitening_leaves_a_constant_component_at_zero() -> None:
     assert (given.whitened[:, 1] == 0).all()
     np.testing.assert_allclose(given.whitened[:, 0].std(), 1.0)
     np.testing.assert_allclose(given.whitened[:, 0].mean(), 0.0, atol=1e-12)
+
+
+def test_ranks_of_behaviors_are_symmetric_in_each_component_and_know_no_scale() -> None:
+    given = outcomes(21, 2, invalid=(3,))
+    ranked = given.ranked
+    assert ranked.shape == (20, 2)
+    for component, behavior in zip(ranked.T, given.behavior[given.valid].T, strict=True):
+        np.testing.assert_allclose(np.sort(component), np.linspace(-0.5, 0.5, 20))
+        assert (np.argsort(component) == np.argsort(behavior)).all()
+    stretched = outcomes(21, 2, invalid=(3,))
+    stretched.behavior[:] = np.exp(stretched.behavior / 100)  # another scale, the same order
+    np.testing.assert_array_equal(stretched.ranked, ranked)
+
+
+def test_ranks_of_a_constant_component_are_zero() -> None:
+    given = outcomes()
+    given.behavior[:, 1] = 1e6 / 3
+    assert (given.ranked[:, 1] == 0).all() and (given.ranked[:, 0] != 0).any()
+
+
+def test_the_logged_entropy_is_that_of_whitened_behaviors_under_ranks_too() -> None:
+    ranked, fresh = outcomes(), outcomes()
+    MaxEnt(normalization="ranks").weights(ranked, {}, Ranks())
+    assert entropy(ranked, 1.0, Ranks()) == entropy(fresh, 1.0, Ranks())
+
+
+def test_the_kernel_of_the_authors_is_ours_with_the_bandwidth_over_the_root_of_two() -> None:
+    given = outcomes(30, 2)
+    b = given.ranked
+    squares = np.square(b[:, None] - b[None]).sum(axis=2)
+    width = 1.7
+    p = density(given, width / np.sqrt(2), Ranks(), "ranks")
+    np.testing.assert_allclose(p, np.exp(-squares / width**2).mean(axis=1), rtol=1e-6)

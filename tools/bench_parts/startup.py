@@ -16,15 +16,15 @@ from bench_parts.on_ranks import Measurement, table
 RANKS = 8
 ROUNDS = 3
 PROGRAM = Path(__file__).with_name("record_start.py")
-PRESETS = ("interference-maxent", "cheetah-maxent-laptop")
+PRESETS = {"interference-maxent": 2**20, "cheetah-maxent-laptop": 2**24}  # the size of the noise table of each
 
 
 def startup() -> dict[str, Measurement]:
     """Start 8 ranks of the interference task and of the cheetah, a few times each."""
     bare = statistics.median(_bare() for _ in range(ROUNDS))
     results = {}
-    for preset in PRESETS:
-        starts = [first_rollout(preset, RANKS) for _ in range(ROUNDS)]
+    for preset, noise in PRESETS.items():
+        starts = [first_rollout(preset, RANKS, noise) for _ in range(ROUNDS)]
         median = statistics.median(start["seconds"] for start in starts)
         files = max(start["files"] for start in starts)
         cpu = statistics.median(start["cpu_s"] for start in starts)
@@ -32,10 +32,15 @@ def startup() -> dict[str, Measurement]:
     return results
 
 
-def first_rollout(preset: str, ranks: int) -> Measurement:
+def first_rollout(preset: str, ranks: int, noise: int) -> Measurement:
     """Return the seconds until the last rank begins its first rollout, and the largest number of opened files."""
     with tempfile.TemporaryDirectory() as folder:
-        settings = ["run.generations=1", f"population.size={2 * ranks}", "run.evaluate_mean_every=0"]
+        settings = [
+            "run.generations=1",
+            f"population.size={2 * ranks}",
+            "run.evaluate_mean_every=0",
+            f"noise.size={noise}",
+        ]
         words = [sys.executable, str(PROGRAM), "train", preset, "--out", f"{folder}/run.h5"]
         for setting in settings:
             words += ["--set", setting]

@@ -22,7 +22,7 @@ class Point:
     objective: str
     bandwidth: float | None  # None: the objective has none
     value: float
-    entropy: float | None = None  # nats, in the task's units, if J is an entropy of whitened behaviors
+    entropy: float | None = None  # nats, in the task's units, of whitened behaviors, if J has a bandwidth
     warning: str = ""
 
 
