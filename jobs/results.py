@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Keep the results of runs as small files in jobs/results/, and draw figures and statistics from them alone.
 
-    python jobs/results.py collect RUN.h5 ... [--note "16 ranks, NVIDIA H200"]   makes the small files of runs
-    python jobs/results.py draw                                                  figures/ and statistics.txt
-    python jobs/results.py table                                                 the numbers of docs/results.md
+    python jobs/results.py collect RUN.h5 ... [--note "16 ranks"] [--policy]   makes the small files of runs
+    python jobs/results.py draw                                             figures/ and statistics.txt
+    python jobs/results.py table                                            the numbers of docs/results.md
 
 A run NAME.h5 becomes a folder NAME; small_runs.py describes its files.
 """
@@ -30,6 +30,8 @@ from ees_mpi.store.reader import Run
 RESULTS = Path(__file__).parent / "results"
 ENGINES = {"mujoco": "MuJoCo, other physics than the paper's", "cheetah": "Bullet, the paper's robot"}
 ENGINES |= {"ant": ENGINES["cheetah"], "interference": "no physics"}
+SETTLED = 500  # the last generations of an interference run, for "settled" numbers
+LATE = 20  # the last generations of a run, for "late" numbers
 CLAIMS = (  # (the claim of the paper, the metric), for MaxVar and MaxEnt against standard ES
     ("standard ES moves further than either variant; MaxVar and MaxEnt do not differ", "distance-mean"),
     ("more offspring of standard ES end within 5 units of the origin", "near-origin"),
@@ -42,17 +44,25 @@ def numbers(run: SmallRun) -> dict[str, str]:
     clock = run["seconds_clock"]
     values = {"generations": f"{run.generations}", "seconds": f"{clock[-1] - clock[0]:.0f}"}
     if not has_positions(run):
-        return values | {"final mean": f"{run['mean'][-1, 0, 0]:.3f}"}
+        late = run["mean"][-SETTLED:, 0, 0]
+        return values | {"final x": f"{late[-1]:.3f}", "settled x": f"{late.mean():.3f}", "sd": f"{late.std():.3f}"}
     values["mean distance"] = f"{offspring.distance.mean():.1f}"
     values["within 5"] = _percent(MEASURES["near-origin"].compute(offspring, settings))
     if offspring.position.shape[1] == 1:
         left, right = sides(offspring, Settings(radius=1.0))
+        late = [sides(read_offspring(run, g), Settings(radius=1.0))[0] for g in late_generations(run)]
         values |= {"left": _percent(left), "right": _percent(right)}
+        values |= {"lowest late left": _percent(min(late)), "highest late left": _percent(max(late))}
     else:
         share = directions(offspring, settings)
         values |= {"rarest direction": _percent(share.min()), "most frequent direction": _percent(share.max())}
         values["direction uniformity"] = f"{direction_uniformity(offspring, settings):.3f}"
     return values
+
+
+def late_generations(run: SmallRun) -> range:
+    """Return the last generations of a run, in which the shares of both sides still change."""
+    return range(max(run.generations - LATE, 0), run.generations)
 
 
 def _percent(share: float) -> str:
@@ -164,11 +174,12 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("runs", nargs="*", type=Path, help="run files to collect")
     parser.add_argument("--results", type=Path, default=RESULTS, help="the folder of the small files")
     parser.add_argument("--note", default="", help="the machine, in words")
+    parser.add_argument("--policy", action="store_true", help="collect the trained mean, too: policy.npz")
     given = parser.parse_args(words)
     if (given.command == "collect") != bool(given.runs):
         parser.error("collect needs run files; draw and table take none")
     for path in given.runs:
-        print(collect(path, given.results, given.note))
+        print(collect(path, given.results, given.note, given.policy))
     if given.command == "draw":
         print(*draw(given.results, given.results), sep="\n")
     if given.command == "table":

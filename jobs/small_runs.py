@@ -2,7 +2,8 @@
 
 `run.json` has the config, digest, versions and machine; `metrics.csv` has a row for each generation; `behaviors.npz`
 has final positions (float32). The generations that figures show have all their offspring; the others have the same
-1,000 random individuals; of a long run only every n-th generation is stored.
+1,000 random individuals; of a long run only every n-th generation is stored. `policy.npz`, if it is there, has the
+trained mean: `ees-mpi train --from` and `ees-mpi sample` start from it.
 """
 
 import csv
@@ -13,11 +14,12 @@ from typing import Any
 import numpy as np
 
 from ees_mpi import config as configs
+from ees_mpi.commands.export_policy import export_policy
 from ees_mpi.store.reader import Run, open_run
 
 SHOWN = (0, 5, 10, 20)  # generations with all their offspring, besides the last
 THIN = 1000  # offspring of the other generations
-MOST = 200  # generations with offspring, besides those; longer runs have gaps
+MOST = 100  # generations with offspring, besides those; longer runs have gaps
 SMALL = 16  # parameters: the means of so small individuals are stored
 
 
@@ -112,7 +114,9 @@ def write(folder: Path, about: dict[str, Any], metrics: dict[str, Any], behavior
     with (folder / "metrics.csv").open("w", newline="") as file:
         table = csv.writer(file, lineterminator="\n")
         table.writerow(["generation", *metrics])
-        table.writerows([g, *(f"{values[g]:.12g}" for values in metrics.values())] for g in range(count))
+        digits = {"seconds_clock": 13}  # seconds since 1970
+        for g in range(count):
+            table.writerow([g, *(f"{values[g]:.{digits.get(name, 6)}g}" for name, values in metrics.items())])
     thin = np.sort(np.random.default_rng(0).permutation(size)[:THIN])
     full = shown(count) if size > THIN else []
     some = sorted({*shown(count), *range(0, count, -(-count // MOST))} - set(full))
@@ -124,8 +128,8 @@ def write(folder: Path, about: dict[str, Any], metrics: dict[str, Any], behavior
     np.savez_compressed(folder / "behaviors.npz", **arrays)
 
 
-def collect(path: Path, results: Path, note: str) -> Path:
-    """Write the small files of a run file; return their folder."""
+def collect(path: Path, results: Path, note: str = "", policy: bool = False) -> Path:
+    """Write the small files of a run file; return their folder. `policy`: with the trained mean, as policy.npz."""
     folder = results / path.stem
     with open_run(path) as run:
         scalar = [name for name in run.names if len(run[name].shape) == 1 and run[name].dtype.kind in "fiu"]
@@ -143,6 +147,8 @@ def collect(path: Path, results: Path, note: str) -> Path:
         metrics = {name: run[name][:] for name in scalar if name != "generation"}
         mean = run["mean"][:] if run["mean"].shape[2] <= SMALL else None
         write(folder, about, metrics, run["behavior"], run["parent"], mean)
+        if policy:
+            export_policy(run, folder / "policy.npz", None, None)[1].unlink()  # the loader is not kept
     return folder
 
 
