@@ -10,6 +10,7 @@
 
 stages=(interference cheetah ant mixtures maml seeding splitting adaptation sampling figures statistics)
 engine=bullet scale='' seeds='' maml=cheetah-maml
+declare -A sizes=() # the settings that `sized` printed
 options=() # the given options, for the jobs that this job submits
 
 parse() { # a word of the command line and the next: sets `taken` to the number of words that it used
@@ -156,14 +157,16 @@ files() { # names: prints the files of all seeds of each
 
 # The functions of the tasks. Words in $(...) are split on purpose: none of them has a space.
 
-fresh() { train $(preset "$1") --seed "$2" --out "$(file "$1" "$2")" $(sized "$1") $(limit); }
+fresh() { made "$1" "$1" "$2"; }
 
-further() {
-    train $(preset ant-adapt) --seed "$2" --from "$(file "$1" "$2")" --out "$(file "$1-further" "$2")" $(sized ant-adapt) $(limit)
-}
+further() { made ant-adapt "$1-further" "$2" --from "$(file "$1" "$2")"; }
 
-split() {
-    train $(preset "$1-split") --seed "$2" --from "$(file "$1" "$2")" --out "$(file "$1-split" "$2")" $(sized "$1-split") $(limit)
+split() { made "$1-split" "$1-split" "$2" --from "$(file "$1" "$2")"; }
+
+made() { # name of the experiment, name of the run, seed, more options
+    local key="$scale $1"
+    [ -n "${sizes[$key]+known}" ] || sizes[$key]=$(sized "$1")
+    train $(preset "$1") --seed "$3" --out "$(file "$2" "$3")" "${@:4}" ${sizes[$key]} $(limit)
 }
 
 limit() { # prints the option that stops a training when the time of --minutes ends

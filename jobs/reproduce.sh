@@ -31,7 +31,7 @@ do_all() {
     local line stage task
     for line in "${list[@]}"; do
         read -r stage scale seeds task <<<"$line"
-        [ -n "$status" ] || [ "$stage" = "${only:-$stage}" ] || continue
+        [ "$stage" = "${only:-$stage}" ] || continue
         [ -n "$status" ] || say "$stage: $task$([ "$scale" = 1 ] || echo ", scale $scale")"
         [ -z "$minutes" ] || [ $SECONDS -lt $((ends - 30)) ] || leave 75 "--minutes $minutes are over. Run the same command again to continue"
         $task

@@ -81,8 +81,8 @@ def examine(commands: Iterable[str]) -> dict[str, Stage]:
     """Return the stages by name."""
     stages: dict[str, Stage] = {}
     configurations: dict[str, Config] = {}  # by run file
-    left: list[tuple[Stage, Config, float]] = []
-    speeds = Speeds()
+    left: list[tuple[Stage, Config | None, float]] = []
+    speeds, config = Speeds(), None
     for line in commands:
         name, kind, *words = line.split()
         stage = stages.setdefault(name, Stage())
@@ -91,16 +91,16 @@ def examine(commands: Iterable[str]) -> dict[str, Stage]:
             path, wanted = option(words, "--out"), configs.parse(configs.read_source(words[0]), settings)
             configurations[path] = wanted
             missing = wanted.run.generations - progress(Path(path), speeds)
-            work = (wanted, float(missing * wanted.population.size * wanted.method.rollouts))
+            config, rollouts = wanted, float(missing * wanted.population.size * wanted.method.rollouts)
         else:
             missing = int(not Path(words[0]).exists())
-            work = (configurations[words[2]], float(option(words, "--count") or ADAPTED))
+            config, rollouts = configurations.get(words[2]), float(option(words, "--count") or ADAPTED)
         stage.done += missing <= 0
         if missing > 0:
             stage.missing += 1
-            left.append((stage, *work))
+            left.append((stage, config, rollouts))
     for stage, config, rollouts in left:
-        seconds = speeds.time(kind_of(config), steps_of(config, rollouts))
+        seconds = speeds.time(kind_of(config), steps_of(config, rollouts)) if config else None
         stage.unknown += seconds is None
         stage.seconds += seconds or 0.0
     return stages

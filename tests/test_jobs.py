@@ -226,10 +226,9 @@ def test_reproduce_tells_which_work_is_done_and_which_is_missing(place: Place) -
     words = ["--scale", "tiny", "--seeds", "1", "--without-maml"]
     code, said = place.run(JOBS / "reproduce.sh", *words, "--stage", "interference")
     assert code == 0, said
-    code, said = place.run(JOBS / "reproduce.sh", *words, "--status")
-    rows = {line.split()[0]: line.split()[1:3] for line in said.splitlines()}
-    assert code == 0 and rows["interference"] == ["2", "0"] and rows["cheetah"] == ["0", "3"], said
-    assert rows["adaptation"] == rows["sampling"] == ["0", "4"] and "maml" not in rows, said
+    for stage, row in {"interference": "2 0 -", "adaptation": "0 4 4 of unknown length:"}.items():
+        code, said = place.run(JOBS / "reproduce.sh", *words, "--status", "--stage", stage)
+        assert code == 0 and f"{stage} {row}" in " ".join(said.split()), said
     assert not list((place.folder / "runs").rglob("cheetah*"))  # nothing was trained
 
 
