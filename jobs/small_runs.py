@@ -14,8 +14,10 @@ from typing import Any
 import numpy as np
 
 from ees_mpi import config as configs
+from ees_mpi.analysis.offspring import has_offspring
 from ees_mpi.commands.export_policy import export_policy
 from ees_mpi.store.reader import Run, open_run
+from ees_mpi.tasks.locomotion import PolicyTask
 
 SHOWN = (0, 5, 10, 20)  # generations with all their offspring, besides the last
 THIN = 1000  # offspring of the other generations
@@ -147,11 +149,13 @@ def collect(path: Path, results: Path, note: str = "", policy: bool = False) -> 
         metrics = {name: run[name][:] for name in scalar if name != "generation"}
         mean = run["mean"][:] if run["mean"].shape[2] <= SMALL else None
         write(folder, about, metrics, run["behavior"], run["parent"], mean)
-        if policy:
-            export_policy(run, folder / "policy.npz", None, None)[1].unlink()  # the loader is not kept
+        means = run["mean"].shape[1] if policy and isinstance(run.config.task, PolicyTask) else 0
+        for component in range(means):
+            out = folder / ("policy.npz" if means == 1 else f"policy-{component}.npz")
+            export_policy(run, out, None, None, component)[1].unlink()  # the loader is not kept
     return folder
 
 
 def read_all(results: Path) -> list[SmallRun]:
-    """Return all runs of a folder of results, by name."""
-    return [SmallRun(path.parent) for path in sorted(results.glob("*/run.json"))]
+    """Return the runs of a folder of results, by name; without those of MAML, whose rows are tasks, not offspring."""
+    return [run for path in sorted(results.glob("*/run.json")) if has_offspring(run := SmallRun(path.parent))]

@@ -87,8 +87,12 @@ def test_a_large_run_keeps_all_offspring_of_the_shown_generations_only(runs: dic
     assert sizes == [10_000, THIN, 10_000, THIN, 10_000]
 
 
-def test_the_script_collects_a_run_with_its_policy(cheetah: Path, tmp_path: Path) -> None:
-    line = [sys.executable, CHECKOUT / "jobs" / "results.py", "collect", cheetah, "--policy", "--results", tmp_path]
-    subprocess.run(line, check=True)
-    names = {path.name for path in (tmp_path / cheetah.stem).iterdir()}
-    assert names == {"run.json", "metrics.csv", "behaviors.npz", "policy.npz"}
+def test_the_script_collects_runs_with_their_trained_means(
+    cheetah: Path, species: Path, finished: Path, tmp_path: Path
+) -> None:
+    script = [sys.executable, CHECKOUT / "jobs" / "results.py"]
+    subprocess.run([*script, "collect", cheetah, species, finished, "--policy", "--results", tmp_path], check=True)
+    policies = {path.relative_to(tmp_path).as_posix() for path in tmp_path.glob("*/policy*")}
+    assert policies == {f"{cheetah.stem}/policy.npz", *(f"{species.stem}/policy-{k}.npz" for k in (0, 1))}
+    subprocess.run([*script, "draw", "--results", tmp_path], check=True)
+    assert len(list((tmp_path / "figures").iterdir())) == 6
