@@ -1,28 +1,50 @@
 #!/usr/bin/env bash
-# All experiments of the paper on one machine without a queue, one run after the other, each on all cores. Run it again to continue.
-# `ees-mpi plan` estimates the cost of one run at the paper's scale; --scale S costs about S x S of it. See reproduce.slurm.
+# All experiments of the paper on one machine without a queue, one run after the other, each on all cores. It can be cut at any
+# time. Run it again to continue. `ees-mpi plan` estimates the cost of one run; --scale 0.1 costs about a hundredth. See reproduce.slurm.
 #
 #   nohup jobs/reproduce.sh --scale 0.01 >reproduce.log &
+#   jobs/reproduce.sh --engine mujoco --minutes 25      # on a GPU that is lent for half an hour
+#   jobs/reproduce.sh --engine mujoco --status          # prints the finished and the missing work, and the time that it will take
 #
-# Options: those of experiments.sh (--scale, --seeds, --runs, --without-maml), -n RANKS, and --stage NAME to run one stage only.
+# Options: those of experiments.sh (--engine, --scale, --seeds, --runs, --without-maml), -n RANKS, --stage NAME to run one stage
+# only, --minutes M to stop after M minutes (exit code 75 if work is left), --status.
 . "$(dirname "${BASH_SOURCE[0]}")/experiments.sh" || exit 2
-only=''
+only='' minutes='' status=''
 while [ $# -gt 0 ]; do
     taken=2
     case $1 in
         -n) EES_RANKS=$2 ;;
         --stage) only=$2 ;;
+        --minutes) minutes=$2 ;;
+        --status) status=yes taken=1 ;;
         *) parse "$@" || { echo "job: unknown option $1; see the top of reproduce.sh" >&2 && exit 2; } ;;
     esac
     shift $taken 2>/dev/null || { echo "job: expected a value after $1" >&2 && exit 2; }
 done
 check_options
-jobs=$(dirname "${BASH_SOURCE[0]}")
+[[ $minutes =~ ^([1-9][0-9]*)?$ ]] || { echo "job: --minutes $minutes: expected a whole number" >&2 && exit 2; }
+[ -z "$minutes" ] || ends=$((SECONDS + 60 * minutes))
+jobs=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$jobs/job.sh" && . "$jobs/results.sh" || exit 2
-for stage in ${only:-"${stages[@]}"}; do
-    mapfile -t list < <(tasks "$stage")
-    for task in "${list[@]}"; do
-        say "$stage: $task"
+mapfile -t list < <(work)
+do_all() {
+    local line stage task
+    for line in "${list[@]}"; do
+        read -r stage scale seeds task <<<"$line"
+        [ "$stage" = "${only:-$stage}" ] || continue
+        [ -n "$status" ] || say "$stage: $task$([ "$scale" = 1 ] || echo ", scale $scale")"
+        [ -z "$minutes" ] || [ $SECONDS -lt $((ends - 30)) ] || leave 75 "--minutes $minutes are over. Run the same command again to continue"
         $task
     done
-done
+}
+if [ -z "$status" ]; then
+    do_all
+    exit
+fi
+# The same tasks, but each only prints its command.
+train() { echo "$stage train $*"; }
+step() { echo "$stage step $*"; }
+figures() { :; }
+statistics() { :; }
+collecting() { :; }
+do_all | python3 "$jobs/status.py"

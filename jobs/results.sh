@@ -4,7 +4,7 @@
 figures() {
     local robot variant
     mkdir -p "$EES_RUNS/figures"
-    draw interference $(files interference-maxvar interference-maxent)
+    [ "$engine" = mujoco ] || draw interference $(files interference-maxvar interference-maxent)
     draw cheetah $(first cheetah-es cheetah-maxvar cheetah-maxent)
     draw ant $(first ant-es ant-maxvar ant-maxent)
     draw maml $(samples sample) $(samples sample-quarter)
@@ -19,6 +19,16 @@ figures() {
     draw feasibility
     [ -z "$maml" ] || draw maml-training $(files "$maml")
     say "figures are in $EES_RUNS/figures"
+}
+
+collecting() { # the small files of all runs, which may leave this machine
+    local file gpus
+    gpus=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | paste -sd '+')
+    for file in "$EES_RUNS"/*-seed*[0-9].h5; do
+        [ ! -e "$file" ] || python3 "$jobs/results.py" collect "$file" --policy --results "$EES_RUNS/results" \
+            --note "${gpus:+$gpus, }$(cores) $(uname -m) cores" || leave 1 "collecting $file failed, see the error above"
+    done
+    python3 "$jobs/results.py" draw --results "$EES_RUNS/results" || leave 1 "drawing failed, see the error above"
 }
 
 draw() { draw_as "$1" "$@"; }

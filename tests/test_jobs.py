@@ -175,7 +175,10 @@ def test_a_script_told_to_stop_saves_and_run_again_ends_with_the_same_bits(place
 
 @pytest.mark.parametrize(
     "words",
-    [["--scale", "2"], ["--scale", "small"], ["--seeds", "none"], ["--sale", "1"], ["--scale"], ["--runs", "a b"]],
+    [
+        *(["--scale", "2"], ["--scale", "small"], ["--seeds", "none"], ["--sale", "1"], ["--scale"]),
+        *(["--runs", "a b"], ["--engine", "brax"], ["--minutes", "soon"]),
+    ],
     ids=" ".join,
 )
 @pytest.mark.parametrize("script", ["reproduce.slurm", "reproduce.sh"])
@@ -216,3 +219,38 @@ def test_reproduce_evolves_further_for_as_long_as_it_compares(scale: str) -> Non
     lines = done.stdout.split()
     made = int(lines[1].removeprefix("run.generations="))
     assert made > int(lines[-1])  # the population after g updates is number g
+
+
+def test_reproduce_tells_which_work_is_done_and_which_is_missing(place: Place) -> None:
+    place.program("mpirun", WORKS)
+    words = ["--scale", "tiny", "--seeds", "1", "--without-maml"]
+    code, said = place.run(JOBS / "reproduce.sh", *words, "--stage", "interference")
+    assert code == 0, said
+    for stage, row in {"interference": "2 0 -", "adaptation": "0 4 4 of unknown length:"}.items():
+        code, said = place.run(JOBS / "reproduce.sh", *words, "--status", "--stage", stage)
+        assert code == 0 and f"{stage} {row}" in " ".join(said.split()), said
+    assert not list((place.folder / "runs").rglob("cheetah*"))  # nothing was trained
+
+
+def test_reproduce_on_mujoco_begins_with_the_largest_runs_and_repeats_none(place: Place) -> None:
+    script = '. "$0/experiments.sh"; engine=mujoco; check_options; work'
+    done = subprocess.run(["bash", "-c", script, str(JOBS)], capture_output=True, text=True, check=True)
+    tasks = [(line.split()[0], line.split()[1], *line.split()[3:]) for line in done.stdout.splitlines()]
+    assert tasks[:2] == [("largest", "1", "fresh", "cheetah-maxent", "0"), ("largest", "1", "fresh", "ant-maxent", "0")]
+    assert len({task[1:] for task in tasks}) == len(tasks) and tasks[-1][0] == "collecting"
+    assert list(dict.fromkeys(task[0] for task in tasks if task[1] == "short"))[:3] == [
+        "cheetah",
+        "adaptation",
+        "sampling",
+    ]
+    code, said = place.run(JOBS / "reproduce.sh", "--engine", "mujoco", "--status")
+    assert code == 0 and "largest            0        2" in said, said  # and every config can be read
+
+
+def test_reproduce_stops_in_time(place: Place) -> None:
+    place.program("mpirun", f'echo "$*" >>{place.log}; exit 75')
+    code, said = place.run(JOBS / "reproduce.sh", "--engine", "mujoco", "--minutes", "2")
+    words = place.log.read_text().split()
+    assert code == 75 and "Run the same command again" in said and len(words) < 40, said
+    assert 0.02 < float(words[words.index("--max-hours") + 1]) <= 2 / 60
+    assert words[words.index("--out") + 1] == "runs/reproduce/mujoco-cheetah-maxent-seed0.h5"

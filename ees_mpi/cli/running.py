@@ -17,7 +17,7 @@ from ees_mpi.terminal import say
 @SET
 @click.option("--seed", type=click.IntRange(min=0), help="Short for --set run.seed=N.")
 @click.option("--out", type=click.Path(path_type=Path), metavar="RUN.h5", help="[default: PRESET-seedN.h5]")
-@click.option("--from", "start", metavar="RUN.h5[@G]", help="Start from the mean(s) of another run.")
+@click.option("--from", "start", metavar="RUN.h5[@G]|POLICY.npz", help="Start from the mean(s) of another run.")
 @click.option("--resume", is_flag=True, help="Continue an existing file, or start one.")
 @click.option("--overwrite", is_flag=True, help="Start again in place of an existing file.")
 @MAX_HOURS

@@ -1,4 +1,7 @@
-"""`ees-mpi export --policy`: an npz with the layers and the normaliser, and a loader that needs only numpy."""
+"""`ees-mpi export --policy`: an npz with the layers and the normaliser, and a loader that needs only numpy.
+
+`train --from` and `sample` also start from the npz: it has the config of the run and the exact observation sums.
+"""
 
 from pathlib import Path
 
@@ -8,6 +11,7 @@ from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.files import check_writable, written
 from ees_mpi.outcomes import Floats, Singles
 from ees_mpi.policies import CLIP, MLP, mean_std
+from ees_mpi.runs import starting_point
 from ees_mpi.store.reader import Run
 from ees_mpi.tasks.locomotion import PolicyTask
 
@@ -43,6 +47,9 @@ def export_policy(
     loader = out.with_suffix(".py")
     _check_loader(out, loader)
     parameters, mean, std = _chosen(run, generation, individual, component)
+    start = starting_point.read(
+        run, run.generations - 1 if individual is not None and generation is None else generation
+    )
     layers = {f"layer{depth}": layer for depth, layer in enumerate(MLP(task.layers).matrices(parameters))}
     with written(loader, "w") as text, written(out) as file:
         np.savez(
@@ -51,6 +58,7 @@ def export_policy(
             observation_std=std.astype(np.float32),
             layers=np.array(list(layers)),
             **layers,  # type: ignore[arg-type]
+            **starting_point.policy_arrays(start, parameters, run),
         )
         text.write(LOADER.replace("{name}", out.name))
     return [out, loader]

@@ -101,12 +101,21 @@ def read_parent(ranks: Ranks, request: SampleRequest, purpose: str) -> tuple[Par
 
 
 def _read(request: SampleRequest) -> dict[str, Any]:
-    with open_run(request.run) as run:
-        if run.generations == 0 and request.generation is None:
-            raise RunFileError(f"{request.run} has no committed generation yet")
-        start = starting_point.read(run, request.generation)
-        run.check_noise(Noise(run.config.noise_seed, run.config.noise.size))
-        config, steps = run.config, steps_until(run, start.generation)
+    if request.run.suffix == ".npz":
+        if request.generation is not None:
+            raise ConfigError("--generation: an exported policy has one generation; leave it out")
+        start = starting_point.read_policy(request.run)
+        config = configs.parse(start.config, source=f"the config in {request.run}")
+        steps = int(start.about["training_steps"])
+        if config.population.components != len(start.mean):
+            raise ConfigError(f"{request.run} is one mean of a mixture; sample its run with --component instead")
+    else:
+        with open_run(request.run) as run:
+            if run.generations == 0 and request.generation is None:
+                raise RunFileError(f"{request.run} has no committed generation yet")
+            start = starting_point.read(run, request.generation)
+            run.check_noise(Noise(run.config.noise_seed, run.config.noise.size))
+            config, steps = run.config, steps_until(run, start.generation)
     if request.component is not None and not 0 <= request.component < len(start.mean):
         raise ConfigError(f"--component {request.component}: expected 0 to {len(start.mean) - 1}")
     config = replace(

@@ -65,7 +65,7 @@ def prepare(
 ) -> PreparedRun:
     """Prepare the run of `ees-mpi train`: a new one, or with `resume` that of an existing file.
 
-    start: RUN.h5[@generation], the run to start from
+    start: RUN.h5[@generation] or POLICY.npz, to start from
     """
     config = configs.load(source, settings)
     configs.check(config)
@@ -114,9 +114,7 @@ def _check_same_run(run: Run, config: Config, start: str | None) -> None:
         raise ConfigError(f"{run.path} was begun with another config: {'; '.join(changed)}")
     if start:
         begun_from = json.loads(run.attributes["started_from"] or "null")
-        path, generation = starting_point.parse(start)
-        with open_run(path) as source:
-            wanted = starting_point.read(source, generation).about
+        wanted = starting_point.load(start).about
         if begun_from is None or any(begun_from[key] != wanted[key] for key in ("run_id", "state_sha256")):
             raise ConfigError(f"{run.path} was not begun from {start}; leave out --from to continue it as it is")
 

@@ -1,14 +1,17 @@
-"""The starting point of a run that begins from another run: its mean(s) and observation statistics."""
+"""The starting point of a run that begins from another run, or from an exported policy: mean(s), observation sums."""
 
+import hashlib
 import json
+import zipfile
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ees_mpi.config import Config
-from ees_mpi.errors import ConfigError
+from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.outcomes import Arrays, Floats, Singles
 from ees_mpi.state import State, state_of
 from ees_mpi.store.reader import Run, open_run
@@ -25,6 +28,8 @@ class StartingPoint:
     std: float
     inherited: Arrays  # moments that the method passes on
     about: dict[str, Any]  # the run, generation and digest, for the notes in a file
+    layers: tuple[int, ...] = ()  # of an exported policy: the sizes of observation, hidden layers, action
+    config: str = ""  # of an exported policy: the TOML of its run
 
 
 def parse(text: str) -> tuple[Path, int | None]:
@@ -33,6 +38,17 @@ def parse(text: str) -> tuple[Path, int | None]:
     if not at or not generation.isdigit():
         return Path(text), None
     return Path(path), int(generation)
+
+
+def load(text: str) -> StartingPoint:
+    """Return the starting point that the option `--from` names: RUN.h5[@generation] or POLICY.npz."""
+    path, generation = parse(text)
+    if path.suffix == ".npz":
+        if generation is not None:
+            raise ConfigError(f"--from {text}: an exported policy has one generation; leave out @{generation}")
+        return read_policy(path)
+    with open_run(path) as run:
+        return read(run, generation)
 
 
 def read(run: Run, generation: int | None) -> StartingPoint:
@@ -57,6 +73,43 @@ def read(run: Run, generation: int | None) -> StartingPoint:
     return StartingPoint(run["mean"][generation], _sums(run, generation), generation, std, inherited, about)
 
 
+def policy_arrays(start: StartingPoint, parameters: Singles, run: Run) -> dict[str, Any]:
+    """Return the arrays of an exported policy from which `read_policy` makes its starting point.
+
+    parameters [D]: of the policy; one of the means of `start`, or an individual
+    """
+    steps = sum(int(run["length"][g].sum()) for g in range(start.generation))
+    about = {**start.about, "std": start.std, "training_steps": steps}
+    if len(start.mean) > 1 or parameters.tobytes() != start.mean[0].tobytes():  # not the mean of the whole run
+        about["state_sha256"] = hashlib.sha256(parameters.tobytes()).hexdigest()
+    facts = {"about": json.dumps(about), "config": run.config.to_toml()}
+    inherited = {f"inherited_{name}": array for name, array in start.inherited.items()}
+    return {**facts, **inherited, "observation_sums": start.observations}
+
+
+def read_policy(path: Path) -> StartingPoint:
+    """Return the starting point of a policy that `ees-mpi export --policy` wrote."""
+    try:
+        with np.load(path) as file:
+            arrays = dict(file)
+        layers = [np.asarray(arrays[name], np.float32) for name in arrays["layers"].tolist()]
+        sizes = (*(len(layer) - 1 for layer in layers), layers[-1].shape[1])
+        mean = np.concatenate([layer.ravel() for layer in layers])
+        if [layer.shape for layer in layers] != [(a + 1, b) for a, b in pairwise(sizes)] or not np.isfinite(mean).all():
+            raise ValueError("its layers are not finite matrices that fit together")
+        if "observation_sums" not in arrays:
+            raise ValueError("it has no observation_sums; an older version exported it, so export it again")
+        observations, about = np.asarray(arrays["observation_sums"], np.float64), json.loads(str(arrays["about"]))
+        if observations.shape != (1 + 2 * sizes[0],) or not np.isfinite(observations).all():
+            raise ValueError(f"its observation_sums are not {1 + 2 * sizes[0]} finite numbers")
+        generation, std, config = int(about["generation"]), float(about.pop("std")), str(arrays["config"])
+    except (OSError, ValueError, KeyError, IndexError, TypeError, AttributeError, zipfile.BadZipFile) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise RunFileError(f"{path} is not a policy of `ees-mpi export --policy`: {reason}") from None
+    inherited = {key.removeprefix("inherited_"): arrays[key] for key in arrays if key.startswith("inherited_")}
+    return StartingPoint(mean[None], observations, generation, std, inherited, about, sizes, config)
+
+
 def _sums(run: Run, generation: int) -> Floats:
     """Compute the observation sums from the statistics that a generation used."""
     if "observation_mean" not in run.names:
@@ -67,13 +120,11 @@ def _sums(run: Run, generation: int) -> Floats:
 
 
 def first_state_from(text: str, config: Config) -> tuple[State, str]:
-    """Return the first state of a run that starts from another, and a JSON note about its starting point.
+    """Return the first state of a run that starts from another run or a policy, and a JSON note about that.
 
     A mixture that starts from a single mean draws its means from the population of that run, as in the paper.
     """
-    path, generation = parse(text)
-    with open_run(path) as run:
-        start = read(run, generation)
+    start = load(text)
     wanted = (config.population.components, config.task.parameters)
     observations = 1 + 2 * config.task.observation_dim
     if start.mean.shape[1] != wanted[1] or len(start.observations) != observations:
@@ -82,6 +133,9 @@ def first_state_from(text: str, config: Config) -> tuple[State, str]:
             f"{len(start.observations) // 2} observations; this config's have {wanted[1]} and {observations // 2}: "
             "another network or another task"
         )
+    layers = tuple(getattr(config.task, "layers", ()))
+    if start.layers and start.layers != layers:
+        raise ConfigError(f"--from {text}: its layers have the sizes {start.layers}; this config's have {layers}")
     mean = start.mean
     if len(mean) != wanted[0]:
         if len(mean) != 1:

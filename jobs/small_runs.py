@@ -1,0 +1,161 @@
+"""The small files of a run, in a folder named after it: a reader that figures and measures take for a run file.
+
+`run.json` has the config, digest, versions and machine; `metrics.csv` has a row for each generation; `behaviors.npz`
+has final positions (float32). The generations that figures show have all their offspring; the others have the same
+1,000 random individuals; of a long run only every n-th generation is stored. `policy.npz`, if it is there, has the
+trained mean: `ees-mpi train --from` and `ees-mpi sample` start from it.
+"""
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ees_mpi import config as configs
+from ees_mpi.analysis.offspring import has_offspring
+from ees_mpi.commands.export_policy import export_policy
+from ees_mpi.store.reader import Run, open_run
+from ees_mpi.tasks.locomotion import PolicyTask
+
+SHOWN = (0, 5, 10, 20)  # generations with all their offspring, besides the last
+THIN = 1000  # offspring of the other generations
+MOST = 100  # generations with offspring, besides those; longer runs have gaps
+SMALL = 16  # parameters: the means of so small individuals are stored
+
+
+class SmallRun(Run):
+    """A run read from its small files. Fitness and length of rollouts, and the means, are not stored."""
+
+    def __init__(self, folder: Path):
+        self.path = folder
+        self.about: dict[str, Any] = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+        self.run_id = self.about["run_id"]
+        self.config = configs.parse(self.about["config"], source=str(folder / "run.json"))
+        with (folder / "metrics.csv").open(newline="") as file:
+            rows = list(csv.DictReader(file))
+        self._metrics = {name: np.array([float(row[name]) for row in rows]) for name in rows[0]}
+        with np.load(folder / "behaviors.npz") as arrays:
+            self._arrays = dict(arrays)
+
+    def close(self) -> None:
+        """Close nothing: everything is in memory."""
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the metrics."""
+        return list(self._metrics)
+
+    @property
+    def generations(self) -> int:
+        """The number of committed generations."""
+        return len(self._metrics["generation"])
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """The attributes of the run file."""
+        return {"kind": self.about["kind"], "started_from": self.about["started_from"]}
+
+    def sessions(self) -> list[dict[str, Any]]:
+        """Return the sessions that wrote the run file."""
+        return list(self.about["sessions"])
+
+    def __getitem__(self, name: str) -> Any:
+        """Return one array over generations."""
+        if name in self._metrics:
+            return self._metrics[name]
+        if name in self._arrays:
+            return self._arrays[name]
+        if name == "mean":  # only its number of components is used
+            return np.zeros((self.generations, self.config.population.components, 0), np.float32)
+        return _Rows(self, name)
+
+    def rows(self, name: str, generation: int) -> Any:
+        """Return `behavior` or `parent` of a generation: of all offspring, of 1,000, or of none."""
+        for kind in ("full", "thin"):
+            stored: list[int] = self._arrays[f"{kind}_generation"].tolist()
+            if generation in stored:
+                return self._arrays[f"{kind}_{name}"][stored.index(generation)]
+        return self._arrays[f"thin_{name}"][0][:0]
+
+
+class _Rows:
+    """An array whose number of individuals differs between generations."""
+
+    def __init__(self, run: SmallRun, name: str):
+        self._run, self._name = run, name
+        population, task = run.config.population, run.config.task
+        self.shape = (run.generations, population.size, *([task.behavior_dim] if name == "behavior" else []))
+
+    def __getitem__(self, generation: int) -> Any:
+        behavior = self._run.rows("behavior", generation)
+        if self._name in ("behavior", "parent"):
+            return self._run.rows(self._name, generation)
+        if self._name == "valid":
+            return np.isfinite(behavior).all(axis=1)
+        if self._name in ("fitness", "length"):
+            return np.full(len(behavior), *((np.nan,) if self._name == "fitness" else (0, np.int64)))
+        raise KeyError(f"{self._run.path} has no array {self._name!r}")
+
+
+def shown(count: int) -> list[int]:
+    """Return the generations of a run that figures show with all offspring."""
+    return [g for g in SHOWN if g < count - 1] + [count - 1]
+
+
+def write(folder: Path, about: dict[str, Any], metrics: dict[str, Any], behavior: Any, parent: Any, mean: Any) -> None:
+    """Write the small files of a run.
+
+    behavior [G, N, B], parent [G, N]: read one generation at a time
+    mean [G, K, D]: None if it is large
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "run.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+    count, size = behavior.shape[:2]
+    with (folder / "metrics.csv").open("w", newline="") as file:
+        table = csv.writer(file, lineterminator="\n")
+        table.writerow(["generation", *metrics])
+        digits = {"seconds_clock": 13}  # seconds since 1970
+        for g in range(count):
+            table.writerow([g, *(f"{values[g]:.{digits.get(name, 6)}g}" for name, values in metrics.items())])
+    thin = np.sort(np.random.default_rng(0).permutation(size)[:THIN])
+    full = shown(count) if size > THIN else []
+    some = sorted({*shown(count), *range(0, count, -(-count // MOST))} - set(full))
+    arrays: dict[str, Any] = {} if mean is None else {"mean": np.asarray(mean, np.float32)}
+    for name, kind, rows in (("behavior", np.float32, behavior), ("parent", np.int8, parent)):
+        arrays[f"thin_{name}"] = np.stack([np.asarray(rows[g], kind)[thin] for g in some])
+        arrays[f"full_{name}"] = np.array([np.asarray(rows[g], kind) for g in full], kind)
+    arrays |= {"full_generation": np.array(full, np.int64), "thin_generation": np.array(some, np.int64)}
+    np.savez_compressed(folder / "behaviors.npz", **arrays)
+
+
+def collect(path: Path, results: Path, note: str = "", policy: bool = False) -> Path:
+    """Write the small files of a run file; return their folder. `policy`: with the trained mean, as policy.npz."""
+    folder = results / path.stem
+    with open_run(path) as run:
+        scalar = [name for name in run.names if len(run[name].shape) == 1 and run[name].dtype.kind in "fiu"]
+        about = {
+            "run_id": run.run_id,
+            "kind": str(run.attributes.get("kind", "run")),
+            "started_from": str(run.attributes.get("started_from") or ""),
+            "note": note,
+            "generations": run.generations,
+            "state_sha256": run["state_sha256"][-1].decode(),
+            "steps": sum(int(run["length"][g].sum()) for g in range(run.generations)),
+            "sessions": run.sessions(),
+            "config": run.config.to_toml(),
+        }
+        metrics = {name: run[name][:] for name in scalar if name != "generation"}
+        mean = run["mean"][:] if run["mean"].shape[2] <= SMALL else None
+        write(folder, about, metrics, run["behavior"], run["parent"], mean)
+        means = run["mean"].shape[1] if policy and isinstance(run.config.task, PolicyTask) else 0
+        for component in range(means):
+            out = folder / ("policy.npz" if means == 1 else f"policy-{component}.npz")
+            export_policy(run, out, None, None, component)[1].unlink()  # the loader is not kept
+    return folder
+
+
+def read_all(results: Path) -> list[SmallRun]:
+    """Return the runs of a folder of results, by name; without those of MAML, whose rows are tasks, not offspring."""
+    return [run for path in sorted(results.glob("*/run.json")) if has_offspring(run := SmallRun(path.parent))]

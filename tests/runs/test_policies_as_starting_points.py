@@ -1,0 +1,96 @@
+"""A policy that `export --policy` wrote is a starting point: what leaves a machine is enough to go on elsewhere."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.program import ees, info, sets
+from support.run_files import assert_same_bits
+
+from ees_mpi import open_run
+
+SMALL = sets("population.size=6", "task.steps=10", "noise.size=100000", "run.generations=2")
+
+
+@pytest.fixture(scope="module")
+def walked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small run whose observation statistics are not empty."""
+    out = tmp_path_factory.mktemp("walked") / "run.h5"
+    assert ees("train", "cheetah-maxvar", *SMALL, *sets("task.observation_share=1.0"), "--out", out).returncode == 0
+    return out
+
+
+@pytest.fixture(scope="module")
+def policy(walked: Path) -> Path:
+    """The exported mean of that run."""
+    out = walked.with_name("policy.npz")
+    assert ees("export", walked, "--policy", "-o", out).returncode == 0
+    return out
+
+
+def test_a_run_from_a_policy_has_the_bits_of_a_run_from_its_run_file(
+    walked: Path, policy: Path, tmp_path: Path
+) -> None:
+    for name, start in (("one", walked), ("other", policy)):
+        done = ees("train", "cheetah-es", *SMALL, "--from", start, "--out", tmp_path / f"{name}.h5")
+        assert done.returncode == 0, done.stderr
+    assert_same_bits(tmp_path / "one.h5", tmp_path / "other.h5")
+    again = ees("train", "cheetah-es", *SMALL, "--from", policy, "--out", tmp_path / "one.h5", "--resume")
+    assert again.returncode == 0, again.stderr  # the note in the file names the same starting point
+    assert info(tmp_path / "other.h5")["started_from"]["objective"] == "maxvar"
+
+
+def test_a_sample_of_a_policy_has_the_bits_of_a_sample_of_its_run_file(
+    walked: Path, policy: Path, tmp_path: Path
+) -> None:
+    for name, start in (("one", walked), ("other", policy)):
+        done = ees("sample", start, "--count", 4, "--out", tmp_path / f"{name}.h5")
+        assert done.returncode == 0, done.stderr
+    with open_run(tmp_path / "one.h5") as one, open_run(tmp_path / "other.h5") as other:
+        assert one["behavior"][0].tobytes() == other["behavior"][0].tobytes()
+        assert one.attributes["started_from"] == other.attributes["started_from"]
+
+
+def changed(policy: Path, out: Path, **changes: Any) -> Path:
+    """Copy a policy with other arrays; None leaves one out."""
+    with np.load(policy) as file:
+        arrays = {**file, **changes}
+    np.savez(out, **{name: array for name, array in arrays.items() if array is not None})
+    return out
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"observation_sums": None}, "export it again"),
+        ({"observation_sums": np.zeros(3)}, "53 finite numbers"),
+        ({"layer1": np.zeros((3, 3), np.float32)}, "fit together"),
+        ({"layer2": np.full((257, 6), np.nan, np.float32)}, "fit together"),
+        ({"about": np.array("no JSON")}, "is not a policy"),
+        ({"config": None}, "is not a policy"),
+    ],
+    ids=["no sums", "short sums", "other layer", "not finite", "no note", "no config"],
+)
+def test_a_damaged_policy_is_refused(policy: Path, tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+    damaged = changed(policy, tmp_path / "damaged.npz", **changes)
+    done = ees("train", "cheetah-es", *SMALL, "--from", damaged, "--out", tmp_path / "run.h5")
+    assert done.returncode == 3 and message in done.stderr and not (tmp_path / "run.h5").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["cheetah-es", "--from", "POLICY", *sets("task.hidden=[256,255]")], 2, "another network or another task"),
+        (["ant-es", "--from", "POLICY"], 2, "another network or another task"),
+        (["cheetah-es", "--from", "POLICY@1"], 2, "has one generation"),
+        (["cheetah-es", "--from", "missing.npz"], 3, "No such file"),
+    ],
+    ids=["other network", "other robot", "a generation", "missing"],
+)
+def test_a_policy_that_does_not_fit_is_refused(
+    policy: Path, tmp_path: Path, words: list[str], code: int, message: str
+) -> None:
+    words = [word.replace("POLICY", str(policy)) for word in words]
+    done = ees("train", *words, *SMALL, "--out", tmp_path / "run.h5")
+    assert done.returncode == code and message in done.stderr, done.stderr
