@@ -35,6 +35,16 @@ TRUST = click.option(
     callback=lambda context, option, wanted: os.environ.update({"EES_MPI_TRUST": "1"} if wanted else {}),
     help="Run the code that the run file names; or set EES_MPI_TRUST=1.",
 )
+START_MINUTES = click.option(
+    "--start-minutes",
+    type=Finite(min=0, max=1e6, min_open=True),
+    default=5.0,
+    show_default=True,
+    envvar="EES_MPI_START_MINUTES",
+    expose_value=False,
+    callback=lambda context, option, minutes: os.environ.update({"EES_MPI_START_MINUTES": str(minutes)}),
+    help="End the job if MPI has not started on all ranks after this time.",
+)
 FORCE = click.option("--force", is_flag=True, help="Ignore the lock of another writer if the file system has no locks.")
 
 
