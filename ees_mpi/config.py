@@ -6,7 +6,6 @@ strategies (`method = "ees"`, the default).
 """
 
 import math
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
@@ -22,7 +21,7 @@ from ees_mpi.objectives import OBJECTIVES
 from ees_mpi.optimizers import OPTIMIZERS
 from ees_mpi.outcomes import Arrays
 from ees_mpi.populations import POPULATIONS
-from ees_mpi.registry import Hooks, Part, convert, loaded, unknown
+from ees_mpi.registry import Hooks, Part, check_trust, convert, loaded, note_code, tables, texts, unknown
 from ees_mpi.tasks import TASKS
 
 METHODS = {"ees": "ees_mpi.config:Evolution", "maml": "ees_mpi.maml.settings:Maml"}
@@ -166,9 +165,13 @@ class Config:
         return tomli_w.dumps(self.sections())
 
 
-def parse(text: str, settings: Sequence[str] = (), source: str = "config") -> Config:
-    """Return the config of TOML text, changed by `settings` (section.key=value); `check` it before use."""
-    sections = _tables(text, settings, source)
+def parse(text: str, settings: Sequence[str] = (), source: str = "config", trusted: bool = False) -> Config:
+    """Return the config of TOML text, changed by `settings` (section.key=value); `check` it before use.
+
+    trusted: the user wrote the text, so that the code that it names may run
+    """
+    sections = tables(text, settings, source)
+    note_code(sections, trusted)
     for key, value in _flat(sections):
         if isinstance(value, float) and not math.isfinite(value):
             raise ConfigError(f"{key}: expected a finite number, got {value}")
@@ -195,40 +198,14 @@ def parse(text: str, settings: Sequence[str] = (), source: str = "config") -> Co
 
 def check(config: Config) -> None:
     """Raise an error if the config cannot work, including faults that appear only when it is tried."""
+    for key, text in texts(config.sections()):
+        check_trust(text, key)
     config.task.check()
     config.population.check()
     config.method.check(config.task, config.population)
     least, size = config.task.parameters, config.noise.size
     if size < least:
         raise ConfigError(f"noise.size: expected at least the {least} parameters of an individual, got {size}")
-
-
-def _tables(text: str, settings: Sequence[str], source: str) -> dict[str, Any]:
-    try:
-        sections = tomllib.loads(text.removeprefix("\ufeff"))
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{source} is not valid TOML: {error}") from None
-    for setting in settings:
-        apply(sections, setting)
-    return sections
-
-
-def apply(sections: dict[str, Any], setting: str) -> None:
-    """Set one `section.key=value` in the tables; the value is TOML, or else plain text."""
-    path, equals, text = setting.partition("=")
-    keys = path.strip().split(".")
-    if not equals or (len(keys) < 2 and keys != ["method"]) or not all(keys):
-        raise ConfigError(f"--set {setting}: expected section.key=value, for example run.generations=100")
-    try:
-        value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        value = text.strip()
-    table = sections
-    for key in keys[:-1]:
-        table = table.setdefault(key, {})
-        if not isinstance(table, dict):
-            raise ConfigError(f"--set {setting}: {key} is a value, not a table")
-    table[keys[-1]] = value
 
 
 def preset_names() -> list[str]:
@@ -252,14 +229,14 @@ def read_source(source: str) -> str:
 
 def load(source: str, settings: Sequence[str] = ()) -> Config:
     """Return the config of a preset or a config file, with the contents of the files that its task names."""
-    config = parse(read_source(source), settings, source)
+    config = parse(read_source(source), settings, source, trusted=True)
     return replace(config, task=config.task.resolved())
 
 
 def wants_portable(text: str, settings: Sequence[str] = ()) -> bool:
     """Return True if `run.portable` is set; no other key is checked."""
     try:
-        return _tables(text, settings, "config").get("run", {}).get("portable") is True
+        return tables(text, settings, "config").get("run", {}).get("portable") is True
     except (ConfigError, AttributeError):
         return False
 

@@ -28,6 +28,12 @@ class RunFileError(EesError, OSError):
     exit_code = 3
 
 
+class TrustError(EesError, PermissionError):
+    """A run file names code, and the user has not said that the file is trusted."""
+
+    exit_code = 3
+
+
 class LaunchError(EesError, RuntimeError):
     """The ranks were started in a way in which they cannot work together."""
 

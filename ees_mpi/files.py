@@ -11,13 +11,19 @@ from pathlib import Path
 from types import FrameType
 from typing import IO, Any, NoReturn
 
-from ees_mpi.errors import ConfigError, EesError
+from ees_mpi.errors import ConfigError, EesError, RunFileError
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-def check_writable(target: Path, option: str = "-o", suffixes: Sequence[str] = ()) -> None:
-    """Raise a ConfigError if `target` cannot be written or has none of the `suffixes`, before any work is done."""
+def check_writable(
+    target: Path, option: str = "-o", suffixes: Sequence[str] = (), sources: Sequence[Path] = ()
+) -> None:
+    """Raise a ConfigError if `target` cannot be written, before any work is done.
+
+    suffixes: of which the target must have one; sources: input files, which the target must not replace
+    """
+    check_not_input(target, option, sources)
     if suffixes and target.suffix.lower() not in suffixes:
         raise ConfigError(f"{option} {target}: expected a name that ends in {', '.join(suffixes)}")
     if target.is_dir():
@@ -31,6 +37,31 @@ def check_writable(target: Path, option: str = "-o", suffixes: Sequence[str] = (
         raise ConfigError(f"{option} {target}: no file can be written there: {error.strerror}") from None
     finally:
         probe.unlink(missing_ok=True)
+
+
+def check_not_input(target: Path, option: str, sources: Sequence[Path]) -> None:
+    """Raise a ConfigError if an output is one of the input files, also through a symbolic or hard link."""
+    for source in sources:
+        if target.exists() and source.exists() and target.samefile(source):
+            raise ConfigError(f"{option} {target}: this is the input {source}; expected another name for the output")
+
+
+def check_ours(target: Path) -> None:
+    """Raise a RunFileError if `--overwrite` would replace a file that ees_mpi did not write."""
+    import h5py
+
+    if not target.is_file():
+        return
+    try:
+        with h5py.File(target, "r", locking="best-effort") as file:
+            ours = str(file.attrs.get("format", "")).startswith("ees_mpi ")
+    except (OSError, RuntimeError, ValueError):
+        ours = False
+    if not ours:
+        raise RunFileError(
+            f"{target} was not written by ees_mpi, or is damaged: --overwrite does not replace it; delete it first, or "
+            "choose another name"
+        )
 
 
 def beside(target: Path) -> Path:

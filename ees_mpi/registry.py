@@ -2,18 +2,26 @@
 
 A member is a frozen msgspec struct: its fields are the keys of the section, its methods do the work. A member
 is imported only if a config names it, so that a rank loads only the parts that it uses.
+
+Some settings name code outside of this package, as "package.module:name". Code that only a run file names is imported
+only if the user trusts that file; see `ees_mpi/docs/trust.md`.
 """
 
 import difflib
 import importlib
+import os
 import sys
-from collections.abc import Iterator, Mapping
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
-from ees_mpi.errors import ConfigError
+from ees_mpi.errors import ConfigError, TrustError
+
+TRUST = "EES_MPI_TRUST"  # an environment variable; 1: run files are trusted
+DEEPEST = 20  # levels of tables in a config
 
 
 class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -64,6 +72,62 @@ def plain(part: object) -> dict[str, Any]:
     return {key: value for key, value in msgspec.to_builtins(part).items() if value is not None}
 
 
+class _NotToml(ConfigError):
+    """The text is not TOML."""
+
+
+def tables(text: str, settings: Sequence[str], source: str) -> dict[str, Any]:
+    """Return the tables of TOML text, changed by `settings` (section.key=value)."""
+    sections = _toml(text.removeprefix("\ufeff"), source)
+    for setting in settings:
+        apply(sections, setting)
+    return sections
+
+
+def _toml(text: str, source: str) -> dict[str, Any]:
+    """Parse TOML; raise a ConfigError also for deep tables and long integers, which Python cannot read."""
+    try:
+        found = tomllib.loads(text)
+    except RecursionError:
+        raise ConfigError(f"{source}: expected at most {DEEPEST} levels of tables") from None
+    except tomllib.TOMLDecodeError as error:
+        raise _NotToml(f"{source} is not valid TOML: {error}") from None
+    except ValueError as error:  # an integer of more than 4,300 digits
+        raise ConfigError(f"{source}: {error}") from None
+    level: list[Any] = [found]
+    for _ in range(DEEPEST):
+        level = [value for each in level for value in _inside(each)]
+    if level:
+        raise ConfigError(f"{source}: expected at most {DEEPEST} levels of tables")
+    return found
+
+
+def _inside(value: Any) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+
+
+def apply(sections: dict[str, Any], setting: str) -> None:
+    """Set one `section.key=value` in the tables; the value is TOML, or else plain text."""
+    path, equals, text = setting.partition("=")
+    keys = path.strip().split(".")
+    if not equals or (len(keys) < 2 and keys != ["method"]) or not all(keys) or len(keys) > DEEPEST:
+        raise ConfigError(f"--set {_short(setting)}: expected section.key=value, for example run.generations=100")
+    try:
+        value = _toml(f"value = {text}", f"--set {_short(setting)}")["value"]
+    except _NotToml:
+        value = text.strip()
+    table = sections
+    for key in keys[:-1]:
+        table = table.setdefault(key, {})
+        if not isinstance(table, dict):
+            raise ConfigError(f"--set {_short(setting)}: {key} is a value, not a table")
+    table[keys[-1]] = value
+
+
+def _short(text: str) -> str:
+    return text if len(text) < 200 else f"{text[:180]} ..."
+
+
 def loaded(path: str) -> Any:
     """Import an object of this package, given as "module:name"."""
     module, _, name = path.partition(":")
@@ -86,16 +150,48 @@ def convert(section: Any, kind: Any, path: str) -> Any:
 
 
 def imported(path: str, key: str) -> Any:
-    """Import `package.module:name`; the module may be in the current folder."""
-    module, colon, name = path.partition(":")
-    if not (module and colon and name):
+    """Import `package.module:name`, if it is trusted; the current folder is searched last."""
+    module, _, name = path.partition(":")
+    if not name.isidentifier() or not all(word.isidentifier() for word in module.split(".")):
         raise ConfigError(f"{key}: expected package.module:name, got {path!r}")
+    check_trust(path, key)
     if "" not in sys.path:
-        sys.path.insert(0, "")
+        sys.path.append("")
     try:
         return getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as error:
         raise ConfigError(f"{key}: cannot import {path!r}: {error}") from None
+    except Exception as error:
+        raise ConfigError(f"{key} {path}: importing it raised {type(error).__name__}: {error}") from error
+
+
+_FROM_USER: set[str] = set()  # code that the user's own config names
+_FROM_FILES: set[str] = set()  # code that a run file names
+
+
+def note_code(table: Any, user: bool) -> None:
+    """Note all code that a config names: every text with a colon. `user`: the user's own config, not a run file's."""
+    (_FROM_USER if user else _FROM_FILES).update(text for _, text in texts(table) if ":" in text)
+
+
+def texts(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
+    """Yield all texts in nested tables, each with its key."""
+    if isinstance(value, str):
+        yield key, value
+    elif isinstance(value, dict):
+        for name, each in value.items():
+            yield from texts(each, f"{key}.{name}".lstrip("."))
+    for each in value if isinstance(value, (list, tuple)) else ():
+        yield from texts(each, key)
+
+
+def check_trust(path: str, key: str) -> None:
+    """Raise a TrustError if only a run file names this code, and the user has not said that files are trusted."""
+    if path in _FROM_FILES - _FROM_USER and os.environ.get(TRUST) != "1":
+        raise TrustError(
+            f"{key} = {path!r}: the run file names this code, and it is not run without your consent. If you know "
+            "where the file comes from, use --trust (or EES_MPI_TRUST=1, or trust=True); see `ees_mpi/docs/trust.md`"
+        )
 
 
 def unknown(name: str, known: Any) -> str:

@@ -181,13 +181,13 @@ train() { # preset or file, words of `ees-mpi train`: returns if the run is comp
     done
 }
 
-step() { # output file, command...: runs an ees-mpi command under MPI, unless its output exists
+step() { # output file, command...: runs an ees-mpi command under MPI on a run of this script, unless its output exists
     local out=$1 code words
     shift
     [ -n "${SLURM_JOB_ID:-}" ] || restarts=0
     mapfile -t words < <(launcher)
     until [ -e "$out" ]; do
-        run_watched "${EES_STEP_SECONDS:-14400}" "" "${words[@]}" ees-mpi "$@" --out "$out"
+        run_watched "${EES_STEP_SECONDS:-14400}" "" "${words[@]}" ees-mpi "$@" --out "$out" --trust
         code=$?
         [ -e "$out" ] || again_or_leave $code "$out" "$out does not exist yet" ''
     done

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from ees_mpi import machine
-from ees_mpi.cli.options import RUN, SET, SOURCE
+from ees_mpi.cli.options import RUN, SET, SOURCE, TRUST
 
 
 @click.command()
@@ -46,6 +46,7 @@ def repair(run: Path) -> None:
 @click.option("--individual", type=click.IntRange(min=0), help="Of a policy.  [default: the mean]")
 @click.option("--component", type=click.IntRange(min=0), help="The mean, of a mixture.")
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="[default: policy.npz; RUN.csv or RUN.npz]")
+@TRUST
 def export(run: Path, policy: bool, kind: str | None, out: Path | None, **choice: int | None) -> None:
     """Write a policy, or the arrays, of a run file for other programs."""
     if policy is (kind is not None):

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from ees_mpi import machine
-from ees_mpi.cli.options import RUN, Finite, pin_for_run
+from ees_mpi.cli.options import RUN, TRUST, Finite, pin_for_run
 from ees_mpi.terminal import say
 
 
@@ -19,6 +19,7 @@ from ees_mpi.terminal import say
     "--generation", multiple=True, type=click.IntRange(min=0), help="For figures of single generations; repeatable."
 )
 @click.option("--list", "listing", is_flag=True, help="List the figures, and the runs that each needs.")
+@TRUST
 def figure(
     name: str | None, runs: tuple[Path, ...], out: Path | None, generation: tuple[int, ...], listing: bool
 ) -> None:
@@ -52,6 +53,7 @@ def figure(
     show_default=True,
     help="Follow each robot, from the same angle and distance; or stay at one point that shows the start and all ends.",
 )
+@TRUST
 def replay(run: Path, extremes: int | None, size: str | None, camera: str, **options: Any) -> None:
     """Evaluate individuals of a run again, compare every bit with the file, and film them."""
     pin_for_run(run)
@@ -69,6 +71,7 @@ def replay(run: Path, extremes: int | None, size: str | None, camera: str, **opt
 @RUN
 @click.option("-o", "--out", type=click.Path(path_type=Path), metavar="FILE.html", help="[default: RUN-report.html]")
 @click.option("--thumbnails", type=click.IntRange(min=0, max=64), default=8, help="Extremes to show.  [default: 8]")
+@TRUST
 def report(run: Path, out: Path | None, thumbnails: int) -> None:
     """Write a web page about a run: its config, results and costs."""
     pin_for_run(run)
@@ -82,6 +85,7 @@ def report(run: Path, out: Path | None, thumbnails: int) -> None:
 @RUN
 @click.option("--every", type=Finite(min=0.05), default=2.0, show_default=True, help="Seconds between updates.")
 @click.option("--once", is_flag=True, help="Print the current state and exit.")
+@TRUST
 def watch(run: Path, every: float, once: bool) -> None:
     """Show the progress of a run in the terminal until it is complete."""
     from ees_mpi.analysis.watch.screen import watch

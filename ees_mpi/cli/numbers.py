@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from ees_mpi.cli.options import POSITIVE
+from ees_mpi.cli.options import POSITIVE, TRUST
 
 
 class Sides(click.Command):
@@ -46,6 +46,7 @@ CELL = click.option("--cell", type=POSITIVE, default=1.0, help="Side of a grid c
 @click.option("--objective", metavar="NAME", help="Compute the value of this objective in place of the measures.")
 @click.option("--set", "settings", multiple=True, metavar="objective.KEY=VALUE", help="For --objective; repeatable.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON list.")
+@TRUST
 def metrics(
     runs: tuple[Path, ...],
     generation: int | None,
@@ -98,6 +99,7 @@ def metrics(
 @click.option("--latex", is_flag=True, help="Tables for a paper.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON list, an object for each metric.")
 @click.option("--list", "listing", is_flag=True, help="List the metrics.")
+@TRUST
 def compare(
     runs: tuple[Path, ...],
     names: tuple[str, ...],

@@ -1,6 +1,7 @@
 """The options and arguments that several commands share."""
 
 import math
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,23 @@ RUN = click.argument("run", type=click.Path(path_type=Path, readable=False))  # 
 SOURCE = click.argument("source", metavar="PRESET|FILE.toml")
 SET = click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Set a key of the config; repeatable.")
 MAX_HOURS = click.option("--max-hours", type=POSITIVE, help="Stop after so many hours: save the state, exit code 75.")
+TRUST = click.option(
+    "--trust",
+    is_flag=True,
+    expose_value=False,
+    callback=lambda context, option, wanted: os.environ.update({"EES_MPI_TRUST": "1"} if wanted else {}),
+    help="Run the code that the run file names; or set EES_MPI_TRUST=1.",
+)
+START_MINUTES = click.option(
+    "--start-minutes",
+    type=Finite(min=0, max=1e6, min_open=True),
+    default=5.0,
+    show_default=True,
+    envvar="EES_MPI_START_MINUTES",
+    expose_value=False,
+    callback=lambda context, option, minutes: os.environ.update({"EES_MPI_START_MINUTES": str(minutes)}),
+    help="End the job if MPI has not started on all ranks after this time.",
+)
 FORCE = click.option("--force", is_flag=True, help="Ignore the lock of another writer if the file system has no locks.")
 
 

@@ -7,7 +7,18 @@ from typing import Any
 import click
 
 from ees_mpi import ranks
-from ees_mpi.cli.options import FORCE, MAX_HOURS, POSITIVE, RUN, SET, SOURCE, pin_for_run, pin_for_source
+from ees_mpi.cli.options import (
+    FORCE,
+    MAX_HOURS,
+    POSITIVE,
+    RUN,
+    SET,
+    SOURCE,
+    START_MINUTES,
+    TRUST,
+    pin_for_run,
+    pin_for_source,
+)
 from ees_mpi.errors import EesError, collective
 from ees_mpi.terminal import say
 
@@ -22,6 +33,7 @@ from ees_mpi.terminal import say
 @click.option("--overwrite", is_flag=True, help="Start again in place of an existing file.")
 @MAX_HOURS
 @FORCE
+@START_MINUTES
 def train(source: str, settings: tuple[str, ...], seed: int | None, max_hours: float | None, **options: Any) -> None:
     """Train a preset or a config file; with or without mpirun."""
     if options["resume"] and options["overwrite"]:
@@ -40,6 +52,8 @@ def train(source: str, settings: tuple[str, ...], seed: int | None, max_hours: f
 @click.option("--generations", type=click.IntRange(min=1), help="Train until this many.  [default: as in the file]")
 @MAX_HOURS
 @FORCE
+@TRUST
+@START_MINUTES
 def resume(run: Path, generations: int | None, max_hours: float | None, force: bool) -> None:
     """Continue a run from its last committed generation."""
     pin_for_run(run)
@@ -55,6 +69,8 @@ def resume(run: Path, generations: int | None, max_hours: float | None, force: b
 @click.option("--generation", type=click.IntRange(min=0), help="[default: the first, the middle and the last]")
 @click.option("--individuals", type=click.IntRange(min=1), help="The number in each generation.  [default: 32]")
 @click.option("--updates", is_flag=True, help="Compute all updates again from the logged outcomes; no rollouts.")
+@TRUST
+@START_MINUTES
 def verify(run: Path, generation: int | None, individuals: int | None, updates: bool) -> None:
     """Evaluate individuals again and compare every bit; with or without mpirun.
 
@@ -100,6 +116,8 @@ def _verify_updates(world: ranks.Ranks, path: Path) -> None:
 @click.option("--component", type=click.IntRange(min=0), help="Of a mixture.  [default: all of them]")
 @click.option("--out", type=click.Path(path_type=Path), metavar="S.h5", help="[default: RUN-sample.h5]")
 @click.option("--overwrite", is_flag=True, help="Replace an existing file.")
+@TRUST
+@START_MINUTES
 def sample(run: Path, out: Path | None, overwrite: bool, **options: Any) -> None:
     """Evaluate new offspring of a trained mean; with or without mpirun."""
     pin_for_run(run)
@@ -119,6 +137,8 @@ def sample(run: Path, out: Path | None, overwrite: bool, **options: Any) -> None
 @click.option("--std", type=POSITIVE, help="[default: the run's]")
 @click.option("--out", type=click.Path(path_type=Path), metavar="A.h5", help="[default: RUN-adapt-DIRECTION.h5]")
 @click.option("--overwrite", is_flag=True, help="Replace an existing file.")
+@TRUST
+@START_MINUTES
 def adapt(run: Path, out: Path | None, overwrite: bool, **options: Any) -> None:
     """Adapt a run to a direction, and score the result from other starts; with or without mpirun.
 
@@ -133,6 +153,7 @@ def adapt(run: Path, out: Path | None, overwrite: bool, **options: Any) -> None:
 
 
 @click.command()
+@START_MINUTES
 def doctor() -> None:
     """Check that this machine has all that a run needs; with or without mpirun."""
 

@@ -56,7 +56,7 @@ class Adapted:
 
 def adapt(ranks: Ranks, request: AdaptRequest, out: Path, overwrite: bool, say: Say) -> None:
     """Adapt a run with its method, score the result, and write an adaptation file."""
-    check_target(ranks, out, overwrite)
+    check_target(ranks, request.run, out, overwrite)
     hook = b""
     with ranks.together():
         if ranks.first:

@@ -24,7 +24,7 @@ FEW = 64  # numbers per generation, at most, of an array in a CSV table
 def export_arrays(run: Run, kind: str, out: Path | None) -> list[Path]:
     """Write the arrays of a run as `kind` (csv or npz) and return the files; `out`: a name that ends in it."""
     target = out or run.path.with_suffix(f".{kind}")
-    check_writable(target, suffixes=[f".{kind}"])
+    check_writable(target, suffixes=[f".{kind}"], sources=[run.path])
     if run.generations == 0:
         raise RunFileError(f"{run.path} has no committed generation yet")
     return _csv(run, target) if kind == "csv" else _npz(run, target)

@@ -43,7 +43,7 @@ def export_policy(
     task = run.config.task
     if not isinstance(task, PolicyTask):
         raise RunFileError(f"{run.path}: its task has no policy network to export")
-    check_writable(out, suffixes=[".npz"])
+    check_writable(out, suffixes=[".npz"], sources=[run.path])
     loader = out.with_suffix(".py")
     _check_loader(out, loader)
     parameters, mean, std = _chosen(run, generation, individual, component)

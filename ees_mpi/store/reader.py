@@ -63,8 +63,9 @@ class Series:
 class Run:
     """A run file: its config, its arrays by name, its individuals. Use it as a context manager, or `close` it."""
 
-    def __init__(self, path: str | Path):
+    def __init__(self, path: str | Path, trust: bool = False):
         self.path = Path(path)
+        self._trust = trust
         if self.path.is_dir():
             raise RunFileError(f"{path} is a folder; expected a run file")
         # The journal is read first: if the writer folds in between, records are read twice, but none is missed.
@@ -91,7 +92,7 @@ class Run:
         for record in self.journal_records:
             text = record.get("config", text)  # a later session may train more generations
         try:
-            self.config: Config = parse(text, source=f"the config in {self.path}")
+            self.config: Config = parse(text, source=f"the config in {self.path}", trusted=self._trust)
         except ConfigError as error:
             raise RunFileError(f"{self.path} cannot be read by this version of ees_mpi: {error}") from None
         missing = [f"generations/{name}" for name in layout.NEEDED if name not in self._file["generations"]]
@@ -229,9 +230,9 @@ class Run:
             )
 
 
-def open_run(path: str | Path) -> Run:
-    """Open a run file for reading."""
-    return Run(path)
+def open_run(path: str | Path, trust: bool = False) -> Run:
+    """Open a run file for reading; `trust`: the code that its config names may run."""
+    return Run(path, trust)
 
 
 def config_text(path: Path) -> str:

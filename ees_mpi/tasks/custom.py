@@ -14,10 +14,11 @@ import numpy as np
 from ees_mpi.contracts import BatchEvaluator, Drawable, Evaluator, View, Walker
 from ees_mpi.errors import ConfigError
 from ees_mpi.outcomes import Outcome, Singles
-from ees_mpi.registry import imported
+from ees_mpi.registry import check_trust, imported
 from ees_mpi.tasks.base import TaskPart, once
 
 NEEDED = ("parameters", "behavior_dim", "initial", "open")
+METHODS = ("initial", "open")  # a class has them before it is called
 
 
 class Custom(TaskPart, frozen=True):
@@ -29,6 +30,7 @@ class Custom(TaskPart, frozen=True):
     @property
     def task(self) -> Any:
         """Return the user's task, which is made once."""
+        check_trust(self.function, "task.function")
         return once(self, self._make)
 
     @property
@@ -122,13 +124,17 @@ class Custom(TaskPart, frozen=True):
     def _make(self) -> Any:
         """Make the user's task; raise a ConfigError if a needed member is missing."""
         factory = imported(self.function, "task.function")
+        if not isinstance(factory, type):
+            raise self._error(f"expected a class with {', '.join(NEEDED)}; got {type(factory).__name__}")
+        if lacking := [name for name in METHODS if not callable(getattr(factory, name, None))]:
+            raise self._error(f"expected a class with {', '.join(NEEDED)}; no {lacking[0]}")
         try:
             task = factory(**self.settings)
         except TypeError as error:
             raise ConfigError(f"task.function {self.function} cannot be made: {error}") from None
         missing = [name for name in NEEDED if not hasattr(task, name)]
         if missing:
-            raise self._error(f"expected an object with {', '.join(NEEDED)}; no {missing[0]}")
+            raise self._error(f"expected a class with {', '.join(NEEDED)}; no {missing[0]}")
         return task
 
     def _error(self, message: str) -> ConfigError:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from support.program import CHECKOUT, python, run, sets
+from support.program import BIN, CHECKOUT, MPIRUN, python, run, sets
 
 RECORD_START = CHECKOUT / "tools" / "bench_parts" / "record_start.py"
 FILES = 500  # at most, by the first rollout: Python's own, numpy's, h5py's, MPI's and ours
@@ -21,3 +21,10 @@ def test_a_rank_opens_fewer_than_500_files_before_its_first_rollout(tmp_path: Pa
         int(path.read_text().partition('"files": ')[2].rstrip("}")) for path in (tmp_path / "started").glob("*.json")
     ]
     assert len(counts) == 2 and 200 < max(counts) < FILES
+
+
+def test_a_rank_that_dies_before_mpi_has_started_ends_the_job_within_the_limit() -> None:
+    dies = f'[ "$OMPI_COMM_WORLD_RANK" = 1 ] && kill -9 $$; exec {BIN}/ees-mpi doctor --start-minutes 0.05'
+    ended = run([MPIRUN, "--with-ft", "ulfm", "-n", "3", "/bin/sh", "-c", dies])
+    assert ended.returncode != 0
+    assert ended.stderr.count("MPI did not start within 0.05 minutes (--start-minutes)") == 1, ended.stderr

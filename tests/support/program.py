@@ -15,7 +15,7 @@ from pathlib import Path
 from subprocess import CompletedProcess
 from unittest import mock
 
-from ees_mpi import machine
+from ees_mpi import machine, registry
 from ees_mpi.cli import main as cli
 
 CHECKOUT = Path(__file__).parents[2]
@@ -79,6 +79,9 @@ def _here(*arguments: str) -> CompletedProcess[str]:
     with (
         mock.patch.object(sys, "argv", words),
         mock.patch.object(machine, "pin_portable", side_effect=AssertionError("needs a process of its own: ranks=0")),
+        mock.patch.object(registry, "_FROM_USER", set()),  # a new process trusts nothing
+        mock.patch.object(registry, "_FROM_FILES", set()),
+        mock.patch.dict(os.environ),
         _same_signal_handlers(),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),

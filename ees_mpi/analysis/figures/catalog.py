@@ -51,7 +51,7 @@ def draw(name: str, paths: Sequence[Path], out: Path | None, generations: Sequen
         raise ConfigError(f"figure: {unknown(name, FIGURES)}")
     recipe = FIGURES[name]
     target = out or Path(f"{name}.png")
-    check_writable(target, "-o", FORMATS)
+    check_writable(target, "-o", FORMATS, paths)
     if bool(paths) is not recipe.runs:
         raise ConfigError(f"figure {name} needs {recipe.needs}; got {len(paths)} run files")
     if generations and not recipe.chooses:

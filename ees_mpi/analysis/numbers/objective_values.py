@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from ees_mpi.analysis.numbers.measures import Settings, entropy, saturation
 from ees_mpi.analysis.offspring import Offspring, check_generation, has_valid, read_offspring
-from ees_mpi.config import apply
 from ees_mpi.contracts import Memory, Objective
 from ees_mpi.errors import ConfigError, ObjectiveError
 from ees_mpi.objectives import OBJECTIVES
 from ees_mpi.ranks import Ranks
+from ees_mpi.registry import apply
 from ees_mpi.store.reader import Run
 
 

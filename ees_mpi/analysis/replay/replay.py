@@ -56,7 +56,7 @@ class Replayed:
 def replay(path: Path, request: ReplayRequest, say: Callable[[str], None], progress: bool = False) -> None:
     """Replay the requested individuals; raise a VerifyError if bits differ and the machines do not explain it."""
     if request.video:
-        check_writable(request.video, "--video", (".mp4",))
+        check_writable(request.video, "--video", (".mp4",), [path])
         video.packages()
     with open_run(path) as run:
         run.check_order()

@@ -8,7 +8,7 @@ from ees_mpi.analysis.replay.choice import Choice
 from ees_mpi.analysis.replay.replay import LOGGED, Replayed, evaluate, film
 from ees_mpi.analysis.report import charts
 from ees_mpi.contracts import View
-from ees_mpi.errors import EesError
+from ees_mpi.errors import EesError, TrustError
 from ees_mpi.store.reader import Run
 
 SIZE = (320, 240)
@@ -54,6 +54,8 @@ def replay_extremes(run: Run, count: int) -> tuple[list[Extreme], str]:
         return logged, ""
     try:
         actor = film(run, View(*SIZE))
+    except TrustError:
+        raise
     except EesError as error:
         return logged, f"No pictures: {error}."
     replayed = []

@@ -28,7 +28,7 @@ SLOWEST = 5  # ranks that are named
 def write_report(path: Path, out: Path | None, thumbnails: int) -> Path:
     """Write the page of a run file; return its path."""
     target = out or path.with_name(f"{path.stem}-report.html")
-    check_writable(target, "-o", (".html",))
+    check_writable(target, "-o", (".html",), [path])
     with open_run(path) as run:
         check_committed(run)
         page = render(run, thumbnails)

@@ -18,7 +18,7 @@ import numpy as np
 
 from ees_mpi.errors import ConfigError, MissingExtra, TaskError
 from ees_mpi.outcomes import Singles
-from ees_mpi.registry import imported, unknown
+from ees_mpi.registry import check_trust, imported, texts, unknown
 from ees_mpi.tasks.locomotion import PolicyTask
 from ees_mpi.tasks.silence import silence
 
@@ -60,6 +60,8 @@ class Environment(PolicyTask, frozen=True, kw_only=True):
 
     def make(self, **more: Any) -> Any:
         """Make the Gymnasium environment; raise an error that names the missing package or the unknown environment."""
+        for key, text in texts({"task": {"env": self.env, "env_settings": self.env_settings}}):
+            check_trust(text, key)  # Gymnasium imports a module that is named before a colon
         gymnasium = library()
         try:
             with warnings.catch_warnings(), silence():  # Gymnasium warns about newer versions and deprecated models
@@ -77,6 +79,8 @@ class Environment(PolicyTask, frozen=True, kw_only=True):
         """Return the function from a rollout to its behaviour."""
         if ":" in self.behavior:
             function: Behavior = imported(self.behavior, "task.behavior")
+            if not callable(function) or isinstance(function, type):
+                raise ConfigError(f"task.behavior {self.behavior}: expected a function, got {type(function).__name__}")
             return function
         if self.behavior not in NAMED:
             raise ConfigError(f"task.behavior: {unknown(self.behavior, NAMED)} (or package.module:function)")

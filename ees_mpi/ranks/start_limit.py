@@ -1,0 +1,71 @@
+"""A time limit for the start of MPI.
+
+If a rank dies before MPI has started, the other ranks may wait for it in MPI_Init for ever. MPI_Init holds the
+interpreter's lock, so no thread of this process can act. A small child process watches the time instead.
+"""
+
+import os
+import select
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import NoReturn
+
+from ees_mpi.ranks.launcher import launched, launcher_process
+
+MINUTES = "EES_MPI_START_MINUTES"  # an environment variable, which the option --start-minutes sets
+DEFAULT = 5.0
+PATIENCE = 2.0  # seconds that the launcher gets to end the ranks
+
+
+@contextmanager
+def start_limit(fault_tolerant: bool) -> Iterator[None]:
+    """End the job with a message if a block, which starts MPI, takes longer than the limit."""
+    minutes = float(os.environ.get(MINUTES, DEFAULT))
+    launcher = launcher_process() if fault_tolerant else 0
+    reading, writing = os.pipe()
+    rank = os.getpid()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.close(writing)
+            _watch(reading, rank, launcher, minutes)
+        finally:
+            os._exit(0)
+    os.close(reading)
+    try:
+        yield
+    finally:
+        os.close(writing)  # ends the child, as the death of this rank does
+        with suppress(ChildProcessError):
+            os.waitpid(child, 0)
+
+
+def _watch(pipe: int, rank: int, launcher: int, minutes: float) -> None:
+    """Wait for the end of the pipe; after the time limit, print a message and end the job."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
+        signal.signal(number, signal.SIG_IGN)
+    # The child of the lowest rank that is alive acts first, and ends the other ranks before they print the same.
+    delay = min(0.5 * launched()[1], 8.0)
+    if select.select([pipe], [], [], 60 * minutes + delay)[0]:
+        return
+    message = (
+        f"ees-mpi: MPI did not start within {minutes:g} minutes (--start-minutes); perhaps a rank died, or is very "
+        "slow to start. The job ends; nothing was changed. Run the same command again\n"
+    )
+    with suppress(OSError):
+        os.write(2, message.encode())
+    _end(rank, launcher)
+
+
+def _end(rank: int, launcher: int) -> NoReturn:
+    """End the job: by a signal to a launcher that would survive the death of a rank, and by killing this rank."""
+    with suppress(OSError):
+        if launcher:
+            os.kill(launcher, signal.SIGTERM)
+            time.sleep(PATIENCE)
+    with suppress(OSError):
+        if os.getppid() == rank:
+            os.kill(rank, signal.SIGKILL)
+    os._exit(0)

@@ -1,0 +1,61 @@
+"""No command replaces the file that it reads, or a file that ees_mpi did not write."""
+
+import os
+import shutil
+from pathlib import Path
+
+import h5py
+import pytest
+from support.program import TINY, done, refusal, sets, train
+
+TRAIN = ("train", "interference-maxvar", *sets(*TINY, "run.fsync=false"))
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return train(tmp_path_factory.mktemp("source") / "run.h5")
+
+
+@pytest.fixture
+def run(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(trained, "run.h5")
+    os.symlink("run.h5", "soft.h5")
+    os.link("run.h5", "hard.h5")
+    return Path("run.h5")
+
+
+@pytest.mark.parametrize("out", ["run.h5", "soft.h5", "hard.h5"])
+@pytest.mark.parametrize(
+    "words",
+    [("sample", "run.h5", "--count", "2"), ("adapt", "run.h5", "--direction", "left"), (*TRAIN, "--from", "run.h5")],
+    ids=lambda words: words[0],
+)
+def test_the_source_is_never_overwritten(run: Path, words: tuple[str, ...], out: str) -> None:
+    before = run.read_bytes()
+    code, line = refusal(*words, "--out", out, "--overwrite")
+    assert code == 2 and "this is the input" in line and run.read_bytes() == before
+
+
+@pytest.mark.parametrize("words", [TRAIN, ("sample", "run.h5", "--count", "2")], ids=lambda words: words[0])
+def test_overwrite_replaces_our_own_files_only(run: Path, words: tuple[str, ...]) -> None:
+    Path("thesis.tex").write_text("years of work")
+    with h5py.File("other.h5", "w") as file:
+        file["data"] = [1, 2]
+    for other in ("thesis.tex", "other.h5"):
+        before = Path(other).read_bytes()
+        code, line = refusal(*words, "--out", other, "--overwrite")
+        assert code == 3 and "was not written by ees_mpi" in line and Path(other).read_bytes() == before
+    for _ in range(2):
+        done(*words, "--out", "ours.h5", "--overwrite")
+
+
+def test_pictures_and_tables_do_not_replace_their_source(run: Path) -> None:
+    for name, words in (
+        ("run.npz", ("export", "run.npz", "--to", "npz")),
+        ("run.html", ("report", "run.html", "-o", "run.html")),
+        ("run.png", ("figure", "interference", "run.png", "-o", "run.png")),
+    ):
+        shutil.copy(run, name)
+        code, line = refusal(*words)
+        assert code == 2 and "this is the input" in line and Path(name).read_bytes() == run.read_bytes()

@@ -1,0 +1,169 @@
+"""Code that only a run file names does not run without the user's consent."""
+
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import tomli_w
+from support.program import TINY, done, ees, refusal, sets
+
+from ees_mpi.config import read_source
+from ees_mpi.errors import ConfigError, TrustError
+from ees_mpi.registry import imported, note_code
+from ees_mpi.store.reader import open_run
+from ees_mpi.tasks import base
+
+MODULE = """
+from pathlib import Path
+import numpy as np
+from support.own_tasks import Base
+
+Path("imported").touch()
+
+class Task(Base):
+    def evaluate(self, index, parameters, *rest):
+        from ees_mpi.outcomes import Outcome
+        return Outcome(index, (float(parameters[0]),), 0.0, 1)
+
+def behavior(rollout):
+    return [float(rollout.observations[-1][0])]
+
+def objective(behaviors, fitness, ratios):
+    return (ratios * behaviors[:, 0] ** 2).mean()
+"""
+TASK = "task = {name='custom', function='strange:Task'}"
+BEHAVIOR = "task = {name='gymnasium', env='CartPole-v1', behavior='strange:behavior', hidden=[4], steps=5}"
+OBJECTIVE = "objective = {name='custom', function='strange:objective'}"
+PART = "objective = {name='blend', parts=[{name='custom', function='strange:objective', share=1.0}]}"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "strange.py").write_text(MODULE)
+    return tmp_path
+
+
+def words(own: str) -> list[str]:
+    """Write a config with a section in place of a preset's; return the words of `ees-mpi train`."""
+    sections = tomllib.loads(read_source("interference-maxvar")) | tomllib.loads(own)
+    Path("own.toml").write_text(tomli_w.dumps(sections))
+    return ["own.toml", *sets(*TINY, "run.fsync=false"), "--out", "run.h5"]
+
+
+def begin(folder: Path, own: str) -> None:
+    """Train a run with the user's own code, and forget that the code was ever imported."""
+    done("train", *words(own))
+    forget(folder)
+
+
+def forget(folder: Path) -> None:
+    sys.modules.pop("strange", None)
+    base._RESULTS.clear()
+    (folder / "imported").unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("report", "run.h5"),
+        ("replay", "run.h5", "--individual", "0"),
+        ("verify", "run.h5"),
+        ("sample", "run.h5", "--count", "2"),
+        ("adapt", "run.h5", "--direction", "left"),
+        ("resume", "run.h5", "--generations", "9"),
+        ("metrics", "run.h5"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_task_that_only_the_file_names_does_not_run(folder: Path, command: tuple[str, ...]) -> None:
+    begin(folder, TASK)
+    code, line = refusal(*command)
+    assert code == 3 and "task.function = 'strange:Task'" in line and "--trust" in line
+    assert not (folder / "imported").exists()
+    if command[0] != "adapt":  # this task has no direction
+        assert ees(*command, "--trust").returncode == 0
+        assert (folder / "imported").exists()
+
+
+@pytest.mark.parametrize(
+    ("own", "command"),
+    [
+        (BEHAVIOR, ("report", "run.h5")),
+        (BEHAVIOR, ("sample", "run.h5", "--count", "2")),
+        (OBJECTIVE, ("resume", "run.h5", "--generations", "9")),
+        (OBJECTIVE, ("verify", "run.h5", "--updates")),
+        (OBJECTIVE, ("metrics", "run.h5", "--objective", "custom")),
+        (PART, ("resume", "run.h5", "--generations", "9")),
+    ],
+)
+def test_every_key_that_names_code_needs_trust(folder: Path, own: str, command: list[str]) -> None:
+    begin(folder, own)
+    code, line = refusal(*command)
+    assert code == 3 and "'strange:" in line and "--trust" in line and not (folder / "imported").exists()
+
+
+def test_an_environment_in_a_module_needs_trust(folder: Path) -> None:
+    (folder / "places.py").write_text(
+        "import gymnasium\ngymnasium.register('Elsewhere-v0', 'gymnasium.envs.classic_control:CartPoleEnv')"
+    )
+    begin(folder, "task = {name='gymnasium', env='places:Elsewhere-v0', hidden=[4], steps=5}")
+    code, line = refusal("sample", "run.h5", "--count", "2")
+    assert code == 3 and "'places:Elsewhere-v0'" in line
+
+
+def test_files_that_name_code_can_be_read_and_started_from(folder: Path) -> None:
+    begin(folder, TASK)
+    for command in (("info", "run.h5"), ("config", "run.h5"), ("repair", "run.h5")):
+        done(*command)
+    done("export", "run.h5", "--to", "npz")
+    assert not (folder / "imported").exists()
+
+
+def test_the_users_own_config_needs_no_trust_to_resume(folder: Path) -> None:
+    begin(folder, TASK)
+    more = ("--resume", "--set", "run.generations=9")
+    done("train", *words(TASK), *more)
+    forget(folder)
+    code, _ = refusal("train", *words("task = {name='custom', function='support.own_tasks:Base'}"), *more)
+    assert code == 2 and not (folder / "imported").exists()  # another config, and its own code only
+
+
+def test_all_ranks_refuse_and_all_ranks_trust(folder: Path) -> None:
+    begin(folder, TASK)
+    code, line = refusal("verify", "run.h5", ranks=2)
+    assert code == 3 and "--trust" in line and not (folder / "imported").exists()
+    done("sample", "run.h5", "--count", "4", ranks=2, EES_MPI_TRUST="1")
+
+
+def test_code_can_be_trusted_from_python(folder: Path) -> None:
+    begin(folder, TASK)
+    with open_run("run.h5") as run, pytest.raises(TrustError):
+        _ = run.config.task.parameters
+    with open_run("run.h5", trust=True) as run:
+        assert run.config.task.parameters == 2
+
+
+def test_installed_modules_win_over_the_present_folder(folder: Path) -> None:
+    (folder / "colorsys.py").write_text("raise RuntimeError")
+    assert imported("colorsys:hsv_to_rgb", "key")(0, 0, 1) == (1, 1, 1)
+
+
+@pytest.mark.parametrize("path", ["..x:y", "x", ":", "a b:c", "os:system()", "", "os.:system", "x\0:y"])
+def test_malformed_names_of_code_are_refused(path: str) -> None:
+    with pytest.raises(ConfigError, match=r"expected package\.module:name"):
+        imported(path, "task.function")
+
+
+def test_functions_are_not_called_in_place_of_tasks(folder: Path) -> None:
+    marker = folder / "called"
+    own = f"task = {{name='custom', function='os:system', settings={{command='touch {marker}'}}}}"
+    code, line = refusal("train", *words(own))
+    assert code == 2 and "expected a class with parameters" in line and not marker.exists()
+
+
+def test_names_are_noted_at_any_depth() -> None:
+    note_code({"a": [{"b": ("deep.module:name",)}]}, user=False)
+    with pytest.raises(TrustError, match=r"deep\.module:name"):
+        imported("deep.module:name", "key")
