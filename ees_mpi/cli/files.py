@@ -17,7 +17,7 @@ def info(run: Path, as_json: bool) -> None:
     from ees_mpi.commands.info import summarize
     from ees_mpi.store.reader import open_run
 
-    with open_run(run) as opened:
+    with open_run(run, allow_damaged_journal=True) as opened:
         facts = summarize(opened)
     if as_json:
         click.echo(json.dumps(facts))
@@ -31,11 +31,13 @@ def info(run: Path, as_json: bool) -> None:
 def repair(run: Path) -> None:
     """Fold the journal of a killed run into its file."""
     from ees_mpi.store.reader import open_run
-    from ees_mpi.store.writer import repair
+    from ees_mpi.store.repair import repair
 
-    repair(run)
+    lost = repair(run)
     with open_run(run) as opened:
         click.echo(f"{run}: {opened.generations} generations, journal folded")
+    if lost:
+        click.echo(f"warning: {lost}")
 
 
 @click.command()

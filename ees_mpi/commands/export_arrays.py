@@ -14,7 +14,8 @@ import numpy as np
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.files import check_writable, written
 from ees_mpi.store import layout
-from ees_mpi.store.reader import Run, Series
+from ees_mpi.store.reader import Run
+from ees_mpi.store.series import Series
 
 SLICE_BYTES = 1 << 24  # read at a time
 BLOCK = 256  # generations read at a time, of arrays with few numbers per generation
@@ -27,6 +28,7 @@ def export_arrays(run: Run, kind: str, out: Path | None) -> list[Path]:
     check_writable(target, suffixes=[f".{kind}"], sources=[run.path])
     if run.generations == 0:
         raise RunFileError(f"{run.path} has no committed generation yet")
+    run.check_all()
     return _csv(run, target) if kind == "csv" else _npz(run, target)
 
 

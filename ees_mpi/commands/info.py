@@ -9,6 +9,8 @@ from ees_mpi.config import Config
 from ees_mpi.state import State
 from ees_mpi.store.reader import Run
 
+CHECKED = "the attributes, the sessions and the state; `ees-mpi verify` checks the arrays of all generations, too"
+
 
 def digest_of(run: Run) -> str:
     """Return the digest of the state after the last committed generation."""
@@ -47,4 +49,6 @@ def summarize(run: Run) -> dict[str, Any]:
         "evaluations": run.generations * config.population.size * config.method.rollouts,
         "steps": steps,
         "started_from": json.loads(run.attributes["started_from"] or "null"),
+        "checked": CHECKED if run.hashed else "the state only: files of format 1 have no other hashes",
+        "damage": run.damage or None,
     }

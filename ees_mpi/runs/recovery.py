@@ -39,7 +39,7 @@ class Recovery:
     def _begun(self, path: Path) -> bool:
         """Return True if the file of this run exists; the rank that created it may be dead."""
         try:
-            with open_run(path) as run:
+            with open_run(path, allow_damaged_journal=True) as run:
                 return run.run_id == self.run_id
         except RunFileError:
             return False

@@ -98,9 +98,10 @@ def reopen(
     config: replaces that of the file, and must describe the same run
     start: the option `--from`, which must name the run that the file started from
     """
-    with open_run(path) as run:
+    with open_run(path, allow_damaged_journal=True) as run:
         if run.attributes.get("kind") == "sample":
             raise RunFileError(f"{path} holds a sample of offspring; a sample cannot be resumed")
+        run.check_last()
         if config is not None:
             _check_same_run(run, config, start)
         config = _with_generations(config or run.config, generations, run)

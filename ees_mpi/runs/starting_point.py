@@ -67,6 +67,7 @@ def read(run: Run, generation: int | None) -> StartingPoint:
         return StartingPoint(state.mean, state.observations, state.generation, std, inherited, about)
     if not 0 <= generation < run.generations:
         raise ConfigError(f"generation {generation}: {run.path} has 0 to {run.generations}")
+    run.check_generation(generation)
     digest = run["state_sha256"][generation - 1].decode() if generation else ""
     about |= {"generation": generation, "state_sha256": digest}
     inherited = {name: run[name][generation] for name in method.inherited if name in run.names}

@@ -1,35 +1,52 @@
-"""The journal: checksummed records, appended to one file. A record is complete or ignored.
+"""The journal: checksummed records, appended to one file.
 
-file    = "EESJRNL1" run_id[16]  record*
-record  = length (u64, little-endian)  blake2b-16 of the payload  payload (MessagePack)
+file    = "EESJRNL2" run_id[16]  blake2b-8 of these 24 bytes  record*
+record  = length (u64, little-endian)  blake2b-16 of the payload  blake2b-8 of these 24 bytes  payload (MessagePack)
+
+A kill cuts the last record short: it is ignored. Every other fault is damage, and is reported; the checksum of the
+header tells a damaged length from a short record. Journals of version 1, "EESJRNL1", have no checksums of headers.
 """
 
 import hashlib
 import os
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-MAGIC = b"EESJRNL1"
+from ees_mpi.store.safety import damage_reported, open_plain, real
+
+MAGIC, OLDER = b"EESJRNL2", b"EESJRNL1"
 HEAD = struct.Struct("<Q16s")
+SEAL = 8  # bytes of the checksum of a header
 Entry = dict[str, Any]
 
 
 def path_of(run: Path) -> Path:
-    """Return the path of the journal of a run file."""
+    """Return the path of the journal of a run file; that of a symbolic link is beside the file itself."""
+    run = real(run)
     return run.with_name(run.name + ".journal")
 
 
-def encode(record: Mapping[str, Any]) -> bytes:
+def pack(record: Mapping[str, Any]) -> bytes:
     """Return a record of plain values, arrays and dicts of arrays as bytes."""
-    payload = msgspec.msgpack.encode(record, enc_hook=_from_array)
-    return HEAD.pack(len(payload), _checksum(payload)) + payload
+    return msgspec.msgpack.encode(record, enc_hook=_from_array)
+
+
+def encode(record: Mapping[str, Any]) -> bytes:
+    """Return a record with its header, as it is in the journal."""
+    payload = pack(record)
+    return _sealed(HEAD.pack(len(payload), _checksum(payload))) + payload
+
+
+def _sealed(head: bytes) -> bytes:
+    """Return a header with its checksum."""
+    return head + hashlib.blake2b(head, digest_size=SEAL).digest()
 
 
 def _from_array(value: Any) -> Any:
@@ -59,53 +76,73 @@ class Contents:
     """The contents of a journal."""
 
     run_id: str = ""
-    records: list[Entry] = field(default_factory=list)  # the complete ones, oldest first
-    damaged: bool = False  # records follow a broken one
+    records: list[Entry] = field(default_factory=list)  # the complete ones before the first fault, oldest first
+    damaged: bool = False  # more than a short last record is wrong
+    unread: int = 0  # bytes after the last complete record
+    sealed: bool = True  # False: version 1, in which a damaged length looks like a short record
+
+    @property
+    def whole(self) -> bool:
+        """True if nothing but a short last record was left unread."""
+        return not self.damaged and (self.sealed or not self.unread)
 
 
 def read(run: Path) -> Contents:
-    """Read the journal beside a run file; an incomplete last record is ignored, and a missing journal is empty.
+    """Read the journal beside a run file up to its first fault; a missing journal is empty.
 
     Only the record of the last generation keeps its state.
     """
+    path = path_of(run)
     try:
-        file = open(path_of(run), "rb")
+        number = open_plain(path)
     except FileNotFoundError:
         return Contents()
-    with file:
-        size = os.fstat(file.fileno()).st_size
-        if file.read(len(MAGIC)) != MAGIC:
-            return Contents(damaged=size > 0)
-        run_id = file.read(16).hex()
-        records: list[Entry] = []
-        end = file.tell()
-        for payload in _payloads(file, size):
-            end = file.tell()
-            record = decode(payload)
-            if "state" in record:
-                for older in records:
-                    older.pop("state", None)
-            records.append(record)
-        return Contents(run_id, records, _continues_after_damage(file, end, size))
+    with damage_reported(path), open(number, "rb") as file:
+        return _parse(file.read())
 
 
-def _payloads(file: BinaryIO, size: int) -> Iterator[bytes]:
-    """Yield the payloads before the first broken one."""
-    while len(head := file.read(HEAD.size)) == HEAD.size:
-        length, checksum = HEAD.unpack(head)
-        if length > size - file.tell():
-            return
-        payload = file.read(length)
+def _parse(data: bytes) -> Contents:
+    head = data[: len(MAGIC) + 16]
+    sealed = head.startswith(MAGIC)
+    seal = SEAL if sealed else 0
+    if not sealed and not head.startswith(OLDER):
+        return Contents(damaged=bool(data), unread=len(data))
+    if len(data) < len(head) + seal or (sealed and data[: len(head) + seal] != _sealed(head)):
+        return Contents(damaged=len(data) >= len(head) + seal, unread=len(data))
+    records: list[Entry] = []
+    place, step = len(head) + seal, HEAD.size + seal
+    damaged = False
+    while len(data) - place >= step:
+        header = data[place : place + HEAD.size]
+        length, checksum = HEAD.unpack(header)
+        if sealed and data[place : place + step] != _sealed(header):
+            damaged = True
+            break
+        payload = data[place + step : place + step + length]
+        if len(payload) < length:
+            break  # cut short by a kill
         if _checksum(payload) != checksum:
-            return
-        yield payload
+            damaged = True
+            break
+        record = decode(payload)
+        if "state" in record:
+            for older in records:
+                older.pop("state", None)
+        records.append(record)
+        place += step + length
+    return Contents(head[len(MAGIC) :].hex(), records, damaged, len(data) - place, sealed)
 
 
-def _continues_after_damage(file: BinaryIO, end: int, size: int) -> bool:
-    """Return True if bytes follow the first broken record: a kill breaks only the last record."""
-    file.seek(end)
-    head = file.read(HEAD.size)
-    return len(head) == HEAD.size and end + HEAD.size + HEAD.unpack(head)[0] < size
+def set_aside(run: Path, why: str) -> Path | None:
+    """Rename the journal of a run to a name that says why it is not used; return that name."""
+    path = path_of(run)
+    if not os.path.lexists(path):
+        return None
+    name, number = path.with_name(f"{path.name}.{why}"), 2
+    while os.path.lexists(name):
+        name, number = path.with_name(f"{path.name}.{why}-{number}"), number + 1
+    os.replace(path, name)
+    return name
 
 
 class JournalWriter:
@@ -115,10 +152,11 @@ class JournalWriter:
         self._path = path_of(run)
         self._fsync = fsync
         fresh = self._path.with_name(self._path.name + ".new")
-        self._file = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+        fresh.unlink(missing_ok=True)  # a link that somebody placed there is not followed
+        self._file = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         self.size = 0  # bytes
         try:
-            self.append_bytes(MAGIC + bytes.fromhex(run_id))
+            self.append_bytes(_sealed(MAGIC + bytes.fromhex(run_id)))
             os.replace(fresh, self._path)
         except OSError:
             os.close(self._file)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from ees_mpi.config import Config
 
 FORMAT = "ees_mpi run"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2  # 1: no hashes, no group `previous`
 
 GENERATION = "generation"
 
@@ -51,6 +51,8 @@ GENERATIONS = {
     "fitness_max": Field((), "<f8", "largest fitness"),
     "invalid_share": Field((), "<f8", "share of rollouts that blew up"),
     "state_sha256": Field((), "|S64", "digest of the state after this generation"),
+    "row_sha256": Field((), "|S64", "hash of all arrays of this generation, except the times"),
+    "seconds_sha256": Field((), "|S64", "hash of the times of this generation"),
     "seconds_evaluate": Field((), "<f8", "rank 0: rollouts"),
     "seconds_gather": Field((), "<f8", "rank 0: waiting for all outcomes"),
     "seconds_update": Field((), "<f8", "rank 0: weights, gradient, step, metrics"),

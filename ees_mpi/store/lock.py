@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ees_mpi.errors import RunFileError
+from ees_mpi.store.safety import real
 
 WAIT_SECONDS = 5.0  # for an owner that is about to end
 HEARTBEAT_SECONDS = 2.0
@@ -24,12 +25,18 @@ NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
 HELD = (errno.EWOULDBLOCK, errno.EACCES, errno.EAGAIN)
 
 
+def path_of(run: Path) -> Path:
+    """Return the path of the lock of a run file; that of a symbolic link is beside the file itself."""
+    run = real(run)
+    return run.with_name(run.name + ".lock")
+
+
 class Lock:
     """The lock of one run file, held from construction to `release`."""
 
     def __init__(self, run: Path, force: bool = False):
         self._run = run
-        self._path = run.with_name(run.name + ".lock")
+        self._path = path_of(run)
         deadline = time.monotonic() + WAIT_SECONDS
         try:
             while not self._acquire(force):
@@ -39,14 +46,15 @@ class Lock:
         except OSError as error:
             if isinstance(error, RunFileError):
                 raise
-            raise RunFileError(f"cannot write beside {run}: {error.strerror}") from None
+            why = f"{self._path} is a symbolic link" if error.errno == errno.ELOOP else error.strerror
+            raise RunFileError(f"cannot write beside {run}: {why}") from None
         self._stop = threading.Event()
         self._heartbeat = threading.Thread(target=self._send_heartbeats, daemon=True)
         self._heartbeat.start()
 
     def _acquire(self, force: bool) -> bool:
         """Lock the file and write the owner to it; return False if another process holds the lock."""
-        self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
         try:
             if self._locked(force) and self._is_current():
                 self._write_owner()
@@ -119,7 +127,7 @@ class Lock:
             owner = json.loads(self._path.read_text())
             job = f", SLURM job {owner['job']}" if owner["job"] else ""
             return f"process {owner['pid']} on {owner['host']}{job} (since {owner['since']})"
-        except (OSError, ValueError, KeyError):
+        except (OSError, ValueError, KeyError, TypeError):
             return "another process"
 
     def release(self) -> None:

@@ -1,7 +1,5 @@
 """Read run files at any time, from any process, without MPI."""
 
-import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,98 +8,68 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ees_mpi.config import Config, parse
-from ees_mpi.errors import ConfigError, RunFileError
+from ees_mpi.errors import RunFileError
 from ees_mpi.noise import Noise
 from ees_mpi.outcomes import Arrays, Draw, Floats, Singles
-from ees_mpi.store import hdf5, journal, layout
-
-
-class Series:
-    """One array of a run over its generations, read in slices: from the HDF5 file, and the newest from the journal."""
-
-    def __init__(self, folded: h5py.Dataset, newer: list[NDArray[Any]]):
-        self._folded = folded
-        self._newer = newer
-        self.shape: tuple[int, ...] = (folded.shape[0] + len(newer), *folded.shape[1:])
-        self.dtype: np.dtype[Any] = folded.dtype
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __getitem__(self, key: Any) -> Any:
-        if isinstance(key, tuple) and not key:
-            return self[:]
-        first, rest = (key[0], key[1:]) if isinstance(key, tuple) else (key, ())
-        if isinstance(first, (int, np.integer)):
-            return self._rows(range(len(self))[first], 1)[(0, *rest)]
-        if not isinstance(first, slice):
-            return np.asarray(self)[key]
-        wanted = range(len(self))[first]
-        if not wanted:
-            return np.empty((0, *self.shape[1:]), self.dtype)[(slice(None), *rest)]
-        low, high = min(wanted[0], wanted[-1]), max(wanted[0], wanted[-1])
-        rows = self._rows(low, high - low + 1)
-        return rows[:: wanted.step][(slice(None), *rest)]
-
-    def _rows(self, start: int, count: int) -> NDArray[Any]:
-        folded = len(self._folded)
-        parts = []
-        if start < folded:
-            parts.append(self._folded[start : min(start + count, folded)])
-        newer = self._newer[max(start - folded, 0) : max(start + count - folded, 0)]
-        if newer:
-            parts.append(np.stack(newer))
-        return np.concatenate(parts)
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        return np.asarray(self[:], dtype)
-
-    def __iter__(self) -> Iterator[Any]:
-        return (self[g] for g in range(len(self)))
+from ees_mpi.store import checks, hdf5, journal, layout
+from ees_mpi.store.safety import damage_reported, open_hdf5, real
+from ees_mpi.store.series import Series
 
 
 class Run:
     """A run file: its config, its arrays by name, its individuals. Use it as a context manager, or `close` it."""
 
-    def __init__(self, path: str | Path, trust: bool = False):
+    def __init__(self, path: str | Path, trust: bool = False, allow_damaged_journal: bool = False):
         self.path = Path(path)
         self._trust = trust
+        real(self.path)
         if self.path.is_dir():
             raise RunFileError(f"{path} is a folder; expected a run file")
         # The journal is read first: if the writer folds in between, records are read twice, but none is missed.
-        try:
-            self.journal = journal.read(self.path)
-        except OSError as error:
-            raise RunFileError(f"{journal.path_of(self.path)} cannot be read: {error.strerror}") from None
+        self.journal = journal.read(self.path)
         self._file = _open(self.path)
         self._noise: Noise | None = None
         try:
-            self._interpret()
-        except RunFileError:
+            with damage_reported(self.path):
+                self._interpret()
+            if self.journal.damaged and not allow_damaged_journal:
+                raise RunFileError(f"{self.damage}. `ees-mpi repair` keeps the generations before it")
+        except BaseException:
             self.close()
             raise
-        except (KeyError, TypeError, ValueError, AttributeError, OSError, RuntimeError) as error:
-            self.close()
-            raise RunFileError(f"{self.path} is damaged, or was not written by ees_mpi: {error}") from None
 
     def _interpret(self) -> None:
         """Read the config and the newest generations, and check that they belong together."""
         self.run_id = str(self._file.attrs["run_id"])
         self.journal_records = self.journal.records if self.journal.run_id == self.run_id else []
+        if self.hashed:
+            checks.check_small(self._file, self.path)
+        checks.json_object(self._file.attrs.get("started_from") or "{}")
         text = str(self._file.attrs["config"])
         for record in self.journal_records:
             text = record.get("config", text)  # a later session may train more generations
-        try:
-            self.config: Config = parse(text, source=f"the config in {self.path}", trusted=self._trust)
-        except ConfigError as error:
-            raise RunFileError(f"{self.path} cannot be read by this version of ees_mpi: {error}") from None
-        missing = [f"generations/{name}" for name in layout.NEEDED if name not in self._file["generations"]]
-        missing += [] if "final" in self._file else ["final"]
-        if missing:
-            raise RunFileError(f"{self.path} is damaged: it has no {missing[0]}")
+        self.config: Config = parse(text, source=f"the config in {self.path}", trusted=self._trust)
+        checks.check_shapes(self._file, self.config.population.size, self.path)
+        with damage_reported(journal.path_of(self.path)):
+            checks.check_records(self.journal_records, self._file)
         folded = int(self._file["generations"][layout.GENERATION].shape[0])
         self._newer = hdf5.newer(self.journal_records, folded, self.path)
-        len(self._file["sessions/session"])
+        self._sessions = self._read_sessions()
+
+    @property
+    def hashed(self) -> bool:
+        """True if the file has hashes; files of format 1 have none."""
+        return int(self._file.attrs["format_version"]) > 1
+
+    @property
+    def damage(self) -> str:
+        """A sentence about a journal that cannot be read to its end, or is of another run; empty if there is none."""
+        beside, last = journal.path_of(self.path), self.generations - 1
+        if not self.journal.whole:
+            return f"{beside} is damaged: {self.journal.unread} bytes after generation {last} cannot be read"
+        if self.journal.run_id not in ("", self.run_id):
+            return f"{beside} is the journal of another run; it is not used"
+        return ""
 
     def __enter__(self) -> "Run":
         return self
@@ -137,11 +105,13 @@ class Run:
         """Return one array over all generations."""
         if name not in self.names:
             raise KeyError(f"{self.path} has no array {name!r}; it has {', '.join(self.names)}")
-        return Series(self._file["generations"][name], [record["arrays"][name] for record in self._newer])
+        newer = [record["arrays"][name] for record in self._newer]
+        return Series(self._file["generations"][name], newer, self.path)
 
     def state_arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the state after the last committed generation, as named arrays."""
-        return dict(self._newer[-1]["state"]) if self._newer else hdf5.read_state(self._file)
+        """Return the state after the last committed generation, as named arrays; its hash is checked."""
+        with damage_reported(self.path):
+            return dict(self._newer[-1]["state"]) if self._newer else checks.checked_state(self._file, self.path)
 
     def partial(self) -> dict[str, NDArray[Any]]:
         """Return the outcomes of the next generation, if it was interrupted; else nothing."""
@@ -154,10 +124,13 @@ class Run:
 
     def sessions(self) -> list[dict[str, Any]]:
         """Return the sessions that wrote the file: ranks, nodes, host, start, end, first generation, machine."""
+        return [dict(session) for session in self._sessions]
+
+    def _read_sessions(self) -> list[dict[str, Any]]:
         group = self._file["sessions"]
         known = [{name: _plain(group[name][row]) for name in layout.SESSIONS} for row in range(len(group["session"]))]
         for session in known:
-            session["machine"] = json.loads(session["machine"])
+            session["machine"] = checks.json_object(session["machine"])
         for record in self.journal_records:
             if record["kind"] == "session" and record["session"] >= len(known):
                 known.append({name: record.get(name, record["start"]) for name in layout.SESSIONS})
@@ -214,11 +187,29 @@ class Run:
 
     def check_order(self) -> None:
         """Raise a RunFileError unless the rows are the generations 0, 1, 2, ... and the state follows the last one."""
-        order = self._file["generations"][layout.GENERATION][:]
-        last = int(self.state_arrays()["generation"])
+        with damage_reported(self.path):
+            order = self._file["generations"][layout.GENERATION][:]
+            last = int(self.state_arrays()["generation"])
         whole = np.array_equal(order, np.arange(len(order)))
         if not whole or (last != self.generations and self.attributes.get("kind") != "sample"):
             raise RunFileError(f"{self.path} is damaged: its rows or its state are not those of its generations")
+
+    def check_generation(self, generation: int) -> None:
+        """Raise a RunFileError if the arrays of a generation do not have the hashes that the file has for them."""
+        if self.hashed:
+            checks.check_row({name: np.asarray(self[name][generation]) for name in self.names}, generation, self.path)
+
+    def check_last(self) -> None:
+        """Check the state, the order and the last generation: all that `resume` continues from."""
+        self.check_order()
+        if self.generations:
+            self.check_generation(self.generations - 1)
+
+    def check_all(self) -> None:
+        """Check the state, the order and the hashes of all generations."""
+        self.check_order()
+        for generation in range(self.generations):
+            self.check_generation(generation)
 
     def check_noise(self, noise: Noise) -> None:
         """Raise a RunFileError if numpy on this machine generates other noise than the run had."""
@@ -230,43 +221,43 @@ class Run:
             )
 
 
-def open_run(path: str | Path, trust: bool = False) -> Run:
-    """Open a run file for reading; `trust`: the code that its config names may run."""
-    return Run(path, trust)
+def open_run(path: str | Path, trust: bool = False, allow_damaged_journal: bool = False) -> Run:
+    """Open a run file for reading.
+
+    trust: the code that its config names may run
+    allow_damaged_journal: read the generations before the damage
+    """
+    return Run(path, trust, allow_damaged_journal)
 
 
 def config_text(path: Path) -> str:
     """Return the config of a run file as TOML; empty if it cannot be read."""
     try:
-        with h5py.File(path, "r", locking="best-effort") as file:
+        with open_hdf5(path) as file, damage_reported(path):
             return str(file.attrs.get("config", ""))
     except OSError:
         return ""  # `open_run` reports it, from one rank
 
 
 def _open(path: Path) -> h5py.File:
-    if not path.exists():
-        raise RunFileError(f"{path} does not exist")
+    file = open_hdf5(path)
     try:
-        path.open("rb").close()
-    except OSError as error:
-        raise RunFileError(f"{path} cannot be read: {error.strerror}") from None
-    try:
-        # The writer replaces the file and never changes it in place. No lock is needed, but all readers must agree.
-        file = h5py.File(path, "r", locking="best-effort")
-    except OSError as error:
-        raise RunFileError(f"{path} is not a readable HDF5 file, or truncated: {error}") from None
-    kind, version = file.attrs.get("format"), file.attrs.get("format_version", 0)
-    problem = ""
-    if kind == "ees_mpi adaptation":
-        problem = "is an adaptation file, made by `ees-mpi adapt`; expected a run file"
-    elif kind != layout.FORMAT or not isinstance(version, (int, np.integer)):
-        problem = "is HDF5, but not a run file of ees_mpi"
-    elif version > layout.FORMAT_VERSION:
-        problem = f"has format {version}; this version of ees_mpi reads up to {layout.FORMAT_VERSION}. Update it"
-    if problem:
+        with damage_reported(path):
+            kind, version = file.attrs.get("format"), file.attrs.get("format_version", 0)
+            problem = ""
+            if kind == "ees_mpi adaptation":
+                problem = "is an adaptation file, made by `ees-mpi adapt`; expected a run file"
+            elif kind != layout.FORMAT or not isinstance(version, (int, np.integer)):
+                problem = "is HDF5, but not a run file of ees_mpi"
+            elif version > layout.FORMAT_VERSION:
+                problem = (
+                    f"has format {version}; this version of ees_mpi reads up to {layout.FORMAT_VERSION}. Update it"
+                )
+            if problem:
+                raise RunFileError(f"{path} {problem}")
+    except BaseException:
         file.close()
-        raise RunFileError(f"{path} {problem}")
+        raise
     return file
 
 

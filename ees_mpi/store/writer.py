@@ -2,9 +2,6 @@
 
 import os
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,23 +12,14 @@ from ees_mpi.config import Config
 from ees_mpi.errors import RunFileError
 from ees_mpi.noise import Noise
 from ees_mpi.outcomes import Arrays
-from ees_mpi.store import hdf5, journal, layout
+from ees_mpi.store import hashes, hdf5, journal, layout
 from ees_mpi.store.lock import Lock
-from ees_mpi.store.reader import open_run
+from ees_mpi.store.repair import Contents, fold_journal, write_errors
+from ees_mpi.store.safety import real
 from ees_mpi.version import __version__
 
 FOLD_SHARE = 20  # folds take at most 1 / FOLD_SHARE of the time
 FOLD_BYTES = 64 << 20  # of the journal, after which it is folded: rank 0 holds as much in memory
-
-
-@dataclass(frozen=True)
-class Contents:
-    """The contents of a run file that a new writer continues."""
-
-    run_id: str
-    sessions: list[dict[str, Any]]
-    state: Arrays
-    partial: Arrays  # results of the next generation from before an interruption
 
 
 class RunWriter:
@@ -63,7 +51,7 @@ class RunWriter:
         run_id: str = "",
     ) -> "RunWriter":
         """Create a new file; `kind`: run or sample; `started_from`: JSON about the run that the means come from."""
-        path = path.resolve()  # keeps a symbolic link
+        path = real(path)  # keeps a symbolic link
         lock = Lock(path, force)
         try:
             if path.exists() and not overwrite:
@@ -85,6 +73,8 @@ class RunWriter:
                 "started_from": started_from,
             }
             with write_errors(path):
+                if not overwrite:
+                    journal.set_aside(path, "other-run")  # left by a run whose file was deleted
                 hdf5.create(path, layout.axis_sizes(config), attributes, state)
                 return cls(path, lock, run_id, config, sessions=0)
         except BaseException:
@@ -94,12 +84,14 @@ class RunWriter:
     @classmethod
     def resume(cls, path: Path, config: Config, force: bool = False) -> "tuple[RunWriter, Contents]":
         """Lock a run file, fold the journal of its last writer, and return a new writer and the contents."""
-        path = path.resolve()
+        path = real(path)
         lock = Lock(path, force)
         try:
             found = fold_journal(path)
             with write_errors(path):
-                return cls(path, lock, found.run_id, config, len(found.sessions)), found
+                writer = cls(path, lock, found.run_id, config, len(found.sessions))
+            writer._warning = found.warning or None
+            return writer, found
         except BaseException:
             lock.release()
             raise
@@ -126,7 +118,9 @@ class RunWriter:
 
     def commit(self, generation: int, arrays: Arrays, state: Arrays) -> None:
         """Add a generation to the run; after this call, a kill cannot lose it."""
-        row = {name: np.asarray(arrays[name], field.dtype) for name, field in self._fields.items()}
+        own = (hashes.ROW, hashes.TIMES)
+        row = {name: np.asarray(arrays[name], field.dtype) for name, field in self._fields.items() if name not in own}
+        row |= hashes.of_row(row, generation)
         self._append({"kind": "generation", "generation": generation, "arrays": row, "state": state})
         for older in self._records[-2:-1]:
             older.pop("state", None)  # only the last state is folded
@@ -155,7 +149,7 @@ class RunWriter:
 
     def fold(self) -> None:
         """Write all committed generations to the HDF5 file, and begin a new journal."""
-        hdf5.fold(self.path, self._records)
+        hdf5.fold(self.path, self._records, self._run_id)
         # The new journal is opened first: if that fails, commits continue in the old one.
         old, self._journal = self._journal, journal.JournalWriter(self.path, self._run_id, self._config.run.fsync)
         old.close()
@@ -181,35 +175,6 @@ def new_run_id() -> str:
     return os.urandom(16).hex()
 
 
-def fold_journal(path: Path) -> Contents:
-    """Fold the journal of a killed run, and return the contents of the file; the caller holds the lock."""
-    with open_run(path) as run:
-        run.check_noise(Noise(run.config.noise_seed, run.config.noise.size))
-        found = Contents(run.run_id, run.sessions(), run.state_arrays(), run.partial())
-        records = run.journal_records
-        keep = run.journal.damaged or (run.journal.run_id not in ("", found.run_id))
-    beside = journal.path_of(path)
-    with write_errors(path):
-        if records:
-            hdf5.fold(path, records)
-        if keep:  # never delete a journal that was not read completely
-            os.replace(beside, beside.with_name(beside.name + ".kept"))
-        for name in (beside.name, f"{beside.name}.new", f"{path.name}.folding"):
-            path.with_name(name).unlink(missing_ok=True)
-    return found
-
-
-def repair(path: Path) -> None:
-    """Lock a run file and fold the journal of a killed run."""
-    path = path.resolve()
-    open_run(path).close()  # raises an error if this is no run file, before anything is locked
-    lock = Lock(path)
-    try:
-        fold_journal(path)
-    finally:
-        lock.release()
-
-
 def already_exists(path: Path) -> RunFileError:
     """Return the error that a run file exists already."""
     return RunFileError(f"{path} exists already; use --resume to continue it, --overwrite to start again")
@@ -223,15 +188,3 @@ def check_folder(path: Path) -> None:
         raise RunFileError(f"{path} is not a plain file; expected the name of a run file")
     if not path.parent.is_dir():
         raise RunFileError(f"the folder {path.parent} does not exist; create it first")
-
-
-@contextmanager
-def write_errors(path: Path) -> Iterator[None]:
-    """Turn an OSError into a RunFileError, which says that committed generations are safe."""
-    try:
-        yield
-    except RunFileError:
-        raise
-    except OSError as error:
-        safe = "All committed generations are safe; `ees-mpi resume` continues the run after this is fixed"
-        raise RunFileError(f"cannot write {path}: {error.strerror or error}. {safe if path.exists() else ''}") from None

@@ -10,7 +10,7 @@ from pathlib import Path
 import h5py
 import pytest
 from support.program import TIMEOUT, TINY, command, ees, environment, info, refusal, run, sets, train
-from support.run_files import assert_same_bits
+from support.run_files import assert_same_bits, edited
 
 SETS = sets(*TINY)
 
@@ -21,7 +21,7 @@ def test_train_says_what_it_does_and_info_tells_it(tmp_path: Path) -> None:
     assert done.returncode == 0 and "generation 6/6" in done.stdout and "complete" in done.stdout
     facts = info(out)
     expected = {
-        "format_version": 1,
+        "format_version": 2,
         "task": "interference",
         "objective": "maxvar",
         "population_size": 20,
@@ -119,7 +119,7 @@ def test_verify_passes_on_a_sound_file_and_fails_on_a_changed_one(finished: Path
     done = ees("verify", finished)
     assert done.returncode == 0 and "the same bits" in done.stdout
     changed = Path(shutil.copy(finished, tmp_path / "changed.h5"))
-    with h5py.File(changed, "r+") as file:
+    with edited(changed) as file:
         file["generations/behavior"][5, 4, 0] += 1e-15
     code, line = refusal("verify", changed)
     assert code == 1 and "individual 4 of generation 5" in line and "has changed" in line
@@ -129,7 +129,7 @@ def test_verify_passes_on_a_sound_file_and_fails_on_a_changed_one(finished: Path
 
 def test_verify_names_the_difference_of_machines(finished: Path, tmp_path: Path) -> None:
     other = Path(shutil.copy(finished, tmp_path / "other.h5"))
-    with h5py.File(other, "r+") as file:
+    with edited(other) as file:
         file["generations/fitness"][0, 0] += 1.0
         machine = json.loads(file["sessions/machine"][0])
         file["sessions/machine"][0] = json.dumps({**machine, "blas": "another BLAS"})

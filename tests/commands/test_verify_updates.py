@@ -3,10 +3,10 @@
 import gzip
 from pathlib import Path
 
-import h5py
 import numpy as np
 import pytest
 from support.program import done, ees, refusal, train
+from support.run_files import edited
 
 from ees_mpi.commands.verify_gpu import kolmogorov_smirnov
 
@@ -40,7 +40,7 @@ def test_updates_computed_again_have_the_bits_of_the_file(
 )
 def test_a_changed_number_is_found(dataset: str, place: tuple[int, ...], named: str, tmp_path: Path) -> None:
     run = train(tmp_path / "run.h5")
-    with h5py.File(run, "r+") as file:
+    with edited(run) as file:
         file[dataset][place] = -file[dataset][place]
     code, line = refusal("verify", run, "--updates")
     assert code == 1 and f"the update of {named} does not follow from its logged outcomes" in line
@@ -48,7 +48,7 @@ def test_a_changed_number_is_found(dataset: str, place: tuple[int, ...], named: 
 
 def test_changed_observation_sums_are_found(tmp_path: Path) -> None:
     run = train(tmp_path / "run.h5", "cheetah-maxent", *WALKING, "task.observation_share=0.5")
-    with h5py.File(run, "r+") as file:
+    with edited(run) as file:
         file["generations/observation_sums"][2, 1] += 1.0
     assert "the update of generation 1" in refusal("verify", run, "--updates")[1]
 

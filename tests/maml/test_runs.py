@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from support import maml_point
 from support.program import TESTS, done, ees, info, run, sets
-from support.run_files import assert_same_bits
+from support.run_files import assert_same_bits, edited
 
 from ees_mpi import config
 from ees_mpi.analysis.report import extremes, page
@@ -126,7 +126,7 @@ def test_a_file_verifies_and_says_what_it_is(cheetah: Path) -> None:
 def test_verify_detects_a_changed_bit(cheetah: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy.h5"
     copy.write_bytes(cheetah.read_bytes())
-    with h5py.File(copy, "r+") as file:
+    with edited(copy) as file:
         file["generations/log_std"][1, 0] += 1e-3
     assert ees("verify", copy).returncode == 1
 

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 import pytest
 import xarray
-from support.run_files import assert_same_bits
+from support.run_files import assert_same_bits, edited
 from support.small_runs import job_of
 
 from ees_mpi import open_run
@@ -19,7 +19,8 @@ from ees_mpi.contracts import Evaluator
 from ees_mpi.errors import RunFileError
 from ees_mpi.state import State, first_state
 from ees_mpi.store import journal
-from ees_mpi.store.writer import RunWriter, repair
+from ees_mpi.store.repair import repair
+from ees_mpi.store.writer import RunWriter
 from ees_mpi.tasks.interference import Interference
 from ees_mpi.training import train
 
@@ -218,7 +219,7 @@ def test_a_file_that_is_not_a_run_file_is_refused_with_the_reason(tmp_path: Path
 
 def test_other_noise_than_the_files_is_refused(finished: Path, tmp_path: Path) -> None:
     copy = Path(shutil.copy(finished, tmp_path / "copy.h5"))
-    with h5py.File(copy, "r+") as file:
+    with edited(copy) as file:
         file.attrs["noise_digest"] = "0" * 64
     with open_run(copy) as run, pytest.raises(RunFileError, match="noise table of this machine differs"):
         run.individual(0, 0)
@@ -254,7 +255,8 @@ def test_a_journal_that_leaves_a_gap_is_refused_and_nothing_touched(running: Hal
     train(job_of(running.config), running.state, running.writer)
     running.writer.fold()
     running.writer.save_partial(6, np.zeros((1, 5)), np.zeros((0, 2)))
-    running.writer.commit(6, {**_last_row(running.path)}, running.state.arrays())
+    row = {**_last_row(running.path), "state_sha256": np.array(running.state.digest().hex(), "S64")}
+    running.writer.commit(6, row, running.state.arrays())
     shutil.copy(journal.path_of(running.path), journal.path_of(early))
     before = early.read_bytes()
     with pytest.raises(RunFileError, match="not copied at the same moment"):
@@ -274,7 +276,7 @@ def test_a_damaged_or_foreign_journal_is_kept_aside_never_deleted(running: Half)
     beside = journal.path_of(running.path)
     beside.write_bytes(b"something else altogether")
     repair(running.path)
-    assert beside.with_name(beside.name + ".kept").read_bytes() == b"something else altogether"
+    assert beside.with_name(beside.name + ".damaged").read_bytes() == b"something else altogether"
 
 
 def test_commits_continue_in_the_old_journal_if_a_new_one_cannot_be_made(

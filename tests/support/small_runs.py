@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import h5py
 import numpy as np
 
 from ees_mpi.config import Config, load
@@ -12,6 +11,7 @@ from ees_mpi.runs import starting_point
 from ees_mpi.state import State, first_state
 from ees_mpi.store.writer import RunWriter
 from ees_mpi.training import EvolutionJob, open_job, train
+from support.run_files import edited
 
 SMALL = ("population.size=8", "noise.size=100000", "run.generations=3", "run.fsync=false")
 
@@ -55,7 +55,7 @@ def seeds(
     for number, behavior in enumerate(behaviors):
         path = folder / f"{name}-{number}.h5"
         path.write_bytes(model.read_bytes())
-        with h5py.File(path, "r+") as file:
+        with edited(path) as file:
             file.attrs["run_id"] = f"{name}-{number}"
             file.attrs["config"] = edit(str(file.attrs["config"]))
             rows = file["generations/behavior"]

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
 
 from ees_mpi.analysis.labels import algorithm, is_sample, label
@@ -18,6 +17,7 @@ from ees_mpi.commands.adapt import FORMAT
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.registry import unknown
 from ees_mpi.store.reader import Run, open_run
+from ees_mpi.store.safety import damage_reported, open_hdf5
 
 AFTER = "distance-after"
 GENERATIONS = (5, 10, 20)  # of further evolution, after which the paper compares
@@ -142,7 +142,7 @@ def _read_adapted(paths: Sequence[Path]) -> list[RunValue]:
 def _is_adaptation(path: Path) -> bool:
     """Return whether `adapt` wrote a file; False for a file that cannot be read, because `open_run` reports it."""
     try:
-        with h5py.File(path, "r", locking="best-effort") as file:
+        with open_hdf5(path) as file, damage_reported(path):
             return bool(file.attrs.get("format") == FORMAT)
     except OSError:
         return False
@@ -178,8 +178,8 @@ def _find_adaptations(paths: Sequence[Path]) -> list[RunValue]:
 
 def _read_adaptation(path: Path) -> RunValue:
     """Read an adaptation file: the mean distance of its evaluations in one direction."""
-    try:
-        with h5py.File(path, "r", locking="best-effort") as file:
+    with damage_reported(path):
+        with open_hdf5(path) as file:
             note = json.loads(file.attrs["run"])
             config = tomllib.loads(str(file.attrs["config"]))
             scores = np.asarray(file["evaluations/fitness"][:], np.float64)
@@ -187,8 +187,6 @@ def _read_adaptation(path: Path) -> RunValue:
             steps = int(file.attrs["training_steps"]), int(file.attrs["adaptation_steps"])
         name = algorithm(config["objective"]["name"] if "objective" in config else config["method"])
         run_id, generation = str(note["run_id"]), int(note["generation"])
-    except (KeyError, ValueError, TypeError, OSError) as error:
-        raise RunFileError(f"{path} is damaged, or was not written by ees-mpi adapt: {error}") from None
     if not np.isfinite(scores).any():
         raise RunFileError(f"{path}: none of its {len(scores)} evaluations is finite")
     facts = path, run_id, config["task"], len(scores), generation, True

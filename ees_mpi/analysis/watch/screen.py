@@ -20,7 +20,7 @@ from ees_mpi.analysis.offspring import positions
 from ees_mpi.analysis.watch import characters
 from ees_mpi.commands.info import task_name
 from ees_mpi.outcomes import Floats
-from ees_mpi.store import journal
+from ees_mpi.store import journal, lock
 from ees_mpi.store.reader import Run, open_run
 from ees_mpi.terminal import clock
 
@@ -40,7 +40,7 @@ def watch(path: Path, stream: TextIO, every: float, once: bool, wait: Callable[[
     for update in itertools.count():
         now = _stamp(path)
         if now != seen or (terminal and update % REDRAW == 0):
-            with open_run(path) as run:
+            with open_run(path, allow_damaged_journal=True) as run:
                 complete = run.complete
                 if terminal:
                     size = shutil.get_terminal_size()
@@ -139,10 +139,10 @@ def _rate(pace: float) -> str:
 
 def writer(path: Path) -> str:
     """Return a sentence on the process that writes a run file; it touches the lock file every few seconds."""
-    lock = path.with_name(path.name + ".lock")
+    held = lock.path_of(path)
     try:
-        silent = time.time() - os.stat(lock).st_mtime
-        owner = json.loads(lock.read_text(encoding="utf-8"))
+        silent = time.time() - os.stat(held).st_mtime
+        owner = json.loads(held.read_text(encoding="utf-8"))
         name = f"process {owner['pid']} on {owner['host']}"
     except (OSError, ValueError, KeyError, TypeError):
         return "nobody writes it now; `ees-mpi resume` continues it"

@@ -13,6 +13,7 @@ import pytest
 from matplotlib.colors import LogNorm
 from matplotlib.image import imread
 from support.program import ees, refused
+from support.run_files import edited
 from support.small_runs import seeds, walk
 
 from ees_mpi import open_run
@@ -154,7 +155,7 @@ def test_curves_of_unlike_length_are_said_to_be_cut(walked: dict[str, Path], fol
 def test_a_sample_is_refused_where_a_curve_is_drawn(walked: dict[str, Path], folder: Path) -> None:
     for name, model in (("locomotion", "ant"), ("adaptation", "random"), ("interference", "maxvar")):
         (sample,) = seeds(folder, walked[model], f"sample-{name}", [np.zeros((8, 1))])
-        with h5py.File(sample, "r+") as file:
+        with edited(sample) as file:
             file.attrs["kind"] = "sample"
         code, line = refused("figure", name, walked[model], sample)
         assert code == 3 and "is a sample" in line and "give its run" in line
@@ -162,7 +163,7 @@ def test_a_sample_is_refused_where_a_curve_is_drawn(walked: dict[str, Path], fol
 
 def test_a_generation_without_a_valid_rollout_is_a_gap_in_the_curve(walked: dict[str, Path], folder: Path) -> None:
     (path,) = seeds(folder, walked["ant"], "gap", [np.array([3.0, 4.0])])
-    with h5py.File(path, "r+") as file:
+    with edited(path) as file:
         file["generations/behavior"][1] = np.nan
     (panel,) = panels_of("locomotion", [path])
     (line,) = panel.get_lines()
@@ -227,9 +228,9 @@ def test_a_figure_that_cannot_be_drawn_is_refused_with_one_sentence_and_leaves_n
     (folder / "folder.png").mkdir(exist_ok=True)
     spoilt_end = np.full((1, 2), np.nan)
     empty, spoilt, nothing = seeds(folder, walked["ant"], "bad", [np.zeros((1, 2)), spoilt_end, spoilt_end])
-    with h5py.File(nothing, "r+") as file:
+    with edited(nothing) as file:
         file["generations/behavior"][:] = np.nan
-    with h5py.File(empty, "r+") as file:
+    with edited(empty) as file:
         for dataset in file["generations"].values():
             if dataset.maxshape[0] is None:
                 dataset.resize(0, axis=0)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.stats
 from support.program import ees, refused
+from support.run_files import edited
 from support.small_runs import seeds, walk
 
 from ees_mpi.commands.adapt import FORMAT
@@ -168,7 +169,7 @@ def test_distance_after_some_generations_is_that_of_the_population_after_so_many
     code, line = refused("compare", "--metric", "distance-after-2", seeded, "--against", back)
     assert code == 3 and "task.direction is 0 and 180" in line
     (sample,) = seeds(folder, random, "drawn", [np.zeros((8, 2))])
-    with h5py.File(sample, "r+") as file:
+    with edited(sample) as file:
         file.attrs["kind"] = "sample"
     code, line = refused("compare", "--metric", "distance-after-5", seeded, "--against", sample)
     assert code == 3 and "has 3 generations" in line  # the first file is looked at first
@@ -258,7 +259,7 @@ def test_runs_that_cannot_be_compared_are_refused_with_one_sentence(
     (folder / "text.h5").write_text("hello")
     empty = seeds(folder, cheetah, "empty", FAR[:1])[0]
     spoilt = seeds(folder, cheetah, "spoilt", [np.full((8, 1), np.nan)])[0]
-    with h5py.File(empty, "r+") as file:
+    with edited(empty) as file:
         for dataset in file["generations"].values():
             if dataset.maxshape[0] is None:
                 dataset.resize(0, axis=0)

@@ -7,6 +7,7 @@ import h5py
 import numpy as np
 import pytest
 from support.program import ees, refused
+from support.run_files import edited
 from support.small_runs import seeds, walk
 
 from ees_mpi import open_run
@@ -79,7 +80,7 @@ def test_invalid_rollouts_are_left_out_and_counted(ant: Path, folder: Path) -> N
 
 def test_a_generation_without_a_valid_rollout_is_a_gap(ant: Path, folder: Path) -> None:
     (path,) = seeds(folder, ant, "gap", [np.array([3.0, 4.0])])
-    with h5py.File(path, "r+") as file:
+    with edited(path) as file:
         for g in (0, 1):
             file["generations/behavior"][g] = np.nan
     rows = measured(path, "--all")
@@ -89,7 +90,7 @@ def test_a_generation_without_a_valid_rollout_is_a_gap(ant: Path, folder: Path) 
     values = [row["value"] for row in measured(path, "--all", "--objective", "maxvar")]
     assert values == [None, None, 0.0]
     assert refused("metrics", path, "--generation", 0)[0] == 3
-    with h5py.File(path, "r+") as file:
+    with edited(path) as file:
         file["generations/behavior"][2] = np.nan
     code, line = refused("metrics", path, "--all")
     assert code == 3 and "in any generation" in line
@@ -168,7 +169,7 @@ def test_a_value_that_is_not_a_positive_number_is_refused_by_every_command(ant: 
 def test_runs_that_cannot_be_measured_are_refused_with_one_sentence(ant: Path, folder: Path) -> None:
     (folder / "text.h5").write_text("hello")
     empty = seeds(folder, ant, "empty", [np.zeros((1, 2))])[0]
-    with h5py.File(empty, "r+") as file:
+    with edited(empty) as file:
         for dataset in file["generations"].values():
             if dataset.maxshape[0] is None:
                 dataset.resize(0, axis=0)

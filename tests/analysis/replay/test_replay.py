@@ -11,6 +11,7 @@ import imageio_ffmpeg
 import numpy as np
 import pytest
 from support.program import CHECKOUT, ees, sets, train
+from support.run_files import edited
 
 from ees_mpi import open_run
 from ees_mpi.analysis.replay.video import Film, Shot, grid, write
@@ -94,11 +95,11 @@ def test_bits_that_differ_are_told_with_the_machine_that_explains_them_or_else_a
     cheetah: Path, tmp_path: Path
 ) -> None:
     changed = Path(shutil.copy(cheetah, tmp_path / "changed.h5"))
-    with h5py.File(changed, "r+") as file:
+    with edited(changed) as file:
         file["generations/behavior"][2, 1, 0] += 1e-12
     done = ees("replay", changed, "--individual", 1, "--individual", 0)
     assert done.returncode == 1 and "1 of 2 replayed gave other bits" in done.stderr and SAME in done.stdout
-    with h5py.File(changed, "r+") as file:
+    with edited(changed) as file:
         machine = json.loads(file["sessions/machine"][0])
         file["sessions/machine"][0] = json.dumps({**machine, "libm": "another"})
     done = ees("replay", changed, "--individual", 1)
@@ -139,7 +140,7 @@ def test_a_still_camera_sees_start_and_ends_or_says_that_they_are_too_far_apart(
     assert ees("replay", ant, "--best", "left", *still).returncode == 0
     assert played(tmp_path / "still.mp4")[0] == 7
     far = Path(shutil.copy(ant, tmp_path / "far.h5"))
-    with h5py.File(far, "r+") as file:
+    with edited(far) as file:
         file["generations/behavior"][2, 1] = (300.0, 0.0)
     done = ees("replay", far, "--individual", 1, *still)
     assert done.returncode == 2 and "300 units apart" in done.stderr
@@ -156,7 +157,7 @@ def test_a_task_without_a_body_replays_but_has_nothing_to_film(finished: Path, t
 
 def test_a_generation_without_a_valid_individual_is_told(cheetah: Path, tmp_path: Path) -> None:
     broken = Path(shutil.copy(cheetah, tmp_path / "broken.h5"))
-    with h5py.File(broken, "r+") as file:
+    with edited(broken) as file:
         file["generations/behavior"][2] = np.nan
         file["generations/valid"][2] = 0
     done = ees("replay", broken, "--extremes", 2)

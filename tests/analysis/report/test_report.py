@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from support.browser import Browser, chromium
 from support.program import CHECKOUT, ees
+from support.run_files import edited
 
 from ees_mpi import open_run
 from ees_mpi.analysis.report import behaviors, page
@@ -113,7 +114,7 @@ def test_a_page_tells_what_was_run_and_how_to_go_on(pages: dict[str, Path], ant:
 
 def test_cells_count_every_valid_individual_and_those_beyond_the_edges_too(cheetah: Path, tmp_path: Path) -> None:
     copy = Path(shutil.copy(cheetah, tmp_path / "copy.h5"))
-    with h5py.File(copy, "r+") as file:
+    with edited(copy) as file:
         file["generations/behavior"][1, 0] = np.nan
         file["generations/valid"][1, 0] = 0
         file["generations/behavior"][2, 3] = 1e9
@@ -181,7 +182,7 @@ def test_a_run_without_a_valid_individual_at_its_end_has_a_page_too(
     robot: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     copy = Path(shutil.copy(request.getfixturevalue(robot), tmp_path / "copy.h5"))
-    with h5py.File(copy, "r+") as file:
+    with edited(copy) as file:
         file["generations/behavior"][2] = np.nan
         file["generations/valid"][2] = 0
         for name in ("entropy", "distance_mean", "distance_max", "fitness_mean", "fitness_max"):
@@ -217,7 +218,7 @@ def test_a_report_that_cannot_be_made_is_refused_and_nothing_is_written(
 ) -> None:
     runs = {"cheetah": cheetah, "absent": tmp_path / "absent.h5", "empty": tmp_path / "empty.h5"}
     shutil.copy(cheetah, runs["empty"])
-    with h5py.File(runs["empty"], "r+") as file:
+    with edited(runs["empty"]) as file:
         for item in file["generations"].values():
             if item.maxshape[0] is None:
                 item.resize(0, axis=0)

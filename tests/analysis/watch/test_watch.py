@@ -9,10 +9,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import h5py
 import numpy as np
 import pytest
 from support.program import TIMEOUT, TINY, command, ees, environment
+from support.run_files import edited
 
 from ees_mpi import open_run
 from ees_mpi.analysis.watch import characters, screen
@@ -120,7 +120,7 @@ def test_a_writer_that_is_gone_is_told_from_one_that_is_silent(finished: Path, t
 
 def test_the_pace_is_that_of_the_present_session(finished: Path, tmp_path: Path) -> None:
     copy = Path(shutil.copy(finished, tmp_path / "copy.h5"))
-    with h5py.File(copy, "r+") as file:
+    with edited(copy) as file:
         file["sessions/start"][0] = 1000.0
         file["generations/seconds_clock"][:] = 1000.0 + 4.0 * np.arange(1, 7)
     with open_run(copy) as run:

@@ -1,0 +1,128 @@
+"""Check that the parts of a run file are present, have the right shapes, and have the hashes that are in the file."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from ees_mpi.errors import RunFileError
+from ees_mpi.store import hashes, layout
+from ees_mpi.store.journal import Entry
+
+STATE = ("generation", "mean", "observations")  # every state has these
+REPAIR = "`ees-mpi repair` returns to the newest state in the file that is whole"
+
+
+def check_small(file: h5py.File, path: Path, groups: Sequence[str] = ("sessions", "partial")) -> None:
+    """Check the hashes of the root attributes, of the sessions and of an interrupted generation."""
+    if file.attrs.get(hashes.ATTRIBUTES) != hashes.of_attributes(file.attrs):
+        raise RunFileError(f"{path} is damaged: its attributes do not have the hash that the file has for them")
+    for name in groups:
+        if name in file and file[name].attrs.get(hashes.GROUP) != hashes.of_group(file[name]):
+            raise RunFileError(f"{path} is damaged: the group {name} does not have the hash that the file has for it")
+
+
+def json_object(text: Any) -> dict[str, Any]:
+    """Return the JSON object of a text."""
+    found = json.loads(text)
+    if not isinstance(found, dict):
+        raise ValueError(f"expected a JSON object, got {str(text)[:80]!r}")
+    return found
+
+
+def check_shapes(file: h5py.File, individuals: int, path: Path) -> None:
+    """Check that all arrays are present, that their axes have the same lengths, and that their types are right."""
+    missing = [name for name in ("generations", "final", "sessions") if not isinstance(file.get(name), h5py.Group)]
+    missing = missing or [f"generations/{name}" for name in layout.NEEDED if name not in file["generations"]]
+    missing = missing or [f"sessions/{name}" for name in ("session", *layout.SESSIONS) if name not in file["sessions"]]
+    missing = missing or [f"final/{name}" for name in STATE if name not in file["final"]]
+    if missing:
+        raise RunFileError(f"{path} is damaged: it has no {missing[0]}")
+    group, rows = file["generations"], file["generations"][layout.GENERATION].shape
+    lengths = {"individual": individuals}
+    for name, field in layout.GENERATIONS.items():
+        if name not in group:
+            continue
+        shape = group[name].shape
+        expected = tuple(lengths.setdefault(axis, size) for axis, size in zip(field.axes, shape[1:], strict=False))
+        if shape != (*rows, *expected) or len(shape) != 1 + len(field.axes) or group[name].dtype.str != field.dtype:
+            raise RunFileError(
+                f"{path} is damaged: {name} has the shape {shape} and the type {group[name].dtype}; "
+                f"expected {(*rows, *expected)} and {field.dtype}"
+            )
+    sessions = {file["sessions"][name].shape for name in ("session", *layout.SESSIONS)}
+    if len(sessions) != 1:
+        raise RunFileError(f"{path} is damaged: the arrays of its sessions have different lengths {sorted(sessions)}")
+
+
+def check_records(records: Sequence[Entry], file: h5py.File) -> None:
+    """Raise an error if the records of a journal do not have the contents that a run file needs."""
+    group = file["generations"]
+    names = [name for name in group if name in layout.GENERATIONS]
+    for record in records:
+        if not isinstance(record["kind"], str) or not isinstance(record.get("config", ""), str):
+            raise ValueError("a record has no kind, or a config that is no text")
+        if record["kind"] == "session":
+            number = {name: float(record[name]) for name in ("start", "first_generation", "ranks", "nodes", "session")}
+            json_object(json.dumps(record["machine"]))
+            if not all(map(np.isfinite, number.values())) or not isinstance(record["host"], str):
+                raise ValueError("a session has numbers that are not finite")
+        elif record["kind"] == "generation":
+            _check_generation(record, {name: group[name] for name in names})
+        elif record["kind"] == "partial":
+            int(record["generation"]), record["arrays"]["rows"], record["arrays"]["observations"]
+
+
+def _check_generation(record: Entry, datasets: Mapping[str, h5py.Dataset]) -> None:
+    arrays = record["arrays"]
+    if not isinstance(record["generation"], int):
+        raise ValueError("a generation has no number")
+    for name, dataset in datasets.items():
+        if arrays[name].shape != dataset.shape[1:] or arrays[name].dtype != dataset.dtype:
+            raise ValueError(f"{name} of generation {record['generation']} has another shape or type than in the file")
+    state = record.get("state")
+    if state is not None and "state_sha256" in datasets:
+        found = hashes.digest(hashes.in_state_order(state)).encode()
+        if any(name not in state for name in STATE) or arrays["state_sha256"] != found:
+            raise ValueError(f"the state after generation {record['generation']} does not have its hash")
+
+
+def checked_state(file: h5py.File, path: Path) -> dict[str, NDArray[Any]]:
+    """Return the state in group `final`; raise a RunFileError if it does not have its hash."""
+    if not sound_state(file, "final"):
+        raise RunFileError(f"{path} is damaged: the state after its last generation does not have its hash. {REPAIR}")
+    return hashes.datasets(file["final"])
+
+
+def sound_state(file: h5py.File, group: str) -> bool:
+    """Return True if a group holds a state with the right hash, and the generation before it has the same hash."""
+    try:
+        found = hashes.of_group(file[group])
+        if file[group].attrs.get(hashes.GROUP, found) != found:
+            return False
+        # The one row of a sample holds the hash of its state, too.
+        row = max(int(file[group]["generation"][()]), file.attrs.get("kind") == "sample") - 1
+        written = file["generations"].get("state_sha256", ())
+        return row < 0 or not len(written) or bool(written[row] == found.encode())
+    except Exception:  # a damaged group can raise anything
+        return False
+
+
+def check_row(row: Mapping[str, NDArray[Any]], generation: int, path: Path) -> None:
+    """Raise a RunFileError if the arrays of a generation do not have the hashes in it."""
+    found = hashes.of_row(row, generation)
+    wrong = [name for name in found if name not in row or row[name] != found[name]]
+    if wrong:
+        raise RunFileError(
+            f"{path} is damaged: generation {generation} does not have the hash in it ({wrong[0]}). {REPAIR}"
+        )
+
+
+def row_of(file: h5py.File, generation: int) -> dict[str, NDArray[Any]]:
+    """Return the arrays of a generation of an HDF5 file."""
+    group = file["generations"]
+    return {name: np.asarray(group[name][generation]) for name in group if name in layout.GENERATIONS}

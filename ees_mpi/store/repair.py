@@ -1,0 +1,102 @@
+"""Bring a run file of a killed run, or a damaged one, into a state from which it continues."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ees_mpi.errors import RunFileError
+from ees_mpi.noise import Noise
+from ees_mpi.outcomes import Arrays
+from ees_mpi.store import hashes, hdf5, journal, layout
+from ees_mpi.store.lock import Lock
+from ees_mpi.store.reader import open_run
+from ees_mpi.store.safety import damage_reported, open_hdf5, real
+
+
+@dataclass(frozen=True)
+class Contents:
+    """The contents of a run file that a new writer continues."""
+
+    run_id: str
+    sessions: list[dict[str, Any]]
+    state: Arrays
+    partial: Arrays  # results of the next generation from before an interruption
+    warning: str = ""
+
+
+def fold_journal(path: Path) -> Contents:
+    """Fold the journal of a killed run, and return the contents of the file; the caller holds the lock."""
+    with open_run(path, allow_damaged_journal=True) as run:
+        run.check_last()
+        run.check_noise(Noise(run.config.noise_seed, run.config.noise.size))
+        records, damage = run.journal_records, run.damage
+        found = Contents(run.run_id, run.sessions(), run.state_arrays(), run.partial(), damage)
+        why = "other-run" if run.journal.whole else "damaged"
+    beside = journal.path_of(path)
+    with write_errors(path):
+        if records:
+            hdf5.fold(path, records, found.run_id)
+        if damage:  # never delete a journal that was not read completely
+            aside = journal.set_aside(path, why)
+            found = replace(found, warning=f"{damage}; it is now {aside}")
+        for name in (beside.name, f"{beside.name}.new", f"{path.name}.folding"):
+            path.with_name(name).unlink(missing_ok=True)
+    return found
+
+
+def repair(path: Path) -> str:
+    """Lock a run file, return to its newest whole state if it is damaged, and fold the journal of a killed run.
+
+    Return a sentence about what was lost; empty if nothing was.
+    """
+    path = real(path)
+    open_hdf5(path).close()  # raises an error if this is no HDF5 file, before anything is locked
+    lock = Lock(path)
+    try:
+        lost = _restore_if_damaged(path)
+        return " ".join(filter(None, (lost, fold_journal(path).warning)))
+    finally:
+        lock.release()
+
+
+def _restore_if_damaged(path: Path) -> str:
+    """Return to the newest whole state if the last state or generation is damaged; keep the damaged file."""
+    try:
+        with open_run(path, allow_damaged_journal=True) as run:
+            run.check_last()
+        return ""
+    except RunFileError as error:
+        damage = error
+    with open_hdf5(path) as file, damage_reported(path):
+        if hashes.ATTRIBUTES not in file.attrs or hdf5.is_whole(file, path):
+            raise damage
+        had = file["generations"][layout.GENERATION].shape[0]
+    with write_errors(path):
+        aside = path.with_name(f"{path.name}.damaged")
+        aside.unlink(missing_ok=True)
+        os.link(path, aside)
+        try:
+            have = hdf5.restore(path)
+        except RunFileError:
+            aside.unlink()
+            raise damage from None
+        unused = journal.set_aside(path, "after-damage") if have < had else None
+    lost = f"generations {have} to {had - 1} are lost" if have < had else "no generation is lost"
+    return f"{damage}. Returned to generation {have}: {lost}. The damaged file is {aside}" + (
+        f", its journal {unused}." if unused else "."
+    )
+
+
+@contextmanager
+def write_errors(path: Path) -> Iterator[None]:
+    """Turn an OSError into a RunFileError, which says that committed generations are safe."""
+    try:
+        yield
+    except RunFileError:
+        raise
+    except OSError as error:
+        safe = "All committed generations are safe; `ees-mpi resume` continues the run after this is fixed"
+        raise RunFileError(f"cannot write {path}: {error.strerror or error}. {safe if path.exists() else ''}") from None

@@ -1,0 +1,131 @@
+"""Open an HDF5 file that may be damaged, or made by a stranger.
+
+HDF5 files can refer to other files, and to code: external links, external storage, virtual datasets, filters. Run files
+use none of these. A file that does is refused before anything in it is read or written.
+"""
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+from ees_mpi.errors import ConfigError, EesError, RunFileError
+
+OBJECTS = 2000  # at most, in one file; a run file has less than 100
+SLACK_BYTES = 1 << 20  # rows that were never written need no space
+FILTERS = {h5py.h5z.FILTER_DEFLATE: 1100, h5py.h5z.FILTER_SHUFFLE: 1, h5py.h5z.FILTER_FLETCHER32: 1}  # with the ratio
+
+
+def real(path: str | Path) -> Path:
+    """Return the path without symbolic links; the journal and the lock are beside that file."""
+    try:
+        return Path(path).resolve()
+    except (OSError, RuntimeError, ValueError) as error:  # a loop of links; a zero byte in the name
+        raise RunFileError(f"{path} is not a usable path: {error}") from None
+
+
+def open_plain(path: Path) -> int:
+    """Open a file for reading, but follow no symbolic link; raise a RunFileError unless it is a plain file."""
+    try:
+        number = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)  # a FIFO must not block
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        why = "it is a symbolic link" if path.is_symlink() else error.strerror
+        raise RunFileError(f"{path} cannot be read: {why}") from None
+    if not stat.S_ISREG(os.fstat(number).st_mode):
+        os.close(number)
+        raise RunFileError(f"{path} is not a plain file")
+    return number
+
+
+@contextmanager
+def damage_reported(path: Path, also: str = "") -> Iterator[None]:
+    """Turn every error of reading a damaged file into a RunFileError. This is the one place that does so."""
+    try:
+        yield
+    except ConfigError as error:
+        raise RunFileError(f"{path} cannot be read by this version of ees_mpi: {error}") from None
+    except EesError:
+        raise
+    except Exception as error:  # damaged bytes can raise anything, in h5py, numpy, json and msgspec
+        text = " ".join(str(error).split())[:300] or type(error).__name__
+        raise RunFileError(f"{path} is damaged, or was not written by ees_mpi: {text}{also}") from None
+
+
+def open_hdf5(path: Path) -> h5py.File:
+    """Open a file for reading and check that it is safe."""
+    if path.is_dir():
+        raise RunFileError(f"{path} is a folder; expected a run file")
+    try:
+        os.close(open_plain(real(path)))
+    except FileNotFoundError:
+        raise RunFileError(f"{path} does not exist") from None
+    try:
+        # The writer replaces the file and never changes it in place. No lock is needed, but all readers must agree.
+        file = h5py.File(path, "r", locking="best-effort")
+    except (OSError, RuntimeError, ValueError) as error:
+        raise RunFileError(f"{path} is not a readable HDF5 file, or truncated: {error}") from None
+    try:
+        check_safe(file, path)
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def check_safe(file: h5py.File, path: Path) -> None:
+    """Raise a RunFileError if a file refers to anything outside itself, or claims more data than it can hold."""
+    with damage_reported(path):
+        size = file.id.get_filesize()
+        groups: list[h5py.Group] = [file["/"]]
+        seen = {_address(file["/"])}
+        while groups:
+            group = groups.pop()
+            for name in group:
+                item = _own(group, name, path)
+                if _address(item) in seen or len(seen) > OBJECTS:
+                    raise RunFileError(
+                        f"{path} is refused: {item.name} is a second name of an object, or one of too many"
+                    )
+                seen.add(_address(item))
+                if isinstance(item, h5py.Group):
+                    groups.append(item)
+                elif isinstance(item, h5py.Dataset):
+                    _check_dataset(item, size, path)
+                else:
+                    raise RunFileError(f"{path} is refused: {item.name} is neither a group nor a dataset")
+
+
+def _own(group: h5py.Group, name: str, path: Path) -> Any:
+    """Return a member of a group; refuse links that are followed by name."""
+    link = group.get(name, getlink=True)
+    if not isinstance(link, h5py.HardLink):
+        kind = "an external link" if isinstance(link, h5py.ExternalLink) else "a soft link"
+        raise RunFileError(f"{path} is refused: {group.name.rstrip('/')}/{name} is {kind}, which a run file never has")
+    return group[name]
+
+
+def _check_dataset(dataset: h5py.Dataset, size: int, path: Path) -> None:
+    plist = dataset.id.get_create_plist()
+    filters = [plist.get_filter(place)[0] for place in range(plist.get_nfilters())]
+    ratio = int(np.prod([FILTERS.get(each, 0) for each in filters], dtype=np.int64))
+    bytes_claimed = int(np.prod([int(length) for length in dataset.shape or ()], dtype=object)) * dataset.dtype.itemsize
+    problem = ""
+    if dataset.external or plist.get_layout() not in (h5py.h5d.COMPACT, h5py.h5d.CONTIGUOUS, h5py.h5d.CHUNKED):
+        problem = "keeps its data in other files"
+    elif ratio == 0:
+        problem = f"needs the filters {filters}; a run file has none"
+    elif dataset.id.get_storage_size() > size or bytes_claimed > ratio * size + SLACK_BYTES:
+        problem = f"claims {bytes_claimed} bytes in a file of {size}"
+    if problem:
+        raise RunFileError(f"{path} is refused: {dataset.name} {problem}")
+
+
+def _address(item: Any) -> Any:
+    return h5py.h5o.get_info(item.id).addr

@@ -1,0 +1,289 @@
+"""The damages of tools/fuzz.py: each changes the files of one case, and says what it did.
+
+A case is a folder with the run file `run.h5`, perhaps its journal, and a folder `elsewhere` that no command may touch.
+"""
+
+import os
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+from ees_mpi.store import checks, hashes, journal
+
+Damage = Callable[[Path, random.Random], str]
+RUN, OTHER, SECRET = "run.h5", "elsewhere/other.h5", "elsewhere/secret.bin"
+
+
+def flip(path: Path, chance: random.Random, first: int = 0, last: int | None = None, count: int = 1) -> str:
+    """Flip bits of a file, between two places."""
+    raw = bytearray(path.read_bytes())
+    places = [chance.randrange(first, min(last or len(raw), len(raw))) for _ in range(count)]
+    for place in places:
+        raw[place] ^= 1 << chance.randrange(8)
+    path.write_bytes(raw)
+    return f"flipped a bit of the bytes {places} of {path.name}"
+
+
+def flip_one(folder: Path, chance: random.Random) -> str:
+    """Flip one bit anywhere."""
+    return flip(folder / RUN, chance)
+
+
+def flip_many(folder: Path, chance: random.Random) -> str:
+    """Flip up to 20 bits."""
+    return flip(folder / RUN, chance, count=chance.randint(2, 20))
+
+
+def flip_head(folder: Path, chance: random.Random) -> str:
+    """Flip bits of the first bytes, which describe the file."""
+    return flip(folder / RUN, chance, last=3000, count=chance.randint(1, 4))
+
+
+def overwrite(folder: Path, chance: random.Random) -> str:
+    """Overwrite a block with zeros, noise or another part of the file."""
+    raw = bytearray((folder / RUN).read_bytes())
+    size = chance.choice([8, 64, 512, 4096])
+    place, other = chance.randrange(len(raw) - size), chance.randrange(len(raw) - size)
+    raw[place : place + size] = chance.choice([bytes(size), chance.randbytes(size), raw[other : other + size]])
+    (folder / RUN).write_bytes(raw)
+    return f"overwrote {size} bytes at {place}"
+
+
+def truncate(folder: Path, chance: random.Random) -> str:
+    """Cut the file short, or make it longer."""
+    raw = (folder / RUN).read_bytes()
+    cut = chance.choice([0, 1, 7, chance.randrange(len(raw)), len(raw) - chance.randrange(1, 3000)])
+    longer = chance.random() < 0.2
+    (folder / RUN).write_bytes(raw + chance.randbytes(cut) if longer else raw[:cut])
+    return f"made it {cut} bytes {'longer' if longer else 'long'}"
+
+
+def _names(file: h5py.File) -> list[str]:
+    found: list[str] = []
+    file.visit(found.append)
+    return found
+
+
+def delete(folder: Path, chance: random.Random) -> str:
+    """Delete a dataset, a group or an attribute."""
+    with h5py.File(folder / RUN, "r+") as file:
+        if chance.random() < 0.25:
+            name = chance.choice(list(file.attrs))
+            del file.attrs[name]
+        else:
+            name = chance.choice(_names(file))
+            del file[name]
+    return f"deleted {name}"
+
+
+def reshape(folder: Path, chance: random.Random) -> str:
+    """Replace a dataset by one of another shape or type, or change its length."""
+    with h5py.File(folder / RUN, "r+") as file:
+        name = chance.choice([name for name in _names(file) if isinstance(file[name], h5py.Dataset)])
+        if file[name].maxshape and file[name].maxshape[0] is None and chance.random() < 0.4:
+            file[name].resize(chance.choice([0, 1, 5, 7, 100]), axis=0)
+            return f"resized {name}"
+        del file[name]
+        shape = chance.choice([(), (0,), (1,), (6,), (6, 20), (1, 4, 2), (3, 3, 3)])
+        kind = chance.choice(["<f8", "<i4", "|S64", "<c16", "|u1"])
+        file.create_dataset(name, data=np.zeros(shape, kind))
+    return f"replaced {name} by {kind} {shape}"
+
+
+def link(folder: Path, chance: random.Random) -> str:
+    """Put a link, or a dataset whose data are elsewhere, in the place of a dataset or group."""
+    with h5py.File(folder / RUN, "r+") as file:
+        name = chance.choice(_names(file))
+        shape = file[name].shape if isinstance(file[name], h5py.Dataset) else (6,)
+        kind = chance.choice(["external", "soft", "dangling", "loop", "hard", "storage", "virtual", "filter", "huge"])
+        if kind != "hard":
+            del file[name]
+        if kind == "external":
+            file[name] = h5py.ExternalLink(OTHER, name)
+        elif kind in ("soft", "dangling", "loop"):
+            file[name] = h5py.SoftLink({"soft": "/generations/mean", "dangling": "/nothing", "loop": f"/{name}"}[kind])
+        elif kind == "hard":
+            file[f"{name}-again"] = file[chance.choice([name, "/"])]
+        elif kind == "storage":
+            size = max(1, int(np.prod(shape))) * 8
+            file.create_dataset(name, shape or (1,), "<f8", external=[(SECRET, 0, size)])
+        elif kind == "virtual":
+            layout = h5py.VirtualLayout((6,), "<f8")
+            layout[:] = h5py.VirtualSource(OTHER, "generations/entropy", (6,))
+            file.create_virtual_dataset(name, layout)
+        elif kind == "filter":
+            file.create_dataset(name, data=np.zeros((6, 20)), compression="lzf")
+        else:
+            file.create_dataset(name, (10**12, 3), "<f8", chunks=(64, 3))
+    return f"{kind} at {name}"
+
+
+def path_link(folder: Path, chance: random.Random) -> str:
+    """Put symbolic links, a FIFO or a folder where the run file, its journal, its lock or a temporary file is."""
+    run = folder / RUN
+    name = chance.choice(["", ".journal", ".lock", ".folding", ".journal.new", ".damaged"])
+    place, kind = folder / f"{RUN}{name}", chance.choice(["secret", "other", "loop", "fifo", "folder"])
+    if name == "" and kind == "other":
+        shutil.move(run, folder / "real.h5")
+        if (folder / "run.h5.journal").exists():
+            shutil.move(folder / "run.h5.journal", folder / "real.h5.journal")
+        run.symlink_to("real.h5")
+        return "the run file is a link to itself under another name"
+    place.unlink(missing_ok=True)
+    if kind in ("secret", "other"):
+        place.symlink_to({"secret": SECRET, "other": OTHER}[kind])
+    elif kind == "loop":
+        place.symlink_to(place.name)
+    elif kind == "fifo":
+        os.mkfifo(place)
+    else:
+        place.mkdir()
+    return f"{kind} at {place.name}"
+
+
+TEXTS = (
+    "",
+    "{",
+    "null",
+    "[]",
+    "[1, 2]",
+    '{"a": 1}',
+    "\x1b[31mred",
+    "x" * 100_000,
+    "\udcff",
+    "NaN",
+    "1e999",
+    "[" * 5000,
+)
+
+
+def attribute(folder: Path, chance: random.Random) -> str:
+    """Give an attribute another value; half of the time with the right hashes, as a stranger would."""
+    with h5py.File(folder / RUN, "r+") as file:
+        name = chance.choice(sorted(file.attrs))
+        text = chance.choice(TEXTS)
+        if name == "config" and chance.random() < 0.8:
+            lines = str(file.attrs["config"]).splitlines()
+            row = chance.choice([row for row, line in enumerate(lines) if "=" in line])
+            key = lines[row].split("=")[0]
+            values = [
+                "-1",
+                "0",
+                "1e300",
+                "nan",
+                "10" * 20,
+                '""',
+                "[]",
+                "true",
+                "99999999999",
+                '"..x:y"',
+                "{}",
+                "1" * 5000,
+            ]
+            lines[row] = f"{key}= {chance.choice(values)}"
+            text = "\n".join(lines)
+        value: Any = (
+            chance.choice([text, text, -1, 2**62, np.float64("nan"), np.zeros(3)]) if name != "config" else text
+        )
+        try:
+            file.attrs[name] = value
+        except (OSError, RuntimeError, ValueError, UnicodeError):
+            file.attrs[name] = "short"
+        crafted = chance.random() < 0.5 and name != hashes.ATTRIBUTES
+        if crafted:
+            hashes.renew(file)
+    return f"attribute {name}, {'with' if crafted else 'without'} the right hash: {str(value)[:60]!r}"
+
+
+def craft(folder: Path, chance: random.Random) -> str:
+    """Change numbers or texts and renew all hashes, as a stranger would."""
+    with h5py.File(folder / RUN, "r+") as file:
+        name = chance.choice([name for name in _names(file) if isinstance(file[name], h5py.Dataset)])
+        dataset = file[name]
+        if dataset.size:
+            value = np.array(chance.choice([0, -1, 1, 2**31 - 1, 127])).astype(
+                dataset.dtype if dataset.dtype.kind in "fiu" else int
+            )
+            place = tuple(chance.randrange(size) for size in dataset.shape)
+            dataset[place] = chance.choice(TEXTS[:-1]).replace("\udcff", "") if dataset.dtype.kind in "OS" else value
+        for generation in range(len(file["generations/generation"])):
+            for row, found in hashes.of_row(checks.row_of(file, generation), generation).items():
+                if row in file["generations"]:
+                    file["generations"][row][generation] = found
+        if name.startswith("final/"):
+            file["generations/state_sha256"][-1] = hashes.of_group(file["final"])
+        hashes.renew(file, *(group for group in ("final", "previous", "sessions") if group in file))
+    return f"changed {name}, with the right hashes"
+
+
+def journal_bytes(folder: Path, chance: random.Random) -> str:
+    """Flip bits of the journal, cut it, overwrite a part, or append noise."""
+    path = journal.path_of(folder / RUN)
+    raw = path.read_bytes()
+    kind = chance.choice(["flip", "flip", "cut", "zero", "append", "other"])
+    if kind == "flip":
+        return flip(path, chance)
+    place = chance.randrange(len(raw))
+    changed = {
+        "cut": raw[:place],
+        "zero": raw[:place] + bytes(len(raw) - place),
+        "append": raw + chance.randbytes(chance.randint(1, 200)),
+        "other": raw[:8] + chance.randbytes(16) + raw[24:],
+    }[kind]
+    path.write_bytes(changed)
+    return f"{kind} at {place} of the journal"
+
+
+def journal_contents(folder: Path, chance: random.Random) -> str:
+    """Write a journal with the right checksums and wrong contents."""
+    path = journal.path_of(folder / RUN)
+    found = journal.read(folder / RUN)
+    records: list[Any] = list(found.records)
+    place = chance.randrange(len(records))
+    record = dict(records[place])
+    kind = chance.choice(["drop", "twice", "swap", "key", "value", "array", "list", "state"])
+    if kind == "drop":
+        del records[place]
+    elif kind == "twice":
+        records.insert(place, record)
+    elif kind == "swap":
+        records.reverse()
+    elif kind == "list":
+        records[place] = [1, 2, 3]
+    elif kind in ("array", "state") and (kind if kind == "state" else "arrays") in record:
+        inside = dict(record["state" if kind == "state" else "arrays"])
+        inside[chance.choice(sorted(inside))] = chance.choice([np.zeros(3), np.array("x", "S64"), np.zeros((1, 1, 1))])
+        record["state" if kind == "state" else "arrays"] = inside
+        records[place] = record
+    else:
+        key = chance.choice(sorted(record))
+        record[key] = chance.choice([None, -1, "x", 2**60, 1e300, [], {}])
+        if kind == "key":
+            del record[key]
+        records[place] = record
+    head = path.read_bytes()[: 24 + journal.SEAL]
+    path.write_bytes(head + b"".join(map(journal.encode, records)))
+    return f"{kind} in record {place} of the journal"
+
+
+DAMAGES: dict[str, Damage] = {
+    "one flipped bit": flip_one,
+    "many flipped bits": flip_many,
+    "flips in the head": flip_head,
+    "overwritten block": overwrite,
+    "truncated": truncate,
+    "deleted": delete,
+    "reshaped": reshape,
+    "links, filters, sizes": link,
+    "links of paths": path_link,
+    "attributes": attribute,
+    "crafted with hashes": craft,
+    "journal, bytes": journal_bytes,
+    "journal, contents": journal_contents,
+}
+CRAFTED = ("crafted with hashes", "attributes", "journal, contents")  # other bits than the original may be right

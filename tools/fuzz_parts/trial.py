@@ -1,0 +1,237 @@
+"""One case of tools/fuzz.py: a fresh copy of small files, one damage, one command in a forked process, one verdict."""
+
+import gzip
+import hashlib
+import json
+import os
+import random
+import resource
+import shutil
+import signal
+import sys
+import time
+import traceback
+import zipfile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fuzz_parts.damages import CRAFTED, DAMAGES, SECRET
+from fuzz_parts.options import malformed
+
+from ees_mpi.cli import main as cli
+from ees_mpi.config import load
+from ees_mpi.errors import EesError
+from ees_mpi.ranks import Ranks
+from ees_mpi.state import State, first_state
+from ees_mpi.store import hashes
+from ees_mpi.store.reader import open_run
+from ees_mpi.store.writer import RunWriter
+from ees_mpi.training import open_job, train
+
+LIMIT = 20.0  # seconds of one call
+MEMORY = 6 << 30  # bytes of address space of one call
+TINY = ("population.size=20", "noise.size=5000", "run.fsync=false")
+SETS = [word for setting in (*TINY, "run.generations=1") for word in ("--set", setting)]
+COMMANDS: dict[str, list[str]] = {
+    "info": ["info", "run.h5", "--json"],
+    "verify": ["verify", "run.h5"],
+    "resume": ["resume", "run.h5", "--generations", "13"],
+    "repair": ["repair", "run.h5"],
+    "sample": ["sample", "run.h5", "--count", "4", "--out", "out.h5"],
+    "export": ["export", "run.h5", "--to", "npz", "-o", "out.npz"],
+    "train --from": ["train", "interference-maxvar", *SETS, "--from", "run.h5", "--out", "out.h5"],
+    "config": ["config", "run.h5"],
+    "metrics": ["metrics", "run.h5"],
+    "watch": ["watch", "run.h5", "--once"],
+}
+UNCHECKED = ("metrics", "watch")  # they read arrays whose hashes only `verify` checks
+TEMPLATES = ("sound", "killed", "older")
+
+
+class Verdict(NamedTuple):
+    """The outcome of one case; `fault`: what must not happen, or nothing."""
+
+    outcome: str
+    fault: str
+    seconds: float
+
+
+def make_templates(folder: Path, older: Path) -> None:
+    """Make a finished run with a state before the last one, a killed run with a journal, and a file of format 1."""
+    for name, last, killed in (("sound", 6, False), ("killed", 5, True)):
+        place = folder / name
+        (place / "elsewhere").mkdir(parents=True)
+        (place / SECRET).write_bytes(b"private" * 5000)
+        _train(place / "run.h5", (3, last), last + killed, killed)
+        _train(place / "elsewhere/other.h5", (6,), 6, False)
+    shutil.copytree(folder / "sound", folder / "older")
+    (folder / "older/run.h5").write_bytes(gzip.decompress(older.read_bytes()))
+
+
+def _train(path: Path, stops: tuple[int, ...], wanted: int, killed: bool) -> None:
+    """Train to each of the stops, and fold before all but the last."""
+    config = load("interference-maxvar", [*TINY, f"run.generations={wanted}"])
+    state = first_state(config)
+    writer = RunWriter.create(path, config, state.arrays())
+    writer.begin_session(0, 1, 1, {"numpy": "0"})
+    for stop in stops:
+        part = load("interference-maxvar", [*TINY, f"run.generations={stop}"])
+        job = open_job(part, Ranks())
+        state = train(job, state, writer)
+        job.close()
+        if stop != stops[-1]:
+            writer.fold()
+    writer.release() if killed else writer.close()
+
+
+def references(folder: Path) -> dict[str, dict[str, Any]]:
+    """Return the answers of all commands on the files before they are damaged."""
+    found: dict[str, dict[str, Any]] = {name: {} for name in TEMPLATES}
+    for name in TEMPLATES:
+        for command in COMMANDS:
+            place = folder / f"reference-{name}-{command.replace(' ', '')}"
+            shutil.copytree(folder / name, place)
+            code, _ = _in_fork(place, COMMANDS[command], command)
+            if code:
+                raise SystemExit(f"{command} fails on the sound file: {(place / 'stderr').read_text()}")
+            found[name][command] = json.loads((place / "answer").read_text())
+    return found
+
+
+def case(folder: Path, template: str, kind: str, seed: str, sound: dict[str, dict[str, Any]]) -> Verdict:
+    """Damage a copy of a template, run one command on it, and judge."""
+    chance = random.Random(seed)
+    place = folder / "case"
+    shutil.rmtree(place, ignore_errors=True)
+    shutil.copytree(folder / template, place)
+    if kind == "options":
+        command, words, did = "options", malformed(chance), "options"
+    else:
+        command = chance.choice(list(COMMANDS))
+        words = COMMANDS[command]
+        here = os.getcwd()
+        os.chdir(place)
+        try:
+            did = DAMAGES[kind](place, chance)
+        finally:
+            os.chdir(here)
+    before = _contents(place / "elsewhere")
+    code, seconds = _in_fork(place, words, command)
+    strict = kind not in (*CRAFTED, "options") and template != "older" and command not in UNCHECKED
+    outcome, fault = _judge(place, code, seconds, command, sound[template] if strict else None)
+    if _contents(place / "elsewhere") != before:
+        fault = "touched another file"
+    if fault:
+        errors = (place / "stderr").read_text(errors="replace").strip()[-1500:]
+        fault = f"{fault}: seed {seed}, {template}, {kind}: {did}; ees-mpi {' '.join(words)[:200]}\n{errors}"
+    return Verdict(outcome, fault, seconds)
+
+
+def _contents(folder: Path) -> dict[str, tuple[str, int]]:
+    return {
+        path.name: (hashlib.sha256(path.read_bytes()).hexdigest(), path.stat().st_mtime_ns) for path in folder.iterdir()
+    }
+
+
+def _in_fork(place: Path, words: list[str], command: str) -> tuple[int, float]:
+    """Run a command in a forked process; return its exit code (negative: the signal that ended it) and seconds."""
+    start = time.monotonic()
+    child = os.fork()
+    if child == 0:
+        os._exit(_child(place, words, command))
+    while True:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status), time.monotonic() - start
+        if time.monotonic() - start > LIMIT:
+            os.kill(child, signal.SIGKILL)
+        time.sleep(0.002)
+
+
+def _child(place: Path, words: list[str], command: str) -> int:
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    os.chdir(place)
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        file = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(file, number)
+    sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)
+    sys.argv = ["ees-mpi", *words]
+    code = 99
+    try:
+        cli.main()
+    except SystemExit as leaving:
+        code = int(leaving.code or 0)
+    except BaseException:
+        traceback.print_exc()
+    sys.stdout.flush()
+    if code == 0:
+        try:
+            answer = _answer(command)
+        except BaseException as error:
+            answer = {"unreadable": str(error)}
+        Path("answer").write_text(json.dumps(answer))
+    return code
+
+
+def _answer(command: str) -> Any:
+    """Return the result of a command, as far as it must be the same whenever the command succeeds."""
+    if command == "info":
+        facts = json.loads(Path("stdout").read_text())
+        return {key: facts[key] for key in facts if key not in ("steps", "checked")}  # steps are read from the arrays
+    if command in ("config", "watch", "metrics"):
+        return Path("stdout").read_text() if command == "config" else ""
+    if command == "export":
+        with zipfile.ZipFile("out.npz") as archive:
+            names = sorted(name for name in archive.namelist() if not name.startswith("seconds_"))
+            return {name: hashlib.sha256(archive.read(name)).hexdigest() for name in names}
+    return _bits(Path("out.h5" if command in ("sample", "train --from") else "run.h5"))
+
+
+def _bits(path: Path) -> dict[str, Any]:
+    """Return hashes of the rows and the state of a run file, computed from its arrays."""
+    with open_run(path) as run:
+        try:
+            run.check_all()
+            noticed = ""
+        except EesError as error:
+            noticed = str(error)
+        rows = []
+        for generation in range(run.generations):
+            row = {name: run[name][generation] for name in run.names if name != hashes.ROW}
+            rows.append(hashes.of_row(row, generation)[hashes.ROW].item().decode())
+        state = State.from_arrays(run.state_arrays()).digest().hex()
+        return {"rows": rows, "state": state, "noticed": noticed}
+
+
+def _judge(place: Path, code: int, seconds: float, command: str, sound: dict[str, Any] | None) -> tuple[str, str]:
+    """Return the outcome and the fault of a case."""
+    errors = (place / "stderr").read_text(errors="replace")
+    if seconds > LIMIT:
+        return "fault", f"took {seconds:.0f} s"
+    if code < 0:
+        return "fault", f"ended by signal {-code}"
+    if code == 99 or "Traceback" in errors:
+        return "fault", "a traceback"
+    if code:
+        allowed = code in (2, 3) or (command == "verify" and code == 1)
+        said = "ees-mpi: " in errors
+        return ("refused", "") if allowed and said else ("fault", f"exit code {code}")
+    if sound is None:
+        return "no fault", ""
+    answer = json.loads((place / "answer").read_text())
+    return ("right bits", "") if _right(answer, command, sound) else ("fault", f"wrong bits {str(answer)[:300]}")
+
+
+def _right(answer: Any, command: str, sound: dict[str, Any]) -> bool:
+    if command == "info" and answer.get("damage"):
+        return True  # it says that later generations cannot be read
+    if command not in ("resume", "repair", "verify"):
+        return bool(answer == sound[command])
+    longest, rows = sound["resume"], answer.get("rows", [])
+    same = rows == longest["rows"][: len(rows)]
+    if command == "verify":
+        return bool(answer == sound[command])
+    if command == "resume" and (len(rows) != len(longest["rows"]) or answer["state"] != longest["state"]):
+        return False
+    return same or bool(answer.get("noticed"))
