@@ -101,12 +101,6 @@ TASKS = (
         },
         WALK,
     ),
-    Task(
-        "mujoco-cheetah-maxvar-laptop",
-        CHEETAH,
-        {PAPER: (), "ranks": (RANKS,), "ranks, L2": (RANKS, L2)},
-        WALK,
-    ),
     Task("ant-maxent-laptop", ANT, {PAPER: (), "ends on a fall": (ENDS,)}, WALK),
 )
 
