@@ -16,15 +16,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from small_runs import SmallRun, collect, read_all, shown
+from small_runs import SmallRun, collect, collect_adaptation, is_adaptation, read_all, shown
 
 from ees_mpi.analysis.figures import curves, positions
 from ees_mpi.analysis.figures.style import COLUMN, Figure, draw_curves, drawing, grid
-from ees_mpi.analysis.labels import label
+from ees_mpi.analysis.labels import is_sample, label
 from ees_mpi.analysis.numbers import tables
 from ees_mpi.analysis.numbers.measures import MEASURES, Settings, direction_uniformity, directions, sides
 from ees_mpi.analysis.numbers.statistics import Group, compare
 from ees_mpi.analysis.offspring import has_positions, read_offspring
+from ees_mpi.errors import EesError
 from ees_mpi.store.reader import Run
 
 RESULTS = Path(__file__).parent / "results"
@@ -91,7 +92,8 @@ def groups(runs: Sequence[SmallRun]) -> dict[str, list[SmallRun]]:
     found: dict[str, list[SmallRun]] = {}
     for run in runs:
         robot = run.config.sections()["task"].get("model", run.config.task_name)
-        found.setdefault(f"{robot}: {scale(run)}, {run.generations} generations", []).append(run)
+        length = f"sample, std {run.config.population.std:g}" if is_sample(run) else f"{run.generations} generations"
+        found.setdefault(f"{robot}: {scale(run)}, {length}", []).append(run)
     return found
 
 
@@ -147,7 +149,9 @@ def _figures(runs: Sequence[SmallRun]) -> Iterator[tuple[str, SmallRun, Figure]]
         yield runs[0].config.task_name, runs[0], curves.interference(runs)
         return
     for run in runs:
-        if run.config.task.axes == 1:
+        if run.config.task.axes == 1 and run.generations == 1:
+            yield run.path.name, run, positions.maml([run])
+        elif run.config.task.axes == 1:
             yield run.path.name, run, positions.cheetah([run])
         else:
             yield run.path.name, run, positions.ant([run], [run.generations - 1])
@@ -179,7 +183,10 @@ def main(words: Sequence[str] | None = None) -> int:
     if (given.command == "collect") != bool(given.runs):
         parser.error("collect needs run files; draw and table take none")
     for path in given.runs:
-        print(collect(path, given.results, given.note, given.policy))
+        if is_adaptation(path):
+            print(collect_adaptation(path, given.results))
+        else:
+            print(collect(path, given.results, given.note, given.policy))
     if given.command == "draw":
         print(*draw(given.results, given.results), sep="\n")
     if given.command == "table":
@@ -188,4 +195,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except (EesError, OSError) as error:
+        sys.exit(f"results.py: {error}")

@@ -24,8 +24,10 @@ figures() {
 collecting() { # the small files of all runs, which may leave this machine
     local file gpus
     gpus=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | paste -sd '+')
-    for file in "$EES_RUNS"/*-seed*[0-9].h5; do
-        [ ! -e "$file" ] || python3 "$jobs/results.py" collect "$file" --policy --results "$EES_RUNS/results" \
+    for file in "$EES_RUNS"/*-seed*.h5; do
+        local means=--policy
+        case $file in *-sample*) means='' ;; esac # a sample has the mean of its run
+        [ ! -e "$file" ] || python3 "$jobs/results.py" collect "$file" $means --results "$EES_RUNS/results" \
             --note "${gpus:+$gpus, }$(cores) $(uname -m) cores" || leave 1 "collecting $file failed, see the error above"
     done
     python3 "$jobs/results.py" draw --results "$EES_RUNS/results" || leave 1 "drawing failed, see the error above"

@@ -11,6 +11,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 
 from ees_mpi import config as configs
@@ -138,7 +139,7 @@ def collect(path: Path, results: Path, note: str = "", policy: bool = False) -> 
         about = {
             "run_id": run.run_id,
             "kind": str(run.attributes.get("kind", "run")),
-            "started_from": str(run.attributes.get("started_from") or ""),
+            "started_from": without_folder(str(run.attributes.get("started_from") or "")),
             "note": note,
             "generations": run.generations,
             "state_sha256": run["state_sha256"][-1].decode(),
@@ -154,6 +155,31 @@ def collect(path: Path, results: Path, note: str = "", policy: bool = False) -> 
             out = folder / ("policy.npz" if means == 1 else f"policy-{component}.npz")
             export_policy(run, out, None, None, component)[1].unlink()  # the loader is not kept
     return folder
+
+
+def without_folder(note: str) -> str:
+    """Return a JSON note on a run with the name of its file only; folders of a machine say nothing elsewhere."""
+    facts = json.loads(note or "null")
+    return json.dumps({**facts, "path": Path(facts["path"]).name}) if facts else ""
+
+
+def collect_adaptation(path: Path, results: Path) -> Path:
+    """Write the attributes and arrays of a file of `ees-mpi adapt` as JSON; return its path."""
+    out = results / "adaptations" / f"{path.stem}.json"
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with h5py.File(path) as file:
+        found = {key: value if isinstance(value, str) else value.item() for key, value in file.attrs.items()}
+        found["run"] = without_folder(found["run"])
+        for group in ("evaluations", "mutations", "rollouts"):
+            found |= {f"{group}/{name}": data[:].tolist() for name, data in file.get(group, {}).items()}
+    out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    return out
+
+
+def is_adaptation(path: Path) -> bool:
+    """Return whether a file was written by `ees-mpi adapt`."""
+    with h5py.File(path) as file:
+        return bool(file.attrs.get("format") == "ees_mpi adaptation")
 
 
 def read_all(results: Path) -> list[SmallRun]:

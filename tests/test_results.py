@@ -1,12 +1,13 @@
 """The page on results shows the numbers of jobs/results/, and its figures can be drawn from there."""
 
+import json
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from support.program import CHECKOUT
+from support.program import CHECKOUT, ees
 
 from ees_mpi import open_run
 from ees_mpi.analysis.offspring import read_offspring
@@ -91,8 +92,16 @@ def test_the_script_collects_runs_with_their_trained_means(
     cheetah: Path, species: Path, finished: Path, tmp_path: Path
 ) -> None:
     script = [sys.executable, CHECKOUT / "jobs" / "results.py"]
-    subprocess.run([*script, "collect", cheetah, species, finished, "--policy", "--results", tmp_path], check=True)
+    adapted, sampled = tmp_path / "adapted.h5", tmp_path / "sampled.h5"
+    adapting = ["--direction", "left", "--mutations", 2, "--evaluations", 1]
+    assert ees("adapt", cheetah, *adapting, "--out", adapted).returncode == 0
+    assert ees("sample", cheetah, "--count", 4, "--out", sampled).returncode == 0
+    files = [cheetah, species, finished, adapted]
+    subprocess.run([*script, "collect", *files, "--policy", "--results", tmp_path], check=True)
+    subprocess.run([*script, "collect", sampled, "--results", tmp_path], check=True)
+    found = json.loads((tmp_path / "adaptations" / "adapted.json").read_text())
+    assert len(found["evaluations/fitness"]) == 1 and json.loads(found["run"])["path"] == cheetah.name
     policies = {path.relative_to(tmp_path).as_posix() for path in tmp_path.glob("*/policy*")}
     assert policies == {f"{cheetah.stem}/policy.npz", *(f"{species.stem}/policy-{k}.npz" for k in (0, 1))}
     subprocess.run([*script, "draw", "--results", tmp_path], check=True)
-    assert len(list((tmp_path / "figures").iterdir())) == 6
+    assert len(list((tmp_path / "figures").iterdir())) == 8
