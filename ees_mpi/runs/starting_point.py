@@ -1,6 +1,7 @@
 """The starting point of a run that begins from another run: its mean(s) and observation statistics."""
 
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ees_mpi.config import Config
-from ees_mpi.errors import ConfigError
+from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.outcomes import Arrays, Floats, Singles
 from ees_mpi.state import State, state_of
 from ees_mpi.store.reader import Run, open_run
@@ -30,9 +31,13 @@ class StartingPoint:
 def parse(text: str) -> tuple[Path, int | None]:
     """Split RUN.h5[@generation]."""
     path, at, generation = text.rpartition("@")
-    if not at or not generation.isdigit():
-        return Path(text), None
-    return Path(path), int(generation)
+    if not at or not (generation.isascii() and generation.isdigit()):
+        path, generation = text, ""
+    if len(generation) > 18:
+        raise ConfigError(f"--from {path}@...: expected the number of a generation after @")
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise RunFileError(f"--from {path}: this is not a plain file; expected a run file")
+    return Path(path), int(generation) if generation else None
 
 
 def read(run: Run, generation: int | None) -> StartingPoint:
