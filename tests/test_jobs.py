@@ -216,3 +216,19 @@ def test_reproduce_evolves_further_for_as_long_as_it_compares(scale: str) -> Non
     lines = done.stdout.split()
     made = int(lines[1].removeprefix("run.generations="))
     assert made > int(lines[-1])  # the population after g updates is number g
+
+
+@pytest.mark.parametrize("seeds", ["0-x", "x", "5-2", "0-", "-3", "0-1-2", ""])
+def test_seeds_that_are_no_range_are_refused(place: Place, seeds: str) -> None:
+    code, said = place.run(JOBS / "seeds.sh", "--seeds", seeds, *WORDS)
+    assert code == 2 and "expected" in said and not list((place.folder / "runs").glob("*.h5"))
+
+
+def test_shared_memory_of_killed_ranks_is_removed(place: Place) -> None:
+    left = Path(f"/dev/shm/sm_segment.test-{os.getpid()}.{os.getuid()}.0")
+    place.program("mpirun", f"sleep 0.05; touch {left}; {WORKS}")
+    try:
+        code, said = place.run(JOBS / "train.sh", *WORDS)
+        assert code == 0 and not left.exists(), said
+    finally:
+        left.unlink(missing_ok=True)

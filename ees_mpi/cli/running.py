@@ -41,6 +41,7 @@ def train(source: str, settings: tuple[str, ...], seed: int | None, max_hours: f
         raise click.UsageError("--resume and --overwrite exclude each other")
     if options["start"] == "":
         raise click.UsageError("--from: expected RUN.h5 or RUN.h5@GENERATION, got an empty name")
+    ranks.note_early_signals()
     settings = settings if seed is None else (*settings, f"run.seed={seed}")
     pin_for_source(source, settings)
     from ees_mpi.runs.session import run_session
@@ -59,6 +60,7 @@ def train(source: str, settings: tuple[str, ...], seed: int | None, max_hours: f
 @START_MINUTES
 def resume(run: Path, generations: int | None, max_hours: float | None, force: bool) -> None:
     """Continue a run from its last committed generation."""
+    ranks.note_early_signals()
     pin_for_run(run)
     from ees_mpi.runs.session import run_session
     from ees_mpi.runs.start import reopen
