@@ -6,6 +6,7 @@ strategies (`method = "ees"`, the default).
 """
 
 import math
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
@@ -27,9 +28,12 @@ from ees_mpi.tasks import TASKS
 METHODS = {"ees": "ees_mpi.config:Evolution", "maml": "ees_mpi.maml.settings:Maml"}
 
 # Keys that a resumed run may change: they do not change its bits.
-FREE_ON_RESUME = frozenset({"run.generations", "run.fsync", "run.fold_minutes", "run.stall_minutes", "task.device"})
+FREE_ON_RESUME = frozenset(
+    {"run.generations", "run.needs_start", "run.fsync", "run.fold_minutes", "run.stall_minutes", "task.device"}
+)
 
-Seed = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+LARGEST = 2**63 - 1
+Seed = Annotated[int, msgspec.Meta(ge=0, le=LARGEST)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
 
 
@@ -38,11 +42,12 @@ class RunSettings(Part, frozen=True):
 
     generations: Count
     seed: Seed = 0
+    needs_start: bool = False  # True: only with `train --from`
     evaluate_mean_every: Annotated[int, msgspec.Meta(ge=0)] = 10  # generations; 0: never
     portable: bool = False  # same bits on every CPU with AVX2, at some cost in speed
     fsync: bool = True  # wait for the disk at every commit
-    fold_minutes: Annotated[float, msgspec.Meta(gt=0)] = 5.0  # between two folds of the journal into the run file
-    stall_minutes: Annotated[float, msgspec.Meta(ge=0)] = 30.0  # a rank without progress ends the job; 0: never
+    fold_minutes: Annotated[float, msgspec.Meta(gt=0, le=1e7)] = 5.0  # between two folds of the journal
+    stall_minutes: Annotated[float, msgspec.Meta(ge=0, le=1e7)] = 30.0  # without progress of a rank; 0: no limit
 
 
 class NoiseSettings(Part, frozen=True):
@@ -166,15 +171,15 @@ class Config:
 
 
 def parse(text: str, settings: Sequence[str] = (), source: str = "config", trusted: bool = False) -> Config:
-    """Return the config of TOML text, changed by `settings` (section.key=value); `check` it before use.
-
-    trusted: the user wrote the text, so that the code that it names may run
-    """
+    """Return the config of TOML text, changed by `settings`; `trusted`: the code that it names may run."""
     sections = tables(text, settings, source)
     note_code(sections, trusted)
     for key, value in _flat(sections):
-        if isinstance(value, float) and not math.isfinite(value):
-            raise ConfigError(f"{key}: expected a finite number, got {value}")
+        for number in value if isinstance(value, list) else [value]:
+            if isinstance(number, float) and not math.isfinite(number):
+                raise ConfigError(f"{key}: expected a finite number, got {number}")
+            if isinstance(number, int) and abs(number) > LARGEST:
+                raise ConfigError(f"{key}: expected an integer between -{LARGEST} and {LARGEST}")
     name = sections.pop("method", "ees")
     if not isinstance(name, str) or name not in METHODS:
         raise ConfigError(f"method: {unknown(str(name), METHODS)}")
@@ -196,8 +201,8 @@ def parse(text: str, settings: Sequence[str] = (), source: str = "config", trust
     )
 
 
-def check(config: Config) -> None:
-    """Raise an error if the config cannot work, including faults that appear only when it is tried."""
+def check(config: Config, here: bool = True) -> None:
+    """Raise an error if the config cannot work, or not `here`: if its noise table does not fit in the memory."""
     for key, text in texts(config.sections()):
         check_trust(text, key)
     config.task.check()
@@ -206,6 +211,22 @@ def check(config: Config) -> None:
     least, size = config.task.parameters, config.noise.size
     if size < least:
         raise ConfigError(f"noise.size: expected at least the {least} parameters of an individual, got {size}")
+    _check_memory(config, here)
+
+
+def _check_memory(config: Config, here: bool) -> None:
+    """Raise a ConfigError if arrays that every rank needs exceed the memory: the kernel would kill the rank later."""
+    numbers = 2 * (4 + config.task.behavior_dim) + 2  # of an individual: outcomes, here and gathered, and its draw
+    state = 5 * config.population.components * config.task.parameters
+    needs = {"population.size": 8 * numbers * config.population.size, "population.components": 8 * state}
+    if here:
+        needs["noise.size"] = 4 * config.noise.size
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    for key, need in needs.items():
+        if need > memory:
+            raise ConfigError(
+                f"{key}: needs at least {need / 2**30:.3g} GiB of memory; this machine has {memory / 2**30:.3g} GiB"
+            )
 
 
 def preset_names() -> list[str]:
@@ -222,6 +243,8 @@ def read_source(source: str) -> str:
     if path.suffix != ".toml":
         raise ConfigError(f"preset: {unknown(source, preset_names())} (or give the path of a .toml file)")
     try:
+        if path.exists() and not path.is_file():
+            raise ConfigError(f"cannot read config {source}: it is not a plain file")
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot read config {source}: {error}") from None

@@ -1,6 +1,7 @@
 """Writing an output file: it is checked before the work begins, and it is complete or absent."""
 
 import errno
+import glob
 import os
 import secrets
 import signal
@@ -82,7 +83,7 @@ def replaced(target: Path, full_disk: type[EesError] = EesError) -> Iterator[Pat
                 raise
             raise full_disk(f"{target} could not be written: {error.strerror}") from None
         finally:
-            for left in fresh.parent.glob(f"{fresh.name}*"):  # a run file has a journal and a lock beside it
+            for left in fresh.parent.glob(f"{glob.escape(fresh.name)}*"):  # with its journal and lock
                 left.unlink(missing_ok=True)
 
 

@@ -197,6 +197,7 @@ def check_trust(path: str, key: str) -> None:
 def unknown(name: str, known: Any) -> str:
     """Return the message that a name is unknown, with similar names."""
     names = [getattr(field, "name", field) for field in known]
+    name = _short(name)
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(near)}?" if near else f"expected one of: {', '.join(sorted(names))}"
     return f"unknown name {name!r}; {hint}"

@@ -1,13 +1,23 @@
 """Messages to the user. A closed terminal or a full disk never stops the program."""
 
 import contextlib
+import re
 import sys
 
 from ees_mpi.errors import EesError
 
 
+def plain(text: str) -> str:
+    """Return a text without control characters: a text from a file could move the cursor or hide other text."""
+    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
 def say_on_stderr(text: str) -> None:
     """Write to stderr, after the buffered output to stdout."""
+    text = plain(text)
     for action in (lambda: sys.stdout.flush(), lambda: sys.stderr.write(text), lambda: sys.stderr.flush()):
         with contextlib.suppress(OSError, ValueError, AttributeError):  # broken, closed, or None
             action()
@@ -16,7 +26,7 @@ def say_on_stderr(text: str) -> None:
 def say(line: str = "", nl: bool = True) -> None:
     """Write a line to stdout, if it is open."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
-        print(line, end="\n" if nl else "", flush=True)
+        print(plain(line), end="\n" if nl else "", flush=True)
 
 
 def tell(error: EesError) -> int:

@@ -63,7 +63,9 @@ class EvolutionJob:
         with _naming_generation(state.generation):
             weights, memory = self.method.objective.weights(outcomes, state.memory, self.ranks)
         gradient = population.gradient(weights, drawn, state.learned, self.noise, self.ranks)
-        learned, moments = self.method.optimizer.step(state.learned, gradient, state.moments)
+        learned, moments = state.learned, state.moments
+        if weights.any():  # otherwise the weight decay alone would make a step, which Adam scales to full size
+            learned, moments = self.method.optimizer.step(learned, gradient, moments)
         # Observation sums are added row by row, in index order: the sum must not depend on the ranks.
         observations = sum(outcomes.observations, start=state.observations)
         following = State(state.generation + 1, learned, moments, observations, memory)

@@ -58,10 +58,19 @@ cores() { # prints the number of cores that this process may use; two threads of
 }
 
 clean() {
+    remove_segments
     rm -rf "$TMPDIR"
     if [ "${SLURM_JOB_NUM_NODES:-1}" -gt 1 ]; then # the other nodes have the folder, too
         timeout 20 srun --overlap --ntasks-per-node=1 --ntasks="$SLURM_JOB_NUM_NODES" rm -rf "$TMPDIR" 2>/dev/null
     fi
+}
+
+remove_segments() { # Open MPI's shared memory of killed ranks: newer than this job, and used by no process
+    local segment
+    for segment in /dev/shm/sm_segment.*."$(id -u)".* /dev/shm/vader_segment.*."$(id -u)".*; do
+        [ -O "$segment" ] && [ "$segment" -nt "$TMPDIR" ] || continue
+        grep -qsF "$segment" /proc/[0-9]*/maps || rm -f "$segment"
+    done
 }
 
 pass_on() { # reason. mpirun and srun pass USR1 on to all ranks; TERM would end mpirun itself at once
@@ -211,7 +220,10 @@ take_options() { # words of a script without a queue: sets `ranks`, `seeds`, and
                 ranks=$2
                 [ -z "${EES_LAUNCH:-}${SLURM_JOB_ID:-}" ] || say "-n $2 is not used: EES_LAUNCH or SLURM sets the number of ranks"
                 ;;
-            "--seeds "[0-9]*) seeds=$2 ;;
+            "--seeds "*)
+                [[ $2 =~ ^[0-9]+(-[0-9]+)?$ ]] && [ "${2%-*}" -le "${2#*-}" ] || leave 2 "--seeds $2: expected FIRST-LAST, such as 0-11"
+                seeds=$2
+                ;;
             *) leave 2 "expected a number after -n, and FIRST-LAST after --seeds" ;;
         esac
         shift 2

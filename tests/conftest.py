@@ -1,5 +1,6 @@
 """The fixtures of all tests: small configs, and finished runs that many tests read."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from ees_mpi import machine
 
 machine.pin_threads()  # before anything loads numpy
+os.environ["EES_MPI_TRUST"] = "1"  # tests trust the files that they make, except those in test_trust.py
 pytest.register_assert_rewrite("support")
 
 from support.program import TINY, train  # noqa: E402

@@ -8,7 +8,7 @@ import pytest
 from support.program import ees
 
 from ees_mpi.errors import ConfigError
-from ees_mpi.files import beside, check_writable, written
+from ees_mpi.files import beside, check_writable, replaced, written
 
 
 def test_sigterm_while_writing_removes_what_is_half_written_and_ends_the_program(tmp_path: Path) -> None:
@@ -58,3 +58,12 @@ def test_a_path_that_cannot_be_written_is_refused_before_any_work(tmp_path: Path
 def test_every_command_refuses_a_path_that_cannot_be_written(ant: Path, words: list[str]) -> None:
     done = ees(*(ant if word == "RUN" else word for word in words))
     assert done.returncode == 2 and done.stderr.count("\n") == 1 and words[-1] in done.stderr and done.stdout == ""
+
+
+def test_a_failure_leaves_no_file_behind_whatever_its_name(tmp_path: Path) -> None:
+    target = tmp_path / "run[1]*.h5"
+    with pytest.raises(ValueError, match="broken"), replaced(target) as fresh:
+        for name in (fresh.name, f"{fresh.name}.journal"):
+            (tmp_path / name).touch()
+        raise ValueError("broken")
+    assert list(tmp_path.iterdir()) == []

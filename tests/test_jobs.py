@@ -254,3 +254,19 @@ def test_reproduce_stops_in_time(place: Place) -> None:
     assert code == 75 and "Run the same command again" in said and len(words) < 40, said
     assert 0.02 < float(words[words.index("--max-hours") + 1]) <= 2 / 60
     assert words[words.index("--out") + 1] == "runs/reproduce/mujoco-cheetah-maxent-seed0.h5"
+
+
+@pytest.mark.parametrize("seeds", ["0-x", "x", "5-2", "0-", "-3", "0-1-2", ""])
+def test_seeds_that_are_no_range_are_refused(place: Place, seeds: str) -> None:
+    code, said = place.run(JOBS / "seeds.sh", "--seeds", seeds, *WORDS)
+    assert code == 2 and "expected" in said and not list((place.folder / "runs").glob("*.h5"))
+
+
+def test_shared_memory_of_killed_ranks_is_removed(place: Place) -> None:
+    left = Path(f"/dev/shm/sm_segment.test-{os.getpid()}.{os.getuid()}.0")
+    place.program("mpirun", f"sleep 0.05; touch {left}; {WORKS}")
+    try:
+        code, said = place.run(JOBS / "train.sh", *WORDS)
+        assert code == 0 and not left.exists(), said
+    finally:
+        left.unlink(missing_ok=True)

@@ -133,3 +133,14 @@ def test_both_variants_find_the_most_evolvable_genome(preset: str, seed: int, ge
     config = load(preset, [f"run.seed={seed}"])
     assert config.task.start == 1.0 and generations <= config.run.generations
     assert abs(np.mean(fast_means(config, generations)[-100:]) - OPTIMUM) < 0.2
+
+
+def test_no_step_is_taken_if_all_weights_are_zero(tiny: Callable[..., Config]) -> None:
+    adam = ("optimizer.name=adam", "optimizer.lr=0.1", "optimizer.l2=0.5")
+    job = job_of(tiny("interference-maxvar", "objective.name=novelty", *adam))
+    first = first_state(job.config)
+    _, second = job.advance(first, {})  # the archive is empty
+    assert second.learned["mean"].tobytes() == first.learned["mean"].tobytes() and second.moments["steps"] == 0
+    assert len(second.memory["archive"]) > 0
+    _, third = job.advance(second, {})
+    assert third.moments["steps"] == 1 and (third.mean != second.mean).all()

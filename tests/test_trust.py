@@ -38,6 +38,11 @@ OBJECTIVE = "objective = {name='custom', function='strange:objective'}"
 PART = "objective = {name='blend', parts=[{name='custom', function='strange:objective', share=1.0}]}"
 
 
+@pytest.fixture(autouse=True)
+def no_trust(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("EES_MPI_TRUST")
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from ees_mpi import machine
-from ees_mpi.cli.options import RUN, SET, SOURCE, TRUST
+from ees_mpi.cli.options import RUN, SET, SOURCE, TRUST, echo
 
 
 @click.command()
@@ -20,10 +20,10 @@ def info(run: Path, as_json: bool) -> None:
     with open_run(run, allow_damaged_journal=True) as opened:
         facts = summarize(opened)
     if as_json:
-        click.echo(json.dumps(facts))
+        echo(json.dumps(facts))
         return
     for name, value in facts.items():
-        click.echo(f"{name:20} {value}")
+        echo(f"{name:20} {value}")
 
 
 @click.command()
@@ -35,9 +35,9 @@ def repair(run: Path) -> None:
 
     lost = repair(run)
     with open_run(run) as opened:
-        click.echo(f"{run}: {opened.generations} generations, journal folded")
+        echo(f"{run}: {opened.generations} generations, journal folded")
     if lost:
-        click.echo(f"warning: {lost}")
+        echo(f"warning: {lost}")
 
 
 @click.command()
@@ -67,7 +67,7 @@ def export(run: Path, policy: bool, kind: str | None, out: Path | None, **choice
         else:
             written = export_policy(opened, out or Path("policy.npz"), **choice)
     for path in written:
-        click.echo(f"{path}")
+        echo(f"{path}")
 
 
 @click.command()
@@ -79,7 +79,7 @@ def config(source: str, settings: tuple[str, ...], as_json: bool) -> None:
     from ees_mpi.commands.config import resolve
 
     resolved = resolve(source, settings)
-    click.echo(json.dumps(resolved.sections()) if as_json else resolved.to_toml(), nl=as_json)
+    echo(json.dumps(resolved.sections()) if as_json else resolved.to_toml(), nl=as_json)
 
 
 @click.command()
@@ -95,7 +95,7 @@ def plan(source: str, settings: tuple[str, ...], ranks: int, ranks_per_node: int
     machine.check_threads()
     loaded = load(source, settings)
     for line in describe(loaded, ranks, ranks_per_node or ranks, measure(loaded)):
-        click.echo(line)
+        echo(line)
 
 
 @click.command()
@@ -105,8 +105,8 @@ def presets(name: str | None) -> None:
     from ees_mpi import config
 
     if name:
-        click.echo(config.read_source(name), nl=False)
+        echo(config.read_source(name), nl=False)
         return
     for preset in config.preset_names():
         about = config.read_source(preset).split("\n")[0].lstrip("# ")
-        click.echo(f"{preset:32} {about}")
+        echo(f"{preset:32} {about}")

@@ -7,13 +7,13 @@ from typing import Any
 import click
 
 from ees_mpi import machine
-from ees_mpi.cli.options import RUN, TRUST, Finite, pin_for_run
+from ees_mpi.cli.options import RUN, TRUST, Finite, RunFile, echo, pin_for_run
 from ees_mpi.terminal import say
 
 
 @click.command()
 @click.argument("name", required=False)
-@click.argument("runs", nargs=-1, type=click.Path(path_type=Path), metavar="RUN.h5 ...")
+@click.argument("runs", nargs=-1, type=RunFile(), metavar="RUN.h5 ...")
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="PNG, PDF or SVG.  [default: NAME.png]")
 @click.option(
     "--generation", multiple=True, type=click.IntRange(min=0), help="For figures of single generations; repeatable."
@@ -28,11 +28,11 @@ def figure(
 
     if listing:
         for known, recipe in FIGURES.items():
-            click.echo(f"{known:20} {recipe.paper:8} {recipe.needs}")
+            echo(f"{known:20} {recipe.paper:8} {recipe.needs}")
         return
     if not name:
         raise click.UsageError("expected NAME RUN.h5 ...; --list prints the names")
-    click.echo(f"{draw(name, runs, out, generation)}")
+    echo(f"{draw(name, runs, out, generation)}")
 
 
 @click.command()
@@ -78,7 +78,7 @@ def report(run: Path, out: Path | None, thumbnails: int) -> None:
     from ees_mpi.analysis.report.page import write_report
 
     machine.check_threads()
-    click.echo(f"{write_report(run, out, thumbnails)}")
+    echo(f"{write_report(run, out, thumbnails)}")
 
 
 @click.command()

@@ -11,6 +11,7 @@ from ees_mpi.errors import EesError, RunFileError
 from ees_mpi.terminal import say_on_stderr
 from ees_mpi.version import __version__
 
+LONGEST = 2000  # characters of a message
 COMMANDS = (
     *(running.train, running.resume, running.verify, running.sample, running.adapt, running.doctor),
     *(files.info, files.repair, files.export, files.config, files.plan, files.presets),
@@ -42,11 +43,15 @@ def main() -> NoReturn:
         _leave(str(error), error.exit_code)
     except OSError as error:
         _leave(str(error), RunFileError.exit_code)
+    except MemoryError as error:
+        _leave(f"not enough memory: {error}", 1)
     sys.exit(0)
 
 
 def _leave(message: str, code: int) -> NoReturn:
     if ranks.launched()[1] != 0:
         sys.exit(0)
+    if len(message) > LONGEST:
+        message = f"{message[: LONGEST // 2]} ... {message[-LONGEST // 2 :]}"
     say_on_stderr(f"ees-mpi: {message}\n")
     sys.exit(code)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from ees_mpi.cli.options import POSITIVE, TRUST
+from ees_mpi.cli.options import POSITIVE, TRUST, RunFile, echo
 
 
 class Sides(click.Command):
@@ -25,7 +25,7 @@ class Sides(click.Command):
         return super().parse_args(ctx, words)
 
 
-RUNS = click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN.h5 ...")
+RUNS = click.argument("runs", nargs=-1, required=True, type=RunFile(), metavar="RUN.h5 ...")
 RADIUS = click.option(
     "--radius",
     type=POSITIVE,
@@ -72,17 +72,15 @@ def metrics(
         facts, lines = summaries.measure(path, wanted)
         found += facts
         for line in [] if as_json else lines:
-            click.echo(line)
+            echo(line)
     if as_json:
-        click.echo(json.dumps(plain(found)))
+        echo(json.dumps(plain(found)))
 
 
 @click.command(cls=Sides)
-@click.argument("runs", nargs=-1, type=click.Path(path_type=Path), metavar="RUN.h5 ...")
+@click.argument("runs", nargs=-1, type=RunFile(), metavar="RUN.h5 ...")
 @click.option("--metric", "names", multiple=True, metavar="M", help="The metric to compare; repeatable. See --list.")
-@click.option(
-    "--against", multiple=True, type=click.Path(path_type=Path), metavar="RUN.h5 ...", help="The other set of runs."
-)
+@click.option("--against", multiple=True, type=RunFile(), metavar="RUN.h5 ...", help="The other set of runs.")
 @click.option("--generation", type=click.IntRange(min=0), help="[default: the last one of each]")
 @RADIUS
 @CELL
@@ -124,13 +122,13 @@ def compare(
 
     if listing:
         for name, about in values.METRICS.items():
-            click.echo(f"{name:26} {about}")
+            echo(f"{name:26} {about}")
         return
     if not names:
         raise click.UsageError("expected --metric M; --list prints the metrics")
     told = metrics.Settings(radius, cell, metrics.bandwidth(bandwidth))
     found = comparing.compare_runs(comparing.CompareRequest(names, runs, against, told, generation, alternative))
     if as_json:
-        click.echo(json.dumps([tables.data(each) for each in found]))
+        echo(json.dumps([tables.data(each) for each in found]))
     else:
-        click.echo((tables.latex if latex else tables.text)(found, alternative))
+        echo((tables.latex if latex else tables.text)(found, alternative))

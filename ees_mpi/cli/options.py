@@ -9,6 +9,13 @@ from typing import Any
 import click
 
 from ees_mpi import machine
+from ees_mpi.errors import RunFileError
+from ees_mpi.terminal import plain
+
+
+def echo(text: str, nl: bool = True) -> None:
+    """Write to stdout, without control characters."""
+    click.echo(plain(text), nl=nl)
 
 
 class Finite(click.FloatRange):
@@ -24,7 +31,26 @@ class Finite(click.FloatRange):
 
 POSITIVE = Finite(min=0, min_open=True)
 
-RUN = click.argument("run", type=click.Path(path_type=Path, readable=False))  # `open_run` reports the cause
+
+class RunFile(click.Path):
+    """The name of a run file. A named pipe or a device is refused, because reading it would wait for ever."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path, readable=False)  # `open_run` reports the cause
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path."""
+        if not str(value) or "\0" in str(value):
+            self.fail("expected the name of a run file, got an empty one", param, ctx)
+        path = Path(value)
+        if path.is_dir():
+            raise RunFileError(f"{path} is a folder; expected a run file")
+        if path.exists() and not path.is_file():
+            raise RunFileError(f"{path} is not a plain file; expected a run file")
+        return super().convert(value, param, ctx)
+
+
+RUN = click.argument("run", type=RunFile())
 SOURCE = click.argument("source", metavar="PRESET|FILE.toml")
 SET = click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Set a key of the config; repeatable.")
 MAX_HOURS = click.option("--max-hours", type=POSITIVE, help="Stop after so many hours: save the state, exit code 75.")

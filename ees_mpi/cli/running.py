@@ -10,12 +10,13 @@ from ees_mpi import ranks
 from ees_mpi.cli.options import (
     FORCE,
     MAX_HOURS,
-    POSITIVE,
     RUN,
     SET,
     SOURCE,
     START_MINUTES,
     TRUST,
+    Finite,
+    echo,
     pin_for_run,
     pin_for_source,
 )
@@ -38,6 +39,9 @@ def train(source: str, settings: tuple[str, ...], seed: int | None, max_hours: f
     """Train a preset or a config file; with or without mpirun."""
     if options["resume"] and options["overwrite"]:
         raise click.UsageError("--resume and --overwrite exclude each other")
+    if options["start"] == "":
+        raise click.UsageError("--from: expected RUN.h5 or RUN.h5@GENERATION, got an empty name")
+    ranks.note_early_signals()
     settings = settings if seed is None else (*settings, f"run.seed={seed}")
     pin_for_source(source, settings)
     from ees_mpi.runs.session import run_session
@@ -49,13 +53,14 @@ def train(source: str, settings: tuple[str, ...], seed: int | None, max_hours: f
 
 @click.command()
 @RUN
-@click.option("--generations", type=click.IntRange(min=1), help="Train until this many.  [default: as in the file]")
+@click.option("--generations", type=click.IntRange(1, 2**62), help="Train until this many.  [default: as in the file]")
 @MAX_HOURS
 @FORCE
 @TRUST
 @START_MINUTES
 def resume(run: Path, generations: int | None, max_hours: float | None, force: bool) -> None:
     """Continue a run from its last committed generation."""
+    ranks.note_early_signals()
     pin_for_run(run)
     from ees_mpi.runs.session import run_session
     from ees_mpi.runs.start import reopen
@@ -91,9 +96,9 @@ def _verify(world: ranks.Ranks, path: Path, of: tuple[int | None, int | None]) -
     check = verify(world, path, *of)
     cpu, gpu = (", ".join(map(str, each)) for each in (check.generations, check.gpu_generations))
     if world.first and cpu:
-        click.echo(f"{path}: {check.individuals} individuals of generations {cpu}: the same bits")
+        echo(f"{path}: {check.individuals} individuals of generations {cpu}: the same bits")
     if world.first and gpu:
-        click.echo(
+        echo(
             f"{path}: {check.gpu_individuals} individuals of each of the generations {gpu}, evaluated on a GPU: "
             "the same distribution of behaviours"
         )
@@ -105,14 +110,14 @@ def _verify_updates(world: ranks.Ranks, path: Path) -> None:
     check = verify_updates(world, path)
     if world.first:
         compared = "states" if check.whole else "means (the file logs no observation sums)"
-        click.echo(f"{path}: {check.updates} updates computed again from the logged outcomes: the same {compared}")
+        echo(f"{path}: {check.updates} updates computed again from the logged outcomes: the same {compared}")
 
 
 @click.command()
 @RUN
 @click.option("--count", type=click.IntRange(min=2), required=True, help="The number of offspring.")
 @click.option("--generation", type=click.IntRange(min=0), help="[default: the state after the last one]")
-@click.option("--std", type=POSITIVE, help="[default: the run's]")
+@click.option("--std", type=Finite(min=0, max=1e30, min_open=True), help="[default: the run's]")
 @click.option("--component", type=click.IntRange(min=0), help="Of a mixture.  [default: all of them]")
 @click.option("--out", type=click.Path(path_type=Path), metavar="S.h5", help="[default: RUN-sample.h5]")
 @click.option("--overwrite", is_flag=True, help="Replace an existing file.")
@@ -132,9 +137,9 @@ def sample(run: Path, out: Path | None, overwrite: bool, **options: Any) -> None
 @RUN
 @click.option("--direction", required=True, metavar="left|right|ANGLE", help="ANGLE: degrees from +x towards +y.")
 @click.option("--mutations", type=click.IntRange(min=2), help="The number of mutations.  [default: 40]")
-@click.option("--evaluations", type=click.IntRange(min=1), default=10, show_default=True)
+@click.option("--evaluations", type=click.IntRange(min=1, max=10**6), default=10, show_default=True)
 @click.option("--generation", type=click.IntRange(min=0), help="[default: the state after the last one]")
-@click.option("--std", type=POSITIVE, help="[default: the run's]")
+@click.option("--std", type=Finite(min=0, max=1e30, min_open=True), help="[default: the run's]")
 @click.option("--out", type=click.Path(path_type=Path), metavar="A.h5", help="[default: RUN-adapt-DIRECTION.h5]")
 @click.option("--overwrite", is_flag=True, help="Replace an existing file.")
 @TRUST
@@ -145,9 +150,10 @@ def adapt(run: Path, out: Path | None, overwrite: bool, **options: Any) -> None:
     An evolution run takes the best of some mutations of its mean; a MAML run takes a gradient step.
     """
     pin_for_run(run)
-    from ees_mpi.commands.adapt import AdaptRequest, adapt
+    from ees_mpi.commands.adapt import AdaptRequest, adapt, angle_of
 
     request = AdaptRequest(run, **options)
+    angle_of(request.direction)  # it becomes part of a file name
     target = out or run.with_name(f"{run.stem}-adapt-{request.direction}.h5")
     ranks.run(partial(adapt, request=request, out=target, overwrite=overwrite, say=say))
 
@@ -163,7 +169,7 @@ def doctor() -> None:
         findings = examine(world)
         if world.first:
             for finding in findings:
-                click.echo(f"{finding.verdict:5} {finding.subject:15} {finding.result}")
+                echo(f"{finding.verdict:5} {finding.subject:15} {finding.result}")
         if any(finding.verdict == "bad" for finding in findings):
             raise collective(EesError("a check failed: see the lines marked bad"))
 

@@ -111,6 +111,14 @@ def toward(task: Task, direction: str) -> Task:
     """Return the task with another direction; raise a ConfigError if it has none."""
     if task.heading is None:
         raise ConfigError("adapt: the task of this run has no direction; expected a walking task")
+    angle = angle_of(direction)
+    if across(angle, task.behavior_dim):
+        raise ConfigError(f"--direction {direction}: this robot moves along x only; expected left or right")
+    return task.toward(angle)
+
+
+def angle_of(direction: str) -> float:
+    """Return the angle of a direction, in degrees; raise a ConfigError if it is none."""
     try:
         angle = LEFT_RIGHT.get(direction)
         angle = float(direction.removesuffix("deg")) if angle is None else angle
@@ -118,9 +126,7 @@ def toward(task: Task, direction: str) -> Task:
         angle = math.nan
     if not math.isfinite(angle):
         raise ConfigError(f"--direction {direction}: expected left, right or an angle in degrees")
-    if across(angle, task.behavior_dim):
-        raise ConfigError(f"--direction {direction}: this robot moves along x only; expected left or right")
-    return task.toward(angle)
+    return angle
 
 
 def write(out: Path, adapted: Adapted, groups: Mapping[str, Mapping[str, NDArray[Any]]]) -> None:

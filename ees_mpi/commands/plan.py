@@ -63,7 +63,7 @@ class Plan:
 
 def measure(config: Config) -> Costs:
     """Return the costs of the parts of a generation, measured on this machine."""
-    configs.check(config)
+    configs.check(config, here=False)
     config.method.rehearse(config.task, config.population)
     costs: Costs = loaded(config.method.hooks.costs)(config)
     return costs

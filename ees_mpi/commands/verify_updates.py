@@ -56,7 +56,9 @@ def _advance(run: Run, method: Evolution, state: State, noise: NoiseTable, ranks
     outcomes = Outcomes(behavior, fitness, run["length"][g].astype(np.int64), valid, np.zeros((0, 1)))
     weights, memory = method.objective.weights(outcomes, state.memory, ranks)
     gradient = run.config.population.gradient(weights, run.draw(g), state.learned, noise, ranks)
-    learned, moments = method.optimizer.step(state.learned, gradient, state.moments)
+    learned, moments = state.learned, state.moments
+    if weights.any():
+        learned, moments = method.optimizer.step(learned, gradient, moments)
     return State(g + 1, learned, moments, run.observation_sums(g + 1), memory)
 
 

@@ -14,7 +14,7 @@ class Tasks(Normal, frozen=True, kw_only=True):
     """`size` tasks per outer iteration; `std`: of the offspring that `sample` draws around the learned mean."""
 
     size: Annotated[int, msgspec.Meta(ge=2)] = 40
-    std: Annotated[float, msgspec.Meta(gt=0)] = 0.02
+    std: Annotated[float, msgspec.Meta(gt=0, le=1e30)] = 0.02
     antithetic: bool = False
 
     rows = "task"

@@ -4,6 +4,9 @@ Gajewski et al. 2019, section 6.
 
     w = share_1 w^(1) + sum_m share_m s_m w^(m)     s_m: scales w^(m) to the standard deviation of w^(1)
 
+If all weights of the first part are equal, the first part whose weights differ sets the scale: novelty has no weights
+in the first generation, while its archive is empty.
+
     [objective]
     name = "blend"
     [[objective.parts]]
@@ -90,7 +93,7 @@ class Blend(ObjectivePart, frozen=True):
             weights, own = part.weights(outcomes, own, ranks)
             grown |= {prefix + name: array for name, array in own.items()}
             std = float(weights[outcomes.valid].std())
-            if number == 0:
+            if spread == 0:
                 spread, scale = std, 1.0
             else:
                 scale = spread / std if std > 0 else 0.0

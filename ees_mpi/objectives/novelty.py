@@ -6,7 +6,11 @@ Conti et al. 2018 (arXiv:1712.06560); Lehman and Stanley 2011.
     w_i = rank(novelty_i) / N,    ranks symmetric in [-0.5, 0.5]
 
 The archive is part of the state. Each generation adds some of its behaviours. A full archive drops its oldest ones.
-In the first generation the archive is empty, and all individuals are equally novel.
+In the first generation the archive is empty, and all individuals are equally novel: all weights are 0, and the mean
+does not move.
+
+Conti et al. add the behaviour of the mean to the archive, once per generation, and never drop any. Here the archive
+holds behaviours of individuals, which need no further rollouts.
 """
 
 from typing import Annotated

@@ -23,7 +23,7 @@ class Normal(Part, frozen=True):
     """Draws `size` individuals of standard deviation `std` around one mean."""
 
     size: Annotated[int, msgspec.Meta(ge=2)]
-    std: Annotated[float, msgspec.Meta(gt=0)]
+    std: Annotated[float, msgspec.Meta(gt=0, le=1e30)]
     antithetic: bool = True
 
     rows = "individual"

@@ -69,6 +69,11 @@ def run(job: Callable[[Ranks], None]) -> NoReturn:
     except RanksLost:
         say_on_stderr("ees-mpi: other ranks died, and this command cannot continue without them; run it again\n")
         ranks.abort(1)
+    except KeyboardInterrupt as error:
+        if ranks.size == 1 or ranks.stop_signal is None:
+            ranks.fail(error)
+        say_on_stderr(f"ees-mpi: interrupted twice; the job ends at once. {ranks.advice}\n")
+        ranks.abort(130)
     except BaseException as error:  # SystemExit, too: the other ranks would wait for a rank that just exits
         ranks.fail(error)
     ranks.leave(code)

@@ -1,6 +1,7 @@
 """The launcher that started this process: mpirun, srun, or none."""
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 # Environment variables with the number of processes and the rank of this one, most specific first.
@@ -20,6 +21,14 @@ def launched() -> tuple[int, int, str]:
                 launcher = "srun"  # with PMI
             return int(os.environ[size]), int(os.environ.get(rank, "0")), launcher
     return 0, 0, ""
+
+
+def say_from_launcher(text: str) -> None:
+    """Write to the standard error of the launcher: when it ends a job, it forwards no output of the ranks."""
+    with suppress(OSError):
+        file = os.open(f"/proc/{launcher_process()}/fd/2", os.O_WRONLY | os.O_APPEND | os.O_NOCTTY | os.O_NONBLOCK)
+        os.write(file, text.encode())
+        os.close(file)
 
 
 def launcher_process() -> int:

@@ -40,6 +40,7 @@ class Ranks:
         self.stop_signal: str | None = None
         self.deadline = math.inf  # of time.monotonic(), when rank 0 stops the run as a signal would
         self._heartbeat: HeartbeatThread | None = None
+        self._training = False  # True: `resume` can continue after an error
 
     @property
     def first(self) -> bool:
@@ -110,9 +111,15 @@ class Ranks:
             problem = f"{self._names([stall.rank])} has made no progress"
         say_on_stderr(
             f"ees-mpi: {problem} for {stall.seconds / 60:.3g} minutes (run.stall_minutes); last seen "
-            f"{stall.progress}. The job ends; all committed generations are safe; resume continues the run\n"
+            f"{stall.progress}. The job ends. {self.advice}\n"
         )
         self.abort(1)
+
+    @property
+    def advice(self) -> str:
+        """The last sentence of a message that the job ends."""
+        safe = "All committed generations are safe: run the same command with --resume, or `ees-mpi resume`"
+        return safe if self._training else "Run the same command again"
 
     def recover(self) -> str:
         """Reconnect the ranks that are left after a `RanksLost`; return the names of the lost ones."""
@@ -212,8 +219,11 @@ class Ranks:
 
     def handle_stop_signals(self) -> None:
         """Let SIGTERM, SIGUSR1 and the first Ctrl-C request a stop at the next generation boundary."""
+        self._training = True
         for number in STOP_SIGNALS:
             signal.signal(number, self._note_signal)
+        if _EARLY:
+            self.stop_signal = signal.Signals(_EARLY[0]).name
 
     def _note_signal(self, number: int, frame: FrameType | None) -> None:
         if self.stop_signal and number == signal.SIGINT:
@@ -235,6 +245,16 @@ class Ranks:
     def leave(self, code: int) -> NoReturn:
         """Exit after all ranks are done."""
         sys.exit(code)
+
+
+_EARLY: list[int] = []  # stop signals that came before the ranks were connected
+
+
+def note_early_signals() -> None:
+    """Let SIGTERM and SIGUSR1 stop a run that is still starting as they stop a run that trains."""
+    _EARLY.clear()
+    for number in (signal.SIGTERM, signal.SIGUSR1):
+        signal.signal(number, lambda number, frame: _EARLY.append(number))
 
 
 def each(individuals: int | Sequence[int]) -> Sequence[int]:

@@ -1,18 +1,22 @@
 """Ranks that check each other: they report a rank that hangs, and a rank that died."""
 
+import math
 import os
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from types import FrameType
 from typing import Any, NoReturn
 
 from ees_mpi.ranks.heartbeat import HeartbeatRing, Progress, Stall
+from ees_mpi.ranks.launcher import say_from_launcher
 from ees_mpi.ranks.serial import Ranks
 from ees_mpi.ranks.shared_memory import NodeProgress
 from ees_mpi.terminal import say_on_stderr
 
 STALL_SECONDS = 1800.0  # without progress, until the config sets another limit
+ENDING_SECONDS = 2.0  # between SIGCONT and SIGTERM of a launcher that ends the job
 RECONNECT_SECONDS = 60.0  # to reconnect after a rank died, once the slowest rank is there
 
 
@@ -28,6 +32,7 @@ class SupervisedRanks(Ranks):
         super().__init__()
         self._heartbeats: HeartbeatRing | None = None
         self._stall_seconds = STALL_SECONDS
+        self._continued = -math.inf  # the time of the last SIGCONT
 
     def set_stall_limit(self, seconds: float) -> None:
         """End the job from now on if a rank makes no progress for so long while others wait for it; 0: never."""
@@ -48,7 +53,7 @@ class SupervisedRanks(Ranks):
     def _abort_connecting(self) -> None:
         say_on_stderr(
             f"ees-mpi: not all ranks connected within {self._stall_seconds / 60:.3g} minutes, at the start or after "
-            "some were lost; the job ends. All committed generations are safe; resume continues the run\n"
+            f"some were lost; the job ends. {self.advice}\n"
         )
         self.abort(1)
 
@@ -68,16 +73,23 @@ class SupervisedRanks(Ranks):
             stall = stall._replace(progress=self._node_progress.get(self._node_ranks.index(stall.rank)))
         super()._abort_stalled(stall)
 
+    def handle_stop_signals(self) -> None:
+        """Let signals request a stop; a launcher that ends the job sends SIGCONT, SIGTERM, and very soon SIGKILL."""
+        super().handle_stop_signals()
+        signal.signal(signal.SIGCONT, self._note_continue)
+
+    def _note_continue(self, number: int, frame: FrameType | None) -> None:
+        self._continued = time.monotonic()
+
     def _note_signal(self, number: int, frame: FrameType | None) -> None:
         """Note a stop signal; if the launcher sends it because a rank died, report that rank."""
         super()._note_signal(number, frame)
-        if number != signal.SIGTERM or self.fault_tolerant:
+        if number != signal.SIGTERM:
             return
         processes = zip(self._node_ranks, self._node_pids, strict=True)
         dead = [rank for rank, pid in processes if not os.path.exists(f"/proc/{pid}")]
         alive = [rank for rank in self._node_ranks if rank not in dead]
-        if dead and alive[0] == self.rank:  # only one rank of the node reports
-            say_on_stderr(
-                f"ees-mpi: {self._names(dead)} died, and this MPI ends the job. All committed generations are safe: "
-                "run the same command with --resume, or `ees-mpi resume`\n"
-            )
+        if dead and alive[0] == self.rank and not self.fault_tolerant:  # only one rank of the node reports
+            say_on_stderr(f"ees-mpi: {self._names(dead)} died, and this MPI ends the job. {self.advice}\n")
+        elif not dead and self.first and time.monotonic() - self._continued < ENDING_SECONDS:
+            say_from_launcher(f"ees-mpi: the launcher ends the job. {self.advice}\n")

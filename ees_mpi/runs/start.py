@@ -80,6 +80,8 @@ def prepare(
         if not resume:
             raise already_exists(path)
         return reopen(path, config.run.generations, force, config, start)
+    if config.run.needs_start and not start:
+        raise ConfigError(f"{source}: its means come from a trained run; expected --from RUN.h5 (run.needs_start)")
     config.method.rehearse(config.task, config.population)
     state, note = starting_point.first_state_from(start, config) if start else (first_state(config), "")
     arrays, run_id = state.arrays(), new_run_id()

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import zipfile
 from dataclasses import dataclass
 from itertools import pairwise
@@ -35,9 +36,13 @@ class StartingPoint:
 def parse(text: str) -> tuple[Path, int | None]:
     """Split RUN.h5[@generation]."""
     path, at, generation = text.rpartition("@")
-    if not at or not generation.isdigit():
-        return Path(text), None
-    return Path(path), int(generation)
+    if not at or not (generation.isascii() and generation.isdigit()):
+        path, generation = text, ""
+    if len(generation) > 18:
+        raise ConfigError(f"--from {path}@...: expected the number of a generation after @")
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise RunFileError(f"--from {path}: this is not a plain file; expected a run file")
+    return Path(path), int(generation) if generation else None
 
 
 def load(text: str) -> StartingPoint:

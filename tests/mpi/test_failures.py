@@ -127,3 +127,16 @@ def test_a_second_writer_is_exit_3_and_told_who_the_first_is(tmp_path: Path, mon
     os.kill(holder, signal.SIGTERM)
     process.communicate(timeout=TIMEOUT)
     assert process.returncode == 75
+
+
+def test_ctrl_c_at_mpirun_ends_with_a_sentence(tmp_path: Path) -> None:
+    out = tmp_path / "run.h5"
+    words = command("train", "interference-maxvar", *sets(*TINY, "run.generations=100000"), "--out", out, ranks=2)
+    process = start(words)
+    wait_until(lambda: committed(out) > 1)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=TIMEOUT)
+    assert process.returncode != 0 and "Traceback" not in errors
+    assert errors.count("ees-mpi: the launcher ends the job. All committed generations are safe") == 1, errors
+    with open_run(out) as run:
+        run.check_order()

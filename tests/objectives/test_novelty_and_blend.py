@@ -91,3 +91,15 @@ def test_every_part_keeps_its_own_memory() -> None:
 def test_wrong_parts_are_named(parts: list[dict[str, object]], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         blend(*parts)
+
+
+def test_a_blend_that_begins_with_novelty_has_weights_in_the_first_generation() -> None:
+    given = outcomes()
+    mixed, memory = blend({"name": "novelty", "share": 0.5}, {"name": "maxent", "share": 0.5}).weights(
+        given, {}, Ranks()
+    )
+    alone, _ = OBJECTIVES.build({"name": "maxent"}).weights(given, {}, Ranks())
+    np.testing.assert_array_equal(mixed, 0.5 * alone)  # the archive is empty, so that maxent sets the scale
+    later, _ = blend({"name": "novelty", "share": 1.0}, {"name": "maxent", "share": 0}).weights(given, memory, Ranks())
+    novelty, _ = Novelty().weights(given, {"archive": memory["0/archive"]}, Ranks())
+    np.testing.assert_array_equal(later, novelty)

@@ -36,4 +36,4 @@ def test_the_example_runs_and_spreads_its_landings(tmp_path: Path, monkeypatch: 
     done = ees("train", "jobs/own_task.toml", "--set", "run.generations=40", "--out", out, ranks=2)
     assert done.returncode == 0, done.stderr
     assert info(out)["task"] == "custom" and info(out)["parameters"] == 2
-    assert ees("verify", out, "--trust").returncode == 0
+    assert ees("verify", out).returncode == 0
