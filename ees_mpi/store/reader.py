@@ -28,6 +28,7 @@ class Run:
         self.journal = journal.read(self.path)
         self._file = _open(self.path)
         self._noise: Noise | None = None
+        self._checked: set[int] = set()  # generations whose hashes are right
         try:
             with damage_reported(self.path):
                 self._interpret()
@@ -174,6 +175,7 @@ class Run:
             raise IndexError(f"generation {generation} is not in {self.path}, which has {self.generations}")
         if not 0 <= index < self.config.population.size:
             raise IndexError(f"individual {index} is not among the {self.config.population.size} of {self.path}")
+        self.check_generation(generation)
         if self._noise is None:
             noise = Noise(int(self._file.attrs["noise_seed"]), int(self._file.attrs["noise_size"]))
             self.check_noise(noise)
@@ -195,8 +197,9 @@ class Run:
 
     def check_generation(self, generation: int) -> None:
         """Raise a RunFileError if the arrays of a generation do not have the hashes that the file has for them."""
-        if self.hashed:
+        if self.hashed and generation not in self._checked:
             checks.check_row({name: np.asarray(self[name][generation]) for name in self.names}, generation, self.path)
+            self._checked.add(generation)
 
     def check_last(self) -> None:
         """Check the state, the order and the last generation: all that `resume` continues from."""

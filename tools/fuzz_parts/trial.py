@@ -118,6 +118,8 @@ def case(folder: Path, template: str, kind: str, seed: str, sound: dict[str, dic
     before = _contents(place / "elsewhere")
     code, seconds = _in_fork(place, words, command)
     strict = kind not in (*CRAFTED, "options") and template != "older" and command not in UNCHECKED
+    if did.startswith("cut") and command not in ("resume", "repair"):
+        strict = False  # a cut journal is the same as that of a run that was killed earlier
     outcome, fault = _judge(place, code, seconds, command, sound[template] if strict else None)
     if _contents(place / "elsewhere") != before:
         fault = "touched another file"
@@ -165,6 +167,7 @@ def _child(place: Path, words: list[str], command: str) -> int:
     except BaseException:
         traceback.print_exc()
     sys.stdout.flush()
+    sys.stderr.flush()
     if code == 0:
         try:
             answer = _answer(command)
