@@ -133,4 +133,8 @@ def check_row(row: Mapping[str, NDArray[Any]], generation: int, path: Path) -> N
 def row_of(file: h5py.File, generation: int) -> dict[str, NDArray[Any]]:
     """Return the arrays of a generation of an HDF5 file."""
     group = file["generations"]
-    return {name: np.asarray(group[name][generation]) for name in group if name in layout.GENERATIONS}
+    return {
+        name: np.asarray(group[name][generation : generation + 1][0, ...])
+        for name in group
+        if name in layout.GENERATIONS
+    }

@@ -18,7 +18,7 @@ from ees_mpi import config as configs
 from ees_mpi import machine
 from ees_mpi.commands.plan import row_bytes
 from ees_mpi.state import first_state
-from ees_mpi.store import checks, hashes, layout
+from ees_mpi.store import hashes, layout
 from ees_mpi.store.reader import open_run
 from ees_mpi.store.writer import RunWriter
 
@@ -56,9 +56,11 @@ def make(path: Path, generations: int | None = None, settings: tuple[str, ...] =
                 group[name][generation] = value
         file["final/generation"][...] = count
         group["state_sha256"][-1] = hashes.of_group(file["final"])
+        datasets = {name: group[name] for name in layout.present(layout.axis_sizes(config))}
         for generation in range(count):
-            for name, value in hashes.of_row(checks.row_of(file, generation), generation).items():
-                group[name][generation] = value
+            row = {name: np.asarray(dataset[generation : generation + 1][0, ...]) for name, dataset in datasets.items()}
+            for name, value in hashes.of_row(row, generation).items():
+                datasets[name][generation] = value
         hashes.renew(file, "final", "sessions")
     return count
 

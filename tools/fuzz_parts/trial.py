@@ -2,8 +2,10 @@
 
 import gzip
 import hashlib
+import importlib
 import json
 import os
+import pkgutil
 import random
 import resource
 import shutil
@@ -54,6 +56,14 @@ class Verdict(NamedTuple):
     outcome: str
     fault: str
     seconds: float
+
+
+def preload() -> None:
+    """Import what the commands import when they are called, so that each forked process has it already."""
+    for folder in ("commands", "runs", "store", "analysis.watch", "analysis.numbers"):
+        package = importlib.import_module(f"ees_mpi.{folder}")
+        for module in pkgutil.iter_modules(package.__path__):
+            importlib.import_module(f"ees_mpi.{folder}.{module.name}")
 
 
 def make_templates(folder: Path, older: Path) -> None:
