@@ -47,6 +47,7 @@ def main() -> int:
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # thousands of files need no disk
     with tempfile.TemporaryDirectory(prefix="fuzz", dir=memory) as name:
         folder = Path(name)
+        trial.preload()
         trial.make_templates(folder, OLDER)
         sound = trial.references(folder)
         if options.repeat:

@@ -88,6 +88,7 @@ def _chosen(
         raise ConfigError(f"--generation {chosen}: expected 0 to {run.generations - 1}")
     if individual is not None and not 0 <= individual < run.config.population.size:
         raise ConfigError(f"--individual {individual}: expected 0 to {run.config.population.size - 1}")
+    run.check_generation(chosen)
     parameters = run["mean"][chosen][component] if individual is None else run.individual(chosen, individual)
     return parameters, run["observation_mean"][chosen], run["observation_std"][chosen]
 

@@ -37,7 +37,9 @@ def json_object(text: Any) -> dict[str, Any]:
 def check_shapes(file: h5py.File, individuals: int, path: Path) -> None:
     """Check that all arrays are present, that their axes have the same lengths, and that their types are right."""
     missing = [name for name in ("generations", "final", "sessions") if not isinstance(file.get(name), h5py.Group)]
-    missing = missing or [f"generations/{name}" for name in layout.NEEDED if name not in file["generations"]]
+    missing = missing or [
+        f"generations/{name}" for name in _needed(file["generations"]) if name not in file["generations"]
+    ]
     missing = missing or [f"sessions/{name}" for name in ("session", *layout.SESSIONS) if name not in file["sessions"]]
     missing = missing or [f"final/{name}" for name in STATE if name not in file["final"]]
     if missing:
@@ -57,6 +59,12 @@ def check_shapes(file: h5py.File, individuals: int, path: Path) -> None:
     sessions = {file["sessions"][name].shape for name in ("session", *layout.SESSIONS)}
     if len(sessions) != 1:
         raise RunFileError(f"{path} is damaged: the arrays of its sessions have different lengths {sorted(sessions)}")
+
+
+def _needed(group: h5py.Group) -> list[str]:
+    """Return the arrays that a file must have, beside those that it has."""
+    more = [name for names in layout.TOGETHER if any(each in group for each in names) for name in names]
+    return [*layout.NEEDED, *more]
 
 
 def check_records(records: Sequence[Entry], file: h5py.File) -> None:
@@ -125,4 +133,8 @@ def check_row(row: Mapping[str, NDArray[Any]], generation: int, path: Path) -> N
 def row_of(file: h5py.File, generation: int) -> dict[str, NDArray[Any]]:
     """Return the arrays of a generation of an HDF5 file."""
     group = file["generations"]
-    return {name: np.asarray(group[name][generation]) for name in group if name in layout.GENERATIONS}
+    return {
+        name: np.asarray(group[name][generation : generation + 1][0, ...])
+        for name in group
+        if name in layout.GENERATIONS
+    }

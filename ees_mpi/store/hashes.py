@@ -7,6 +7,7 @@ C order. Files of format 1 have no hashes, except that of the state after each g
 import hashlib
 import json
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import h5py
@@ -21,11 +22,13 @@ GROUP = "sha256"  # an attribute of the groups `final`, `previous`, `partial` an
 
 def digest(named: Mapping[str, NDArray[Any]]) -> str:
     """Return the hash of named arrays, in the given order."""
-    found = hashlib.sha256()
-    for name, array in named.items():
-        found.update(f"{name} {array.dtype.str} {array.shape}\n".encode("utf-8", "surrogateescape"))
-        found.update(np.ascontiguousarray(array).data if array.size else b"")
-    return found.hexdigest()
+    parts = [part for name, array in named.items() for part in (_line(name, array.dtype, array.shape), array.tobytes())]
+    return hashlib.sha256(b"".join(parts)).hexdigest()
+
+
+@lru_cache(maxsize=1024)  # a commit hashes the same 40 lines each time
+def _line(name: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
+    return f"{name} {dtype.str} {shape}\n".encode("utf-8", "surrogateescape")
 
 
 def in_state_order(named: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
@@ -40,10 +43,21 @@ def in_state_order(named: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]
 
 def of_row(row: Mapping[str, NDArray[Any]], generation: int) -> dict[str, NDArray[Any]]:
     """Return the two hashes of a generation."""
-    number = {"generation": np.array(generation, np.int64)}
-    times = {name: row[name] for name in sorted(row) if name.startswith("seconds_") and name != TIMES}
-    others = {name: row[name] for name in sorted(row) if not name.startswith("seconds_") and name != ROW}
-    return {ROW: np.array(digest(number | others), "S64"), TIMES: np.array(digest(number | times), "S64")}
+    found = {}
+    for own, names in zip((ROW, TIMES), _split(tuple(row)), strict=True):
+        named = {"generation": np.array(generation, np.int64), **{name: row[name] for name in names}}
+        found[own] = np.array(digest(named), "S64")
+    return found
+
+
+@lru_cache(maxsize=16)
+def _split(names: tuple[str, ...]) -> tuple[list[str], list[str]]:
+    """Return the names of the arrays of a generation that are no times, and of its times, both sorted."""
+    hashed = sorted(name for name in names if name not in (ROW, TIMES))
+    return (
+        [name for name in hashed if not name.startswith("seconds_")],
+        [name for name in hashed if name.startswith("seconds_")],
+    )
 
 
 def of_attributes(attributes: Mapping[str, Any]) -> str:

@@ -41,7 +41,7 @@ def create(path: Path, sizes: dict[str, int], attributes: Mapping[str, Any], sta
 
 def fold(path: Path, records: Sequence[Entry], run_id: str) -> None:
     """Append the records that the run file does not have yet to a copy of it, and replace the file by the copy."""
-    with _copy(path, records) as file:
+    with _copy(path, records) as file, damage_reported(path):
         if str(file.attrs.get("run_id")) != run_id:
             raise RunFileError(
                 f"{path} now holds another run: it was replaced while this run was writing. It is left as it is; the "
@@ -56,7 +56,8 @@ def _copy(path: Path, records: Sequence[Entry] = ()) -> Iterator[h5py.File]:
     with _replacement(path) as fresh:
         shutil.copyfile(path, fresh)
         shutil.copymode(path, fresh)
-        hashed = _reserve(fresh, records)
+        with damage_reported(path):
+            hashed = _reserve(fresh, records)
         with h5py.File(fresh, "r+", libver=LIBVER if hashed else None) as file:
             check_safe(file, path)
             yield file
@@ -67,7 +68,7 @@ def restore(path: Path) -> int:
 
     Return the number of generations that are left.
     """
-    with _copy(path) as file:
+    with _copy(path) as file, damage_reported(path):
         checks.check_small(file, path, ["sessions"])
         state = hashes.datasets(file[_newest_whole(file, path)])
         have = int(state["generation"])

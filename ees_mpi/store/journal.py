@@ -64,7 +64,7 @@ def _checksum(payload: bytes) -> bytes:
 
 def decode(payload: bytes) -> Entry:
     """Return the record of a payload; "arrays" and "state" become dicts of numpy arrays."""
-    record: Entry = msgspec.msgpack.decode(payload)
+    record: Entry = msgspec.msgpack.decode(payload, type=dict[str, Any])
     for key in ("arrays", "state"):
         if key in record:
             record[key] = {name: _to_array(value) for name, value in record[key].items()}

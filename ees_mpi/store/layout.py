@@ -64,8 +64,14 @@ GENERATIONS = {
     "seconds_clock": Field((), "<f8", "when it was committed, seconds since 1970"),
 }
 
-# A file without these is refused.
-NEEDED = ("behavior", "fitness", "length", "valid", "offset", "sign", "parent", "mean")
+# A file has all or none of the arrays of each line; it is refused if it lacks any other array.
+TOGETHER = (
+    ("observation_sums",),
+    ("observation_mean", "observation_std"),
+    ("log_std", "fitness_before", "divergence", "objective_gain", "shortened"),
+    ("row_sha256", "seconds_sha256"),
+)
+NEEDED = tuple(name for name in GENERATIONS if all(name not in names for names in TOGETHER))
 
 SESSIONS = {
     "start": "<f8",

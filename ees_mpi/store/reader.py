@@ -15,6 +15,8 @@ from ees_mpi.store import checks, hdf5, journal, layout
 from ees_mpi.store.safety import damage_reported, open_hdf5, real
 from ees_mpi.store.series import Series
 
+CHECK_BYTES = 16 << 20  # read at a time while all hashes are checked
+
 
 class Run:
     """A run file: its config, its arrays by name, its individuals. Use it as a context manager, or `close` it."""
@@ -29,6 +31,7 @@ class Run:
         self.journal = journal.read(self.path)
         self._file = _open(self.path)
         self._noise: Noise | None = None
+        self._checked: set[int] = set()  # generations whose hashes are right
         try:
             with damage_reported(self.path):
                 self._interpret()
@@ -49,6 +52,9 @@ class Run:
         for record in self.journal_records:
             text = record.get("config", text)  # a later session may train more generations
         self.config: Config = parse(text, source=f"the config in {self.path}", trusted=self._trust)
+        noise = (int(self._file.attrs["noise_seed"]), int(self._file.attrs["noise_size"]))
+        if noise != (self.config.noise_seed, self.config.noise.size):
+            raise RunFileError(f"{self.path} is damaged: its attributes have another noise table than its config")
         checks.check_shapes(self._file, self.config.population.size, self.path)
         with damage_reported(journal.path_of(self.path)):
             checks.check_records(self.journal_records, self._file)
@@ -175,6 +181,7 @@ class Run:
             raise IndexError(f"generation {generation} is not in {self.path}, which has {self.generations}")
         if not 0 <= index < self.config.population.size:
             raise IndexError(f"individual {index} is not among the {self.config.population.size} of {self.path}")
+        self.check_generation(generation)
         if self._noise is None:
             noise = Noise(int(self._file.attrs["noise_seed"]), int(self._file.attrs["noise_size"]))
             self.check_noise(noise)
@@ -196,8 +203,11 @@ class Run:
 
     def check_generation(self, generation: int) -> None:
         """Raise a RunFileError if the arrays of a generation do not have the hashes that the file has for them."""
-        if self.hashed:
-            checks.check_row({name: np.asarray(self[name][generation]) for name in self.names}, generation, self.path)
+        if self.hashed and generation not in self._checked:
+            checks.check_row(
+                {name: np.asarray(self[name][generation, ...]) for name in self.names}, generation, self.path
+            )
+            self._checked.add(generation)
 
     def check_last(self) -> None:
         """Check the state, the order and the last generation: all that `resume` continues from."""
@@ -208,8 +218,15 @@ class Run:
     def check_all(self) -> None:
         """Check the state, the order and the hashes of all generations."""
         self.check_order()
-        for generation in range(self.generations):
-            self.check_generation(generation)
+        series = {name: self[name] for name in self.names} if self.hashed else {}
+        row = sum(int(np.prod(each.shape[1:])) * each.dtype.itemsize for each in series.values())
+        step = max(1, CHECK_BYTES // max(row, 1))
+        for start in range(0, self.generations if self.hashed else 0, step):
+            block = {name: each[start : start + step] for name, each in series.items()}
+            for generation in range(start, min(start + step, self.generations)):
+                rows = {name: values[generation - start, ...] for name, values in block.items()}
+                checks.check_row(rows, generation, self.path)
+        self._checked.update(range(self.generations))
 
     def check_noise(self, noise: Noise) -> None:
         """Raise a RunFileError if numpy on this machine generates other noise than the run had."""

@@ -4,6 +4,7 @@ HDF5 files can refer to other files, and to code: external links, external stora
 use none of these. A file that does is refused before anything in it is read or written.
 """
 
+import errno
 import os
 import stat
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ import numpy as np
 from ees_mpi.errors import ConfigError, EesError, RunFileError
 
 OBJECTS = 2000  # at most, in one file; a run file has less than 100
+NO_DAMAGE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM)
 SLACK_BYTES = 1 << 20  # rows that were never written need no space
 FILTERS = {h5py.h5z.FILTER_DEFLATE: 1100, h5py.h5z.FILTER_SHUFFLE: 1, h5py.h5z.FILTER_FLETCHER32: 1}  # with the ratio
 
@@ -45,7 +47,7 @@ def open_plain(path: Path) -> int:
 
 
 @contextmanager
-def damage_reported(path: Path, also: str = "") -> Iterator[None]:
+def damage_reported(path: Path) -> Iterator[None]:
     """Turn every error of reading a damaged file into a RunFileError. This is the one place that does so."""
     try:
         yield
@@ -53,9 +55,17 @@ def damage_reported(path: Path, also: str = "") -> Iterator[None]:
         raise RunFileError(f"{path} cannot be read by this version of ees_mpi: {error}") from None
     except EesError:
         raise
+    except OSError as error:
+        if error.errno in NO_DAMAGE:
+            raise
+        raise RunFileError(_damaged(path, error)) from None
     except Exception as error:  # damaged bytes can raise anything, in h5py, numpy, json and msgspec
-        text = " ".join(str(error).split())[:300] or type(error).__name__
-        raise RunFileError(f"{path} is damaged, or was not written by ees_mpi: {text}{also}") from None
+        raise RunFileError(_damaged(path, error)) from None
+
+
+def _damaged(path: Path, error: Exception) -> str:
+    text = " ".join(str(error).split())[:300] or type(error).__name__
+    return f"{path} is damaged, or was not written by ees_mpi: {text}"
 
 
 def open_hdf5(path: Path) -> h5py.File:

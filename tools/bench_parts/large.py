@@ -18,7 +18,8 @@ from ees_mpi import config as configs
 from ees_mpi import machine
 from ees_mpi.commands.plan import row_bytes
 from ees_mpi.state import first_state
-from ees_mpi.store import layout
+from ees_mpi.store import hashes, layout
+from ees_mpi.store.reader import open_run
 from ees_mpi.store.writer import RunWriter
 
 SIZE = 2e9  # bytes
@@ -54,6 +55,13 @@ def make(path: Path, generations: int | None = None, settings: tuple[str, ...] =
             for name, value in _row(config, generation).items():
                 group[name][generation] = value
         file["final/generation"][...] = count
+        group["state_sha256"][-1] = hashes.of_group(file["final"])
+        datasets = {name: group[name] for name in layout.present(layout.axis_sizes(config))}
+        for generation in range(count):
+            row = {name: np.asarray(dataset[generation : generation + 1][0, ...]) for name, dataset in datasets.items()}
+            for name, value in hashes.of_row(row, generation).items():
+                datasets[name][generation] = value
+        hashes.renew(file, "final", "sessions")
     return count
 
 
@@ -100,6 +108,11 @@ def large() -> list[dict[str, Any]]:
                 "seconds": time.perf_counter() - start,
             }
         ]
+        start = time.perf_counter()
+        open_run(path).close()
+        rows.append(
+            {"what": "open_run", "seconds": time.perf_counter() - start, "bytes": 0, "generations": generations}
+        )
         rows += [_run_command(path, words) for words in COMMANDS]
     return rows
 
@@ -118,7 +131,7 @@ def _run_command(path: Path, words: list[str]) -> dict[str, Any]:
 def show(rows: list[dict[str, Any]]) -> None:
     """Print the rows as a table."""
     for row in rows:
-        text = f"{row['what']:20} {row['seconds']:8.1f} s"
+        text = f"{row['what']:20} {row['seconds']:8.2f} s"
         if "bytes" in row:
             print(f"{text}   {row['bytes'] / 1e9:.2f} GB, {row['generations']} generations")
         else:

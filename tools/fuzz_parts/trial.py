@@ -2,8 +2,10 @@
 
 import gzip
 import hashlib
+import importlib
 import json
 import os
+import pkgutil
 import random
 import resource
 import shutil
@@ -54,6 +56,14 @@ class Verdict(NamedTuple):
     outcome: str
     fault: str
     seconds: float
+
+
+def preload() -> None:
+    """Import what the commands import when they are called, so that each forked process has it already."""
+    for folder in ("commands", "runs", "store", "analysis.watch", "analysis.numbers"):
+        package = importlib.import_module(f"ees_mpi.{folder}")
+        for module in pkgutil.iter_modules(package.__path__):
+            importlib.import_module(f"ees_mpi.{folder}.{module.name}")
 
 
 def make_templates(folder: Path, older: Path) -> None:
@@ -118,6 +128,8 @@ def case(folder: Path, template: str, kind: str, seed: str, sound: dict[str, dic
     before = _contents(place / "elsewhere")
     code, seconds = _in_fork(place, words, command)
     strict = kind not in (*CRAFTED, "options") and template != "older" and command not in UNCHECKED
+    if did.startswith("cut") and command not in ("resume", "repair"):
+        strict = False  # a cut journal is the same as that of a run that was killed earlier
     outcome, fault = _judge(place, code, seconds, command, sound[template] if strict else None)
     if _contents(place / "elsewhere") != before:
         fault = "touched another file"
@@ -165,6 +177,7 @@ def _child(place: Path, words: list[str], command: str) -> int:
     except BaseException:
         traceback.print_exc()
     sys.stdout.flush()
+    sys.stderr.flush()
     if code == 0:
         try:
             answer = _answer(command)

@@ -31,6 +31,7 @@ def write_report(path: Path, out: Path | None, thumbnails: int) -> Path:
     check_writable(target, "-o", (".html",), [path])
     with open_run(path) as run:
         check_committed(run)
+        run.check_all()
         page = render(run, thumbnails)
     with written(target, "w") as file:
         file.write(page)

@@ -1,0 +1,270 @@
+"""Run files and journals that are damaged, replaced or made by a stranger: noticed, refused, repaired."""
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from support.program import done, ees, info, refusal
+from support.small_runs import job_of
+
+from ees_mpi import open_run
+from ees_mpi.config import Config
+from ees_mpi.errors import RunFileError
+from ees_mpi.state import first_state
+from ees_mpi.store import journal
+from ees_mpi.store.lock import Lock
+from ees_mpi.store.repair import repair
+from ees_mpi.store.writer import RunWriter
+from ees_mpi.training import train
+
+Make = Callable[..., Path]
+
+
+@pytest.fixture
+def made(tmp_path: Path, tiny: Callable[..., Config]) -> Make:
+    """Make a run of 6 generations, folded after 3; killed with 4 of 6 if asked for."""
+
+    def make(killed: bool = False, name: str = "run.h5") -> Path:
+        config = tiny("interference-maxvar", "run.fsync=false")
+        writer = RunWriter.create(tmp_path / name, config, first_state(config).arrays())
+        writer.begin_session(0, 1, 1, {"numpy": "0"})
+        state = train(job_of(tiny("interference-maxvar", "run.generations=3")), first_state(config), writer)
+        writer.fold()
+        last = 4 if killed else 6
+        train(job_of(tiny("interference-maxvar", f"run.generations={last}")), state, writer)
+        writer.release() if killed else writer.close()
+        return tmp_path / name
+
+    return make
+
+
+@pytest.mark.parametrize("kind", ["external", "soft", "storage", "virtual", "filter", "huge", "twice"])
+def test_a_file_that_leads_out_of_itself_or_claims_too_much_is_refused_and_nothing_else_is_touched(
+    kind: str, made: Make, tmp_path: Path
+) -> None:
+    run, other = made(), made(name="other.h5")
+    (tmp_path / "secret").write_bytes(bytes(48))
+    before = {path: path.read_bytes() for path in (other, tmp_path / "secret")}
+    with h5py.File(run, "r+") as file:
+        name = "generations/entropy"
+        if kind != "twice":
+            del file[name]
+        if kind == "external":
+            file[name] = h5py.ExternalLink(str(other), name)
+        elif kind == "soft":
+            file[name] = h5py.SoftLink("/generations/distance_mean")
+        elif kind == "storage":
+            file.create_dataset(name, (6,), "<f8", external=[(str(tmp_path / "secret"), 0, 48)])
+        elif kind == "virtual":
+            layout = h5py.VirtualLayout((6,), "<f8")
+            layout[:] = h5py.VirtualSource(str(other), name, (6,))
+            file.create_virtual_dataset(name, layout)
+        elif kind == "filter":
+            file.create_dataset(name, data=np.zeros((6, 20)), compression="lzf")
+        elif kind == "huge":
+            file.create_dataset(name, (10**12,), "<f8", chunks=(64,))
+        else:
+            file["generations/again"] = file["generations"]
+    for words in (["info", run], ["resume", run, "--generations", 8], ["repair", run], ["export", run, "--to", "npz"]):
+        code, line = refusal(*words)
+        assert code == 3 and "is refused" in line
+    assert {path: path.read_bytes() for path in before} == before
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "seen_by"),
+    [
+        ("final/mean", (0, 0), ["info", "resume", "sample", "verify"]),
+        ("generations/behavior", (5, 3, 0), ["resume", "verify", "export"]),
+        ("generations/entropy", (1,), ["verify", "export"]),
+        ("generations/seconds_clock", (2,), ["verify"]),
+        ("generations/generation", (2,), ["resume", "verify"]),
+        ("sessions/ranks", (0,), ["info", "resume", "verify", "sample"]),
+    ],
+)
+def test_a_changed_number_is_noticed_by_the_commands_that_rely_on_it(
+    name: str, place: tuple[int, ...], seen_by: list[str], made: Make, tmp_path: Path
+) -> None:
+    run = made()
+    with h5py.File(run, "r+") as file:
+        file[name][place] += 1
+    options = {
+        "resume": ["--generations", 8],
+        "sample": ["--count", 2, "--out", tmp_path / "sample.h5"],
+        "export": ["--to", "npz"],
+    }
+    for command in seen_by:
+        code, line = refusal(command, run, *options.get(command, []))
+        assert code == 3 and "damaged" in line, command
+
+
+def test_a_changed_attribute_is_noticed(made: Make) -> None:
+    run = made()
+    with h5py.File(run, "r+") as file:
+        file.attrs["seed"] = 5
+    with pytest.raises(RunFileError, match="its attributes do not have the hash"):
+        open_run(run)
+
+
+def test_info_says_what_was_not_checked(made: Make) -> None:
+    assert "`ees-mpi verify` checks the arrays of all generations" in str(info(made())["checked"])
+
+
+@pytest.mark.parametrize("name", ["final/mean", "generations/fitness", "final"])
+def test_repair_returns_to_the_state_before_and_says_what_is_lost(name: str, made: Make, tmp_path: Path) -> None:
+    run, whole = made(), made(name="whole.h5")
+    with h5py.File(run, "r+") as file:
+        if name == "final":
+            del file[name]
+        else:
+            file[name][-1] += 1
+    harmed = run.read_bytes()
+    said = done("repair", run).stdout
+    assert "generations 3 to 5 are lost" in said and "3 generations" in said
+    assert Path(f"{run}.damaged").read_bytes() == harmed
+    done("resume", run)
+    assert info(run)["state_sha256"] == info(whole)["state_sha256"]
+    done("verify", run)
+
+
+def test_a_file_without_a_whole_state_is_refused_by_repair_and_left_as_it_is(made: Make, tmp_path: Path) -> None:
+    run = made()
+    with h5py.File(run, "r+") as file:
+        file["final/mean"][0, 0] += 1
+        file["previous/mean"][0, 0] += 1
+    harmed = run.read_bytes()
+    assert refusal("repair", run)[0] == 3
+    assert run.read_bytes() == harmed and [path.name for path in tmp_path.iterdir()] == ["run.h5"]
+
+
+def test_a_damaged_journal_is_reported_used_up_to_the_damage_and_moved_aside(made: Make) -> None:
+    run = made(killed=True)
+    beside = journal.path_of(run)
+    raw = bytearray(beside.read_bytes())
+    raw[-100] ^= 1
+    beside.write_bytes(raw)
+    assert "cannot be read" in str(info(run)["damage"]) and info(run)["generations"] == 3
+    assert refusal("sample", run, "--count", 2)[0] == 3
+    said = done("repair", run).stdout
+    assert "is damaged" in said and f"{beside}.damaged" in said
+    assert Path(f"{beside}.damaged").read_bytes() == raw and not beside.exists()
+    assert info(run)["damage"] is None
+
+
+@pytest.mark.parametrize("harm", ["arrays", "state", "kind", "list", "session"])
+def test_a_journal_with_bad_contents_is_a_sentence(harm: str, made: Make) -> None:
+    run = made(killed=True)
+    records = journal.read(run).records
+    last = records[-1]
+    if harm == "arrays":
+        last["arrays"] = {**last["arrays"], "fitness": np.zeros(3)}
+    elif harm == "state":
+        last["state"] = {**last["state"], "mean": np.zeros((1, 1), np.float32)}
+    elif harm == "kind":
+        del last["kind"]
+    elif harm == "session":
+        records.append({"kind": "session", "session": 1})
+    head = journal.path_of(run).read_bytes()[: 24 + journal.SEAL]
+    lines = [journal.encode(record) for record in records]
+    if harm == "list":
+        lines.append(journal.encode([1, 2]))  # type: ignore[arg-type]
+    journal.path_of(run).write_bytes(head + b"".join(lines))
+    for command in ("info", "resume", "repair", "watch"):
+        code, line = refusal(command, run)
+        assert code == 3 and "run.h5.journal is damaged" in line
+
+
+def test_a_file_that_was_replaced_under_a_running_job_is_noticed_and_not_merged(
+    tmp_path: Path, made: Make, tiny: Callable[..., Config]
+) -> None:
+    config = tiny("interference-maxvar", "run.fsync=false")
+    writer = RunWriter.create(tmp_path / "job.h5", config, first_state(config).arrays())
+    writer.begin_session(0, 1, 1, {})
+    train(job_of(tiny("interference-maxvar", "run.generations=2")), first_state(config), writer)
+    other = made(name="other.h5").read_bytes()
+    (tmp_path / "job.h5").write_bytes(other)
+    with pytest.raises(RunFileError, match="now holds another run"):
+        writer.close()
+    assert (tmp_path / "job.h5").read_bytes() == other
+    assert len(journal.read(tmp_path / "job.h5").records) == 3
+
+
+def test_a_link_to_a_killed_run_shows_its_journal(made: Make, tmp_path: Path) -> None:
+    run, folder = made(killed=True), tmp_path / "links"
+    folder.mkdir()
+    link = folder / "link.h5"
+    link.symlink_to(run)
+    assert info(link)["generations"] == 4 and "4/6" in done("watch", link, "--once").stdout
+    sets = ["--set", "population.size=20", "--set", "noise.size=5000", "--set", "run.generations=1"]
+    for source, name in ((run, "one.h5"), (link, "two.h5")):
+        done("train", "interference-maxvar", *sets, "--from", source, "--out", tmp_path / name)
+    assert info(tmp_path / "one.h5")["state_sha256"] == info(tmp_path / "two.h5")["state_sha256"]
+
+
+def test_links_in_the_place_of_our_files_are_not_followed(made: Make, tmp_path: Path) -> None:
+    run, victim = made(killed=True), tmp_path / "victim"
+    victim.write_text("private")
+    Path(f"{run}.lock").symlink_to(victim)
+    with pytest.raises(RunFileError, match="is a symbolic link"):
+        Lock(run)
+    Path(f"{run}.lock").unlink()
+    Path(f"{run}.folding").symlink_to(victim)
+    Path(f"{run}.journal.new").symlink_to(victim)
+    done("resume", run)
+    assert victim.read_text() == "private" and info(run)["complete"]
+
+
+@pytest.mark.parametrize("kind", ["loop", "fifo"])
+def test_a_loop_of_links_and_a_fifo_are_refused(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "run.h5"
+    path.symlink_to(path) if kind == "loop" else os.mkfifo(path)
+    for words in (["info", path], ["resume", path], ["repair", path]):
+        assert refusal(*words)[0] == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("final/mean", None),
+        ("final/mean", np.zeros(3)),
+        ("final/generation", np.zeros((2, 2))),
+        ("generations/sign", np.zeros((6, 3), "i1")),
+        ("generations/fitness_mean", None),
+        ("sessions/machine", None),
+        ("sessions/machine", np.array([b"{"], object)),
+        ("started_from", "[1"),
+        ("config", 7),
+    ],
+)
+def test_missing_and_ill_shaped_parts_of_a_file_of_format_1_are_a_sentence(
+    name: str, value: object, finished: Path, tmp_path: Path
+) -> None:
+    run = Path(shutil.copy(finished, tmp_path / "run.h5"))
+    with h5py.File(run, "r+") as file:
+        for hashed in ("row_sha256", "seconds_sha256"):
+            del file["generations"][hashed]
+        del file.attrs["attributes_sha256"]
+        file.attrs["format_version"] = 1
+        if name in file.attrs:
+            file.attrs[name] = value
+        else:
+            del file[name]
+        if name not in file.attrs and value is not None:
+            file[name] = value
+    for command in ("info", "resume", "report", "verify", "repair"):
+        found = ees(command, run)
+        assert found.returncode == 3 and found.stderr.startswith("ees-mpi: ") and "Traceback" not in found.stderr, (
+            command
+        )
+
+
+def test_a_repaired_file_of_a_killed_run_has_the_hashes_of_an_undisturbed_one(made: Make) -> None:
+    run, whole = made(killed=True), made(name="whole.h5")
+    repair(run)
+    with open_run(run) as one, open_run(whole) as other:
+        one.check_all()
+        assert one["row_sha256"][:].tolist() == other["row_sha256"][:4].tolist()
