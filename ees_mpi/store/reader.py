@@ -239,11 +239,7 @@ class Run:
 
 
 def open_run(path: str | Path, trust: bool = False, allow_damaged_journal: bool = False) -> Run:
-    """Open a run file for reading.
-
-    trust: the code that its config names may run
-    allow_damaged_journal: read the generations before the damage
-    """
+    """Open a run file for reading; `trust`: code that it names may run; the other: read up to a journal's damage."""
     return Run(path, trust, allow_damaged_journal)
 
 
