@@ -26,6 +26,14 @@ def check_small(file: h5py.File, path: Path, groups: Sequence[str] = ("sessions"
             raise RunFileError(f"{path} is damaged: the group {name} does not have the hash that the file has for it")
 
 
+def check_texts(file: h5py.File) -> None:
+    """Raise a ValueError if an attribute that must be a text is none."""
+    for name in ("run_id", "program", "created", "config", "noise_digest", "kind", "started_from"):
+        if not isinstance(file.attrs.get(name, ""), str):
+            raise ValueError(f"its attribute {name} is not a text")
+    json_object(file.attrs.get("started_from") or "{}")
+
+
 def json_object(text: Any) -> dict[str, Any]:
     """Return the JSON object of a text."""
     found = json.loads(text)

@@ -46,7 +46,7 @@ class Run:
         self.journal_records = self.journal.records if self.journal.run_id == self.run_id else []
         if self.hashed:
             checks.check_small(self._file, self.path)
-        checks.json_object(self._file.attrs.get("started_from") or "{}")
+        checks.check_texts(self._file)
         text = str(self._file.attrs["config"])
         for record in self.journal_records:
             text = record.get("config", text)  # a later session may train more generations
@@ -210,6 +210,9 @@ class Run:
 
     def check_last(self) -> None:
         """Check the state, the order and the last generation: all that `resume` continues from."""
+        with damage_reported(self.path):
+            if len(bytes.fromhex(self.run_id)) != 16:
+                raise ValueError("its run_id is not 16 bytes")
         self.check_order()
         if self.generations:
             self.check_generation(self.generations - 1)
