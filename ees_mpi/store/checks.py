@@ -27,11 +27,11 @@ def check_small(file: h5py.File, path: Path, groups: Sequence[str] = ("sessions"
 
 
 def check_texts(file: h5py.File) -> None:
-    """Raise a ValueError if an attribute that must be a text is none."""
+    """Raise a ValueError if an attribute that must be a text is missing, or is none."""
     for name in ("run_id", "program", "created", "config", "noise_digest", "kind", "started_from"):
-        if not isinstance(file.attrs.get(name, ""), str):
+        if not isinstance(file.attrs.get(name), str):
             raise ValueError(f"its attribute {name} is not a text")
-    json_object(file.attrs.get("started_from") or "{}")
+    json_object(file.attrs["started_from"] or "{}")
 
 
 def json_object(text: Any) -> dict[str, Any]:
