@@ -34,6 +34,18 @@ def check_texts(file: h5py.File) -> None:
     json_object(file.attrs["started_from"] or "{}")
 
 
+def check_noise_table(file: h5py.File, seed: int, size: int) -> None:
+    """Raise a ValueError if the attributes describe another noise table than the config."""
+    if (int(file.attrs["noise_seed"]), int(file.attrs["noise_size"])) != (seed, size):
+        raise ValueError("its attributes have another noise table than its config")
+
+
+def check_run_id(run_id: str) -> None:
+    """Raise a ValueError unless a run id is 16 bytes in hexadecimal."""
+    if len(bytes.fromhex(run_id)) != 16:
+        raise ValueError("its run_id is not 16 bytes")
+
+
 def json_object(text: Any) -> dict[str, Any]:
     """Return the JSON object of a text."""
     found = json.loads(text)

@@ -51,9 +51,7 @@ class Run:
         for record in self.journal_records:
             text = record.get("config", text)  # a later session may train more generations
         self.config: Config = parse(text, source=f"the config in {self.path}")
-        noise = (int(self._file.attrs["noise_seed"]), int(self._file.attrs["noise_size"]))
-        if noise != (self.config.noise_seed, self.config.noise.size):
-            raise RunFileError(f"{self.path} is damaged: its attributes have another noise table than its config")
+        checks.check_noise_table(self._file, self.config.noise_seed, self.config.noise.size)
         checks.check_shapes(self._file, self.config.population.size, self.path)
         with damage_reported(journal.path_of(self.path)):
             checks.check_records(self.journal_records, self._file)
@@ -211,8 +209,7 @@ class Run:
     def check_last(self) -> None:
         """Check the state, the order and the last generation: all that `resume` continues from."""
         with damage_reported(self.path):
-            if len(bytes.fromhex(self.run_id)) != 16:
-                raise ValueError("its run_id is not 16 bytes")
+            checks.check_run_id(self.run_id)
         self.check_order()
         if self.generations:
             self.check_generation(self.generations - 1)
