@@ -26,6 +26,26 @@ def check_small(file: h5py.File, path: Path, groups: Sequence[str] = ("sessions"
             raise RunFileError(f"{path} is damaged: the group {name} does not have the hash that the file has for it")
 
 
+def check_texts(file: h5py.File) -> None:
+    """Raise a ValueError if an attribute that must be a text is missing, or is none."""
+    for name in ("run_id", "program", "created", "config", "noise_digest", "kind", "started_from"):
+        if not isinstance(file.attrs.get(name), str):
+            raise ValueError(f"its attribute {name} is not a text")
+    json_object(file.attrs["started_from"] or "{}")
+
+
+def check_noise_table(file: h5py.File, seed: int, size: int) -> None:
+    """Raise a ValueError if the attributes describe another noise table than the config."""
+    if (int(file.attrs["noise_seed"]), int(file.attrs["noise_size"])) != (seed, size):
+        raise ValueError("its attributes have another noise table than its config")
+
+
+def check_run_id(run_id: str) -> None:
+    """Raise a ValueError unless a run id is 16 bytes in hexadecimal."""
+    if len(bytes.fromhex(run_id)) != 16:
+        raise ValueError("its run_id is not 16 bytes")
+
+
 def json_object(text: Any) -> dict[str, Any]:
     """Return the JSON object of a text."""
     found = json.loads(text)

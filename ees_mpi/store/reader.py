@@ -47,14 +47,12 @@ class Run:
         self.journal_records = self.journal.records if self.journal.run_id == self.run_id else []
         if self.hashed:
             checks.check_small(self._file, self.path)
-        checks.json_object(self._file.attrs.get("started_from") or "{}")
+        checks.check_texts(self._file)
         text = str(self._file.attrs["config"])
         for record in self.journal_records:
             text = record.get("config", text)  # a later session may train more generations
         self.config: Config = parse(text, source=f"the config in {self.path}", trusted=self._trust)
-        noise = (int(self._file.attrs["noise_seed"]), int(self._file.attrs["noise_size"]))
-        if noise != (self.config.noise_seed, self.config.noise.size):
-            raise RunFileError(f"{self.path} is damaged: its attributes have another noise table than its config")
+        checks.check_noise_table(self._file, self.config.noise_seed, self.config.noise.size)
         checks.check_shapes(self._file, self.config.population.size, self.path)
         with damage_reported(journal.path_of(self.path)):
             checks.check_records(self.journal_records, self._file)
@@ -211,6 +209,8 @@ class Run:
 
     def check_last(self) -> None:
         """Check the state, the order and the last generation: all that `resume` continues from."""
+        with damage_reported(self.path):
+            checks.check_run_id(self.run_id)
         self.check_order()
         if self.generations:
             self.check_generation(self.generations - 1)
