@@ -1,6 +1,7 @@
 """`ees-mpi compare` on run files whose answer is known, and on files that cannot be compared."""
 
 import json
+import re
 from pathlib import Path
 
 import h5py
@@ -46,7 +47,10 @@ def sets(folder: Path, cheetah: Path) -> dict[str, list[Path]]:
     """Runs of MaxEnt that go far, and of MaxVar and standard ES that do not."""
 
     def objective(name: str) -> object:
-        return lambda text: text.replace('name = "maxent"\nbandwidth = 1.0', f'name = "{name}"')
+        settings = re.compile(r'name = "maxent"(\n(bandwidth|normalization) = .*)+')
+        return lambda text: settings.sub(f'name = "{name}"', text)
+            r'name = "maxent"\n(bandwidth|normalization) = .*\n(bandwidth|normalization) = .*', f'name = "{name}"', text
+        )
 
     return {
         "maxent": seeds(folder, cheetah, "maxent", FAR),

@@ -3,15 +3,15 @@
 import json
 from pathlib import Path
 
-import h5py
 from support.program import done, train
+from support.run_files import edited
 
 SMALL = ("population.size=6", "task.steps=10", "task.hidden=[8,8]", "noise.size=100000", "run.generations=2")
 
 
 def test_a_replay_of_a_gpu_rollout_gives_the_distance_to_the_log(tmp_path: Path) -> None:
     run = train(tmp_path / "run.h5", "mujoco-cheetah-maxent", *SMALL)
-    with h5py.File(run, "r+") as file:
+    with edited(run) as file:
         machine = json.loads(file["sessions/machine"][0])
         file["sessions/machine"][0] = json.dumps({**machine, "device": "cuda"})
         file["generations/behavior"][1, 2, 0] += 0.25
