@@ -49,8 +49,6 @@ def sets(folder: Path, cheetah: Path) -> dict[str, list[Path]]:
     def objective(name: str) -> object:
         settings = re.compile(r'name = "maxent"(\n(bandwidth|normalization) = .*)+')
         return lambda text: settings.sub(f'name = "{name}"', text)
-            r'name = "maxent"\n(bandwidth|normalization) = .*\n(bandwidth|normalization) = .*', f'name = "{name}"', text
-        )
 
     return {
         "maxent": seeds(folder, cheetah, "maxent", FAR),
