@@ -12,8 +12,8 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from ees_mpi.commands.sample import Parent, SampleRequest, Say, check_target, evaluate, gather, read_parent
-from ees_mpi.contracts import Task
+from ees_mpi.commands.sample import Parent, SampleRequest, check_target, evaluate, gather, read_parent
+from ees_mpi.contracts import Say, Task
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.files import replaced
 from ees_mpi.generation.evaluation import Evaluation, from_starts

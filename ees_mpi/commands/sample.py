@@ -1,7 +1,6 @@
 """`ees-mpi sample`: new offspring of a trained mean."""
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 from ees_mpi import config as configs
 from ees_mpi import machine
 from ees_mpi.config import Config
+from ees_mpi.contracts import Say
 from ees_mpi.errors import ConfigError, RunFileError, TaskError, collective
 from ees_mpi.files import check_ours, check_writable, replaced
 from ees_mpi.generation.evaluation import Evaluation, Work
@@ -24,8 +24,6 @@ from ees_mpi.state import State
 from ees_mpi.store.reader import Run, open_run
 from ees_mpi.store.writer import RunWriter, check_folder
 from ees_mpi.streams import stream
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
