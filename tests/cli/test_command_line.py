@@ -12,6 +12,8 @@ import pytest
 from support.program import TIMEOUT, TINY, command, ees, environment, info, refusal, run, sets, train
 from support.run_files import assert_same_bits, edited
 
+from ees_mpi.errors import LaunchError
+
 SETS = sets(*TINY)
 
 
@@ -235,6 +237,18 @@ def test_a_start_that_fails_leaves_the_existing_file_as_it_is(words: list[str], 
     assert refusal(*arguments, ranks=2)[0] == 2
     assert refusal(*arguments)[0] == 2
     assert (out.read_bytes() if out.exists() else None) == before
+
+
+def test_a_start_without_room_for_the_noise_table_leaves_the_existing_file_as_it_is(
+    finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_room(*arguments: object) -> None:
+        raise LaunchError("there is no room for the noise table")
+
+    monkeypatch.setattr("ees_mpi.training.NoiseTable", no_room)
+    out = Path(shutil.copy(finished, tmp_path / "run.h5"))
+    assert refusal("train", "interference-maxvar", "--out", out, "--overwrite")[0] == 1
+    assert out.read_bytes() == finished.read_bytes() and list(tmp_path.iterdir()) == [out]
 
 
 def test_a_finished_run_is_not_touched_by_resume(finished: Path, tmp_path: Path) -> None:
