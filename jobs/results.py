@@ -9,7 +9,7 @@ A run NAME.h5 becomes a folder NAME; small_runs.py describes its files.
 """
 
 import argparse
-import math
+import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -17,13 +17,12 @@ from typing import Any
 
 import numpy as np
 from small_runs import SmallRun, collect, collect_adaptation, is_adaptation, read_all, shown
+from small_statistics import first_of_each, group_numbers, groups, last_generation, statistics
 
 from ees_mpi.analysis.figures import curves, positions
 from ees_mpi.analysis.figures.style import COLUMN, Figure, draw_curves, drawing, grid
 from ees_mpi.analysis.labels import is_sample, label
-from ees_mpi.analysis.numbers import tables
 from ees_mpi.analysis.numbers.measures import MEASURES, Settings, direction_uniformity, directions, sides
-from ees_mpi.analysis.numbers.statistics import Group, compare
 from ees_mpi.analysis.offspring import has_positions, read_offspring
 from ees_mpi.errors import EesError
 from ees_mpi.store.reader import Run
@@ -32,11 +31,7 @@ RESULTS = Path(__file__).parent / "results"
 ENGINES = {"mujoco": "MuJoCo, other physics than the paper's", "cheetah": "Bullet, the paper's robot"}
 ENGINES |= {"ant": ENGINES["cheetah"], "interference": "no physics"}
 SETTLED = 500  # the last generations of an interference run, for "settled" numbers
-LATE = 20  # the last generations of a run, for "late" numbers
-CLAIMS = (  # (the claim of the paper, the metric), for MaxVar and MaxEnt against standard ES
-    ("standard ES moves further than either variant; MaxVar and MaxEnt do not differ", "distance-mean"),
-    ("more offspring of standard ES end within 5 units of the origin", "near-origin"),
-)
+LATE = 20  # the last generations of a run, at most half of it, for "late" numbers
 
 
 def numbers(run: SmallRun) -> dict[str, str]:
@@ -63,7 +58,7 @@ def numbers(run: SmallRun) -> dict[str, str]:
 
 def late_generations(run: SmallRun) -> range:
     """Return the last generations of a run, in which the shares of both sides still change."""
-    return range(max(run.generations - LATE, 0), run.generations)
+    return range(max(run.generations - LATE, run.generations // 2), run.generations)
 
 
 def _percent(share: float) -> str:
@@ -81,92 +76,73 @@ def scale(run: Run) -> str:
 def table(runs: Iterable[SmallRun]) -> str:
     """Return the table of runs in docs/results.md."""
     lines = ["| run | engine and size | machine | numbers |", "|---|---|---|---|"]
-    for run in runs:
+    for run in (run for run in runs if not is_sample(run)):  # samples: see statistics.txt
         found = ", ".join(f"{name} {value}" for name, value in numbers(run).items())
         lines.append(f"| `{run.path.name}` | {scale(run)} | {run.about['note']} | `{run.path.name}`: {found} |")
     return "\n".join(lines) + "\n"
-
-
-def groups(runs: Sequence[SmallRun]) -> dict[str, list[SmallRun]]:
-    """Return the runs that may be compared: of one robot, engine, size and number of generations."""
-    found: dict[str, list[SmallRun]] = {}
-    for run in runs:
-        robot = run.config.sections()["task"].get("model", run.config.task_name)
-        length = f"sample, std {run.config.population.std:g}" if is_sample(run) else f"{run.generations} generations"
-        found.setdefault(f"{robot}: {scale(run)}, {length}", []).append(run)
-    return found
-
-
-def statistics(runs: Sequence[SmallRun]) -> str:
-    """Return the measures of each run, and the tests of the paper's claims for each group of runs."""
-    lines = []
-    for name, members in groups(runs).items():
-        lines += [f"## {name}", ""]
-        found = [read_offspring(run) for run in members]
-        fitting = [key for key, each in MEASURES.items() if key != "fitness-mean" and each.fits(found[0])]
-        rows: list[tuple[str, ...]] = [("last generation", *(run.path.name for run in members))]
-        for key in fitting:
-            rows.append((key, *(tables.number(MEASURES[key].compute(each, Settings())) for each in found)))
-        lines += [*tables.columns(rows), ""]
-        for claim, metric in CLAIMS if has_positions(members[0]) else ():
-            lines += [f"{claim} ({metric})", *_tests(members, metric), ""]
-    return "\n".join(lines)
-
-
-def _tests(runs: Sequence[SmallRun], metric: str) -> list[str]:
-    """Return a line for each test of MaxVar and MaxEnt against standard ES and against each other."""
-    values: dict[str, list[float]] = {}
-    for run in runs:
-        value = MEASURES[metric].compute(read_offspring(run), Settings())
-        values.setdefault(label(run), []).append(value)
-    named = {name: Group(name, np.array(each)) for name, each in values.items()}
-    order = [named[name] for name in ("MaxVar-EES", "MaxEnt-EES", "standard ES") if name in named]
-    pairs = [(first, second) for place, first in enumerate(order) for second in order[place + 1 :]]
-    if not pairs:
-        return ["  no test: only one algorithm was run at this scale"]
-    return [
-        f"  {test.first} against {test.second}: p = {test.p:.3g} (cannot be below {test.least:.2g}), "
-        f"ratio of means {'-' if math.isnan(test.ratio) else f'{100 * test.ratio:.1f} %'}"
-        for test in compare(pairs)
-    ]
 
 
 def draw(results: Path, out: Path) -> list[Path]:
     """Draw all figures and write statistics.txt, from the small files alone; return the paths."""
     runs, made = read_all(results), [out / "statistics.txt"]
     (out / "figures").mkdir(parents=True, exist_ok=True)
-    made[0].write_text(statistics(runs), encoding="utf-8")
+    made[0].write_text(statistics(results, scale), encoding="utf-8")
     with drawing():
-        for members in groups(runs).values():
-            made += [_save(figure, run, out / "figures" / f"{name}.png") for name, run, figure in _figures(members)]
+        for name, members in groups(runs).items():
+            for figure_name, figure in _figures(name, members):
+                figure.suptitle(scale(members[0]).replace("; ", "\n"), fontsize=6)
+                made.append(_save(figure, out / "figures" / f"{figure_name}.png"))
+        if (measured := results / "scaling.json").exists():
+            made.append(_save(draw_scaling(json.loads(measured.read_text())), out / "figures" / "scaling.png"))
     return made
 
 
-def _figures(runs: Sequence[SmallRun]) -> Iterator[tuple[str, SmallRun, Figure]]:
-    """Draw the figures of runs that may be compared: yield the name of each, a run and the figure."""
-    name = runs[0].path.name
+def _figures(name: str, runs: Sequence[SmallRun]) -> Iterator[tuple[str, Figure]]:
+    """Draw the figures of a group of runs: yield the name and the figure of each."""
     if not has_positions(runs[0]):
-        yield runs[0].config.task_name, runs[0], curves.interference(runs)
+        yield name, curves.interference(runs)
         return
-    for run in runs:
-        if run.config.task.axes == 1 and run.generations == 1:
-            yield run.path.name, run, positions.maml([run])
-        elif run.config.task.axes == 1:
-            yield run.path.name, run, positions.cheetah([run])
-        else:
-            yield run.path.name, run, positions.ant([run], [run.generations - 1])
-            yield f"{run.path.name}-over", run, positions.ant([run], shown(run.generations))
+    firsts = list(first_of_each(runs).values())
+    if is_sample(runs[0]):
+        yield name, positions.maml(runs)
+        return
+    if runs[0].config.task.axes == 1:
+        yield name, positions.cheetah(firsts)
+    else:
+        yield name, positions.ant(firsts, [last_generation(firsts)])
+        yield f"{name}-over", positions.ant(firsts[-1:], shown(firsts[-1].generations))
+    if len(firsts) == 1:
+        return
     lines: dict[str, list[Any]] = {}
     for run in runs:
         lines.setdefault(label(run), []).append(run["distance_mean"])
     figure, (panel,) = grid(1, 1, 0.75 * COLUMN)
     draw_curves(panel, lines, list(lines), xlabel="generation", ylabel="mean distance from the origin")
-    yield f"{name}-distance", runs[0], figure
+    yield f"{name}-distance", figure
 
 
-def _save(figure: Figure, run: Run, path: Path) -> Path:
-    """Save a figure; its heading names the engine and the size of the runs."""
-    figure.suptitle(scale(run).replace("; ", "\n"), fontsize=6)
+def draw_scaling(measured: dict[str, dict[str, float]]) -> Figure:
+    """Draw the steps per second of `tools/bench.py scaling --json`, against the number of ranks."""
+    figure, panels = grid(2, 2, 0.8 * COLUMN)
+    counts = np.array([int(count) for count in measured])
+    for panel, (engine, name) in zip(panels, (("bullet", "Bullet"), ("mujoco", "MuJoCo on CPUs")), strict=True):
+        strong, weak = (
+            np.array([row[f"{kind}_steps"] / row[f"{engine}_{kind}_s"] for row in measured.values()])
+            for kind in ("strong", "weak")
+        )
+        panel.plot(counts, 1e-3 * max(strong[0], weak[0]) * counts, color="0.6", linestyle=":", label="ideal")
+        panel.plot(counts, 1e-3 * strong, "o-", markersize=3, label="strong: the same work in all")
+        panel.plot(counts, 1e-3 * weak, "s--", markersize=3, label="weak: the same work per rank")
+        panel.set(title=name, xlabel="ranks", xscale="log", yscale="log", ylabel="thousand steps per second")
+        panel.set_xticks(counts, [str(count) for count in counts])
+        panel.set_yticks(ticks := [2, 5, 10, 20, 50, 100, 200], [str(tick) for tick in ticks])
+        panel.set_ylim(0.8e-3 * min(strong[0], weak[0]), 1.2e-3 * counts[-1] * max(strong[0], weak[0]))
+        panel.minorticks_off()
+        panel.legend()
+    return figure
+
+
+def _save(figure: Figure, path: Path) -> Path:
     figure.savefig(path, metadata={"Software": None}, bbox_inches="tight", pad_inches=0.03)
     return path
 
@@ -190,7 +166,11 @@ def main(words: Sequence[str] | None = None) -> int:
     if given.command == "draw":
         print(*draw(given.results, given.results), sep="\n")
     if given.command == "table":
-        print(table(read_all(given.results)), end="")
+        print(table(runs := read_all(given.results)))
+        for name, members in groups(runs).items():
+            print(
+                *(f"`{name}`: {key} {value}" for key, value in group_numbers(members, given.results).items()), sep="\n"
+            )
     return 0
 
 

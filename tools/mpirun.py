@@ -1,10 +1,12 @@
-"""The mpirun of this Python, and the environment in which the tools start it."""
+"""The mpirun beside this Python or on the PATH, and the environment in which the tools start it."""
 
 import os
+import shutil
 import sys
 from pathlib import Path
 
-MPIRUN = str(Path(sys.executable).parent / "mpirun")
+BESIDE = Path(sys.executable).parent / "mpirun"
+MPIRUN = str(BESIDE if BESIDE.exists() else shutil.which("mpirun") or "mpirun")
 SETTINGS = Path(__file__).with_name("mpirun.env")  # tools/setup.sh reads the same file
 
 

@@ -1,4 +1,7 @@
-"""Cheetah generations on 1, 2, ... ranks: the same work in total (strong), and the same work per rank (weak)."""
+"""Generations on 1, 2, ... ranks: the same work in total (strong) and per rank (weak), in Bullet and in MuJoCo.
+
+tools/bench.py scaling --json >scaling.json       jobs/results.py draws it
+"""
 
 import os
 
@@ -9,13 +12,15 @@ from ees_mpi.ranks import Ranks
 from ees_mpi.state import first_state
 from ees_mpi.training import EvolutionJob
 
-N, STEPS = 48, 200
+TOTAL, EACH, STEPS = 128, 32, 200  # individuals in all (strong), individuals per rank (weak), steps of a rollout
+PRESETS = {"bullet": "cheetah-maxent", "mujoco": "mujoco-cheetah-maxent"}
+SETTINGS = (f"task.steps={STEPS}", "noise.size=4194304", "run.evaluate_mean_every=0")
 
 
-def generation(world: Ranks, size: int) -> float:
+def generation(world: Ranks, engine: str, size: int) -> float:
     """Return the seconds of a generation of `size` individuals."""
-    settings = [f"population.size={size}", f"task.steps={STEPS}", "noise.size=4194304", "run.evaluate_mean_every=0"]
-    config = configs.load("cheetah-maxent", settings)
+    cpu = ("task.device=cpu",) if engine == "mujoco" else ()
+    config = configs.load(PRESETS[engine], [f"population.size={size}", *SETTINGS, *cpu])
     job = EvolutionJob.open(config, world)
     state = first_state(config)
     job.advance(state, {})
@@ -26,23 +31,30 @@ def generation(world: Ranks, size: int) -> float:
 
 def worker(world: Ranks) -> Measurement:
     """Time both kinds of scaling on these ranks."""
-    return {"strong_s": generation(world, N), "weak_s": generation(world, N * world.size)}
+    found: Measurement = {"strong_steps": TOTAL * STEPS, "weak_steps": EACH * world.size * STEPS}
+    for engine in PRESETS:
+        found[f"{engine}_strong_s"] = generation(world, engine, TOTAL)
+        found[f"{engine}_weak_s"] = generation(world, engine, EACH * world.size)
+    return found
 
 
 def scaling() -> dict[str, Measurement]:
     """Measure on 1, 2, 4, ... ranks, up to the number of cores."""
     counts = sorted({1, 2, *(2**k for k in range(10) if 2**k <= (os.cpu_count() or 1))})
-    results = {str(count): on_ranks("scaling", count) for count in counts}
+    results = {str(count): on_ranks("scaling", count, rounds=1) for count in counts}
     for result in results.values():
-        result["strong_speedup"] = results["1"]["strong_s"] / result["strong_s"]
-        result["weak_efficiency"] = results["1"]["weak_s"] / result["weak_s"]
+        for engine in PRESETS:
+            result[f"{engine}_speedup"] = results["1"][f"{engine}_strong_s"] / result[f"{engine}_strong_s"]
+            result[f"{engine}_efficiency"] = results["1"][f"{engine}_weak_s"] / result[f"{engine}_weak_s"]
     return results
 
 
 def show(results: dict[str, Measurement]) -> None:
     """Print the result for reading."""
-    rows = [("ranks", "same work", "speed-up", "work per rank", "efficiency")]
-    for count, r in results.items():
-        strong = (f"{r['strong_s']:.2f} s", f"{r['strong_speedup']:.2f}")
-        rows.append((count, *strong, f"{r['weak_s']:.2f} s", f"{r['weak_efficiency']:.2f}"))
+    rows = [("engine", "ranks", "same work", "speed-up", "work per rank", "efficiency")]
+    for engine in PRESETS:
+        for count, r in results.items():
+            strong = (f"{r[f'{engine}_strong_s']:.2f} s", f"{r[f'{engine}_speedup']:.2f}")
+            weak = (f"{r[f'{engine}_weak_s']:.2f} s", f"{r[f'{engine}_efficiency']:.2f}")
+            rows.append((engine, count, *strong, *weak))
     table(rows)
