@@ -1,12 +1,14 @@
 """The commands about files and configs: info, repair, export, config, plan, presets."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 from ees_mpi import machine
-from ees_mpi.cli.options import RUN, SET, SOURCE, TRUST, echo
+from ees_mpi.cli.options import RUN, SEEDS, SET, SOURCE, TRUST, echo
+from ees_mpi.terminal import say_on_stderr
 
 
 @click.command()
@@ -71,15 +73,42 @@ def export(run: Path, policy: bool, kind: str | None, out: Path | None, **choice
 
 
 @click.command()
-@click.argument("source", metavar="PRESET|FILE.toml|RUN.h5")
+@click.argument("source", required=False, metavar="PRESET|FILE.toml|RUN.h5")
 @SET
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
-def config(source: str, settings: tuple[str, ...], as_json: bool) -> None:
+@click.option(
+    "--keys", is_flag=True, help="Every key with its type, unit and meaning; without a source, all there are."
+)
+@click.option("--markdown", is_flag=True, help="With --keys: the page docs/config.md.")
+@SEEDS
+@click.option(
+    "--runs", is_flag=True, help="The runs of a sweep: the number and file name of each. See `ees-mpi train`."
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object; a list with --keys and --runs.")
+def config(
+    source: str | None,
+    settings: tuple[str, ...],
+    keys: bool,
+    markdown: bool,
+    seeds: Sequence[int],
+    runs: bool,
+    as_json: bool,
+) -> None:
     """Print the whole config of a preset, a config file or a run file, with all defaults."""
-    from ees_mpi.commands.config import resolve
+    from ees_mpi.commands import config
 
-    resolved = resolve(source, settings)
-    echo(json.dumps(resolved.sections()) if as_json else resolved.to_toml(), nl=as_json)
+    if (keys and runs) or (markdown and (not keys or source or as_json)) or (seeds and not runs):
+        raise click.UsageError("expected --keys [--markdown], or --runs [--seeds 0-5]; --markdown prints all keys")
+    if keys:
+        echo("\n".join(config.keys(source, settings, markdown, as_json)))
+    elif source is None:
+        raise click.UsageError("expected PRESET, FILE.toml or RUN.h5; or --keys for a list of all keys")
+    elif runs:
+        echo("\n".join(config.runs(source, settings, seeds, as_json)))
+    else:
+        resolved = config.resolve(source, settings)
+        for note in resolved.notes:
+            say_on_stderr(f"ees-mpi: note: {note}\n")
+        echo(json.dumps(resolved.sections()) if as_json else resolved.to_toml(), nl=as_json)
 
 
 @click.command()
