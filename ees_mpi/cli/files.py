@@ -83,7 +83,7 @@ def export(run: Path, policy: bool, kind: str | None, out: Path | None, **choice
 @click.option(
     "--runs", is_flag=True, help="The runs of a sweep: the number and file name of each. See `ees-mpi train`."
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON object; a list with --keys and --runs.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object; --keys: a list; --runs: one per line.")
 def config(
     source: str | None,
     settings: tuple[str, ...],

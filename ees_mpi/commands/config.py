@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from ees_mpi.config import Config, load, parse
@@ -29,10 +30,10 @@ def keys(source: str | None, settings: Sequence[str], markdown: bool, as_json: b
 
 
 def runs(source: str, settings: Sequence[str], seeds: Sequence[int], as_json: bool) -> Iterable[str]:
-    """Return a line for each run of a sweep; as JSON with the words of `ees-mpi train` that make it."""
+    """Return a line for each run of a sweep; as JSON, with the words of `ees-mpi train` that make it."""
     from ees_mpi.config.sweeps import Member, members, named
 
     found: Sequence[Member] = named(source, members(settings, seeds))
     if as_json:
-        return [json.dumps([{"number": each.number, "file": each.file, "words": each.words} for each in found])]
+        return [json.dumps({**asdict(each), "words": each.words}) for each in found]
     return [f"{each.number:4}  {each.file}" for each in found]

@@ -34,6 +34,7 @@ class Member:
     settings: tuple[str, ...]  # of the run, each with one value
     seed: int | None = None  # of the option --seeds
     file: str = ""  # the default name of the run file
+    generations: int = 0  # that the run is to have
 
     @property
     def words(self) -> list[str]:
@@ -94,14 +95,18 @@ def split(text: str) -> list[str]:
 
 def named(source: str, found: Sequence[Member]) -> list[Member]:
     """Return the runs with their file names; raise a ConfigError if two runs are the same."""
-    named = [replace(each, file=file_name(source, each.all_settings)) for each in found]
+    runs = []
+    for each in found:
+        config = load(source, each.all_settings)
+        file = file_name(source, each.all_settings, config)
+        runs.append(replace(each, file=file, generations=config.run.generations))
     seen: dict[str, Member] = {}
-    for each in named:
+    for each in runs:
         if each.file in seen:
             one, other = (" ".join(which.all_settings) for which in (seen[each.file], each))
             raise ConfigError(f"two runs of the sweep would be the same file {each.file}: {one:.200}; {other:.200}")
         seen[each.file] = each
-    return named
+    return runs
 
 
 def file_name(source: str, settings: Sequence[str], config: Config | None = None) -> str:
