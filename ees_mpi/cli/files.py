@@ -7,25 +7,40 @@ from pathlib import Path
 import click
 
 from ees_mpi import machine
-from ees_mpi.cli.options import RUN, SEEDS, SET, SOURCE, TRUST, echo
+from ees_mpi.cli.options import RUN, SEEDS, SET, SOURCE, TRUST, RunFile, echo
+from ees_mpi.errors import RunFileError
 from ees_mpi.terminal import say_on_stderr
 
 
 @click.command()
-@RUN
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
-def info(run: Path, as_json: bool) -> None:
-    """Print a summary of a run file."""
-    from ees_mpi.commands.info import summarize
-    from ees_mpi.store.reader import open_run
+@click.argument("runs", nargs=-1, required=True, type=RunFile(), metavar="RUN.h5 ...")
+@click.option(
+    "--sort", metavar="KEY", help="Of a table: a column, a key such as population.std, or -KEY: largest first."
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object; a list for several files.")
+def info(runs: tuple[Path, ...], sort: str | None, as_json: bool) -> None:
+    """Print a summary of a run, sample or adaptation file, or a table of several."""
+    from ees_mpi.commands import info
 
-    with open_run(run, allow_damaged_journal=True) as opened:
-        facts = summarize(opened)
+    found, failed = [], []
+    for run in runs:
+        try:
+            found.append(info.read(run))
+        except RunFileError as error:
+            if len(runs) == 1:
+                raise
+            failed.append(error)
+    found = info.in_order(found, sort)
     if as_json:
-        echo(json.dumps(facts))
-        return
-    for name, value in facts.items():
-        echo(f"{name:20} {value}")
+        echo(json.dumps(found[0] if len(runs) == 1 else found))
+    elif len(runs) == 1:
+        echo("\n".join(info.lines(found[0])))
+    elif found:
+        from ees_mpi.analysis.numbers.tables import columns
+
+        echo("\n".join(columns(info.table(found))))
+    if failed:
+        raise RunFileError(f"{len(failed)} of {len(runs)} files cannot be read; the first: {failed[0]}")
 
 
 @click.command()
