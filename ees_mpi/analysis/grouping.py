@@ -34,11 +34,5 @@ def group(key: str, configs: Mapping[Path, Settings]) -> dict[str, list[Path]]:
 
 def differing(configs: Sequence[Settings]) -> list[str]:
     """Return the keys in which configs differ, except the seeds and the other keys of section `run`."""
-    keys = sorted({key for each in configs for key in each})
-    return [
-        key
-        for key in keys
-        if not key.startswith("run.")
-        and key != "noise.seed"
-        and any(each.get(key) != configs[0].get(key) for each in configs)
-    ]
+    keys = {key for each in configs for key in each if not key.startswith("run.") and key != "noise.seed"}
+    return [key for key in sorted(keys) if any(each.get(key) != configs[0].get(key) for each in configs)]

@@ -141,14 +141,19 @@ def _word(key: str, value: Any) -> str:
 
 
 def _shown(value: Any) -> str:
-    """Return a value in letters that every file system takes; other values are abbreviated, with a hash."""
-    if isinstance(value, (list, tuple)) and value and all(isinstance(each, (int, float)) for each in value):
-        return "x".join(map(_shown, value))
+    """Return a value in letters that every file system takes; values of different types differ.
+
+    0.01; 4x4 for [4, 4] and 4x for [4]; true; a word as it is; anything else is abbreviated, with a hash.
+    """
+    if isinstance(value, (list, tuple)) and value and all(type(each) in (int, float) for each in value):
+        return "x".join(map(json.dumps, value)) + "x" * (len(value) == 1)
+    if isinstance(value, (bool, int, float)):
+        return json.dumps(value)
     plain = value if isinstance(value, str) else json.dumps(value)
-    if re.fullmatch(r"[A-Za-z0-9_.+-]{1,40}", plain) and (not isinstance(value, str) or "-" not in plain):
+    if isinstance(value, str) and re.fullmatch(r"[A-Za-z]\w{0,39}", plain, re.ASCII) and plain not in ("true", "false"):
         return plain
-    kept = re.sub(r"[^A-Za-z0-9_.]+", "_", plain)[:20].strip("_.")
-    return f"{kept}.{_digest(value)}".lstrip(".")
+    kept = re.sub(r"[^A-Za-z0-9_]+", "_", plain)[:20].strip("_")
+    return f"{kept}.{_digest(value)}"
 
 
 def _digest(value: Any) -> str:

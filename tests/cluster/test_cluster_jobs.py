@@ -94,6 +94,14 @@ def test_a_seeds_array_of_four_leaves_four_good_files_and_a_task_that_is_told_to
     assert_same_bits(slow, undisturbed(site, *words, "--seed", "2"))
 
 
+def test_a_sweep_is_an_array_with_a_file_for_each_run(site: Site) -> None:
+    words = ("interference-maxvar", *sets(*TINY, "population.std=0.2,0.5"), "--seeds", "0-1")
+    job = call_in(site.folder, "bash", "jobs/sweep.slurm", "--parsable", "--ntasks-per-node=1", *words).strip()
+    await_end(job, site)
+    runs = [info(path) for path in site.runs.glob("*.h5")]
+    assert len(runs) == 4 and all(run["complete"] for run in runs)
+
+
 def test_a_lost_node_puts_the_job_back_into_the_queue_and_it_ends_with_the_right_bits(site: Site) -> None:
     job = site.submit("--nodes=2", "--ntasks-per-node=2", "jobs/train.slurm", "slow.toml")
     run = site.runs / "slow-seed0.h5"

@@ -28,8 +28,12 @@ METRICS = {
 def sweep(runs: Sequence[Run], by: str | None = None, metric: str | None = None) -> Figure:
     """Draw a metric over generations; `by`: the key, by default the one in which the runs differ."""
     check_no_sample(runs)
+    seen: dict[str, Run] = {}
     for run in runs:
         check_committed(run)
+        if run.run_id in seen:
+            raise ConfigError(f"{seen[run.run_id].path} and {run.path} are of the same run; give only one of them")
+        seen[run.run_id] = run
     configs = {run.path: grouping.settings(run.config.sections()) for run in runs}
     key = by or _only_key(list(configs.values()))
     headlines = {run.config.method.headline for run in runs}
@@ -39,10 +43,8 @@ def sweep(runs: Sequence[Run], by: str | None = None, metric: str | None = None)
     groups = grouping.group(key, configs)
     figure, (panel,) = grid(1, 1, 0.75 * COLUMN)
     for place, (value, paths) in enumerate(groups.items()):
-        shade = 0.85 * place / (len(groups) - 1)
-        _curve(
-            panel, [_values(run, name) for run in runs if run.path in paths], value, shade, LINES[place % len(LINES)]
-        )
+        rows = [_values(run, name) for run in runs if run.path in paths]
+        _curve(panel, rows, value, 0.85 * place / (len(groups) - 1), LINES[place % len(LINES)])
     whole_numbers(panel)
     panel.set(xlabel="generation", ylabel=METRICS[name], xlim=(0, None))
     legend = panel.legend(title=f"{key} (band: std over runs)", loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
@@ -61,7 +63,7 @@ def _only_key(configs: Sequence[grouping.Settings]) -> str:
 def _values(run: Run, metric: str) -> Floats:
     """Return a metric over generations; the variances of several behavior numbers are added up."""
     values = np.asarray(run[metric][:], np.float64)
-    return values.reshape(len(values), -1).sum(axis=1)
+    return np.asarray(values.reshape(len(values), -1).sum(axis=1))
 
 
 def _curve(panel: Axes, rows: Sequence[Floats], value: str, shade: float, line: str) -> None:
