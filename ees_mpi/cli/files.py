@@ -121,9 +121,14 @@ def config(
         echo("\n".join(config.runs(source, settings, seeds, as_json)))
     else:
         resolved = config.resolve(source, settings)
-        for note in resolved.notes:
-            say_on_stderr(f"ees-mpi: note: {note}\n")
+        _print_notes(resolved.notes)
         echo(json.dumps(resolved.sections()) if as_json else resolved.to_toml(), nl=as_json)
+
+
+def _print_notes(notes: Sequence[str]) -> None:
+    """Print notes on the changes by `--set`, on stderr: stdout is for the config."""
+    for note in notes:
+        say_on_stderr(f"ees-mpi: note: {note}\n")
 
 
 @click.command()
@@ -138,6 +143,7 @@ def plan(source: str, settings: tuple[str, ...], ranks: int, ranks_per_node: int
 
     machine.check_threads()
     loaded = load(source, settings)
+    _print_notes(loaded.notes)
     for line in describe(loaded, ranks, ranks_per_node or ranks, measure(loaded)):
         echo(line)
 
