@@ -6,24 +6,24 @@ names ("first"). The moments of another learned array begin with its name ("log_
 
 from typing import Annotated
 
-import msgspec
 import numpy as np
 
 from ees_mpi.outcomes import Arrays
-from ees_mpi.registry import Family, Part
+from ees_mpi.registry import Family, Part, key
 
-Rate = Annotated[float, msgspec.Meta(gt=0)]
-Decay = Annotated[float, msgspec.Meta(ge=0)]
-Share = Annotated[float, msgspec.Meta(ge=0, lt=1)]
+Rate = Annotated[float, key("The learning rate.", gt=0)]
+Decay = Annotated[float, key("L2 decay: `l2` times the parameters is subtracted from the gradient.", ge=0)]
 
-OPTIMIZERS = Family("optimizer", {"ascent": "ees_mpi.optimizers:Ascent", "adam": "ees_mpi.optimizers:Adam"})
+OPTIMIZERS = Family(
+    "optimizer", {"ascent": "ees_mpi.optimizers:Ascent", "adam": "ees_mpi.optimizers:Adam"}, default="adam"
+)
 MOMENTS = ("first", "second")
 
 
 class Ascent(Part, frozen=True):
     """Plain gradient ascent: theta + lr * gradient."""
 
-    lr: Rate
+    lr: Rate = 0.01
     l2: Decay = 0.0
 
     def start(self, learned: Arrays) -> Arrays:
@@ -44,9 +44,9 @@ class Adam(Part, frozen=True):
 
     lr: Rate = 0.01
     l2: Decay = 0.0
-    beta1: Share = 0.9
-    beta2: Share = 0.999
-    epsilon: Rate = 1e-8
+    beta1: Annotated[float, key("The decay of the running mean of gradients.", ge=0, lt=1)] = 0.9
+    beta2: Annotated[float, key("The decay of the running mean of squared gradients.", ge=0, lt=1)] = 0.999
+    epsilon: Annotated[float, key("Is added to the root of the mean square, so that it is never 0.", gt=0)] = 1e-8
 
     def start(self, learned: Arrays) -> Arrays:
         """Return the moments before the first step."""

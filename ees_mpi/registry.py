@@ -31,11 +31,16 @@ class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         """Raise a ConfigError if the part cannot work; called before the run starts."""
 
 
-class Family(Mapping[str, type[Part]]):
-    """A registry: name of a member -> class, imported at first use."""
+def key(about: str, unit: str = "", **limits: Any) -> msgspec.Meta:
+    """Describe a key of the config, for the annotation of its field: a sentence, a unit, and limits such as ge=0."""
+    return msgspec.Meta(description=about, extra={"unit": unit} if unit else None, **limits)
 
-    def __init__(self, kind: str, members: dict[str, str]):
-        self.kind = kind
+
+class Family(Mapping[str, type[Part]]):
+    """A registry: name of a member -> class, imported at first use; `default`: the name of a section without one."""
+
+    def __init__(self, kind: str, members: dict[str, str], default: str | None = None):
+        self.kind, self.default = kind, default
         self._members = members
 
     def __getitem__(self, name: str) -> type[Part]:
@@ -57,10 +62,11 @@ class Family(Mapping[str, type[Part]]):
 
     def build(self, section: Any) -> Any:
         """Return the part that a config section describes."""
-        if not isinstance(section, dict) or not isinstance(section.get("name"), str):
+        name = section.get("name", self.default) if isinstance(section, dict) else None
+        if not isinstance(name, str):
             raise ConfigError(f"{self.kind}: expected a table with a name, one of {', '.join(self)}; got {section!r}")
         settings = {key: value for key, value in section.items() if key != "name"}
-        return convert(settings, self[section["name"]], self.kind)
+        return convert(settings, self[name], self.kind)
 
     def section(self, part: object) -> dict[str, Any]:
         """Return the config section of a part, as `build` reads it."""
@@ -112,16 +118,21 @@ def apply(sections: dict[str, Any], setting: str) -> None:
     keys = path.strip().split(".")
     if not equals or (len(keys) < 2 and keys != ["method"]) or not all(keys) or len(keys) > DEEPEST:
         raise ConfigError(f"--set {_short(setting)}: expected section.key=value, for example run.generations=100")
-    try:
-        value = _toml(f"value = {text}", f"--set {_short(setting)}")["value"]
-    except _NotToml:
-        value = text.strip()
+    value = value_of(text, f"--set {_short(setting)}")
     table = sections
     for key in keys[:-1]:
         table = table.setdefault(key, {})
         if not isinstance(table, dict):
             raise ConfigError(f"--set {_short(setting)}: {key} is a value, not a table")
     table[keys[-1]] = value
+
+
+def value_of(text: str, source: str) -> Any:
+    """Return the value of a text: as TOML, or else the plain text."""
+    try:
+        return _toml(f"value = {text}", source)["value"]
+    except _NotToml:
+        return text.strip()
 
 
 def _short(text: str) -> str:
@@ -174,6 +185,15 @@ def note_code(table: Any, user: bool) -> None:
     (_FROM_USER if user else _FROM_FILES).update(text for _, text in texts(table) if ":" in text)
 
 
+def flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield all values in nested tables, each with its whole key: section.key."""
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
 def texts(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
     """Yield all texts in nested tables, each with its key."""
     if isinstance(value, str):
@@ -198,6 +218,8 @@ def unknown(name: str, known: Any) -> str:
     """Return the message that a name is unknown, with similar names."""
     names = [getattr(field, "name", field) for field in known]
     name = _short(name)
+    if not names:
+        return f"unknown name {name!r}; there is nothing to set here"
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(near)}?" if near else f"expected one of: {', '.join(sorted(names))}"
     return f"unknown name {name!r}; {hint}"

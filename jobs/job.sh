@@ -124,9 +124,9 @@ end_child() { # reason
     kill -KILL "$child" 2>/dev/null
 }
 
-value_of() { # section.key: prints its value in the JSON object on standard input
-    python3 -c 'import functools, json, sys
-value = functools.reduce(lambda table, key: table[key], sys.argv[1].split("."), json.load(sys.stdin))
+value_of() { # name: prints this entry of the JSON object on standard input
+    python3 -c 'import json, sys
+value = json.load(sys.stdin)[sys.argv[1]]
 print(value if isinstance(value, str) else json.dumps(value))' "$1"
 }
 
@@ -135,38 +135,46 @@ fact() { # run file, name: prints this entry of `ees-mpi info --json`; nothing i
     [ ! -e "$1" ] || ! facts=$(ees-mpi info "$1" --json 2>/dev/null) || value_of "$2" <<<"$facts"
 }
 
-settings() { # words of `ees-mpi train`: prints its settings as words of `ees-mpi config`, one per line
-    local word before='' seed=''
-    for word in "$@"; do
-        case "$before $word" in
-            "--set "*) printf '%s\n' --set "$word" ;;
-            *" --set="*) printf '%s\n' "$word" ;;
-            "--seed "* | *" --seed="*) seed=${word#--seed=} ;;
+sort_words() { # words of `ees-mpi train`: sets `swept` to its settings and seeds, for `ees-mpi config`, and `others` to the rest
+    swept=() others=()
+    while [ $# -gt 0 ]; do
+        case $1 in
+            --set | --seeds) swept+=("$1" "${@:2:1}") && shift ;;
+            --seed) swept+=(--seeds "${@:2:1}") && shift ;;
+            --set=* | --seeds=*) swept+=("$1") ;;
+            --seed=*) swept+=(--seeds "${1#--seed=}") ;;
+            *) others+=("$1") ;;
         esac
-        before=$word
+        shift || break # an option without its value: `ees-mpi config` reports it
     done
-    [ -z "$seed" ] || printf '%s\n' --set "run.seed=$seed" # last: --seed wins over --set run.seed
 }
 
-read_config() { # preset or file, words of `ees-mpi train`: sets `config` to the whole config of the command, as JSON
-    local words code name=${1##*/}
-    mapfile -t words < <(settings "${@:2}")
-    until config=$(ees-mpi config "$1" "${words[@]}" --json); do
+read_runs() { # preset or file, words of `ees-mpi train`: sets `config` to its runs as JSON, one per line, and `others`
+    [ $# -gt 0 ] && [ "${1#-}" = "$1" ] || leave 2 "expected a preset or a config file first (\`ees-mpi presets\` lists them)"
+    local code name=${1##*/}
+    sort_words "${@:2}"
+    until config=$(ees-mpi config "$1" "${swept[@]}" --runs --json); do
         code=$?
         again_or_leave $code "$runs/${name%.toml}-config" "the config of $1 could not be read" ''
     done
     rm -f "$runs/${name%.toml}-config.fruitless"
 }
 
-run_file() { # preset or file, words of `ees-mpi train`: prints the path of the run file; needs `config`
-    local name=${1##*/} word before='' out=''
-    for word in "${@:2}"; do
+read_sweep() { # preset or file, words of `ees-mpi train`: sets `members` to the words of each run, joined by tabs, and `others`
+    read_runs "$@"
+    mapfile -t members < <(python3 -c 'import json, sys
+for run in sys.stdin: print(*json.loads(run)["words"], sep="\t")' <<<"$config")
+}
+
+run_file() { # words of `ees-mpi train`: prints the path of the run file; needs `config`
+    local word before='' out=''
+    for word in "$@"; do
         case "$before $word" in
             "--out "* | *" --out="*) out=${word#--out=} ;;
         esac
         before=$word
     done
-    echo "${out:-$runs/${name%.toml}-seed$(value_of run.seed <<<"$config").h5}"
+    echo "${out:-$runs/$(value_of file <<<"$config")}"
 }
 
 is_done() { # run file, generations: whether it is complete and has that many; an earlier command may have asked for fewer
@@ -174,11 +182,11 @@ is_done() { # run file, generations: whether it is complete and has that many; a
 }
 
 train() { # preset or file, words of `ees-mpi train`: returns if the run is complete; otherwise the job starts again or ends
-    [ $# -gt 0 ] && [ "${1#-}" = "$1" ] || leave 2 "expected a preset or a config file first (\`ees-mpi presets\` lists them)"
     local out wanted begun reached code words
     [ -n "${SLURM_JOB_ID:-}" ] || restarts=0
-    read_config "$@"
-    out=$(run_file "$@") wanted=$(value_of run.generations <<<"$config")
+    read_runs "$@"
+    [ "$(wc -l <<<"$config")" = 1 ] || leave 2 "several values or seeds make a sweep: bash jobs/sweep.slurm, or mpirun ees-mpi train"
+    out=$(run_file "$@") wanted=$(value_of generations <<<"$config")
     mapfile -t words < <(launcher lasting)
     while true; do
         begun=$(fact "$out" generations)

@@ -12,6 +12,7 @@ from support.run_files import assert_same_bits
 
 JOBS = CHECKOUT / "jobs"
 WORDS = ["interference-maxvar", *sets(*TINY)]
+NAME = "interference-maxvar-noise.size5000-population.size20-seed0.h5"
 WORKS = 'while [ "$1" != ees-mpi ]; do shift; done\nexec "$@"'  # a launcher of one rank
 SLURM = {"SLURM_JOB_ID": "77", "SLURM_SUBMIT_DIR": "/nowhere"}
 TASK = {"SLURM_ARRAY_JOB_ID": "70", "SLURM_ARRAY_TASK_ID": "3"}
@@ -52,7 +53,7 @@ def test_a_copy_of_a_script_finds_the_others_and_ends_well_when_the_run_is_compl
     spooled = Path(shutil.copy(JOBS / "train.slurm", place.folder / "slurm_script"))
     code, said = place.run(spooled, *WORDS, **SLURM)
     assert code == 0, said
-    assert info(place.folder / "runs" / "interference-maxvar-seed0.h5")["complete"] is True
+    assert info(place.folder / "runs" / NAME)["complete"] is True
     assert place.log.read_text() == ""
     assert not list(place.folder.glob("ees-*"))  # the folder for mpirun's own files is gone
 
@@ -61,6 +62,37 @@ def test_a_launcher_that_says_all_is_well_does_not_make_a_run_complete(place: Pl
     place.program("mpirun", "exit 0")
     code, said = place.run(JOBS / "train.slurm", *WORDS, **SLURM)
     assert (code, place.log.read_text()) == (0, "requeue 77\n"), said
+
+
+def test_a_sweep_submits_an_array_with_a_task_for_each_run_and_a_task_trains_its_own_run(place: Place) -> None:
+    place.program("sbatch", f'echo "$*" "${{PRTE_MCA_rmaps_default_mapping_policy:-}}" >>{place.log}')
+    place.program("mpirun", WORKS)
+    words = [*WORDS, *sets("population.std=0.2,0.5", "task.start=1.0"), "--seeds=3,7", "--max-hours", "1"]
+    inherited = {"PRTE_MCA_rmaps_default_mapping_policy": ""}
+    code, said = place.run(JOBS / "sweep.slurm", "--nodes=2", "--array=%3", *words, **inherited)
+    script = JOBS / "sweep.slurm"
+    assert (code, place.log.read_text()) == (0, f"--nodes=2 --array=0-3%3 {script} {' '.join(words)} \n"), said
+    code, said = place.run(script, *words, **SLURM, **TASK)
+    assert code == 0, said
+    made = [path.name for path in (place.folder / "runs").iterdir()]
+    assert made == [NAME.replace("-seed0", "-std0.5-start1.0-seed7")]
+    assert info(place.folder / "runs" / made[0])["complete"] is True
+    code, said = place.run(script, *words, **SLURM, **TASK | {"SLURM_ARRAY_TASK_ID": "4"})
+    assert code == 0 and "the sweep has 4 runs" in said
+
+
+@pytest.mark.parametrize(
+    "words", [[], ["interference-maxvar", "--set"], [*WORDS, "--seeds", "2-1"], ["nonsense"]], ids=" ".join
+)
+def test_a_sweep_that_cannot_work_is_not_submitted(place: Place, words: list[str]) -> None:
+    place.program("sbatch", f"echo submitted >>{place.log}")
+    code, said = place.run(JOBS / "sweep.slurm", *words)
+    assert ((code, place.log.read_text()) == (2, "") and "expected" in said) or "unknown" in said, said
+
+
+def test_a_job_of_one_run_refuses_a_sweep(place: Place) -> None:
+    code, said = place.run(JOBS / "train.slurm", *WORDS, "--seeds", "0-1", **SLURM)
+    assert (code, place.log.read_text()) == (2, "") and "bash jobs/sweep.slurm" in said, said
 
 
 def test_a_task_of_an_array_puts_itself_back_into_the_queue_and_not_the_array(place: Place) -> None:
@@ -112,7 +144,7 @@ def test_a_finished_run_that_is_asked_for_more_is_not_done(place: Place) -> None
 
 
 def test_a_file_that_somebody_holds_is_tried_again_later(place: Place) -> None:
-    held = "mkdir -p runs; touch runs/interference-maxvar-seed0.h5.lock; exit 3"
+    held = f"mkdir -p runs; touch runs/{NAME}.lock; exit 3"
     place.program("mpirun", held)
     code, said = place.run(JOBS / "train.slurm", *WORDS, **SLURM)
     assert (code, place.log.read_text()) == (0, "requeue 77\n"), said
@@ -129,7 +161,7 @@ def test_a_site_script_may_read_variables_that_are_not_set(place: Place) -> None
     (jobs / "site.sh").write_text('[ -n "$NEVER_SET_BY_ANYONE" ] || export EES_RUNS=there\n')
     place.program("mpirun", WORKS)
     code, said = place.run(jobs / "train.sh", *WORDS)
-    assert code == 0 and (place.folder / "there" / "interference-maxvar-seed0.h5").exists(), said
+    assert code == 0 and (place.folder / "there" / NAME).exists(), said
 
 
 def test_a_job_that_gets_on_between_failures_is_not_given_up(place: Place) -> None:

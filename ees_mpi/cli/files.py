@@ -1,29 +1,46 @@
 """The commands about files and configs: info, repair, export, config, plan, presets."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 from ees_mpi import machine
-from ees_mpi.cli.options import RUN, SET, SOURCE, TRUST, echo
+from ees_mpi.cli.options import RUN, SEEDS, SET, SOURCE, TRUST, RunFile, echo
+from ees_mpi.errors import RunFileError
+from ees_mpi.terminal import say_on_stderr
 
 
 @click.command()
-@RUN
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
-def info(run: Path, as_json: bool) -> None:
-    """Print a summary of a run file."""
-    from ees_mpi.commands.info import summarize
-    from ees_mpi.store.reader import open_run
+@click.argument("runs", nargs=-1, required=True, type=RunFile(), metavar="RUN.h5 ...")
+@click.option(
+    "--sort", metavar="KEY", help="Of a table: a column, a key such as population.std, or -KEY: largest first."
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object; a list for several files.")
+def info(runs: tuple[Path, ...], sort: str | None, as_json: bool) -> None:
+    """Print a summary of a run, sample or adaptation file, or a table of several."""
+    from ees_mpi.commands import info
 
-    with open_run(run, allow_damaged_journal=True) as opened:
-        facts = summarize(opened)
+    found, failed = [], []
+    for run in runs:
+        try:
+            found.append(info.read(run))
+        except RunFileError as error:
+            if len(runs) == 1:
+                raise
+            failed.append(error)
+    found = info.in_order(found, sort)
     if as_json:
-        echo(json.dumps(facts))
-        return
-    for name, value in facts.items():
-        echo(f"{name:20} {value}")
+        echo(json.dumps(found[0] if len(runs) == 1 else found))
+    elif len(runs) == 1:
+        echo("\n".join(info.lines(found[0])))
+    elif found:
+        from ees_mpi.analysis.numbers.tables import columns
+
+        echo("\n".join(columns(info.table(found))))
+    if failed:
+        raise RunFileError(f"{len(failed)} of {len(runs)} files cannot be read; the first: {failed[0]}")
 
 
 @click.command()
@@ -71,15 +88,47 @@ def export(run: Path, policy: bool, kind: str | None, out: Path | None, **choice
 
 
 @click.command()
-@click.argument("source", metavar="PRESET|FILE.toml|RUN.h5")
+@click.argument("source", required=False, metavar="PRESET|FILE.toml|RUN.h5")
 @SET
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
-def config(source: str, settings: tuple[str, ...], as_json: bool) -> None:
+@click.option(
+    "--keys", is_flag=True, help="Every key with its type, unit and meaning; without a source, all there are."
+)
+@click.option("--markdown", is_flag=True, help="With --keys: the page docs/config.md.")
+@SEEDS
+@click.option(
+    "--runs", is_flag=True, help="The runs of a sweep: the number and file name of each. See `ees-mpi train`."
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object; --keys: a list; --runs: one per line.")
+def config(
+    source: str | None,
+    settings: tuple[str, ...],
+    keys: bool,
+    markdown: bool,
+    seeds: Sequence[int],
+    runs: bool,
+    as_json: bool,
+) -> None:
     """Print the whole config of a preset, a config file or a run file, with all defaults."""
-    from ees_mpi.commands.config import resolve
+    from ees_mpi.commands import config
 
-    resolved = resolve(source, settings)
-    echo(json.dumps(resolved.sections()) if as_json else resolved.to_toml(), nl=as_json)
+    if (keys and runs) or (markdown and (not keys or source or as_json)) or (seeds and not runs):
+        raise click.UsageError("expected --keys [--markdown], or --runs [--seeds 0-5]; --markdown prints all keys")
+    if keys:
+        echo("\n".join(config.keys(source, settings, markdown, as_json)))
+    elif source is None:
+        raise click.UsageError("expected PRESET, FILE.toml or RUN.h5; or --keys for a list of all keys")
+    elif runs:
+        echo("\n".join(config.runs(source, settings, seeds, as_json)))
+    else:
+        resolved = config.resolve(source, settings)
+        _print_notes(resolved.notes)
+        echo(json.dumps(resolved.sections()) if as_json else resolved.to_toml(), nl=as_json)
+
+
+def _print_notes(notes: Sequence[str]) -> None:
+    """Print notes on the changes by `--set`, on stderr: stdout is for the config."""
+    for note in notes:
+        say_on_stderr(f"ees-mpi: note: {note}\n")
 
 
 @click.command()
@@ -94,6 +143,7 @@ def plan(source: str, settings: tuple[str, ...], ranks: int, ranks_per_node: int
 
     machine.check_threads()
     loaded = load(source, settings)
+    _print_notes(loaded.notes)
     for line in describe(loaded, ranks, ranks_per_node or ranks, measure(loaded)):
         echo(line)
 

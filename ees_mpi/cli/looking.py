@@ -18,10 +18,18 @@ from ees_mpi.terminal import say
 @click.option(
     "--generation", multiple=True, type=click.IntRange(min=0), help="For figures of single generations; repeatable."
 )
+@click.option("--by", metavar="KEY", help="For sweep: a curve for each value of this key, such as population.std.")
+@click.option("--metric", metavar="M", help="For sweep: what is drawn.  [default: the metric of progress lines]")
 @click.option("--list", "listing", is_flag=True, help="List the figures, and the runs that each needs.")
 @TRUST
 def figure(
-    name: str | None, runs: tuple[Path, ...], out: Path | None, generation: tuple[int, ...], listing: bool
+    name: str | None,
+    runs: tuple[Path, ...],
+    out: Path | None,
+    generation: tuple[int, ...],
+    by: str | None,
+    metric: str | None,
+    listing: bool,
 ) -> None:
     """Draw one of the paper's figures from run files."""
     from ees_mpi.analysis.figures.catalog import FIGURES, draw
@@ -32,7 +40,7 @@ def figure(
         return
     if not name:
         raise click.UsageError("expected NAME RUN.h5 ...; --list prints the names")
-    echo(f"{draw(name, runs, out, generation)}")
+    echo(f"{draw(name, runs, out, generation, by, metric)}")
 
 
 @click.command()

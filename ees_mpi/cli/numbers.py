@@ -81,6 +81,7 @@ def metrics(
 @click.argument("runs", nargs=-1, type=RunFile(), metavar="RUN.h5 ...")
 @click.option("--metric", "names", multiple=True, metavar="M", help="The metric to compare; repeatable. See --list.")
 @click.option("--against", multiple=True, type=RunFile(), metavar="RUN.h5 ...", help="The other set of runs.")
+@click.option("--by", metavar="KEY", help="Compare the values of a key with each other, in place of --against.")
 @click.option("--generation", type=click.IntRange(min=0), help="[default: the last one of each]")
 @RADIUS
 @CELL
@@ -102,6 +103,7 @@ def compare(
     runs: tuple[Path, ...],
     names: tuple[str, ...],
     against: tuple[Path, ...],
+    by: str | None,
     generation: int | None,
     radius: float,
     cell: float,
@@ -114,6 +116,8 @@ def compare(
     """Test one set of runs against another: Mann-Whitney U test with one number per run.
 
     compare --metric distance-mean A*.h5 --against B*.h5
+
+    compare --metric distance-mean --by population.std *.h5
     """
     from ees_mpi.analysis.numbers import comparison as comparing
     from ees_mpi.analysis.numbers import measures as metrics
@@ -127,7 +131,8 @@ def compare(
     if not names:
         raise click.UsageError("expected --metric M; --list prints the metrics")
     told = metrics.Settings(radius, cell, metrics.bandwidth(bandwidth))
-    found = comparing.compare_runs(comparing.CompareRequest(names, runs, against, told, generation, alternative))
+    request = comparing.CompareRequest(names, runs, against, told, generation, alternative, by)
+    found = comparing.compare_runs(request)
     if as_json:
         echo(json.dumps([tables.data(each) for each in found]))
     else:

@@ -29,6 +29,7 @@ class Finite(click.FloatRange):
         return number
 
 
+MOST_SEEDS = 10_000
 POSITIVE = Finite(min=0, min_open=True)
 
 
@@ -50,8 +51,34 @@ class RunFile(click.Path):
         return super().convert(value, param, ctx)
 
 
+class Seeds(click.ParamType):  # type: ignore[type-arg]
+    """Random seeds: numbers and ranges, such as 0-5,8."""
+
+    name = "seeds"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the seeds in the order in which they are given."""
+        if not isinstance(value, str):
+            return value
+        seeds: list[int] = []
+        for part in value.split(","):
+            first, dash, last = part.partition("-")
+            digits = all(each.isascii() and each.isdigit() and len(each) < 20 for each in (first, last or first))
+            if not digits or (dash and not last) or int(last or first) < int(first):
+                self.fail(f"expected numbers and ranges, such as 0-5 or 1,4,7; got {value!r:.80}", param, ctx)
+            if len(seeds) + int(last or first) - int(first) >= MOST_SEEDS:
+                self.fail(f"expected at most {MOST_SEEDS} seeds", param, ctx)
+            seeds += range(int(first), int(last or first) + 1)
+        if len(set(seeds)) < len(seeds):
+            self.fail(f"expected each seed once, got {value!r:.80}", param, ctx)
+        return tuple(seeds)
+
+
 RUN = click.argument("run", type=RunFile())
 SOURCE = click.argument("source", metavar="PRESET|FILE.toml")
+SEEDS = click.option(
+    "--seeds", type=Seeds(), default=(), metavar="0-5", help="Random seeds, one run each: 0-5 or 1,4,7."
+)
 SET = click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Set a key of the config; repeatable.")
 MAX_HOURS = click.option("--max-hours", type=POSITIVE, help="Stop after so many hours: save the state, exit code 75.")
 TRUST = click.option(

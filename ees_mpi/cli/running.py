@@ -11,6 +11,7 @@ from ees_mpi.cli.options import (
     FORCE,
     MAX_HOURS,
     RUN,
+    SEEDS,
     SET,
     SOURCE,
     START_MINUTES,
@@ -28,26 +29,47 @@ from ees_mpi.terminal import say
 @SOURCE
 @SET
 @click.option("--seed", type=click.IntRange(min=0), help="Short for --set run.seed=N.")
-@click.option("--out", type=click.Path(path_type=Path), metavar="RUN.h5", help="[default: PRESET-seedN.h5]")
+@SEEDS
+@click.option("--out", type=click.Path(path_type=Path), metavar="RUN.h5", help="[default: PRESET-KEYS-seedN.h5]")
 @click.option("--from", "start", metavar="RUN.h5[@G]|POLICY.npz", help="Start from the mean(s) of another run.")
 @click.option("--resume", is_flag=True, help="Continue an existing file, or start one.")
 @click.option("--overwrite", is_flag=True, help="Start again in place of an existing file.")
 @MAX_HOURS
 @FORCE
 @START_MINUTES
-def train(source: str, settings: tuple[str, ...], seed: int | None, max_hours: float | None, **options: Any) -> None:
-    """Train a preset or a config file; with or without mpirun."""
+def train(
+    source: str,
+    settings: tuple[str, ...],
+    seed: int | None,
+    seeds: tuple[int, ...],
+    out: Path | None,
+    max_hours: float | None,
+    **options: Any,
+) -> None:
+    """Train a preset or a config file; with or without mpirun.
+
+    Several values make a sweep, a run file for each, one after the other: --set population.std=0.01,0.02 --seeds 0-5.
+    Then --out is a folder.
+    """
     if options["resume"] and options["overwrite"]:
         raise click.UsageError("--resume and --overwrite exclude each other")
     if options["start"] == "":
         raise click.UsageError("--from: expected RUN.h5 or RUN.h5@GENERATION, got an empty name")
+    if seed is not None and seeds:
+        raise click.UsageError("--seed and --seeds exclude each other")
     ranks.note_early_signals()
-    settings = settings if seed is None else (*settings, f"run.seed={seed}")
-    pin_for_source(source, settings)
+    from ees_mpi.config.sweeps import members
+
+    runs = members(settings, seeds or (() if seed is None else (seed,)))
+    pin_for_source(source, runs[0].all_settings)
     from ees_mpi.runs.session import run_session
     from ees_mpi.runs.start import prepare
+    from ees_mpi.runs.sweep import Sweep, run_sweep
 
-    request = partial(prepare, source, settings, **options)
+    if len(runs) > 1:
+        sweep = Sweep(source, runs, out or Path(), options)
+        ranks.run(partial(run_sweep, sweep=sweep, say=say, max_hours=max_hours))
+    request = partial(prepare, source, runs[0].all_settings, out, **options)
     ranks.run(partial(run_session, request=request, say=say, max_hours=max_hours))
 
 

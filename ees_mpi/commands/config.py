@@ -1,9 +1,12 @@
-"""`ees-mpi config`: the whole config of a preset, a config file or a run file."""
+"""`ees-mpi config`: the whole config of a preset, a config file or a run file; all keys; the runs of a sweep."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from ees_mpi.config import Config, load, parse
+from ees_mpi.registry import flat
 from ees_mpi.store.reader import open_run
 
 
@@ -14,3 +17,23 @@ def resolve(source: str, settings: Sequence[str]) -> Config:
         with open_run(path) as run:
             return parse(run.config.to_toml(), settings, f"the config in {path}")
     return load(source, settings)
+
+
+def keys(source: str | None, settings: Sequence[str], markdown: bool, as_json: bool) -> Iterable[str]:
+    """Return lines with every key; with a source, the keys of its config with their values."""
+    from ees_mpi.config import keys
+
+    values = dict(flat(resolve(source, settings).sections())) if source else None
+    if as_json:
+        return [json.dumps(keys.data(keys.sections(), values))]
+    return (keys.markdown if markdown else lambda found: keys.text(found, values))(keys.sections())
+
+
+def runs(source: str, settings: Sequence[str], seeds: Sequence[int], as_json: bool) -> Iterable[str]:
+    """Return a line for each run of a sweep; as JSON, with the words of `ees-mpi train` that make it."""
+    from ees_mpi.config.sweeps import Member, members, named
+
+    found: Sequence[Member] = named(source, members(settings, seeds))
+    if as_json:
+        return [json.dumps({**asdict(each), "words": each.words}) for each in found]
+    return [f"{each.number:4}  {each.file}" for each in found]

@@ -1,14 +1,30 @@
-"""`ees-mpi info`: a summary of a run file."""
+"""`ees-mpi info`: a summary of a run, sample or adaptation file, or a table of several."""
 
 import json
+import math
+import time
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import tomli_w
 
-from ees_mpi.config import Config
+from ees_mpi.config import FREE_ON_RESUME, Config
+from ees_mpi.errors import ConfigError
+from ees_mpi.registry import flat, texts, unknown
 from ees_mpi.state import State
-from ees_mpi.store.reader import Run
+from ees_mpi.store.reader import Run, open_run
+from ees_mpi.store.safety import damage_reported, open_hdf5
 
+Facts = dict[str, Any]
+
+# The metrics of the last generation that `info` shows, and by which a table can be sorted.
+RESULTS = ("fitness_mean", "fitness_max", "distance_mean", "behavior_variance", "entropy", "invalid_share")
+COLUMNS = ("fitness_mean", "distance_mean", "behavior_variance", "entropy")
+NOT_SHOWN = FREE_ON_RESUME | {"run.seed", "noise.seed", "task.name", "objective.name", "method", "task.xml"}
+MOST_KEYS = 6  # columns of keys in a table
 CHECKED = "the attributes, the sessions and the state; `ees-mpi verify` checks the arrays of all generations, too"
 
 
@@ -52,3 +68,116 @@ def summarize(run: Run) -> dict[str, Any]:
         "checked": CHECKED if run.hashed else "the state only: files of format 1 have no other hashes",
         "damage": run.damage or None,
     }
+
+
+def read(path: Path) -> Facts:
+    """Return all facts of a run, sample or adaptation file, with its whole config."""
+    with open_hdf5(path) as file:
+        kind = str(file.attrs.get("format", ""))
+    if kind == "ees_mpi adaptation":
+        return _adaptation(path)
+    with open_run(path, allow_damaged_journal=True) as run:
+        facts = {"file": str(path), **summarize(run)}
+        with damage_reported(path):
+            sessions, config = run.sessions(), json.loads(json.dumps(run.config.sections()))
+            return {
+                **facts,
+                "task_label": task_name(run.config),
+                "functions": _functions(config),
+                "started": _date(sessions[0]["start"]) if sessions else None,
+                "ended": _date(sessions[-1]["end"]) if sessions else None,
+                "results": _results(run),
+                "config": config,
+            }
+
+
+def _results(run: Run) -> dict[str, float | None]:
+    """Return the metrics of the last committed generation; none before the first."""
+    if not run.generations:
+        return {}
+    last = {name: float(np.sum(run[name][run.generations - 1])) for name in RESULTS if name in run.names}
+    return {name: value if math.isfinite(value) else None for name, value in last.items()}
+
+
+def _adaptation(path: Path) -> Facts:
+    """Return the facts of a file of `ees-mpi adapt`."""
+    with damage_reported(path), open_hdf5(path) as file:
+        note, config = json.loads(str(file.attrs["run"])), tomllib.loads(str(file.attrs["config"]))
+        scores = np.asarray(file["evaluations/fitness"][:], np.float64)
+        known = scores[np.isfinite(scores)]
+        objective = config["objective"]["name"] if "objective" in config else config["method"]
+        return {
+            "file": str(path),
+            "format_version": int(file.attrs["format_version"]),
+            "kind": "adaptation",
+            "task": config["task"]["name"],
+            "objective": objective,
+            "seed": config["run"]["seed"],
+            "adapted_by": str(file.attrs["method"]),
+            "direction": float(file.attrs["direction"]),
+            "evaluations": len(scores),
+            "of_run": note,
+            "training_steps": int(file.attrs["training_steps"]),
+            "adaptation_steps": int(file.attrs["adaptation_steps"]),
+            "functions": _functions(config),
+            "ended": str(file.attrs["created"]),
+            "results": {"fitness_mean": known.mean(), "fitness_max": known.max()} if len(known) else {},
+            "config": config,
+        }
+
+
+def _functions(config: Mapping[str, Any]) -> list[str]:
+    """Return the user's code that a config names, each with its key."""
+    return [f"{key} = {text}" for key, text in texts(dict(config)) if ":" in text and key != "task.xml"]
+
+
+def _date(seconds: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
+
+
+def lines(facts: Facts) -> list[str]:
+    """Return the facts of one file as lines of text; the config last, as TOML."""
+    shown = {**{name: value for name, value in facts.items() if name not in ("config", "results")}, **facts["results"]}
+    text = [f"{name:20} {_cell(value)}" for name, value in shown.items()]
+    return [*text, "", tomli_w.dumps(facts["config"]).rstrip()]
+
+
+def table(files: Sequence[Facts]) -> list[tuple[str, ...]]:
+    """Return the rows of a table of several files, headings first, with the keys in which their configs differ."""
+    flats = [dict(flat(facts["config"])) for facts in files]
+    everywhere = [key for key in flats[0] if all(key in each for each in flats)]
+    differ = [key for key in everywhere if key not in NOT_SHOWN and any(each[key] != flats[0][key] for each in flats)]
+    keys = differ[:MOST_KEYS]
+    results = [name for name in COLUMNS if any(facts["results"].get(name) is not None for facts in files)]
+    first = ["file", *(["kind"] if any(facts["kind"] != "run" for facts in files) else []), "task", "objective"]
+    rows = [(*first, *keys, "seed", "generations", *results, "ended")]
+    for facts, values in zip(files, flats, strict=True):
+        done = f"{facts['generations']}/{facts['generations_wanted']}" if "generations" in facts else None
+        numbers = (facts["results"].get(name) for name in results)
+        cells = [*(facts[name] for name in first), *(values[key] for key in keys), facts["seed"], done, *numbers]
+        rows.append(tuple(map(_cell, [*cells, facts["ended"]])))
+    return rows
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, dict) and "generation" in value:
+        return f"{value.get('path')}, generation {value['generation']}"
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "-"
+    return "-" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def in_order(files: Sequence[Facts], wanted: str | None) -> list[Facts]:
+    """Return files sorted by a fact, a result or a key of the config; a minus in front: the largest first."""
+    if not wanted:
+        return list(files)
+    name, falling = wanted.removeprefix("-"), wanted.startswith("-")
+    values = [{**dict(flat(facts["config"])), **facts, **facts["results"]} for facts in files]
+    known = {key for each in values for key, value in each.items() if not isinstance(value, (dict, list))}
+    if name not in known:
+        raise ConfigError(f"--sort: {unknown(name, known)}")
+    place: dict[str, Any] = {facts["file"]: each.get(name) for facts, each in zip(files, values, strict=True)}
+    have = [facts for facts in files if place[facts["file"]] is not None]
+    numbers = all(isinstance(place[facts["file"]], (int, float)) for facts in have)
+    have.sort(key=lambda facts: place[facts["file"]] if numbers else str(place[facts["file"]]), reverse=falling)
+    return have + [facts for facts in files if place[facts["file"]] is None]

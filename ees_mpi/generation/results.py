@@ -1,5 +1,6 @@
 """The parts that the generations of all methods share: draws, results, the record for the run file, times."""
 
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -16,6 +17,7 @@ from ees_mpi.ranks import Ranks
 from ees_mpi.state import State
 from ees_mpi.streams import stream
 
+OBSERVED = 10  # rollouts of a generation that should feed the observation statistics, at least
 Row = TypeVar("Row")  # the result of one evaluation: an Outcome, or what another method keeps of it
 
 
@@ -124,6 +126,22 @@ def metrics(outcomes: Outcomes, bandwidth: float, ranks: Ranks) -> dict[str, NDA
 def draw_stream(config: Config, generation: int) -> np.random.Generator:
     """Return the random stream from which a generation is drawn."""
     return stream(config.run.seed, "draw", generation)
+
+
+def hardly_observed(config: Config) -> str:
+    """Return a warning if less than one rollout of a generation feeds the observation statistics; else nothing."""
+    task, rollouts = config.task, config.population.size * config.method.rollouts
+    share = task.observation_share if task.observation_dim else 0.0
+    if share == 0 or share * rollouts >= 1:
+        return ""
+    wanted = min(1.0, math.ceil(1000 * OBSERVED / rollouts) / 1000)
+    key = (
+        "--set task.observation_share=" if "observation_share" in config.sections()["task"] else "observation_share = "
+    )
+    return (
+        f"hardly a rollout feeds the observation normaliser: {share:g} of {rollouts}, {share * rollouts:.2g} in each "
+        f"generation (task.observation_share); for about {min(OBSERVED, rollouts)}: {key}{wanted:g}"
+    )
 
 
 def observed(config: Config, generation: int) -> NDArray[np.bool_]:

@@ -13,7 +13,7 @@ from ees_mpi.contracts import Population, Task
 from ees_mpi.errors import ConfigError, MissingExtra
 from ees_mpi.outcomes import Arrays
 from ees_mpi.policies import parameter_count
-from ees_mpi.registry import Hooks, Part, convert, plain
+from ees_mpi.registry import Hooks, Part, convert, key, plain
 from ees_mpi.tasks import TASKS
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
@@ -22,18 +22,22 @@ Share = Annotated[float, msgspec.Meta(gt=0, lt=1)]
 
 
 class MamlSettings(Part, frozen=True):
-    """The keys of section `maml`."""
+    """The settings of MAML with TRPO."""
 
-    rollouts: Count = 10  # in a batch; each task has one batch before and one after its adaptation
-    horizon: Count | None = None  # steps of a rollout during training; None: those of the task
-    adaptation_lr: Positive = 0.1
-    discount: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.99
-    initial_std: Positive = 1.0  # of the actions, before the first iteration
-    kl_bound: Positive = 0.01
-    cg_iterations: Count = 10
-    cg_damping: Annotated[float, msgspec.Meta(ge=0)] = 1e-5
-    line_search_steps: Count = 15
-    line_search_ratio: Share = 0.8
+    rollouts: Annotated[
+        Count, key("The rollouts in a batch; a task has one batch before and one after its adaptation.", "rollouts")
+    ] = 10
+    horizon: Annotated[
+        Count | None, key("The length of a rollout during training; not set: `task.steps`.", "steps")
+    ] = None
+    adaptation_lr: Annotated[Positive, key("The learning rate of the gradient step that adapts to a task.")] = 0.1
+    discount: Annotated[float, key("The discount of later rewards, per step.", ge=0, le=1)] = 0.99
+    initial_std: Annotated[Positive, key("The std of the actions before the first iteration.")] = 1.0
+    kl_bound: Annotated[Positive, key("The largest KL divergence of an outer step (TRPO).", "nats")] = 0.01
+    cg_iterations: Annotated[Count, key("The iterations of the conjugate gradient method.", "iterations")] = 10
+    cg_damping: Annotated[float, key("Is added to the diagonal of the Fisher matrix.", ge=0)] = 1e-5
+    line_search_steps: Annotated[Count, key("How often a step may be shortened before it is given up.", "steps")] = 15
+    line_search_ratio: Annotated[Share, key("The factor by which a step is shortened.")] = 0.8
 
     def steps(self, task: Task) -> int:
         """Return the number of steps of a rollout during training."""
@@ -48,6 +52,7 @@ class Maml:
 
     name: ClassVar[str] = "maml"
     sections_needed: ClassVar[tuple[str, ...]] = ("maml",)
+    section: ClassVar[type[MamlSettings]] = MamlSettings
     inherited: ClassVar[tuple[str, ...]] = ("log_std",)
     hooks: ClassVar[Hooks] = Hooks(
         job="ees_mpi.maml.training:MamlJob",

@@ -2,20 +2,22 @@
 
 from typing import Annotated
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from ees_mpi.outcomes import Draw
 from ees_mpi.populations.normal import Normal
+from ees_mpi.registry import key
 
 
 class Tasks(Normal, frozen=True, kw_only=True):
     """`size` tasks per outer iteration; `std`: of the offspring that `sample` draws around the learned mean."""
 
-    size: Annotated[int, msgspec.Meta(ge=2)] = 40
-    std: Annotated[float, msgspec.Meta(gt=0, le=1e30)] = 0.02
-    antithetic: bool = False
+    size: Annotated[int, key("The number of tasks in an outer iteration.", "tasks", ge=2)] = 40
+    std: Annotated[
+        float, key("The standard deviation of the offspring that `ees-mpi sample` draws.", gt=0, le=1e30)
+    ] = 0.02
+    antithetic: Annotated[bool, key("Whether `ees-mpi sample` draws pairs; leave it out.")] = False
 
     rows = "task"
 

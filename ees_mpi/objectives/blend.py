@@ -19,7 +19,7 @@ in the first generation, while its archive is empty.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,12 +30,16 @@ from ees_mpi.objectives import OBJECTIVES
 from ees_mpi.objectives.base import ObjectivePart
 from ees_mpi.outcomes import Floats, Outcomes
 from ees_mpi.ranks import Ranks
+from ees_mpi.registry import key
 
 
 class Blend(ObjectivePart, frozen=True):
     """Adds up the weights of its parts. A part has a name, a share and the settings of its objective."""
 
-    parts: tuple[dict[str, Any], ...]
+    parts: Annotated[
+        tuple[dict[str, Any], ...],
+        key("Tables [[objective.parts]], each with a name, a share >= 0 and the keys of that objective."),
+    ]
 
     def __post_init__(self) -> None:
         if not self.parts:

@@ -14,7 +14,7 @@ import os
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
@@ -24,19 +24,18 @@ from ees_mpi.errors import ConfigError, MissingExtra, ObjectiveError
 from ees_mpi.objectives.base import ObjectivePart
 from ees_mpi.outcomes import Floats, Outcomes
 from ees_mpi.ranks import Ranks
-from ees_mpi.registry import imported
+from ees_mpi.registry import imported, key
 
 REHEARSED = 32  # individuals with random outcomes
 
 
 class Custom(ObjectivePart, frozen=True):
-    """Computes the weights as the gradient of a function.
+    """Computes the weights as the gradient of a torch function that a user writes."""
 
-    function: the function, as "package.module:function"; settings: its further arguments, by name.
-    """
-
-    function: str
-    settings: dict[str, Any] = msgspec.field(default_factory=dict)
+    function: Annotated[str, key("The torch function, as package.module:function.")]
+    settings: Annotated[dict[str, Any], key("Further arguments of the function, by name.")] = msgspec.field(
+        default_factory=dict
+    )
 
     uses_torch = True
 

@@ -12,7 +12,6 @@ like the authors' program, whose kernel exp(-d^2 / h^2) is the one above with ba
 
 from typing import Annotated
 
-import msgspec
 import numpy as np
 
 from ees_mpi.contracts import Memory
@@ -20,13 +19,16 @@ from ees_mpi.density import density, kernel_sums
 from ees_mpi.objectives.base import ObjectivePart
 from ees_mpi.outcomes import Floats, Normalization, Outcomes
 from ees_mpi.ranks import Ranks
+from ees_mpi.registry import key
 
 
 class MaxEnt(ObjectivePart, frozen=True):
     """Gives rare behaviours large weights; `bandwidth`: the standard deviation of the kernel."""
 
-    bandwidth: Annotated[float, msgspec.Meta(gt=0)] = 1.0
-    normalization: Normalization = "whiten"  # of behaviours, per component: whiten, ranks
+    bandwidth: Annotated[
+        float, key("The standard deviation of the kernel, on normalised behaviours.", "standard deviations", gt=0)
+    ] = 1.0
+    normalization: Annotated[Normalization, key("How each behaviour number is normalised.")] = "whiten"
 
     headline = "entropy"
 

@@ -8,18 +8,21 @@ The paper whitens the behaviours per component. `normalization = "ranks"` uses t
 like the authors' program (docs/fidelity.md).
 """
 
+from typing import Annotated
+
 import numpy as np
 
 from ees_mpi.contracts import Memory
 from ees_mpi.objectives.base import ObjectivePart
 from ees_mpi.outcomes import Floats, Normalization, Outcomes
 from ees_mpi.ranks import Ranks
+from ees_mpi.registry import key
 
 
 class MaxVar(ObjectivePart, frozen=True):
     """Weights each individual by the squared distance of its behaviour from the mean behaviour."""
 
-    normalization: Normalization = "whiten"  # of behaviours, per component: whiten, ranks
+    normalization: Annotated[Normalization, key("How each behaviour number is normalised.")] = "whiten"
 
     def weights(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> tuple[Floats, Memory]:
         """Return the weights [N] and the memory, which is empty."""

@@ -22,6 +22,7 @@ from ees_mpi.contracts import Memory
 from ees_mpi.objectives.base import ObjectivePart
 from ees_mpi.outcomes import Floats, Outcomes, centred_ranks
 from ees_mpi.ranks import Ranks
+from ees_mpi.registry import key
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
 ROWS = 64  # individuals compared with the archive at a time
@@ -30,9 +31,11 @@ ROWS = 64  # individuals compared with the archive at a time
 class Novelty(ObjectivePart, frozen=True):
     """Weights each individual by the rank of its distance to its nearest neighbours in the archive."""
 
-    neighbors: Count = 10
-    added: Count = 10  # behaviours that each generation adds to the archive
-    archive_size: Count = 5000
+    neighbors: Annotated[Count, key("k: how many nearest neighbours in the archive count.", "behaviours")] = 10
+    added: Annotated[Count, key("How many behaviours each generation adds to the archive.", "behaviours")] = 10
+    archive_size: Annotated[
+        Count, key("The largest number of behaviours in the archive; the oldest are dropped.", "behaviours")
+    ] = 5000
 
     headline = "distance_mean"
     remembers = True

@@ -14,7 +14,6 @@ The term |std eps_i|^2 is the same for all k and cancels. So no large numbers ar
 import itertools
 from typing import Annotated
 
-import msgspec
 import numpy as np
 
 from ees_mpi.noise import Noise
@@ -22,6 +21,7 @@ from ees_mpi.outcomes import Arrays, Draw, Floats
 from ees_mpi.populations.normal import Normal
 from ees_mpi.populations.weighted import weighted_noise
 from ees_mpi.ranks import Ranks
+from ees_mpi.registry import key
 
 COLLAPSED = 0.01  # standard deviations between two means; below, all responsibilities are nearly equal
 
@@ -29,7 +29,7 @@ COLLAPSED = 0.01  # standard deviations between two means; below, all responsibi
 class Mixture(Normal, frozen=True, kw_only=True):
     """`components` Gaussians of standard deviation `std`; each individual is drawn from a random one of them."""
 
-    components: Annotated[int, msgspec.Meta(ge=1)] = 2
+    components: Annotated[int, key("K: the number of means.", "means", ge=1)] = 2
 
     def draw(self, generator: np.random.Generator, noise: Noise, parameters: int) -> Draw:
         """Draw the noise offset and the component of each individual; the two individuals of a pair share both."""

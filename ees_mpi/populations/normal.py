@@ -16,15 +16,15 @@ from ees_mpi.noise import Noise
 from ees_mpi.outcomes import Arrays, Draw, Floats, Singles
 from ees_mpi.populations.weighted import weighted_noise
 from ees_mpi.ranks import Ranks
-from ees_mpi.registry import Part
+from ees_mpi.registry import Part, key
 
 
 class Normal(Part, frozen=True):
     """Draws `size` individuals of standard deviation `std` around one mean."""
 
-    size: Annotated[int, msgspec.Meta(ge=2)]
-    std: Annotated[float, msgspec.Meta(gt=0, le=1e30)]
-    antithetic: bool = True
+    size: Annotated[int, key("N: the number of individuals in a generation.", "individuals", ge=2)]
+    std: Annotated[float, key("The standard deviation of the offspring around their mean.", gt=0, le=1e30)]
+    antithetic: Annotated[bool, key("Whether individuals come in pairs with opposite noise.")] = True
 
     rows = "individual"
     isotropic = True

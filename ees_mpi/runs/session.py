@@ -10,6 +10,7 @@ from ees_mpi import config as configs
 from ees_mpi import machine
 from ees_mpi.config import Config
 from ees_mpi.errors import EesError, RanksLost, RunFileError
+from ees_mpi.generation.results import hardly_observed
 from ees_mpi.outcomes import Arrays
 from ees_mpi.ranks import Ranks
 from ees_mpi.runs import broadcast
@@ -117,6 +118,10 @@ def _greet(ranks: Ranks, prepared: PreparedRun, known: int, fingerprint: dict[st
     workers = f"{ranks.size} rank{'s' * (ranks.size > 1)} on {ranks.nodes} node{'s' * (ranks.nodes > 1)}"
     done = f", {known} rollouts of the first are already done" if known else ""
     say(f"{prepared.path}: generations {first} to {config.run.generations} on {workers}{done}")
+    for note in config.notes:
+        say(f"note: {note}")
+    if warning := hardly_observed(config):
+        say(f"warning: {warning}")
     idle = ranks.size - config.population.size
     if idle > 0 and device == "cpu":
         say(

@@ -10,6 +10,7 @@ import msgspec
 
 from ees_mpi import config as configs
 from ees_mpi.config import Config
+from ees_mpi.config.sweeps import file_name
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.files import check_not_input, check_ours
 from ees_mpi.outcomes import Arrays
@@ -70,7 +71,7 @@ def prepare(
     """
     config = configs.load(source, settings)
     configs.check(config)
-    path = out or Path(f"{Path(source).stem}-seed{config.run.seed}.h5")
+    path = out or Path(file_name(source, settings, config))
     check_folder(path)
     if start:
         check_not_input(path, "--out", [starting_point.parse(start)[0]])

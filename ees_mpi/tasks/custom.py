@@ -7,14 +7,14 @@ needs `layers`, `steps` and `walker(seed)`, which returns an `ees_mpi.contracts.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from ees_mpi.contracts import BatchEvaluator, Drawable, Evaluator, View, Walker
 from ees_mpi.errors import ConfigError
 from ees_mpi.outcomes import Outcome, Singles
-from ees_mpi.registry import check_trust, imported
+from ees_mpi.registry import check_trust, imported, key
 from ees_mpi.tasks.base import TaskPart, once
 
 NEEDED = ("parameters", "behavior_dim", "initial", "open")
@@ -22,10 +22,10 @@ METHODS = ("initial", "open")  # a class has them before it is called
 
 
 class Custom(TaskPart, frozen=True):
-    """A task outside of this package; `settings`: its keyword arguments. Members are those of the user's task."""
+    """A task that a user writes; its members are those of the user's class."""
 
-    function: str
-    settings: dict[str, Any] = {}  # noqa: RUF012  (msgspec copies it)
+    function: Annotated[str, key("The class of the task, as package.module:Task.")]
+    settings: Annotated[dict[str, Any], key("The keyword arguments of the class.")] = {}  # noqa: RUF012  (msgspec copies it)
 
     @property
     def task(self) -> Any:

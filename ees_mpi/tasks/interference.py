@@ -6,10 +6,12 @@ Gajewski et al. 2019, section 5.1 and supplement S1.2.
 """
 
 import math
+from typing import Annotated
 
 import numpy as np
 
 from ees_mpi.outcomes import Floats, Outcome, Singles
+from ees_mpi.registry import key
 from ees_mpi.tasks.base import TaskPart
 
 OPTIMUM = 2.5 * math.pi
@@ -21,9 +23,9 @@ def pattern(x: float) -> float:
 
 
 class Interference(TaskPart, frozen=True):
-    """The interference task, which is also its evaluator; `start`: the first mean."""
+    """The interference pattern: one parameter. The task is also its evaluator."""
 
-    start: float = 1.0
+    start: Annotated[float, key("The first mean.")] = 1.0
 
     parameters = 1
     behavior_dim = 1

@@ -14,6 +14,7 @@ import numpy as np
 from ees_mpi.contracts import Policy, Walker
 from ees_mpi.outcomes import Floats, Outcome, Singles
 from ees_mpi.policies import HIDDEN, MLP, observation_sums, parameter_count
+from ees_mpi.registry import key
 from ees_mpi.tasks.base import TaskPart
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
@@ -35,10 +36,14 @@ def across(direction: float, axes: int) -> bool:
 class PolicyTask(TaskPart, frozen=True):
     """A task whose individuals are the weights of a tanh network from observations to actions."""
 
-    hidden: tuple[Count, ...] = HIDDEN
-    steps: Count = 1000
-    reset_seed: Annotated[int, msgspec.Meta(ge=0)] | None = None  # of every rollout; None: the run's seed
-    observation_share: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.01  # of rollouts, for the statistics
+    hidden: Annotated[tuple[Count, ...], key("The sizes of the hidden layers of the policy.", "neurons")] = HIDDEN
+    steps: Annotated[Count, key("The length of a rollout, at most.", "steps")] = 1000
+    reset_seed: Annotated[
+        Annotated[int, msgspec.Meta(ge=0)] | None, key("The seed of every rollout's start; not set: the run's seed.")
+    ] = None
+    observation_share: Annotated[
+        float, key("The share of rollouts whose observations feed the normaliser.", "share", ge=0, le=1)
+    ] = 0.01
 
     @property
     def parameters(self) -> int:
@@ -64,12 +69,17 @@ class PolicyTask(TaskPart, frozen=True):
 class WalkingTask(PolicyTask, frozen=True):
     """A walking robot: its behaviour is its position at the end, or at several steps.
 
-    direction: degrees from +x towards +y, in which distance is fitness. A subclass defines `axes` and `layers`.
+    A subclass defines `axes` and `layers`.
     """
 
-    terminate: Literal["never", "environment"] = "never"  # "environment": ends like the robot's environment
-    direction: float = 0.0
-    behavior_steps: tuple[Count, ...] = ()  # steps at which the position is recorded; empty: the last step only
+    terminate: Annotated[
+        Literal["never", "environment"],
+        key("When a rollout ends: after all its steps, or also when the robot's environment ends it (a fall)."),
+    ] = "never"
+    direction: Annotated[float, key("The direction in which distance is fitness, from +x towards +y.", "degrees")] = 0.0
+    behavior_steps: Annotated[
+        tuple[Count, ...], key("The steps at which the position is recorded; empty: the last one.", "steps")
+    ] = ()
 
     walkable = True
 

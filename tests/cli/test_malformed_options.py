@@ -7,6 +7,7 @@ import pytest
 from support.program import TINY, refusal, sets, train
 
 from ees_mpi import config
+from ees_mpi.errors import ConfigError
 from ees_mpi.terminal import plain
 
 TRAIN = ("train", "interference-maxvar", *sets(*TINY, "run.fsync=false"), "--out", "new.h5")
@@ -83,7 +84,7 @@ def test_a_malformed_command_is_refused(folder: Path, words: tuple[str, ...]) ->
 
 def test_memory_is_estimated_before_it_is_asked_for() -> None:
     huge = config.load("interference-maxvar", ["population.size=2000000000"])
-    with pytest.raises(config.ConfigError, match=r"population\.size: needs at least \d+ GiB of memory"):
+    with pytest.raises(ConfigError, match=r"population\.size: needs at least \d+ GiB of memory"):
         config.check(huge)
 
 

@@ -11,6 +11,7 @@ from support.program import BIN, TINY, info, sets
 from support.run_files import assert_same_bits
 from support.slurm import SANDBOX, Site, await_end, await_requeue, call, call_in, facts, ranks_of, until
 
+NAME = "interference-maxvar-noise.size5000-population.size20-seed0.h5"
 # Two minutes in a first life, seconds in a second one.
 SLOW = """
 [run]
@@ -57,7 +58,7 @@ def undisturbed(site: Site, *words: object) -> Path:
 def test_a_job_of_a_small_preset_finishes_on_two_nodes(site: Site) -> None:
     job = site.submit("--nodes=2", "--ntasks-per-node=2", "jobs/train.slurm", "interference-maxvar", *sets(*TINY))
     await_end(job, site)
-    run = site.runs / "interference-maxvar-seed0.h5"
+    run = site.runs / NAME
     assert (info(run)["complete"], info(run)["ranks"], info(run)["nodes"]) == (True, 4, 2)
     assert_same_bits(run, undisturbed(site, "interference-maxvar", *sets(*TINY)))
 
@@ -82,15 +83,23 @@ def test_a_seeds_array_of_four_leaves_four_good_files_and_a_task_that_is_told_to
 ) -> None:
     words = ("slow.toml", *sets("task.settings.task=2"))
     job = site.submit("--array=0-3", "--ntasks-per-node=1", "jobs/seeds.slurm", *words)
-    slow = site.runs / "slow-seed2.h5"
+    slow = site.runs / "slow-task.settings.task2-seed2.h5"
     until(lambda: slow.exists() and info(slow)["generations"], 60, site)
     call("scancel", "--signal=USR1", "--batch", f"{job}_2")
     await_requeue(job, site)
     await_end(job, site)
     assert {task["ArrayTaskId"]: task["Restarts"] for task in facts(job)} == {"0": "0", "1": "0", "2": "1", "3": "0"}
-    runs = [info(site.runs / f"slow-seed{seed}.h5") for seed in range(4)]
+    runs = [info(site.runs / f"slow-task.settings.task2-seed{seed}.h5") for seed in range(4)]
     assert [(run["complete"], run["seed"]) for run in runs] == [(True, seed) for seed in range(4)]
     assert_same_bits(slow, undisturbed(site, *words, "--seed", "2"))
+
+
+def test_a_sweep_is_an_array_with_a_file_for_each_run(site: Site) -> None:
+    words = ("interference-maxvar", *sets(*TINY, "population.std=0.2,0.5"), "--seeds", "0-1")
+    job = call_in(site.folder, "bash", "jobs/sweep.slurm", "--parsable", "--ntasks-per-node=1", *words).strip()
+    await_end(job, site)
+    runs = [info(path) for path in site.runs.glob("*.h5")]
+    assert len(runs) == 4 and all(run["complete"] for run in runs)
 
 
 def test_a_lost_node_puts_the_job_back_into_the_queue_and_it_ends_with_the_right_bits(site: Site) -> None:
@@ -120,7 +129,7 @@ def test_the_loss_of_the_node_that_runs_the_script_is_survived_too(site: Site) -
 def test_srun_starts_the_ranks_where_it_speaks_the_protocol_of_the_mpi(site: Site) -> None:
     words = ("--nodes=2", "--ntasks-per-node=2", "jobs/train.slurm", "interference-maxvar", *sets(*TINY))
     await_end(site.submit(*words, EES_LAUNCH="srun --mpi=pmix"), site)
-    run = site.runs / "interference-maxvar-seed0.h5"
+    run = site.runs / NAME
     assert (info(run)["complete"], info(run)["ranks"], info(run)["nodes"]) == (True, 4, 2)
 
 
@@ -143,14 +152,15 @@ def test_a_rank_that_dies_before_it_joins_the_others_is_noticed_by_the_script_al
     await_requeue(job, site)
     await_end(job, site)
     assert "no sign of life" in site.output()
-    assert info(site.runs / "interference-maxvar-seed0.h5")["complete"] is True
+    assert info(site.runs / NAME)["complete"] is True
 
 
 def test_maml_jobs_train_and_then_adapt_either_way(site: Site) -> None:
     small = sets("task.steps=8", "task.hidden=[4,4]", "noise.size=5000", "population.size=2", "run.generations=2")
     job = site.submit("--array=0-1", "--ntasks-per-node=1", "jobs/maml.slurm", "cheetah-maml", *small)
     await_end(job, site)
-    runs = [f"cheetah-maml-seed{seed}" for seed in (0, 1)]
+    keys = "noise.size5000-population.size2-hidden4x4-steps8"
+    runs = [f"cheetah-maml-{keys}-seed{seed}" for seed in (0, 1)]
     adapted = {f"{run}-adapt-{direction}.h5" for run in runs for direction in ("left", "right")}
     assert {path.name for path in site.runs.glob("*.h5")} == {f"{run}.h5" for run in runs} | adapted
 

@@ -44,6 +44,17 @@ class Bare(Base):
         return 3.0
 
 
+class Unstable(Base):
+    """Its behaviours are finite up to a limit."""
+
+    def __init__(self, limit: float):
+        self.limit = limit
+
+    def evaluate(self, index: int, parameters: Any, *rest: object) -> Any:
+        value = float(parameters[0])
+        return Outcome(index, (value,), value, 1, valid=abs(value) <= self.limit)
+
+
 class Nothing:
     pass
 

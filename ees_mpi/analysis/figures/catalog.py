@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
-from ees_mpi.analysis.figures import curves, positions
+from ees_mpi.analysis.figures import curves, positions, sweeps
 from ees_mpi.analysis.figures.style import Figure, drawing
 from ees_mpi.errors import ConfigError
 from ees_mpi.files import check_writable, replaced
@@ -23,6 +23,7 @@ class Recipe(NamedTuple):
     needs: str
     chooses: bool = False  # True: takes generations
     runs: bool = True  # False: needs no run files
+    groups: bool = False  # True: takes a key, by which it groups the runs, and a metric
 
 
 FIGURES = {
@@ -41,11 +42,19 @@ FIGURES = {
     ),
     "mixture": Recipe(positions.mixture, "7, S4", "runs of an ant: single, -mixture and -split; a panel each", True),
     "locomotion": Recipe(curves.locomotion, "S1, S2", "runs of one robot, any algorithms and seeds"),
+    "sweep": Recipe(sweeps.sweep, "", "runs of a sweep, any seeds; a curve for each value of --by", groups=True),
     "feasibility": Recipe(curves.feasibility, "theorem", "no run file", runs=False),
 }
 
 
-def draw(name: str, paths: Sequence[Path], out: Path | None, generations: Sequence[int] = ()) -> Path:
+def draw(
+    name: str,
+    paths: Sequence[Path],
+    out: Path | None,
+    generations: Sequence[int] = (),
+    by: str | None = None,
+    metric: str | None = None,
+) -> Path:
     """Draw a figure from run files; return the path of the picture."""
     if name not in FIGURES:
         raise ConfigError(f"figure: {unknown(name, FIGURES)}")
@@ -57,9 +66,16 @@ def draw(name: str, paths: Sequence[Path], out: Path | None, generations: Sequen
     if generations and not recipe.chooses:
         able = ", ".join(other for other, each in FIGURES.items() if each.chooses)
         raise ConfigError(f"figure {name} shows all generations; --generation is for {able}")
+    if (by or metric) and not recipe.groups:
+        raise ConfigError(f"figure {name}: --by and --metric are for {', '.join(_grouping())}")
     with drawing(), ExitStack() as stack:
         runs = [stack.enter_context(open_run(path)) for path in paths]
-        figure = recipe.draw(runs, generations) if recipe.chooses else recipe.draw(runs)
+        more = ([generations] if recipe.chooses else []) + ([by, metric] if recipe.groups else [])
+        figure = recipe.draw(runs, *more)
         with replaced(target) as fresh:
             figure.savefig(fresh, format=target.suffix.removeprefix("."), bbox_inches="tight", pad_inches=0.03)
     return target
+
+
+def _grouping() -> list[str]:
+    return [name for name, recipe in FIGURES.items() if recipe.groups]

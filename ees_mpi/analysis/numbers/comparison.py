@@ -1,4 +1,4 @@
-"""`ees-mpi compare`: two sets of run files, compared by one number per run."""
+"""`ees-mpi compare`: two sets of run files, or the values of a key, compared by one number per run."""
 
 import itertools
 from collections.abc import Sequence
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ees_mpi.analysis import grouping
 from ees_mpi.analysis.labels import ALGORITHMS
 from ees_mpi.analysis.numbers import run_values
 from ees_mpi.analysis.numbers.measures import MEASURES, Settings
@@ -28,6 +29,7 @@ class CompareRequest:
     settings: Settings
     generation: int | None = None
     alternative: str = "two-sided"
+    by: str | None = None  # a key of the config: compare the groups of its values in place of two sets
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,12 @@ def compare_runs(request: CompareRequest) -> list[Comparison]:
     for metric in metrics:
         if request.generation is not None and metric not in MEASURES:
             raise ConfigError(f"--generation {request.generation}: {metric} does not take a generation")
+    if request.by:
+        if request.second:
+            raise ConfigError("--by compares the values of a key with each other; leave out --against")
+        if not request.first:
+            raise ConfigError("--by: expected the files of several runs")
+        return [_compare_by(metric, request, request.by) for metric in metrics]
     for paths, usage in ((request.first, "RUN.h5 ... --against"), (request.second, "--against RUN.h5 ...")):
         if not paths:
             raise ConfigError(f"compare: expected files on both sides of --against; {usage} has none")
@@ -72,6 +80,23 @@ def _compare(metric: str, request: CompareRequest) -> Comparison:
     pairs = [*itertools.product(first, second), *itertools.combinations(first, 2)]
     tests = compare(pairs, request.alternative)
     return Comparison(metric, run_values.describe(metric), groups, tests, _notes(metric, request, values, tests))
+
+
+def _compare_by(metric: str, request: CompareRequest, key: str) -> Comparison:
+    """Compare the runs of each value of a key with those of each other value."""
+    values = run_values.read_all(metric, request.first, request.settings, request.generation)
+    _check_comparable(values, metric.startswith(run_values.AFTER) and key != "task.direction")
+    members = {value.path: value for value in values}
+    groups = [
+        RunGroup(f"{key} = {name}", np.array([members[path].value for path in paths]), 0, [members[p] for p in paths])
+        for name, paths in grouping.group(key, {value.path: value.settings for value in values}).items()
+    ]
+    tests = compare(list(itertools.combinations(groups, 2)), request.alternative)
+    notes = _notes(metric, request, values, tests)
+    others = [each for each in grouping.differing([value.settings for value in values]) if each != key]
+    if unnamed := [each for each in others if not each.startswith("task.")]:
+        notes.append(f"the runs differ in other keys, too: {', '.join(unnamed)}")
+    return Comparison(metric, run_values.describe(metric), groups, tests, notes)
 
 
 def _groups(sides: list[list[RunValue]]) -> list[RunGroup]:
@@ -133,7 +158,8 @@ def _notes(metric: str, request: CompareRequest, values: list[RunValue], tests: 
     if len(sizes) > 1:
         more = ": more individuals visit more cells" if metric == "coverage" else ""
         notes.append(f"the runs have different numbers of individuals, {sizes[0]} to {sizes[-1]}{more}")
-    for key in sorted({key for value in values for key in value.task} - MAY_DIFFER):
+    expected = MAY_DIFFER | {(request.by or "").removeprefix("task.")}
+    for key in sorted({key for value in values for key in value.task} - expected):
         found = {repr(value.task.get(key)) for value in values}
         if len(found) > 1:
             notes.append(f"the runs differ in task.{key}: {', '.join(sorted(found))}")

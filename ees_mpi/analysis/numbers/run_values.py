@@ -4,12 +4,13 @@ import json
 import re
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ees_mpi.analysis import grouping
 from ees_mpi.analysis.labels import algorithm, is_sample, label
 from ees_mpi.analysis.numbers.measures import DIRECTED, MEASURES, Settings
 from ees_mpi.analysis.offspring import check_generation, read_offspring, source
@@ -43,6 +44,7 @@ class RunValue:
     directions: tuple[float, ...] = ()  # to which it was adapted
     training_steps: int = 0
     adaptation_steps: float = 0.0  # for one direction
+    settings: grouping.Settings = field(default_factory=dict)  # the config, by key
 
 
 def check_metrics(metrics: Sequence[str]) -> list[str]:
@@ -96,10 +98,13 @@ def _of_run(run: Run, metric: str, settings: Settings, generation: int | None) -
         )
     if not np.isfinite(value):
         raise RunFileError(f"{run.path}: its {metric} is {value}, which cannot be compared")
-    task = run.config.sections()["task"]
+    sections = run.config.sections()
+    task, values = sections["task"], grouping.settings(sections)
     complete = run.complete or generation is not None or metric.startswith(AFTER)
     run_id, trained = source(run, g)
-    return RunValue(label(run), value, run.path, run_id, task, run["behavior"].shape[1], trained, complete)
+    return RunValue(
+        label(run), value, run.path, run_id, task, run["behavior"].shape[1], trained, complete, settings=values
+    )
 
 
 def _distance_after(run: Run, generation: int) -> float:
@@ -190,4 +195,4 @@ def _read_adaptation(path: Path) -> RunValue:
     if not np.isfinite(scores).any():
         raise RunFileError(f"{path}: none of its {len(scores)} evaluations is finite")
     facts = path, run_id, config["task"], len(scores), generation, True
-    return RunValue(name, float(np.nanmean(scores)), *facts, (direction,), *steps)
+    return RunValue(name, float(np.nanmean(scores)), *facts, (direction,), *steps, grouping.settings(config))

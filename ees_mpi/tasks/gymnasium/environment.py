@@ -12,13 +12,13 @@ import importlib.util
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
 from ees_mpi.errors import ConfigError, MissingExtra, TaskError
 from ees_mpi.outcomes import Singles
-from ees_mpi.registry import check_trust, imported, texts, unknown
+from ees_mpi.registry import check_trust, imported, key, texts, unknown
 from ees_mpi.tasks.locomotion import PolicyTask
 from ees_mpi.tasks.silence import silence
 
@@ -48,20 +48,31 @@ Behavior = Callable[[Rollout], Sequence[float]]
 class Environment(PolicyTask, frozen=True, kw_only=True):
     """The settings of a Gymnasium task."""
 
-    env: str
-    behavior: str = "final_observation"
-    components: tuple[int, ...] = ()
-    body: str = "torso"
-    info_key: str = ""
-    fitness: Literal["reward", "behavior"] = "reward"  # "behavior": the distance of the behaviour along `direction`
-    direction: float = 0.0  # degrees from the behaviour's first number towards its second
-    terminate: Literal["never", "environment"] = "environment"
-    env_settings: dict[str, Any] = {}  # noqa: RUF012  (msgspec copies it): keyword arguments of gymnasium.make
+    env: Annotated[str, key("The id of the environment, such as Ant-v5 or module:Env-v0.")]
+    behavior: Annotated[
+        str, key("The behaviour: final_observation, final_x, final_xy, mean_info, or package.module:function.")
+    ] = "final_observation"
+    components: Annotated[
+        tuple[int, ...], key("For final_observation: the numbers of the observation; empty: all.")
+    ] = ()
+    body: Annotated[str, key("For final_x and final_xy: the MuJoCo body.")] = "torso"
+    info_key: Annotated[str, key("For mean_info: the key of `info`.")] = ""
+    fitness: Annotated[
+        Literal["reward", "behavior"], key("The sum of rewards, or the distance of the behaviour along `direction`.")
+    ] = "reward"
+    direction: Annotated[
+        float, key("The direction in which distance is fitness, from the first number to the second.", "degrees")
+    ] = 0.0
+    terminate: Annotated[
+        Literal["never", "environment"],
+        key("When a rollout ends: after all its steps, or also when the environment ends it."),
+    ] = "environment"
+    env_settings: Annotated[dict[str, Any], key("The keyword arguments of gymnasium.make.")] = {}  # noqa: RUF012
 
     def make(self, **more: Any) -> Any:
         """Make the Gymnasium environment; raise an error that names the missing package or the unknown environment."""
-        for key, text in texts({"task": {"env": self.env, "env_settings": self.env_settings}}):
-            check_trust(text, key)  # Gymnasium imports a module that is named before a colon
+        for place, text in texts({"task": {"env": self.env, "env_settings": self.env_settings}}):
+            check_trust(text, place)  # Gymnasium imports a module that is named before a colon
         gymnasium = library()
         try:
             with warnings.catch_warnings(), silence():  # Gymnasium warns about newer versions and deprecated models

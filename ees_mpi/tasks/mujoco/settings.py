@@ -9,6 +9,7 @@ from typing import Annotated, Literal, Self
 import msgspec
 
 from ees_mpi.errors import ConfigError
+from ees_mpi.registry import key
 from ees_mpi.tasks.locomotion import Count, WalkingTask
 from ees_mpi.tasks.mujoco.model import Plant, load, xml_text
 from ees_mpi.tasks.mujoco.robots import ROBOTS
@@ -19,15 +20,27 @@ Size = Annotated[int, msgspec.Meta(ge=0)]
 class Settings(WalkingTask, frozen=True):
     """The config section of a MuJoCo robot."""
 
-    model: str = "cheetah"  # a built-in robot, or the path of an MJCF file
-    root: str = "torso"  # the body whose position is the behaviour
-    dimensions: Literal[1, 2] | None = None  # of the behaviour: x, or x and y; only for a model of the user (default 2)
-    xml: str = ""  # the text of the user's model, set by `resolved`, so that a run file carries it
-    integrator: Literal["", "euler", "rk4", "implicitfast"] = ""  # empty: implicitfast (ant), else as the model says
-    frame_skip: Count = 5  # physics steps per action
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-    contacts: Size = 0  # GPU: contacts per robot that fit into memory, on average; 0: measured
-    constraints: Size = 0  # GPU: constraints per robot that fit into memory; 0: measured
+    model: Annotated[str, key("A built-in robot, cheetah or ant, or the path of an MJCF file.")] = "cheetah"
+    root: Annotated[str, key("The body whose position is the behaviour.")] = "torso"
+    dimensions: Annotated[
+        Literal[1, 2] | None,
+        key("The behaviour is x, or x and y; for an MJCF file only; not set: 2.", "coordinates"),
+    ] = None
+    xml: Annotated[str, key("The text of the MJCF file, which the program sets, so that a run file carries it.")] = ""
+    integrator: Annotated[
+        Literal["", "euler", "rk4", "implicitfast"],
+        key("The integrator; empty: implicitfast for the ant, else that of the model."),
+    ] = ""
+    frame_skip: Annotated[Count, key("The physics steps per action.", "physics steps")] = 5
+    device: Annotated[Literal["auto", "cpu", "cuda"], key("Where rollouts run; auto: on a GPU if there is one.")] = (
+        "auto"
+    )
+    contacts: Annotated[
+        Size, key("GPU: contacts per robot that fit into memory, on average; 0: measured.", "contacts")
+    ] = 0
+    constraints: Annotated[
+        Size, key("GPU: constraints per robot that fit into memory; 0: measured.", "constraints")
+    ] = 0
 
     def __post_init__(self) -> None:
         if self.model in ROBOTS and self.dimensions not in (None, ROBOTS[self.model].axes):

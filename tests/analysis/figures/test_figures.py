@@ -29,6 +29,7 @@ INGREDIENTS = {
     "adaptation-heatmaps": ["seeded", "random"],
     "mixture": ["ant", "mixture", "split"],
     "locomotion": ["ant", "ant1", "ant-es"],
+    "sweep": ["cheetah", "cheetah1", "narrow"],
     "feasibility": [],
 }
 
@@ -267,3 +268,32 @@ def test_a_figure_that_cannot_be_drawn_is_refused_with_one_sentence_and_leaves_n
     for code, words, arguments in cases:
         said = refused("figure", *arguments)
         assert said[0] == code and words in said[1], (arguments, said)
+
+
+def test_a_sweep_has_a_curve_for_each_value_with_the_mean_of_its_runs(walked: dict[str, Path]) -> None:
+    paths = [walked[name] for name in INGREDIENTS["sweep"]]
+    (panel,) = panels_of("sweep", paths, "population.std", "distance-mean")  # type: ignore[arg-type]
+    assert [line.get_label() for line in panel.lines] == ["0.005, n = 1", "0.02, n = 2"]
+    with open_run(paths[0]) as one, open_run(paths[1]) as two:
+        mean = (one["distance_mean"][:] + two["distance_mean"][:]) / 2
+    assert np.array_equal(panel.lines[1].get_ydata(), mean)
+    assert panel.get_legend().get_title().get_text().startswith("population.std")
+    assert panel.get_ylabel() == "mean distance from the origin"
+    (panel,) = panels_of("sweep", paths)  # the key in which they differ, the metric of progress lines
+    assert panel.get_ylabel().startswith("entropy") and len(panel.lines) == 2
+
+
+def test_a_sweep_that_cannot_be_drawn_is_refused(walked: dict[str, Path]) -> None:
+    same, other = [walked["cheetah"], walked["cheetah1"]], walked["cheetah-es"]
+    cases = [
+        ("differ in no key; expected --by", ["sweep", *same]),
+        ("objective.name", ["sweep", *same, other, walked["narrow"]]),
+        ("all runs have 0.02", ["sweep", *same, "--by", "population.std"]),
+        ("did you mean population.std", ["sweep", *same, "--by", "population.sd"]),
+        ("--metric: unknown name", ["sweep", *same, walked["narrow"], "--metric", "speed"]),
+        ("same run", ["sweep", *same, *same, "--by", "population.std"]),
+        ("are for sweep", ["cheetah", *same, "--by", "population.std"]),
+    ]
+    for words, arguments in cases:
+        code, line = refused("figure", *arguments)
+        assert code == 2 and words in line, line

@@ -1,132 +1,25 @@
-"""The typed config of a run: its keys, their defaults, their checks.
-
-A config is TOML: a preset or a file. Sections `task` and `population` name a member of their family and hold its keys;
-`run` and `noise` are defined here. The other sections belong to the method: `objective` and `optimizer` for evolution
-strategies (`method = "ees"`, the default).
-"""
+"""Read a config: from TOML to typed sections, with checks; presets and config files."""
 
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Any
 
 import msgspec
 import tomli_w
 
-from ees_mpi.contracts import Method, Objective, Optimizer, Population, Task
+from ees_mpi.config.changes import change
+from ees_mpi.config.settings import FREE_ON_RESUME, LARGEST, METHODS, NoiseSettings, RunSettings
+from ees_mpi.contracts import Method, Population, Task
 from ees_mpi.errors import ConfigError
-from ees_mpi.objectives import OBJECTIVES
-from ees_mpi.optimizers import OPTIMIZERS
-from ees_mpi.outcomes import Arrays
 from ees_mpi.populations import POPULATIONS
-from ees_mpi.registry import Hooks, Part, check_trust, convert, loaded, note_code, tables, texts, unknown
+from ees_mpi.registry import check_trust, convert, flat, loaded, note_code, tables, texts, unknown
 from ees_mpi.tasks import TASKS
 
-METHODS = {"ees": "ees_mpi.config:Evolution", "maml": "ees_mpi.maml.settings:Maml"}
-
-# Keys that a resumed run may change: they do not change its bits.
-FREE_ON_RESUME = frozenset(
-    {"run.generations", "run.needs_start", "run.fsync", "run.fold_minutes", "run.stall_minutes", "task.device"}
-)
-
-LARGEST = 2**63 - 1
-Seed = Annotated[int, msgspec.Meta(ge=0, le=LARGEST)]
-Count = Annotated[int, msgspec.Meta(ge=1)]
-
-
-class RunSettings(Part, frozen=True):
-    """Section `run`: the number of generations, the random seed, and settings of the run file."""
-
-    generations: Count
-    seed: Seed = 0
-    needs_start: bool = False  # True: only with `train --from`
-    evaluate_mean_every: Annotated[int, msgspec.Meta(ge=0)] = 10  # generations; 0: never
-    portable: bool = False  # same bits on every CPU with AVX2, at some cost in speed
-    fsync: bool = True  # wait for the disk at every commit
-    fold_minutes: Annotated[float, msgspec.Meta(gt=0, le=1e7)] = 5.0  # between two folds of the journal
-    stall_minutes: Annotated[float, msgspec.Meta(ge=0, le=1e7)] = 30.0  # without progress of a rank; 0: no limit
-
-
-class NoiseSettings(Part, frozen=True):
-    """Section `noise`: the noise table."""
-
-    size: Count  # floats; one table per node
-    seed: Seed | None = None  # the run's seed if not given
-
-
-@dataclass(frozen=True)
-class Evolution:
-    """The method of evolution strategies: an objective gives weights, an optimizer takes the step."""
-
-    objective: Objective
-    optimizer: Optimizer
-
-    name: ClassVar[str] = "ees"
-    sections_needed: ClassVar[tuple[str, ...]] = ("objective", "optimizer")
-    inherited: ClassVar[tuple[str, ...]] = ()
-    rollouts: ClassVar[int] = 1  # of one individual
-    hooks: ClassVar[Hooks] = Hooks(
-        job="ees_mpi.training:EvolutionJob",
-        repeat="ees_mpi.commands.verify:EvolutionRepeater",
-        adapt="ees_mpi.commands.adapt:by_mutation",
-        costs="ees_mpi.commands.plan:evolution_costs",
-    )
-
-    @classmethod
-    def build(cls, sections: Mapping[str, Any]) -> "Evolution":
-        """Read the sections of the method."""
-        return cls(OBJECTIVES.build(sections["objective"]), OPTIMIZERS.build(sections["optimizer"]))
-
-    def sections(self) -> dict[str, Any]:
-        """Return the sections of the method as plain tables."""
-        return {"objective": OBJECTIVES.section(self.objective), "optimizer": OPTIMIZERS.section(self.optimizer)}
-
-    @property
-    def algorithm(self) -> str:
-        """The name of the objective."""
-        return OBJECTIVES.name_of(self.objective)
-
-    @property
-    def headline(self) -> str:
-        """The metric that progress lines show."""
-        return self.objective.headline
-
-    @property
-    def bandwidth(self) -> float:
-        """The bandwidth of the logged entropy: that of the objective, or 1."""
-        return self.objective.bandwidth or 1.0
-
-    @property
-    def uses_torch(self) -> bool:
-        """True if the bits depend on torch."""
-        return self.objective.uses_torch
-
-    def check(self, task: Task, population: Population) -> None:
-        """Raise a ConfigError if the parts cannot work together."""
-        self.objective.check()
-        self.optimizer.check()
-        if population.rows != "individual":
-            name = POPULATIONS.name_of(population)
-            raise ConfigError(f'population.name: "{name}" belongs to another method; expected normal or mixture')
-
-    def rehearse(self, task: Task, population: Population) -> None:
-        """Compute the objective on random outcomes, so that a faulty one is found before the first rollout."""
-        self.objective.rehearse(population.size, task.behavior_dim)
-
-    def moments(self, task: Task, learned: Arrays) -> Arrays:
-        """Return the moments of the optimizer before the first step."""
-        return self.optimizer.start(learned)
-
-    def file_axes(self, task: Task, population: Population) -> dict[str, int]:
-        """Return no further axes of the run file."""
-        return {}
-
-    def warning(self, arrays: Arrays) -> str | None:
-        """Return no warning."""
-        return None
+DEFAULTED = ("run", "noise", "optimizer", "maml")  # sections that may be left out: all their keys have defaults
 
 
 @dataclass(frozen=True)
@@ -138,6 +31,7 @@ class Config:
     task: Task
     population: Population
     method: Method
+    notes: tuple[str, ...] = field(default=(), compare=False)  # on the changes by `--set`, for the user
 
     @property
     def noise_seed(self) -> int:
@@ -172,9 +66,10 @@ class Config:
 
 def parse(text: str, settings: Sequence[str] = (), source: str = "config", trusted: bool = False) -> Config:
     """Return the config of TOML text, changed by `settings`; `trusted`: the code that it names may run."""
-    sections = tables(text, settings, source)
+    sections = tables(text, (), source)
+    notes = change(sections, settings)
     note_code(sections, trusted)
-    for key, value in _flat(sections):
+    for key, value in flat(sections):
         for number in value if isinstance(value, list) else [value]:
             if isinstance(number, float) and not math.isfinite(number):
                 raise ConfigError(f"{key}: expected a finite number, got {number}")
@@ -190,6 +85,7 @@ def parse(text: str, settings: Sequence[str] = (), source: str = "config", trust
             other = any(section in loaded(path).sections_needed for path in METHODS.values())
             hint = f'; method = "{name}" has no such section' if other else ""
             raise ConfigError(f"{section}: {unknown(section, known)}{hint}")
+    sections = {**{section: {} for section in DEFAULTED if section in known}, **sections}
     if missing := [section for section in known if section not in sections]:
         raise ConfigError(f"{source}: section [{missing[0]}] is missing")
     return Config(
@@ -198,6 +94,7 @@ def parse(text: str, settings: Sequence[str] = (), source: str = "config", trust
         task=TASKS.build(sections["task"]),
         population=POPULATIONS.build(sections["population"]),
         method=method.build(sections),
+        notes=tuple(notes),
     )
 
 
@@ -266,15 +163,7 @@ def wants_portable(text: str, settings: Sequence[str] = ()) -> bool:
 
 def changed_keys(before: Config, after: Config) -> list[str]:
     """Return the keys in which two configs describe different runs, with both values."""
-    old, new = dict(_flat(before.sections())), dict(_flat(after.sections()))
+    old, new = dict(flat(before.sections())), dict(flat(after.sections()))
     keys, absent = sorted((old.keys() | new.keys()) - FREE_ON_RESUME), "(not set)"
     values = ((key, old.get(key, absent), new.get(key, absent)) for key in keys)
     return [f"{key} is {a!r:.80} in the file and {b!r:.80} now" for key, a, b in values if a != b]
-
-
-def _flat(table: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in table.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value

@@ -57,10 +57,10 @@ def test_a_wrong_setting_is_named_with_its_path_and_what_was_expected(setting: s
 
 def test_a_missing_key_and_a_missing_section_are_named() -> None:
     text = config.read_source("interference-maxvar")
-    with pytest.raises(ConfigError, match=r"optimizer.lr: is required"):
-        config.parse(text.replace("lr = 0.03", ""))
-    with pytest.raises(ConfigError, match=r"section \[noise\] is missing"):
-        config.parse(text.split("[noise]")[0])
+    with pytest.raises(ConfigError, match=r"population.std: is required"):
+        config.parse(text.replace("std = 0.5", ""))
+    with pytest.raises(ConfigError, match=r"section \[population\] is missing"):
+        config.parse(text.split("[population]")[0])
 
 
 def test_text_that_is_no_toml_is_refused(tmp_path: Path) -> None:

@@ -1,0 +1,38 @@
+"""Groups of runs by a key of their configs, for `compare --by` and the figure of a sweep."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ees_mpi.errors import ConfigError
+from ees_mpi.registry import flat, unknown
+
+Settings = Mapping[str, Any]  # a config: section.key -> value
+
+
+def settings(sections: Mapping[str, Any]) -> Settings:
+    """Return the values of a config, by key."""
+    return {"method": "ees", **dict(flat(json.loads(json.dumps(sections))))}
+
+
+def group(key: str, configs: Mapping[Path, Settings]) -> dict[str, list[Path]]:
+    """Return the files of each value of a key, sorted by the value; raise a ConfigError if there is one value only."""
+    for path, values in configs.items():
+        if key not in values:
+            raise ConfigError(f"--by: {unknown(key, values)} ({path})")
+    found: dict[str, tuple[Any, list[Path]]] = {}
+    for path, values in configs.items():
+        found.setdefault(json.dumps(values[key]), (values[key], []))[1].append(path)
+    if len(found) < 2:
+        others = ", ".join(differing(list(configs.values()))) or "nothing but the seed"
+        raise ConfigError(f"--by {key}: all runs have {next(iter(found))}; they differ in {others}")
+    numbers = all(isinstance(value, (int, float)) for value, _ in found.values())
+    names = sorted(found, key=lambda name: found[name][0] if numbers else name)
+    return {name.strip('"'): found[name][1] for name in names}
+
+
+def differing(configs: Sequence[Settings]) -> list[str]:
+    """Return the keys in which configs differ, except the seeds and the other keys of section `run`."""
+    keys = {key for each in configs for key in each if not key.startswith("run.") and key != "noise.seed"}
+    return [key for key in sorted(keys) if any(each.get(key) != configs[0].get(key) for each in configs)]

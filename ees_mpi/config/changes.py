@@ -1,0 +1,59 @@
+"""Changes of a config by `--set`. A new part keeps the keys that it shares with the old part, and drops the others."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from ees_mpi.config.settings import METHODS
+from ees_mpi.objectives import OBJECTIVES
+from ees_mpi.optimizers import OPTIMIZERS
+from ees_mpi.populations import POPULATIONS
+from ees_mpi.registry import Family, apply, loaded
+from ees_mpi.tasks import TASKS
+
+FAMILIES = {family.kind: family for family in (TASKS, POPULATIONS, OBJECTIVES, OPTIMIZERS)}
+
+
+def change(sections: dict[str, Any], settings: Sequence[str]) -> list[str]:
+    """Apply settings (section.key=value) to the tables of a config; return a note for each part that drops keys.
+
+    Only keys of the config itself are dropped. A key that the settings name is kept, and refused later if it is wrong.
+    """
+    wanted: dict[str, Any] = {}
+    for setting in settings:
+        apply(wanted, setting)
+    notes = _change_method(sections, wanted.get("method"))
+    for name, family in FAMILIES.items():
+        section = wanted.get(name)
+        if isinstance(section, dict) and isinstance(sections.get(name), dict):
+            notes += _change_part(sections[name], section.get("name"), family)
+    for setting in settings:
+        apply(sections, setting)
+    return notes
+
+
+def _change_method(sections: dict[str, Any], name: Any) -> list[str]:
+    """Drop the sections that only the old method has."""
+    before = sections.get("method", "ees")
+    if not all(isinstance(each, str) and each in METHODS for each in (name, before)):
+        return []
+    needed = loaded(METHODS[name]).sections_needed
+    dropped = [each for each in loaded(METHODS[before]).sections_needed if each in sections and each not in needed]
+    for each in dropped:
+        del sections[each]
+    return [f"method={name} drops {', '.join(f'[{each}]' for each in dropped)}"] if dropped else []
+
+
+def _change_part(section: dict[str, Any], name: Any, family: Family) -> list[str]:
+    """Drop the keys that the new part does not have."""
+    if not isinstance(name, str) or name not in [*family]:
+        return []  # `build` reports it
+    known = {"name", *(field.name for field in msgspec.structs.fields(family[name]))}
+    dropped = [each for each in section if each not in known]
+    if section.get("name", family.default) == name or not dropped:
+        return []
+    for each in dropped:
+        del section[each]
+    keys = ", ".join(f"{family.kind}.{each}" for each in dropped)
+    return [f"{family.kind}.name={name} drops {keys}, which {name} does not have"]

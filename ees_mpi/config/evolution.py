@@ -1,0 +1,85 @@
+"""The method of evolution strategies: sections `objective` and `optimizer` of a config."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from ees_mpi.contracts import Objective, Optimizer, Population, Task
+from ees_mpi.errors import ConfigError
+from ees_mpi.objectives import OBJECTIVES
+from ees_mpi.optimizers import OPTIMIZERS
+from ees_mpi.outcomes import Arrays
+from ees_mpi.populations import POPULATIONS
+from ees_mpi.registry import Hooks
+
+
+@dataclass(frozen=True)
+class Evolution:
+    """The method of evolution strategies: an objective gives weights, an optimizer takes the step."""
+
+    objective: Objective
+    optimizer: Optimizer
+
+    name: ClassVar[str] = "ees"
+    sections_needed: ClassVar[tuple[str, ...]] = ("objective", "optimizer")
+    inherited: ClassVar[tuple[str, ...]] = ()
+    rollouts: ClassVar[int] = 1  # of one individual
+    hooks: ClassVar[Hooks] = Hooks(
+        job="ees_mpi.training:EvolutionJob",
+        repeat="ees_mpi.commands.verify:EvolutionRepeater",
+        adapt="ees_mpi.commands.adapt:by_mutation",
+        costs="ees_mpi.commands.plan:evolution_costs",
+    )
+
+    @classmethod
+    def build(cls, sections: Mapping[str, Any]) -> "Evolution":
+        """Read the sections of the method."""
+        return cls(OBJECTIVES.build(sections["objective"]), OPTIMIZERS.build(sections["optimizer"]))
+
+    def sections(self) -> dict[str, Any]:
+        """Return the sections of the method as plain tables."""
+        return {"objective": OBJECTIVES.section(self.objective), "optimizer": OPTIMIZERS.section(self.optimizer)}
+
+    @property
+    def algorithm(self) -> str:
+        """The name of the objective."""
+        return OBJECTIVES.name_of(self.objective)
+
+    @property
+    def headline(self) -> str:
+        """The metric that progress lines show."""
+        return self.objective.headline
+
+    @property
+    def bandwidth(self) -> float:
+        """The bandwidth of the logged entropy: that of the objective, or 1."""
+        return self.objective.bandwidth or 1.0
+
+    @property
+    def uses_torch(self) -> bool:
+        """True if the bits depend on torch."""
+        return self.objective.uses_torch
+
+    def check(self, task: Task, population: Population) -> None:
+        """Raise a ConfigError if the parts cannot work together."""
+        self.objective.check()
+        self.optimizer.check()
+        if population.rows != "individual":
+            name = POPULATIONS.name_of(population)
+            raise ConfigError(f'population.name: "{name}" belongs to another method; expected normal or mixture')
+
+    def rehearse(self, task: Task, population: Population) -> None:
+        """Compute the objective on random outcomes, so that a faulty one is found before the first rollout."""
+        self.objective.rehearse(population.size, task.behavior_dim)
+
+    def moments(self, task: Task, learned: Arrays) -> Arrays:
+        """Return the moments of the optimizer before the first step."""
+        return self.optimizer.start(learned)
+
+    def file_axes(self, task: Task, population: Population) -> dict[str, int]:
+        """Return no further axes of the run file."""
+        return {}
+
+    def warning(self, arrays: Arrays) -> str | None:
+        """Return no warning."""
+        return None

@@ -1,0 +1,239 @@
+"""Every key of a config, read from the structs: its type, default, unit and meaning, and the parts that have it.
+
+`docs/config.md` is this list as a page: `ees-mpi config --keys --markdown`.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from typing import Any
+
+import msgspec
+from msgspec import inspect
+
+from ees_mpi.config.changes import FAMILIES
+from ees_mpi.config.settings import METHODS, NoiseSettings, RunSettings
+from ees_mpi.registry import Part, loaded
+
+LIMITS = {"gt": ">", "ge": ">=", "lt": "<", "le": "<="}
+TYPES = {
+    inspect.IntType: "integer",
+    inspect.FloatType: "number",
+    inspect.StrType: "text",
+    inspect.BoolType: "true or false",
+    inspect.DictType: "table",
+    inspect.AnyType: "anything",
+}
+
+
+@dataclass(frozen=True)
+class Key:
+    """One key. Parts with the same key share an entry if everything else about it is the same, too."""
+
+    key: str  # section.key
+    type: str
+    default: str  # as TOML; "required", or "not set"
+    unit: str
+    about: str
+    parts: tuple[str, ...] = ()  # the names for which the key exists; empty: always
+
+
+@dataclass(frozen=True)
+class Section:
+    """One section of the config, with the names that it may have."""
+
+    name: str
+    about: str
+    names: Mapping[str, str]  # the members of the section's family, each with a sentence
+    keys: Sequence[Key]
+
+
+def sections() -> list[Section]:
+    """Return all sections with all keys; imports every part."""
+    maml = loaded(METHODS["maml"])
+    return [
+        _method(),
+        Section("run", _sentence(RunSettings), {}, list(_keys("run", RunSettings))),
+        *map(_family, FAMILIES),
+        Section("maml", f'{_sentence(maml.section)} For method = "maml".', {}, list(_keys("maml", maml.section))),
+        Section("noise", _sentence(NoiseSettings), {}, list(_keys("noise", NoiseSettings))),
+    ]
+
+
+def _method() -> Section:
+    names = {name: _sentence(loaded(path)) for name, path in METHODS.items()}
+    about = "The method of learning; above all sections."
+    return Section("", about, names, [Key("method", _choice(names), '"ees"', "", "The name of the method.")])
+
+
+def _family(kind: str) -> Section:
+    """Return the section of a family; a key that several parts share is listed once."""
+    family = FAMILIES[kind]
+    names = {name: _sentence(family[name]) for name in family}
+    default = "required" if family.default is None else json.dumps(family.default)
+    merged: dict[Key, list[str]] = {}
+    for name in family:
+        for each in _keys(kind, family[name]):
+            merged.setdefault(each, []).append(name)
+    found = [Key(f"{kind}.name", _choice(names), default, "", f"Which {kind}; see above.")]
+    found += [replace(each, parts=tuple(parts)) for each, parts in merged.items()]
+    return Section(kind, {"task": "Turns parameters into outcomes.", **ABOUT}.get(kind, ""), names, found)
+
+
+ABOUT = {
+    "population": "Draws individuals around means, and turns weights into a gradient.",
+    "objective": "Turns outcomes into one weight per individual.",
+    "optimizer": "Moves the means along the gradient.",
+}
+
+
+def _keys(section: str, kind: type[Part]) -> Iterator[Key]:
+    for field in msgspec.structs.fields(kind):
+        info = inspect.type_info(field.type)
+        extra, schema = _metadata(info)
+        default = "required" if field.required else _toml(field)
+        yield Key(f"{section}.{field.name}", _type(info), default, extra.get("unit", ""), schema.get("description", ""))
+
+
+def _metadata(info: inspect.Type) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the unit and the sentence of a field."""
+    if isinstance(info, inspect.Metadata):
+        return info.extra or {}, info.extra_json_schema or {}
+    return {}, {}
+
+
+def _toml(field: msgspec.structs.FieldInfo) -> str:
+    """Return a default as it is written in TOML."""
+    made = field.default_factory is not msgspec.NODEFAULT
+    value = field.default_factory() if made else field.default
+    return "not set" if value is None else json.dumps(value)
+
+
+def _type(info: inspect.Type) -> str:
+    """Return a type in words, with its limits."""
+    if isinstance(info, inspect.Metadata):
+        return _type(info.type)
+    if isinstance(info, inspect.UnionType):
+        return " or ".join(_type(each) for each in info.types if not isinstance(each, inspect.NoneType))
+    if isinstance(info, inspect.LiteralType):
+        return _choice(info.values)
+    if isinstance(info, inspect.VarTupleType | inspect.ListType):
+        return f"list of {_type(info.item_type)}"
+    limits = [(sign, getattr(info, name, None)) for name, sign in LIMITS.items()]
+    shown = [f"{sign} {value:g}" for sign, value in limits if value is not None and abs(value) < 1e6]
+    return " ".join([TYPES[type(info)], ", ".join(shown)]).rstrip()
+
+
+def _choice(names: Any) -> str:
+    return " | ".join(json.dumps(name) for name in names)
+
+
+def _sentence(kind: type) -> str:
+    return (kind.__doc__ or "").split("\n")[0]
+
+
+@cache
+def ambiguous() -> set[str]:
+    """Return the last words of keys that more than one section has."""
+    places: dict[str, set[str]] = {}
+    for section in sections():
+        for each in section.keys:
+            places.setdefault(each.key.rpartition(".")[2], set()).add(section.name)
+    return {word for word, found in places.items() if len(found) > 1}
+
+
+def text(found: Sequence[Section], values: Mapping[str, Any] | None = None) -> Iterator[str]:
+    """Yield the keys as lines for the terminal; `values`: those of one config, by key; only its keys are shown then."""
+    for section in found:
+        shown = [each for each in section.keys if values is None or _belongs(each, values)]
+        if not shown:
+            continue
+        yield f"[{section.name}]  {section.about}" if section.name else section.about
+        for each in shown:
+            yield f"  {each.key} = {_now(each, values)}"
+            default = "" if values is None else f"default: {each.default}"
+            yield f"      {each.about} ({'; '.join(filter(None, (each.type, each.unit, default)))})"
+            if values is None and each.parts and len(each.parts) < len(section.names):
+                yield f"      for {section.name}.name = {', '.join(each.parts)}"
+            if values is None and each.key in (f"{section.name}.name", "method"):
+                yield from (f"      {name:14} {about}" for name, about in section.names.items())
+        yield ""
+
+
+def _belongs(each: Key, values: Mapping[str, Any]) -> bool:
+    """Return whether a config has a key: one of its sections has it, for the part that the section names."""
+    section = each.key.rpartition(".")[0]
+    if not section:
+        return True
+    used = any(key.startswith(f"{section}.") for key in values)
+    return used and (not each.parts or values.get(f"{section}.name") in each.parts)
+
+
+def _now(each: Key, values: Mapping[str, Any] | None) -> str:
+    """Return the default, or the value of a config."""
+    if values is None:
+        return each.default if each.default not in ("required", "not set") else f"({each.default})"
+    value = _value(each, values)
+    return "(not set)" if value is None else json.dumps(value)
+
+
+def _value(each: Key, values: Mapping[str, Any]) -> Any:
+    """Return the value of a key in a config; None if it is not set."""
+    if each.key == "method":
+        return values.get("method", "ees")
+    inside = {
+        key.removeprefix(f"{each.key}."): value for key, value in values.items() if key.startswith(f"{each.key}.")
+    }
+    return values.get(each.key, inside or None)
+
+
+def data(found: Sequence[Section], values: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
+    """Return the keys for JSON; with `values`, those of one config."""
+    every = [each for section in found for each in section.keys]
+    if values is None:
+        return [asdict(each) for each in every]
+    return [{**asdict(each), "value": _value(each, values)} for each in every if _belongs(each, values)]
+
+
+def markdown(found: Sequence[Section]) -> Iterator[str]:
+    """Yield the lines of the page docs/config.md."""
+    yield from PAGE.splitlines()
+    for section in found:
+        yield from ("", f"## {f'[{section.name}]' if section.name else 'method'}", "", section.about)
+        if section.names:
+            yield from ("", f"| {f'{section.name}.name' if section.name else 'method'} | |", "|---|---|")
+            yield from (f"| `{name}` | {_cell(about)} |" for name, about in section.names.items())
+        yield from ("", "| key | type | default | unit | meaning |", "|---|---|---|---|---|")
+        for each in section.keys:
+            every = not each.parts or len(each.parts) == len(section.names)
+            parts = "" if every else f" For {', '.join(f'`{part}`' for part in each.parts)}."
+            default = each.default if each.default in ("required", "not set") else f"`{each.default}`"
+            yield f"| `{each.key}` | {_cell(each.type)} | {default} | {each.unit} | {_cell(each.about)}{parts} |"
+
+
+def _cell(words: str) -> str:
+    return words.replace("|", r"\|")
+
+
+PAGE = """\
+# The keys of a config
+
+A config is TOML: a preset (`ees-mpi presets` lists them) or your own file. The command line changes keys:
+`--set population.std=0.05`. This page is made by `ees-mpi config --keys --markdown`; `ees-mpi config PRESET --keys`
+prints the keys of one config with their values. A required key has no default. Sections whose keys all have defaults
+may be left out, so this is a whole config:
+
+    [task]
+    name = "cheetah"
+
+    [population]
+    name = "normal"
+    size = 600
+    std = 0.02
+
+    [objective]
+    name = "maxent"
+
+A new name of a part drops the keys that only the old part has, and says so: `--set objective.name=maxvar` drops
+`objective.bandwidth`. Keys that both parts have keep their values. A new `method` drops sections in the same way."""

@@ -1,0 +1,46 @@
+"""Sections `run` and `noise` of a config, and the names of the methods."""
+
+from typing import Annotated
+
+import msgspec
+
+from ees_mpi.registry import Part, key
+
+METHODS = {"ees": "ees_mpi.config.evolution:Evolution", "maml": "ees_mpi.maml.settings:Maml"}
+
+# Keys that a resumed run may change: they do not change its bits.
+FREE_ON_RESUME = frozenset(
+    {"run.generations", "run.needs_start", "run.fsync", "run.fold_minutes", "run.stall_minutes", "task.device"}
+)
+
+LARGEST = 2**63 - 1
+Seed = Annotated[int, msgspec.Meta(ge=0, le=LARGEST)]
+Count = Annotated[int, msgspec.Meta(ge=1)]
+
+
+class RunSettings(Part, frozen=True):
+    """The number of generations, the random seed, and settings of the run file."""
+
+    generations: Annotated[Count, key("The number of generations to train.", "generations")] = 100
+    seed: Annotated[Seed, key("The random seed of the whole run.")] = 0
+    needs_start: Annotated[bool, key("Whether the run needs `train --from`, a trained run to start from.")] = False
+    evaluate_mean_every: Annotated[
+        int, key("How often the unperturbed mean is evaluated, for the log; 0: never.", "generations", ge=0)
+    ] = 10
+    portable: Annotated[bool, key("Whether all x86 CPUs with AVX2 compute the same bits, at some cost in speed.")] = (
+        False
+    )
+    fsync: Annotated[bool, key("Whether every commit waits until the disk has it.")] = True
+    fold_minutes: Annotated[
+        float, key("The time between two folds of the journal into the run file.", "minutes", gt=0, le=1e7)
+    ] = 5.0
+    stall_minutes: Annotated[
+        float, key("A rank without progress for this time ends the job; 0: no limit.", "minutes", ge=0, le=1e7)
+    ] = 30.0
+
+
+class NoiseSettings(Part, frozen=True):
+    """The table of random numbers from which individuals are made; each node holds one."""
+
+    size: Annotated[Count, key("The length of the table: 4 bytes each, in the memory of each node.", "numbers")] = 2**25
+    seed: Annotated[Seed | None, key("The random seed of the table; not set: the run's seed.")] = None

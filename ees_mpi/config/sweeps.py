@@ -1,0 +1,160 @@
+"""Sweeps: several runs from one command line, and the default names of run files.
+
+`population.std=0.01,0.02` stands for two settings. A list in brackets, a table in braces and a text in quotes are one
+value each: `task.hidden=[4,4],[8,8]` stands for two settings, too.
+
+The name of a run file has the keys that the command line sets and their values, except keys that a resume may change:
+cheetah-maxent-std0.01-seed3.h5. A key has its last word, or its whole name if several sections have that word.
+"""
+
+import hashlib
+import itertools
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ees_mpi.config.parsing import Config, load
+from ees_mpi.config.settings import FREE_ON_RESUME
+from ees_mpi.errors import ConfigError
+from ees_mpi.registry import flat, value_of
+
+MOST = 10_000  # runs of a sweep
+LONGEST = 150  # characters of a file name
+PARTS = ("method", "task.name", "population.name", "objective.name", "optimizer.name")
+
+
+@dataclass(frozen=True)
+class Member:
+    """One run of a sweep."""
+
+    number: int
+    settings: tuple[str, ...]  # of the run, each with one value
+    seed: int | None = None  # of the option --seeds
+    file: str = ""  # the default name of the run file
+    generations: int = 0  # that the run is to have
+
+    @property
+    def words(self) -> list[str]:
+        """Return the words of `ees-mpi train` that make this run."""
+        seed = [] if self.seed is None else ["--seed", str(self.seed)]
+        return [word for setting in self.settings for word in ("--set", setting)] + seed
+
+    @property
+    def all_settings(self) -> tuple[str, ...]:
+        """Return the settings, with the seed."""
+        return self.settings if self.seed is None else (*self.settings, f"run.seed={self.seed}")
+
+
+def members(settings: Sequence[str], seeds: Sequence[int] = ()) -> list[Member]:
+    """Return the runs of a command line: every combination of values; the seed changes fastest."""
+    choices = [choice(setting) for setting in settings]
+    swept = [each[0].partition("=")[0].strip() for each in choices if len(each) > 1]
+    if "run.portable" in swept:
+        raise ConfigError("--set run.portable: one process cannot change its CPU features; start two commands")
+    count = len(seeds) or 1
+    for each in choices:
+        count *= len(each)
+        if count > MOST:
+            raise ConfigError(f"a sweep of more than {MOST} runs: expected fewer values")
+    found = itertools.product(itertools.product(*choices), seeds or (None,))
+    return [Member(number, chosen, seed) for number, (chosen, seed) in enumerate(found)]
+
+
+def choice(setting: str) -> list[str]:
+    """Return the settings that a setting stands for: one for each of its values."""
+    path, equals, text = setting.partition("=")
+    if not equals or not isinstance(value_of(text, f"--set {path}"), str):
+        return [setting]
+    parts = split(text)
+    if len(parts) == 1:
+        return [setting]
+    if not all(part.strip() for part in parts):
+        raise ConfigError(f"--set {setting[:200]}: expected a value before and after each comma; quotes keep a comma")
+    return [f"{path}={part.strip()}" for part in parts]
+
+
+def split(text: str) -> list[str]:
+    """Split a text at its commas, except those inside brackets, braces and quotes."""
+    parts, depth, quote = [""], 0, ""
+    for letter in text:
+        if quote:
+            quote = "" if letter == quote else quote
+        elif letter in "\"'":
+            quote = letter
+        else:
+            depth += (letter in "[{") - (letter in "]}")
+        if letter == "," and not quote and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return parts
+
+
+def named(source: str, found: Sequence[Member]) -> list[Member]:
+    """Return the runs with their file names; raise a ConfigError if two runs are the same."""
+    runs = []
+    for each in found:
+        config = load(source, each.all_settings)
+        file = file_name(source, each.all_settings, config)
+        runs.append(replace(each, file=file, generations=config.run.generations))
+    seen: dict[str, Member] = {}
+    for each in runs:
+        if each.file in seen:
+            one, other = (" ".join(which.all_settings) for which in (seen[each.file], each))
+            raise ConfigError(f"two runs of the sweep would be the same file {each.file}: {one:.200}; {other:.200}")
+        seen[each.file] = each
+    return runs
+
+
+def file_name(source: str, settings: Sequence[str], config: Config | None = None) -> str:
+    """Return the default name of the run file of a preset or config file, changed by `settings`."""
+    config = config or load(source, settings)
+    words = [word for _, word in sorted(changes(settings, config).items())]
+    stem = "-".join([Path(source).stem, *words])
+    if len(stem) > LONGEST:
+        stem = f"{Path(source).stem}-{_digest(words)}"
+    return f"{stem}-seed{config.run.seed}.h5"
+
+
+def changes(settings: Sequence[str], config: Config) -> dict[str, str]:
+    """Return the keys that settings name, each with a word for the file name."""
+    paths = [setting.partition("=")[0].strip() for setting in settings]
+    found = {}
+    for key, value in {"method": "ees", **dict(flat(config.sections()))}.items():
+        named = any(key == path or key.startswith(f"{path}.") for path in paths)
+        if named and key != "run.seed" and key not in FREE_ON_RESUME:
+            found[key] = _word(key, value)
+    return found
+
+
+def _word(key: str, value: Any) -> str:
+    """Return a key with its value, as a part of a file name."""
+    from ees_mpi.config.keys import ambiguous  # imports every part
+
+    section, _, last = key.rpartition(".")
+    short = section if key in PARTS and section else key if last in ambiguous() or "." in section else last
+    shown = _shown(value)
+    return f"{short}{'' if shown[0].isdigit() and not short[-1].isdigit() else '-'}{shown}"
+
+
+def _shown(value: Any) -> str:
+    """Return a value in letters that every file system takes; values of different types differ.
+
+    0.01; 4x4 for [4, 4] and 4x for [4]; true; a word as it is; anything else is abbreviated, with a hash.
+    """
+    if isinstance(value, (list, tuple)) and value and all(type(each) in (int, float) for each in value):
+        return "x".join(map(json.dumps, value)) + "x" * (len(value) == 1)
+    if isinstance(value, (bool, int, float)):
+        return json.dumps(value)
+    plain = value if isinstance(value, str) else json.dumps(value)
+    if isinstance(value, str) and re.fullmatch(r"[A-Za-z]\w{0,39}", plain, re.ASCII) and plain not in ("true", "false"):
+        return plain
+    kept = re.sub(r"[^A-Za-z0-9_]+", "_", plain)[:20].strip("_")
+    return f"{kept}.{_digest(value)}"
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:8]

@@ -1,0 +1,104 @@
+"""`ees-mpi info` of one file, and of several."""
+
+import gzip
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+from support.program import TESTS, done, ees, info, refusal, train
+
+from ees_mpi import open_run
+
+NAMES = ("cheetah", "sample", "adapt", "maml", "maml-adapt")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run, a sample and an adaptation of each method, and three runs of a sweep; tests do not change them."""
+    place = tmp_path_factory.mktemp("info")
+    for name in NAMES:
+        (place / f"{name}.h5").write_bytes(gzip.decompress((TESTS / "data" / f"{name}.h5.gz").read_bytes()))
+    for number, std in enumerate((0.5, 0.1, 0.2)):
+        train(place / f"sweep{number}.h5", "interference-maxvar", f"population.std={std}", f"run.seed={number}")
+    return place
+
+
+@pytest.fixture(autouse=True)
+def there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+
+
+def rows(*words: object) -> list[dict[str, str]]:
+    """The rows of the table that `info` prints, by heading."""
+    heads, *lines = (line.split() for line in done("info", *words).stdout.splitlines())
+    return [dict(zip(heads, line, strict=True)) for line in lines]
+
+
+def test_one_run_is_shown_with_its_config_dates_and_results() -> None:
+    text = done("info", "sweep0.h5").stdout
+    facts, _, toml = text.partition("\n\n")
+    with open_run("sweep0.h5") as run:
+        assert tomllib.loads(toml) == run.config.sections()
+        last = float(run["entropy"][run.generations - 1])
+    shown = dict(line.split(maxsplit=1) for line in facts.splitlines())
+    assert shown["entropy"] == f"{last:.4g}" and shown["functions"] == "-" and shown["task_label"] == "interference"
+    assert shown["started"] <= shown["ended"] and shown["ended"].startswith("20")
+    data = info(Path("sweep0.h5"))
+    assert data["results"]["entropy"] == last and data["config"]["population"]["std"] == 0.5
+
+
+def test_the_users_functions_are_named(tmp_path: Path) -> None:
+    out = tmp_path / "own.h5"
+    words = ["--set", "task.function=support.drawn_task:Drawn", "--set", "task.name=custom"]
+    made = ees("train", "interference-maxvar", *words, "--set", "run.generations=1", "--out", out)
+    assert made.returncode == 0, made.stderr
+    assert info(out)["functions"] == ["task.function = support.drawn_task:Drawn"]
+
+
+@pytest.mark.parametrize(("name", "how"), [("adapt", "mutation"), ("maml-adapt", "gradient")])
+def test_an_adaptation_is_read(name: str, how: str) -> None:
+    facts = info(Path(f"{name}.h5"))
+    assert (facts["kind"], facts["adapted_by"], facts["direction"]) == ("adaptation", how, 180.0)
+    assert facts["results"]["fitness_mean"] <= facts["results"]["fitness_max"]
+    assert facts["of_run"]["generation"] > 0 and facts["config"]["task"]["name"] == "cheetah"
+    assert f"{'adapted_by':20} {how}\n" in done("info", f"{name}.h5").stdout
+
+
+def test_a_sample_is_read() -> None:
+    facts = info(Path("sample.h5"))
+    assert (facts["kind"], facts["generations"]) == ("sample", 1) and facts["started_from"]["generation"] == 4
+    assert "started_from         /" in done("info", "sample.h5").stdout
+
+
+def test_a_table_has_the_keys_in_which_runs_differ_and_is_sorted() -> None:
+    table = rows("sweep0.h5", "sweep1.h5", "sweep2.h5")
+    assert [(row["file"], row["population.std"], row["seed"], row["generations"]) for row in table] == [
+        ("sweep0.h5", "0.5", "0", "6/6"),
+        ("sweep1.h5", "0.1", "1", "6/6"),
+        ("sweep2.h5", "0.2", "2", "6/6"),
+    ]
+    assert not {"kind", "population.size", "run.seed", "noise.seed"} & table[0].keys()
+    by_std = rows("sweep0.h5", "sweep1.h5", "sweep2.h5", "--sort", "population.std")
+    assert [row["seed"] for row in by_std] == ["1", "2", "0"]
+    falling = rows("sweep0.h5", "sweep1.h5", "sweep2.h5", "--sort=-entropy")
+    entropies = [float(row["entropy"]) for row in falling]
+    assert entropies == sorted(entropies, reverse=True)
+
+
+def test_files_of_all_kinds_are_in_one_table_and_in_one_list() -> None:
+    files = [*(f"{name}.h5" for name in NAMES), "sweep0.h5"]
+    table = rows(*files, "--sort", "distance_mean")
+    assert {row["kind"] for row in table} == {"run", "sample", "adaptation"}
+    assert [row["distance_mean"] for row in table[-2:]] == ["-", "-"]  # files without the value come last
+    data = json.loads(done("info", *files, "--json").stdout)
+    assert [facts["file"] for facts in data] == files and all("config" in facts for facts in data)
+
+
+def test_a_file_that_cannot_be_read_does_not_hide_the_others(tmp_path: Path) -> None:
+    (tmp_path / "text.h5").write_text("hello")
+    failed = ees("info", "sweep0.h5", tmp_path / "text.h5", "sweep1.h5")
+    assert failed.returncode == 3 and failed.stdout.count("\n") == 3
+    assert failed.stderr.startswith("ees-mpi: 1 of 3 files cannot be read") and "text.h5" in failed.stderr
+    code, line = refusal("info", "sweep0.h5", "sweep1.h5", "--sort", "population.sdt")
+    assert code == 2 and "did you mean population.std" in line

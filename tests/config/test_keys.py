@@ -1,0 +1,178 @@
+"""Every key of a config is described, and the description is printed and on the page."""
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+from support.program import CHECKOUT, done, refusal
+from support.small_runs import trained
+
+from ees_mpi import config
+from ees_mpi.config import keys
+from ees_mpi.config.changes import FAMILIES
+from ees_mpi.maml.settings import MamlSettings
+
+STRUCTS = {"run": config.RunSettings, "noise": config.NoiseSettings, "maml": MamlSettings}
+
+
+def fields(struct: type[msgspec.Struct]) -> set[str]:
+    return {field.name for field in msgspec.structs.fields(struct)}
+
+
+def test_every_key_of_every_struct_is_listed_for_its_parts() -> None:
+    listed = json.loads(done("config", "--keys", "--json").stdout)
+    found = {(key["key"], part) for key in listed for part in (key["parts"] or [""])}
+    expected = {(f"{section}.{name}", "") for section, struct in STRUCTS.items() for name in fields(struct)}
+    for kind, family in FAMILIES.items():
+        expected |= {(f"{kind}.{name}", part) for part in family for name in fields(family[part])}
+        expected.add((f"{kind}.name", ""))
+    assert found == expected | {("method", "")}
+    text = done("config", "--keys").stdout
+    assert all(f"  {key['key']} = " in text for key in listed)
+
+
+@pytest.mark.parametrize("section", keys.sections(), ids=lambda section: section.name or "method")
+def test_every_key_has_a_type_a_default_and_a_sentence(section: keys.Section) -> None:
+    for key in section.keys:
+        assert key.type and key.default, key
+        assert len(key.about) > 10 and key.about.endswith("."), f"{key.key} needs a sentence: registry.key"
+    assert section.about.endswith(".") and all(section.names.values())
+
+
+def test_the_page_is_the_list_of_keys() -> None:
+    page = (CHECKOUT / "ees_mpi" / "docs" / "config.md").read_text(encoding="utf-8")
+    made = done("config", "--keys", "--markdown").stdout
+    assert page == made, "ees-mpi config --keys --markdown >ees_mpi/docs/config.md"
+
+
+def test_the_keys_of_one_config_have_its_values() -> None:
+    words = ("config", "cheetah-maxent", "--set", "population.std=0.5", "--set", "objective.name=maxvar", "--keys")
+    listed = {key["key"]: key for key in json.loads(done(*words, "--json").stdout)}
+    assert (listed["population.std"]["value"], listed["population.std"]["default"]) == (0.5, "required")
+    assert listed["objective.name"]["value"] == "maxvar" and listed["task.reset_seed"]["value"] is None
+    assert not {"objective.bandwidth", "maml.rollouts", "task.start", "population.components"} & listed.keys()
+    assert "  population.std = 0.5\n" in done(*words).stdout
+
+
+@pytest.mark.parametrize("words", [["--markdown"], ["--seeds", "1"], ["--keys", "--runs"], [], ["--runs"]])
+def test_options_that_do_not_go_together_are_refused(words: list[str]) -> None:
+    code, line = refusal("config", *words)
+    assert code == 2 and "expected" in line
+
+
+TEN_LINES = """\
+[task]
+name = "interference"
+
+[population]
+name = "normal"
+size = 4
+std = 0.5
+
+[objective]
+name = "maxvar"
+"""
+
+
+def test_a_config_of_ten_lines_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("own.toml").write_text(TEN_LINES)
+    assert "100 generations, complete" in done("train", "own.toml").stdout
+    sections = config.load("own.toml").sections()
+    assert sections["optimizer"]["name"] == "adam" and sections["noise"]["size"] == 2**25
+    for line in ("[optimizer]\nlr = 0.5", "[optimizer]\nname = 'ascent'", "[run]\nseed = 3", "[noise]\nseed = 5"):
+        Path("own.toml").write_text(f"{TEN_LINES}{line}\n")
+        assert config.load("own.toml").sections() != sections
+
+
+def test_the_config_on_the_page_loads() -> None:
+    lines = keys.PAGE.splitlines()
+    text = "\n".join(line.strip() for line in lines if line.startswith("    ") or not line)
+    loaded = config.parse(text)
+    assert (loaded.task_name, loaded.population.size, loaded.method.algorithm) == ("cheetah", 600, "maxent")
+
+
+@pytest.mark.parametrize(
+    ("preset", "settings", "note"),
+    [
+        ("cheetah-maxent", ["objective.name=maxvar"], "objective.name=maxvar drops objective.bandwidth, which maxvar"),
+        ("cheetah-maxent", ["objective.name=fitness"], "objective.name=fitness drops objective.bandwidth"),
+        ("cheetah-maxent", ["task.name=ant"], None),
+        ("cheetah-maxent", ["task.name=interference"], "drops task.steps, task.terminate, task.hidden"),
+        ("ant-maxent-mixture", ["population.name=normal"], "population.name=normal drops population.components"),
+        ("cheetah-maxent", ["optimizer.name=ascent"], None),
+        ("cheetah-maxent", ["objective.name=maxent"], None),
+        ("cheetah-maxent", ["method=maml", "population.name=tasks"], "method=maml drops [objective], [optimizer]"),
+        ("cheetah-maml", ["method=ees", "population.name=normal", "objective.name=maxent"], "method=ees drops [maml]"),
+    ],
+)
+def test_a_new_part_drops_the_keys_of_the_old_one_and_says_so(preset: str, settings: list[str], note: str) -> None:
+    loaded = config.load(preset, settings)
+    config.check(loaded)
+    assert [note in said for said in loaded.notes] == ([True] if note else [])
+    assert config.load(preset, settings[::-1]).sections() == loaded.sections()
+
+
+def test_keys_that_both_parts_have_keep_their_values() -> None:
+    mixture = config.load("cheetah-maxent", ["population.name=mixture", "optimizer.name=ascent"]).sections()
+    before = config.load("cheetah-maxent").sections()
+    assert mixture["population"] == {**before["population"], "name": "mixture", "components": 2}
+    assert (mixture["optimizer"]["lr"], mixture["optimizer"]["l2"]) == (0.01, 0.05)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            ["objective.name=fitness", "objective.bandwidth=2"],
+            "objective.bandwidth: unknown name 'bandwidth'; there is",
+        ),
+        (["objective.name=maxvar", "objective.bandwidth=2"], "objective.bandwidth: unknown name 'bandwidth'"),
+        (["method=maml", "optimizer.lr=1.0"], 'method = "maml" has no such section'),
+        (["method=[1]"], "method: unknown name"),
+        (["objective.name=[1]"], "expected a table with a name"),
+    ],
+)
+def test_a_key_that_the_user_names_is_not_dropped_but_refused(settings: list[str], message: str) -> None:
+    code, line = refusal("config", "cheetah-maxent", *(word for each in settings for word in ("--set", each)))
+    assert code == 2 and message in line
+
+
+def test_the_note_is_on_stderr_so_that_the_config_stays_toml() -> None:
+    said = done("config", "cheetah-maxent", "--set", "objective.name=maxvar")
+    assert said.stderr.count("\n") == 1 and "note: objective.name=maxvar drops objective.bandwidth" in said.stderr
+    config.parse(said.stdout)
+
+
+@pytest.mark.parametrize("preset", config.preset_names())
+def test_every_preset_trains_a_generation(preset: str) -> None:
+    walks = [] if preset.startswith("interference") else ["task.steps=3", "task.hidden=[4,4]"]
+    device = ["task.device=cpu"] if preset.startswith("mujoco") else []
+    rollouts = ["maml.rollouts=2"] if "maml" in preset else []
+    small = ["population.size=4", "noise.size=5000", "run.generations=1"]
+    assert trained(config.load(preset, [*small, *walks, *device, *rollouts])).generation == 1
+
+
+@pytest.mark.parametrize(
+    ("preset", "settings", "share"),
+    [
+        ("cheetah-maxent", ["population.size=40"], "0.25"),
+        ("cheetah-maxent", ["population.size=6"], "1"),
+        ("cheetah-maxent", ["population.size=100"], None),
+        ("cheetah-maxent", ["population.size=40", "task.observation_share=0.0"], None),
+        ("cheetah-maml", ["population.size=2", "maml.rollouts=10"], "0.25"),
+        ("interference-maxent", ["population.size=4"], None),
+    ],
+)
+def test_a_share_of_observations_that_is_too_small_is_noticed(preset: str, settings: list[str], share: str) -> None:
+    from ees_mpi.generation.results import hardly_observed
+
+    warning = hardly_observed(config.load(preset, settings))
+    assert warning.endswith(f"--set task.observation_share={share}") if share else warning == ""
+
+
+def test_the_warning_is_printed_when_a_run_starts(tmp_path: Path) -> None:
+    words = ["--set", "population.size=4", "--set", "task.steps=2", "--set", "run.generations=1"]
+    said = done("train", "cheetah-maxent", *words, "--set", "noise.size=100000", "--out", tmp_path / "run.h5").stdout
+    assert said.count("warning: hardly a rollout feeds the observation normaliser: 0.01 of 4, 0.04 in each") == 1

@@ -1,0 +1,129 @@
+"""The runs that a command line stands for, and the names of their files."""
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+from support.program import TINY, done, refusal, sets
+
+from ees_mpi import config
+from ees_mpi.config.sweeps import choice, file_name, members, named
+from ees_mpi.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("setting", "values"),
+    [
+        ("population.std=0.01,0.02,0.05", ["0.01", "0.02", "0.05"]),
+        ("population.std=0.01, 0.02", ["0.01", "0.02"]),
+        ("population.std=0.01", ["0.01"]),
+        ("task.hidden=[4,4]", ["[4,4]"]),
+        ("task.hidden=[4,4],[8, 8]", ["[4,4]", "[8, 8]"]),
+        ("objective.name=maxvar,maxent", ["maxvar", "maxent"]),
+        ('task.env="a,b"', ['"a,b"']),
+        ("task.env='a,b',\"c\"", ["'a,b'", '"c"']),
+        ("task.settings={a=1,b=2},{a=3}", ["{a=1,b=2}", "{a=3}"]),
+        ("objective.parts=[{name='fitness',share=1.0},{name='maxent',share=0.5}]", None),
+        ("task.start=1_000,2", ["1_000", "2"]),
+        ("task.hidden=[4,4", ["[4,4"]),
+        ("run.seed", ["run.seed"]),
+    ],
+)
+def test_commas_separate_values_except_inside_brackets_and_quotes(setting: str, values: list[str] | None) -> None:
+    path = setting.partition("=")[0]
+    whole = values is None or "=" not in setting
+    assert choice(setting) == ([setting] if whole else [f"{path}={value}" for value in values or ()])
+
+
+@pytest.mark.parametrize("setting", ["population.std=0.01,", "population.std=,0.01", "population.std=1,,2", "a.b=,"])
+def test_an_empty_value_is_refused(setting: str) -> None:
+    with pytest.raises(ConfigError, match="a value before and after each comma"):
+        choice(setting)
+
+
+def test_every_combination_is_a_run_and_the_seed_changes_fastest() -> None:
+    runs = members(["population.std=0.1,0.2", "task.start=1.0", "objective.name=maxvar,maxent"], [5, 3])
+    assert [run.number for run in runs] == list(range(8))
+    assert [(run.settings[0][-3:], run.settings[2][-6:], run.seed) for run in runs[:5]] == [
+        ("0.1", "maxvar", 5),
+        ("0.1", "maxvar", 3),
+        ("0.1", "maxent", 5),
+        ("0.1", "maxent", 3),
+        ("0.2", "maxvar", 5),
+    ]
+    assert runs[0].words == [*sets("population.std=0.1", "task.start=1.0", "objective.name=maxvar"), "--seed", "5"]
+    assert len(members([])) == 1
+    with pytest.raises(ConfigError, match="more than 10000 runs"):
+        members([f"population.std={','.join(['1'] * 200)}", f"task.start={','.join(['1'] * 200)}"])
+    with pytest.raises(ConfigError, match=r"run\.portable"):
+        members(["run.portable=true,false"])
+
+
+@pytest.mark.parametrize(
+    ("preset", "settings", "name"),
+    [
+        ("cheetah-maxent", [], "cheetah-maxent-seed0.h5"),
+        ("cheetah-maxent", ["population.std=0.01", "run.seed=3"], "cheetah-maxent-std0.01-seed3.h5"),
+        ("cheetah-maxent", ["run.generations=5", "run.fsync=false", "run.seed=3"], "cheetah-maxent-seed3.h5"),
+        (
+            "cheetah-maxent",
+            ["task.hidden=[4,4]", "noise.size=5000"],
+            "cheetah-maxent-noise.size5000-hidden4x4-seed0.h5",
+        ),
+        ("cheetah-maxent", ["objective.name=maxvar"], "cheetah-maxent-objective-maxvar-seed0.h5"),
+        ("cheetah-maxent", ["population.antithetic=false"], "cheetah-maxent-antithetic-false-seed0.h5"),
+        ("cheetah-maxent", ["optimizer.beta1=0.8", "optimizer.l2=0.0"], "cheetah-maxent-beta1-0.8-l2-0.0-seed0.h5"),
+        ("interference-maxent", ["task.start=-1.5"], "interference-maxent-start--1.5-seed0.h5"),
+        ("mujoco-ant-es", ["task.device=cpu"], "mujoco-ant-es-seed0.h5"),
+        ("interference-maxent", ["noise.seed=5"], "interference-maxent-noise.seed5-seed0.h5"),
+    ],
+)
+def test_a_file_name_has_the_keys_that_were_set(preset: str, settings: list[str], name: str) -> None:
+    assert file_name(preset, settings) == name
+    assert file_name(preset, settings[::-1]) == name
+
+
+def test_different_configs_have_different_names(tmp_path: Path) -> None:
+    changes = [
+        *(["population.std=0.1"], ["population.std=0.11"], ["population.std=1e-30"], ["optimizer.lr=0.1"]),
+        *(["noise.size=90000"], ["population.size=90000"], ["task.hidden=[4,4]"], ["task.hidden=[44]"]),
+        *(["task.behavior_steps=[4,4_4]"], ["task.behavior_steps=[4,4]"[:-1] + "5]"], ["population.name=mixture"]),
+        *(["population.name=mixture", "population.components=3"], ["objective.name=novelty"]),
+        *(["objective.name=blend", f"objective.parts=[{{name='fitness',share={share}}}]"] for share in (0.5, 0.25)),
+        *(["task.name=custom", f"task.function={name}"] for name in ("a.b:C", "a.b:D", "a_b:C", "a" * 60 + ":C")),
+        *(["task.name=custom", "task.function=a:B", f"task.settings={{x={x}}}"] for x in ("1", "'1'", "'one'", "[1]")),
+        *(["task.name=custom", "task.function=a:B", "task.settings.x=1", f"task.settings.y={y}"] for y in (1, 2)),
+    ]
+    names = [file_name("cheetah-maxent", settings) for settings in changes]
+    unlike = {json.dumps(config.load("cheetah-maxent", settings).sections()) for settings in changes}
+    assert len(set(names)) >= len(unlike) == len(changes)
+    assert all(len(name) < 200 and "/" not in name and ":" not in name for name in names)
+
+
+def test_a_long_name_is_shortened_and_still_differs() -> None:
+    long = [f"task.settings.{letter * 30}=1" for letter in "abcdefgh"]
+    own = ["task.name=custom", "task.function=a:B"]
+    one, other = (file_name("cheetah-maxent", [*own, *long, f"task.settings.z={z}"]) for z in (1, 2))
+    assert one != other and len(one) < 60
+
+
+def test_a_run_that_comes_twice_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"would be the same file cheetah-maxent-std0\.02-seed0\.h5"):
+        named("cheetah-maxent", members(["population.std=0.02,2e-2"]))
+
+
+def test_the_runs_of_a_sweep_are_printed_before_they_are_trained() -> None:
+    words = ("config", "interference-maxvar", *sets(*TINY, "population.std=0.1,0.2"), "--seeds", "0-1,7", "--runs")
+    lines = done(*words).stdout.splitlines()
+    assert len(lines) == 6 and lines[5].split()[0] == "5" and lines[5].endswith("-std0.2-seed7.h5")
+    last = [json.loads(line) for line in done(*words, "--json").stdout.splitlines()][5]
+    assert last["file"] == lines[5].split()[1] and last["generations"] == 6
+    text = done("config", "interference-maxvar", *last["words"][:-2]).stdout
+    assert last["words"][-2:] == ["--seed", "7"] and tomllib.loads(text)["population"]["std"] == 0.2
+
+
+@pytest.mark.parametrize("seeds", ["", "x", "3-1", "1-", "-1", "1,1", "0-99999999", "1.5", "²", "1-2-3"])
+def test_seeds_that_are_none_are_refused(seeds: str) -> None:
+    code, line = refusal("config", "interference-maxvar", "--runs", "--seeds", seeds)
+    assert code == 2 and "expected" in line
