@@ -1,8 +1,7 @@
 """The typed config of a run: its keys, their defaults, their checks.
 
 A config is TOML: a preset or a file. Sections `task` and `population` name a member of their family and hold its keys;
-`run` and `noise` are defined here. The other sections belong to the method: `objective` and `optimizer` for evolution
-strategies (`method = "ees"`, the default).
+`run` and `noise` are defined here. The other sections belong to the method, which is evolution strategies by default.
 """
 
 import math
@@ -17,12 +16,13 @@ import msgspec
 import tomli_w
 
 from ees_mpi.contracts import Method, Objective, Optimizer, Population, Task
-from ees_mpi.errors import ConfigError
+from ees_mpi.errors import ConfigError, before_rollouts
 from ees_mpi.objectives import OBJECTIVES
 from ees_mpi.optimizers import OPTIMIZERS
 from ees_mpi.outcomes import Arrays
 from ees_mpi.populations import POPULATIONS
-from ees_mpi.registry import Hooks, Part, check_trust, convert, loaded, note_code, tables, texts, unknown
+from ees_mpi.populations.custom import more_learned, rehearse_update
+from ees_mpi.registry import Hooks, Part, beside, check_trust, convert, loaded, note_code, tables, texts, unknown
 from ees_mpi.tasks import TASKS
 
 METHODS = {"ees": "ees_mpi.config:Evolution", "maml": "ees_mpi.maml.settings:Maml"}
@@ -109,20 +109,21 @@ class Evolution:
         self.objective.check()
         self.optimizer.check()
         if population.rows != "individual":
-            name = POPULATIONS.name_of(population)
-            raise ConfigError(f'population.name: "{name}" belongs to another method; expected normal or mixture')
+            raise ConfigError(f'population.name: "{POPULATIONS.name_of(population)}" belongs to another method')
 
+    @before_rollouts()
     def rehearse(self, task: Task, population: Population) -> None:
-        """Compute the objective on random outcomes, so that a faulty one is found before the first rollout."""
+        """Try the user's own parts on random numbers, so that faulty ones are found before the first rollout."""
         self.objective.rehearse(population.size, task.behavior_dim)
+        rehearse_update(population, self.optimizer, task.parameters)
 
     def moments(self, task: Task, learned: Arrays) -> Arrays:
         """Return the moments of the optimizer before the first step."""
         return self.optimizer.start(learned)
 
     def file_axes(self, task: Task, population: Population) -> dict[str, int]:
-        """Return no further axes of the run file."""
-        return {}
+        """Return the size of all that a custom population learns beside its means."""
+        return {"learned_number": more_learned(population, task.parameters)}
 
     def warning(self, arrays: Arrays) -> str | None:
         """Return no warning."""
@@ -185,11 +186,10 @@ def parse(text: str, settings: Sequence[str] = (), source: str = "config", trust
         raise ConfigError(f"method: {unknown(str(name), METHODS)}")
     method = loaded(METHODS[name])
     known = ("run", "noise", "task", "population", *method.sections_needed)
-    for section in sections:
-        if section not in known:
-            other = any(section in loaded(path).sections_needed for path in METHODS.values())
-            hint = f'; method = "{name}" has no such section' if other else ""
-            raise ConfigError(f"{section}: {unknown(section, known)}{hint}")
+    for section in (each for each in sections if each not in known):
+        other = any(section in loaded(path).sections_needed for path in METHODS.values())
+        hint = f'; method = "{name}" has no such section' if other else ""
+        raise ConfigError(f"{section}: {unknown(section, known)}{hint}")
     if missing := [section for section in known if section not in sections]:
         raise ConfigError(f"{source}: section [{missing[0]}] is missing")
     return Config(
@@ -224,9 +224,8 @@ def _check_memory(config: Config, here: bool) -> None:
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     for key, need in needs.items():
         if need > memory:
-            raise ConfigError(
-                f"{key}: needs at least {need / 2**30:.3g} GiB of memory; this machine has {memory / 2**30:.3g} GiB"
-            )
+            has = f"this machine has {memory / 2**30:.3g} GiB"
+            raise ConfigError(f"{key}: needs at least {need / 2**30:.3g} GiB of memory; {has}")
 
 
 def preset_names() -> list[str]:
@@ -245,6 +244,7 @@ def read_source(source: str) -> str:
     try:
         if path.exists() and not path.is_file():
             raise ConfigError(f"cannot read config {source}: it is not a plain file")
+        beside(source)
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot read config {source}: {error}") from None

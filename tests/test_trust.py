@@ -10,7 +10,8 @@ from support.program import TINY, done, ees, refusal, sets
 
 from ees_mpi.config import read_source
 from ees_mpi.errors import ConfigError, TrustError
-from ees_mpi.registry import imported, note_code
+from ees_mpi.registry import note_code, own
+from ees_mpi.registry.own import imported
 from ees_mpi.store.reader import open_run
 from ees_mpi.tasks import base
 
@@ -66,6 +67,7 @@ def begin(folder: Path, own: str) -> None:
 def forget(folder: Path) -> None:
     sys.modules.pop("strange", None)
     base._RESULTS.clear()
+    own._made.clear()
     (folder / "imported").unlink(missing_ok=True)
 
 

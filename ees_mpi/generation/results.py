@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ees_mpi.config import Config
 from ees_mpi.density import entropy
 from ees_mpi.errors import TaskError, collective
-from ees_mpi.outcomes import Arrays, Draw, Floats, Outcomes
+from ees_mpi.outcomes import Arrays, Draw, Floats, Outcomes, flat_learned
 from ees_mpi.ranks import Ranks
 from ees_mpi.state import State
 from ees_mpi.streams import stream
@@ -89,6 +89,8 @@ def describe(config: Config, state: State, drawn: Draw, outcomes: Outcomes, rank
     """Return the arrays of a generation that was drawn from `state` and had these outcomes."""
     observation_mean, observation_std = state.observation_mean_std()
     return {
+        **state.learned,  # first: an array of the user's own population must not replace another one
+        "learned": flat_learned(state.learned),
         "behavior": outcomes.behavior,
         "fitness": outcomes.fitness,
         "length": outcomes.length,
@@ -96,7 +98,6 @@ def describe(config: Config, state: State, drawn: Draw, outcomes: Outcomes, rank
         "offset": drawn.offset,
         "sign": drawn.sign,
         "parent": drawn.parent,
-        **state.learned,
         "observation_sums": state.observations,
         "observation_count": state.observations[0],
         "observation_mean": observation_mean,
