@@ -12,6 +12,7 @@ from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.files import check_writable, written
 from ees_mpi.outcomes import Floats, Singles
 from ees_mpi.policies import CLIP, MLP, mean_std, parameter_count
+from ees_mpi.registry import check_trust
 from ees_mpi.registry.own import split
 from ees_mpi.runs import starting_point
 from ees_mpi.store.reader import Run
@@ -105,9 +106,10 @@ def _own_network(task: PolicyTask, parameters: Singles) -> tuple[dict[str, Any],
     """Return the words for the loader of the user's own network."""
     path = task.policy or ""
     module, policy = split(path, "task.policy")
+    check_trust(path, "task.policy")  # the loader will import it
     arguments = {"observations": task.layers[0], "actions": task.layers[-1], **(task.policy_settings or {})}
-    listed = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
-    return {"parameters": parameters}, {"path": path, "module": module, "policy": policy, "arguments": listed}
+    words = {"path": path, "module": module, "policy": policy, "arguments": f"**{arguments!r}"}
+    return {"parameters": parameters}, words
 
 
 def _returns(task: PolicyTask) -> str:

@@ -68,10 +68,11 @@ def _train(ranks: Ranks, recovery: Recovery, say: Say) -> None:
         if prepared:
             prepared.close(fold=False)
         raise
-    except EesError:
+    except EesError as error:
         if prepared:
             with suppress(RunFileError):  # the first error says more, and the journal keeps everything
-                prepared.close()
+                # If other ranks may have failed, too, rank 0 must report it before they do; folding takes time.
+                prepared.close(fold=error.collective or ranks.size == 1)
         raise
     if prepared:
         say(f"{prepared.path}: {prepared.config.run.generations} generations, complete")

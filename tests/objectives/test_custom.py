@@ -79,7 +79,10 @@ WRONG = [
     ),
     (f"{OWN}:other_gradient", r"does not depend on the ratios"),
     (f"{OWN}:not_a_tensor", r"expected a torch scalar, got float"),
-    (f"{OWN}:raises", r"raises: raises\(\) raised RuntimeError: .*\n.*own_objectives.py, line \d+, in raises: return behav"),
+    (
+        f"{OWN}:raises",
+        r"raises: raises\(\) raised RuntimeError: .*\n.*own_objectives.py, line \d+, in raises: return behav",
+    ),
     (f"{OWN}:too_few_arguments", r"raised TypeError: .*too_few_arguments\(\) takes 1 positional"),
 ]
 
