@@ -12,6 +12,7 @@ from support.own_parts import EXAMPLES, MODULES, write
 from support.program import CHECKOUT, done, ees, info, refusal, sets
 
 from ees_mpi import open_run, registry
+from ees_mpi.config import load
 from ees_mpi.errors import ConfigError
 from ees_mpi.registry import own
 from ees_mpi.tasks import TASKS, base
@@ -21,7 +22,6 @@ from ees_mpi.tasks import TASKS, base
 def own_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Run a test in a folder of its own, and forget the modules in it afterwards."""
     monkeypatch.setattr(registry, "FOLDERS", [])
-    monkeypatch.setattr(own, "FOLDERS", registry.FOLDERS)
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.chdir(tmp_path)
     before = set(sys.modules)
@@ -190,6 +190,16 @@ def test_a_module_that_is_missing_is_refused_with_all_places(tmp_path: Path) -> 
     code, line = refusal("train", config, "--out", "run.h5")
     assert code == 2 and "task.env: cannot import 'point:Point-v0': there is no module 'point' on Python's path" in line
     assert f"beside the config in {tmp_path / 'configs'}" in line and f"the present folder {tmp_path}" in line
+
+
+def test_a_module_of_the_same_name_beside_another_config_is_not_confused(tmp_path: Path) -> None:
+    configs = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        configs.append(str(write(tmp_path / name, "A task")))
+    assert load(configs[0]).task.parameters == load(configs[0]).task.parameters == 2
+    with pytest.raises(ConfigError, match=r"already imported .*one/throwing\.py for another config; start a new proc"):
+        _ = load(configs[1]).task.parameters
 
 
 def test_an_environment_in_the_present_folder_is_found(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from ees_mpi import machine
 from ees_mpi.contracts import Evaluator
 from ees_mpi.errors import ConfigError, RunFileError, VerifyError, before_rollouts, located
-from ees_mpi.generation.results import observed
+from ees_mpi.generation.results import observed, uses_torch
 from ees_mpi.outcomes import Floats, pack, unpack
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry import loaded
@@ -153,4 +153,4 @@ def differences(run: Run, generation: int) -> list[str]:
     if run.device(generation) == "cuda":
         return ["the generation was evaluated on a GPU, whose outcomes cannot be repeated bit by bit"]
     session = [s for s in run.sessions() if s["first_generation"] <= generation][-1]
-    return machine.differences(machine.fingerprint(run.config.method.uses_torch), session["machine"])
+    return machine.differences(machine.fingerprint(uses_torch(run.config)), session["machine"])

@@ -122,6 +122,11 @@ def metrics(outcomes: Outcomes, bandwidth: float, ranks: Ranks) -> dict[str, NDA
     return {name: np.asarray(value, np.float64) for name, value in values.items()}
 
 
+def uses_torch(config: Config) -> bool:
+    """Return whether the bits depend on torch; a network of the user may be a torch module."""
+    return config.method.uses_torch or bool(getattr(config.task, "policy", None))
+
+
 def draw_stream(config: Config, generation: int) -> np.random.Generator:
     """Return the random stream from which a generation is drawn."""
     return stream(config.run.seed, "draw", generation)

@@ -26,10 +26,10 @@ TAKEN = ("generation", "observations")  # other arrays of the state have these n
 class Custom(Part, frozen=True):
     """A population outside of this package; `settings`: its further keyword arguments."""
 
-    function: str
+    function: str  # "package.module:Population"
     size: Annotated[int, msgspec.Meta(ge=2)]
     std: Annotated[float, msgspec.Meta(gt=0, le=1e30)]
-    components: Annotated[int, msgspec.Meta(ge=1)] = 1
+    components: Annotated[int, msgspec.Meta(ge=1)] = 1  # means
     settings: dict[str, Any] = {}  # noqa: RUF012  (msgspec copies it)
 
     rows = "individual"

@@ -148,14 +148,13 @@ def convert(section: Any, kind: Any, path: str) -> Any:
         raise ConfigError(f"{key}: {problem[:1].lower()}{problem[1:]}".replace("`", "")) from None
 
 
-FOLDERS: list[str] = []  # of config files, in which `registry.own` searches modules, too
+FOLDERS: list[str] = []  # of config files, in which `registry.own` searches modules, too; the last config is the last
 
 
 def beside(path: str) -> None:
     """Search the user's own modules also in the folder of a config file."""
     folder = os.path.dirname(os.path.abspath(path))
-    if folder not in FOLDERS:
-        FOLDERS.append(folder)
+    FOLDERS[:] = [*(each for each in FOLDERS if each != folder), folder]
 
 
 _FROM_USER: set[str] = set()  # code that the user's own config names

@@ -16,8 +16,9 @@ from typing import Any
 
 import msgspec
 
+from ees_mpi import registry
 from ees_mpi.errors import ConfigError, EesError, OwnCodeError, RanksLost
-from ees_mpi.registry import FOLDERS, check_trust, unknown
+from ees_mpi.registry import check_trust, unknown
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 INSTALLED = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
@@ -51,10 +52,10 @@ def import_module(module: str, path: str, key: str) -> Any:
     """Import a module that the text `path` of a config key names; an error says where it was searched."""
     if not all(word.isidentifier() for word in module.split(".")):
         raise ConfigError(f"{key}: expected a module in front of the colon, got {path!r}")
-    sys.path += [folder for folder in (*FOLDERS, "") if folder not in sys.path]
+    sys.path += [folder for folder in (*registry.FOLDERS, "") if folder not in sys.path]
     importlib.invalidate_caches()  # the user may have just written the file
     try:
-        return importlib.import_module(module)
+        found = importlib.import_module(module)
     except ModuleNotFoundError as error:
         if error.name and f"{module}.".startswith(f"{error.name}."):
             raise ConfigError(
@@ -66,11 +67,24 @@ def import_module(module: str, path: str, key: str) -> Any:
         raise
     except Exception as error:
         raise _import_error(error, path, key) from error
+    _check_folder(module, found, path, key)
+    return found
+
+
+def _check_folder(module: str, found: Any, path: str, key: str) -> None:
+    """Raise a ConfigError if this process has imported a module of the same name for another config."""
+    file = os.path.abspath(getattr(found, "__file__", None) or "")
+    wanted = [os.path.join(folder, *module.split(".")) + ".py" for folder in registry.FOLDERS]
+    if file in wanted[:-1] and os.path.exists(wanted[-1]):
+        raise ConfigError(
+            f"{key} {path}: this process has already imported {file} for another config; start a new process, or "
+            f"give {wanted[-1]} another name"
+        )
 
 
 def _places() -> str:
     """Return the places in which modules are searched, in words."""
-    beside = "".join(f", beside the config in {folder}" for folder in FOLDERS)
+    beside = "".join(f", beside the config in {folder}" for folder in registry.FOLDERS)
     return f"on Python's path{beside}, in the present folder {os.getcwd()}"
 
 
@@ -118,7 +132,7 @@ def make(path: str, key: str, protocol: type, settings: Mapping[str, Any], **arg
 def make_once(path: str, key: str, protocol: type, settings: Mapping[str, Any], **arguments: Any) -> Any:
     """Return the object of `make`, which is made once per process."""
     check_trust(path, key)  # in this process, another file may have made it
-    made_with = path, protocol.__name__, msgspec.json.encode((settings, arguments))
+    made_with = path, protocol.__name__, msgspec.json.encode((settings, arguments, registry.FOLDERS[-1:]))
     if made_with not in _made:
         _made[made_with] = make(path, key, protocol, settings, **arguments)
     return _made[made_with]

@@ -10,6 +10,7 @@ from ees_mpi import config as configs
 from ees_mpi import machine
 from ees_mpi.config import Config
 from ees_mpi.errors import EesError, RanksLost, RunFileError
+from ees_mpi.generation.results import uses_torch
 from ees_mpi.outcomes import Arrays
 from ees_mpi.ranks import Ranks
 from ees_mpi.runs import broadcast
@@ -50,7 +51,7 @@ def _train(ranks: Ranks, recovery: Recovery, say: Say) -> None:
                 prepared = recovery.prepare()
         if not ranks.any(prepared is not None and prepared.finished):
             config, state, partial = _broadcast(ranks, prepared, recovery)
-            fingerprint = machine.fingerprint(config.method.uses_torch)
+            fingerprint = machine.fingerprint(uses_torch(config))
             ranks.check_alike(fingerprint)
             job = recovery.job(config, ranks)
             known = recovery.known(job, state.generation, partial)
