@@ -115,6 +115,7 @@ WRONG = [
     ("A task", "gravity=9.8", "mass=1", "cannot be made with gravity: missing a required argument|unexpected"),
     ("A task", "import math\n", "import maths\n", "importing it raised ModuleNotFoundError: No module named 'maths'"),
     ("A task", "class Throw", "class Thrown", "throwing.py has no Throw: unknown name 'Throw'; did you mean Thrown?"),
+    ("A task", "return self", "return None", "throwing:Throw: open() returned NoneType, which has no method evaluate"),
     ("A task", "return self", "return self.none", "task.function throwing:Throw: open() raised AttributeError"),
     (
         "A task",

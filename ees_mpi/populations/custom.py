@@ -63,8 +63,8 @@ class Custom(Part, frozen=True):
         found = as_table(self.population.learned(means), f"{self._code}: learned()", np.float32)
         if "mean" not in found or found["mean"].shape != means.shape:
             raise self._error(f"learned() must return the means, of shape {means.shape}, as 'mean'")
-        if wrong := [name for name in found if not name.isidentifier() or name in TAKEN]:
-            raise self._error(f"learned() returned an array {wrong[0]!r}; choose another name")
+        if taken := [name for name in found if not name.isidentifier() or name in TAKEN]:
+            raise self._error(f"learned() returned an array {taken[0]!r}; choose another name")
         return found
 
     def draw(self, generator: np.random.Generator, noise: Noise, parameters: int) -> Draw:

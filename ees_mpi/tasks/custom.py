@@ -99,7 +99,12 @@ class Custom(TaskPart, frozen=True):
 
     def open(self, seed: int) -> Evaluator:
         """Return the user's evaluator."""
-        return OwnEvaluator(self.task.open(seed), f"{KEY} {self.function}")
+        evaluator = self.task.open(seed)
+        for name in ("evaluate", "close"):
+            if not callable(getattr(evaluator, name, None)):
+                found = type(evaluator).__name__
+                raise OwnCodeError(f"{KEY} {self.function}: open() returned {found}, which has no method {name}")
+        return OwnEvaluator(evaluator, f"{KEY} {self.function}")
 
     @before_rollouts()
     def check(self) -> None:
