@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from ees_mpi.outcomes import Arrays
-from ees_mpi.registry import Family, Part, loaded
+from ees_mpi.registry import Family, Part, key, loaded
 from ees_mpi.registry.own import make_once
 from ees_mpi.registry.own_arrays import as_table, like, readonly
 
@@ -82,8 +82,8 @@ class Adam(Part, frozen=True):
 class Custom(Part, frozen=True):
     """An optimizer that a user writes: `Optimizer(**settings)` has the members of `contracts.OwnOptimizer`."""
 
-    function: str  # "package.module:Optimizer"
-    settings: dict[str, Any] = {}  # noqa: RUF012  (msgspec copies it)
+    function: Annotated[str, key("The class of the optimizer, as package.module:Optimizer.")]
+    settings: Annotated[dict[str, Any], key("The arguments of the class, by name.")] = {}  # noqa: RUF012
 
     @property
     def optimizer(self) -> Any:

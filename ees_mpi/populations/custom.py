@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ees_mpi.noise import Noise
 from ees_mpi.outcomes import Arrays, Draw, Floats, Singles, flat_learned
 from ees_mpi.ranks import Ranks
-from ees_mpi.registry import Part, loaded
+from ees_mpi.registry import Part, key, loaded
 from ees_mpi.registry.own import make_once, wrong
 from ees_mpi.registry.own_arrays import as_table, like, readonly
 
@@ -24,13 +24,13 @@ TAKEN = ("generation", "observations")  # other arrays of the state have these n
 
 
 class Custom(Part, frozen=True):
-    """A population outside of this package; `settings`: its further keyword arguments."""
+    """A population that a user writes."""
 
-    function: str  # "package.module:Population"
-    size: Annotated[int, msgspec.Meta(ge=2)]
-    std: Annotated[float, msgspec.Meta(gt=0, le=1e30)]
-    components: Annotated[int, msgspec.Meta(ge=1)] = 1  # means
-    settings: dict[str, Any] = {}  # noqa: RUF012  (msgspec copies it)
+    function: Annotated[str, key("The class of the population, as package.module:Population.")]
+    size: Annotated[int, key("N: the number of individuals in a generation.", "individuals", ge=2)]
+    std: Annotated[float, key("The standard deviation, as your class understands it.", gt=0, le=1e30)]
+    components: Annotated[int, key("K: the number of means.", "means", ge=1)] = 1
+    settings: Annotated[dict[str, Any], key("Further arguments of the class, by name.")] = {}  # noqa: RUF012
 
     rows = "individual"
     antithetic = False

@@ -30,6 +30,11 @@ class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         """Raise a ConfigError if the part cannot work; called before the run starts."""
 
 
+def key(about: str, unit: str = "", **limits: Any) -> msgspec.Meta:
+    """Describe a key of the config, for the annotation of its field: a sentence, a unit, and limits such as ge=0."""
+    return msgspec.Meta(description=about, extra={"unit": unit} if unit else None, **limits)
+
+
 class Family(Mapping[str, type[Part]]):
     """A registry: name of a member -> class, imported at first use."""
 

@@ -129,6 +129,11 @@ def make(path: str, key: str, protocol: type, settings: Mapping[str, Any], **arg
     return Guard(made, f"{key} {path}")
 
 
+def forget() -> None:
+    """Forget the objects of `make_once`: in a notebook, the user's code may have changed."""
+    _made.clear()
+
+
 def make_once(path: str, key: str, protocol: type, settings: Mapping[str, Any], **arguments: Any) -> Any:
     """Return the object of `make`, which is made once per process."""
     check_trust(path, key)  # in this process, another file may have made it

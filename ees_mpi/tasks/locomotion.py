@@ -15,6 +15,7 @@ from ees_mpi.contracts import Policy, Walker
 from ees_mpi.errors import before_rollouts, located
 from ees_mpi.outcomes import Floats, Outcome, Singles
 from ees_mpi.policies import HIDDEN, MLP, observation_sums, parameter_count
+from ees_mpi.registry import key
 from ees_mpi.tasks.base import TaskPart, once
 from ees_mpi.tasks.own_policy import OwnPolicy
 
@@ -38,8 +39,8 @@ class PolicyTask(TaskPart, frozen=True):
     """A task whose individuals are the weights of a network from observations to actions: ours, or `policy`."""
 
     hidden: tuple[Count, ...] = HIDDEN  # of our network, which has tanh
-    policy: str | None = None  # your own network, as "package.module:Policy"; it replaces ours
-    policy_settings: dict[str, Any] | None = None  # further arguments of your own network
+    policy: Annotated[str | None, key("Your own network in place of ours, as package.module:Policy.")] = None
+    policy_settings: Annotated[dict[str, Any] | None, key("Further arguments of your network, by name.")] = None
     steps: Count = 1000
     reset_seed: Annotated[int, msgspec.Meta(ge=0)] | None = None  # of every rollout; None: the run's seed
     observation_share: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.01  # of rollouts, for the statistics
