@@ -1,5 +1,7 @@
 """The errors that a user can meet, each with the exit code of the command."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import ClassVar
 
 
@@ -50,6 +52,10 @@ class ObjectiveError(EesError, RuntimeError):
     """An objective returned values that cannot be used."""
 
 
+class OwnCodeError(EesError, RuntimeError):
+    """Code of the user raised an exception, or returned values that cannot be used."""
+
+
 class GraphError(EesError, ValueError):
     """A stochastic computation graph breaks a rule."""
 
@@ -72,6 +78,29 @@ def collective(error: EesError) -> EesError:
     """Mark an error that every rank raises at the same point, so that no rank has to abort the others."""
     error.collective = True
     return error
+
+
+@contextmanager
+def located(place: str) -> Iterator[None]:
+    """Put a place in front of an error in a part, for example the generation or the individual."""
+    try:
+        yield
+    except (OwnCodeError, ObjectiveError) as error:
+        between = ", " if str(error).startswith("individual ") else ": "
+        named = type(error)(f"{place}{between}{error}")
+        named.collective = error.collective
+        raise named from error
+
+
+@contextmanager
+def before_rollouts() -> Iterator[None]:
+    """Let an error in the user's code count as an error of the config, because nothing was evaluated yet."""
+    try:
+        yield
+    except OwnCodeError as error:
+        refused = ConfigError(str(error))
+        refused.collective = error.collective
+        raise refused from error
 
 
 BY_NAME: dict[str, type[EesError]] = {error.__name__: error for error in EesError.__subclasses__()}

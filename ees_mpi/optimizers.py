@@ -1,21 +1,29 @@
-"""Plain ascent and Adam: ascent on `gradient - l2 * theta` for every learned array theta of a population.
+"""Plain ascent, Adam, and the user's own: ascent on `gradient - l2 * theta` for each learned array of a population.
 
 Learned arrays are single precision. Moments and all arithmetic are double precision. The moments of the mean have plain
 names ("first"). The moments of another learned array begin with its name ("log_std/first").
 """
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 
 from ees_mpi.outcomes import Arrays
-from ees_mpi.registry import Family, Part, key
+from ees_mpi.registry import Family, Part, key, loaded
+from ees_mpi.registry.own import make_once
+from ees_mpi.registry.own_arrays import as_table, like, readonly
 
 Rate = Annotated[float, key("The learning rate.", gt=0)]
 Decay = Annotated[float, key("L2 decay: `l2` times the parameters is subtracted from the gradient.", ge=0)]
 
 OPTIMIZERS = Family(
-    "optimizer", {"ascent": "ees_mpi.optimizers:Ascent", "adam": "ees_mpi.optimizers:Adam"}, default="adam"
+    "optimizer",
+    {
+        "ascent": "ees_mpi.optimizers:Ascent",
+        "adam": "ees_mpi.optimizers:Adam",
+        "custom": "ees_mpi.optimizers:Custom",
+    },
+    default="adam",
 )
 MOMENTS = ("first", "second")
 
@@ -68,6 +76,47 @@ class Adam(Part, frozen=True):
             following[name] = (wide + size * (first / scale)).astype(np.float32)
             grown |= {f"{_prefix(name)}first": first, f"{_prefix(name)}second": second}
         return following, grown
+
+
+class Custom(Part, frozen=True):
+    """An optimizer that a user writes: `Optimizer(**settings)` has the members of `contracts.OwnOptimizer`."""
+
+    function: Annotated[str, key("The class of the optimizer, as package.module:Optimizer.")]
+    settings: Annotated[dict[str, Any], key("The arguments of the class, by name.")] = {}  # noqa: RUF012
+
+    @property
+    def optimizer(self) -> Any:
+        """Return the user's optimizer, which is made once."""
+        protocol = loaded("ees_mpi.contracts:OwnOptimizer")
+        return make_once(self.function, "optimizer.function", protocol, self.settings)
+
+    def check(self) -> None:
+        """Raise a ConfigError if the user's class cannot be made, or lacks a member."""
+        _ = self.optimizer
+
+    def rehearse(self, learned: Arrays) -> None:
+        """Make two steps along small gradients, and check what they return."""
+        moments = self.start(learned)
+        for _ in range(2):
+            gradient = {name: np.full(array.shape, 0.01) for name, array in learned.items()}
+            learned, moments = self.step(learned, gradient, moments)
+
+    def start(self, learned: Arrays) -> Arrays:
+        """Return the moments before the first step."""
+        return as_table(self.optimizer.start(readonly(learned)), f"{self._code}: start()")
+
+    def step(self, learned: Arrays, gradient: Arrays, moments: Arrays) -> tuple[Arrays, Arrays]:
+        """Return the next learned arrays and moments."""
+        found = self.optimizer.step(readonly(learned), gradient, readonly(moments))
+        following, grown = found if isinstance(found, tuple) and len(found) == 2 else (found, None)
+        return (
+            like(following, learned, f"{self._code}: step() as the learned arrays", np.float32),
+            like(grown, moments, f"{self._code}: step() as the moments"),
+        )
+
+    @property
+    def _code(self) -> str:
+        return f"optimizer.function {self.function}"
 
 
 def _prefix(name: str) -> str:

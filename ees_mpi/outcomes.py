@@ -151,3 +151,20 @@ def unpack(rows: Floats, observations: Floats) -> Outcomes:
         valid=(rows[:, 1] != 0) & np.isfinite(rows[:, 3:]).all(axis=1),
         observations=observations,
     )
+
+
+def flat_learned(learned: Arrays) -> Singles:
+    """Return all learned arrays except the means as one vector, in the order of their names."""
+    others = [np.asarray(learned[name], np.float32).ravel() for name in sorted(learned) if name != "mean"]
+    return np.concatenate([*others, np.empty(0, np.float32)])
+
+
+def split_learned(flat: Singles, like: Arrays) -> Arrays:
+    """Return the learned arrays whose vector is `flat`; `like` has their means, names and shapes."""
+    found, start = {"mean": like["mean"]}, 0
+    for name in sorted(like.keys() - {"mean"}):
+        found[name] = flat[start : start + like[name].size].reshape(like[name].shape)
+        start += like[name].size
+    if start != flat.size:
+        raise ValueError(f"expected {start} learned numbers, got {flat.size}")
+    return found

@@ -5,15 +5,14 @@ commits every generation. `docs/generation.md` names all functions that a genera
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
 from ees_mpi.config import Config, Evolution
-from ees_mpi.errors import EesError, Interrupted, ObjectiveError, TaskError, collective
+from ees_mpi.errors import EesError, Interrupted, TaskError, collective, located
 from ees_mpi.generation.evaluation import Evaluation, Work
 from ees_mpi.generation.results import (
     Clock,
@@ -60,8 +59,7 @@ class EvolutionJob:
         clock.lap("evaluate")
         outcomes, center = self._gather(state.generation, list(mine.values()))
         clock.lap("gather")
-        with _naming_generation(state.generation):
-            weights, memory = self.method.objective.weights(outcomes, state.memory, self.ranks)
+        weights, memory = self.method.objective.weights(outcomes, state.memory, self.ranks)
         gradient = population.gradient(weights, drawn, state.learned, self.noise, self.ranks)
         learned, moments = state.learned, state.moments
         if weights.any():  # otherwise the weight decay alone would make a step, which Adam scales to full size
@@ -181,7 +179,8 @@ def train(
     ranks, commit_seconds = job.ranks, 0.0
     while state.generation < job.config.run.generations:
         try:
-            record, following = job.advance(state, known or {})
+            with located(f"generation {state.generation}"):
+                record, following = job.advance(state, known or {})
         except Unfinished as unfinished:
             with ranks.together():
                 if writer:
@@ -212,14 +211,3 @@ def _interrupted(ranks: Ranks, state: State, more: str = "") -> EesError:
     return collective(
         Interrupted(f"interrupted by {by}; {state.generation} generations{more} are saved, and resume will go on")
     )
-
-
-@contextmanager
-def _naming_generation(generation: int) -> Iterator[None]:
-    """Add the number of the generation to an error of the objective."""
-    try:
-        yield
-    except ObjectiveError as error:
-        named = ObjectiveError(f"generation {generation}: {error}. The last committed generation is safe")
-        named.collective = error.collective
-        raise named from error

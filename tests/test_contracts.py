@@ -27,7 +27,7 @@ def members(protocol: type) -> set[str]:
     """Return the names of everything that a Protocol declares, including inherited ones."""
     declared: set[str] = set()
     for base in protocol.__mro__:
-        if getattr(base, "_is_protocol", False) and base.__module__ == contracts.__name__:
+        if getattr(base, "_is_protocol", False) and base.__module__.startswith(contracts.__name__):
             declared |= {name for name in vars(base) if not name.startswith("_")} | set(
                 vars(base).get("__annotations__", {})
             )
@@ -44,7 +44,7 @@ def unlike(member: type, protocol: type) -> list[str]:
     """Return the methods that take other arguments than those of the Protocol."""
     found = []
     for name in members(protocol):
-        asked, given = vars(protocol).get(name), getattr(member, name, None)
+        asked, given = inspect.getattr_static(protocol, name, None), getattr(member, name, None)
         if inspect.isfunction(asked) and inspect.isfunction(given):
             names = [list(inspect.signature(each).parameters) for each in (asked, given)]
             if names[0] != names[1][: len(names[0])]:

@@ -3,6 +3,8 @@ import pytest
 
 from ees_mpi.optimizers import OPTIMIZERS, Adam, Ascent
 
+BUILT_IN = [name for name in OPTIMIZERS if name != "custom"]
+
 
 def test_ascent_moves_by_lr_times_gradient_less_l2() -> None:
     theta = np.array([[1.0, -2.0]], np.float32)
@@ -26,7 +28,7 @@ def test_adam_takes_the_steps_of_torchs_adam_but_uphill() -> None:
     np.testing.assert_allclose(learned["mean"], weights.detach().numpy(), atol=1e-5)
 
 
-@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize("name", BUILT_IN)
 def test_a_step_changes_nothing_in_place(name: str) -> None:
     optimizer = OPTIMIZERS.build({"name": name, "lr": 0.1})
     learned = {"mean": np.ones((1, 3), np.float32)}
@@ -37,7 +39,7 @@ def test_a_step_changes_nothing_in_place(name: str) -> None:
     assert all(np.array_equal(kept[key], moments[key]) for key in kept)
 
 
-@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize("name", BUILT_IN)
 def test_further_learned_arrays_are_moved_as_the_mean_is_and_keep_their_own_moments(name: str) -> None:
     optimizer = OPTIMIZERS.build({"name": name, "lr": 0.1})
     start, gradient = np.arange(3, dtype=np.float32)[None], np.array([[1.0, -2.0, 0.5]])

@@ -10,7 +10,8 @@ from support.program import TINY, done, ees, refusal, sets
 
 from ees_mpi.config import read_source
 from ees_mpi.errors import ConfigError, TrustError
-from ees_mpi.registry import imported, note_code
+from ees_mpi.registry import note_code, own
+from ees_mpi.registry.own import imported
 from ees_mpi.store.reader import open_run
 from ees_mpi.tasks import base
 
@@ -31,11 +32,43 @@ def behavior(rollout):
 
 def objective(behaviors, fitness, ratios):
     return (ratios * behaviors[:, 0] ** 2).mean()
+
+class Policy:
+    count = 8
+    def __init__(self, observations, actions):
+        pass
+    def initial(self, generator):
+        return np.zeros(8)
+    def load(self, flat):
+        self.matrix = flat.reshape(4, 2)
+    def act(self, observation):
+        return observation @ self.matrix
+
+class Population:
+    def __init__(self, size, std, components):
+        self.size = size
+    def draw(self, generator, noise, parameters):
+        from ees_mpi.outcomes import Draw
+        return Draw(generator.integers(0, 9, self.size), np.ones(self.size, int), np.zeros(self.size, int))
+    def individual(self, learned, draw, index, noise):
+        return learned["mean"][0] + noise.row(draw.offset[index], 1)
+    def gradient(self, weights, draw, learned, noise, ranks):
+        return {"mean": np.zeros((1, 1))}
+
+class Optimizer:
+    def start(self, learned):
+        return {}
+    def step(self, learned, gradient, moments):
+        return learned, moments
 """
 TASK = "task = {name='custom', function='strange:Task'}"
 BEHAVIOR = "task = {name='gymnasium', env='CartPole-v1', behavior='strange:behavior', hidden=[4], steps=5}"
 OBJECTIVE = "objective = {name='custom', function='strange:objective'}"
 PART = "objective = {name='blend', parts=[{name='custom', function='strange:objective', share=1.0}]}"
+
+POLICY = "task = {name='gymnasium', env='CartPole-v1', policy='strange:Policy', steps=5}"
+POPULATION = "population = {name='custom', function='strange:Population', size=20, std=0.5}"
+OPTIMIZER = "optimizer = {name='custom', function='strange:Optimizer'}"
 
 
 @pytest.fixture(autouse=True)
@@ -66,6 +99,7 @@ def begin(folder: Path, own: str) -> None:
 def forget(folder: Path) -> None:
     sys.modules.pop("strange", None)
     base._RESULTS.clear()
+    own._made.clear()
     (folder / "imported").unlink(missing_ok=True)
 
 
@@ -101,6 +135,14 @@ def test_a_task_that_only_the_file_names_does_not_run(folder: Path, command: tup
         (OBJECTIVE, ("verify", "run.h5", "--updates")),
         (OBJECTIVE, ("metrics", "run.h5", "--objective", "custom")),
         (PART, ("resume", "run.h5", "--generations", "9")),
+        (POLICY, ("resume", "run.h5", "--generations", "9")),
+        (POLICY, ("verify", "run.h5")),
+        (POLICY, ("export", "run.h5", "--policy")),
+        (POLICY, ("replay", "run.h5", "--individual", "0")),
+        (POPULATION, ("resume", "run.h5", "--generations", "9")),
+        (POPULATION, ("verify", "run.h5")),
+        (OPTIMIZER, ("resume", "run.h5", "--generations", "9")),
+        (OPTIMIZER, ("verify", "run.h5", "--updates")),
     ],
 )
 def test_every_key_that_names_code_needs_trust(folder: Path, own: str, command: list[str]) -> None:

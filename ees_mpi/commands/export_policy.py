@@ -4,18 +4,25 @@
 """
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.files import check_writable, written
 from ees_mpi.outcomes import Floats, Singles
-from ees_mpi.policies import CLIP, MLP, mean_std
+from ees_mpi.policies import CLIP, MLP, mean_std, parameter_count
+from ees_mpi.registry import check_trust
+from ees_mpi.registry.own import split
 from ees_mpi.runs import starting_point
 from ees_mpi.store.reader import Run
 from ees_mpi.tasks.locomotion import PolicyTask
 
-LOADER = f'''"""A policy exported by ees_mpi: `act = load("{{name}}")`, then `action = act(observation)`."""
+LOADER = f'''"""A policy exported by ees_mpi: `act = load("{{name}}")`, then `action = act(observation)`.
+
+`act` takes one observation [{{inputs}}] or a batch [n, {{inputs}}], not normalised, and returns {{returns}}.
+Bits of a batch may differ from those of single observations in the last digit.
+"""
 import numpy as np
 
 
@@ -26,9 +33,32 @@ def load(path):
     def act(observation):
         x = np.clip((np.float32(observation) - mean) / std, -{CLIP}, {CLIP})
         for depth, layer in enumerate(layers):  # (inputs + 1, outputs): the weights over the bias
-            x = np.append(x, np.float32(1)) @ layer
+            x = np.concatenate([x, np.ones_like(x[..., :1])], axis=-1) @ layer
             x = np.tanh(x) if depth + 1 < len(layers) else x
         return x
+
+    return act
+'''
+
+OWN_LOADER = f'''"""A policy exported by ees_mpi: `act = load("{{name}}")`, then `action = act(observation)`.
+
+`act` takes one observation [{{inputs}}] or a batch [n, {{inputs}}], not normalised, and returns {{returns}}.
+The network is {{path}}: its module must be beside this file or on the path. Call `load` before each rollout if
+the network has a memory.
+"""
+import numpy as np
+from {{module}} import {{policy}}
+
+
+def load(path):
+    with np.load(path) as file:
+        mean, std, parameters = file["observation_mean"], file["observation_std"], file["parameters"]
+    policy = {{policy}}({{arguments}})
+    policy.load(parameters)
+
+    def act(observation):
+        x = np.clip((np.float32(observation) - mean) / std, -{CLIP}, {CLIP})
+        return np.stack([policy.act(row) for row in x]) if x.ndim > 1 else np.asarray(policy.act(x))
 
     return act
 '''
@@ -50,18 +80,51 @@ def export_policy(
     start = starting_point.read(
         run, run.generations - 1 if individual is not None and generation is None else generation
     )
-    layers = {f"layer{depth}": layer for depth, layer in enumerate(MLP(task.layers).matrices(parameters))}
+    arrays, words = _own_network(task, parameters) if task.policy else _network(task, parameters, len(mean))
+    words |= {"name": out.name, "inputs": str(len(mean)), "returns": _returns(task)}
     with written(loader, "w") as text, written(out) as file:
         np.savez(
             file,
             observation_mean=mean.astype(np.float32),
             observation_std=std.astype(np.float32),
-            layers=np.array(list(layers)),
-            **layers,  # type: ignore[arg-type]
+            **arrays,
             **starting_point.policy_arrays(start, parameters, run),
         )
-        text.write(LOADER.replace("{name}", out.name))
+        text.write(_filled(OWN_LOADER if task.policy else LOADER, words))
     return [out, loader]
+
+
+def _network(task: PolicyTask, parameters: Singles, inputs: int) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the layers of our network. Their sizes come from the file, so that no code of the user is needed."""
+    sizes = (inputs, *task.hidden)
+    outputs = (parameters.size - parameter_count(sizes)) // (sizes[-1] + 1)
+    layers = {f"layer{depth}": layer for depth, layer in enumerate(MLP((*sizes, outputs)).matrices(parameters))}
+    return {"layers": np.array(list(layers)), **layers}, {}
+
+
+def _own_network(task: PolicyTask, parameters: Singles) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the words for the loader of the user's own network."""
+    path = task.policy or ""
+    module, policy = split(path, "task.policy")
+    check_trust(path, "task.policy")  # the loader will import it
+    arguments = {"observations": task.layers[0], "actions": task.layers[-1], **(task.policy_settings or {})}
+    words = {"path": path, "module": module, "policy": policy, "arguments": f"**{arguments!r}"}
+    return {"parameters": parameters}, words
+
+
+def _returns(task: PolicyTask) -> str:
+    """Return the words that say what an exported policy returns."""
+    if not hasattr(task, "env"):
+        return "the action, not clipped"
+    return (
+        "the action, not clipped.\nFor discrete actions it returns a score for each: take `act(observation).argmax(-1)`"
+    )
+
+
+def _filled(loader: str, words: dict[str, str]) -> str:
+    for name, word in words.items():
+        loader = loader.replace(f"{{{name}}}", word)
+    return loader
 
 
 def _check_loader(out: Path, loader: Path) -> None:

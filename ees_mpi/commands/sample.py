@@ -15,7 +15,7 @@ from ees_mpi.contracts import Say
 from ees_mpi.errors import ConfigError, RunFileError, TaskError, collective
 from ees_mpi.files import check_ours, check_writable, replaced
 from ees_mpi.generation.evaluation import Evaluation, Work
-from ees_mpi.generation.results import Clock, Record, describe, with_times
+from ees_mpi.generation.results import Clock, Record, describe, uses_torch, with_times
 from ees_mpi.noise import Noise, NoiseTable
 from ees_mpi.outcomes import Draw, Outcome, Outcomes, pack, unpack
 from ees_mpi.ranks import Ranks
@@ -70,7 +70,7 @@ def sample(ranks: Ranks, request: SampleRequest, out: Path, overwrite: bool, say
             with replaced(out, RunFileError) as fresh:
                 note = json.dumps(parent.about)
                 writer = RunWriter.create(fresh, config, state.arrays(), True, kind="sample", started_from=note)
-                here = {**machine.fingerprint(config.method.uses_torch), "device": evaluation.device}
+                here = {**machine.fingerprint(uses_torch(config)), "device": evaluation.device}
                 writer.begin_session(0, ranks.size, ranks.nodes, here)
                 writer.commit(0, record.arrays, state.arrays())
                 writer.close()
@@ -89,7 +89,9 @@ def read_parent(ranks: Ranks, request: SampleRequest, purpose: str) -> tuple[Par
     told = broadcast.from_first(ranks, found)
     config = configs.parse(told["config"], trusted=True)  # rank 0 has checked it
     ranks.set_stall_limit(60 * config.run.stall_minutes)
-    state = State(0, config.population.learned(told["state"]["mean"]), {}, told["state"]["observations"])
+    first = config.population.learned(told["state"]["mean"])
+    learned = {name: told["state"].get(name, array) for name, array in first.items()}
+    state = State(0, learned, {}, told["state"]["observations"])
     noise = NoiseTable(config.noise_seed, config.noise.size, ranks)
     generator = stream(config.run.seed, purpose, told["about"]["generation"])
     drawn = config.population.draw(generator, noise, config.task.parameters)
@@ -125,7 +127,7 @@ def _read(request: SampleRequest) -> dict[str, Any]:
     return {
         "config": config.to_toml(),
         "about": {**start.about, "training_steps": steps},
-        "state": {"mean": start.mean, "observations": start.observations},
+        "state": {"mean": start.mean, "observations": start.observations, **start.learned},
     }
 
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from ees_mpi import machine
 from ees_mpi.contracts import Evaluator
-from ees_mpi.errors import ConfigError, RunFileError, VerifyError
-from ees_mpi.generation.results import observed
+from ees_mpi.errors import ConfigError, RunFileError, VerifyError, before_rollouts, located
+from ees_mpi.generation.results import observed, uses_torch
 from ees_mpi.outcomes import Floats, pack, unpack
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry import loaded
@@ -47,7 +47,8 @@ class EvolutionRepeater:
 
     def __init__(self, run: Run):
         self._run = run
-        self._evaluator = run.config.task.open(run.config.run.seed)
+        with before_rollouts():
+            self._evaluator = run.config.task.open(run.config.run.seed)
 
     def repeat(self, generation: int, index: int) -> Repeated:
         """Evaluate one individual again."""
@@ -62,7 +63,8 @@ def repeat(run: Run, evaluator: Evaluator, generation: int, index: int) -> Repea
     """Rebuild an individual from the file, and evaluate it as in the run."""
     observe = bool(observed(run.config, generation)[index])
     statistics = run.observation_statistics(generation)
-    outcome = evaluator.evaluate(index, run.individual(generation, index), *statistics, observe)
+    with located(f"generation {generation}"):
+        outcome = evaluator.evaluate(index, run.individual(generation, index), *statistics, observe)
     return Repeated(logged(run, generation, index), as_logged(pack([outcome], run.config.task.behavior_dim)))
 
 
@@ -151,4 +153,4 @@ def differences(run: Run, generation: int) -> list[str]:
     if run.device(generation) == "cuda":
         return ["the generation was evaluated on a GPU, whose outcomes cannot be repeated bit by bit"]
     session = [s for s in run.sessions() if s["first_generation"] <= generation][-1]
-    return machine.differences(machine.fingerprint(run.config.method.uses_torch), session["machine"])
+    return machine.differences(machine.fingerprint(uses_torch(run.config)), session["machine"])

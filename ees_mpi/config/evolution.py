@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ees_mpi.contracts import Objective, Optimizer, Population, Task
-from ees_mpi.errors import ConfigError
+from ees_mpi.errors import ConfigError, before_rollouts
 from ees_mpi.objectives import OBJECTIVES
 from ees_mpi.optimizers import OPTIMIZERS
 from ees_mpi.outcomes import Arrays
 from ees_mpi.populations import POPULATIONS
+from ees_mpi.populations.custom import more_learned, rehearse_update
 from ees_mpi.registry import Hooks
 
 
@@ -65,20 +66,21 @@ class Evolution:
         self.objective.check()
         self.optimizer.check()
         if population.rows != "individual":
-            name = POPULATIONS.name_of(population)
-            raise ConfigError(f'population.name: "{name}" belongs to another method; expected normal or mixture')
+            raise ConfigError(f'population.name: "{POPULATIONS.name_of(population)}" belongs to another method')
 
+    @before_rollouts()
     def rehearse(self, task: Task, population: Population) -> None:
-        """Compute the objective on random outcomes, so that a faulty one is found before the first rollout."""
+        """Try the user's own parts on random numbers, so that faulty ones are found before the first rollout."""
         self.objective.rehearse(population.size, task.behavior_dim)
+        rehearse_update(population, self.optimizer, task.parameters)
 
     def moments(self, task: Task, learned: Arrays) -> Arrays:
         """Return the moments of the optimizer before the first step."""
         return self.optimizer.start(learned)
 
     def file_axes(self, task: Task, population: Population) -> dict[str, int]:
-        """Return no further axes of the run file."""
-        return {}
+        """Return the size of all that a custom population learns beside its means."""
+        return {"learned_number": more_learned(population, task.parameters)}
 
     def warning(self, arrays: Arrays) -> str | None:
         """Return no warning."""

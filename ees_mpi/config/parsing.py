@@ -16,7 +16,7 @@ from ees_mpi.config.settings import FREE_ON_RESUME, LARGEST, METHODS, NoiseSetti
 from ees_mpi.contracts import Method, Population, Task
 from ees_mpi.errors import ConfigError
 from ees_mpi.populations import POPULATIONS
-from ees_mpi.registry import check_trust, convert, flat, loaded, note_code, tables, texts, unknown
+from ees_mpi.registry import beside, check_trust, convert, flat, loaded, note_code, tables, texts, unknown
 from ees_mpi.tasks import TASKS
 
 DEFAULTED = ("run", "noise", "optimizer", "maml")  # sections that may be left out: all their keys have defaults
@@ -142,6 +142,7 @@ def read_source(source: str) -> str:
     try:
         if path.exists() and not path.is_file():
             raise ConfigError(f"cannot read config {source}: it is not a plain file")
+        beside(source)
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot read config {source}: {error}") from None

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ees_mpi.config import Config
 from ees_mpi.contracts import BatchEvaluator, Evaluator, Task
-from ees_mpi.errors import ConfigError
+from ees_mpi.errors import ConfigError, before_rollouts
 from ees_mpi.noise import NoiseTable
 from ees_mpi.outcomes import Arrays, Batch, Draw, Floats, Outcome, Singles
 from ees_mpi.ranks import Ranks, gpus
@@ -45,7 +45,7 @@ class Evaluation:
 
     def _open(self) -> None:
         task, seed = self.config.task, self.config.run.seed
-        with self.ranks.together():
+        with self.ranks.together(), before_rollouts():
             if self.device == "cpu":
                 self._evaluator = task.open(seed)
             elif self.ranks.rank in self._drivers and self._batches is None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ees_mpi.config import Config
 from ees_mpi.density import entropy
 from ees_mpi.errors import TaskError, collective
-from ees_mpi.outcomes import Arrays, Draw, Floats, Outcomes
+from ees_mpi.outcomes import Arrays, Draw, Floats, Outcomes, flat_learned
 from ees_mpi.ranks import Ranks
 from ees_mpi.state import State
 from ees_mpi.streams import stream
@@ -91,6 +91,8 @@ def describe(config: Config, state: State, drawn: Draw, outcomes: Outcomes, rank
     """Return the arrays of a generation that was drawn from `state` and had these outcomes."""
     observation_mean, observation_std = state.observation_mean_std()
     return {
+        **state.learned,  # first: an array of the user's own population must not replace another one
+        "learned": flat_learned(state.learned),
         "behavior": outcomes.behavior,
         "fitness": outcomes.fitness,
         "length": outcomes.length,
@@ -98,7 +100,6 @@ def describe(config: Config, state: State, drawn: Draw, outcomes: Outcomes, rank
         "offset": drawn.offset,
         "sign": drawn.sign,
         "parent": drawn.parent,
-        **state.learned,
         "observation_sums": state.observations,
         "observation_count": state.observations[0],
         "observation_mean": observation_mean,
@@ -121,6 +122,11 @@ def metrics(outcomes: Outcomes, bandwidth: float, ranks: Ranks) -> dict[str, NDA
         "invalid_share": 1.0 - outcomes.valid.mean(),
     }
     return {name: np.asarray(value, np.float64) for name, value in values.items()}
+
+
+def uses_torch(config: Config) -> bool:
+    """Return whether the bits depend on torch; a network of the user may be a torch module."""
+    return config.method.uses_torch or bool(getattr(config.task, "policy", None))
 
 
 def draw_stream(config: Config, generation: int) -> np.random.Generator:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ees_mpi.config import Config
 from ees_mpi.contracts import Population, Task
-from ees_mpi.errors import ConfigError, MissingExtra
+from ees_mpi.errors import ConfigError, MissingExtra, OwnCodeError
 from ees_mpi.outcomes import Arrays
 from ees_mpi.policies import parameter_count
 from ees_mpi.registry import Hooks, Part, convert, key, plain
@@ -122,6 +122,8 @@ def check_task(task: Task) -> None:
     """Raise a ConfigError if a task has no policy, or no reward at each step, which the policy gradient needs."""
     name = TASKS.name_of(task)
     expected = "expected cheetah, ant, mujoco, gymnasium with behavior final_x or final_xy, or custom with walker(seed)"
+    if getattr(task, "policy", None):
+        raise ConfigError('task.policy: method = "maml" learns the built-in network only; leave it out')
     if not task.walkable:
         raise ConfigError(f'task {name} has no reward at each step, which method = "maml" needs; {expected}')
     if not task.layers:
@@ -151,7 +153,7 @@ def _try_walker(task: Task) -> None:
         shapes = {np.shape(seen) for seen in (first, following)}
         axes = len(tuple(walker.position))
         walker.close()
-    except (AttributeError, TypeError, ValueError) as error:
+    except (AttributeError, TypeError, ValueError, OwnCodeError) as error:
         raise ConfigError(f"task.function: the walker failed: {error}; expected an ees_mpi.contracts.Walker") from None
     if shapes != {(observations,)}:
         raise ConfigError(

@@ -10,8 +10,6 @@ Rank 0 computes the weights and sends them to the other ranks. So all ranks have
 torch.
 """
 
-import os
-import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
@@ -20,12 +18,14 @@ import msgspec
 import numpy as np
 
 from ees_mpi.contracts import Memory
-from ees_mpi.errors import ConfigError, MissingExtra, ObjectiveError
+from ees_mpi.errors import ConfigError, MissingExtra, ObjectiveError, OwnCodeError
 from ees_mpi.objectives.base import ObjectivePart
 from ees_mpi.outcomes import Floats, Outcomes
 from ees_mpi.ranks import Ranks
-from ees_mpi.registry import imported, key
+from ees_mpi.registry import key
+from ees_mpi.registry.own import calling, function
 
+KEY = "objective.function"
 REHEARSED = 32  # individuals with random outcomes
 
 
@@ -50,8 +50,10 @@ class Custom(ObjectivePart, frozen=True):
         count = min(size, REHEARSED)
         try:
             self._evaluate(generator.normal(size=(count, behavior_dim)), generator.normal(size=count))
-        except ObjectiveError as error:
-            raise ConfigError(f"{error} (found in a dry run with {count} random outcomes)") from error
+        except (ObjectiveError, OwnCodeError) as error:
+            first, *lines = str(error).split("\n")
+            first += f" (found in a dry run with {count} random outcomes)"
+            raise ConfigError("\n".join([first, *lines])) from error
 
     def weights(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> tuple[Floats, Memory]:
         """Return the weights [N] and the memory, which is empty."""
@@ -68,10 +70,10 @@ class Custom(ObjectivePart, frozen=True):
     def _evaluate(self, behaviors: Floats, fitness: Floats) -> tuple[float, Floats]:
         """Return J and dJ / dr [N] at ratios of 1."""
         torch = _torch()
-        function = self._load()
+        objective = self._load()
         ratios = torch.ones(len(fitness), dtype=torch.float64, requires_grad=True)
-        with _reproducible(), self._errors_of(function):
-            value = function(torch.tensor(behaviors), torch.tensor(fitness), ratios, **self.settings)
+        with _reproducible(), calling(f"{KEY} {self.function}", f"{self.function.partition(':')[2]}()"):
+            value = objective(torch.tensor(behaviors), torch.tensor(fitness), ratios, **self.settings)
             self._check(value)
             (gradient,) = torch.autograd.grad(value, ratios, allow_unused=True)
         if gradient is None:
@@ -83,10 +85,7 @@ class Custom(ObjectivePart, frozen=True):
         return value.item(), weights
 
     def _load(self) -> Callable[..., Any]:
-        function = imported(self.function, "objective.function")
-        if not callable(function):
-            raise self._error(f"expected a function, got {type(function).__name__}")
-        return function  # type: ignore[no-any-return]
+        return function(self.function, KEY)
 
     def _check(self, value: Any) -> None:
         if not isinstance(value, _torch().Tensor):
@@ -104,21 +103,7 @@ class Custom(ObjectivePart, frozen=True):
         )
 
     def _error(self, message: str) -> ObjectiveError:
-        return ObjectiveError(f"objective.function {self.function}: {message}")
-
-    @contextmanager
-    def _errors_of(self, function: Callable[..., Any]) -> Iterator[None]:
-        """Turn an exception of the function into an error of one line that names the line of code."""
-        try:
-            yield
-        except ObjectiveError:
-            raise
-        except Exception as error:
-            file = getattr(getattr(function, "__code__", None), "co_filename", None)
-            own = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
-            where = f" at {os.path.basename(str(file))}, line {own[-1]}" if own else ""
-            message = " ".join(str(error).split())
-            raise self._error(f"raised {type(error).__name__}{where}: {message}") from error
+        return ObjectiveError(f"{KEY} {self.function}: {message}")
 
 
 def _torch() -> Any:

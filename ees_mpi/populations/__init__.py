@@ -8,5 +8,6 @@ POPULATIONS = Family(
         "normal": "ees_mpi.populations.normal:Normal",
         "mixture": "ees_mpi.populations.mixture:Mixture",
         "tasks": "ees_mpi.maml.tasks:Tasks",
+        "custom": "ees_mpi.populations.custom:Custom",
     },
 )

@@ -62,10 +62,9 @@ def run(job: Callable[[Ranks], None]) -> NoReturn:
     try:
         job(ranks)
     except EesError as error:
-        only_here = ranks.size > 1 and not error.collective
-        code = tell(error) if ranks.first or only_here else error.exit_code
-        if only_here:
-            ranks.abort(code)
+        if ranks.size > 1 and not error.collective:
+            ranks.fail(error)
+        code = tell(error) if ranks.first else error.exit_code
     except RanksLost:
         say_on_stderr("ees-mpi: other ranks died, and this command cannot continue without them; run it again\n")
         ranks.abort(1)

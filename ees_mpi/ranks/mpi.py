@@ -18,13 +18,13 @@ from mpi4py import MPI
 from numpy.typing import DTypeLike, NDArray
 
 from ees_mpi import machine
-from ees_mpi.errors import RanksLost
+from ees_mpi.errors import EesError, RanksLost
 from ees_mpi.ranks import shared_memory as shared
 from ees_mpi.ranks.heartbeat import Progress, cancel, time_limit
 from ees_mpi.ranks.launcher import launcher_process
 from ees_mpi.ranks.serial import each
 from ees_mpi.ranks.supervision import RECONNECT_SECONDS, STALL_SECONDS, SupervisedRanks
-from ees_mpi.terminal import say_on_stderr
+from ees_mpi.terminal import say_on_stderr, tell
 
 POLLS_BEFORE_SLEEP = 200  # of a waiting rank: about 0.1 ms
 LONGEST_SLEEP = 1e-3
@@ -219,10 +219,12 @@ class World(SupervisedRanks):
         self._wait(self._node.Ibarrier())
 
     def fail(self, error: BaseException) -> NoReturn:
-        """End the job after an unexpected error, with its traceback."""
+        """End the job after an error that only this rank may have; an unexpected one is printed with its traceback."""
         # If several ranks fail, the lowest one prints first, and ends the others before they print the same.
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         time.sleep(min(0.5 * self.rank, 4.0))
+        if isinstance(error, EesError):
+            self.abort(tell(error))
         where = f"rank {MPI.COMM_WORLD.rank} of {MPI.COMM_WORLD.size} on {self._host}"
         trace = "".join(traceback.format_exception(error))
         say_on_stderr(f"ees-mpi: {where} failed and ends the job:\n{trace}")

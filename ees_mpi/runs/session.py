@@ -10,7 +10,7 @@ from ees_mpi import config as configs
 from ees_mpi import machine
 from ees_mpi.config import Config
 from ees_mpi.errors import EesError, RanksLost, RunFileError
-from ees_mpi.generation.results import hardly_observed
+from ees_mpi.generation.results import hardly_observed, uses_torch
 from ees_mpi.outcomes import Arrays
 from ees_mpi.ranks import Ranks
 from ees_mpi.runs import broadcast
@@ -51,7 +51,7 @@ def _train(ranks: Ranks, recovery: Recovery, say: Say) -> None:
                 prepared = recovery.prepare()
         if not ranks.any(prepared is not None and prepared.finished):
             config, state, partial = _broadcast(ranks, prepared, recovery)
-            fingerprint = machine.fingerprint(config.method.uses_torch)
+            fingerprint = machine.fingerprint(uses_torch(config))
             ranks.check_alike(fingerprint)
             job = recovery.job(config, ranks)
             known = recovery.known(job, state.generation, partial)
@@ -69,10 +69,11 @@ def _train(ranks: Ranks, recovery: Recovery, say: Say) -> None:
         if prepared:
             prepared.close(fold=False)
         raise
-    except EesError:
+    except EesError as error:
         if prepared:
             with suppress(RunFileError):  # the first error says more, and the journal keeps everything
-                prepared.close()
+                # If other ranks may have failed, too, rank 0 must report it before they do; folding takes time.
+                prepared.close(fold=error.collective or ranks.size == 1)
         raise
     if prepared:
         say(f"{prepared.path}: {prepared.config.run.generations} generations, complete")

@@ -29,6 +29,7 @@ GENERATIONS = {
     "sign": Field(("individual",), "|i1", "antithetic sign of an individual's noise"),
     "parent": Field(("individual",), "<i4", "component whose mean an individual perturbs"),
     "mean": Field(("component", "parameter"), "<f4", "the mean(s) from which this generation was drawn"),
+    "learned": Field(("learned_number",), "<f4", "custom population: its other learned arrays, by name, flat"),
     "observation_sums": Field(
         ("observation_sum",), "<f8", "count, sums and sums of squares of all earlier observations"
     ),
@@ -66,6 +67,7 @@ GENERATIONS = {
 
 # A file has all or none of the arrays of each line; it is refused if it lacks any other array.
 TOGETHER = (
+    ("learned",),
     ("observation_sums",),
     ("observation_mean", "observation_std"),
     ("log_std", "fitness_before", "divergence", "objective_gain", "shortened"),
@@ -94,6 +96,7 @@ def axis_sizes(config: Config) -> dict[str, int]:
         "observation_dim": config.task.observation_dim,
         "observation_sum": 1 + 2 * config.task.observation_dim if config.task.observation_dim else 0,
         "action_dim": 0,
+        "learned_number": 0,
         **config.method.file_axes(config.task, config.population),
     }
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ees_mpi.config import Config, parse
 from ees_mpi.errors import RunFileError
 from ees_mpi.noise import Noise
-from ees_mpi.outcomes import Arrays, Draw, Floats, Singles
+from ees_mpi.outcomes import Arrays, Draw, Floats, Singles, split_learned
 from ees_mpi.store import checks, hdf5, journal, layout
 from ees_mpi.store.safety import damage_reported, open_hdf5, real
 from ees_mpi.store.series import Series
@@ -188,7 +188,9 @@ class Run:
 
     def learned(self, generation: int) -> Arrays:
         """Return the learned arrays from which a generation was drawn."""
-        return {"mean": self["mean"][generation]}
+        mean = {"mean": self["mean"][generation]}
+        more = self["learned"][generation] if "learned" in self.names else None
+        return mean if more is None else split_learned(more, {**self.config.population.learned(mean["mean"]), **mean})
 
     def check_order(self) -> None:
         """Raise a RunFileError unless the rows are the generations 0, 1, 2, ... and the state follows the last one."""

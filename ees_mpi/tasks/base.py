@@ -91,12 +91,12 @@ class TaskPart(Part, frozen=True):
         return None
 
 
-_RESULTS: dict[tuple[type, bytes], Any] = {}
+_RESULTS: dict[tuple[str, type, bytes], Any] = {}
 
 
-def once(task: TaskPart, compute: Callable[[], Result]) -> Result:
+def once(task: TaskPart, name: str, compute: Callable[[], Result]) -> Result:
     """Return the result of `compute`, which is called once per process for tasks with the same settings."""
-    key = type(task), msgspec.json.encode(task)
+    key = name, type(task), msgspec.json.encode(task)
     if key not in _RESULTS:
         _RESULTS[key] = compute()
     result: Result = _RESULTS[key]

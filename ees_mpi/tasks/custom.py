@@ -1,9 +1,10 @@
 """A task that a user writes: `task.function = "package.module:Task"`.
 
-`Task(**settings)` needs `parameters`, `behavior_dim`, `initial(generator)` and `open(seed)`, which returns an
-`ees_mpi.contracts.Evaluator`. Optional: `observation_dim` and `observation_share` (0 by default), `axes`, `device` and
-`open_batches` for GPUs (see `contracts.Task`), and `film(seed, view)`, so that `ees-mpi replay` can film it. MAML also
-needs `layers`, `steps` and `walker(seed)`, which returns an `ees_mpi.contracts.Walker`. See `jobs/own_task.py`.
+`Task(**settings)` needs the members of `contracts.OwnTask`: `parameters`, `behavior_dim`, `initial(generator)` and
+`open(seed)`, which returns an `ees_mpi.contracts.Evaluator`. Optional: `observation_dim` and `observation_share` (0 by
+default), `axes`, `device` and `open_batches` for GPUs (see `contracts.Task`), and `film(seed, view)`, so that `ees-mpi
+replay` can film it. MAML also needs `layers`, `steps` and `walker(seed)`, which returns an `ees_mpi.contracts.Walker`.
+See `jobs/own_task.py`.
 """
 
 from collections.abc import Callable
@@ -11,14 +12,14 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from ees_mpi.contracts import BatchEvaluator, Drawable, Evaluator, View, Walker
-from ees_mpi.errors import ConfigError
-from ees_mpi.outcomes import Outcome, Singles
-from ees_mpi.registry import check_trust, imported, key
-from ees_mpi.tasks.base import TaskPart, once
+from ees_mpi.contracts import BatchEvaluator, Drawable, Evaluator, OwnTask, View, Walker
+from ees_mpi.errors import ConfigError, OwnCodeError, before_rollouts, located
+from ees_mpi.outcomes import Floats, Outcome, Singles
+from ees_mpi.registry import key
+from ees_mpi.registry.own import Guard, make_once
+from ees_mpi.tasks.base import TaskPart
 
-NEEDED = ("parameters", "behavior_dim", "initial", "open")
-METHODS = ("initial", "open")  # a class has them before it is called
+KEY = "task.function"
 
 
 class Custom(TaskPart, frozen=True):
@@ -30,8 +31,7 @@ class Custom(TaskPart, frozen=True):
     @property
     def task(self) -> Any:
         """Return the user's task, which is made once."""
-        check_trust(self.function, "task.function")
-        return once(self, self._make)
+        return make_once(self.function, KEY, OwnTask, self.settings)
 
     @property
     def parameters(self) -> int:
@@ -81,18 +81,18 @@ class Custom(TaskPart, frozen=True):
         self, seed: int, noise: Singles, wanted: int, antithetic: bool, say: Callable[[str], None]
     ) -> BatchEvaluator:
         """Return the user's batch evaluator."""
-        batches: BatchEvaluator = self.task.open_batches(seed, noise, wanted, antithetic, say)
+        batches: BatchEvaluator = self._guarded(self.task.open_batches(seed, noise, wanted, antithetic, say))
         return batches
 
     def walker(self, seed: int) -> Walker | None:
         """Return the user's robot that is controlled step by step, if the task has `walker`."""
-        walker: Walker | None = self.task.walker(seed) if self.walkable else None
+        walker: Walker | None = self._guarded(self.task.walker(seed)) if self.walkable else None
         return walker
 
     def film(self, seed: int, view: View) -> Drawable | None:
         """Return the user's evaluator that can be filmed, if the task has `film`."""
-        drawable: Drawable | None = self.task.film(seed, view) if hasattr(self.task, "film") else None
-        return drawable
+        drawable = self.task.film(seed, view) if hasattr(self.task, "film") else None
+        return None if drawable is None else OwnEvaluator(drawable, f"{KEY} {self.function}")
 
     def initial(self, generator: np.random.Generator) -> Singles:
         """Draw the first mean."""
@@ -100,9 +100,14 @@ class Custom(TaskPart, frozen=True):
 
     def open(self, seed: int) -> Evaluator:
         """Return the user's evaluator."""
-        evaluator: Evaluator = self.task.open(seed)
-        return evaluator
+        evaluator = self.task.open(seed)
+        for name in ("evaluate", "close"):
+            if not callable(getattr(evaluator, name, None)):
+                found = type(evaluator).__name__
+                raise OwnCodeError(f"{KEY} {self.function}: open() returned {found}, which has no method {name}")
+        return OwnEvaluator(evaluator, f"{KEY} {self.function}")
 
+    @before_rollouts()
     def check(self) -> None:
         """Evaluate one individual and check its outcome."""
         start = self.initial(np.random.default_rng(0))
@@ -111,8 +116,6 @@ class Custom(TaskPart, frozen=True):
         evaluator, size = self.open(0), self.observation_dim
         outcome = evaluator.evaluate(0, start, np.zeros(size), np.ones(size), False)
         evaluator.close()
-        if not isinstance(outcome, Outcome):
-            raise self._error(f"evaluate() returned {outcome!r}; expected an ees_mpi.outcomes.Outcome")
         try:
             behavior = np.asarray(outcome.behavior, np.float64)
         except (TypeError, ValueError):
@@ -121,21 +124,25 @@ class Custom(TaskPart, frozen=True):
             expected = f"{self.behavior_dim} numbers in a flat sequence"
             raise self._error(f"a behavior is {outcome.behavior!r}; expected {expected}")
 
-    def _make(self) -> Any:
-        """Make the user's task; raise a ConfigError if a needed member is missing."""
-        factory = imported(self.function, "task.function")
-        if not isinstance(factory, type):
-            raise self._error(f"expected a class with {', '.join(NEEDED)}; got {type(factory).__name__}")
-        if lacking := [name for name in METHODS if not callable(getattr(factory, name, None))]:
-            raise self._error(f"expected a class with {', '.join(NEEDED)}; no {lacking[0]}")
-        try:
-            task = factory(**self.settings)
-        except TypeError as error:
-            raise ConfigError(f"task.function {self.function} cannot be made: {error}") from None
-        missing = [name for name in NEEDED if not hasattr(task, name)]
-        if missing:
-            raise self._error(f"expected a class with {', '.join(NEEDED)}; no {missing[0]}")
-        return task
+    def _guarded(self, thing: Any) -> Any:
+        return Guard(thing, f"{KEY} {self.function}")
 
     def _error(self, message: str) -> ConfigError:
-        return ConfigError(f"task.function {self.function}: {message}")
+        return ConfigError(f"{KEY} {self.function}: {message}")
+
+
+class OwnEvaluator(Guard):
+    """An evaluator of the user; an error in it names the individual."""
+
+    def evaluate(
+        self, index: int, parameters: Singles, observation_mean: Floats, observation_std: Floats, observe: bool
+    ) -> Outcome:
+        """Roll out one individual."""
+        with located(f"individual {index}"):
+            evaluate = self.__getattr__("evaluate")
+            outcome = evaluate(index, parameters, observation_mean, observation_std, observe)
+            if not isinstance(outcome, Outcome):
+                raise OwnCodeError(
+                    f"{self._code}: evaluate() returned {outcome!r}; expected an ees_mpi.outcomes.Outcome"
+                )
+        return outcome

@@ -6,16 +6,18 @@ same start. The fitness of standard ES is the final x.
 
 import math
 from collections.abc import Callable
-from typing import Annotated, Literal, Protocol
+from typing import Annotated, Any, Literal, Protocol
 
 import msgspec
 import numpy as np
 
 from ees_mpi.contracts import Policy, Walker
+from ees_mpi.errors import before_rollouts, located
 from ees_mpi.outcomes import Floats, Outcome, Singles
 from ees_mpi.policies import HIDDEN, MLP, observation_sums, parameter_count
 from ees_mpi.registry import key
-from ees_mpi.tasks.base import TaskPart
+from ees_mpi.tasks.base import TaskPart, once
+from ees_mpi.tasks.own_policy import OwnPolicy
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
 
@@ -34,9 +36,11 @@ def across(direction: float, axes: int) -> bool:
 
 
 class PolicyTask(TaskPart, frozen=True):
-    """A task whose individuals are the weights of a tanh network from observations to actions."""
+    """A task whose individuals are the weights of a network from observations to actions: ours, or `policy`."""
 
-    hidden: Annotated[tuple[Count, ...], key("The sizes of the hidden layers of the policy.", "neurons")] = HIDDEN
+    hidden: Annotated[tuple[Count, ...], key("The sizes of the hidden layers of our tanh network.", "neurons")] = HIDDEN
+    policy: Annotated[str | None, key("Your own network in place of ours, as package.module:Policy.")] = None
+    policy_settings: Annotated[dict[str, Any] | None, key("Further arguments of your network, by name.")] = None
     steps: Annotated[Count, key("The length of a rollout, at most.", "steps")] = 1000
     reset_seed: Annotated[
         Annotated[int, msgspec.Meta(ge=0)] | None, key("The seed of every rollout's start; not set: the run's seed.")
@@ -47,7 +51,7 @@ class PolicyTask(TaskPart, frozen=True):
 
     @property
     def parameters(self) -> int:
-        return parameter_count(self.layers)
+        return once(self, "count", lambda: self.network().count) if self.policy else parameter_count(self.layers)
 
     @property
     def observation_dim(self) -> int:
@@ -55,15 +59,24 @@ class PolicyTask(TaskPart, frozen=True):
 
     def initial(self, generator: np.random.Generator) -> Singles:
         """Draw the first mean."""
-        return MLP(self.layers).initial(generator)
+        return self.network().initial(generator)
 
     def start_seed(self, seed: int) -> int:
         """Return the seed with which every rollout starts; `seed`: the run's."""
         return seed if self.reset_seed is None else self.reset_seed
 
-    def policy(self) -> Policy:
+    def network(self) -> Policy:
         """Return the network that evaluates individuals."""
-        return MLP(self.layers)
+        return self._own_network(self.policy) if self.policy else MLP(self.layers)
+
+    def _own_network(self, path: str) -> OwnPolicy:
+        return OwnPolicy(path, self.layers[0], self.layers[-1], self.policy_settings or {})
+
+    @before_rollouts()
+    def check(self) -> None:
+        """Raise a ConfigError if the user's own network cannot act."""
+        if self.policy:
+            self._own_network(self.policy).check()
 
 
 class WalkingTask(PolicyTask, frozen=True):
@@ -116,7 +129,7 @@ class Rollouts:
     """Evaluates individuals: the policy of an individual controls the robot, from the same start every time."""
 
     def __init__(self, task: WalkingTask, robot: Robot):
-        self._task, self._robot, self._policy = task, robot, task.policy()
+        self._task, self._robot, self._policy = task, robot, task.network()
         self.on_step: Callable[[int], None] | None = None  # called with the number of finished steps
 
     def evaluate(
@@ -124,10 +137,10 @@ class Rollouts:
     ) -> Outcome:
         """Roll out one individual; if the physics becomes unstable, the outcome is invalid."""
         task = self._task
-        self._policy.load(parameters)
         self._policy.normalise(observation_mean, observation_std)
         seen: list[Singles] | None = [] if observe else None
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), located(f"individual {index}"):
+            self._policy.load(parameters)
             length, places = self._walk(seen)
         if not self._robot.finite:
             return Outcome(index, (math.nan,) * task.behavior_dim, math.nan, length, valid=False)

@@ -2,15 +2,18 @@ import errno
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from support.program import ees, sets
+from support.program import done, ees, sets
 
 from ees_mpi import open_run
 from ees_mpi.commands.export_policy import export_policy
+from ees_mpi.config import read_source
 from ees_mpi.errors import ConfigError, EesError
 from ees_mpi.policies import MLP, mean_std
+from ees_mpi.tasks.gymnasium.environment import Environment
 
 
 @pytest.fixture(scope="module")
@@ -29,8 +32,8 @@ def test_an_exported_policy_acts_with_the_bits_of_ours_and_needs_only_numpy(
     walked: Path, tmp_path: Path, choice: list[object]
 ) -> None:
     out = tmp_path / "policy.npz"
-    done = ees("export", walked, "--policy", *choice, "-o", out)
-    assert done.returncode == 0 and done.stdout.split() == [str(out), str(tmp_path / "policy.py")]
+    said = done("export", walked, "--policy", *choice, "-o", out).stdout
+    assert said.split() == [str(out), str(tmp_path / "policy.py")]
     observation = np.random.default_rng(0).normal(size=26).astype(np.float32)
     program = (
         "import sys, numpy as np; import policy; act = policy.load('policy.npz'); "
@@ -58,7 +61,34 @@ def test_an_exported_policy_acts_with_the_bits_of_ours_and_needs_only_numpy(
 def test_the_loader_is_short() -> None:
     from ees_mpi.commands.export_policy import LOADER
 
-    assert len([line for line in LOADER.splitlines() if line.strip()]) <= 12
+    program = LOADER.split('"""')[2]
+    assert len([line for line in program.splitlines() if line.strip()]) <= 12
+
+
+BEHAVIOR = "def first(rollout):\n    return [rollout.observations[-1][0]]\n"
+
+
+def test_an_environment_is_not_needed_batches_are_taken_and_scores_are_explained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("EES_MPI_TRUST")
+    Path("fleeting_behavior.py").write_text(BEHAVIOR)
+    base = read_source("interference-maxvar").split("[task]")
+    task = "[task]\nname='gymnasium'\nenv='CartPole-v1'\nhidden=[5]\nsteps=4\nbehavior='fleeting_behavior:first'\n"
+    Path("own.toml").write_text(base[0] + task + "[population]" + base[1].split("[population]")[1])
+    done("train", "own.toml", *sets("population.size=4", "run.generations=2", "noise.size=1000"), "--out", "run.h5")
+    Path("fleeting_behavior.py").unlink()
+    del sys.modules["fleeting_behavior"]
+    monkeypatch.setattr(Environment, "make", lambda *arguments: pytest.fail("the environment was made"))
+    done("export", "run.h5", "--policy")
+    text = Path("policy.py").read_text()
+    assert "For discrete actions it returns a score for each: take `act(observation).argmax(-1)`" in text
+    names: dict[str, Any] = {}
+    exec(text, names)
+    act, batch = names["load"]("policy.npz"), np.random.default_rng(0).normal(size=(7, 4))
+    assert act(batch).shape == (7, 2) and act(batch[0]).shape == (2,) and act(batch[None]).shape == (1, 7, 2)
+    np.testing.assert_allclose(act(batch), [act(each) for each in batch], rtol=1e-5)
 
 
 def test_a_policy_that_cannot_be_exported_is_refused(walked: Path, finished: Path, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ def start(words: list[str]) -> "subprocess.Popen[str]":
     return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
 
 
-@pytest.mark.parametrize("how", ["leave", "broken pipe", "keyboard"])
+@pytest.mark.parametrize("how", ["leave", "keyboard"])
 def test_a_rank_that_leaves_without_an_error_ends_the_job_too(how: str, tmp_path: Path) -> None:
     out = tmp_path / "run.h5"
     done = run(breaking(out, 3, f'task.settings.how="{how}"'))
@@ -31,14 +31,22 @@ def test_a_rank_that_leaves_without_an_error_ends_the_job_too(how: str, tmp_path
     assert done.stderr.count("failed and ends the job") == 1 and processes_with(out) == []
 
 
-@pytest.mark.parametrize("how", ["raise", "everywhere"])
-def test_an_exception_in_a_task_ends_the_job_with_one_traceback(how: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("how", "error"), [("raise", "ZeroDivisionError"), ("broken pipe", "BrokenPipeError")])
+def test_an_exception_in_a_task_ends_the_job_with_the_lines_of_the_task(how: str, error: str, tmp_path: Path) -> None:
     out = tmp_path / "run.h5"
-    done = run(breaking(out, 4, f'task.settings.how="{how}"'))
-    assert done.returncode not in (0, 2, 3, 75)
-    assert done.stderr.count("Traceback") == 1 and "the task broke on purpose" in done.stderr
-    assert re.search(r"ees-mpi: rank [0-3] of 4 on \S+ failed and ends the job", done.stderr)
+    done = run(breaking(out, 3, f'task.settings.how="{how}"'))
+    where = "ees-mpi: generation 0, individual 3: task.function support.breaking:Breaking: evaluate() raised "
+    assert done.returncode == 1 and done.stderr.count(f"{where}{error}") == 1
+    lines = [line for line in done.stderr.splitlines() if ", line " in line]
+    assert len(lines) == 1 and f"in evaluate: raise {error}" in lines[0] and "Traceback" not in done.stderr
     assert processes_with(out) == []
+
+
+def test_exceptions_on_all_ranks_are_told_by_one(tmp_path: Path) -> None:
+    out = tmp_path / "run.h5"
+    done = run(breaking(out, 4, 'task.settings.how="everywhere"'))
+    assert done.returncode == 1 and done.stderr.count("ees-mpi: ") == 1 and processes_with(out) == []
+    assert "evaluate() raised ZeroDivisionError: the task broke on purpose" in done.stderr
 
 
 def test_a_rank_that_ends_without_a_message_ends_the_job(tmp_path: Path) -> None:

@@ -81,6 +81,8 @@ def _here(*arguments: str) -> CompletedProcess[str]:
         mock.patch.object(machine, "pin_portable", side_effect=AssertionError("needs a process of its own: ranks=0")),
         mock.patch.object(registry, "_FROM_USER", set()),  # a new process trusts nothing
         mock.patch.object(registry, "_FROM_FILES", set()),
+        mock.patch.object(registry, "FOLDERS", []),
+        mock.patch.object(sys, "path", list(sys.path)),
         mock.patch.dict(os.environ),
         _same_signal_handlers(),
         contextlib.redirect_stdout(out),

@@ -15,7 +15,7 @@ from ees_mpi.analysis.replay.choice import Choice, ReplayRequest, choose
 from ees_mpi.commands.info import task_name
 from ees_mpi.commands.verify import Repeated, as_logged, differences, repeat
 from ees_mpi.contracts import Drawable, Evaluator, View
-from ees_mpi.errors import ConfigError, RunFileError, VerifyError
+from ees_mpi.errors import ConfigError, RunFileError, VerifyError, before_rollouts
 from ees_mpi.files import check_writable
 from ees_mpi.outcomes import Floats, pack
 from ees_mpi.state import State
@@ -64,7 +64,8 @@ def replay(path: Path, request: ReplayRequest, say: Callable[[str], None], progr
         if request.video:
             replayed = _film_all(run, choices, request, request.video, say, progress)
         else:
-            evaluator = run.config.task.open(run.config.run.seed)
+            with before_rollouts():
+                evaluator = run.config.task.open(run.config.run.seed)
             try:
                 replayed = [evaluate(run, evaluator, choice) for choice in choices]
             finally:

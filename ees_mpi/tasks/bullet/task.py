@@ -28,8 +28,9 @@ class Locomotion(WalkingTask, frozen=True):
         return (self.sizes[0], *self.hidden, self.sizes[1])
 
     def check(self) -> None:
-        """Raise MissingExtra if pybullet is missing."""
+        """Raise MissingExtra if pybullet is missing, or a ConfigError if the user's own network cannot act."""
         self.robot()
+        super().check()
 
     def robot(self) -> "type[Robot]":
         """Return the class of the robot; this imports pybullet."""

@@ -18,7 +18,8 @@ import numpy as np
 
 from ees_mpi.errors import ConfigError, MissingExtra, TaskError
 from ees_mpi.outcomes import Singles
-from ees_mpi.registry import check_trust, imported, key, texts, unknown
+from ees_mpi.registry import check_trust, key, texts, unknown
+from ees_mpi.registry.own import calling, failed, function, import_module
 from ees_mpi.tasks.locomotion import PolicyTask
 from ees_mpi.tasks.silence import silence
 
@@ -74,6 +75,8 @@ class Environment(PolicyTask, frozen=True, kw_only=True):
         for place, text in texts({"task": {"env": self.env, "env_settings": self.env_settings}}):
             check_trust(text, place)  # Gymnasium imports a module that is named before a colon
         gymnasium = library()
+        if ":" in self.env:
+            import_module(self.env.partition(":")[0], self.env, "task.env")  # also beside the config file
         try:
             with warnings.catch_warnings(), silence():  # Gymnasium warns about newer versions and deprecated models
                 warnings.simplefilter("ignore")
@@ -85,14 +88,15 @@ class Environment(PolicyTask, frozen=True, kw_only=True):
             raise ConfigError(f"task.env: {unknown(self.env, known)}") from None
         except (gymnasium.error.Error, ImportError, TypeError) as error:
             raise ConfigError(f"task.env {self.env!r} cannot be made: {error}") from None
+        except AttributeError:
+            raise  # the error of MuJoCo if a library for drawing is missing; `film` reports it
+        except Exception as error:
+            raise ConfigError(str(failed(f"task.env {self.env}", "__init__()", error))) from error
 
     def characterisation(self) -> Behavior:
         """Return the function from a rollout to its behaviour."""
         if ":" in self.behavior:
-            function: Behavior = imported(self.behavior, "task.behavior")
-            if not callable(function) or isinstance(function, type):
-                raise ConfigError(f"task.behavior {self.behavior}: expected a function, got {type(function).__name__}")
-            return function
+            return self._own_behavior(function(self.behavior, "task.behavior"))
         if self.behavior not in NAMED:
             raise ConfigError(f"task.behavior: {unknown(self.behavior, NAMED)} (or package.module:function)")
         return {
@@ -101,6 +105,15 @@ class Environment(PolicyTask, frozen=True, kw_only=True):
             "final_x": lambda rollout: self._position(rollout)[:1],
             "mean_info": self._mean_info,
         }[self.behavior]
+
+    def _own_behavior(self, behavior: Behavior) -> Behavior:
+        """Return the user's function; its exceptions become errors that name it."""
+
+        def guarded(rollout: Rollout) -> Sequence[float]:
+            with calling(f"task.behavior {self.behavior}", f"{self.behavior.partition(':')[2]}()"):
+                return behavior(rollout)
+
+        return guarded
 
     def _final_observation(self, rollout: Rollout) -> Sequence[float]:
         last = rollout.observations[-1]

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ees_mpi.errors import ConfigError, TaskError
+from ees_mpi.errors import ConfigError, TaskError, located
 from ees_mpi.outcomes import Floats, Outcome, Singles
 from ees_mpi.policies import observation_sums
+from ees_mpi.registry.own import calling
 from ees_mpi.tasks.gymnasium.environment import Environment, Rollout, flat, numbers, was_reset_by_mujoco
 from ees_mpi.tasks.locomotion import along
 
@@ -68,19 +69,21 @@ class Rollouts(SeededEnvironment):
 
     def __init__(self, task: Environment, seed: int, dim: int, **more: Any):
         super().__init__(task, seed, **more)
-        self._policy, self._dim = task.policy(), dim
+        self._policy, self._dim = task.network(), dim
         self.on_step: Callable[[int], None] | None = None  # called with the number of finished steps
 
     def evaluate(
         self, index: int, parameters: Singles, observation_mean: Floats, observation_std: Floats, observe: bool
     ) -> Outcome:
         """Roll out one individual; an outcome that is not finite is invalid."""
-        self._policy.load(parameters)
         self._policy.normalise(observation_mean, observation_std)
-        with np.errstate(all="ignore"):
-            rollout = self._act()
+        with located(f"individual {index}"):
+            self._policy.load(parameters)
+            with np.errstate(all="ignore"), calling(f"task.env {self._task.env}", "reset() or step()"):
+                rollout = self._act()
+            found = self._behavior(rollout)
         length = len(rollout.rewards)
-        behavior = numbers(self._behavior(rollout), self._task.behavior, TaskError)
+        behavior = numbers(found, self._task.behavior, TaskError)
         reward = self._task.fitness == "reward"
         fitness = math.fsum(rollout.rewards) if reward else along(self._task.direction, *behavior[:2])
         if not all(map(math.isfinite, (*behavior, fitness))) or was_reset_by_mujoco(self._env):

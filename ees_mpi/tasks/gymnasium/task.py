@@ -1,9 +1,11 @@
 """A task for any Gymnasium environment with box or discrete actions."""
 
 import math
+from typing import Any
 
 from ees_mpi.contracts import Drawable, View
-from ees_mpi.errors import ConfigError
+from ees_mpi.errors import ConfigError, before_rollouts
+from ees_mpi.registry.own import calling
 from ees_mpi.tasks.base import once
 from ees_mpi.tasks.gymnasium.environment import Environment, Rollout, flat, library, numbers
 from ees_mpi.tasks.gymnasium.film import Filmed
@@ -27,8 +29,9 @@ class Gymnasium(Environment, frozen=True, kw_only=True):
         return self._shape[2]
 
     def check(self) -> None:
-        """Raise a ConfigError or MissingExtra if a short rollout fails."""
+        """Raise a ConfigError or MissingExtra if a short rollout fails, or the user's own network cannot act."""
         _ = self._shape
+        super().check()
 
     @property
     def axes(self) -> int:
@@ -62,7 +65,7 @@ class Gymnasium(Environment, frozen=True, kw_only=True):
 
     @property
     def _shape(self) -> tuple[int, int, int]:
-        return once(self, lambda: _find_shape(self))
+        return once(self, "shape", lambda: _find_shape(self))
 
 
 def _find_shape(task: Gymnasium) -> tuple[int, int, int]:
@@ -76,13 +79,21 @@ def _find_shape(task: Gymnasium) -> tuple[int, int, int]:
         raise ConfigError(f"task.env {task.env!r}: expected box or discrete actions, got {action}")
     inputs = math.prod(observation.shape)
     outputs = int(action.n) if isinstance(action, spaces.Discrete) else math.prod(action.shape)
-    rollout = Rollout(env, [flat(env.reset(seed=0)[0])])
-    action.seed(0)
-    for _ in range(DRY_STEPS):
-        seen, reward, terminated, truncated, info = env.step(action.sample())
-        rollout.add(seen, reward, info)
-        if terminated or truncated:
-            break
-    behavior = numbers(task.characterisation()(rollout), task.behavior, ConfigError)
+    with before_rollouts():
+        rollout = _short_rollout(task, env)
+        behavior = numbers(task.characterisation()(rollout), task.behavior, ConfigError)
     env.close()
     return inputs, outputs, len(behavior)
+
+
+def _short_rollout(task: Gymnasium, env: Any) -> Rollout:
+    """Return a rollout of a few random steps."""
+    env.action_space.seed(0)
+    with calling(f"task.env {task.env}", "reset() or step()"):
+        rollout = Rollout(env, [flat(env.reset(seed=0)[0])])
+        for _ in range(DRY_STEPS):
+            seen, reward, terminated, truncated, info = env.step(env.action_space.sample())
+            rollout.add(seen, reward, info)
+            if terminated or truncated:
+                break
+    return rollout

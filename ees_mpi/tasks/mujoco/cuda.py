@@ -36,7 +36,7 @@ def open_batches(
     lanes: int | None = None,
 ) -> "GpuRollouts":
     """Make `wanted` robots on GPU number `device`, or as many as fit into its memory."""
-    if type(task.policy()) is not MLP:
+    if type(task.network()) is not MLP:
         raise ConfigError('task.device: a GPU evaluates the built-in network only; use device = "cpu"')
     tools = toolkit(device, say)
     torch, width, start = tools.torch, 2 if antithetic else 1, time.perf_counter()

@@ -15,6 +15,7 @@ from ees_mpi.tasks.mujoco.model import Plant, load, xml_text
 from ees_mpi.tasks.mujoco.robots import ROBOTS
 
 Size = Annotated[int, msgspec.Meta(ge=0)]
+OWN_ON_GPU = "GPUs evaluate the built-in network only, not task.policy"
 
 
 class Settings(WalkingTask, frozen=True):
@@ -71,7 +72,10 @@ class Settings(WalkingTask, frozen=True):
         """Compile the model. A GPU is looked for at the start of a run only: it is not needed for reading one."""
         if self.model in ROBOTS and self.xml:
             raise ConfigError(f"task.xml: the {self.model} is built in; leave it out")
+        if self.policy and self.device == "cuda":
+            raise ConfigError(f'task.device = "cuda": {OWN_ON_GPU}; use task.device = "cpu"')
         self.plant()
+        super().check()
 
     def plant(self) -> Plant:
         """Compile the model; loads MuJoCo."""

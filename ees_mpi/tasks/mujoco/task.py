@@ -8,7 +8,7 @@ from ees_mpi.tasks.locomotion import Rollouts
 from ees_mpi.tasks.mujoco.film import Filmed
 from ees_mpi.tasks.mujoco.gpu import lacking
 from ees_mpi.tasks.mujoco.rollouts import RobotWalker
-from ees_mpi.tasks.mujoco.settings import Settings
+from ees_mpi.tasks.mujoco.settings import OWN_ON_GPU, Settings
 
 
 class Mujoco(Settings, frozen=True):
@@ -33,7 +33,7 @@ class Mujoco(Settings, frozen=True):
 
     def lacks_for_gpu(self) -> str:
         """Return a sentence fragment that says what this process lacks for a GPU; empty: nothing. Imports no torch."""
-        return lacking()
+        return OWN_ON_GPU if self.policy else lacking()
 
     def open_batches(
         self, seed: int, noise: Singles, wanted: int, antithetic: bool, say: Callable[[str], None]

@@ -79,7 +79,7 @@ def test_sampled_rollouts_return_the_sums_of_what_the_policy_saw(kind: type[Loco
     sums = evaluate(task, observe=True).observations
     assert sums is not None and sums[0] == 20 and len(sums) == 1 + 2 * task.observation_dim
     robot = task.robot()()
-    policy = task.policy()
+    policy = task.network()
     policy.load(task.initial(np.random.default_rng(0)))
     seen = [robot.reset(0)]
     while len(seen) < 20:

@@ -215,7 +215,7 @@ def test_a_model_of_several_files_is_refused(tmp_path: Path) -> None:
 
 def test_a_walker_gives_the_steps_of_a_rollout() -> None:
     task = build(model="ant")
-    walker, policy = task.walker(3), task.policy()
+    walker, policy = task.walker(3), task.network()
     policy.load(task.initial(np.random.default_rng(0)) * np.float32(20))
     observation = walker.reset()
     for _ in range(task.steps):

@@ -3,14 +3,13 @@
 A member is a frozen msgspec struct: its fields are the keys of the section, its methods do the work. A member
 is imported only if a config names it, so that a rank loads only the parts that it uses.
 
-Some settings name code outside of this package, as "package.module:name". Code that only a run file names is imported
-only if the user trusts that file; see `ees_mpi/docs/trust.md`.
+Some settings name code outside of this package, as "package.module:name"; `registry.own` loads it. Code that only a run
+file names is imported only if the user trusts that file; see `ees_mpi/docs/trust.md`.
 """
 
 import difflib
 import importlib
 import os
-import sys
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -160,20 +159,13 @@ def convert(section: Any, kind: Any, path: str) -> Any:
         raise ConfigError(f"{key}: {problem[:1].lower()}{problem[1:]}".replace("`", "")) from None
 
 
-def imported(path: str, key: str) -> Any:
-    """Import `package.module:name`, if it is trusted; the current folder is searched last."""
-    module, _, name = path.partition(":")
-    if not name.isidentifier() or not all(word.isidentifier() for word in module.split(".")):
-        raise ConfigError(f"{key}: expected package.module:name, got {path!r}")
-    check_trust(path, key)
-    if "" not in sys.path:
-        sys.path.append("")
-    try:
-        return getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        raise ConfigError(f"{key}: cannot import {path!r}: {error}") from None
-    except Exception as error:
-        raise ConfigError(f"{key} {path}: importing it raised {type(error).__name__}: {error}") from error
+FOLDERS: list[str] = []  # of config files, in which `registry.own` searches modules, too; the last config is the last
+
+
+def beside(path: str) -> None:
+    """Search the user's own modules also in the folder of a config file."""
+    folder = os.path.dirname(os.path.abspath(path))
+    FOLDERS[:] = [*(each for each in FOLDERS if each != folder), folder]
 
 
 _FROM_USER: set[str] = set()  # code that the user's own config names

@@ -1,31 +1,30 @@
 """The Protocols that people implement: tasks, policies, objectives, populations, optimizers, methods.
 
 A config section names a member of one of these families and holds its settings; see `registry.Part`. Users add their
-own members with `task.name = "custom"` and `objective.name = "custom"`. Letters in shapes: N individuals, B numbers of
-a behaviour, O observations, A actions, K means, D parameters.
+own members with `name = "custom"`, and their own network with `task.policy`; see `docs/own_parts.md`. The Protocols
+Own... have the members that a user must write. Letters in shapes: N individuals, B numbers of a behaviour,
+O observations, A actions, K means, D parameters.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ees_mpi.contracts.evaluation import BatchEvaluator as BatchEvaluator
+from ees_mpi.contracts.evaluation import Closable as Closable
+from ees_mpi.contracts.evaluation import Drawable as Drawable
+from ees_mpi.contracts.evaluation import Evaluator as Evaluator
+from ees_mpi.contracts.evaluation import Pixels as Pixels
+from ees_mpi.contracts.evaluation import View as View
+from ees_mpi.contracts.evaluation import Walker as Walker
 from ees_mpi.noise import Noise
-from ees_mpi.outcomes import Arrays, Batch, Draw, Floats, Outcome, Outcomes, Singles
+from ees_mpi.outcomes import Arrays, Draw, Floats, Outcomes, Singles
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry import Hooks
 
-Pixels = NDArray[np.uint8]  # [height, width, 3]
 Memory = Arrays  # the arrays that an objective carries from one generation to the next
 Say = Callable[[str], None]  # prints a line for the user
-
-
-class Closable(Protocol):
-    """Holds resources, which `close` releases: a physics client, an environment, the memory of a GPU."""
-
-    def close(self) -> None: ...
 
 
 class Checked(Protocol):
@@ -34,83 +33,46 @@ class Checked(Protocol):
     def check(self) -> None: ...
 
 
-class Evaluator(Closable, Protocol):
-    """Evaluates individuals, one at a time. The outcome depends on the arguments only, never on earlier rollouts."""
+class OwnPolicy(Protocol):
+    """A network from observations to actions: `Policy(observations, actions, **task.policy_settings)`."""
 
-    def evaluate(
-        self, index: int, parameters: Singles, observation_mean: Floats, observation_std: Floats, observe: bool
-    ) -> Outcome:
-        """Roll out one individual; `observe`: also return the sums of its observations."""
-
-
-class BatchEvaluator(Closable, Protocol):
-    """Evaluates many individuals at once, on a GPU. Its outcomes cannot be repeated bit by bit."""
-
-    capacity: int  # individuals at once; a larger batch is evaluated in several passes
-
-    def evaluate_batch(self, batch: Batch, observation_mean: Floats, observation_std: Floats) -> list[Outcome]:
-        """Roll out all individuals of a batch; return their outcomes in the order of the batch."""
-
-
-@dataclass(frozen=True)
-class View:
-    """The camera of a film: the size of its pictures in pixels, and where it looks from."""
-
-    width: int = 320
-    height: int = 240
-    point: tuple[float, float] | None = None  # on the floor, at which the camera looks; None: it follows the robot
-    distance: float = 3.6  # of the camera from that point
-
-
-class Drawable(Evaluator, Protocol):
-    """An evaluator that can be filmed: its outcomes have the same bits as those of `Task.open`."""
-
-    on_step: Callable[[int], None] | None  # called with the number of finished steps, from 0 on
-    step_seconds: float  # simulated seconds of one step
-
-    def place(self) -> tuple[float, ...]:
-        """Return the present position of the robot, as its behaviour counts it; empty if the task has none."""
-
-    def picture(self) -> Pixels:
-        """Draw the present moment; its size may differ from the requested one."""
-
-
-class Walker(Closable, Protocol):
-    """A robot that is controlled step by step. MAML learns from it."""
-
-    @property
-    def position(self) -> Sequence[float]: ...  # [B]; the behaviour is the final position
-
-    def reset(self) -> Singles:
-        """Return to the start, always the same one, and observe."""
-
-    def step(self, action: Singles) -> tuple[Singles, bool]:
-        """Act for one time step; return the observation and whether the rollout has ended."""
-
-
-class Policy(Protocol):
-    """A network from observations to actions, evaluated on one flat vector of parameters."""
-
-    sizes: tuple[int, ...]  # of all layers, from observation to action
     count: int  # D
 
-    def load(self, flat: Singles) -> None:
-        """Act with these parameters [D] from now on."""
+    def initial(self, generator: np.random.Generator) -> Singles:
+        """Draw the first mean [D]."""
 
-    def normalise(self, mean: Floats, std: Floats) -> None:
-        """See observations as (x - mean) / std from now on."""
+    def load(self, flat: Singles) -> None:
+        """Act with these parameters [D] from now on; called before each rollout, so forget the last rollout."""
 
     def act(self, observation: Singles) -> Singles:
-        """Return the action [A] for an observation [O]."""
+        """Return the action [A] for a normalised observation [O]."""
 
 
-class Task(Checked, Protocol):
-    """Turns parameters into outcomes. `tasks.base.TaskPart` has the defaults of everything that is optional."""
+class Policy(OwnPolicy, Protocol):
+    """A network that normalises its observations."""
+
+    def normalise(self, mean: Floats, std: Floats) -> None:
+        """See observations as (x - mean) / std, clipped to +-5, from now on."""
+
+
+class OwnTask(Protocol):
+    """Turns parameters into outcomes: `Task(**task.settings)`."""
 
     @property
     def parameters(self) -> int: ...  # D: the length of an individual
     @property
     def behavior_dim(self) -> int: ...  # B
+
+    def initial(self, generator: np.random.Generator) -> Singles:
+        """Draw the first mean [D]."""
+
+    def open(self, seed: int) -> Evaluator:
+        """Return an evaluator for this rank; `seed`: the run's."""
+
+
+class Task(OwnTask, Checked, Protocol):
+    """A task with everything that is optional; `tasks.base.TaskPart` has the defaults."""
+
     @property
     def observation_dim(self) -> int: ...  # O; 0: observations are not normalised
     @property
@@ -132,12 +94,6 @@ class Task(Checked, Protocol):
 
     def resolved(self) -> Self:
         """Return the task with everything that it reads from other files, for the config in the run file."""
-
-    def initial(self, generator: np.random.Generator) -> Singles:
-        """Draw the first mean [D]."""
-
-    def open(self, seed: int) -> Evaluator:
-        """Return an evaluator for this rank; `seed`: the run's."""
 
     def start_seed(self, seed: int) -> int:
         """Return the seed with which every rollout starts; `seed`: the run's."""
@@ -190,11 +146,24 @@ class Objective(Checked, Protocol):
         """Return the value J of the objective itself."""
 
 
-class Population(Checked, Protocol):
+class OwnPopulation(Protocol):
     """Draws individuals around its learned arrays, and turns weights into a gradient for each of those arrays.
 
-    The learned arrays of a population are `mean` [K, D] and whatever else it learns.
+    The learned arrays are `mean` [K, D] and whatever else it learns. `Population(size, std, components, **settings)`.
     """
+
+    def draw(self, generator: np.random.Generator, noise: Noise, parameters: int) -> Draw:
+        """Draw the individuals of a generation."""
+
+    def individual(self, learned: Arrays, draw: Draw, index: int, noise: Noise) -> Singles:
+        """Return the parameters [D] of one individual."""
+
+    def gradient(self, weights: Floats, draw: Draw, learned: Arrays, noise: Noise, ranks: Ranks) -> Arrays:
+        """Turn weights [N] into the gradient of each learned array; called on all ranks together."""
+
+
+class Population(OwnPopulation, Checked, Protocol):
+    """A population with everything that is optional."""
 
     @property
     def rows(self) -> str: ...  # a row of the run file: "individual", or another word if it cannot be rebuilt
@@ -212,15 +181,6 @@ class Population(Checked, Protocol):
     def learned(self, means: Singles) -> Arrays:
         """Return the learned arrays before the first generation, from initial means [K, D]."""
 
-    def draw(self, generator: np.random.Generator, noise: Noise, parameters: int) -> Draw:
-        """Draw the individuals of a generation."""
-
-    def individual(self, learned: Arrays, draw: Draw, index: int, noise: Noise) -> Singles:
-        """Return the parameters [D] of one individual."""
-
-    def gradient(self, weights: Floats, draw: Draw, learned: Arrays, noise: Noise, ranks: Ranks) -> Arrays:
-        """Turn weights [N] into the gradient of each learned array; called on all ranks together."""
-
     def offspring(self, count: int, std: float | None) -> "Population":
         """Return the population of `count` independent offspring of the same means."""
 
@@ -228,14 +188,18 @@ class Population(Checked, Protocol):
         """Return a warning about the learned arrays, if there is one."""
 
 
-class Optimizer(Checked, Protocol):
-    """Moves the learned arrays along their gradients."""
+class OwnOptimizer(Protocol):
+    """Moves the learned arrays along their gradients: `Optimizer(**settings)`."""
 
     def start(self, learned: Arrays) -> Arrays:
         """Return the moments before the first step."""
 
     def step(self, learned: Arrays, gradient: Arrays, moments: Arrays) -> tuple[Arrays, Arrays]:
-        """Return the next learned arrays and moments."""
+        """Return the next learned arrays and moments; change nothing in place."""
+
+
+class Optimizer(OwnOptimizer, Checked, Protocol):
+    """An optimizer with its check."""
 
 
 class Method(Protocol):

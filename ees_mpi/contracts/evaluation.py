@@ -1,0 +1,72 @@
+"""The Protocols of evaluators: one by one, in batches, in front of a camera, step by step."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ees_mpi.outcomes import Batch, Floats, Outcome, Singles
+
+Pixels = NDArray[np.uint8]  # [height, width, 3]
+
+
+class Closable(Protocol):
+    """Holds resources, which `close` releases: a physics client, an environment, the memory of a GPU."""
+
+    def close(self) -> None: ...
+
+
+class Evaluator(Closable, Protocol):
+    """Evaluates individuals, one at a time. The outcome depends on the arguments only, never on earlier rollouts."""
+
+    def evaluate(
+        self, index: int, parameters: Singles, observation_mean: Floats, observation_std: Floats, observe: bool
+    ) -> Outcome:
+        """Roll out one individual; `observe`: also return the sums of its observations."""
+
+
+class BatchEvaluator(Closable, Protocol):
+    """Evaluates many individuals at once, on a GPU. Its outcomes cannot be repeated bit by bit."""
+
+    capacity: int  # individuals at once; a larger batch is evaluated in several passes
+
+    def evaluate_batch(self, batch: Batch, observation_mean: Floats, observation_std: Floats) -> list[Outcome]:
+        """Roll out all individuals of a batch; return their outcomes in the order of the batch."""
+
+
+@dataclass(frozen=True)
+class View:
+    """The camera of a film: the size of its pictures in pixels, and where it looks from."""
+
+    width: int = 320
+    height: int = 240
+    point: tuple[float, float] | None = None  # on the floor, at which the camera looks; None: it follows the robot
+    distance: float = 3.6  # of the camera from that point
+
+
+class Drawable(Evaluator, Protocol):
+    """An evaluator that can be filmed: its outcomes have the same bits as those of `Task.open`."""
+
+    on_step: Callable[[int], None] | None  # called with the number of finished steps, from 0 on
+    step_seconds: float  # simulated seconds of one step
+
+    def place(self) -> tuple[float, ...]:
+        """Return the present position of the robot, as its behaviour counts it; empty if the task has none."""
+
+    def picture(self) -> Pixels:
+        """Draw the present moment; its size may differ from the requested one."""
+
+
+class Walker(Closable, Protocol):
+    """A robot that is controlled step by step. MAML learns from it."""
+
+    @property
+    def position(self) -> Sequence[float]: ...  # [B]; the behaviour is the final position
+
+    def reset(self) -> Singles:
+        """Return to the start, always the same one, and observe."""
+
+    def step(self, action: Singles) -> tuple[Singles, bool]:
+        """Act for one time step; return the observation and whether the rollout has ended."""

@@ -1,0 +1,134 @@
+"""A population that a user writes: `population.function = "package.module:Population"`.
+
+`Population(size, std, components, **settings)` has the members of `contracts.OwnPopulation`: `draw`, `individual` and
+`gradient`. Optional: `learned(means)`, if it learns more arrays than its means, and `warning(learned)`. `sample` and
+`adapt` make it again with another size and std. `docs/own_parts.md` has an example.
+"""
+
+from typing import Annotated, Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from ees_mpi.noise import Noise
+from ees_mpi.outcomes import Arrays, Draw, Floats, Singles, flat_learned
+from ees_mpi.ranks import Ranks
+from ees_mpi.registry import Part, key, loaded
+from ees_mpi.registry.own import make_once, wrong
+from ees_mpi.registry.own_arrays import as_table, like, readonly
+
+KEY = "population.function"
+REHEARSED = 8  # individuals
+TAKEN = ("generation", "observations")  # other arrays of the state have these names
+
+
+class Custom(Part, frozen=True):
+    """A population that a user writes."""
+
+    function: Annotated[str, key("The class of the population, as package.module:Population.")]
+    size: Annotated[int, key("N: the number of individuals in a generation.", "individuals", ge=2)]
+    std: Annotated[float, key("The standard deviation, as your class understands it.", gt=0, le=1e30)]
+    components: Annotated[int, key("K: the number of means.", "means", ge=1)] = 1
+    settings: Annotated[dict[str, Any], key("Further arguments of the class, by name.")] = {}  # noqa: RUF012
+
+    rows = "individual"
+    antithetic = False
+    isotropic = False
+
+    @property
+    def population(self) -> Any:
+        """Return the user's population, which is made once."""
+        shape = {"size": self.size, "std": self.std, "components": self.components}
+        return make_once(self.function, KEY, loaded("ees_mpi.contracts:OwnPopulation"), self.settings, **shape)
+
+    def check(self) -> None:
+        """Raise a ConfigError if the user's class cannot be made, or lacks a member."""
+        _ = self.population
+
+    def rehearse(self, parameters: int) -> None:
+        """Draw a few individuals and compute a gradient from random weights."""
+        few = self.offspring(REHEARSED, None)
+        generator = np.random.default_rng(0)
+        learned = self.learned(np.zeros((self.components, parameters), np.float32))
+        noise = Noise(0, parameters + 1000)
+        draw = few.draw(generator, noise, parameters)
+        few.individual(learned, draw, REHEARSED - 1, noise)
+        few.gradient(generator.normal(size=REHEARSED), draw, learned, noise, Ranks())
+
+    def learned(self, means: Singles) -> Arrays:
+        """Return the learned arrays before the first generation: the means [K, D], and those of the user."""
+        if not hasattr(self.population, "learned"):
+            return {"mean": means}
+        found = as_table(self.population.learned(means), f"{self._code}: learned()", np.float32)
+        if "mean" not in found or found["mean"].shape != means.shape:
+            raise self._error(f"learned() must return the means, of shape {means.shape}, as 'mean'")
+        if taken := [name for name in found if not name.isidentifier() or name in TAKEN]:
+            raise self._error(f"learned() returned an array {taken[0]!r}; choose another name")
+        return found
+
+    def draw(self, generator: np.random.Generator, noise: Noise, parameters: int) -> Draw:
+        """Return the user's draw of a generation, checked."""
+        draw = self.population.draw(generator, noise, parameters)
+        if not isinstance(draw, Draw):
+            raise self._error(f"draw() returned {type(draw).__name__}; expected an ees_mpi.outcomes.Draw")
+        return Draw(
+            self._integers("offset", draw.offset, 0, noise.size - parameters).astype(np.int64),
+            self._integers("sign", draw.sign, -128, 127).astype(np.int8),
+            self._integers("parent", draw.parent, 0, self.components - 1).astype(np.int32),
+        )
+
+    def _integers(self, name: str, values: Any, low: int, high: int) -> NDArray[Any]:
+        """Return one array of a draw; raise an error unless it is [N] integers from `low` to `high`."""
+        found = np.asarray(values)
+        if found.shape != (self.size,) or found.dtype.kind not in "iu" or found.min() < low or found.max() > high:
+            raise self._error(
+                f"draw() returned {name} of shape {found.shape} and type {found.dtype}; expected {self.size} integers "
+                f"from {low} to {high}"
+            )
+        return found
+
+    def individual(self, learned: Arrays, draw: Draw, index: int, noise: Noise) -> Singles:
+        """Return the parameters [D] of one individual."""
+        found = np.ascontiguousarray(self.population.individual(readonly(learned), draw, index, noise), np.float32)
+        if found.shape != learned["mean"].shape[1:]:
+            raise self._error(f"individual() returned the shape {found.shape}; expected {learned['mean'].shape[1:]}")
+        return found
+
+    def gradient(self, weights: Floats, draw: Draw, learned: Arrays, noise: Noise, ranks: Ranks) -> Arrays:
+        """Turn weights [N] into the gradient of each learned array."""
+        found = self.population.gradient(weights, draw, readonly(learned), noise, ranks)
+        return like(found, learned, f"{self._code}: gradient()", np.float64)
+
+    def offspring(self, count: int, std: float | None) -> "Custom":
+        """Return the population of `count` offspring of the same means."""
+        return msgspec.structs.replace(self, size=count, std=std or self.std)
+
+    def warning(self, learned: Arrays) -> str | None:
+        """Return a warning of the user's population, if it gives one."""
+        if not hasattr(self.population, "warning"):
+            return None
+        warning: str | None = self.population.warning(readonly(learned))
+        return warning
+
+    @property
+    def _code(self) -> str:
+        return f"{KEY} {self.function}"
+
+    def _error(self, message: str) -> Exception:
+        return wrong(self._code, message)
+
+
+def rehearse_update(population: Any, optimizer: Any, parameters: int) -> None:
+    """Try the user's own population and optimizer on random numbers."""
+    if isinstance(population, Custom):
+        population.rehearse(parameters)
+    if hasattr(optimizer, "rehearse"):
+        optimizer.rehearse(population.learned(np.zeros((population.components, parameters), np.float32)))
+
+
+def more_learned(population: Any, parameters: int) -> int:
+    """Return how many numbers a custom population learns beside its means; 0 for other populations."""
+    if not isinstance(population, Custom):
+        return 0
+    return flat_learned(population.learned(np.zeros((population.components, parameters), np.float32))).size

@@ -1,0 +1,48 @@
+"""Checks of the tables of arrays that the user's own populations and optimizers get and return."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from ees_mpi.errors import OwnCodeError
+
+Table = Mapping[str, NDArray[Any]]
+
+
+def readonly(table: Table) -> dict[str, NDArray[Any]]:
+    """Return views of arrays that cannot be changed: a generation that is not committed must not change the state."""
+    views = {name: array.view() for name, array in table.items()}
+    for view in views.values():
+        view.flags.writeable = False
+    return views
+
+
+def as_table(found: Any, call: str, dtype: DTypeLike | None = None) -> dict[str, NDArray[Any]]:
+    """Return what a call of the user's code returned as a dict of arrays of numbers."""
+    if not isinstance(found, Mapping) or not all(isinstance(name, str) for name in found):
+        raise OwnCodeError(f"{call} returned {type(found).__name__}; expected a dict of arrays by name")
+    arrays = {}
+    for name, value in found.items():
+        array = np.asarray(value)
+        if array.dtype.kind not in "fiub":
+            raise OwnCodeError(f"{call} returned {name!r} of type {array.dtype}; expected numbers")
+        arrays[name] = np.array(array, dtype or array.dtype, order="C")
+    return arrays
+
+
+def like(found: Any, expected: Table, call: str, dtype: DTypeLike | None = None) -> dict[str, NDArray[Any]]:
+    """Return a dict of arrays that has the names and shapes of another one."""
+    table = as_table(found, call, dtype)
+    for name in sorted(expected.keys() | table.keys()):
+        if name not in table or name not in expected:
+            raise OwnCodeError(
+                f"{call} returned the arrays {', '.join(sorted(table)) or '(none)'}; expected "
+                f"{', '.join(sorted(expected)) or '(none)'}"
+            )
+        if table[name].shape != expected[name].shape:
+            raise OwnCodeError(
+                f"{call} returned {name!r} of shape {table[name].shape}; expected {expected[name].shape}"
+            )
+    return table

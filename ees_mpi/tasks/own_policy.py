@@ -1,0 +1,64 @@
+"""A policy that a user writes: `task.policy = "package.module:Policy"`, for every task with a network.
+
+`Policy(observations, actions, **task.policy_settings)` has the members of `contracts.OwnPolicy`. Its observations are
+normalised before it sees them, so it has no `normalise`. See `jobs/own_policy.py`.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ees_mpi import contracts
+from ees_mpi.errors import OwnCodeError
+from ees_mpi.outcomes import Singles
+from ees_mpi.policies import CLIP
+from ees_mpi.registry.own import make
+
+KEY = "task.policy"
+
+
+class OwnPolicy:
+    """Gives normalised observations to the user's policy, and checks its actions."""
+
+    def __init__(self, path: str, observations: int, actions: int, settings: Mapping[str, Any]):
+        self._policy = make(
+            path, KEY, contracts.OwnPolicy, settings, observations=int(observations), actions=int(actions)
+        )
+        self._code, self._act, self._actions = f"{KEY} {path}", self._policy.act, int(actions)
+        self.count = int(self._policy.count)
+        if self.count < 1:
+            raise self._error(f"expected a count of at least 1 parameter, got {self.count}")
+        self.normalise(np.zeros(observations), np.ones(observations))
+
+    def initial(self, generator: np.random.Generator) -> Singles:
+        """Draw the first mean [D]."""
+        first = np.asarray(self._policy.initial(generator), np.float32)
+        if first.shape != (self.count,):
+            raise self._error(f"initial() returned the shape {first.shape}; expected ({self.count},), its count")
+        return first
+
+    def load(self, flat: Singles) -> None:
+        """Act with these parameters [D] from now on."""
+        self._policy.load(flat)
+
+    def normalise(self, mean: ArrayLike, std: ArrayLike) -> None:
+        """See observations as (x - mean) / std, clipped to +-5, from now on."""
+        self._mean, self._std = (np.array(statistic, dtype=np.float32) for statistic in (mean, std))
+
+    def act(self, observation: Singles) -> Singles:
+        """Return the action [A] for an observation [O]."""
+        seen = np.clip((np.asarray(observation, np.float32) - self._mean) / self._std, -CLIP, CLIP)
+        action = np.asarray(self._act(seen), np.float32)
+        if action.shape != (self._actions,):
+            raise self._error(f"act() returned the shape {action.shape}; expected ({self._actions},)")
+        return action
+
+    def check(self) -> None:
+        """Raise an error if the policy cannot act with its first parameters."""
+        self.load(self.initial(np.random.default_rng(0)))
+        self.act(np.zeros(len(self._mean), np.float32))
+
+    def _error(self, message: str) -> OwnCodeError:
+        return OwnCodeError(f"{self._code}: {message}")

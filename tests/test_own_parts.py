@@ -1,0 +1,224 @@
+"""The user's own parts: the examples of the documentation, and parts that are wrong in one way each."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+import pytest
+from support.own_parts import EXAMPLES, MODULES, write
+from support.program import CHECKOUT, done, ees, info, refusal, sets
+
+from ees_mpi import open_run, registry
+from ees_mpi.config import load
+from ees_mpi.errors import ConfigError
+from ees_mpi.registry import own
+from ees_mpi.tasks import TASKS, base
+
+
+@pytest.fixture(autouse=True)
+def own_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Run a test in a folder of its own, and forget the modules in it afterwards."""
+    monkeypatch.setattr(registry, "FOLDERS", [])
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.chdir(tmp_path)
+    before = set(sys.modules)
+    yield
+    for name in set(sys.modules) - before:
+        if str(getattr(sys.modules[name], "__file__", None)).startswith(str(tmp_path)):
+            del sys.modules[name]
+    gymnasium.registry.pop("Point-v0", None)
+    base._RESULTS.clear()
+    own._made.clear()
+
+
+def test_the_page_has_an_example_of_every_family() -> None:
+    assert len(EXAMPLES) == len(MODULES) == 7
+
+
+@pytest.mark.parametrize("heading", EXAMPLES)
+def test_every_example_of_the_page_trains_and_has_the_same_bits_again(heading: str, tmp_path: Path) -> None:
+    (tmp_path / "configs").mkdir()
+    write(tmp_path / "configs", heading, generations=3)  # the present folder is another one
+    done("train", "configs/own.toml", "--out", "run.h5")
+    assert info(Path("run.h5"))["generations"] == 3
+    done("verify", "run.h5", "--individuals", 4)
+
+
+def test_the_examples_in_the_folder_of_job_scripts_train(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(CHECKOUT)
+    small = sets("population.size=4", "task.steps=4", "noise.size=100000", "run.generations=2", "run.fsync=false")
+    for name, count in (("Rectified", 6278), ("Gated", 5958)):
+        out = tmp_path / f"{name}.h5"
+        own_network = sets(f"task.policy=jobs.own_policy:{name}")
+        done("train", "cheetah-maxent", *small, *own_network, "--out", out)
+        assert info(out)["parameters"] == count
+        done("replay", out, "--individual", 1)  # compares the bits
+    done("adapt", out, "--direction", "left", "--mutations", 2, "--evaluations", 1, "--out", tmp_path / "a.h5")
+
+
+def test_analysis_and_updates_work_with_own_parts(tmp_path: Path) -> None:
+    write(tmp_path, "A population", generations=3)
+    done("train", "own.toml", "--out", "run.h5")
+    done("verify", "run.h5", "--updates")
+    done("report", "run.h5", "-o", "report.html")
+    done("metrics", "run.h5")
+    done("train", "own.toml", "--from", "run.h5", "--out", "further.h5")
+    done("sample", "run.h5", "--count", 3, "--out", "sample.h5")
+    done("verify", "sample.h5")
+    with open_run("run.h5") as run, open_run("further.h5") as further, open_run("sample.h5") as sample:
+        learned = run.state_arrays()["log_std"]
+        assert learned.shape == (1,) and learned != run["learned"][0] and run["learned"][0] == np.float32(np.log(0.5))
+        np.testing.assert_array_equal(further["learned"][0], learned)
+        np.testing.assert_array_equal(sample["learned"][0], learned)
+
+
+def test_a_policy_of_ones_own_is_exported_with_a_loader_of_its_class(tmp_path: Path) -> None:
+    write(tmp_path, "A policy", generations=2)
+    done("train", "own.toml", "--out", "run.h5")
+    done("export", "run.h5", "--policy", "-o", "exported.npz")
+    program = (
+        "import sys, numpy as np, exported; act = exported.load('exported.npz'); "
+        "assert not any(m.startswith('ees_mpi') for m in sys.modules); one, two = np.eye(2, dtype=np.float32);"
+        "assert np.array_equal(act([one, two]), [act(one), act(two)]) and act(one).shape == (1,);"
+        "print(float(act(one)[0]))"
+    )
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    with open_run("run.h5") as run:
+        from ees_mpi.policies import mean_std
+
+        network, state = run.config.task.network(), run.state_arrays()
+        network.load(state["mean"][0])
+        network.normalise(*mean_std(state["observations"]))
+        assert float(found) == float(network.act(np.array([1, 0], np.float32))[0])
+    done("train", "own.toml", "--from", "exported.npz", "--out", "further.h5")
+    done("sample", "exported.npz", "--count", 3, "--out", "sample.h5")
+
+
+def broken(heading: str, old: str, new: str, **run: object) -> tuple[int, str, str]:
+    """Train an example after a change of its code; return the exit code, the message, and the lines behind it."""
+    write(Path(), heading, **run)
+    name = next(name for name, text in MODULES.items() if old in text)
+    Path(name).write_text(MODULES[name].replace(old, new))
+    failed = ees("train", "own.toml", "--out", "run.h5")
+    first, *lines = failed.stderr.splitlines()
+    assert "Traceback" not in failed.stderr and first.startswith("ees-mpi: "), failed.stderr
+    return failed.returncode, first.removeprefix("ees-mpi: "), "\n".join(lines)
+
+
+WRONG = [
+    ("A task", "def open(self, seed)", "def close_(self)", "throwing:Throw: expected a class with parameters, behavi"),
+    ("A task", "def open(self, seed)", "def open(self)", "open takes (self), expected (self, seed)"),
+    ("A task", "self.gravity = gravity", "gravity.x", "Throw() raised AttributeError: 'float' object has no attri"),
+    ("A task", "gravity=9.8", "mass=1", "cannot be made with gravity: missing a required argument|unexpected"),
+    ("A task", "import math\n", "import maths\n", "importing it raised ModuleNotFoundError: No module named 'maths'"),
+    ("A task", "class Throw", "class Thrown", "throwing.py has no Throw: unknown name 'Throw'; did you mean Thrown?"),
+    ("A task", "return self", "return None", "throwing:Throw: open() returned NoneType, which has no method evaluate"),
+    ("A task", "return self", "return self.none", "task.function throwing:Throw: open() raised AttributeError"),
+    (
+        "A task",
+        "return Outcome(",
+        "return dict(i=",
+        "individual 0: task.function throwing:Throw: evaluate() returned {",
+    ),
+    ("A policy", "self.count =", "self.number =", "linear:Linear: expected a class with count, initial, load, act; no"),
+    ("A policy", "0.1 * generator.standard_normal(self.count)", "[0.0]", "initial() returned the shape (1,); expected"),
+    ("A policy", "self.scale * np", "np.zeros(3) + np", "linear:Linear: act() returned the shape (3,); expected (1,)"),
+    ("A policy", "observation @ self", "observation @ 0 @ self", "linear:Linear: act() raised ValueError"),
+    ("A population", "np.ones(self.size, int)", "np.ones(self.size)", "draw() returned sign of shape (8,) and type f"),
+    ("A population", "integers(0, ", "integers(noise.size, 9 + ", "draw() returned offset of shape (8,) and type"),
+    ("A population", "return Draw(offset, ", "return (offset, ", "draw() returned tuple; expected an ees_mpi.outcome"),
+    ("A population", "return mean + np", "return [mean] + np", "individual() returned the shape (1, 1); expec"),
+    ("A population", '"mean": mean[None]', '"mean": mean', "gradient() returned 'mean' of shape (1,); expected (1, 1)"),
+    ("A population", ', "log_std": [(w', ', "std": [(w', "returned the arrays mean, std; expected log_std, mean"),
+    ("A population", '{"mean": means, "log_std', '{"means": means, "log_std', "learned() must return the means"),
+    ("An optimizer", "for name in learned}, speed", "for name in learned}", "as the moments returned NoneType"),
+    (
+        "An optimizer",
+        "        speed = {",
+        "        learned['mean'] += 1\n        speed = {",
+        "step() raised ValueError: ",
+    ),
+    (
+        "An optimizer",
+        "np.zeros(theta.shape) for",
+        "'none' for",
+        "start() returned 'mean' of type <U4; expected num",
+    ),
+    ("A behaviour", "return [seen[", "return [[seen[", "importing it raised SyntaxError"),
+    ("A behaviour", "len(seen) // 2", "len(seen) // 0", "behaviors:middle_and_end: middle_and_end() raised ZeroDivi"),
+    ("A Gymnasium environment", "self.x, self.speed = 0.0, 0.1", "pass", "reset() or step() raised AttributeError"),
+    ("An objective", "** power", "** power[0]", "objectives:outermost: outermost() raised TypeError"),
+]
+
+
+@pytest.mark.parametrize(("heading", "old", "new", "message"), WRONG)
+def test_a_wrong_part_is_refused_before_the_run_file_is_created(heading: str, old: str, new: str, message: str) -> None:
+    code, first, _ = broken(heading, old, new)
+    assert code == 2 and any(each in first for each in message.split("|")), first
+    assert not Path("run.h5").exists()
+
+
+LATER = [  # a condition that becomes true after a while, in front of a line
+    ("A policy", "return self.scale", "observation[0] > 0.5", "act()"),
+    ("A population", "mean = learned", "learned['log_std'] > -0.69", "individual()"),
+    ("An optimizer", "speed = {", "abs(moments['mean'][0, 0]) > 0.3", "step()"),
+    ("A behaviour", "seen = ", "rollout.rewards[-1] < -4", "middle_and_end()"),
+    ("A Gymnasium environment", "self.x +=", "self.x > 3", "reset() or step()"),
+]
+
+
+@pytest.mark.parametrize(("heading", "line", "condition", "call"), LATER, ids=[each[0] for each in LATER])
+def test_an_error_during_the_run_names_call_generation_and_the_users_lines(
+    heading: str, line: str, condition: str, call: str
+) -> None:
+    code, first, lines = broken(heading, line, f"{condition} and 1 / 0; {line}", generations=200)
+    assert code == 1 and first.startswith("generation "), first
+    assert f"{call} raised ZeroDivisionError: division by zero" in first and "ees_mpi" not in lines
+    assert lines.count(", line ") == 1 and "1 / 0" in lines
+    individual = heading not in ("A population", "An optimizer")
+    assert (", individual " in first) is individual
+    with open_run("run.h5") as run:
+        assert first.startswith(f"generation {run.generations}")
+
+
+def test_a_module_that_is_missing_is_refused_with_all_places(tmp_path: Path) -> None:
+    (tmp_path / "configs").mkdir()
+    config = write(tmp_path / "configs", "A Gymnasium environment")
+    (tmp_path / "configs" / "point.py").unlink()
+    code, line = refusal("train", config, "--out", "run.h5")
+    assert code == 2 and "task.env: cannot import 'point:Point-v0': there is no module 'point' on Python's path" in line
+    assert f"beside the config in {tmp_path / 'configs'}" in line and f"the present folder {tmp_path}" in line
+
+
+def test_a_module_of_the_same_name_beside_another_config_is_not_confused(tmp_path: Path) -> None:
+    configs = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        configs.append(str(write(tmp_path / name, "A task")))
+    assert load(configs[0]).task.parameters == load(configs[0]).task.parameters == 2
+    with pytest.raises(ConfigError, match=r"already imported .*one/throwing\.py for another config; start a new proc"):
+        _ = load(configs[1]).task.parameters
+
+
+def test_an_environment_in_the_present_folder_is_found(tmp_path: Path) -> None:
+    write(tmp_path, "A Gymnasium environment")
+    assert TASKS.build({"name": "gymnasium", "env": "point:Point-v0", "hidden": []}).parameters == 3
+
+
+@pytest.mark.parametrize("env", [":Point-v0", "..point:Point-v0", "a b:Point-v0"])
+def test_a_malformed_module_of_an_environment_is_refused(env: str) -> None:
+    with pytest.raises(ConfigError, match="expected a module in front of the colon"):
+        TASKS.build({"name": "gymnasium", "env": env}).check()
+
+
+def test_gpus_and_maml_refuse_a_policy_of_ones_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(CHECKOUT)
+    named = sets("task.policy=jobs.own_policy:Rectified")
+    out = tmp_path / "run.h5"
+    code, line = refusal("train", "mujoco-cheetah-maxent", *named, *sets("task.device=cuda"), "--out", out)
+    assert code == 2 and "GPUs evaluate the built-in network only, not task.policy" in line
+    code, line = refusal("train", "cheetah-maml", *named, "--out", out)
+    assert code == 2 and 'method = "maml" learns the built-in network only' in line and not out.exists()
