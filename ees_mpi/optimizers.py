@@ -1,7 +1,10 @@
 """Plain ascent and Adam: ascent on `gradient - l2 * theta` for every learned array theta of a population.
 
+The array `std` holds standard deviations: its gradient is that of its logarithm, the step multiplies it, its learning
+rate is `std_lr`, and L2 does not apply to it.
+
 Learned arrays are single precision. Moments and all arithmetic are double precision. The moments of the mean have plain
-names ("first"). The moments of another learned array begin with its name ("log_std/first").
+names ("first"). The moments of another learned array begin with its name ("std/first").
 """
 
 from typing import Annotated
@@ -9,7 +12,7 @@ from typing import Annotated
 import msgspec
 import numpy as np
 
-from ees_mpi.outcomes import Arrays
+from ees_mpi.outcomes import Arrays, Floats, Singles
 from ees_mpi.registry import Family, Part
 
 Rate = Annotated[float, msgspec.Meta(gt=0)]
@@ -25,6 +28,7 @@ class Ascent(Part, frozen=True):
 
     lr: Rate
     l2: Decay = 0.0
+    std_lr: Rate | None = None  # of the log std, if the population learns it; None: lr
 
     def start(self, learned: Arrays) -> Arrays:
         """Return the moments before the first step: none."""
@@ -34,8 +38,9 @@ class Ascent(Part, frozen=True):
         """Return the next learned arrays and moments."""
         following = {}
         for name, theta in learned.items():
-            wide = theta.astype(np.float64)
-            following[name] = (wide + self.lr * (gradient[name] - self.l2 * wide)).astype(np.float32)
+            rate, l2 = _rates(self, name)
+            slope = gradient[name] - l2 * theta.astype(np.float64)
+            following[name] = _moved(name, theta, rate * slope)
         return following, moments
 
 
@@ -47,6 +52,7 @@ class Adam(Part, frozen=True):
     beta1: Share = 0.9
     beta2: Share = 0.999
     epsilon: Rate = 1e-8
+    std_lr: Rate | None = None  # of the log std, if the population learns it; None: lr
 
     def start(self, learned: Arrays) -> Arrays:
         """Return the moments before the first step."""
@@ -56,18 +62,31 @@ class Adam(Part, frozen=True):
     def step(self, learned: Arrays, gradient: Arrays, moments: Arrays) -> tuple[Arrays, Arrays]:
         """Return the next learned arrays and moments."""
         steps = int(moments["steps"]) + 1
-        size = self.lr / (1 - self.beta1**steps)
         following, grown = {}, {"steps": np.array(steps)}
         for name, theta in learned.items():
-            wide = theta.astype(np.float64)
-            slope = gradient[name] - self.l2 * wide
+            rate, l2 = _rates(self, name)
+            size = rate / (1 - self.beta1**steps)
+            slope = gradient[name] - l2 * theta.astype(np.float64)
             before = [moments[f"{_prefix(name)}{moment}"] for moment in MOMENTS]
             first = self.beta1 * before[0] + (1 - self.beta1) * slope
             second = self.beta2 * before[1] + (1 - self.beta2) * slope * slope
             scale = np.sqrt(second) / np.sqrt(1 - self.beta2**steps) + self.epsilon
-            following[name] = (wide + size * (first / scale)).astype(np.float32)
+            following[name] = _moved(name, theta, size * (first / scale))
             grown |= {f"{_prefix(name)}first": first, f"{_prefix(name)}second": second}
         return following, grown
+
+
+def _rates(optimizer: Ascent | Adam, name: str) -> tuple[float, float]:
+    """Return the learning rate and the L2 coefficient of a learned array."""
+    return (optimizer.std_lr or optimizer.lr, 0.0) if name == "std" else (optimizer.lr, optimizer.l2)
+
+
+def _moved(name: str, theta: Singles, step: Floats) -> Singles:
+    """Return a learned array after a step; the step of `std` is one of its logarithm."""
+    wide = theta.astype(np.float64)
+    with np.errstate(over="ignore"):  # training refuses an update that is not finite
+        moved: Singles = (wide * np.exp(step) if name == "std" else wide + step).astype(np.float32)
+    return moved
 
 
 def _prefix(name: str) -> str:

@@ -89,7 +89,9 @@ def read_parent(ranks: Ranks, request: SampleRequest, purpose: str) -> tuple[Par
     told = broadcast.from_first(ranks, found)
     config = configs.parse(told["config"], trusted=True)  # rank 0 has checked it
     ranks.set_stall_limit(60 * config.run.stall_minutes)
-    state = State(0, config.population.learned(told["state"]["mean"]), {}, told["state"]["observations"])
+    first = config.population.learned(told["state"]["mean"])
+    learned = {name: told["state"].get(name, array) for name, array in first.items()}
+    state = State(0, learned, {}, told["state"]["observations"])
     noise = NoiseTable(config.noise_seed, config.noise.size, ranks)
     generator = stream(config.run.seed, purpose, told["about"]["generation"])
     drawn = config.population.draw(generator, noise, config.task.parameters)
@@ -125,7 +127,7 @@ def _read(request: SampleRequest) -> dict[str, Any]:
     return {
         "config": config.to_toml(),
         "about": {**start.about, "training_steps": steps},
-        "state": {"mean": start.mean, "observations": start.observations},
+        "state": {"mean": start.mean, "observations": start.observations, **start.learned},
     }
 
 

@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 import zipfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ class StartingPoint:
     about: dict[str, Any]  # the run, generation and digest, for the notes in a file
     layers: tuple[int, ...] = ()  # of an exported policy: the sizes of observation, hidden layers, action
     config: str = ""  # of an exported policy: the TOML of its run
+    learned: Arrays = field(default_factory=dict)  # other learned arrays of the population: `std`
 
 
 def parse(text: str) -> tuple[Path, int | None]:
@@ -69,14 +70,23 @@ def read(run: Run, generation: int | None) -> StartingPoint:
         state = State.from_arrays(run.state_arrays())
         about |= {"generation": state.generation, "state_sha256": state.digest().hex()}
         inherited = {name: state.moments[name] for name in method.inherited if name in state.moments}
-        return StartingPoint(state.mean, state.observations, state.generation, std, inherited, about)
+        learned = _others(state.learned)
+        return StartingPoint(
+            state.mean, state.observations, state.generation, std, inherited, about, learned=learned
+        )
     if not 0 <= generation < run.generations:
         raise ConfigError(f"generation {generation}: {run.path} has 0 to {run.generations}")
     run.check_generation(generation)
     digest = run["state_sha256"][generation - 1].decode() if generation else ""
     about |= {"generation": generation, "state_sha256": digest}
     inherited = {name: run[name][generation] for name in method.inherited if name in run.names}
-    return StartingPoint(run["mean"][generation], _sums(run, generation), generation, std, inherited, about)
+    sums, learned = _sums(run, generation), _others(run.learned(generation))
+    return StartingPoint(run["mean"][generation], sums, generation, std, inherited, about, learned=learned)
+
+
+def _others(learned: Arrays) -> Arrays:
+    """Return the learned arrays except the mean."""
+    return {name: array for name, array in learned.items() if name != "mean"}
 
 
 def policy_arrays(start: StartingPoint, parameters: Singles, run: Run) -> dict[str, Any]:
@@ -90,7 +100,8 @@ def policy_arrays(start: StartingPoint, parameters: Singles, run: Run) -> dict[s
         about["state_sha256"] = hashlib.sha256(parameters.tobytes()).hexdigest()
     facts = {"about": json.dumps(about), "config": run.config.to_toml()}
     inherited = {f"inherited_{name}": array for name, array in start.inherited.items()}
-    return {**facts, **inherited, "observation_sums": start.observations}
+    learned = {f"learned_{name}": array for name, array in start.learned.items()}
+    return {**facts, **inherited, **learned, "observation_sums": start.observations}
 
 
 def read_policy(path: Path) -> StartingPoint:
@@ -112,8 +123,11 @@ def read_policy(path: Path) -> StartingPoint:
     except (OSError, ValueError, KeyError, IndexError, TypeError, AttributeError, zipfile.BadZipFile) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise RunFileError(f"{path} is not a policy of `ees-mpi export --policy`: {reason}") from None
-    inherited = {key.removeprefix("inherited_"): arrays[key] for key in arrays if key.startswith("inherited_")}
-    return StartingPoint(mean[None], observations, generation, std, inherited, about, sizes, config)
+    inherited, learned = (
+        {key.removeprefix(prefix): arrays[key] for key in arrays if key.startswith(prefix)}
+        for prefix in ("inherited_", "learned_")
+    )
+    return StartingPoint(mean[None], observations, generation, std, inherited, about, sizes, config, learned)
 
 
 def _sums(run: Run, generation: int) -> Floats:
@@ -128,7 +142,8 @@ def _sums(run: Run, generation: int) -> Floats:
 def first_state_from(text: str, config: Config) -> tuple[State, str]:
     """Return the first state of a run that starts from another run or a policy, and a JSON note about that.
 
-    A mixture that starts from a single mean draws its means from the population of that run, as in the paper.
+    A mixture that starts from a single mean draws its means from the population of that run, as in the paper. A
+    diagonal population that starts from another one continues with its std.
     """
     start = load(text)
     wanted = (config.population.components, config.task.parameters)
@@ -149,7 +164,10 @@ def first_state_from(text: str, config: Config) -> tuple[State, str]:
                 f"--from {text}: it has {len(mean)} means, this config has {wanted[0]}; expected 1 or as many"
             )
         generator = stream(config.run.seed, "split")
-        mean = mean + np.float32(start.std) * generator.standard_normal(wanted, np.float32)
+        std = start.learned.get("std", np.float32(start.std))
+        mean = mean + std * generator.standard_normal(wanted, np.float32)
     state = state_of(config, mean, start.observations)
+    learned = {name: start.learned.get(name, array) for name, array in state.learned.items() if name != "mean"}
     inherited = {name: start.inherited[name] for name in config.method.inherited if name in start.inherited}
-    return State(0, state.learned, {**state.moments, **inherited}, state.observations), json.dumps(start.about)
+    moments = {**state.moments, **inherited}
+    return State(0, {"mean": mean, **learned}, moments, state.observations), json.dumps(start.about)
