@@ -110,7 +110,7 @@ class Evolution:
         self.optimizer.check()
         if population.rows != "individual":
             name = POPULATIONS.name_of(population)
-            raise ConfigError(f'population.name: "{name}" belongs to another method; expected normal, mixture or diagonal')
+            raise ConfigError(f'population.name: "{name}" belongs to another method; use normal, mixture, diagonal')
 
     def rehearse(self, task: Task, population: Population) -> None:
         """Compute the objective on random outcomes, so that a faulty one is found before the first rollout."""

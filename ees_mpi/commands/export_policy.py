@@ -10,12 +10,12 @@ import numpy as np
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.files import check_writable, written
 from ees_mpi.outcomes import Floats, Singles
-from ees_mpi.policies import CLIP, MLP, mean_std
+from ees_mpi.policies import MLP, mean_std
 from ees_mpi.runs import starting_point
 from ees_mpi.store.reader import Run
 from ees_mpi.tasks.locomotion import PolicyTask
 
-LOADER = f'''"""A policy exported by ees_mpi: `act = load("{{name}}")`, then `action = act(observation)`."""
+LOADER = '''"""A policy exported by ees_mpi: `act = load("{name}")`, then `action = act(observation)`."""
 import numpy as np
 
 
@@ -24,7 +24,7 @@ def load(path):
         mean, std, layers = file["observation_mean"], file["observation_std"], [file[k] for k in file["layers"]]
 
     def act(observation):
-        x = np.clip((np.float32(observation) - mean) / std, -{CLIP}, {CLIP})
+        x = np.clip((np.float32(observation) - mean) / std, -{clip}, {clip})
         for depth, layer in enumerate(layers):  # (inputs + 1, outputs): the weights over the bias
             x = np.append(x, np.float32(1)) @ layer
             x = np.tanh(x) if depth + 1 < len(layers) else x
@@ -60,7 +60,8 @@ def export_policy(
             **layers,  # type: ignore[arg-type]
             **starting_point.policy_arrays(start, parameters, run),
         )
-        text.write(LOADER.replace("{name}", out.name))
+        clip = str(task.observation_clip) if task.observation_clip else "np.inf"
+        text.write(LOADER.replace("{name}", out.name).replace("{clip}", clip))
     return [out, loader]
 
 

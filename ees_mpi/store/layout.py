@@ -30,7 +30,10 @@ GENERATIONS = {
     "parent": Field(("individual",), "<i4", "component whose mean an individual perturbs"),
     "mean": Field(("component", "parameter"), "<f4", "the mean(s) from which this generation was drawn"),
     "std": Field(
-        ("component", "parameter"), "<f4", "std of each parameter, if it is learned, as in this generation", ("learned_std",)
+        ("component", "parameter"),
+        "<f4",
+        "std of each parameter, if it is learned, as in this generation",
+        ("learned_std",),
     ),
     "observation_sums": Field(
         ("observation_sum",), "<f8", "count, sums and sums of squares of all earlier observations"

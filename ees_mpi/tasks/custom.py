@@ -26,6 +26,7 @@ class Custom(TaskPart, frozen=True):
 
     function: str
     settings: dict[str, Any] = {}  # noqa: RUF012  (msgspec copies it)
+    behavior_steps: tuple[int, ...] | None = None  # given to the class as the keyword argument `behavior_steps`
 
     @property
     def task(self) -> Any:
@@ -128,8 +129,9 @@ class Custom(TaskPart, frozen=True):
             raise self._error(f"expected a class with {', '.join(NEEDED)}; got {type(factory).__name__}")
         if lacking := [name for name in METHODS if not callable(getattr(factory, name, None))]:
             raise self._error(f"expected a class with {', '.join(NEEDED)}; no {lacking[0]}")
+        marks = {} if self.behavior_steps is None else {"behavior_steps": self.behavior_steps}
         try:
-            task = factory(**self.settings)
+            task = factory(**self.settings, **marks)
         except TypeError as error:
             raise ConfigError(f"task.function {self.function} cannot be made: {error}") from None
         missing = [name for name in NEEDED if not hasattr(task, name)]

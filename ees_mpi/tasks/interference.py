@@ -24,9 +24,14 @@ class Interference(TaskPart, frozen=True):
     """The interference task, which is also its evaluator; `start`: the first mean."""
 
     start: float = 1.0
+    behavior_steps: tuple[int, ...] | None = None  # refused: there are no steps
 
     parameters = 1
     behavior_dim = 1
+
+    def __post_init__(self) -> None:
+        if self.behavior_steps is not None:
+            raise ValueError("task.behavior_steps: the interference task has no steps; leave it out")
 
     def initial(self, generator: np.random.Generator) -> Singles:
         """Return the first mean."""

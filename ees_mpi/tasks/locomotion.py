@@ -13,7 +13,7 @@ import numpy as np
 
 from ees_mpi.contracts import Policy, Walker
 from ees_mpi.outcomes import Floats, Outcome, Singles
-from ees_mpi.policies import HIDDEN, MLP, observation_sums, parameter_count
+from ees_mpi.policies import CLIP, HIDDEN, MLP, observation_sums, parameter_count
 from ees_mpi.tasks.base import TaskPart
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
@@ -39,6 +39,18 @@ class PolicyTask(TaskPart, frozen=True):
     steps: Count = 1000
     reset_seed: Annotated[int, msgspec.Meta(ge=0)] | None = None  # of every rollout; None: the run's seed
     observation_share: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.01  # of rollouts, for the statistics
+    observation_clip: Annotated[float, msgspec.Meta(ge=0)] = CLIP  # of normalised observations; 0: none
+    behavior_steps: tuple[Count, ...] = ()  # steps at which the behaviour is recorded; empty: the last step only
+
+    def __post_init__(self) -> None:
+        marks = self.behavior_steps
+        if sorted(set(marks)) != list(marks) or (marks and marks[-1] > self.steps):
+            raise ValueError(f"task.behavior_steps: expected rising steps up to {self.steps}, got {list(marks)}")
+
+    @property
+    def marks(self) -> tuple[int, ...]:
+        """Return the steps at which the behaviour is recorded."""
+        return self.behavior_steps or (self.steps,)
 
     @property
     def parameters(self) -> int:
@@ -58,7 +70,7 @@ class PolicyTask(TaskPart, frozen=True):
 
     def policy(self) -> Policy:
         """Return the network that evaluates individuals."""
-        return MLP(self.layers)
+        return MLP(self.layers, self.observation_clip)
 
 
 class WalkingTask(PolicyTask, frozen=True):
@@ -69,25 +81,17 @@ class WalkingTask(PolicyTask, frozen=True):
 
     terminate: Literal["never", "environment"] = "never"  # "environment": ends like the robot's environment
     direction: float = 0.0
-    behavior_steps: tuple[Count, ...] = ()  # steps at which the position is recorded; empty: the last step only
 
     walkable = True
 
     def __post_init__(self) -> None:
-        marks = self.behavior_steps
-        if sorted(set(marks)) != list(marks) or (marks and marks[-1] > self.steps):
-            raise ValueError(f"task.behavior_steps: expected rising steps up to {self.steps}, got {list(marks)}")
+        super().__post_init__()
         if across(self.direction, self.axes):
             raise ValueError(f"task.direction: this robot moves along x only; expected 0 or 180, got {self.direction}")
 
     @property
     def heading(self) -> float:
         return self.direction
-
-    @property
-    def marks(self) -> tuple[int, ...]:
-        """Return the steps at which the position is recorded."""
-        return self.behavior_steps or (self.steps,)
 
     @property
     def behavior_dim(self) -> int:

@@ -43,6 +43,7 @@ class RunValue:
     directions: tuple[float, ...] = ()  # to which it was adapted
     training_steps: int = 0
     adaptation_steps: float = 0.0  # for one direction
+    std: float = 0.0  # of the mutations, in a file of `ees-mpi measure`
 
 
 def check_metrics(metrics: Sequence[str]) -> list[str]:
@@ -99,7 +100,9 @@ def _of_run(run: Run, metric: str, settings: Settings, generation: int | None) -
     task = run.config.sections()["task"]
     complete = run.complete or generation is not None or metric.startswith(AFTER)
     run_id, trained = source(run, g)
-    return RunValue(label(run), value, run.path, run_id, task, run["behavior"].shape[1], trained, complete)
+    std = float(run["std"][g][0, 0]) if run.attributes.get("kind") == "measure" else 0.0
+    size = run["behavior"].shape[1]
+    return RunValue(label(run), value, run.path, run_id, task, size, trained, complete, std=std)
 
 
 def _distance_after(run: Run, generation: int) -> float:

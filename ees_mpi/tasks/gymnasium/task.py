@@ -85,4 +85,4 @@ def _find_shape(task: Gymnasium) -> tuple[int, int, int]:
             break
     behavior = numbers(task.characterisation()(rollout), task.behavior, ConfigError)
     env.close()
-    return inputs, outputs, len(behavior)
+    return inputs, outputs, len(behavior) * len(task.marks)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from ees_mpi.contracts import BatchEvaluator, View
 from ees_mpi.outcomes import Singles
+from ees_mpi.policies import CLIP
 from ees_mpi.tasks.locomotion import Rollouts
 from ees_mpi.tasks.mujoco.film import Filmed
 from ees_mpi.tasks.mujoco.gpu import lacking
@@ -33,6 +34,8 @@ class Mujoco(Settings, frozen=True):
 
     def lacks_for_gpu(self) -> str:
         """Return a sentence fragment that says what this process lacks for a GPU; empty: nothing. Imports no torch."""
+        if self.observation_clip != CLIP:
+            return f"GPUs clip observations to {CLIP:g}, and task.observation_clip is {self.observation_clip:g}"
         return lacking()
 
     def open_batches(
