@@ -60,6 +60,13 @@ def torch_file(path: Path, named: dict[str, np.ndarray]) -> Path:
     return path
 
 
+def measured(policy: Any, out: Path, std: Any = (0.02, 0.2), **words: Any) -> Path:
+    """Measure in Python, which draws no figure."""
+    words = {"task": "cheetah-maxent", "settings": {"task.steps": 12, "noise.size": 50000}, "count": 6, **words}
+    ees_mpi.measure(policy, std=std, out=out, **words).close()
+    return out
+
+
 @pytest.fixture(scope="module")
 def numpy_network(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The measurement of a network that a Python function returns, on one rank."""
@@ -76,15 +83,13 @@ def test_a_torch_network_a_safetensors_file_and_a_numpy_network_have_the_same_bi
     done("measure", tmp_path / "net.pt", *WORDS, "--label", "net", "-o", tmp_path / "torch.h5", ranks=3)
     assert_same_bits(numpy_network, tmp_path / "torch.h5")
     path = safetensors(tmp_path / "net.safetensors", arrays())
-    done("measure", path, *WORDS, "--label", "net", "-o", tmp_path / "safe.h5")
-    assert_same_bits(numpy_network, tmp_path / "safe.h5")
+    assert_same_bits(numpy_network, measured(path, tmp_path / "safe.h5"))
 
 
 def test_python_measures_with_the_bits_of_the_command(numpy_network: Path, tmp_path: Path) -> None:
-    settings = {"task.steps": 12, "noise.size": 50000}
-    with ees_mpi.measure(arrays(), "cheetah-maxent", (0.02, 0.2), 6, tmp_path / "here.h5", settings) as run:
+    assert_same_bits(numpy_network, measured(arrays(), tmp_path / "here.h5"))
+    with open_run(tmp_path / "here.h5") as run:
         assert run.generations == 2 and run.config.task.layers == SIZES
-    assert_same_bits(numpy_network, tmp_path / "here.h5")
 
 
 def test_the_network_acts_as_torch_does_and_its_observations_are_neither_normalised_nor_clipped() -> None:
@@ -109,15 +114,15 @@ def test_a_policy_states_its_normaliser_in_its_own_file_or_beside_it(tmp_path: P
     safetensors(tmp_path / "own.safetensors", {**arrays(), **stated})
     safetensors(tmp_path / "net.safetensors", arrays())
     np.savez(tmp_path / "stats.npz", **stated)
-    done("measure", tmp_path / "own.safetensors", *WORDS, "-o", tmp_path / "own.h5")
-    beside = ("--normaliser", tmp_path / "stats.npz")
-    done("measure", tmp_path / "net.safetensors", *WORDS, *beside, "--label", "own", "-o", tmp_path / "beside.h5")
+    measured(tmp_path / "own.safetensors", tmp_path / "own.h5")
+    measured(tmp_path / "net.safetensors", tmp_path / "beside.h5", normaliser=tmp_path / "stats.npz")
     assert_same_bits(tmp_path / "own.h5", tmp_path / "beside.h5")
     with open_run(tmp_path / "own.h5") as run:
         np.testing.assert_array_equal(run["observation_mean"][0], stated["observation_mean"])
         np.testing.assert_array_equal(run["observation_std"][1], stated["observation_std"].astype(np.float64))
         assert run.config.task.observation_clip == 3.0
-    code, line = refusal("measure", tmp_path / "own.safetensors", *WORDS, *beside, "-o", tmp_path / "no.h5")
+    twice = ("--normaliser", tmp_path / "stats.npz", "-o", tmp_path / "no.h5")
+    code, line = refusal("measure", tmp_path / "own.safetensors", *WORDS, *twice)
     assert code == 2 and "its own normaliser" in line
 
 
@@ -125,33 +130,26 @@ def test_the_file_serves_the_other_commands(numpy_network: Path, tmp_path: Path)
     assert "the same bits" in done("verify", numpy_network, "--individuals", 2).stdout
     assert "best-of-40" in done("metrics", numpy_network, "--generation", 0).stdout
     assert info(numpy_network)["started_from"]["objective"] == "net"
-    other = {**arrays(), "0.bias": np.zeros(8, np.float32)}
-    safetensors(tmp_path / "other.safetensors", other)
-    done("measure", tmp_path / "other.safetensors", *WORDS, "-o", tmp_path / "other.h5")
-    table = done("compare", "--metric", "best-of-40", numpy_network, "--against", tmp_path / "other.h5").stdout
-    assert "net against other" in table
-    done("figure", "measure", numpy_network, tmp_path / "other.h5", "-o", tmp_path / "both.png")
+    other = safetensors(tmp_path / "other.safetensors", {**arrays(), "0.bias": np.zeros(8, np.float32)})
+    same = measured(other, tmp_path / "other.h5")
+    table = done("compare", "--metric", "best-of-40", numpy_network, "--against", same).stdout
+    assert "net against other" in table and "different std" not in table
+    wider = measured(other, tmp_path / "wider.h5", 0.1)
+    table = done("compare", "--metric", "distance-mean", numpy_network, "--against", wider).stdout
+    assert "different std of the mutations, 0.1 to 0.2" in table
+    done("figure", "measure", numpy_network, same, "-o", tmp_path / "both.png")
     for words in (("resume", numpy_network), ("verify", numpy_network, "--updates")):
         assert refusal(*words)[0] == 3
 
 
-def test_compare_says_that_the_stds_differ(numpy_network: Path, tmp_path: Path) -> None:
-    safetensors(tmp_path / "other.safetensors", {**arrays(), "0.bias": np.zeros(8, np.float32)})
-    words = ("--task", "cheetah-maxent", *SMALL, "--std", "0.1", "--count", 6)
-    done("measure", tmp_path / "other.safetensors", *words, "-o", tmp_path / "other.h5")
-    table = done("compare", "--metric", "distance-mean", numpy_network, "--against", tmp_path / "other.h5").stdout
-    assert "different std of the mutations, 0.1 to 0.2" in table
-
-
 def test_a_run_and_an_exported_policy_are_measured_in_their_own_task(cheetah: Path, tmp_path: Path) -> None:
     done("export", cheetah, "--policy", "-o", tmp_path / "policy.npz")
-    few = ("--std", "0.02", "--count", 4)
-    done("measure", cheetah, *few, "-o", tmp_path / "run.h5")
-    done("measure", tmp_path / "policy.npz", *few, "-o", tmp_path / "policy.h5")
-    assert_same_bits(tmp_path / "run.h5", tmp_path / "policy.h5")
-    with open_run(cheetah) as run, open_run(tmp_path / "run.h5") as measured:
-        assert measured["mean"][0].tobytes() == run.state_arrays()["mean"].tobytes()
-        assert measured.config.task == run.config.task
+    own: dict[str, Any] = {"task": None, "settings": None, "count": 4}
+    measured(cheetah, tmp_path / "run.h5", 0.02, **own)
+    assert_same_bits(tmp_path / "run.h5", measured(tmp_path / "policy.npz", tmp_path / "policy.h5", 0.02, **own))
+    with open_run(cheetah) as run, open_run(tmp_path / "run.h5") as found:
+        assert found["mean"][0].tobytes() == run.state_arrays()["mean"].tobytes()
+        assert found.config.task == run.config.task
 
 
 def test_a_flat_vector_is_measured_in_a_task_without_layers(tmp_path: Path) -> None:
