@@ -26,6 +26,7 @@ The map of the package. A module or folder imports only from lines below its own
     errors.py version.py                              the errors, each with its exit code; the version
 """
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from ees_mpi.version import __version__
@@ -33,7 +34,7 @@ from ees_mpi.version import __version__
 if TYPE_CHECKING:
     from ees_mpi.store.reader import Run, open_run
 
-__all__ = ["Run", "__version__", "open_run"]
+__all__ = ["Run", "__version__", "measure", "open_run"]
 
 
 def __getattr__(name: str) -> Any:
@@ -42,4 +43,6 @@ def __getattr__(name: str) -> Any:
         from ees_mpi.store import reader
 
         return getattr(reader, name)
+    if name == "measure":
+        return importlib.import_module("ees_mpi.commands.measure").measure
     raise AttributeError(f"module 'ees_mpi' has no attribute {name!r}")

@@ -1,20 +1,28 @@
 """Plain ascent, Adam, and the user's own: ascent on `gradient - l2 * theta` for each learned array of a population.
 
+The array `std` holds standard deviations: its gradient is that of its logarithm, the step multiplies it, its learning
+rate is `std_lr`, and L2 does not apply to it.
+
 Learned arrays are single precision. Moments and all arithmetic are double precision. The moments of the mean have plain
-names ("first"). The moments of another learned array begin with its name ("log_std/first").
+names ("first"). The moments of another learned array begin with its name ("std/first").
 """
 
 from typing import Annotated, Any
 
+import msgspec
 import numpy as np
 
-from ees_mpi.outcomes import Arrays
+from ees_mpi.outcomes import Arrays, Floats, Singles
 from ees_mpi.registry import Family, Part, key, loaded
 from ees_mpi.registry.own import make_once
 from ees_mpi.registry.own_arrays import as_table, like, readonly
 
 Rate = Annotated[float, key("The learning rate.", gt=0)]
 Decay = Annotated[float, key("L2 decay: `l2` times the parameters is subtracted from the gradient.", ge=0)]
+StdRate = Annotated[
+    Annotated[float, msgspec.Meta(gt=0)] | None,
+    key("The learning rate of the log std, if the population learns it; not set: lr."),
+]
 
 OPTIMIZERS = Family(
     "optimizer",
@@ -33,6 +41,7 @@ class Ascent(Part, frozen=True):
 
     lr: Rate = 0.01
     l2: Decay = 0.0
+    std_lr: StdRate = None
 
     def start(self, learned: Arrays) -> Arrays:
         """Return the moments before the first step: none."""
@@ -42,8 +51,9 @@ class Ascent(Part, frozen=True):
         """Return the next learned arrays and moments."""
         following = {}
         for name, theta in learned.items():
-            wide = theta.astype(np.float64)
-            following[name] = (wide + self.lr * (gradient[name] - self.l2 * wide)).astype(np.float32)
+            rate, l2 = _rates(self, name)
+            slope = gradient[name] - l2 * theta.astype(np.float64)
+            following[name] = _moved(name, theta, rate * slope)
         return following, moments
 
 
@@ -55,6 +65,7 @@ class Adam(Part, frozen=True):
     beta1: Annotated[float, key("The decay of the running mean of gradients.", ge=0, lt=1)] = 0.9
     beta2: Annotated[float, key("The decay of the running mean of squared gradients.", ge=0, lt=1)] = 0.999
     epsilon: Annotated[float, key("Is added to the root of the mean square, so that it is never 0.", gt=0)] = 1e-8
+    std_lr: StdRate = None
 
     def start(self, learned: Arrays) -> Arrays:
         """Return the moments before the first step."""
@@ -64,16 +75,16 @@ class Adam(Part, frozen=True):
     def step(self, learned: Arrays, gradient: Arrays, moments: Arrays) -> tuple[Arrays, Arrays]:
         """Return the next learned arrays and moments."""
         steps = int(moments["steps"]) + 1
-        size = self.lr / (1 - self.beta1**steps)
         following, grown = {}, {"steps": np.array(steps)}
         for name, theta in learned.items():
-            wide = theta.astype(np.float64)
-            slope = gradient[name] - self.l2 * wide
+            rate, l2 = _rates(self, name)
+            size = rate / (1 - self.beta1**steps)
+            slope = gradient[name] - l2 * theta.astype(np.float64)
             before = [moments[f"{_prefix(name)}{moment}"] for moment in MOMENTS]
             first = self.beta1 * before[0] + (1 - self.beta1) * slope
             second = self.beta2 * before[1] + (1 - self.beta2) * slope * slope
             scale = np.sqrt(second) / np.sqrt(1 - self.beta2**steps) + self.epsilon
-            following[name] = (wide + size * (first / scale)).astype(np.float32)
+            following[name] = _moved(name, theta, size * (first / scale))
             grown |= {f"{_prefix(name)}first": first, f"{_prefix(name)}second": second}
         return following, grown
 
@@ -117,6 +128,19 @@ class Custom(Part, frozen=True):
     @property
     def _code(self) -> str:
         return f"optimizer.function {self.function}"
+
+
+def _rates(optimizer: Ascent | Adam, name: str) -> tuple[float, float]:
+    """Return the learning rate and the L2 coefficient of a learned array."""
+    return (optimizer.std_lr or optimizer.lr, 0.0) if name == "std" else (optimizer.lr, optimizer.l2)
+
+
+def _moved(name: str, theta: Singles, step: Floats) -> Singles:
+    """Return a learned array after a step; the step of `std` is one of its logarithm."""
+    wide = theta.astype(np.float64)
+    with np.errstate(over="ignore"):  # training refuses an update that is not finite
+        moved: Singles = (wide * np.exp(step) if name == "std" else wide + step).astype(np.float32)
+    return moved
 
 
 def _prefix(name: str) -> str:

@@ -26,7 +26,7 @@ class Draw:
 
 @dataclass(frozen=True)
 class Batch:
-    """n individuals for a GPU: means[parent] + sign * std * noise[offset : offset + D]."""
+    """n individuals for a GPU: means[parent] + sign * std * noise[offset : offset + D]; `stds` in place of std."""
 
     index: NDArray[np.int64]  # [n] the numbers of the individuals
     means: Singles  # [K, D]
@@ -36,6 +36,7 @@ class Batch:
     parent: NDArray[np.int32]  # [n] which mean
     observe: NDArray[np.bool_]  # [n] which rollouts are sampled for the observation statistics
     reset_seed: NDArray[np.int64] | None = None  # [n] a start for each; None: the start of the task
+    stds: Singles | None = None  # [D] a std for each parameter; None: `std` for all
 
 
 @dataclass(frozen=True, slots=True)

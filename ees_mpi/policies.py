@@ -45,8 +45,8 @@ def parameter_count(sizes: Sequence[int]) -> int:
 class MLP:
     """A perceptron with tanh hidden layers and a linear output. It works on views of a flat vector."""
 
-    def __init__(self, sizes: Sequence[int]) -> None:
-        """Set the sizes of all layers, from observation to action: (26, 256, 256, 6)."""
+    def __init__(self, sizes: Sequence[int], clip: float = CLIP) -> None:
+        """Set the sizes of all layers, from observation to action: (26, 256, 256, 6); `clip`: 0 is none."""
         self.sizes = tuple(int(size) for size in sizes)
         if len(self.sizes) < 2 or min(self.sizes) < 1:
             raise ValueError(
@@ -56,7 +56,7 @@ class MLP:
         self.count = parameter_count(self.sizes)
         self._inputs = [np.ones(rows, np.float32) for rows, _ in self._shapes]  # the last 1 multiplies the bias
         self._observation = self._inputs[0][:-1]
-        self._high = np.full(self.sizes[0], CLIP, np.float32)
+        self._high = np.full(self.sizes[0], clip or np.inf, np.float32)
         self._low = -self._high
         self.normalise(np.zeros(self.sizes[0]), np.ones(self.sizes[0]))
 
@@ -88,7 +88,7 @@ class MLP:
         return [part.reshape(shape) for part, shape in zip(np.split(flat, ends), self._shapes, strict=True)]
 
     def normalise(self, mean: ArrayLike, std: ArrayLike) -> None:
-        """See observations as (x - mean) / std, clipped to +-5, from now on."""
+        """See observations as (x - mean) / std, clipped to +-`clip`, from now on."""
         self._mean, self._std = (np.array(statistic, dtype=np.float32) for statistic in (mean, std))
         if self._mean.shape != (self.sizes[0],) or self._std.shape != (self.sizes[0],):
             raise ValueError(

@@ -23,6 +23,8 @@ def algorithm(name: str) -> str:
 
 def label(run: Run) -> str:
     """Return the label of a run: its algorithm, the number of its means, the run that it started from."""
+    if run.attributes.get("kind") == "measure":
+        return algorithm(starting_note(run)["objective"])
     name, means = algorithm(run.config.method.algorithm), run["mean"].shape[1]
     origin = "" if is_sample(run) else started_from(run)
     if means > 1:
@@ -31,8 +33,8 @@ def label(run: Run) -> str:
 
 
 def is_sample(run: Run) -> bool:
-    """Return whether a file was written by `ees-mpi sample`."""
-    return bool(run.attributes.get("kind") == "sample")
+    """Return whether a file was written by `ees-mpi sample` or `ees-mpi measure`."""
+    return run.attributes.get("kind") in ("sample", "measure")
 
 
 def starting_note(run: Run) -> dict[str, Any]:

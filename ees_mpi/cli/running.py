@@ -1,4 +1,4 @@
-"""The commands that run on all ranks: train, resume, verify, sample, adapt, doctor."""
+"""The commands that run on all ranks: train, resume, verify, sample, adapt, measure, doctor."""
 
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,7 @@ from ees_mpi.cli.options import (
     pin_for_run,
     pin_for_source,
 )
-from ees_mpi.errors import EesError, collective
+from ees_mpi.errors import EesError, MissingExtra, collective
 from ees_mpi.terminal import say
 
 
@@ -31,7 +31,9 @@ from ees_mpi.terminal import say
 @click.option("--seed", type=click.IntRange(min=0), help="Short for --set run.seed=N.")
 @SEEDS
 @click.option("--out", type=click.Path(path_type=Path), metavar="RUN.h5", help="[default: PRESET-KEYS-seedN.h5]")
-@click.option("--from", "start", metavar="RUN.h5[@G]|POLICY.npz", help="Start from the mean(s) of another run.")
+@click.option(
+    "--from", "start", metavar="RUN.h5[@G]|POLICY", help="Start from the mean(s) of another run, or a policy."
+)
 @click.option("--resume", is_flag=True, help="Continue an existing file, or start one.")
 @click.option("--overwrite", is_flag=True, help="Start again in place of an existing file.")
 @MAX_HOURS
@@ -178,6 +180,58 @@ def adapt(run: Path, out: Path | None, overwrite: bool, **options: Any) -> None:
     angle_of(request.direction)  # it becomes part of a file name
     target = out or run.with_name(f"{run.stem}-adapt-{request.direction}.h5")
     ranks.run(partial(adapt, request=request, out=target, overwrite=overwrite, say=say))
+
+
+@click.command()
+@click.argument("policy", metavar="POLICY")
+@click.option("--task", metavar="PRESET|FILE.toml", help="The task.  [default: that of a run or an exported policy]")
+@click.option("--std", "stds", default="0.01,0.02,0.05", show_default=True, metavar="S[,S...]", help="Of mutations.")
+@click.option("--count", type=click.IntRange(min=2), default=1000, show_default=True, help="Offspring at each std.")
+@SET
+@click.option("--layers", default="", metavar="NAME[,NAME...]", help="The layers of a torch file, in order.")
+@click.option("--normaliser", type=click.Path(path_type=Path), metavar="FILE.npz", help="observation_mean and _std.")
+@click.option("--label", default="", help="The name in tables and figures.  [default: that of the file]")
+@click.option("-o", "--out", type=click.Path(path_type=Path), default=Path("measure.h5"), show_default=True)
+@click.option("--overwrite", is_flag=True, help="Replace an existing file.")
+@TRUST
+@START_MINUTES
+def measure(
+    policy: str, stds: str, settings: tuple[str, ...], layers: str, out: Path, overwrite: bool, **options: Any
+) -> None:
+    """Measure how evolvable a policy is: the behaviours of its mutations at several stds; with or without mpirun.
+
+    POLICY is a run file, an exported policy (npz), a torch state_dict, a safetensors file, or module:function. See
+    `ees_mpi/docs/measure.md`.
+    """
+    try:
+        numbers = tuple(float(each) for each in stds.split(","))
+    except ValueError:
+        raise click.UsageError(f"--std {stds}: expected numbers with commas between them") from None
+    if options["task"]:
+        pin_for_source(options["task"], settings)
+    from ees_mpi.commands.measure import MeasureRequest
+
+    names = tuple(name.strip() for name in layers.split(",") if name.strip())
+    request = MeasureRequest(policy, numbers, settings=settings, layers=names, **options)
+    ranks.run(partial(_measure, request=request, out=out, overwrite=overwrite))
+
+
+def _measure(world: ranks.Ranks, request: Any, out: Path, overwrite: bool) -> None:
+    """Measure, print the table, and draw the figure beside the file."""
+    from ees_mpi.commands.measure import measure_on
+
+    measure_on(world, request, out, overwrite, say)
+    with world.together():
+        if world.first:
+            from ees_mpi.analysis.figures.catalog import draw
+            from ees_mpi.analysis.numbers.measurement import table
+
+            for line in table(out):
+                echo(line)
+            try:
+                echo(f"{draw('measure', [out], out.with_suffix('.png'))}")
+            except MissingExtra as error:
+                echo(f"no figure: {error}")
 
 
 @click.command()

@@ -81,12 +81,13 @@ def by_mutation(ranks: Ranks, request: AdaptRequest) -> Adapted:
     evaluation = Evaluation(replace(parent.config, task=task), noise, ranks)
     outcomes = evaluate(evaluation, parent, drawn)
     best = int(np.nanargmax(outcomes.fitness))
+    std = float(np.median(parent.state.learned.get("std", parent.config.population.std)))  # of all parameters
     return Adapted(
         parent,
         task,
         parent.config.population.individual(parent.state.learned, drawn, best, noise),
         "mutation",
-        {"std": parent.config.population.std, "best": best, "adaptation_steps": int(outcomes.length.sum())},
+        {"std": std, "best": best, "adaptation_steps": int(outcomes.length.sum())},
         {"mutations": {"fitness": outcomes.fitness, "behavior": outcomes.behavior, "offset": drawn.offset}},
         f"best of {count} mutations went {outcomes.fitness[best]:.3f} towards {request.direction}",
         evaluation,

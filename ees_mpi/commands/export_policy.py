@@ -11,16 +11,16 @@ import numpy as np
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.files import check_writable, written
 from ees_mpi.outcomes import Floats, Singles
-from ees_mpi.policies import CLIP, MLP, mean_std, parameter_count
+from ees_mpi.policies import MLP, mean_std, parameter_count
 from ees_mpi.registry import check_trust
 from ees_mpi.registry.own import split
 from ees_mpi.runs import starting_point
 from ees_mpi.store.reader import Run
 from ees_mpi.tasks.locomotion import PolicyTask
 
-LOADER = f'''"""A policy exported by ees_mpi: `act = load("{{name}}")`, then `action = act(observation)`.
+LOADER = '''"""A policy exported by ees_mpi: `act = load("{name}")`, then `action = act(observation)`.
 
-`act` takes one observation [{{inputs}}] or a batch [n, {{inputs}}], not normalised, and returns {{returns}}.
+`act` takes one observation [{inputs}] or a batch [n, {inputs}], not normalised, and returns {returns}.
 Bits of a batch may differ from those of single observations in the last digit.
 """
 import numpy as np
@@ -31,7 +31,7 @@ def load(path):
         mean, std, layers = file["observation_mean"], file["observation_std"], [file[k] for k in file["layers"]]
 
     def act(observation):
-        x = np.clip((np.float32(observation) - mean) / std, -{CLIP}, {CLIP})
+        x = np.clip((np.float32(observation) - mean) / std, -{clip}, {clip})
         for depth, layer in enumerate(layers):  # (inputs + 1, outputs): the weights over the bias
             x = np.concatenate([x, np.ones_like(x[..., :1])], axis=-1) @ layer
             x = np.tanh(x) if depth + 1 < len(layers) else x
@@ -40,24 +40,24 @@ def load(path):
     return act
 '''
 
-OWN_LOADER = f'''"""A policy exported by ees_mpi: `act = load("{{name}}")`, then `action = act(observation)`.
+OWN_LOADER = '''"""A policy exported by ees_mpi: `act = load("{name}")`, then `action = act(observation)`.
 
-`act` takes one observation [{{inputs}}] or a batch [n, {{inputs}}], not normalised, and returns {{returns}}.
-The network is {{path}}: its module must be beside this file or on the path. Call `load` before each rollout if
+`act` takes one observation [{inputs}] or a batch [n, {inputs}], not normalised, and returns {returns}.
+The network is {path}: its module must be beside this file or on the path. Call `load` before each rollout if
 the network has a memory.
 """
 import numpy as np
-from {{module}} import {{policy}}
+from {module} import {policy}
 
 
 def load(path):
     with np.load(path) as file:
         mean, std, parameters = file["observation_mean"], file["observation_std"], file["parameters"]
-    policy = {{policy}}({{arguments}})
+    policy = {policy}({arguments})
     policy.load(parameters)
 
     def act(observation):
-        x = np.clip((np.float32(observation) - mean) / std, -{CLIP}, {CLIP})
+        x = np.clip((np.float32(observation) - mean) / std, -{clip}, {clip})
         return np.stack([policy.act(row) for row in x]) if x.ndim > 1 else np.asarray(policy.act(x))
 
     return act
@@ -81,7 +81,8 @@ def export_policy(
         run, run.generations - 1 if individual is not None and generation is None else generation
     )
     arrays, words = _own_network(task, parameters) if task.policy else _network(task, parameters, len(mean))
-    words |= {"name": out.name, "inputs": str(len(mean)), "returns": _returns(task)}
+    clip = str(task.observation_clip) if task.observation_clip else "np.inf"
+    words |= {"clip": clip, "name": out.name, "inputs": str(len(mean)), "returns": _returns(task)}
     with written(loader, "w") as text, written(out) as file:
         np.savez(
             file,

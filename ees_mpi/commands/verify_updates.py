@@ -30,7 +30,7 @@ def verify_updates(ranks: Ranks, path: Path) -> UpdatesCheck:
         if not isinstance(run.config.method, Evolution):
             name = run.config.method.name
             raise ConfigError(f"--updates: an update of {name} needs rollouts that files do not keep; leave it out")
-        if run.attributes.get("kind") == "sample" or run.generations == 0:
+        if run.attributes.get("kind") != "run" or run.generations == 0:
             raise RunFileError(f"{path} holds no update to compute again")
     ranks.set_stall_limit(60 * run.config.run.stall_minutes)
     noise = NoiseTable(run.config.noise_seed, run.config.noise.size, ranks)

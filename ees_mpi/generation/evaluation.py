@@ -40,6 +40,7 @@ class Evaluation:
         self.config, self.noise, self.ranks = config, noise, ranks
         self._evaluator: Evaluator | None = None
         self._batches: BatchEvaluator | None = None
+        self._stds = getattr(config.population, "stds", None)  # of a population with a std for each parameter
         self.device, self._drivers = choose_device(config, ranks, device or config.task.device)
         self._open()
 
@@ -110,6 +111,7 @@ class Evaluation:
             np.where(perturbed, draw.sign[place], 0).astype(np.int8),
             np.where(perturbed, draw.parent[place], 0).astype(np.int32),
             perturbed & work.observe[place],
+            stds=self._stds(work.learned) if self._stds else None,
         )
 
     def from_starts(self, parameters: Singles, seeds: Sequence[int], statistics: Statistics) -> list[Outcome]:
@@ -169,6 +171,6 @@ def choose_device(config: Config, ranks: Ranks, wanted: str) -> tuple[str, dict[
 
 
 def _problem(config: Config, drivers: dict[int, str]) -> str:
-    if not config.population.isotropic:
-        return f"GPUs evaluate populations with one standard deviation only, not {config.population_name}"
+    if not config.population.isotropic and not hasattr(config.population, "stds"):
+        return f"GPUs evaluate individuals mean + sign * std * noise only, not those of {config.population_name}"
     return "" if drivers else "no rank sees an NVIDIA GPU"

@@ -12,7 +12,7 @@ from ees_mpi.config import Config
 from ees_mpi.contracts import Population, Task
 from ees_mpi.errors import ConfigError, MissingExtra, OwnCodeError
 from ees_mpi.outcomes import Arrays
-from ees_mpi.policies import parameter_count
+from ees_mpi.policies import CLIP, parameter_count
 from ees_mpi.registry import Hooks, Part, convert, key, plain
 from ees_mpi.tasks import TASKS
 
@@ -137,6 +137,8 @@ def check_task(task: Task) -> None:
         _try_walker(task)
     elif task.heading is None:
         raise ConfigError('task.fitness: method = "maml" is rewarded for distance; expected "behavior", got "reward"')
+    elif getattr(task, "observation_clip", CLIP) != CLIP:
+        raise ConfigError(f'task.observation_clip: method = "maml" clips observations to {CLIP:g}; leave it out')
     elif task.behavior_dim != task.axes:
         raise ConfigError('task.behavior_steps: method = "maml" uses final positions only; leave it out')
 

@@ -1,6 +1,6 @@
 """The weighted sum of noise rows; each rank computes a slice of the parameters.
 
-    g[d] = sum_i c_i noise[offset_i + d]
+    g[d] = sum_i c_i noise[offset_i + d]                 squared: sum_i c_i (noise[offset_i + d]^2 - 1)
 
 A rank sums all rows for its slice. Each parameter is summed independently, in the order of the rows: in single
 precision within fixed groups of rows, then in double precision. So the bits do not depend on the slices.
@@ -22,7 +22,9 @@ NARROW = 1024  # up to so many parameters, a whole group of rows is summed in on
 PADDED = 16  # with fewer parameters, numpy might sum a group in another order
 
 
-def weighted_noise(coefficient: Floats, offset: NDArray[np.int64], size: int, noise: Noise, ranks: Ranks) -> Floats:
+def weighted_noise(
+    coefficient: Floats, offset: NDArray[np.int64], size: int, noise: Noise, ranks: Ranks, squared: bool = False
+) -> Floats:
     """Return g[size] for coefficients [M] and offsets [M], on every rank."""
     shares = ranks.shares(-(-size // GRAIN))
     ends = [min(share.stop * GRAIN, size) for share in shares]
@@ -31,33 +33,39 @@ def weighted_noise(coefficient: Floats, offset: NDArray[np.int64], size: int, no
     start = stop - counts[ranks.rank]
     factors = coefficient.astype(np.float32)
     cuts = np.linspace(start, stop, -(-(stop - start) // WIDE) + 1).astype(int).tolist()
-    parts = [_sum_slice(factors, offset + low, high - low, noise) for low, high in itertools.pairwise(cuts)]
+    parts = [_sum_slice(factors, offset + low, high - low, noise, squared) for low, high in itertools.pairwise(cuts)]
     return ranks.gather(np.concatenate([*parts, np.empty(0)]), counts)
 
 
-def _sum_slice(factors: Singles, starts: NDArray[np.int64], width: int, noise: Noise) -> Floats:
+def _sum_slice(factors: Singles, starts: NDArray[np.int64], width: int, noise: Noise, squared: bool) -> Floats:
     """Sum all rows for one slice of parameters."""
     sum_group = _sum_narrow if width <= NARROW else _sum_wide
     total = np.zeros(width)
     for first in range(0, len(starts), GROUP):
         group = slice(first, first + GROUP)
-        total += sum_group(factors[group], starts[group], width, noise)
+        total += sum_group(factors[group], starts[group], width, noise, squared)
     return total
 
 
-def _sum_wide(factors: Singles, starts: NDArray[np.int64], width: int, noise: Noise) -> Singles:
+def _sum_wide(factors: Singles, starts: NDArray[np.int64], width: int, noise: Noise, squared: bool) -> Singles:
     """Sum one group row by row."""
     total = np.zeros(width, np.float32)
     term = np.empty(width, np.float32)
     for factor, start in zip(factors, starts.tolist(), strict=True):
-        np.multiply(noise.row(start, width), factor, out=term)
+        row = noise.row(start, width)
+        if squared:
+            row = np.subtract(np.square(row, out=term), np.float32(1), out=term)
+        np.multiply(row, factor, out=term)
         np.add(total, term, out=total)
     return total
 
 
-def _sum_narrow(factors: Singles, starts: NDArray[np.int64], width: int, noise: Noise) -> Singles:
+def _sum_narrow(factors: Singles, starts: NDArray[np.int64], width: int, noise: Noise, squared: bool) -> Singles:
     """Sum one group in one call: numpy adds the rows of a matrix in order, as the loop in `_sum_wide` does."""
     terms = np.zeros((len(starts), max(width, PADDED)), np.float32)
-    np.multiply(noise.rows(starts, width), factors[:, None], out=terms[:, :width])
+    rows = noise.rows(starts, width)
+    if squared:
+        rows = np.square(rows) - np.float32(1)
+    np.multiply(rows, factors[:, None], out=terms[:, :width])
     total: Singles = np.add.reduce(terms, axis=0)[:width]
     return total

@@ -67,13 +67,13 @@ def prepare(
 ) -> PreparedRun:
     """Prepare the run of `ees-mpi train`: a new one, or with `resume` that of an existing file.
 
-    start: RUN.h5[@generation] or POLICY.npz, to start from
+    start: RUN.h5[@generation], or a policy (see `starting_point.load`), to start from
     """
     config = configs.load(source, settings)
     configs.check(config)
     path = out or Path(file_name(source, settings, config))
     check_folder(path)
-    if start:
+    if start and ":" not in start:
         check_not_input(path, "--out", [starting_point.parse(start)[0]])
     if overwrite:
         check_ours(path)
@@ -102,7 +102,7 @@ def reopen(
     start: the option `--from`, which must name the run that the file started from
     """
     with open_run(path, allow_damaged_journal=True) as run:
-        if run.attributes.get("kind") == "sample":
+        if run.attributes.get("kind") != "run":
             raise RunFileError(f"{path} holds a sample of offspring; a sample cannot be resumed")
         run.check_last()
         if config is not None:

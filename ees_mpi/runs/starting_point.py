@@ -1,10 +1,10 @@
-"""The starting point of a run that begins from another run, or from an exported policy: mean(s), observation sums."""
+"""The starting point of a run that begins from another run, or from a policy: mean(s), observation sums."""
 
 import hashlib
 import json
 import os
 import zipfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,8 @@ import numpy as np
 from ees_mpi.config import Config
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.outcomes import Arrays, Floats, Singles
+from ees_mpi.runs import policy_files
+from ees_mpi.runs.policy_files import ForeignPolicy
 from ees_mpi.state import State, state_of
 from ees_mpi.store.reader import Run, open_run
 from ees_mpi.streams import stream
@@ -32,6 +34,7 @@ class StartingPoint:
     layers: tuple[int, ...] = ()  # of an exported policy: the sizes of observation, hidden layers, action
     config: str = ""  # of an exported policy: the TOML of its run
     learned: Arrays = field(default_factory=dict)  # other learned arrays of the population: `std`
+    foreign: ForeignPolicy | None = None  # a policy that was trained elsewhere
 
 
 def parse(text: str) -> tuple[Path, int | None]:
@@ -47,7 +50,9 @@ def parse(text: str) -> tuple[Path, int | None]:
 
 
 def load(text: str) -> StartingPoint:
-    """Return the starting point that the option `--from` names: RUN.h5[@generation] or POLICY.npz."""
+    """Return the starting point that the option `--from` names: RUN.h5[@generation], POLICY.npz, or another policy."""
+    if policy_files.is_foreign(text):
+        return of_policy(policy_files.read(text))
     path, generation = parse(text)
     if path.suffix == ".npz":
         if generation is not None:
@@ -55,6 +60,22 @@ def load(text: str) -> StartingPoint:
         return read_policy(path)
     with open_run(path) as run:
         return read(run, generation)
+
+
+def of_policy(policy: ForeignPolicy, label: str = "") -> StartingPoint:
+    """Return the starting point of a policy that was trained elsewhere; `label`: its name in tables and figures."""
+    source = policy.source if ":" in policy.source else str(Path(policy.source).resolve())
+    about = {
+        "path": source,
+        "run_id": policy.digest[:32],
+        "objective": label or policy.name,
+        "method": "another program",
+        "generation": 0,
+        "state_sha256": policy.digest,
+        "training_steps": 0,
+    }
+    sums = policy.observation_sums if len(policy.mean) else np.zeros(1 + 2 * (policy.layers or (0,))[0])
+    return StartingPoint(policy.parameters[None], sums, 0, 0.02, {}, about, policy.layers, foreign=policy)
 
 
 def read(run: Run, generation: int | None) -> StartingPoint:
@@ -156,6 +177,8 @@ def first_state_from(text: str, config: Config) -> tuple[State, str]:
     diagonal population that starts from another one continues with its std.
     """
     start = load(text)
+    if start.foreign:
+        start = _fitted(text, start, start.foreign, config)
     wanted = (config.population.components, config.task.parameters)
     observations = 1 + 2 * config.task.observation_dim
     if start.mean.shape[1] != wanted[1] or len(start.observations) != observations:
@@ -181,3 +204,28 @@ def first_state_from(text: str, config: Config) -> tuple[State, str]:
     inherited = {name: start.inherited[name] for name in config.method.inherited if name in start.inherited}
     moments = {**state.moments, **inherited}
     return State(0, {"mean": mean, **learned}, moments, state.observations), json.dumps(start.about)
+
+
+def _fitted(text: str, start: StartingPoint, policy: ForeignPolicy, config: Config) -> StartingPoint:
+    """Return the starting point for a task; raise a ConfigError that lists the settings that the policy needs."""
+    task = config.task
+    needed = {}
+    if policy.layers and hasattr(task, "hidden") and tuple(task.hidden) != policy.layers[1:-1]:
+        needed["task.hidden"] = str(list(policy.layers[1:-1])).replace(" ", "")
+    else:
+        policy.check(task.layers, task.parameters)
+    if getattr(task, "observation_clip", policy.clip) != policy.clip:
+        needed["task.observation_clip"] = f"{policy.clip:g}"
+    if not len(policy.mean) and task.observation_dim and task.observation_share:
+        needed["task.observation_share"] = "0"  # otherwise the run would begin to normalise
+    if needed:
+        words = " ".join(f"--set {key}={value}" for key, value in needed.items())
+        raise ConfigError(f"--from {text}: the policy was trained with other settings than this config; add {words}")
+    if not len(policy.mean):
+        return replace(start, observations=np.zeros(1 + 2 * task.observation_dim))
+    found = state_of(config, start.mean, start.observations).observation_mean_std()[1]
+    if not np.allclose(found, policy.std, rtol=1e-6):
+        raise ConfigError(
+            f"--from {text}: a run cannot continue its normaliser: its smallest std is {policy.std.min():g}"
+        )
+    return start

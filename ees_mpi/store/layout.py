@@ -30,6 +30,12 @@ GENERATIONS = {
     "parent": Field(("individual",), "<i4", "component whose mean an individual perturbs"),
     "mean": Field(("component", "parameter"), "<f4", "the mean(s) from which this generation was drawn"),
     "learned": Field(("learned_number",), "<f4", "custom population: its other learned arrays, by name, flat"),
+    "std": Field(
+        ("component", "parameter"),
+        "<f4",
+        "std of each parameter, if it is learned, as in this generation",
+        ("learned_std",),
+    ),
     "observation_sums": Field(
         ("observation_sum",), "<f8", "count, sums and sums of squares of all earlier observations"
     ),
@@ -68,6 +74,7 @@ GENERATIONS = {
 # A file has all or none of the arrays of each line; it is refused if it lacks any other array.
 TOGETHER = (
     ("learned",),
+    ("std",),
     ("observation_sums",),
     ("observation_mean", "observation_std"),
     ("log_std", "fitness_before", "divergence", "objective_gain", "shortened"),
@@ -95,6 +102,7 @@ def axis_sizes(config: Config) -> dict[str, int]:
         "parameter": config.task.parameters,
         "observation_dim": config.task.observation_dim,
         "observation_sum": 1 + 2 * config.task.observation_dim if config.task.observation_dim else 0,
+        "learned_std": int(hasattr(config.population, "stds")),  # 1: the population learns `std`
         "action_dim": 0,
         "learned_number": 0,
         **config.method.file_axes(config.task, config.population),

@@ -54,6 +54,8 @@ class Run:
         self.config: Config = parse(text, source=f"the config in {self.path}", trusted=self._trust)
         checks.check_noise_table(self._file, self.config.noise_seed, self.config.noise.size)
         checks.check_shapes(self._file, self.config.population.size, self.path)
+        if hasattr(self.config.population, "stds") and "std" not in self._file["generations"]:
+            raise RunFileError(f"{self.path} is damaged: it has no generations/std")
         with damage_reported(journal.path_of(self.path)):
             checks.check_records(self.journal_records, self._file)
         folded = int(self._file["generations"][layout.GENERATION].shape[0])
@@ -188,9 +190,10 @@ class Run:
 
     def learned(self, generation: int) -> Arrays:
         """Return the learned arrays from which a generation was drawn."""
-        mean = {"mean": self["mean"][generation]}
-        more = self["learned"][generation] if "learned" in self.names else None
-        return mean if more is None else split_learned(more, {**self.config.population.learned(mean["mean"]), **mean})
+        found: Arrays = {name: self[name][generation] for name in ("mean", "std") if name in self.names}
+        if "learned" not in self.names:
+            return found
+        return split_learned(self["learned"][generation], {**self.config.population.learned(found["mean"]), **found})
 
     def check_order(self) -> None:
         """Raise a RunFileError unless the rows are the generations 0, 1, 2, ... and the state follows the last one."""

@@ -27,11 +27,16 @@ class Custom(TaskPart, frozen=True):
 
     function: Annotated[str, key("The class of the task, as package.module:Task.")]
     settings: Annotated[dict[str, Any], key("The keyword arguments of the class.")] = {}  # noqa: RUF012  (msgspec copies it)
+    behavior_steps: Annotated[
+        tuple[int, ...] | None,
+        key("Steps of the behaviour, for the argument `behavior_steps` of the class.", "steps"),
+    ] = None
 
     @property
     def task(self) -> Any:
         """Return the user's task, which is made once."""
-        return make_once(self.function, KEY, OwnTask, self.settings)
+        marks = {} if self.behavior_steps is None else {"behavior_steps": self.behavior_steps}
+        return make_once(self.function, KEY, OwnTask, {**self.settings, **marks})
 
     @property
     def parameters(self) -> int:

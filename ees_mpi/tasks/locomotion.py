@@ -14,7 +14,7 @@ import numpy as np
 from ees_mpi.contracts import Policy, Walker
 from ees_mpi.errors import before_rollouts, located
 from ees_mpi.outcomes import Floats, Outcome, Singles
-from ees_mpi.policies import HIDDEN, MLP, observation_sums, parameter_count
+from ees_mpi.policies import CLIP, HIDDEN, MLP, observation_sums, parameter_count
 from ees_mpi.registry import key
 from ees_mpi.tasks.base import TaskPart, once
 from ees_mpi.tasks.own_policy import OwnPolicy
@@ -48,6 +48,20 @@ class PolicyTask(TaskPart, frozen=True):
     observation_share: Annotated[
         float, key("The share of rollouts whose observations feed the normaliser.", "share", ge=0, le=1)
     ] = 0.01
+    observation_clip: Annotated[float, key("The limit of normalised observations; 0: none.", ge=0)] = CLIP
+    behavior_steps: Annotated[
+        tuple[Count, ...], key("The steps at which the behaviour is recorded; empty: the last one.", "steps")
+    ] = ()
+
+    def __post_init__(self) -> None:
+        marks = self.behavior_steps
+        if sorted(set(marks)) != list(marks) or (marks and marks[-1] > self.steps):
+            raise ValueError(f"task.behavior_steps: expected rising steps up to {self.steps}, got {list(marks)}")
+
+    @property
+    def marks(self) -> tuple[int, ...]:
+        """Return the steps at which the behaviour is recorded."""
+        return self.behavior_steps or (self.steps,)
 
     @property
     def parameters(self) -> int:
@@ -67,10 +81,11 @@ class PolicyTask(TaskPart, frozen=True):
 
     def network(self) -> Policy:
         """Return the network that evaluates individuals."""
-        return self._own_network(self.policy) if self.policy else MLP(self.layers)
+        return self._own_network(self.policy) if self.policy else MLP(self.layers, self.observation_clip)
 
     def _own_network(self, path: str) -> OwnPolicy:
-        return OwnPolicy(path, self.layers[0], self.layers[-1], self.policy_settings or {})
+        settings = self.policy_settings or {}
+        return OwnPolicy(path, self.layers[0], self.layers[-1], settings, self.observation_clip)
 
     @before_rollouts()
     def check(self) -> None:
@@ -90,27 +105,17 @@ class WalkingTask(PolicyTask, frozen=True):
         key("When a rollout ends: after all its steps, or also when the robot's environment ends it (a fall)."),
     ] = "never"
     direction: Annotated[float, key("The direction in which distance is fitness, from +x towards +y.", "degrees")] = 0.0
-    behavior_steps: Annotated[
-        tuple[Count, ...], key("The steps at which the position is recorded; empty: the last one.", "steps")
-    ] = ()
 
     walkable = True
 
     def __post_init__(self) -> None:
-        marks = self.behavior_steps
-        if sorted(set(marks)) != list(marks) or (marks and marks[-1] > self.steps):
-            raise ValueError(f"task.behavior_steps: expected rising steps up to {self.steps}, got {list(marks)}")
+        super().__post_init__()
         if across(self.direction, self.axes):
             raise ValueError(f"task.direction: this robot moves along x only; expected 0 or 180, got {self.direction}")
 
     @property
     def heading(self) -> float:
         return self.direction
-
-    @property
-    def marks(self) -> tuple[int, ...]:
-        """Return the steps at which the position is recorded."""
-        return self.behavior_steps or (self.steps,)
 
     @property
     def behavior_dim(self) -> int:

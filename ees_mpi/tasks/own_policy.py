@@ -22,11 +22,12 @@ KEY = "task.policy"
 class OwnPolicy:
     """Gives normalised observations to the user's policy, and checks its actions."""
 
-    def __init__(self, path: str, observations: int, actions: int, settings: Mapping[str, Any]):
+    def __init__(self, path: str, observations: int, actions: int, settings: Mapping[str, Any], clip: float = CLIP):
         self._policy = make(
             path, KEY, contracts.OwnPolicy, settings, observations=int(observations), actions=int(actions)
         )
         self._code, self._act, self._actions = f"{KEY} {path}", self._policy.act, int(actions)
+        self._clip = clip or np.inf
         self.count = int(self._policy.count)
         if self.count < 1:
             raise self._error(f"expected a count of at least 1 parameter, got {self.count}")
@@ -44,12 +45,12 @@ class OwnPolicy:
         self._policy.load(flat)
 
     def normalise(self, mean: ArrayLike, std: ArrayLike) -> None:
-        """See observations as (x - mean) / std, clipped to +-5, from now on."""
+        """See observations as (x - mean) / std, clipped to +-`clip`, from now on."""
         self._mean, self._std = (np.array(statistic, dtype=np.float32) for statistic in (mean, std))
 
     def act(self, observation: Singles) -> Singles:
         """Return the action [A] for an observation [O]."""
-        seen = np.clip((np.asarray(observation, np.float32) - self._mean) / self._std, -CLIP, CLIP)
+        seen = np.clip((np.asarray(observation, np.float32) - self._mean) / self._std, -self._clip, self._clip)
         action = np.asarray(self._act(seen), np.float32)
         if action.shape != (self._actions,):
             raise self._error(f"act() returned the shape {action.shape}; expected ({self._actions},)")

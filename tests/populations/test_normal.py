@@ -59,11 +59,11 @@ def test_rebuilding_does_not_touch_mean_or_noise(name: str) -> None:
     population = POPULATIONS.build({"name": name, "size": 10, "std": 0.5})
     noise = NoiseTable(0, 100, Ranks())
     drawn = population.draw(stream(0, "draw"), noise, 5)
-    mean = np.ones((population.components, 5), np.float32)
+    learned = population.learned(np.ones((population.components, 5), np.float32))
     before = noise.row(0, 100).copy()
     for index in range(10):
-        population.individual({"mean": mean}, drawn, index, noise)
-    assert (mean == 1).all() and (noise.row(0, 100) == before).all()
+        population.individual(learned, drawn, index, noise)
+    assert (learned["mean"] == 1).all() and (noise.row(0, 100) == before).all()
 
 
 @pytest.mark.parametrize("size", [1, 7, 63, 64, 65, 1500, 40_000])

@@ -26,6 +26,12 @@ class Base:
         pass
 
 
+class Marked(Base):
+    def __init__(self, behavior_steps: tuple[int, ...] = (1,)) -> None:
+        self.behavior = tuple(float(step) for step in behavior_steps)
+        self.behavior_dim = len(self.behavior)
+
+
 class TooLong(Base):
     behavior = (1.0, 2.0)
 

@@ -23,6 +23,17 @@ def test_a_task_that_cannot_work_is_refused_before_anything_runs(name: str, mess
         TASKS.build({"name": "custom", "function": f"support.own_tasks:{name}"}).check()
 
 
+def test_behavior_steps_go_to_the_users_class_and_a_task_without_steps_refuses_them() -> None:
+    settings = {"name": "custom", "function": "support.own_tasks:Marked", "behavior_steps": [2, 5]}
+    task = TASKS.build(settings)
+    task.check()
+    assert task.behavior_dim == 2
+    with pytest.raises(ConfigError, match=r"Base cannot be made: Base\(\) takes no arguments"):
+        TASKS.build({**settings, "function": "support.own_tasks:Base"}).check()
+    with pytest.raises(ConfigError, match=r"task.behavior_steps: the interference task has no steps; leave it out"):
+        TASKS.build({"name": "interference", "behavior_steps": [1]})
+
+
 def test_settings_that_do_not_fit_and_malformed_paths_are_refused() -> None:
     with pytest.raises(ConfigError, match="cannot be made"):
         TASKS.build({"name": "custom", "function": "support.own_tasks:Base", "settings": {"speed": 1}}).check()

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
-from ees_mpi.analysis.figures import curves, positions, sweeps
+from ees_mpi.analysis.figures import curves, measurement, positions, sweeps
 from ees_mpi.analysis.figures.style import Figure, drawing
 from ees_mpi.errors import ConfigError
 from ees_mpi.files import check_writable, replaced
@@ -43,6 +43,7 @@ FIGURES = {
     "mixture": Recipe(positions.mixture, "7, S4", "runs of an ant: single, -mixture and -split; a panel each", True),
     "locomotion": Recipe(curves.locomotion, "S1, S2", "runs of one robot, any algorithms and seeds"),
     "sweep": Recipe(sweeps.sweep, "", "runs of a sweep, any seeds; a curve for each value of --by", groups=True),
+    "measure": Recipe(measurement.measurement, "", "files of ees-mpi measure; a curve for each policy"),
     "feasibility": Recipe(curves.feasibility, "theorem", "no run file", runs=False),
 }
 

@@ -154,6 +154,11 @@ def _notes(metric: str, request: CompareRequest, values: list[RunValue], tests: 
     generations = sorted({value.generation for value in values if value.label != ALGORITHMS["maml"]})
     if len(generations) > 1:
         notes.append(f"the runs are at different generations, {generations[0]} to {generations[-1]}; see --generation")
+    stds = sorted({value.std for value in values if value.std})
+    if len(stds) > 1:
+        notes.append(
+            f"the files have different std of the mutations, {stds[0]:g} to {stds[-1]:g}; --generation chooses the row"
+        )
     sizes = sorted({value.size for value in values})
     if len(sizes) > 1:
         more = ": more individuals visit more cells" if metric == "coverage" else ""

@@ -18,6 +18,7 @@ from ees_mpi.outcomes import Floats
 from ees_mpi.ranks import Ranks
 
 SECTORS = 12  # of the direction histogram
+BEST_OF = 40  # mutations, as in the paper's few-shot adaptation
 WIDE, NARROW = 0.9, 0.5  # shares above which a kernel is called saturated
 RULES: dict[str, Callable[[int, int], float]] = {  # for n whitened behaviors of B numbers
     "scott": lambda n, b: n ** (-1 / (b + 4)),
@@ -85,6 +86,24 @@ def covariance_trace(offspring: Offspring, settings: Settings) -> float:
 def coverage(offspring: Offspring, settings: Settings) -> float:
     """Count distinct behaviors: the occupied cells of a grid (Mengistu et al. 2016, evolvability search)."""
     return float(len(np.unique(np.floor(offspring.position / settings.cell), axis=0)))
+
+
+def best_of(offspring: Offspring, settings: Settings, count: int = BEST_OF) -> float:
+    """Return the expected distance of the best of `count` random offspring in a direction, mean over directions.
+
+    Directions: both on a line, eight in the plane, both along each number of longer behaviors. With values x_1 <= ...
+    <= x_n along a direction, the expected maximum of k of them is sum_i x_i C(i - 1, k - 1) / C(n, k).
+    """
+    n, dim = offspring.position.shape
+    k = min(count, n)
+    share = np.zeros(n)
+    share[-1] = k / n
+    for i in range(n - 1, k - 1, -1):
+        share[i - 1] = share[i] * (i + 1 - k) / i
+    angles = np.arange(8) * math.pi / 4
+    toward = np.stack([np.cos(angles), np.sin(angles)]) if dim == 2 else np.hstack([np.eye(dim), -np.eye(dim)])
+    along = np.sort(offspring.position @ toward, axis=0)  # [n, directions]
+    return float((share @ along).mean())
 
 
 def beyond_radius(offspring: Offspring, settings: Settings) -> NDArray[np.bool_]:
@@ -180,6 +199,7 @@ MEASURES = {
     "covariance-trace": Measure(covariance_trace, "trace of the behavior's covariance"),
     "entropy": Measure(entropy, "differential entropy of the behavior, nats"),
     "coverage": Measure(coverage, "distinct behaviors: occupied cells of a grid"),
+    "best-of-40": Measure(best_of, "expected distance of the best of 40 in a direction, mean over directions"),
     "balance": Measure(balance, "left and right: 1 equal shares, 0 all to one side", LINE),
     "direction-uniformity": Measure(direction_uniformity, "directions: 1 all equally often, 0 only one", PLANE),
     "specialization": Measure(specialization, "how well the behavior predicts the component: 0 to 1", MIXTURE),

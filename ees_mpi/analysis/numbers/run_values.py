@@ -45,6 +45,7 @@ class RunValue:
     training_steps: int = 0
     adaptation_steps: float = 0.0  # for one direction
     settings: grouping.Settings = field(default_factory=dict)  # the config, by key
+    std: float = 0.0  # of the mutations, in a file of `ees-mpi measure`
 
 
 def check_metrics(metrics: Sequence[str]) -> list[str]:
@@ -102,9 +103,9 @@ def _of_run(run: Run, metric: str, settings: Settings, generation: int | None) -
     task, values = sections["task"], grouping.settings(sections)
     complete = run.complete or generation is not None or metric.startswith(AFTER)
     run_id, trained = source(run, g)
-    return RunValue(
-        label(run), value, run.path, run_id, task, run["behavior"].shape[1], trained, complete, settings=values
-    )
+    std = float(run["std"][g][0, 0]) if run.attributes.get("kind") == "measure" else 0.0
+    size = run["behavior"].shape[1]
+    return RunValue(label(run), value, run.path, run_id, task, size, trained, complete, settings=values, std=std)
 
 
 def _distance_after(run: Run, generation: int) -> float:

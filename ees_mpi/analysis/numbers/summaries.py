@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ees_mpi.analysis.labels import is_sample, label
 from ees_mpi.analysis.numbers import measures
 from ees_mpi.analysis.numbers.measures import DIRECTED, MEASURES, SECTORS, Settings
@@ -54,6 +56,7 @@ def summarize(run: Run, generation: int, request: MetricsRequest) -> Facts:
         "label": label(run),
         "generation": generation,
         "sample_of": source(run, generation)[1] if is_sample(run) else None,
+        **({"std": float(np.median(run["std"][generation]))} if "std" in run.names else {}),
         "individuals": len(offspring.position),
         "invalid": len(offspring.outcomes.valid) - len(offspring.position),
         "moved": int(measures.beyond_radius(offspring, settings).sum()),

@@ -75,7 +75,7 @@ def _facts(run: Run, facts: dict[str, Any]) -> str:
         f"{behaviors.row_name(run)}s": f"{facts['population_size']:,}",
         "generations": f"{facts['generations']:,}",
         "parameters": f"{facts['parameters']:,}",
-        "standard deviation": f"{run.config.population.std:g}",
+        "standard deviation": _std(run),
         "rollouts": f"{facts['evaluations']:,}",
         "steps": f"{facts['steps']:,}",
         "time": clock(sum(session["end"] - session["start"] for session in sessions)),
@@ -87,6 +87,14 @@ def _facts(run: Run, facts: dict[str, Any]) -> str:
     if start:
         shown["started from"] = f"{Path(start['path']).name}, generation {start['generation']}"
     return "".join(f"<div><dt>{html.escape(name)}</dt><dd>{html.escape(v)}</dd></div>" for name, v in shown.items())
+
+
+def _std(run: Run) -> str:
+    """Return the standard deviation of the population; the median of a learned one."""
+    if "std" not in run.names or not run.generations:
+        return f"{run.config.population.std:g}"
+    std = np.asarray(run["std"][run.generations - 1])
+    return f"{np.median(std):.3g} (learned; {std.min():.3g} to {std.max():.3g})"
 
 
 def _curves(run: Run) -> Iterable[str]:

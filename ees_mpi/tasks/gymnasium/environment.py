@@ -6,6 +6,8 @@
     "final_xy", "final_x"       the final position of a MuJoCo body (`task.body`, default "torso")
     "mean_info"                 the mean over the rollout of a key of `info` (`task.info_key`)
     "package.module:function"   a function of a `Rollout` that returns numbers
+
+With `task.behavior_steps`, it is computed from the rollout up to each of these steps, and the numbers are joined.
 """
 
 import importlib.util

@@ -81,20 +81,28 @@ class Rollouts(SeededEnvironment):
             self._policy.load(parameters)
             with np.errstate(all="ignore"), calling(f"task.env {self._task.env}", "reset() or step()"):
                 rollout = self._act()
-            found = self._behavior(rollout)
+            last = self._now()
         length = len(rollout.rewards)
-        behavior = numbers(found, self._task.behavior, TaskError)
+        marks = self._task.marks
+        # A rollout that ended early stays at its last behaviour. Without `behavior_steps` there is one mark: the end.
+        places = [*self._places[: len(marks)], *[last] * (len(marks) - len(self._places))]
+        behavior = tuple(value for place in places for value in place)
         reward = self._task.fitness == "reward"
-        fitness = math.fsum(rollout.rewards) if reward else along(self._task.direction, *behavior[:2])
+        fitness = math.fsum(rollout.rewards) if reward else along(self._task.direction, *last[:2])
         if not all(map(math.isfinite, (*behavior, fitness))) or was_reset_by_mujoco(self._env):
             return Outcome(index, (math.nan,) * self._dim, math.nan, length, valid=False)
         sums = observation_sums(rollout.observations[:-1]) if observe else None
         return Outcome(index, behavior, fitness, length, True, sums)
 
+    def _now(self) -> tuple[float, ...]:
+        """Return the behaviour of the rollout up to now."""
+        return numbers(self._behavior(self.rollout), self._task.behavior, TaskError)
+
     def _act(self) -> Rollout:
-        """Step until the end."""
-        observation = self.reset()
+        """Step until the end; note the behaviour at the marked steps."""
+        observation, marks = self.reset(), set(self._task.behavior_steps)
         self.rollout = rollout = Rollout(self._env, [observation])
+        self._places: list[tuple[float, ...]] = []
         if self.on_step is not None:
             self.on_step(0)
         for _ in range(self._task.steps):
@@ -107,6 +115,8 @@ class Rollouts(SeededEnvironment):
             observation = rollout.add(seen, reward, info)
             if self.on_step is not None:
                 self.on_step(len(rollout.rewards))
+            if len(rollout.rewards) in marks:
+                self._places.append(self._now())
             if self._ends(terminated, truncated):
                 break
         return rollout

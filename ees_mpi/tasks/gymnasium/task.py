@@ -83,7 +83,7 @@ def _find_shape(task: Gymnasium) -> tuple[int, int, int]:
         rollout = _short_rollout(task, env)
         behavior = numbers(task.characterisation()(rollout), task.behavior, ConfigError)
     env.close()
-    return inputs, outputs, len(behavior)
+    return inputs, outputs, len(behavior) * len(task.marks)
 
 
 def _short_rollout(task: Gymnasium, env: Any) -> Rollout:

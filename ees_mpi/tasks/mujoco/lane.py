@@ -83,9 +83,9 @@ class Lane:
         """Bring individuals and starts to the device."""
         with self.recorder.on_stream():
             self._policy.normalise(observation_mean, observation_std)
-            self._policy.load(batch.means, batch.std, seats)
+            self._policy.load(batch.means, batch.std if batch.stds is None else 1.0, seats)
             offset = self._tools.torch.from_numpy(seats.offset).to(self._tools.device)
-            gather_rows(self._table, offset, self._noise)
+            gather_rows(self._table, offset, self._noise, batch.stds)
             sampled = batch.observe[seats.member]
             seeds = None if batch.reset_seed is None else (seats.world, batch.reset_seed[seats.member])
             self._reset(seats.world[sampled], seeds)

@@ -114,8 +114,8 @@ def noise_rows(rows: int, size: int, device: Any) -> Any:
     return torch.zeros((rows, -(-size // ALIGNED) * ALIGNED), dtype=torch.float32, device=device)
 
 
-def gather_rows(table: Any, offset: Any, rows: Any) -> None:
-    """Copy table[offset[r] : offset[r] + size] into rows[r], float32[R, size], for all r.
+def gather_rows(table: Any, offset: Any, rows: Any, stds: Singles | None = None) -> None:
+    """Copy table[offset[r] : offset[r] + size] into rows[r], float32[R, size], for all r; times `stds` [D], if given.
 
     The last few entries of a row may be unused; where they would be behind the end of the table, they repeat its end.
     """
@@ -128,3 +128,5 @@ def gather_rows(table: Any, offset: Any, rows: Any) -> None:
         part = rows[first : first + step]
         places = (offset[first : first + step, None] + along).view(-1).clamp_(max=len(table) - 1)
         torch.index_select(table, 0, places, out=part.view(-1))
+        if stds is not None:
+            part[:, : len(stds)] *= torch.from_numpy(stds).to(rows.device)

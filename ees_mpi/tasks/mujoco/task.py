@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from ees_mpi.contracts import BatchEvaluator, View
 from ees_mpi.outcomes import Singles
+from ees_mpi.policies import CLIP
 from ees_mpi.tasks.locomotion import Rollouts
 from ees_mpi.tasks.mujoco.film import Filmed
 from ees_mpi.tasks.mujoco.gpu import lacking
@@ -33,7 +34,11 @@ class Mujoco(Settings, frozen=True):
 
     def lacks_for_gpu(self) -> str:
         """Return a sentence fragment that says what this process lacks for a GPU; empty: nothing. Imports no torch."""
-        return OWN_ON_GPU if self.policy else lacking()
+        if self.policy:
+            return OWN_ON_GPU
+        if self.observation_clip != CLIP:
+            return f"GPUs clip observations to {CLIP:g}, and task.observation_clip is {self.observation_clip:g}"
+        return lacking()
 
     def open_batches(
         self, seed: int, noise: Singles, wanted: int, antithetic: bool, say: Callable[[str], None]

@@ -64,6 +64,22 @@ def test_the_behavior_can_be_a_function_of_the_user() -> None:
     assert task.behavior_dim == 2 and abs(outcome.behavior[1] - outcome.fitness) < 1e-9
 
 
+def test_the_behavior_is_recorded_at_several_steps() -> None:
+    settings = {"env": "HalfCheetah-v5", "behavior": "final_xy", "fitness": "behavior", "terminate": "never"}
+    several = evaluate(build(**settings, behavior_steps=[10, 30, 40]))
+    ends = [evaluate(build(**settings, steps=steps)) for steps in (10, 30, 40)]
+    assert several.behavior == tuple(value for end in ends for value in end.behavior)
+    assert several.fitness == ends[2].fitness  # the fitness is that of the end
+    assert build(**settings, behavior_steps=[10, 30]).behavior_dim == 4
+
+
+def test_a_rollout_that_ends_early_stays_at_its_last_behavior() -> None:
+    outcome = evaluate(build(env="CartPole-v1", components=[0], steps=500, behavior_steps=[3, 499, 500]))
+    assert outcome.length < 400 and outcome.behavior[0] != outcome.behavior[1] == outcome.behavior[2]
+    with pytest.raises(ConfigError, match="rising steps up to 40"):
+        build(env="CartPole-v1", behavior_steps=[41])
+
+
 def test_our_own_environments_can_be_named() -> None:
     assert evaluate(build(env="ees_mpi/AntBullet-v0", steps=5)).valid
 

@@ -34,6 +34,14 @@ def test_rows_of_noise_are_gathered_from_the_table(monkeypatch: pytest.MonkeyPat
     assert (rows[:, :SIZE].numpy() == np.stack([noise[start : start + SIZE] for start in offset])).all()
 
 
+def test_rows_of_noise_have_the_std_of_each_parameter() -> None:
+    noise, rows, offset = table(), noise_rows(3, SIZE, "cpu"), [0, 7, 3 * SIZE]
+    stds = np.random.default_rng(1).uniform(0.01, 2, SIZE).astype(np.float32)
+    gather_rows(upload_table(noise, "cpu"), torch.tensor(offset), rows, stds)
+    expected = np.stack([noise[start : start + SIZE] for start in offset]) * stds
+    assert rows[:, :SIZE].numpy().tobytes() == expected.tobytes()
+
+
 def policies_of(kind: str) -> Any:
     """Return the class of policies; those by Warp need Warp, which also works without a GPU."""
     if kind == "torch":

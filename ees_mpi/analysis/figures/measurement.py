@@ -1,0 +1,39 @@
+"""The figure of `ees-mpi measure`: evolvability against the standard deviation of the mutations."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ees_mpi.analysis.figures.style import COLORS, LINES, Figure, grid
+from ees_mpi.analysis.labels import label
+from ees_mpi.analysis.numbers.measurement import SHOWN, Facts, measured
+from ees_mpi.analysis.offspring import check_one_task
+from ees_mpi.store.reader import Run
+
+AXES = {
+    "entropy": "entropy, nats",
+    "covariance-trace": "variance of the behavior",
+    "coverage": "coverage, cells",
+    "distance-mean": "mean distance",
+    "best-of-40": "best of 40, distance",
+}
+
+
+def measurement(runs: Sequence[Run]) -> Figure:
+    """Draw a panel for each measure, with a curve for each label: the mean over its files, and their range."""
+    check_one_task(runs)
+    groups: dict[str, list[list[Facts]]] = {}
+    for run in runs:
+        groups.setdefault(label(run), []).append(sorted(measured(run), key=lambda row: float(row["std"])))
+    figure, panels = grid(len(SHOWN), 3, 2.0)
+    for panel, name in zip(panels, SHOWN, strict=True):
+        for place, (title, files) in enumerate(groups.items()):
+            common = sorted(set.intersection(*({row["std"] for row in rows} for rows in files)))
+            values = np.array([[row[name] for row in rows if row["std"] in common] for rows in files])
+            color, line = COLORS[place % len(COLORS)], LINES[place % len(LINES)]
+            shown = title if len(files) == 1 else f"{title}, n = {len(files)}"
+            panel.plot(common, values.mean(axis=0), color=color, linestyle=line, marker=".", label=shown)
+            panel.fill_between(common, values.min(axis=0), values.max(axis=0), color=color, alpha=0.15, linewidth=0)
+        panel.set(xlabel="std of the mutations", ylabel=AXES[name], xscale="log")
+    panels[0].legend(loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0)
+    return figure

@@ -1,0 +1,244 @@
+"""`ees-mpi measure`: how evolvable a policy is. Offspring of one policy, for several standard deviations.
+
+The file is a run file of kind `measure`: row g holds the offspring of standard deviation g. All rows have the same
+noise vectors, so that they differ in the standard deviation only.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from ees_mpi import config as configs
+from ees_mpi import machine
+from ees_mpi.commands.sample import check_target, gather
+from ees_mpi.config import Config
+from ees_mpi.contracts import Say
+from ees_mpi.errors import ConfigError, RunFileError, TaskError, collective
+from ees_mpi.files import replaced
+from ees_mpi.generation.evaluation import Evaluation, Work
+from ees_mpi.generation.results import Clock, Record, describe, with_times
+from ees_mpi.noise import NoiseTable
+from ees_mpi.outcomes import LEADING, Outcomes, pack
+from ees_mpi.ranks import Ranks
+from ees_mpi.ranks.launch import connect
+from ees_mpi.registry import loaded
+from ees_mpi.runs import broadcast, policy_files, starting_point
+from ees_mpi.runs.starting_point import StartingPoint
+from ees_mpi.state import State
+from ees_mpi.store.reader import Run, open_run
+from ees_mpi.store.writer import RunWriter
+from ees_mpi.streams import stream
+
+DIAGONAL = "ees_mpi.populations.diagonal:Diagonal"  # logs the standard deviation of each row
+COUNT = 1000
+
+
+@dataclass(frozen=True)
+class MeasureRequest:
+    """The options of `ees-mpi measure`."""
+
+    policy: Any  # a path, "module:function", or in Python a function, a torch module or named arrays
+    std: tuple[float, ...]
+    task: str | None = None  # a preset or a config file; None: the config of a run or of an exported policy
+    count: int = COUNT
+    settings: tuple[str, ...] = ()
+    layers: tuple[str, ...] = ()
+    normaliser: Path | None = None
+    label: str = ""
+
+
+def measure(
+    policy: Any,
+    task: str | None = None,
+    std: float | Sequence[float] = (0.01, 0.02, 0.05),
+    count: int = COUNT,
+    out: str | Path = "measure.h5",
+    settings: Mapping[str, Any] | None = None,
+    layers: Sequence[str] = (),
+    normaliser: str | Path | None = None,
+    label: str = "",
+    overwrite: bool = False,
+) -> Run:
+    """Measure a policy as `ees-mpi measure` does, and return the open file; under mpirun all ranks call it.
+
+    policy: a file, "module:function", a function, a torch module, or named arrays
+    settings: changes of the config, {"task.steps": 100}
+    """
+    stds = tuple(float(each) for each in np.atleast_1d(std))
+    changes = tuple(f"{key}={json.dumps(value)}" for key, value in (settings or {}).items())
+    beside = None if normaliser is None else Path(normaliser)
+    request = MeasureRequest(policy, stds, task, count, changes, tuple(layers), beside, label)
+    measure_on(connect(), request, Path(out), overwrite, lambda line: None)
+    return open_run(out, trust=True)
+
+
+def measure_on(ranks: Ranks, request: MeasureRequest, out: Path, overwrite: bool, say: Say) -> None:
+    """Evaluate the offspring of a policy, and write a file with a row for each standard deviation."""
+    named = request.policy if isinstance(request.policy, (str, Path)) else ""
+    check_target(ranks, Path(named), out, overwrite)
+    ranks.check_alike(machine.fingerprint())
+    found = None
+    with ranks.together():
+        if ranks.first:
+            _check(request)
+            found = _read(request)
+    told = broadcast.from_first(ranks, found)
+    config = configs.parse(told["config"], trusted=True)  # rank 0 has checked it
+    ranks.set_stall_limit(60 * config.run.stall_minutes)
+    rows, state, device = _evaluate(ranks, config, told, request.std, say)
+    with ranks.together():
+        if ranks.first:
+            _write(ranks, out, config, json.dumps(told["about"]), rows, state, device)
+            say(f"{out}: {config.population.size} offspring of {named or 'the policy'} at each of {len(rows)} stds")
+
+
+def _check(request: MeasureRequest) -> None:
+    """Raise a ConfigError if the numbers of a request cannot be used."""
+    if not request.std or not all(0 < std <= 1e30 for std in request.std):
+        raise ConfigError(f"--std: expected numbers above 0 with commas between them, got {list(request.std)}")
+    if len(set(request.std)) < len(request.std):
+        raise ConfigError(f"--std: expected different numbers, got {list(request.std)}")
+    if request.count < 2:
+        raise ConfigError(f"--count {request.count}: expected at least 2")
+
+
+def _read(request: MeasureRequest) -> dict[str, Any]:
+    """Return the config and the state of a measurement, on rank 0."""
+    start, config = _policy_and_config(request)
+    population = loaded(DIAGONAL)(
+        size=request.count,
+        std=min(request.std),
+        antithetic=False,
+        std_floor=min(request.std),
+        std_ceiling=max(request.std),
+    )
+    run = msgspec.structs.replace(config.run, generations=len(request.std), needs_start=False)
+    config = replace(config, population=population, run=run)
+    configs.check(config)
+    if start.foreign is None:
+        _check_fits(request, start, config)
+    size = config.task.observation_dim
+    if start.foreign is not None and not len(start.foreign.mean):
+        start = replace(start, observations=np.zeros(1 + 2 * size))
+    mean, std = State(0, {"mean": start.mean}, {}, start.observations).observation_mean_std()
+    if start.foreign is not None and len(start.foreign.mean):
+        mean, std = start.foreign.mean, start.foreign.std  # exactly: training has a floor for the std
+    if len(mean) != size:
+        raise ConfigError(f"{request.policy}: it normalises {len(mean)} observations; the task has {size}")
+    label = {"objective": request.label} if request.label else {}
+    return {
+        "config": config.to_toml(),
+        "about": {**start.about, **label},
+        "state": {"mean": start.mean, "observations": start.observations, "center": mean, "spread": std},
+    }
+
+
+def _policy_and_config(request: MeasureRequest) -> tuple[StartingPoint, Config]:
+    """Return the policy, and the config of the task with the hidden layers of the policy."""
+    own = None if request.task is None else configs.load(request.task, request.settings)
+    if policy_files.is_foreign(request.policy):
+        if own is None:
+            raise ConfigError("measure: expected --task PRESET: the policy does not say in which task it acts")
+        policy = policy_files.read(request.policy, request.layers, request.normaliser)
+        task = own.task
+        if policy.layers and hasattr(task, "hidden"):
+            changes = {"hidden": policy.layers[1:-1], "observation_clip": policy.clip}
+            task = msgspec.structs.replace(task, **changes)  # type: ignore[type-var]
+        policy.check(task.layers, task.parameters)
+        return starting_point.of_policy(policy, request.label), replace(own, task=task)
+    if request.layers or request.normaliser:
+        raise ConfigError("--layers and --normaliser: for policies of other programs only; leave them out")
+    start = starting_point.load(str(request.policy))
+    if len(start.mean) > 1:
+        raise ConfigError(
+            f"{request.policy} has {len(start.mean)} means; export one: ees-mpi export --policy --component"
+        )
+    if own is None:
+        own = _config_of(request, start)
+    return start, own
+
+
+def _config_of(request: MeasureRequest, start: StartingPoint) -> Config:
+    """Return the config of a run or of an exported policy, changed by the settings."""
+    if start.config:
+        return configs.parse(start.config, request.settings, f"the config in {request.policy}")
+    path = starting_point.parse(str(request.policy))[0]
+    with open_run(path) as run:
+        return configs.parse(run.config.to_toml(), request.settings, f"the config in {path}")
+
+
+def _check_fits(request: MeasureRequest, start: StartingPoint, config: Config) -> None:
+    sizes = start.mean.shape[1], len(start.observations) // 2
+    expected = config.task.parameters, config.task.observation_dim
+    if sizes != expected or (start.layers and start.layers != tuple(config.task.layers)):
+        raise ConfigError(
+            f"{request.policy}: it has {sizes[0]} parameters and {sizes[1]} observations; the task has {expected[0]} "
+            f"and {expected[1]}: another network (--set task.hidden=...) or another task"
+        )
+
+
+def _evaluate(
+    ranks: Ranks, config: Config, told: dict[str, Any], stds: Sequence[float], say: Say
+) -> tuple[list[Record], State, str]:
+    """Evaluate the offspring at all standard deviations; return the rows, the last state, and the device."""
+    noise = NoiseTable(config.noise_seed, config.noise.size, ranks)
+    drawn = config.population.draw(stream(config.run.seed, "measure"), noise, config.task.parameters)
+    evaluation = Evaluation(config, noise, ranks)
+    statistics = told["state"]["center"], told["state"]["spread"]
+    rows: list[Record] = []
+    center: dict[str, NDArray[Any]] = {}
+    for number, std in enumerate(stds):
+        clock, shape = Clock(), told["state"]["mean"].shape
+        learned = {"mean": told["state"]["mean"], "std": np.full(shape, std, np.float32)}
+        state = State(number, learned, {}, told["state"]["observations"])
+        outcomes, unperturbed = _outcomes(evaluation, Work(learned, drawn, statistics, _nobody(config)), not rows, std)
+        center = unperturbed or center
+        clock.lap("evaluate")
+        clock.lap("gather")  # is part of the evaluation here
+        arrays = {**describe(config, state, drawn, outcomes, ranks), **center, "gradient_norm": np.array(np.nan)}
+        arrays |= {"observation_mean": statistics[0], "observation_std": statistics[1]}
+        clock.lap("update")
+        state = State(number + 1, learned, {}, state.observations)
+        rows.append(with_times(Record(number, arrays, clock.seconds), state.digest(), 0.0, ranks))
+        if ranks.first:
+            say(f"std {std:g}: {outcomes.size} of {config.population.size} rollouts are valid")
+    evaluation.close()
+    return rows, state, evaluation.device
+
+
+def _nobody(config: Config) -> NDArray[np.bool_]:
+    return np.zeros(config.population.size, np.bool_)
+
+
+def _outcomes(
+    evaluation: Evaluation, work: Work, with_mean: bool, std: float
+) -> tuple[Outcomes, dict[str, NDArray[Any]]]:
+    """Return the outcomes of all offspring, and with `with_mean` that of the policy itself, on every rank."""
+    config, ranks = evaluation.config, evaluation.ranks
+    size = config.population.size
+    mine = list(evaluation.run(work, range(size + with_mean), {}).values())
+    found = gather(ranks, [each for each in mine if each.index < size], config, size)
+    if found.size < 2:
+        raise collective(TaskError(f"std {std:g}: {size - found.size} of {size} rollouts are not finite"))
+    if not with_mean:
+        return found, {}
+    row = ranks.gather(pack([each for each in mine if each.index == size], config.task.behavior_dim))[0]
+    return found, {"mean_fitness": row[3], "mean_behavior": row[LEADING:]}
+
+
+def _write(
+    ranks: Ranks, out: Path, config: Config, note: str, rows: Sequence[Record], state: State, device: str
+) -> None:
+    with replaced(out, RunFileError) as fresh:
+        writer = RunWriter.create(fresh, config, state.arrays(), True, kind="measure", started_from=note)
+        here = {**machine.fingerprint(config.method.uses_torch), "device": device}
+        writer.begin_session(0, ranks.size, ranks.nodes, here)
+        for row in rows:
+            writer.commit(row.generation, row.arrays, replace(state, generation=row.generation + 1).arrays())
+        writer.close()

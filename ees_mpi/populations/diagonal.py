@@ -1,0 +1,110 @@
+"""One Gaussian around one mean with a standard deviation for each parameter, which is learned together with the mean.
+
+Gajewski et al. 2019, section 3 (the distribution may have any learned parameters); Wierstra et al. 2014, Natural
+Evolution Strategies (JMLR 15), section 3; its separable form learns the logarithm of each std, as here.
+
+    z_i = mean + std s_i eps_i                            std [D]; s_i = +1, -1: the antithetic sign
+    gradient of mean    = sum_i w_i s_i eps_i / std
+    gradient of log std = sum_i w_i (eps_i^2 - 1)
+
+The learned arrays are `mean` and `std`, both [1, D]. The optimizer takes the step of `std` in its logarithm, with the
+learning rate `optimizer.std_lr`. The std that draws individuals is the learned one, clipped to `std_floor` and
+`std_ceiling`.
+"""
+
+from typing import Annotated
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from ees_mpi.noise import Noise
+from ees_mpi.outcomes import Arrays, Draw, Floats, Singles
+from ees_mpi.populations.normal import Normal
+from ees_mpi.populations.weighted import weighted_noise
+from ees_mpi.ranks import Ranks
+
+RANGE = 1000.0  # default floor and ceiling: std / RANGE and std * RANGE
+Limit = Annotated[float, msgspec.Meta(gt=0, le=1e30)]
+
+
+class Diagonal(Normal, frozen=True, kw_only=True):
+    """Draws `size` individuals around one mean; every parameter has its own learned std, which starts at `std`."""
+
+    std_floor: Limit | None = None  # None: std / 1000
+    std_ceiling: Limit | None = None  # None: std * 1000
+
+    isotropic = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        low, high = self._limits
+        if not low <= self.std <= high:
+            raise ValueError(
+                f"population.std: expected a number between std_floor = {low:g} and std_ceiling = {high:g}, "
+                f"got {self.std:g}"
+            )
+
+    @property
+    def _limits(self) -> tuple[float, float]:
+        return self.std_floor or self.std / RANGE, self.std_ceiling or min(self.std * RANGE, 1e30)
+
+    def learned(self, means: Singles) -> Arrays:
+        """Return the learned arrays before the first generation: the mean and the std, both [1, D]."""
+        return {"mean": means, "std": np.full(means.shape, self.std, np.float32)}
+
+    def stds(self, learned: Arrays) -> Singles:
+        """Return the std [D] of each parameter as individuals are drawn with it: between floor and ceiling."""
+        low, high = (np.float32(limit) for limit in self._limits)
+        return np.asarray(np.clip(learned["std"][0], low, high))
+
+    def individual(self, learned: Arrays, draw: Draw, index: int, noise: Noise) -> Singles:
+        """Return the parameters [D] of one individual."""
+        mean: Singles = learned["mean"][0]
+        z: Singles = noise.row(draw.offset[index], mean.size) * self.stds(learned)
+        if draw.sign[index] < 0:
+            np.negative(z, out=z)
+        z += mean
+        return z
+
+    def offspring(self, count: int, std: float | None) -> Normal:
+        """Return the population of `count` independent offspring; with `std`: one std for all parameters."""
+        if std is not None:
+            return Normal(size=count, std=std, antithetic=False)
+        return msgspec.structs.replace(self, size=count, antithetic=False)
+
+    def gradient(self, weights: Floats, draw: Draw, learned: Arrays, noise: Noise, ranks: Ranks) -> Arrays:
+        """Turn weights [N] into the gradients of the mean and of the logarithm of the std, both [1, D]."""
+        size, std = learned["mean"].shape[1], self.stds(learned).astype(np.float64)
+        signed, offset = self._rows(weights * draw.sign, draw)
+        unsigned, _ = self._rows(weights, draw)
+        mean = weighted_noise(signed, offset, size, noise, ranks) / std
+        log_std = weighted_noise(unsigned, offset, size, noise, ranks, squared=True)
+        return {"mean": mean[None], "std": self._inward(log_std, learned["std"][0])[None]}
+
+    def _rows(self, terms: Floats, draw: Draw) -> tuple[Floats, NDArray[np.int64]]:
+        """Return the coefficients and offsets of the noise rows; a pair of individuals shares one row."""
+        if not self.antithetic:
+            return terms, draw.offset
+        return terms[0::2] + terms[1::2], draw.offset[0::2]
+
+    def _inward(self, slope: Floats, std: Singles) -> Floats:
+        """Return the gradient of the log std without the entries that lead a std beyond its floor or ceiling."""
+        low, high = (np.float32(limit) for limit in self._limits)
+        return np.where(((std <= low) & (slope < 0)) | ((std >= high) & (slope > 0)), 0.0, slope)
+
+    def warning(self, learned: Arrays) -> str | None:
+        """Return a warning if the std of parameters is at its floor or ceiling."""
+        low, high = (np.float32(limit) for limit in self._limits)
+        std = learned["std"]
+        for out, word, key, limit in (
+            (std <= low, "collapsed to", "std_floor", low),
+            (std >= high, "grown to", "std_ceiling", high),
+        ):
+            if out.any() and low < high:
+                share = "all parameters" if out.all() else "some parameters"
+                return (
+                    f"the standard deviation of {share} has {word} population.{key} = {limit:g}; "
+                    "a smaller optimizer.std_lr may help"
+                )
+        return None

@@ -1,0 +1,273 @@
+"""Policies that were trained elsewhere: a torch state_dict, a safetensors file, or a Python function.
+
+The network is a perceptron with tanh hidden layers and a linear output. Its arrays have the names of torch: NAME.weight
+[outputs, inputs] and NAME.bias [outputs] for each layer. The arrays `observation_mean`, `observation_std` and
+`observation_clip`, if there are any, say how the policy normalises its observations; without them it does not. A
+function may also return one flat vector, for tasks without layers. Nothing is unpickled, except by
+`torch.load(weights_only=True)`, which makes tensors only.
+"""
+
+import hashlib
+import json
+import math
+import pickle
+import re
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ees_mpi.errors import ConfigError, EesError, MissingExtra, RunFileError
+from ees_mpi.outcomes import Floats, Singles
+from ees_mpi.registry import note_code
+from ees_mpi.registry.own import imported
+
+Named = dict[str, NDArray[Any]]
+TORCH = (".pt", ".pth", ".bin", ".ckpt")
+SAFETENSORS = ".safetensors"
+NORMALISER = ("observation_mean", "observation_std", "observation_clip")
+COUNT = 1e6  # observations that a stated normaliser stands for, if a run continues it
+DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}  # of safetensors; the last one is converted
+
+
+@dataclass(frozen=True)
+class ForeignPolicy:
+    """A policy that was trained elsewhere, as one flat vector of parameters."""
+
+    name: str  # of its file or function
+    source: str
+    parameters: Singles  # [D]
+    layers: tuple[int, ...]  # sizes from observation to action; empty: only a flat vector is known
+    names: tuple[str, ...]  # of the layers
+    mean: Floats  # [O] of the observations; empty: observations are not normalised
+    std: Floats  # [O]
+    clip: float  # of the normalised observations; 0: none
+
+    @property
+    def digest(self) -> str:
+        """A hash of the parameters and the normaliser."""
+        parts = (self.parameters, self.mean, self.std, np.array(self.clip))
+        return hashlib.sha256(b"".join(part.tobytes() for part in parts)).hexdigest()
+
+    @property
+    def observation_sums(self) -> Floats:
+        """The observation sums [1 + 2 O] that give the mean and std of the normaliser."""
+        squares = np.square(self.std) + np.square(self.mean)
+        return np.concatenate([[COUNT], COUNT * self.mean, COUNT * squares])
+
+    def check(self, layers: Sequence[int], parameters: int) -> None:
+        """Raise a ConfigError if a task with these layers and this number of parameters cannot run the policy."""
+        if not self.layers or not layers:
+            if len(self.parameters) != parameters:
+                raise ConfigError(
+                    f"{self.source}: it has {len(self.parameters)} parameters; expected the {parameters} of the task"
+                )
+            return
+        for place, name in enumerate(self.names):
+            found = self.layers[place + 1], self.layers[place]
+            if place + 2 > len(layers):
+                break
+            if found != (layers[place + 1], layers[place]):
+                raise ConfigError(
+                    f"{self.source}: {name}.weight has the shape {found}; "
+                    f"expected {(layers[place + 1], layers[place])} for layer {place + 1} of the task"
+                )
+        if len(self.layers) != len(layers):
+            raise ConfigError(f"{self.source}: it has {len(self.layers) - 1} layers; expected {len(layers) - 1}")
+
+
+def is_foreign(source: Any) -> bool:
+    """Return whether a source names a policy of another program: by the suffix of a file, or as "module:function"."""
+    if not isinstance(source, (str, Path)):
+        return True
+    text = str(source)
+    return Path(text).suffix in (*TORCH, SAFETENSORS) or (":" in text and not Path(text).exists())
+
+
+def read(source: Any, layers: Sequence[str] = (), normaliser: Path | None = None) -> ForeignPolicy:
+    """Return the policy of a file, of "module:function", or in Python of a function, a module or named arrays.
+
+    layers: the names of the layers, in order; by default all of them
+    normaliser: an npz with the arrays of the normaliser, if the source has none
+    """
+    text = str(source) if isinstance(source, (str, Path)) else getattr(source, "__name__", type(source).__name__)
+    name = Path(text).stem if Path(text).suffix in (*TORCH, SAFETENSORS) else text.rpartition(":")[2]
+    found = _load(source, text)
+    if not isinstance(found, dict):
+        return _finished(name, text, found, (), (), _normaliser({}, normaliser, text))
+    stated = {key: found.pop(key) for key in NORMALISER if key in found}
+    in_order = list(layers) or _layer_names(found, text)
+    sizes, parts = _layers(found, in_order, text)
+    spare = [key for key in found if key.rpartition(".")[0] not in in_order and key not in in_order]
+    if spare and not layers:
+        raise RunFileError(
+            f"{text}: {spare[0]} belongs to no layer; name the layers in order: --layers {in_order[0]},..."
+        )
+    flat = np.concatenate(parts).astype(np.float32)
+    return _finished(name, text, flat, sizes, tuple(in_order), _normaliser(stated, normaliser, text))
+
+
+def _finished(
+    name: str, text: str, flat: NDArray[Any], sizes: tuple[int, ...], names: tuple[str, ...], stated: Named
+) -> ForeignPolicy:
+    """Return the policy; raise a RunFileError if its numbers are not finite or its normaliser does not fit."""
+    mean, std = (np.asarray(stated.get(key, np.zeros(0)), np.float64).reshape(-1) for key in NORMALISER[:2])
+    clip = float(np.asarray(stated.get("observation_clip", 0.0)).reshape(-1)[0])
+    if not np.isfinite(flat).all() or flat.ndim != 1 or not flat.size:
+        raise RunFileError(f"{text}: its parameters are not finite numbers in one vector")
+    expected = sizes[0] if sizes else len(mean)
+    fits = len(mean) == len(std) and len(mean) in (0, expected) and np.isfinite([*mean, *std]).all()
+    if not fits or not (std > 0).all() or not (math.isfinite(clip) and clip >= 0):
+        raise RunFileError(
+            f"{text}: expected observation_mean and observation_std of {expected} finite numbers, stds above 0, and an "
+            f"observation_clip of 0 or more; got {len(mean)} and {len(std)} numbers, and {clip:g}"
+        )
+    return ForeignPolicy(name, text, flat.astype(np.float32), sizes, names, mean, std, clip)
+
+
+def _load(source: Any, text: str) -> Named | NDArray[Any]:
+    """Return named arrays, or one flat vector, of any kind of source."""
+    if not isinstance(source, (str, Path)):
+        return _returned(source, text)
+    if ":" in text and Path(text).suffix not in (*TORCH, SAFETENSORS):
+        note_code({"policy": text}, True)  # the user names it on the command line
+        return _returned(imported(text, "policy"), text)
+    try:
+        return _safetensors(Path(text)) if Path(text).suffix == SAFETENSORS else _torch(Path(text))
+    except EesError:
+        raise
+    except OSError as error:
+        raise RunFileError(f"cannot read {text}: {error.strerror or error}") from None
+
+
+def _returned(source: Any, text: str) -> Named | NDArray[Any]:
+    """Return the arrays of a function's result, of a torch module, of a mapping or of a vector."""
+    if not hasattr(source, "state_dict") and callable(source):
+        try:
+            source = source()
+        except Exception as error:
+            raise ConfigError(f"{text}: calling it raised {type(error).__name__}: {error}") from error
+    if hasattr(source, "state_dict"):
+        source = source.state_dict()
+    if isinstance(source, Mapping):
+        return _arrays(source, text)
+    flat = np.asarray(source)
+    if flat.dtype.kind not in "fiu" or flat.ndim != 1:
+        raise ConfigError(
+            f"{text}: expected named arrays (NAME.weight, NAME.bias), a torch module or a flat vector; "
+            f"got {type(source).__name__}"
+        )
+    return flat
+
+
+def _arrays(named: Mapping[Any, Any], text: str) -> Named:
+    """Return tensors or arrays by name, as numpy arrays of floats."""
+    found: Named = {}
+    for key, value in named.items():
+        if isinstance(value, Mapping):
+            raise RunFileError(f"{text}: {key} is a table, not an array; save the state_dict alone")
+        if hasattr(value, "detach"):
+            value = value.detach().cpu().float().numpy()
+        array = np.asarray(value)
+        if array.dtype.kind not in "fiu":
+            raise RunFileError(f"{text}: {key} is not an array of numbers")
+        found[str(key)] = array
+    return found
+
+
+def _torch(path: Path) -> Named:
+    """Read a state_dict; a plain pickle is refused unread."""
+    with open(path, "rb"):
+        pass
+    if not zipfile.is_zipfile(path):
+        raise RunFileError(
+            f"{path} is not a torch file, and it was not read: a pickle can run code. "
+            "Expected a file of torch.save(model.state_dict(), FILE) by torch 1.6 or later"
+        )
+    try:
+        import torch
+    except ImportError:
+        raise MissingExtra(f"{path}: a torch file needs torch: pip install 'ees_mpi[torch]'") from None
+    try:
+        found = torch.load(path, map_location="cpu", weights_only=True)
+    except (RuntimeError, ValueError, KeyError, EOFError, pickle.UnpicklingError):
+        raise RunFileError(
+            f"{path} holds more than tensors, or is damaged; expected a file of torch.save(model.state_dict(), FILE)"
+        ) from None
+    if not isinstance(found, Mapping):
+        raise RunFileError(f"{path}: expected a state_dict, got {type(found).__name__}")
+    return _arrays(found, str(path))
+
+
+def _safetensors(path: Path) -> Named:
+    """Read a safetensors file: the length of a JSON header, the header, the numbers."""
+    data = path.read_bytes()
+    try:
+        end = 8 + int.from_bytes(data[:8], "little")
+        header = json.loads(data[8:end])
+        found: Named = {}
+        for key in sorted(set(header) - {"__metadata__"}, key=_natural):
+            entry = header[key]
+            low, high = entry["data_offsets"]
+            array = np.frombuffer(data[end + low : end + high], DTYPES[entry["dtype"]])
+            if entry["dtype"] == "BF16":
+                array = (array.astype(np.uint32) << 16).view(np.float32)
+            found[key] = array.reshape(entry["shape"])
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise RunFileError(f"{path} is not a safetensors file of floats: {str(error)[:200]}") from None
+    return found
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """Return a key that sorts "layer2" before "layer10"."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
+
+
+def _layer_names(found: Named, text: str) -> list[str]:
+    names = [key.removesuffix(".weight") for key in found if key.endswith(".weight")]
+    if not names:
+        listed = ", ".join(list(found)[:6]) or "nothing"
+        raise RunFileError(f"{text}: expected arrays NAME.weight and NAME.bias for each layer; it has {listed}")
+    return names
+
+
+def _layers(found: Named, names: Sequence[str], text: str) -> tuple[tuple[int, ...], list[NDArray[Any]]]:
+    """Return the sizes of the layers, and their weights and biases in the order of our flat vector."""
+    parts: list[NDArray[Any]] = []
+    sizes: tuple[int, ...] = ()
+    for name in names:
+        for key, dim in ((f"{name}.weight", 2), (f"{name}.bias", 1)):
+            if key not in found:
+                raise RunFileError(f"{text}: it has no {key}; it has {', '.join(list(found)[:8])}")
+            if found[key].ndim != dim:
+                raise RunFileError(f"{text}: {key} has the shape {found[key].shape}; expected {dim} dimensions")
+        weight, bias = found[f"{name}.weight"], found[f"{name}.bias"]
+        expected = (weight.shape[0], sizes[-1] if sizes else weight.shape[1])
+        if weight.shape != expected or bias.shape != expected[:1]:
+            raise RunFileError(
+                f"{text}: {name} has a weight of shape {weight.shape} and a bias of shape {bias.shape}; expected "
+                f"{expected} and {expected[:1]}, after a layer of {expected[1]} outputs; see --layers"
+            )
+        sizes = (*(sizes or (weight.shape[1],)), weight.shape[0])
+        parts += [weight.T.ravel(), bias]
+    return sizes, parts
+
+
+def _normaliser(stated: Named, path: Path | None, text: str) -> Named:
+    """Return the arrays of the normaliser: those of the policy, or those of an npz."""
+    if path is None:
+        return stated
+    if stated:
+        raise ConfigError(f"--normaliser {path}: {text} has its own normaliser; leave it out")
+    try:
+        with np.load(path) as file:
+            return {key: file[key] for key in NORMALISER if key in file}
+    except (OSError, ValueError, zipfile.BadZipFile) as error:
+        raise RunFileError(f"--normaliser {path}: expected an npz with {', '.join(NORMALISER)}: {error}") from None
+
+
+Source = str | Path | Mapping[str, Any] | Callable[[], Any]

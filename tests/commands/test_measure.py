@@ -1,0 +1,292 @@
+"""`ees-mpi measure`: the evolvability of a policy that was trained elsewhere."""
+
+import itertools
+import json
+import pickle
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from support.program import done, ees, info, refusal, sets
+from support.run_files import assert_same_bits
+
+import ees_mpi
+from ees_mpi import open_run
+from ees_mpi.analysis.numbers.measures import Settings, best_of
+from ees_mpi.analysis.offspring import Offspring
+from ees_mpi.errors import RunFileError
+from ees_mpi.outcomes import Outcomes
+from ees_mpi.runs import policy_files
+
+SMALL = sets("task.steps=12", "noise.size=50000")
+WORDS = ("--task", "cheetah-maxent", *SMALL, "--std", "0.02,0.2", "--count", 6)
+SIZES = (26, 8, 6)
+
+
+def arrays(sizes: tuple[int, ...] = SIZES) -> dict[str, np.ndarray]:
+    """Return the arrays of a random network, with the names of torch's Sequential."""
+    generator = np.random.default_rng(0)
+    named = {}
+    for place, (inputs, outputs) in enumerate(itertools.pairwise(sizes)):
+        named[f"{2 * place}.weight"] = generator.normal(size=(outputs, inputs)).astype(np.float32)
+        named[f"{2 * place}.bias"] = generator.normal(size=outputs).astype(np.float32)
+    return named
+
+
+def network() -> dict[str, np.ndarray]:
+    """The function that tests name on the command line."""
+    return arrays()
+
+
+def safetensors(path: Path, named: dict[str, np.ndarray]) -> Path:
+    """Write a safetensors file; its arrays are sorted by name, as the library does."""
+    header, body = {}, b""
+    for name in sorted(named):
+        data = named[name].tobytes()
+        header[name] = {"dtype": "F32", "shape": named[name].shape, "data_offsets": [len(body), len(body) + len(data)]}
+        body += data
+    text = json.dumps({"__metadata__": {"format": "pt"}, **header}).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + body)
+    return path
+
+
+def torch_file(path: Path, named: dict[str, np.ndarray]) -> Path:
+    torch = pytest.importorskip("torch")
+    torch.save({name: torch.from_numpy(array) for name, array in named.items()}, path)
+    return path
+
+
+def measured(policy: Any, out: Path, std: Any = (0.02, 0.2), **words: Any) -> Path:
+    """Measure in Python, which draws no figure."""
+    words = {"task": "cheetah-maxent", "settings": {"task.steps": 12, "noise.size": 50000}, "count": 6, **words}
+    ees_mpi.measure(policy, std=std, out=out, **words).close()
+    return out
+
+
+@pytest.fixture(scope="module")
+def numpy_network(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The measurement of a network that a Python function returns, on one rank."""
+    out = tmp_path_factory.mktemp("measure") / "numpy.h5"
+    said = done("measure", "commands.test_measure:network", *WORDS, "--label", "net", "-o", out, ranks=0)
+    assert "best of 40" in said.stdout and out.with_suffix(".png").stat().st_size > 10_000
+    return out
+
+
+def test_a_torch_network_a_safetensors_file_and_a_numpy_network_have_the_same_bits(
+    numpy_network: Path, tmp_path: Path
+) -> None:
+    torch_file(tmp_path / "net.pt", arrays())
+    done("measure", tmp_path / "net.pt", *WORDS, "--label", "net", "-o", tmp_path / "torch.h5", ranks=3)
+    assert_same_bits(numpy_network, tmp_path / "torch.h5")
+    path = safetensors(tmp_path / "net.safetensors", arrays())
+    assert_same_bits(numpy_network, measured(path, tmp_path / "safe.h5"))
+
+
+def test_python_measures_with_the_bits_of_the_command(numpy_network: Path, tmp_path: Path) -> None:
+    assert_same_bits(numpy_network, measured(arrays(), tmp_path / "here.h5"))
+    with open_run(tmp_path / "here.h5") as run:
+        assert run.generations == 2 and run.config.task.layers == SIZES
+
+
+def test_the_network_acts_as_torch_does_and_its_observations_are_neither_normalised_nor_clipped() -> None:
+    torch = pytest.importorskip("torch")
+    named = arrays((4, 8, 2))
+    net = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
+    net.load_state_dict({name: torch.from_numpy(array) for name, array in named.items()})
+    policy = policy_files.read(net)
+    task = ees_mpi.config.TASKS.build({"name": "mujoco", "observation_clip": policy.clip})
+    ours = type(task.policy())(policy.layers, task.observation_clip)
+    ours.load(policy.parameters)
+    seen = np.array([30.0, -8.0, 0.5, 7.0], np.float32)  # beyond the usual clip
+    np.testing.assert_allclose(ours.act(seen), net(torch.from_numpy(seen)).detach().numpy(), rtol=1e-5)
+
+
+def test_a_policy_states_its_normaliser_in_its_own_file_or_beside_it(tmp_path: Path) -> None:
+    stated = {
+        "observation_mean": np.arange(26, dtype=np.float32),
+        "observation_std": np.full(26, 0.05, np.float32),  # below the floor of training
+        "observation_clip": np.array(3.0, np.float32),
+    }
+    safetensors(tmp_path / "own.safetensors", {**arrays(), **stated})
+    safetensors(tmp_path / "net.safetensors", arrays())
+    np.savez(tmp_path / "stats.npz", **stated)
+    measured(tmp_path / "own.safetensors", tmp_path / "own.h5")
+    measured(tmp_path / "net.safetensors", tmp_path / "beside.h5", normaliser=tmp_path / "stats.npz")
+    assert_same_bits(tmp_path / "own.h5", tmp_path / "beside.h5")
+    with open_run(tmp_path / "own.h5") as run:
+        np.testing.assert_array_equal(run["observation_mean"][0], stated["observation_mean"])
+        np.testing.assert_array_equal(run["observation_std"][1], stated["observation_std"].astype(np.float64))
+        assert run.config.task.observation_clip == 3.0
+    twice = ("--normaliser", tmp_path / "stats.npz", "-o", tmp_path / "no.h5")
+    code, line = refusal("measure", tmp_path / "own.safetensors", *WORDS, *twice)
+    assert code == 2 and "its own normaliser" in line
+
+
+def test_the_file_serves_the_other_commands(numpy_network: Path, tmp_path: Path) -> None:
+    assert "the same bits" in done("verify", numpy_network, "--individuals", 2).stdout
+    assert "best-of-40" in done("metrics", numpy_network, "--generation", 0).stdout
+    assert info(numpy_network)["started_from"]["objective"] == "net"
+    other = safetensors(tmp_path / "other.safetensors", {**arrays(), "0.bias": np.zeros(8, np.float32)})
+    same = measured(other, tmp_path / "other.h5")
+    table = done("compare", "--metric", "best-of-40", numpy_network, "--against", same).stdout
+    assert "net against other" in table and "different std" not in table
+    wider = measured(other, tmp_path / "wider.h5", 0.1)
+    table = done("compare", "--metric", "distance-mean", numpy_network, "--against", wider).stdout
+    assert "different std of the mutations, 0.1 to 0.2" in table
+    done("figure", "measure", numpy_network, same, "-o", tmp_path / "both.png")
+    for words in (("resume", numpy_network), ("verify", numpy_network, "--updates")):
+        assert refusal(*words)[0] == 3
+
+
+def test_a_run_and_an_exported_policy_are_measured_in_their_own_task(cheetah: Path, tmp_path: Path) -> None:
+    done("export", cheetah, "--policy", "-o", tmp_path / "policy.npz")
+    own: dict[str, Any] = {"task": None, "settings": None, "count": 4}
+    measured(cheetah, tmp_path / "run.h5", 0.02, **own)
+    assert_same_bits(tmp_path / "run.h5", measured(tmp_path / "policy.npz", tmp_path / "policy.h5", 0.02, **own))
+    with open_run(cheetah) as run, open_run(tmp_path / "run.h5") as found:
+        assert found["mean"][0].tobytes() == run.state_arrays()["mean"].tobytes()
+        assert found.config.task == run.config.task
+
+
+def test_a_flat_vector_is_measured_in_a_task_without_layers(tmp_path: Path) -> None:
+    vector = np.array([7.854], np.float32)
+    words: dict[str, Any] = {"std": 0.5, "count": 50, "out": tmp_path / "x.h5", "settings": {"noise.size": 1000}}
+    with ees_mpi.measure(lambda: vector, "interference-maxvar", **words) as run:
+        assert run["behavior"][0].std() > 2
+
+
+def test_training_starts_from_a_policy_with_the_settings_that_the_message_names(tmp_path: Path) -> None:
+    start = safetensors(tmp_path / "net.safetensors", arrays())
+    few = sets("population.size=4", "run.generations=1", "noise.size=100000")
+    small = ("train", "cheetah-es", *SMALL, *few, "--from", start)
+    code, line = refusal(*small, "--out", tmp_path / "run.h5")
+    assert code == 2 and not (tmp_path / "run.h5").exists()
+    needed = line.partition("; add ")[2].split()
+    assert len(needed) == 6
+    done(*small, *needed, "--out", tmp_path / "run.h5")
+    done(*small, *needed, "--out", tmp_path / "run.h5", "--resume")
+    with open_run(tmp_path / "run.h5") as run:
+        policy = policy_files.read(start)
+        assert run["mean"][0, 0].tobytes() == policy.parameters.tobytes()
+        assert (run["observation_std"][0] == 1).all()
+    done(*small[:-1], "commands.test_measure:network", *needed, "--out", tmp_path / "same.h5")
+    assert_same_bits(tmp_path / "run.h5", tmp_path / "same.h5")
+
+
+class Evil:
+    """A pickle of this object creates a file when it is loaded."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[str, str]]:
+        return open, (str(self.mark), "w")
+
+
+def test_a_pickle_is_refused_unread_and_a_whole_module_is_refused(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    mark = tmp_path / "it-ran"
+    (tmp_path / "plain.pt").write_bytes(pickle.dumps(Evil(mark)))
+    torch.save({"0.weight": Evil(mark)}, tmp_path / "zipped.pt")
+    torch.save(torch.nn.Linear(26, 6), tmp_path / "module.pt")
+    said = []
+    for name in ("plain", "zipped", "module"):
+        code, line = refusal("measure", tmp_path / f"{name}.pt", *WORDS, "-o", tmp_path / "out.h5")
+        assert code == 3 and "state_dict" in line and not mark.exists()
+        said.append(line)
+    assert "was not read" in said[0]
+    code, line = refusal("train", "cheetah-es", "--from", tmp_path / "plain.pt", "--out", tmp_path / "run.h5")
+    assert code == 3 and "was not read" in line and not mark.exists()
+
+
+@pytest.mark.parametrize(
+    ("named", "code", "message"),
+    [
+        (arrays((28, 8, 6)), 2, "0.weight has the shape (8, 28); expected (8, 26) for layer 1"),
+        (arrays((26, 8, 8)), 2, "2.weight has the shape (8, 8); expected (6, 8) for layer 2"),
+        ({**arrays(), "2.weight": np.zeros((6, 9), np.float32)}, 3, "expected (6, 8)"),
+        ({**arrays(), "log_std": np.zeros(6, np.float32)}, 3, "log_std belongs to no layer; name the layers"),
+        ({key: value for key, value in arrays().items() if key != "2.bias"}, 3, "has no 2.bias"),
+        ({**arrays(), "2.bias": np.full(6, np.nan, np.float32)}, 3, "not finite"),
+        ({**arrays(), "observation_mean": np.zeros(3, np.float32)}, 3, "of 26 finite numbers"),
+        ({"a": np.zeros(3, np.float32)}, 3, "expected arrays NAME.weight and NAME.bias"),
+    ],
+    ids=["observations", "actions", "chain", "spare", "no bias", "not finite", "normaliser", "no layers"],
+)
+def test_weights_that_do_not_fit_are_refused_by_layer(
+    named: dict[str, np.ndarray], code: int, message: str, tmp_path: Path
+) -> None:
+    path = safetensors(tmp_path / "net.safetensors", named)
+    found, line = refusal("measure", path, *WORDS, "-o", tmp_path / "out.h5")
+    assert (found, message in line) == (code, True), line
+    assert not (tmp_path / "out.h5").exists()
+
+
+def test_layers_are_chosen_by_name(tmp_path: Path) -> None:
+    named = {f"pi.{name}": array for name, array in arrays().items()}
+    value = {f"value.{name}": array for name, array in arrays((26, 8, 1)).items()}
+    path = safetensors(tmp_path / "net.safetensors", {**named, **value})
+    chosen = policy_files.read(path, ["pi.0", "pi.2"])
+    assert chosen.parameters.tobytes() == policy_files.read(arrays()).parameters.tobytes()
+    with pytest.raises(RunFileError, match=r"has no pi.9.weight"):
+        policy_files.read(path, ["pi.9"])
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (("net.pt", "--std", "a"), 2, "expected numbers with commas"),
+        (("net.pt", "--std", "0.1,0"), 2, "expected numbers above 0"),
+        (("net.pt", "--std", "0.1,0.1"), 2, "expected different numbers"),
+        (("net.pt",), 3, "No such file"),
+        (("no_module:f",), 2, "cannot import"),
+        (("json:loads",), 2, "calling it raised TypeError"),
+        (("math:pi",), 2, "got float"),
+        (("missing.h5",), 3, "missing.h5"),
+    ],
+)
+def test_bad_words_are_refused(
+    words: tuple[str, ...], code: int, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found, line = refusal("measure", *words, "--task", "cheetah-maxent")
+    assert (found, message in line) == (code, True), line
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_foreign_policy_needs_a_task(tmp_path: Path) -> None:
+    path = safetensors(tmp_path / "net.safetensors", arrays())
+    assert "expected --task PRESET" in refusal("measure", path)[1]
+
+
+def test_an_error_comes_from_one_rank(tmp_path: Path) -> None:
+    (tmp_path / "net.pt").write_bytes(pickle.dumps(1))
+    failed = ees("measure", tmp_path / "net.pt", *WORDS, "-o", tmp_path / "out.h5", ranks=2)
+    assert failed.returncode == 3 and failed.stderr.count("was not read") == 1, failed.stderr
+
+
+def test_best_of_is_the_mean_over_all_choices() -> None:
+    generator = np.random.default_rng(0)
+    for dim in (1, 2, 3):
+        x = generator.normal(size=(7, dim))
+        offspring = Offspring(Outcomes(x, x[:, 0], np.ones(7, int), np.ones(7, bool), x), x, np.zeros(7, int), 1)
+        if dim == 2:
+            angles = np.arange(8) * np.pi / 4
+            directions = np.stack([np.cos(angles), np.sin(angles)])
+        else:
+            directions = np.hstack([np.eye(dim), -np.eye(dim)])
+        best = [(x[list(chosen)] @ directions).max(axis=0).mean() for chosen in itertools.combinations(range(7), 3)]
+        assert best_of(offspring, Settings(), 3) == pytest.approx(np.mean(best))
+        assert best_of(offspring, Settings(), 40) == pytest.approx((x @ directions).max(axis=0).mean())
+
+
+def test_a_file_of_measure_rows_has_its_stds(numpy_network: Path) -> None:
+    with h5py.File(numpy_network) as file:
+        assert file.attrs["kind"] == "measure"
+        np.testing.assert_array_equal(file["generations/std"][:, 0, 0], np.array([0.02, 0.2], np.float32))
+        assert np.array_equal(file["generations/offset"][0], file["generations/offset"][1])
+        assert np.isfinite(file["generations/mean_behavior"][:]).all()

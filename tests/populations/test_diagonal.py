@@ -1,0 +1,177 @@
+"""The diagonal population: a standard deviation for each parameter, learned."""
+
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from support.program import done, refusal, sets, train
+from support.run_files import assert_same_bits, edited
+from support.small_runs import trained
+
+from ees_mpi import open_run
+from ees_mpi.config import load
+from ees_mpi.errors import ConfigError, RunFileError, TaskError
+from ees_mpi.noise import NoiseTable
+from ees_mpi.optimizers import Adam, Ascent
+from ees_mpi.outcomes import Arrays
+from ees_mpi.populations import POPULATIONS
+from ees_mpi.populations.diagonal import Diagonal
+from ees_mpi.populations.normal import Normal
+from ees_mpi.ranks import Ranks
+from ees_mpi.streams import stream
+from ees_mpi.tasks.interference import OPTIMUM
+
+LEARNED = ("population.name=diagonal", "population.std=0.05")
+
+
+def setting(size: int, antithetic: bool = True) -> tuple:
+    """Return a population, its noise, a draw, and learned arrays with different stds."""
+    population = Diagonal(size=40, std=0.3, antithetic=antithetic)
+    noise = NoiseTable(1, max(2000, 2 * size), Ranks())
+    drawn = population.draw(stream(1, "draw"), noise, size)
+    generator = np.random.default_rng(0)
+    learned = {
+        "mean": generator.normal(size=(1, size)).astype(np.float32),
+        "std": np.exp(generator.normal(size=(1, size)) - 2).astype(np.float32),
+    }
+    return population, noise, drawn, learned
+
+
+@pytest.mark.parametrize("size", [10, 75_000])
+@pytest.mark.parametrize("antithetic", [True, False])
+def test_the_gradients_are_those_of_autodiff(size: int, antithetic: bool) -> None:
+    torch = pytest.importorskip("torch")
+    population, noise, drawn, learned = setting(size, antithetic)
+    weights = np.random.default_rng(2).normal(size=population.size)
+    mean, std = (learned[name][0].astype(np.float64) for name in ("mean", "std"))
+    eps = np.array([noise.row(offset, size) for offset in drawn.offset], np.float64)
+    z = torch.tensor(mean + std * drawn.sign[:, None] * eps)
+    theta, log_std = (torch.tensor(each, requires_grad=True) for each in (mean, np.log(std)))
+    log_density = torch.distributions.Normal(theta, torch.exp(log_std)).log_prob(z).sum(dim=1)
+    (torch.tensor(weights) * log_density).sum().backward()
+    ours = population.gradient(weights, drawn, learned, noise, Ranks())
+    for name, autodiff in (("mean", theta.grad.numpy()), ("std", log_std.grad.numpy())):
+        error = np.linalg.norm(ours[name][0] - autodiff) / np.linalg.norm(autodiff)
+        assert error < 1e-6, (name, error)
+
+
+def test_equal_stds_are_the_normal_population() -> None:
+    population, noise, drawn, learned = setting(70)
+    learned = {**learned, "std": np.full((1, 70), 0.3, np.float32)}
+    normal = Normal(size=40, std=0.3)
+    for index in range(4):
+        ours, theirs = (each.individual(learned, drawn, index, noise) for each in (population, normal))
+        assert ours.tobytes() == theirs.tobytes()
+    weights = np.random.default_rng(2).normal(size=40)
+    ours, theirs = (each.gradient(weights, drawn, learned, noise, Ranks())["mean"] for each in (population, normal))
+    np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("optimizer", [Ascent(lr=0.5, l2=0.1, std_lr=0.25), Adam(lr=0.5, l2=0.1, std_lr=0.25)])
+def test_the_step_of_the_std_is_one_of_its_logarithm_with_its_own_rate_and_without_l2(optimizer: Ascent | Adam) -> None:
+    learned: Arrays = {"mean": np.array([[2.0]], np.float32), "std": np.array([[0.1]], np.float32)}
+    gradient = {"mean": np.array([[1.0]]), "std": np.array([[1.0]])}
+    following, _ = optimizer.step(learned, gradient, optimizer.start(learned))
+    assert following["std"][0, 0] == pytest.approx(0.1 * np.exp(0.25), rel=1e-6)  # Adam: its first step has size lr
+    same, _ = optimizer.step(learned, {**gradient, "std": np.zeros((1, 1))}, optimizer.start(learned))
+    assert same["std"].tobytes() == learned["std"].tobytes()
+
+
+def test_a_std_at_its_limit_goes_no_further_comes_back_and_is_told() -> None:
+    population = Diagonal(size=4, std=0.3, std_floor=0.1, std_ceiling=1.0)
+    learned = {"mean": np.zeros((1, 3), np.float32), "std": np.array([[0.05, 0.5, 3.0]], np.float32)}
+    np.testing.assert_array_equal(population.stds(learned), np.array([0.1, 0.5, 1.0], np.float32))
+    np.testing.assert_array_equal(population._inward(np.full(3, -1.0), learned["std"][0]), [0.0, -1.0, -1.0])
+    np.testing.assert_array_equal(population._inward(np.full(3, 1.0), learned["std"][0]), [1.0, 1.0, 0.0])
+    assert "some parameters has collapsed to population.std_floor = 0.1" in str(population.warning(learned))
+    assert "all parameters has grown to" in str(population.warning({"std": np.full((1, 3), 2.0, np.float32)}))
+    assert population.warning(population.learned(learned["mean"])) is None
+
+
+def test_a_std_outside_of_its_limits_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"population.std: expected a number between std_floor = 0.5"):
+        POPULATIONS.build({"name": "diagonal", "size": 4, "std": 0.3, "std_floor": 0.5})
+
+
+def test_a_std_that_overflows_ends_the_run_and_the_last_generation_is_kept() -> None:
+    config = load("interference-maxvar", [*LEARNED, "population.size=20", "noise.size=5000", "optimizer.std_lr=1e6"])
+    with pytest.raises(TaskError, match="not finite"), np.errstate(all="ignore"):
+        trained(config)
+
+
+@pytest.mark.parametrize(("population", "finds"), [("diagonal", True), ("normal", False)])
+def test_a_learned_spread_sees_across_the_waves_and_a_fixed_one_does_not(population: str, finds: bool) -> None:
+    # Shorter than jobs/learned_spread.py, which has five seeds and starts at 1.0.
+    quick = ("run.generations=300", "population.size=200", "optimizer.lr=0.25", "noise.size=100000", "task.start=7.0")
+    settings = (f"population.name={population}", "population.std=0.05", "optimizer.std_lr=0.2", *quick)
+    mean = trained(load("interference-maxvar", list(settings))).mean[0, 0]
+    assert bool(abs(mean - OPTIMUM) < 0.3) is finds, mean
+
+
+@pytest.fixture(scope="module")
+def walked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small run of the cheetah with a learned spread, on one rank."""
+    return _walk(tmp_path_factory.mktemp("diagonal") / "one.h5", 1)
+
+
+def _walk(out: Path, ranks: int, generations: int = 4) -> Path:
+    small = ("task.steps=8", "task.hidden=[8]", "noise.size=100000", "population.size=8", "task.observation_share=0.5")
+    more = ("population.name=diagonal", "optimizer.std_lr=0.1", f"run.generations={generations}")
+    return train(out, "cheetah-maxent", *small, *more, ranks=ranks)
+
+
+def test_same_bits_on_three_ranks_and_through_resume(walked: Path, tmp_path: Path) -> None:
+    assert_same_bits(walked, _walk(tmp_path / "three.h5", 3))
+    parts = _walk(tmp_path / "parts.h5", 0, 2)
+    done("resume", parts, "--generations", 4)
+    assert_same_bits(walked, parts)
+
+
+def test_the_std_is_logged_and_every_individual_can_be_rebuilt_and_verified(walked: Path) -> None:
+    with open_run(walked) as run:
+        std = run["std"][:]
+        assert (std[0] == np.float32(0.02)).all() and len(np.unique(std[3])) > 50
+        noise = NoiseTable(run.config.noise_seed, run.config.noise.size, Ranks())
+        start, sign = run["offset"][3][5], run["sign"][3][5]
+        rebuilt = sign * (noise.row(start, std.shape[2]) * std[3, 0]) + run["mean"][3, 0]
+        assert rebuilt.tobytes() == run.individual(3, 5).tobytes()
+    assert "the same bits" in done("verify", walked, "--individuals", 3).stdout
+    assert "the same states" in done("verify", walked, "--updates").stdout
+
+
+def test_a_sample_has_the_learned_spread_or_one_std(walked: Path, tmp_path: Path) -> None:
+    done("sample", walked, "--count", 4, "--out", tmp_path / "learned.h5")
+    done("sample", walked, "--count", 4, "--std", "0.5", "--out", tmp_path / "fixed.h5")
+    with open_run(walked) as run, open_run(tmp_path / "learned.h5") as learned, open_run(tmp_path / "fixed.h5") as one:
+        assert learned["std"][0].tobytes() == run.state_arrays()["std"].tobytes()
+        assert one.config.population == Normal(size=4, std=0.5, antithetic=False)
+        assert not np.array_equal(learned.individual(0, 1), one.individual(0, 1))
+
+
+def test_a_policy_and_a_new_run_continue_with_the_learned_spread(walked: Path, tmp_path: Path) -> None:
+    done("export", walked, "--policy", "-o", tmp_path / "policy.npz")
+    small = sets("task.steps=8", "task.hidden=[8]", "noise.size=100000", "population.size=8", "run.generations=1")
+    learned = sets("population.name=diagonal")
+    for name in (walked, tmp_path / "policy.npz"):
+        done("train", "cheetah-es", *small, *learned, "--from", name, "--out", tmp_path / f"{name.stem}.h5")
+    assert_same_bits(tmp_path / "one.h5", tmp_path / "policy.h5")
+    with open_run(walked) as run, open_run(tmp_path / "one.h5") as following:
+        assert following["std"][0].tobytes() == run.state_arrays()["std"].tobytes()
+
+
+def test_a_file_without_its_std_is_refused(walked: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.h5"
+    copy.write_bytes(walked.read_bytes())
+    with edited(copy) as file:
+        del file["generations/std"]
+    with h5py.File(copy) as file:
+        assert "std" not in file["generations"]
+    assert refusal("info", copy) == (RunFileError.exit_code, f"ees-mpi: {copy} is damaged: it has no generations/std")
+
+
+def test_plan_and_report_take_a_learned_spread(walked: Path, tmp_path: Path) -> None:
+    quick = sets("population.name=diagonal", "task.steps=5", "task.hidden=[4]", "noise.size=100000")
+    assert "core-hours" in done("plan", "cheetah-maxent", *quick, "--ranks", 2).stdout
+    done("report", walked, "-o", tmp_path / "report.html", "--thumbnails", 0)
+    assert "learned" in (tmp_path / "report.html").read_text(encoding="utf-8")
