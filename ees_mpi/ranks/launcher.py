@@ -1,8 +1,14 @@
 """The launcher that started this process: mpirun, srun, or none."""
 
+import functools
 import os
+import signal
+import threading
+import time
 from contextlib import suppress
 from pathlib import Path
+
+ORPHAN_CHECK_SECONDS = 5.0  # between two checks that the launcher still runs
 
 # Environment variables with the number of processes and the rank of this one, most specific first.
 LAUNCHERS = (
@@ -11,6 +17,8 @@ LAUNCHERS = (
     ("PALS_NRANKS", "PALS_RANKID", "mpiexec of Cray PALS"),
     ("SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "srun"),
 )
+# Environment variables with the number of processes on this node.
+LOCAL_SIZES = ("OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
 
 
 def launched() -> tuple[int, int, str]:
@@ -40,3 +48,24 @@ def launcher_process() -> int:
             return pid
         pid = int(after.split()[1])
     return os.getppid()
+
+
+@functools.cache  # once per process
+def die_with_launcher() -> None:
+    """Kill this rank soon after its launcher is gone; it may hang, and nothing else would end it."""
+    threading.Thread(target=_wait_for_end_of, args=(os.getppid(),), daemon=True).start()
+
+
+def _wait_for_end_of(launcher: int) -> None:
+    while os.getppid() == launcher:
+        time.sleep(ORPHAN_CHECK_SECONDS)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def ranks_gone() -> bool:
+    """Return True if the launcher has fewer processes on this node than it started; False if that is unknown."""
+    with suppress(OSError, ValueError, StopIteration):
+        started = next(int(os.environ[name]) for name in LOCAL_SIZES if name in os.environ)
+        tasks = Path(f"/proc/{launcher_process()}/task").iterdir()
+        return 0 < sum(len((task / "children").read_text().split()) for task in tasks) < started
+    return False
