@@ -23,13 +23,16 @@ class Meeting:
 
     def __init__(self, comm: Any):
         self._comm = comm  # a private copy from the first meeting on
-        self._private = False
+        self._private = self._used = False
         self._problem = ""  # of a meeting that has failed
         self._timed_out = False
         self._goodbyes: list[Any] = []  # keeps the buffers of the messages alive
 
     def meet(self) -> Any:
         """Wait for all ranks; return a new communicator for the call."""
+        if not self._used:
+            self._used = True
+            atexit.register(self._leave)
         request = None if self._problem else self._comm.Ibarrier()
         minutes = limit_minutes()
         deadline = time.monotonic() + 60 * minutes
@@ -48,7 +51,6 @@ class Meeting:
             raise LaunchError(self._problem)
         if not self._private:
             self.continue_with(self._comm.Dup())
-            atexit.register(self._leave)
         return self._comm.Dup()
 
     def continue_with(self, comm: Any) -> None:
