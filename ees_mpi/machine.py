@@ -33,6 +33,14 @@ PORTABLE = {
 # The keys of the fingerprint that must be equal for two processes to compute the same bits.
 BITS_DEPEND_ON = ("ees_mpi", "python", "numpy", "cpu_features", "blas", "libm", "pybullet", "mujoco", "torch")
 
+# Environment variables with the number of processes and the rank of this one, most specific first.
+LAUNCHERS = (
+    ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "Open MPI's mpirun"),
+    ("PMI_SIZE", "PMI_RANK", "a PMI launcher (mpiexec of MPICH or Intel MPI)"),
+    ("PALS_NRANKS", "PALS_RANKID", "mpiexec of Cray PALS"),
+    ("SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "srun"),
+)
+
 SHARED_MEMORY = "/dev/shm"
 
 
@@ -65,10 +73,11 @@ def require_portable() -> None:
 
 
 @contextmanager
-def one_thread(several_ranks: bool) -> Iterator[None]:
+def one_thread() -> Iterator[None]:
     """Give this process one BLAS thread in a block; afterwards all libraries have their former number of threads."""
     before = {name: os.environ.get(name) for name in THREAD_VARIABLES}
-    if not several_ranks:  # there, each rank would start as many threads as the node has cores
+    several_ranks = any(os.environ.get(size, "1") not in ("0", "1") for size, _, _ in LAUNCHERS)
+    if not several_ranks:  # each rank would start as many threads as the node has cores
         import numpy  # noqa: F401  (its BLAS loads with the user's number of threads, to which it returns)
     pin_threads()  # for libraries that the block loads
     import threadpoolctl

@@ -4,17 +4,25 @@ Without a launcher they run in this process. Under mpirun or srun all ranks call
 numpy only inside the functions: `run.portable` must be known before.
 """
 
-import math
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from ees_mpi import machine
-from ees_mpi.commands.source import settings_of, text_of, wants_portable
+from ees_mpi.commands.arguments import (
+    LARGEST,
+    path_of,
+    positive,
+    settings_of,
+    text_of,
+    wants_portable,
+    whole,
+    whole_or_none,
+)
 from ees_mpi.errors import ConfigError, EesError, Interrupted, LaunchError, RunFileError, TrustError
 from ees_mpi.registry import TRUST
 from ees_mpi.terminal import say
@@ -43,9 +51,6 @@ __all__ = [
     "sample",
     "train",
 ]
-
-LARGEST = 2**62
-T = TypeVar("T")
 
 
 def train(
@@ -83,35 +88,37 @@ def train(
     if on_generation is not None and not callable(on_generation):
         raise ConfigError(f"on_generation: expected a function, got {on_generation!r:.80}")
     if max_hours is not None:
-        max_hours = _positive("max_hours", max_hours)
+        max_hours = positive("max_hours", max_hours)
     changes = settings_of(settings)
     if out is None and text_of(config) is not None:
         raise ConfigError("out: expected the name of the run file; only a preset or a file gives it a name")
     if wants_portable(config, changes) and "numpy" not in sys.modules:
         machine.require_portable()
-    from ees_mpi.runs.session import Callback, run_session
-
     begin = None if start is None else os.fspath(start)
     options = {"start": begin, "resume": resume, "overwrite": overwrite, "force": force}
     request = partial(_prepare, config, changes, None if out is None else Path(out), options)
-    callback = Callback(on_generation) if on_generation else None
     by_keyboard = False
+    with _computing(trust):
+        from ees_mpi import ranks
+        from ees_mpi.runs.session import Callback, run_session
 
-    def job(world: "Ranks") -> "Run":
-        nonlocal by_keyboard
+        callback = Callback(on_generation) if on_generation else None
+
+        def job(world: "Ranks") -> "Run":
+            nonlocal by_keyboard
+            try:
+                path = run_session(world, request, say, max_hours, callback)
+            except Interrupted:
+                by_keyboard = world.any(world.stop_signal == "SIGINT")
+                raise
+            return _open(world, path, trust)
+
         try:
-            path = run_session(world, request, say, max_hours, callback)
-        except Interrupted:
-            by_keyboard = world.any(world.stop_signal == "SIGINT")
-            raise
-        return _open(world, path, trust)
-
-    try:
-        return _call(job, trust, trains=True)
-    except Interrupted as error:
-        if not by_keyboard and not (callback and callback.error):
-            raise
-        message = str(error)
+            return ranks.call(job, trains=True)
+        except Interrupted as error:
+            if not by_keyboard and not (callback and callback.error):
+                raise
+            message = str(error)
     # Raised here, so that the traceback does not show the Interrupted as well.
     raise (callback.error if callback and callback.error else KeyboardInterrupt(message))
 
@@ -147,22 +154,24 @@ def sample(
     std: of the offspring  [default: the run's]; component: of a mixture  [default: all of them]
     out: [default: RUN-sample.h5]; trust: run the code that the run file names
     """
-    path = _path_of(run)
-    count, component = _whole("count", count, 2), _whole_or_none("component", component, 0)
-    generation = _whole_or_none("generation", generation, -LARGEST)
+    path = path_of(run)
+    count, component = whole("count", count, 2), whole_or_none("component", component, 0)
+    generation = whole_or_none("generation", generation, -LARGEST)
     if std is not None:
-        std = _positive("std", std)
+        std = positive("std", std)
     target = Path(out) if out is not None else path.with_name(f"{path.stem}-sample.h5")
-    from ees_mpi.commands.sample import SampleRequest, sample
+    with _computing(trust):
+        from ees_mpi import ranks
+        from ees_mpi.commands.sample import SampleRequest, sample
 
-    request = SampleRequest(path, count, generation, std, component)
+        request = SampleRequest(path, count, generation, std, component)
 
-    def job(world: "Ranks") -> "Run":
-        _check_portable(world, path)
-        sample(world, request, target, overwrite, say)
-        return _open(world, target, trust)
+        def job(world: "Ranks") -> "Run":
+            _check_portable(world, path)
+            sample(world, request, target, overwrite, say)
+            return _open(world, target, trust)
 
-    return _call(job, trust)
+        return ranks.call(job)
 
 
 def adapt(
@@ -183,24 +192,26 @@ def adapt(
     mutations: the number of mutations  [default: 40]; evaluations: the number of rollouts that score the result
     generation, std, trust: as in `sample`; out: [default: RUN-adapt-DIRECTION.h5]
     """
-    path, wanted = _path_of(run), direction if isinstance(direction, str) else f"{direction:g}"
-    mutations, evaluations = _whole_or_none("mutations", mutations, 2), _whole("evaluations", evaluations, 1, 10**6)
-    generation = _whole_or_none("generation", generation, -LARGEST)
+    path, wanted = path_of(run), direction if isinstance(direction, str) else f"{direction:g}"
+    mutations, evaluations = whole_or_none("mutations", mutations, 2), whole("evaluations", evaluations, 1, 10**6)
+    generation = whole_or_none("generation", generation, -LARGEST)
     if std is not None:
-        std = _positive("std", std)
-    from ees_mpi.commands.adapt import AdaptRequest, adapt, angle_of, read_adaptation
+        std = positive("std", std)
+    with _computing(trust):
+        from ees_mpi import ranks
+        from ees_mpi.commands.adapt import AdaptRequest, adapt, angle_of, read_adaptation
 
-    angle_of(wanted)  # it becomes part of a file name
-    target = Path(out) if out is not None else path.with_name(f"{path.stem}-adapt-{wanted}.h5")
-    request = AdaptRequest(path, wanted, mutations, evaluations, generation, std)
+        angle_of(wanted)  # it becomes part of a file name
+        target = Path(out) if out is not None else path.with_name(f"{path.stem}-adapt-{wanted}.h5")
+        request = AdaptRequest(path, wanted, mutations, evaluations, generation, std)
 
-    def job(world: "Ranks") -> "Adaptation":
-        _check_portable(world, path)
-        adapt(world, request, target, overwrite, say)
-        with world.together():
-            return read_adaptation(target)
+        def job(world: "Ranks") -> "Adaptation":
+            _check_portable(world, path)
+            adapt(world, request, target, overwrite, say)
+            with world.together():
+                return read_adaptation(target)
 
-    return _call(job, trust)
+        return ranks.call(job)
 
 
 def load_config(
@@ -217,16 +228,6 @@ def presets() -> dict[str, str]:
     from ees_mpi import config
 
     return {name: config.read_source(name).split("\n")[0].lstrip("# ") for name in config.preset_names()}
-
-
-def _call(job: "Callable[[Ranks], T]", trust: bool, trains: bool = False) -> "T":
-    """Run a job on all ranks, which call this together; return its result. `trust`: run the code that files name."""
-    from ees_mpi import ranks
-    from ees_mpi.tasks.base import forget
-
-    forget()
-    with _trusted(trust):
-        return ranks.call(job, trains)
 
 
 def _open(world: "Ranks", path: Path, trust: bool) -> "Run":
@@ -247,43 +248,18 @@ def _check_portable(world: "Ranks", path: Path) -> None:
             machine.require_portable()
 
 
-def _path_of(run: Any) -> Path:
-    """Return the path of a run file, which may be open."""
-    path = Path(getattr(run, "path", run))
-    if path.exists() and not path.is_file():
-        kind = "a folder" if path.is_dir() else "not a plain file"
-        raise RunFileError(f"{path} is {kind}; expected a run file")
-    return path
-
-
-def _whole(name: str, value: Any, low: int, high: int = LARGEST) -> int:
-    """Return a whole number; raise a ConfigError if it is none, or out of range."""
-    if not hasattr(value, "__index__") or isinstance(value, bool) or not low <= value <= high:
-        limits = f" between {low} and {high}" if high < LARGEST else f" of at least {low}" if low > -LARGEST else ""
-        raise ConfigError(f"{name}: expected a whole number{limits}, got {value!r:.80}")
-    return int(value)
-
-
-def _whole_or_none(name: str, value: Any, low: int) -> int | None:
-    return None if value is None else _whole(name, value, low)
-
-
-def _positive(name: str, value: Any) -> float:
-    """Return a positive number; raise a ConfigError if it is none."""
-    number = float(value) if hasattr(value, "__float__") else math.nan
-    if not 0 < number <= 1e30:
-        raise ConfigError(f"{name}: expected a positive number, got {value!r:.80}")
-    return number
-
-
 @contextmanager
-def _trusted(trust: bool) -> Iterator[None]:
-    """Trust the code that run files name, in a block."""
+def _computing(trust: bool) -> Iterator[None]:
+    """Compute with one thread in a block; `trust`: run the code that run files name."""
     before = os.environ.get(TRUST)
-    if trust:
-        os.environ[TRUST] = "1"
-    try:
-        yield
-    finally:
+    with machine.one_thread():
+        from ees_mpi.tasks.base import forget
+
+        forget()
         if trust:
-            os.environ.pop(TRUST) if before is None else os.environ.update({TRUST: before})
+            os.environ[TRUST] = "1"
+        try:
+            yield
+        finally:
+            if trust:
+                os.environ.pop(TRUST) if before is None else os.environ.update({TRUST: before})

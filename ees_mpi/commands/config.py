@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ees_mpi.commands.source import text_of
+from ees_mpi.commands.arguments import text_of
 from ees_mpi.config import Config, load, parse
 from ees_mpi.store.reader import open_run
 

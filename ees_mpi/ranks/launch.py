@@ -82,8 +82,8 @@ def call(job: Callable[[Ranks], T], trains: bool = False) -> T:
 
     trains: SIGTERM and SIGUSR1 stop the job, and its state is saved
 
-    Signal handlers, the excepthook and the numbers of threads are afterwards as before. With several ranks, an error
-    that only one rank has ends all of them, as in `run`: the others wait for that rank.
+    Signal handlers and the excepthook are afterwards as before. With several ranks, an error that only one rank has
+    ends all of them, as in `run`: the others wait for that rank.
     """
     if not _CALLING.acquire(blocking=False):
         raise LaunchError(
@@ -91,7 +91,7 @@ def call(job: Callable[[Ranks], T], trains: bool = False) -> T:
             "on_generation and not in a second thread"
         )
     try:
-        with machine.one_thread(several_ranks=launched()[0] > 1), _hooks_restored():
+        with _hooks_restored():
             if trains:
                 note_early_signals()
             ranks = connect(from_python=True)

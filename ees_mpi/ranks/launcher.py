@@ -8,15 +8,10 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from ees_mpi.machine import LAUNCHERS
+
 ORPHAN_CHECK_SECONDS = 5.0  # between two checks that the launcher still runs
 
-# Environment variables with the number of processes and the rank of this one, most specific first.
-LAUNCHERS = (
-    ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "Open MPI's mpirun"),
-    ("PMI_SIZE", "PMI_RANK", "a PMI launcher (mpiexec of MPICH or Intel MPI)"),
-    ("PALS_NRANKS", "PALS_RANKID", "mpiexec of Cray PALS"),
-    ("SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "srun"),
-)
 # Environment variables with the number of processes on this node.
 LOCAL_SIZES = ("OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
 

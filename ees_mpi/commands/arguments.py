@@ -1,6 +1,7 @@
-"""A config and its settings as Python values: turned into TOML, as the command line has them. Imports no numpy."""
+"""The arguments of the Python functions: checked, and turned into the words of the command line. Imports no numpy."""
 
 import json
+import math
 import os
 from collections.abc import Mapping
 from importlib import resources
@@ -10,8 +11,10 @@ from typing import Any
 
 import tomli_w
 
-from ees_mpi.errors import ConfigError
+from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.registry import tables
+
+LARGEST = 2**62
 
 
 def settings_of(settings: Mapping[str, Any] | None) -> list[str]:
@@ -44,6 +47,36 @@ def wants_portable(source: Any, settings: list[str]) -> bool:
         return tables(text, settings, "config").get("run", {}).get("portable") is True
     except (ConfigError, OSError, ValueError, AttributeError):
         return False  # the error is reported later, from one rank
+
+
+def path_of(run: Any) -> Path:
+    """Return the path of a run file, which may be open."""
+    path = Path(getattr(run, "path", run))
+    if path.exists() and not path.is_file():
+        kind = "a folder" if path.is_dir() else "not a plain file"
+        raise RunFileError(f"{path} is {kind}; expected a run file")
+    return path
+
+
+def whole(name: str, value: Any, low: int, high: int = LARGEST) -> int:
+    """Return a whole number; raise a ConfigError if it is none, or out of range."""
+    if not hasattr(value, "__index__") or isinstance(value, bool) or not low <= value <= high:
+        limits = f" between {low} and {high}" if high < LARGEST else f" of at least {low}" if low > -LARGEST else ""
+        raise ConfigError(f"{name}: expected a whole number{limits}, got {value!r:.80}")
+    return int(value)
+
+
+def whole_or_none(name: str, value: Any, low: int) -> int | None:
+    """Return a whole number, or None."""
+    return None if value is None else whole(name, value, low)
+
+
+def positive(name: str, value: Any) -> float:
+    """Return a positive number; raise a ConfigError if it is none."""
+    number = float(value) if hasattr(value, "__float__") else math.nan
+    if not 0 < number <= 1e30:
+        raise ConfigError(f"{name}: expected a positive number, got {value!r:.80}")
+    return number
 
 
 def _plain(value: Any, key: str) -> Any:
