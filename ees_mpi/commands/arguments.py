@@ -81,6 +81,8 @@ def positive(name: str, value: Any) -> float:
 
 def _plain(value: Any, key: str) -> Any:
     """Return a value as TOML can hold it; a class or function becomes its name, "module:name"."""
+    if hasattr(value, "tolist"):  # a number or an array of numpy
+        return value.tolist()
     if isinstance(value, (str, bool, int, float)):
         return value
     if isinstance(value, os.PathLike):
@@ -94,8 +96,6 @@ def _plain(value: Any, key: str) -> Any:
         if not value.__qualname__.isidentifier():
             raise ConfigError(f"{key}: expected a class or function at the top of a module, got {value.__qualname__}")
         return f"{value.__module__}:{value.__qualname__}"
-    if hasattr(value, "tolist"):  # a number or an array of numpy
-        return value.tolist()
     raise ConfigError(f"{key}: expected a value that TOML can hold, got {type(value).__name__} {value!r:.80}")
 
 
