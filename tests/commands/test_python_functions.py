@@ -1,6 +1,7 @@
 """`ees_mpi.train` and the other functions: the same code, the same bits and the same words as the commands."""
 
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -15,7 +16,7 @@ from support.program import done, refused
 from support.run_files import assert_same_bits
 
 import ees_mpi
-from ees_mpi import machine
+from ees_mpi import machine, registry
 from ees_mpi.generation.results import Record
 from ees_mpi.store import lock
 
@@ -57,6 +58,33 @@ def test_train_takes_a_name_a_path_a_dict_or_a_config_and_has_the_bits_of_the_co
         with ees_mpi.train(source, out, settings=SMALL) as run:
             assert run.complete and run.path == out
         assert_same_bits(out, finished)
+
+
+def test_train_continues_a_run_file_with_its_own_config(finished: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copy(finished, tmp_path / "copy.h5"))
+    with pytest.raises(ees_mpi.RunFileError, match="exists already"):
+        ees_mpi.train(copy)
+    with ees_mpi.train(copy, resume=True, settings={"run.generations": 7}) as run:
+        assert run.path == copy and run.generations == 7 and len(run.sessions()) == 2
+
+
+def test_a_run_file_that_names_code_needs_trust_for_the_call_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("EES_MPI_TRUST")
+    out = tmp_path / "run.h5"
+    ees_mpi.train(CONFIG, out).close()
+    monkeypatch.setattr(registry, "_FROM_USER", set())  # as in a new process
+    for call in (lambda **trust: ees_mpi.sample(out, 2, overwrite=True, **trust), again(out)):
+        with pytest.raises(ees_mpi.TrustError, match="it is not run without your consent"):
+            call()
+        call(trust=True).close()
+        monkeypatch.setattr(registry, "_FROM_USER", set())
+    assert "EES_MPI_TRUST" not in os.environ
+
+
+def again(out: Path) -> Callable[..., ees_mpi.Run]:
+    return lambda **trust: ees_mpi.train(out, resume=True, settings={"run.generations": 4}, **trust)
 
 
 @pytest.mark.usefixtures("unchanged")
