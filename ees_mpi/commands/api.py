@@ -98,7 +98,7 @@ def train(
     options = {"start": begin, "resume": resume, "overwrite": overwrite, "force": force}
     request = partial(_prepare, config, changes, None if out is None else Path(out), options)
     by_keyboard = False
-    with _computing(trust):
+    with computing(trust):
         from ees_mpi import ranks
         from ees_mpi.runs.session import Callback, run_session
 
@@ -111,10 +111,10 @@ def train(
             except Interrupted:
                 by_keyboard = world.any(world.stop_signal == "SIGINT")
                 raise
-            return _open(world, path, trust)
+            return open_on_all_ranks(world, path, trust)
 
         try:
-            return ranks.call(job, trains=True)
+            return ranks.call("train", job, trains=True)
         except Interrupted as error:
             if not by_keyboard and not (callback and callback.error):
                 raise
@@ -160,18 +160,18 @@ def sample(
     if std is not None:
         std = positive("std", std)
     target = Path(out) if out is not None else path.with_name(f"{path.stem}-sample.h5")
-    with _computing(trust):
+    with computing(trust):
         from ees_mpi import ranks
         from ees_mpi.commands.sample import SampleRequest, sample
 
         request = SampleRequest(path, count, generation, std, component)
 
         def job(world: "Ranks") -> "Run":
-            _check_portable(world, path)
+            check_portable(world, path)
             sample(world, request, target, overwrite, say)
-            return _open(world, target, trust)
+            return open_on_all_ranks(world, target, trust)
 
-        return ranks.call(job)
+        return ranks.call("sample", job)
 
 
 def adapt(
@@ -197,7 +197,7 @@ def adapt(
     generation = whole_or_none("generation", generation, -LARGEST)
     if std is not None:
         std = positive("std", std)
-    with _computing(trust):
+    with computing(trust):
         from ees_mpi import ranks
         from ees_mpi.commands.adapt import AdaptRequest, adapt, angle_of, read_adaptation
 
@@ -206,12 +206,12 @@ def adapt(
         request = AdaptRequest(path, wanted, mutations, evaluations, generation, std)
 
         def job(world: "Ranks") -> "Adaptation":
-            _check_portable(world, path)
+            check_portable(world, path)
             adapt(world, request, target, overwrite, say)
             with world.together():
                 return read_adaptation(target)
 
-        return ranks.call(job)
+        return ranks.call("adapt", job)
 
 
 def load_config(
@@ -230,7 +230,7 @@ def presets() -> dict[str, str]:
     return {name: config.read_source(name).split("\n")[0].lstrip("# ") for name in config.preset_names()}
 
 
-def _open(world: "Ranks", path: Path, trust: bool) -> "Run":
+def open_on_all_ranks(world: "Ranks", path: Path, trust: bool) -> "Run":
     """Open a run file on every rank."""
     from ees_mpi.store.reader import open_run
 
@@ -238,7 +238,7 @@ def _open(world: "Ranks", path: Path, trust: bool) -> "Run":
         return open_run(path, trust)
 
 
-def _check_portable(world: "Ranks", path: Path) -> None:
+def check_portable(world: "Ranks", path: Path) -> None:
     """Raise a ConfigError on all ranks if a run is portable and this process is not."""
     from ees_mpi.config import wants_portable
     from ees_mpi.store.reader import config_text
@@ -249,7 +249,7 @@ def _check_portable(world: "Ranks", path: Path) -> None:
 
 
 @contextmanager
-def _computing(trust: bool) -> Iterator[None]:
+def computing(trust: bool) -> Iterator[None]:
     """Compute with one thread in a block; `trust`: run the code that run files name."""
     before = os.environ.get(TRUST)
     with machine.one_thread():

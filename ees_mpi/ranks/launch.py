@@ -16,6 +16,7 @@ from ees_mpi.ranks.start_limit import start_limit
 from ees_mpi.terminal import say_on_stderr, tell
 
 T = TypeVar("T")
+NAME_BYTES = 32  # of the name of a function
 _CALLING = threading.Lock()  # held during a `call`
 
 
@@ -77,9 +78,10 @@ def run(job: Callable[[Ranks], object]) -> NoReturn:
     ranks.leave(code)
 
 
-def call(job: Callable[[Ranks], T], trains: bool = False) -> T:
+def call(name: str, job: Callable[[Ranks], T], trains: bool = False) -> T:
     """Run a job on all ranks, which call this together, and return its result; errors are raised.
 
+    name: of the function that the user calls, the same on all ranks
     trains: SIGTERM and SIGUSR1 stop the job, and its state is saved
 
     Signal handlers and the excepthook are afterwards as before. With several ranks, an error that only one rank has
@@ -96,6 +98,7 @@ def call(job: Callable[[Ranks], T], trains: bool = False) -> T:
                 note_early_signals()
             ranks = connect(from_python=True)
             try:
+                ranks.check_same(name.encode().ljust(NAME_BYTES), "the function of ees_mpi that is called")
                 return job(ranks) if ranks.size == 1 else _supervise(ranks, job)
             finally:
                 ranks.release()

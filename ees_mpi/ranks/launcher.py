@@ -12,8 +12,7 @@ from ees_mpi.machine import LAUNCHERS
 
 ORPHAN_CHECK_SECONDS = 5.0  # between two checks that the launcher still runs
 
-# Environment variables with the number of processes on this node.
-LOCAL_SIZES = ("OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
+LOCAL_SIZE = "OMPI_COMM_WORLD_LOCAL_SIZE"  # an environment variable with the number of processes on this node
 
 
 def launched() -> tuple[int, int, str]:
@@ -36,13 +35,18 @@ def say_from_launcher(text: str) -> None:
 
 def launcher_process() -> int:
     """Return the process id of the launcher on this node: the nearest ancestor with its name, else the parent."""
+    return _named_launcher() or os.getppid()
+
+
+def _named_launcher() -> int:
+    """Return the process id of the nearest ancestor with the name of a launcher; 0 if there is none."""
     pid = os.getppid()
     while pid > 1:
         before, _, after = Path(f"/proc/{pid}/stat").read_text().rpartition(")")
         if before.partition("(")[2] in ("prterun", "prted", "mpirun", "mpiexec"):
             return pid
         pid = int(after.split()[1])
-    return os.getppid()
+    return 0
 
 
 @functools.cache  # once per process
@@ -59,8 +63,8 @@ def _wait_for_end_of(launcher: int) -> None:
 
 def ranks_gone() -> bool:
     """Return True if the launcher has fewer processes on this node than it started; False if that is unknown."""
-    with suppress(OSError, ValueError, StopIteration):
-        started = next(int(os.environ[name]) for name in LOCAL_SIZES if name in os.environ)
-        tasks = Path(f"/proc/{launcher_process()}/task").iterdir()
+    with suppress(OSError, ValueError):
+        started, launcher = int(os.environ.get(LOCAL_SIZE, "0")), _named_launcher()
+        tasks = Path(f"/proc/{launcher}/task").iterdir()
         return 0 < sum(len((task / "children").read_text().split()) for task in tasks) < started
     return False

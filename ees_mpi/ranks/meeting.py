@@ -6,6 +6,7 @@ for it here: they raise an error at once if it has exited after an earlier call,
 
 import atexit
 import time
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -68,7 +69,8 @@ class Meeting:
         """Tell rank 0 that this rank exits. Rank 0 tells all ranks: so there are few messages."""
         others = range(1, self._comm.size) if self._comm.rank == 0 else range(1)
         message = np.array([gone], np.int64)
-        self._goodbyes += [message, *(self._comm.Isend(message, rank, LEFT_TAG) for rank in others)]
+        with suppress(RuntimeError):  # of MPI: a rank may have died
+            self._goodbyes += [message, *(self._comm.Isend(message, rank, LEFT_TAG) for rank in others)]
 
     def _leave(self) -> None:
         """At the exit of the process, before MPI ends."""

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import NoReturn
 
+from ees_mpi.errors import LaunchError
 from ees_mpi.ranks.launcher import launched, launcher_process, ranks_gone
 
 MINUTES = "EES_MPI_START_MINUTES"  # an environment variable, which the option --start-minutes sets
@@ -22,7 +23,11 @@ PATIENCE = 2.0  # seconds that the launcher gets to end the ranks
 
 def limit_minutes() -> float:
     """Return the time limit, in minutes."""
-    return float(os.environ.get(MINUTES, DEFAULT))
+    text = os.environ.get(MINUTES, DEFAULT)
+    try:
+        return float(text)
+    except ValueError:
+        raise LaunchError(f"{MINUTES}: expected a number of minutes, got {text!r}") from None
 
 
 @contextmanager

@@ -9,7 +9,9 @@ from typing import Any
 import ees_mpi
 from ees_mpi.generation.results import Record
 from ees_mpi.outcomes import Outcome
+from ees_mpi.ranks.launcher import ranks_gone
 from ees_mpi.tasks.interference import pattern
+from support.processes import wait_until
 
 RANK = int(os.environ["OMPI_COMM_WORLD_RANK"])
 NAME, OUT = sys.argv[1:]
@@ -61,6 +63,10 @@ def several_calls() -> None:
         ees_mpi.train("interference-maxvar", OUT, settings={"population.stdd": 1})
     except ees_mpi.ConfigError as error:
         say("ConfigError", error)
+    try:
+        ees_mpi.train("interference-maxvar", OUT) if RANK == 1 else ees_mpi.sample(OUT, 4)
+    except ees_mpi.EesError as error:
+        say(type(error).__name__, str(error).partition(": ")[0])
     with train(resume=True) as run:
         say(run["state_sha256"][-1].decode())
     own = {"task": {"name": "custom", "function": Waves}}
@@ -85,6 +91,7 @@ def one_rank_exits_after_a_call() -> None:
 
 def one_rank_never_calls() -> None:
     if RANK == 0:
+        wait_until(ranks_gone)  # if rank 0 is in MPI_Init when rank 1 exits, mpirun itself ends the job
         train()
 
 
