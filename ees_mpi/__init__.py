@@ -5,7 +5,7 @@ The map of the package. A module or folder imports only from lines below its own
     cli/             the command `ees-mpi`: parses, calls, prints
     maml/            a second method, MAML with TRPO; found by name, in `config.METHODS`
     analysis/        offline: reads run files, never starts MPI
-    commands/        the longer commands: plan, verify, doctor, info, sample, adapt, export, config
+    commands/        the longer commands: plan, verify, doctor, info, sample, adapt, export, config; `api`: for Python
     runs/            the life of a run: start or reopen it, recover from lost ranks, show its progress
     training.py      one generation (`EvolutionJob.advance`), and the loop over generations (`train`)
     generation/      the parts that the generations of all methods share: evaluation, results
@@ -32,17 +32,66 @@ from typing import TYPE_CHECKING, Any
 from ees_mpi.version import __version__
 
 if TYPE_CHECKING:
-    from ees_mpi.store.reader import Run, open_run
+    from ees_mpi.commands.api import (
+        ConfigError,
+        EesError,
+        Interrupted,
+        LaunchError,
+        Run,
+        RunFileError,
+        TrustError,
+        adapt,
+        load_config,
+        open_run,
+        presets,
+        sample,
+        train,
+    )
+    from ees_mpi.commands.measure import measure
 
-__all__ = ["Run", "__version__", "measure", "open_run"]
+# The public names, and their modules. They are imported when used, so that `ees-mpi` can set thread counts before
+# anything loads numpy, and so that reading a run needs no MPI.
+_MODULES = {
+    "ConfigError": "errors",
+    "EesError": "errors",
+    "Interrupted": "errors",
+    "LaunchError": "errors",
+    "Run": "store.reader",
+    "RunFileError": "errors",
+    "TrustError": "errors",
+    "adapt": "commands.api",
+    "load_config": "commands.api",
+    "measure": "commands.measure",
+    "open_run": "store.reader",
+    "presets": "commands.api",
+    "sample": "commands.api",
+    "train": "commands.api",
+}
+
+__all__ = [
+    "ConfigError",
+    "EesError",
+    "Interrupted",
+    "LaunchError",
+    "Run",
+    "RunFileError",
+    "TrustError",
+    "__version__",
+    "adapt",
+    "load_config",
+    "measure",
+    "open_run",
+    "presets",
+    "sample",
+    "train",
+]
 
 
 def __getattr__(name: str) -> Any:
-    # Imported when used, so that `ees-mpi` can set thread counts before anything loads numpy.
-    if name in ("Run", "open_run"):
-        from ees_mpi.store import reader
-
-        return getattr(reader, name)
-    if name == "measure":
-        return importlib.import_module("ees_mpi.commands.measure").measure
+    if name in _MODULES:
+        return getattr(importlib.import_module(f"ees_mpi.{_MODULES[name]}"), name)
     raise AttributeError(f"module 'ees_mpi' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

@@ -10,9 +10,11 @@ import os
 import platform
 import shutil
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from ees_mpi.errors import LaunchError
+from ees_mpi.errors import ConfigError, LaunchError
 from ees_mpi.version import __version__
 
 BLAS_LIBRARIES = ("OPENBLAS", "OMP", "MKL", "BLIS", "NUMEXPR")
@@ -31,6 +33,14 @@ PORTABLE = {
 # The keys of the fingerprint that must be equal for two processes to compute the same bits.
 BITS_DEPEND_ON = ("ees_mpi", "python", "numpy", "cpu_features", "blas", "libm", "pybullet", "mujoco", "torch")
 
+# Environment variables with the number of processes and the rank of this one, most specific first.
+LAUNCHERS = (
+    ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "Open MPI's mpirun"),
+    ("PMI_SIZE", "PMI_RANK", "a PMI launcher (mpiexec of MPICH or Intel MPI)"),
+    ("PALS_NRANKS", "PALS_RANKID", "mpiexec of Cray PALS"),
+    ("SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "srun"),
+)
+
 SHARED_MEMORY = "/dev/shm"
 
 
@@ -47,6 +57,44 @@ def pin_portable() -> None:
     os.environ.update(PORTABLE)
     if "numpy" in sys.modules:
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+
+
+def require_portable() -> None:
+    """Restrict this process to the CPU features of AVX2; raise a ConfigError if numpy is already loaded."""
+    if all(os.environ.get(name) == value for name, value in PORTABLE.items()):
+        return
+    if "numpy" in sys.modules:
+        words = " ".join(f"{name}='{value}'" for name, value in PORTABLE.items())
+        raise ConfigError(
+            "run.portable: numpy is already loaded in this process, with all features of this CPU; train before numpy "
+            f"is imported, use the command `ees-mpi`, or start Python with {words}"
+        )
+    os.environ.update(PORTABLE)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Give this process one BLAS thread in a block; afterwards all libraries have their former number of threads."""
+    before = {name: os.environ.get(name) for name in THREAD_VARIABLES}
+    several_ranks = any(os.environ.get(size, "1") not in ("0", "1") for size, _, _ in LAUNCHERS)
+    if not several_ranks:  # each rank would start as many threads as the node has cores
+        import numpy  # noqa: F401  (its BLAS loads with the user's number of threads, to which it returns)
+    pin_threads()  # for libraries that the block loads
+    import threadpoolctl
+
+    limits = threadpoolctl.threadpool_limits(1)
+    known = {pool["filepath"] for pool in threadpoolctl.threadpool_info()}
+    try:
+        yield
+    finally:
+        limits.restore_original_limits()
+        for name, value in before.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})
+        if not several_ranks:
+            usual = int(before["OMP_NUM_THREADS"] or 0) or len(os.sched_getaffinity(0))
+            for library in threadpoolctl.ThreadpoolController().lib_controllers:
+                if library.filepath not in known:  # the block has loaded it
+                    library.set_num_threads(usual)
 
 
 def check_threads() -> None:

@@ -5,11 +5,10 @@ from typing import NoReturn
 
 import click
 
-from ees_mpi import machine, ranks
+from ees_mpi import __version__, machine, ranks
 from ees_mpi.cli import files, looking, numbers, running
 from ees_mpi.errors import EesError, RunFileError
 from ees_mpi.terminal import say_on_stderr
-from ees_mpi.version import __version__
 
 LONGEST = 2000  # characters of a message
 COMMANDS = (

@@ -21,6 +21,7 @@ from ees_mpi.outcomes import Singles
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry import loaded
 from ees_mpi.store.reader import open_run
+from ees_mpi.store.safety import damage_reported, open_hdf5
 from ees_mpi.tasks.locomotion import across
 
 FORMAT = "ees_mpi adaptation"
@@ -52,6 +53,24 @@ class Adapted:
     groups: Mapping[str, Mapping[str, NDArray[Any]]]
     sentence: str
     evaluation: Evaluation | None = None  # for scoring; None: on CPUs
+
+
+@dataclass(frozen=True)
+class Adaptation:
+    """An adaptation file, read."""
+
+    path: Path
+    attributes: Mapping[str, Any]  # of the file: method, direction (degrees), training_steps, adaptation_steps, ...
+    arrays: Mapping[str, NDArray[Any]]  # by name: "evaluations/fitness" and others; see docs/format.md
+
+    @property
+    def fitness(self) -> NDArray[Any]:
+        """The fitness of each evaluation of the adapted policy: how far it went in the direction."""
+        return self.arrays["evaluations/fitness"]
+
+    def __repr__(self) -> str:
+        mean, direction = float(np.nanmean(self.fitness)), self.attributes["direction"]
+        return f"<Adaptation {self.path}: {direction:g} degrees, mean fitness {mean:.4g} of {len(self.fitness)}>"
 
 
 def adapt(ranks: Ranks, request: AdaptRequest, out: Path, overwrite: bool, say: Say) -> None:
@@ -149,3 +168,12 @@ def write(out: Path, adapted: Adapted, groups: Mapping[str, Mapping[str, NDArray
         for group, arrays in groups.items():
             for name, array in arrays.items():
                 file[f"{group}/{name}"] = array
+
+
+def read_adaptation(path: Path) -> Adaptation:
+    """Read an adaptation file."""
+    with open_hdf5(path) as file, damage_reported(path):
+        if file.attrs.get("format") != FORMAT:
+            raise RunFileError(f"{path} is not an adaptation file of ees_mpi")
+        names = [f"{group}/{name}" for group in file for name in file[group]]
+        return Adaptation(path, dict(file.attrs), {name: file[name][()] for name in names})

@@ -1,22 +1,33 @@
-"""`ees-mpi config`: the whole config of a preset, a config file or a run file; all keys; the runs of a sweep."""
+"""`ees-mpi config`: the whole config of a preset, a config file or a run file or a dict; all keys; the runs of a sweep."""
 
 import json
+import os
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
+from ees_mpi.commands.arguments import text_of
 from ees_mpi.config import Config, load, parse
 from ees_mpi.registry import flat
 from ees_mpi.store.reader import open_run
 
 
-def resolve(source: str, settings: Sequence[str]) -> Config:
-    """Return the config of a preset, a .toml file or a run file, changed by `settings`."""
-    path = Path(source)
-    if path.suffix != ".toml" and path.is_file():
-        with open_run(path) as run:
-            return parse(run.config.to_toml(), settings, f"the config in {path}")
-    return load(source, settings)
+def resolve(source: Any, settings: Sequence[str]) -> Config:
+    """Return the config of a preset, a .toml file, a run file, a dict or a Config, changed by `settings`."""
+    text = text_of(source)
+    if text is not None:
+        config = parse(text, settings, trusted=True)
+        return replace(config, task=config.task.resolved())
+    if is_run_file(source):
+        with open_run(source) as run:
+            return parse(run.config.to_toml(), settings, f"the config in {source}")
+    return load(os.fspath(source), settings)
+
+
+def is_run_file(source: Any) -> bool:
+    """Return True if a source names a file other than a .toml file."""
+    return isinstance(source, (str, os.PathLike)) and Path(source).suffix != ".toml" and Path(source).is_file()
 
 
 def keys(source: str | None, settings: Sequence[str], markdown: bool, as_json: bool) -> Iterable[str]:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ees_mpi import config as configs
 from ees_mpi import machine
+from ees_mpi.commands.api import computing, open_on_all_ranks
 from ees_mpi.commands.sample import check_target, gather
 from ees_mpi.config import Config
 from ees_mpi.contracts import Say
@@ -25,8 +26,7 @@ from ees_mpi.generation.evaluation import Evaluation, Work
 from ees_mpi.generation.results import Clock, Record, describe, with_times
 from ees_mpi.noise import NoiseTable
 from ees_mpi.outcomes import LEADING, Outcomes, pack
-from ees_mpi.ranks import Ranks
-from ees_mpi.ranks.launch import connect
+from ees_mpi.ranks import Ranks, call
 from ees_mpi.registry import loaded
 from ees_mpi.runs import broadcast, policy_files, starting_point
 from ees_mpi.runs.starting_point import StartingPoint
@@ -74,8 +74,13 @@ def measure(
     changes = tuple(f"{key}={json.dumps(value)}" for key, value in (settings or {}).items())
     beside = None if normaliser is None else Path(normaliser)
     request = MeasureRequest(policy, stds, task, count, changes, tuple(layers), beside, label)
-    measure_on(connect(), request, Path(out), overwrite, lambda line: None)
-    return open_run(out, trust=True)
+
+    def job(ranks: Ranks) -> Run:
+        measure_on(ranks, request, Path(out), overwrite, lambda line: None)
+        return open_on_all_ranks(ranks, Path(out), True)
+
+    with computing(False):
+        return call("measure", job)
 
 
 def measure_on(ranks: Ranks, request: MeasureRequest, out: Path, overwrite: bool, say: Say) -> None:

@@ -55,6 +55,23 @@ class Record:
     arrays: Arrays
     seconds: Mapping[str, float]
 
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        """Return one array by its name in the run file."""
+        return self.arrays[name]
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """All single numbers of the generation, for programs that log curves."""
+        numbers = {name: np.asarray(value) for name, value in self.arrays.items()}
+        return {name: value.item() for name, value in numbers.items() if not value.shape and value.dtype.kind in "fi"}
+
+    def read_only(self) -> "Record":
+        """Return the record with arrays that cannot be changed: some of them are parts of the state."""
+        views = {name: np.asarray(value).view() for name, value in self.arrays.items()}
+        for view in views.values():
+            view.flags.writeable = False
+        return replace(self, arrays=views)
+
 
 class Clock:
     """Measures the seconds of each phase of a generation."""

@@ -4,8 +4,8 @@
 mpi4py. Code that takes a `Ranks` works with both. It does not depend on the rank, except that only rank 0 writes.
 """
 
-from ees_mpi.ranks.launch import run
+from ees_mpi.ranks.launch import call, run
 from ees_mpi.ranks.launcher import launched
 from ees_mpi.ranks.serial import Ranks, note_early_signals
 
-__all__ = ["Ranks", "launched", "note_early_signals", "run"]
+__all__ = ["Ranks", "call", "launched", "note_early_signals", "run"]

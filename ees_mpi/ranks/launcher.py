@@ -1,16 +1,18 @@
 """The launcher that started this process: mpirun, srun, or none."""
 
+import functools
 import os
+import signal
+import threading
+import time
 from contextlib import suppress
 from pathlib import Path
 
-# Environment variables with the number of processes and the rank of this one, most specific first.
-LAUNCHERS = (
-    ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "Open MPI's mpirun"),
-    ("PMI_SIZE", "PMI_RANK", "a PMI launcher (mpiexec of MPICH or Intel MPI)"),
-    ("PALS_NRANKS", "PALS_RANKID", "mpiexec of Cray PALS"),
-    ("SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "srun"),
-)
+from ees_mpi.machine import LAUNCHERS
+
+ORPHAN_CHECK_SECONDS = 5.0  # between two checks that the launcher still runs
+
+LOCAL_SIZE = "OMPI_COMM_WORLD_LOCAL_SIZE"  # an environment variable with the number of processes on this node
 
 
 def launched() -> tuple[int, int, str]:
@@ -33,10 +35,36 @@ def say_from_launcher(text: str) -> None:
 
 def launcher_process() -> int:
     """Return the process id of the launcher on this node: the nearest ancestor with its name, else the parent."""
+    return _named_launcher() or os.getppid()
+
+
+def _named_launcher() -> int:
+    """Return the process id of the nearest ancestor with the name of a launcher; 0 if there is none."""
     pid = os.getppid()
     while pid > 1:
         before, _, after = Path(f"/proc/{pid}/stat").read_text().rpartition(")")
         if before.partition("(")[2] in ("prterun", "prted", "mpirun", "mpiexec"):
             return pid
         pid = int(after.split()[1])
-    return os.getppid()
+    return 0
+
+
+@functools.cache  # once per process
+def die_with_launcher() -> None:
+    """Kill this rank soon after its launcher is gone; it may hang, and nothing else would end it."""
+    threading.Thread(target=_wait_for_end_of, args=(os.getppid(),), daemon=True).start()
+
+
+def _wait_for_end_of(launcher: int) -> None:
+    while os.getppid() == launcher:
+        time.sleep(ORPHAN_CHECK_SECONDS)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def ranks_gone() -> bool:
+    """Return True if the launcher has fewer processes on this node than it started; False if that is unknown."""
+    with suppress(OSError, ValueError):
+        started, launcher = int(os.environ.get(LOCAL_SIZE, "0")), _named_launcher()
+        tasks = Path(f"/proc/{launcher}/task").iterdir()
+        return 0 < sum(len((task / "children").read_text().split()) for task in tasks) < started
+    return False

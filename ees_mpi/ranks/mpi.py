@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -21,14 +20,14 @@ from ees_mpi import machine
 from ees_mpi.errors import EesError, RanksLost
 from ees_mpi.ranks import shared_memory as shared
 from ees_mpi.ranks.heartbeat import Progress, cancel, time_limit
-from ees_mpi.ranks.launcher import launcher_process
+from ees_mpi.ranks.launcher import die_with_launcher, launcher_process
+from ees_mpi.ranks.meeting import Meeting
 from ees_mpi.ranks.serial import each
 from ees_mpi.ranks.supervision import RECONNECT_SECONDS, STALL_SECONDS, SupervisedRanks
 from ees_mpi.terminal import say_on_stderr, tell
 
 POLLS_BEFORE_SLEEP = 200  # of a waiting rank: about 0.1 ms
 LONGEST_SLEEP = 1e-3
-ORPHAN_CHECK_SECONDS = 5.0  # between two checks that the launcher still runs
 STOP_TAG = 2  # of the message that asks the other ranks to stop
 FAULT_TOLERANT = os.environ.get("OMPI_MCA_mpi_ft_enable") == "1"  # set by mpirun --with-ft ulfm
 LOST = (MPI.ERR_PROC_FAILED, MPI.ERR_PROC_FAILED_PENDING, MPI.ERR_REVOKED) if FAULT_TOLERANT else ()
@@ -52,19 +51,22 @@ def _raises_ranks_lost(method: Callable[P, R]) -> Callable[P, R]:
     return wrapped
 
 
+MEETING = Meeting(MPI.COMM_WORLD)  # of the ranks of this job, if they call functions such as `ees_mpi.train`
+
+
 class World(SupervisedRanks):
     """The ranks that mpirun or srun started; if MPI is fault-tolerant, those that are still alive."""
 
-    def __init__(self) -> None:
+    def __init__(self, comm: Any = MPI.COMM_WORLD) -> None:
         super().__init__()
         self.library = MPI.Get_library_version().split("\n")[0].split(",")[0]
         self.fault_tolerant = FAULT_TOLERANT
         self._host = self.hosts[0]
-        self._comm: Any = MPI.COMM_WORLD
+        self._comm = comm
         self._node: Any = None
         self._stop_request: Any = None  # receives the message that another rank was asked to stop
         sys.excepthook = lambda kind, error, trace: self.fail(error)  # for errors outside of a job
-        threading.Thread(target=_die_with_launcher, args=(os.getppid(),), daemon=True).start()
+        die_with_launcher()
         try:
             with time_limit(STALL_SECONDS, self._abort_connecting):  # there are no heartbeats yet
                 self._connect()
@@ -240,10 +242,21 @@ class World(SupervisedRanks):
         MPI.COMM_WORLD.Abort(code)
         os._exit(code)
 
+    def release(self) -> None:
+        """Free all resources after a job that was called from Python; called on all ranks together."""
+        with contextlib.suppress(RanksLost):  # all is done and closed: a death does not matter any more
+            self._close()
+        self._node_progress.close()
+        if self.fault_tolerant:
+            MEETING.continue_with(self._comm)  # without the ranks that have died
+        else:
+            self._node.Free()
+            self._comm.Free()
+
     def leave(self, code: int) -> NoReturn:
         """Exit after all ranks are done; only rank 0 exits with `code`, or the launcher would kill the others."""
         self._node_ranks, self._node_pids = [], []  # from now on, a rank that is gone has not died
-        with contextlib.suppress(RanksLost):  # all is done and closed: a death does not matter any more
+        with contextlib.suppress(RanksLost):
             self._close()
         if self.fault_tolerant:  # MPI_Finalize may hang after a death; this launcher wants the same code from all
             say_on_stderr("")
@@ -256,13 +269,6 @@ class World(SupervisedRanks):
         if self._heartbeats:
             self._heartbeats.close()
         cancel(self._stop_request)
-
-
-def _die_with_launcher(launcher: int) -> None:
-    """Kill this rank soon after its launcher is gone; it may hang, and nothing else would end it."""
-    while os.getppid() == launcher:
-        time.sleep(ORPHAN_CHECK_SECONDS)
-    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _bytes_of(array: NDArray[Any]) -> NDArray[np.uint8]:

@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -220,7 +221,7 @@ class Ranks:
     def handle_stop_signals(self) -> None:
         """Let SIGTERM, SIGUSR1 and the first Ctrl-C request a stop at the next generation boundary."""
         self._training = True
-        for number in STOP_SIGNALS:
+        for number in settable(STOP_SIGNALS):
             signal.signal(number, self._note_signal)
         if _EARLY:
             self.stop_signal = signal.Signals(_EARLY[0]).name
@@ -242,6 +243,9 @@ class Ranks:
         """End the whole job at once."""
         os._exit(code)
 
+    def release(self) -> None:
+        """Free all resources after a job that was called from Python; called on all ranks together."""
+
     def leave(self, code: int) -> NoReturn:
         """Exit after all ranks are done."""
         sys.exit(code)
@@ -253,8 +257,15 @@ _EARLY: list[int] = []  # stop signals that came before the ranks were connected
 def note_early_signals() -> None:
     """Let SIGTERM and SIGUSR1 stop a run that is still starting as they stop a run that trains."""
     _EARLY.clear()
-    for number in (signal.SIGTERM, signal.SIGUSR1):
+    for number in settable((signal.SIGTERM, signal.SIGUSR1)):
         signal.signal(number, lambda number, frame: _EARLY.append(number))
+
+
+def settable(signals: Sequence[signal.Signals]) -> list[signal.Signals]:
+    """Return the signals whose handler this thread may change, and can restore: none outside of the main thread."""
+    if threading.current_thread() is not threading.main_thread():
+        return []
+    return [number for number in signals if signal.getsignal(number) is not None]  # None: a handler written in C
 
 
 def each(individuals: int | Sequence[int]) -> Sequence[int]:

@@ -77,6 +77,10 @@ class NodeProgress:
             return False
         return True
 
+    def close(self) -> None:
+        """Close the file; the memory is freed with the last reference to it."""
+        os.close(self._file)
+
     def set(self, node_rank: int, progress: Progress) -> None:
         """Write the progress of a rank."""
         self._progress[node_rank] = progress

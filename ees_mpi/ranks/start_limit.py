@@ -12,17 +12,28 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import NoReturn
 
-from ees_mpi.ranks.launcher import launched, launcher_process
+from ees_mpi.errors import LaunchError
+from ees_mpi.ranks.launcher import launched, launcher_process, ranks_gone
 
 MINUTES = "EES_MPI_START_MINUTES"  # an environment variable, which the option --start-minutes sets
 DEFAULT = 5.0
+GONE_CHECKS = 5  # one a second
 PATIENCE = 2.0  # seconds that the launcher gets to end the ranks
+
+
+def limit_minutes() -> float:
+    """Return the time limit, in minutes."""
+    text = os.environ.get(MINUTES, DEFAULT)
+    try:
+        return float(text)
+    except ValueError:
+        raise LaunchError(f"{MINUTES}: expected a number of minutes, got {text!r}") from None
 
 
 @contextmanager
 def start_limit(fault_tolerant: bool) -> Iterator[None]:
     """End the job with a message if a block, which starts MPI, takes longer than the limit."""
-    minutes = float(os.environ.get(MINUTES, DEFAULT))
+    minutes = limit_minutes()
     launcher = launcher_process() if fault_tolerant else 0
     reading, writing = os.pipe()
     rank = os.getpid()
@@ -48,14 +59,20 @@ def _watch(pipe: int, rank: int, launcher: int, minutes: float) -> None:
         signal.signal(number, signal.SIG_IGN)
     # The child of the lowest rank that is alive acts first, and ends the other ranks before they print the same.
     delay = min(0.5 * launched()[1], 8.0)
-    if select.select([pipe], [], [], 60 * minutes + delay)[0]:
-        return
-    message = (
-        f"ees-mpi: MPI did not start within {minutes:g} minutes (--start-minutes); perhaps a rank died, or is very "
-        "slow to start. The job ends; nothing was changed. Run the same command again\n"
+    deadline = time.monotonic() + 60 * minutes + delay
+    gone = 0  # checks in a row that missed a process: the launcher may still be starting some
+    while gone < GONE_CHECKS and time.monotonic() < deadline:
+        if select.select([pipe], [], [], min(1.0 + delay / 8, deadline - time.monotonic()))[0]:
+            return
+        gone = gone + 1 if ranks_gone() else 0
+    problem = (
+        "another rank of this node exited before MPI started, or never used MPI"
+        if gone >= GONE_CHECKS
+        else f"MPI did not start within {minutes:g} minutes (--start-minutes); perhaps a rank died, or is very slow to "
+        "start, or does not call ees_mpi"
     )
     with suppress(OSError):
-        os.write(2, message.encode())
+        os.write(2, f"ees-mpi: {problem}. The job ends; nothing was changed. Run it again on all ranks\n".encode())
     _end(rank, launcher)
 
 

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 from ees_mpi.ranks.heartbeat import HeartbeatRing, Progress, Stall
 from ees_mpi.ranks.launcher import say_from_launcher
-from ees_mpi.ranks.serial import Ranks
+from ees_mpi.ranks.serial import Ranks, settable
 from ees_mpi.ranks.shared_memory import NodeProgress
 from ees_mpi.terminal import say_on_stderr
 
@@ -76,7 +76,8 @@ class SupervisedRanks(Ranks):
     def handle_stop_signals(self) -> None:
         """Let signals request a stop; a launcher that ends the job sends SIGCONT, SIGTERM, and very soon SIGKILL."""
         super().handle_stop_signals()
-        signal.signal(signal.SIGCONT, self._note_continue)
+        for number in settable([signal.SIGCONT]):
+            signal.signal(number, self._note_continue)
 
     def _note_continue(self, number: int, frame: FrameType | None) -> None:
         self._continued = time.monotonic()

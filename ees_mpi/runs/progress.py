@@ -77,7 +77,12 @@ class Progress:
 
 
 def on_terminal(stream: TextIO) -> bool:
-    """Return True if a stream is a terminal. Under mpirun every rank has a pseudo-terminal: ask for mpirun's own."""
+    """Return True if a stream can show a bar: it is a terminal or the output of a notebook.
+
+    Under mpirun every rank has a pseudo-terminal: ask for mpirun's own.
+    """
+    if type(stream).__module__.startswith("ipykernel."):
+        return True
     if not stream.isatty():
         return False
     if not launched()[0]:

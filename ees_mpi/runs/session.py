@@ -3,14 +3,15 @@
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ees_mpi import config as configs
 from ees_mpi import machine
 from ees_mpi.config import Config
-from ees_mpi.errors import EesError, RanksLost, RunFileError
-from ees_mpi.generation.results import hardly_observed, uses_torch
+from ees_mpi.errors import EesError, Interrupted, RanksLost, RunFileError
+from ees_mpi.generation.results import Record, hardly_observed, uses_torch
 from ees_mpi.outcomes import Arrays
 from ees_mpi.ranks import Ranks
 from ees_mpi.runs import broadcast
@@ -24,8 +25,35 @@ from ees_mpi.training import Job, train
 Say = Callable[[str], None]
 
 
-def run_session(ranks: Ranks, request: Request, say: Say, max_hours: float | None = None) -> None:
-    """Train until the last generation, with the ranks that are alive; only rank 0 opens the run file."""
+@dataclass
+class Callback:
+    """A function of the user that rank 0 calls after each commit. If it raises, the run stops, and can be resumed."""
+
+    function: Callable[[Record], object]
+    error: BaseException | None = None  # of the function
+
+    def __call__(self, record: Record, ranks: Ranks) -> None:
+        """Call the function. An error is kept for later, because the other ranks must stop first."""
+        try:
+            self.function(record.read_only())
+        except BaseException as error:
+            self.error, ranks.stop_signal = error, "on_generation"
+            error.add_note(f"on_generation raised this; {record.generation + 1} generations are saved")
+
+    def check(self, ranks: Ranks) -> None:
+        """Raise an Interrupted on all ranks if the function has raised an error on rank 0."""
+        with ranks.together():
+            if self.error:
+                raise Interrupted(f"on_generation raised {type(self.error).__name__} on rank 0: {self.error}")
+
+
+def run_session(
+    ranks: Ranks, request: Request, say: Say, max_hours: float | None = None, callback: Callback | None = None
+) -> Path:
+    """Train until the last generation, with the ranks that are alive; return the path of the run file on every rank.
+
+    Only rank 0 opens the run file.
+    """
     ranks.handle_stop_signals()
     if max_hours is not None:
         ranks.deadline = time.monotonic() + 3600 * max_hours
@@ -33,24 +61,28 @@ def run_session(ranks: Ranks, request: Request, say: Say, max_hours: float | Non
     try:
         while True:
             try:
-                return _train(ranks, recovery, say)
+                return _train(ranks, recovery, say, callback)
             except RanksLost:
                 lost = recovery.keep(ranks)
                 if ranks.first:
                     say(f"lost {lost}: continuing with the other ranks")
+    except Interrupted:
+        if callback:
+            callback.check(ranks)
+        raise
     finally:
         recovery.close()
 
 
-def _train(ranks: Ranks, recovery: Recovery, say: Say) -> None:
+def _train(ranks: Ranks, recovery: Recovery, say: Say, callback: Callback | None) -> Path:
     """Train until the end, or until ranks are lost."""
     prepared: PreparedRun | None = None
     try:
         with ranks.together():
             if ranks.first:
                 prepared = recovery.prepare()
+        config, state, partial = _broadcast(ranks, prepared, recovery)
         if not ranks.any(prepared is not None and prepared.finished):
-            config, state, partial = _broadcast(ranks, prepared, recovery)
             fingerprint = machine.fingerprint(uses_torch(config))
             ranks.check_alike(fingerprint)
             job = recovery.job(config, ranks)
@@ -59,7 +91,7 @@ def _train(ranks: Ranks, recovery: Recovery, say: Say) -> None:
                 writer = _open(job, state, prepared, len(known), fingerprint, say)
                 if writer:
                     with Progress(job.config, state.generation, writer.pop_warning) as progress:
-                        train(job, state, writer, progress.update, known)
+                        train(job, state, writer, _report(ranks, progress, callback), known)
                 else:
                     train(job, state, None, known=known)
         with ranks.together():
@@ -75,8 +107,29 @@ def _train(ranks: Ranks, recovery: Recovery, say: Say) -> None:
                 # If other ranks may have failed, too, rank 0 must report it before they do; folding takes time.
                 prepared.close(fold=error.collective or ranks.size == 1)
         raise
+    except BaseException:
+        if prepared:
+            with suppress(OSError):
+                prepared.close(fold=False)  # the process may go on, and resume the run
+        raise
     if prepared:
         say(f"{prepared.path}: {prepared.config.run.generations} generations, complete")
+    if callback:
+        callback.check(ranks)
+    if recovery.path is None:
+        raise RuntimeError("the path of the run was not sent")
+    return recovery.path
+
+
+def _report(ranks: Ranks, progress: Progress, callback: Callback | None) -> Callable[[Record], None]:
+    """Return the function that rank 0 calls after each commit."""
+
+    def report(record: Record) -> None:
+        progress.update(record)
+        if callback:
+            callback(record, ranks)
+
+    return report
 
 
 def _broadcast(ranks: Ranks, prepared: PreparedRun | None, recovery: Recovery) -> tuple[Config, State, Arrays]:

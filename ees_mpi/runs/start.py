@@ -65,13 +65,21 @@ def prepare(
     overwrite: bool,
     force: bool,
 ) -> PreparedRun:
-    """Prepare the run of `ees-mpi train`: a new one, or with `resume` that of an existing file.
+    """Prepare the run of `ees-mpi train`, of a preset or a config file; the arguments are its options."""
+    config = configs.load(source, settings)
+    path = out or Path(file_name(source, settings, config))
+    return prepare_config(config, source, path, start, resume, overwrite, force)
 
+
+def prepare_config(
+    config: Config, source: str, path: Path, start: str | None, resume: bool, overwrite: bool, force: bool
+) -> PreparedRun:
+    """Prepare a new run, or with `resume` that of an existing file.
+
+    source: the name of the config in messages
     start: RUN.h5[@generation], or a policy (see `starting_point.load`), to start from
     """
-    config = configs.load(source, settings)
     configs.check(config)
-    path = out or Path(file_name(source, settings, config))
     check_folder(path)
     if start and ":" not in start:
         check_not_input(path, "--out", [starting_point.parse(start)[0]])

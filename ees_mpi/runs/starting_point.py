@@ -87,6 +87,8 @@ def read(run: Run, generation: int | None) -> StartingPoint:
         "objective": method.algorithm,
         "method": method.name,
     }
+    if generation is not None and -run.generations <= generation < 0:
+        generation += run.generations  # from the end
     if generation is None or generation == run.generations:
         state = State.from_arrays(run.state_arrays())
         about |= {"generation": state.generation, "state_sha256": state.digest().hex()}

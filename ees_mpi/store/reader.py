@@ -12,14 +12,17 @@ from ees_mpi.errors import RunFileError
 from ees_mpi.noise import Noise
 from ees_mpi.outcomes import Arrays, Draw, Floats, Singles, split_learned
 from ees_mpi.store import checks, hdf5, journal, layout
+from ees_mpi.store.arrays import RunArrays
 from ees_mpi.store.safety import damage_reported, open_hdf5, real
-from ees_mpi.store.series import Series
 
 CHECK_BYTES = 16 << 20  # read at a time while all hashes are checked
 
 
-class Run:
-    """A run file: its config, its arrays by name, its individuals. Use it as a context manager, or `close` it."""
+class Run(RunArrays):
+    """A run file: its config, its arrays by name, its individuals. Use it as a context manager, or `close` it.
+
+    Generations count from 0, or from the end if they are negative: -1 is the last one.
+    """
 
     def __init__(self, path: str | Path, trust: bool = False, allow_damaged_journal: bool = False):
         self.path = Path(path)
@@ -88,16 +91,6 @@ class Run:
         self._file.close()
 
     @property
-    def names(self) -> list[str]:
-        """The names of the arrays over generations."""
-        return [name for name in self._file["generations"] if name in layout.GENERATIONS]
-
-    @property
-    def generations(self) -> int:
-        """The number of committed generations."""
-        return int(self._file["generations"][layout.GENERATION].shape[0]) + len(self._newer)
-
-    @property
     def complete(self) -> bool:
         """True if all generations of the config are committed."""
         return self.generations >= self.config.run.generations
@@ -106,13 +99,6 @@ class Run:
     def attributes(self) -> dict[str, Any]:
         """The attributes of the file."""
         return dict(self._file.attrs)
-
-    def __getitem__(self, name: str) -> Series:
-        """Return one array over all generations."""
-        if name not in self.names:
-            raise KeyError(f"{self.path} has no array {name!r}; it has {', '.join(self.names)}")
-        newer = [record["arrays"][name] for record in self._newer]
-        return Series(self._file["generations"][name], newer, self.path)
 
     def state_arrays(self) -> dict[str, NDArray[Any]]:
         """Return the state after the last committed generation, as named arrays; its hash is checked."""
@@ -146,6 +132,7 @@ class Run:
 
     def device(self, generation: int) -> str:
         """Return the device that evaluated a generation: "cpu" or "cuda"."""
+        generation = self.number_of(generation) if generation < 0 else generation
         sessions = [session for session in self.sessions() if session["first_generation"] <= generation]
         return str(sessions[-1]["machine"].get("device", "cpu")) if sessions else "cpu"
 
@@ -177,8 +164,7 @@ class Run:
                 f"{self.path}: the rows of a {self.config.method.algorithm} run are {self.config.population.rows}s, "
                 "not individuals that can be rebuilt; its mean can be exported, replayed and sampled"
             )
-        if not 0 <= generation < self.generations:
-            raise IndexError(f"generation {generation} is not in {self.path}, which has {self.generations}")
+        generation = self.number_of(generation)
         if not 0 <= index < self.config.population.size:
             raise IndexError(f"individual {index} is not among the {self.config.population.size} of {self.path}")
         self.check_generation(generation)
@@ -206,6 +192,7 @@ class Run:
 
     def check_generation(self, generation: int) -> None:
         """Raise a RunFileError if the arrays of a generation do not have the hashes that the file has for them."""
+        generation = self.number_of(generation)
         if self.hashed and generation not in self._checked:
             checks.check_row(
                 {name: np.asarray(self[name][generation, ...]) for name in self.names}, generation, self.path

@@ -24,11 +24,16 @@ class Series:
     def __len__(self) -> int:
         return self.shape[0]
 
+    def __repr__(self) -> str:
+        return f"<Series of {self._path}: shape {self.shape}, {self.dtype}; np.asarray or a slice reads it>"
+
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, tuple) and not key:
             return self[:]
         first, rest = (key[0], key[1:]) if isinstance(key, tuple) else (key, ())
         if isinstance(first, (int, np.integer)):
+            if not -len(self) <= first < len(self):
+                raise IndexError(f"generation {first} is not in {self._path}, which has {len(self)}")
             return self._rows(range(len(self))[first], 1)[(0, *rest)]
         if not isinstance(first, slice):
             return np.asarray(self)[key]

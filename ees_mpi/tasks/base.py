@@ -94,6 +94,11 @@ class TaskPart(Part, frozen=True):
 _RESULTS: dict[tuple[str, type, bytes], Any] = {}
 
 
+def forget() -> None:
+    """Forget the results of `once`: in a notebook, the user's code may have changed."""
+    _RESULTS.clear()
+
+
 def once(task: TaskPart, name: str, compute: Callable[[], Result]) -> Result:
     """Return the result of `compute`, which is called once per process for tasks with the same settings."""
     key = name, type(task), msgspec.json.encode(task)

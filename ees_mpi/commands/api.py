@@ -1,0 +1,267 @@
+"""The commands as Python functions: `ees_mpi.train` and others. They run the same code as `ees-mpi`.
+
+Without a launcher they run in this process. Under mpirun or srun all ranks call them together. This module imports
+numpy only inside the functions: `run.portable` must be known before.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ees_mpi import machine
+from ees_mpi.commands.arguments import (
+    LARGEST,
+    path_of,
+    positive,
+    settings_of,
+    text_of,
+    wants_portable,
+    whole,
+    whole_or_none,
+)
+from ees_mpi.errors import ConfigError, EesError, Interrupted, LaunchError, RunFileError, TrustError
+from ees_mpi.registry import TRUST
+from ees_mpi.terminal import say
+
+if TYPE_CHECKING:
+    from ees_mpi.commands.adapt import Adaptation
+    from ees_mpi.config import Config
+    from ees_mpi.generation.results import Record
+    from ees_mpi.ranks import Ranks
+    from ees_mpi.runs.start import PreparedRun
+    from ees_mpi.store.reader import Run, open_run
+
+# The names that `ees_mpi` makes public.
+__all__ = [
+    "ConfigError",
+    "EesError",
+    "Interrupted",
+    "LaunchError",
+    "Run",
+    "RunFileError",
+    "TrustError",
+    "adapt",
+    "load_config",
+    "open_run",
+    "presets",
+    "sample",
+    "train",
+]
+
+
+def train(
+    config: "str | os.PathLike[str] | Mapping[str, Any] | Config",
+    out: str | os.PathLike[str] | None = None,
+    *,
+    settings: Mapping[str, Any] | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    start: str | os.PathLike[str] | None = None,
+    on_generation: "Callable[[Record], object] | None" = None,
+    max_hours: float | None = None,
+    trust: bool = False,
+    force: bool = False,
+) -> "Run":
+    """Train a config, as `ees-mpi train` does, and return the open run file on every rank.
+
+    config: the name of a preset, the path of a .toml file or of a run file, a dict, or a Config
+    out: the run file; needed for a dict and a Config; for a run file the default is that file
+    settings: keys to change, such as {"population.std": 0.05, "run.seed": 3}
+    resume: continue an existing file, or start one; overwrite: start again in place of an existing file
+    start: RUN.h5, RUN.h5@GENERATION or POLICY.npz, to start from
+    on_generation: called on rank 0 with the record of each committed generation; if it raises, the run stops, its
+        state is saved, and the exception is raised here (on other ranks: an Interrupted)
+    max_hours: stop after so many hours, with an Interrupted; the state is saved
+    trust: run the code that a run file names
+    force: ignore the lock of another writer if the file system has no locks
+
+    An interrupt of the keyboard stops the run, saves its state, and raises a KeyboardInterrupt.
+    """
+    if resume and overwrite:
+        raise ConfigError("resume and overwrite exclude each other")
+    if start is not None and not os.fspath(start):
+        raise ConfigError("start: expected RUN.h5 or RUN.h5@GENERATION, got an empty name")
+    if on_generation is not None and not callable(on_generation):
+        raise ConfigError(f"on_generation: expected a function, got {on_generation!r:.80}")
+    if max_hours is not None:
+        max_hours = positive("max_hours", max_hours)
+    changes = settings_of(settings)
+    if out is None and text_of(config) is not None:
+        raise ConfigError("out: expected the name of the run file; only a preset or a file gives it a name")
+    if wants_portable(config, changes) and "numpy" not in sys.modules:
+        machine.require_portable()
+    begin = None if start is None else os.fspath(start)
+    options = {"start": begin, "resume": resume, "overwrite": overwrite, "force": force}
+    request = partial(_prepare, config, changes, None if out is None else Path(out), options)
+    by_keyboard = False
+    with computing(trust):
+        from ees_mpi import ranks
+        from ees_mpi.runs.session import Callback, run_session
+
+        callback = Callback(on_generation) if on_generation else None
+
+        def job(world: "Ranks") -> "Run":
+            nonlocal by_keyboard
+            try:
+                path = run_session(world, request, say, max_hours, callback)
+            except Interrupted:
+                by_keyboard = world.any(world.stop_signal == "SIGINT")
+                raise
+            return open_on_all_ranks(world, path, trust)
+
+        try:
+            return ranks.call("train", job, trains=True)
+        except Interrupted as error:
+            if not by_keyboard and not (callback and callback.error):
+                raise
+            message = str(error)
+    # Raised here, so that the traceback does not show the Interrupted as well.
+    raise (callback.error if callback and callback.error else KeyboardInterrupt(message))
+
+
+def _prepare(source: Any, changes: list[str], out: Path | None, options: dict[str, Any]) -> "PreparedRun":
+    """Prepare the run of `train`, on rank 0."""
+    from ees_mpi.commands.config import is_run_file, resolve
+    from ees_mpi.runs.start import prepare, prepare_config
+
+    config = resolve(source, changes)
+    if config.run.portable:
+        machine.require_portable()
+    if text_of(source) is None and not is_run_file(source):
+        return prepare(os.fspath(source), changes, out, **options)
+    path = out or Path(source)
+    return prepare_config(config, "config" if text_of(source) else os.fspath(source), path, **options)
+
+
+def sample(
+    run: "str | os.PathLike[str] | Run",
+    count: int,
+    out: str | os.PathLike[str] | None = None,
+    *,
+    generation: int | None = None,
+    std: float | None = None,
+    component: int | None = None,
+    overwrite: bool = False,
+    trust: bool = False,
+) -> "Run":
+    """Evaluate `count` new offspring of a trained mean, as `ees-mpi sample` does; return their open file.
+
+    generation: the mean(s) before this one, negative from the end  [default: the state after the last one]
+    std: of the offspring  [default: the run's]; component: of a mixture  [default: all of them]
+    out: [default: RUN-sample.h5]; trust: run the code that the run file names
+    """
+    path = path_of(run)
+    count, component = whole("count", count, 2), whole_or_none("component", component, 0)
+    generation = whole_or_none("generation", generation, -LARGEST)
+    if std is not None:
+        std = positive("std", std)
+    target = Path(out) if out is not None else path.with_name(f"{path.stem}-sample.h5")
+    with computing(trust):
+        from ees_mpi import ranks
+        from ees_mpi.commands.sample import SampleRequest, sample
+
+        request = SampleRequest(path, count, generation, std, component)
+
+        def job(world: "Ranks") -> "Run":
+            check_portable(world, path)
+            sample(world, request, target, overwrite, say)
+            return open_on_all_ranks(world, target, trust)
+
+        return ranks.call("sample", job)
+
+
+def adapt(
+    run: "str | os.PathLike[str] | Run",
+    direction: str | float,
+    out: str | os.PathLike[str] | None = None,
+    *,
+    mutations: int | None = None,
+    evaluations: int = 10,
+    generation: int | None = None,
+    std: float | None = None,
+    overwrite: bool = False,
+    trust: bool = False,
+) -> "Adaptation":
+    """Adapt a run to a direction and score the result, as `ees-mpi adapt` does; return the result on every rank.
+
+    direction: "left", "right", or an angle in degrees from +x towards +y
+    mutations: the number of mutations  [default: 40]; evaluations: the number of rollouts that score the result
+    generation, std, trust: as in `sample`; out: [default: RUN-adapt-DIRECTION.h5]
+    """
+    path, wanted = path_of(run), direction if isinstance(direction, str) else f"{direction:g}"
+    mutations, evaluations = whole_or_none("mutations", mutations, 2), whole("evaluations", evaluations, 1, 10**6)
+    generation = whole_or_none("generation", generation, -LARGEST)
+    if std is not None:
+        std = positive("std", std)
+    with computing(trust):
+        from ees_mpi import ranks
+        from ees_mpi.commands.adapt import AdaptRequest, adapt, angle_of, read_adaptation
+
+        angle_of(wanted)  # it becomes part of a file name
+        target = Path(out) if out is not None else path.with_name(f"{path.stem}-adapt-{wanted}.h5")
+        request = AdaptRequest(path, wanted, mutations, evaluations, generation, std)
+
+        def job(world: "Ranks") -> "Adaptation":
+            check_portable(world, path)
+            adapt(world, request, target, overwrite, say)
+            with world.together():
+                return read_adaptation(target)
+
+        return ranks.call("adapt", job)
+
+
+def load_config(
+    source: "str | os.PathLike[str] | Mapping[str, Any] | Config", settings: Mapping[str, Any] | None = None
+) -> "Config":
+    """Return the whole config of a preset, a .toml file, a run file, a dict or a Config, changed by `settings`."""
+    from ees_mpi.commands.config import resolve
+
+    return resolve(source, settings_of(settings))
+
+
+def presets() -> dict[str, str]:
+    """Return the names of all presets, each with a sentence about it."""
+    from ees_mpi import config
+
+    return {name: config.read_source(name).split("\n")[0].lstrip("# ") for name in config.preset_names()}
+
+
+def open_on_all_ranks(world: "Ranks", path: Path, trust: bool) -> "Run":
+    """Open a run file on every rank."""
+    from ees_mpi.store.reader import open_run
+
+    with world.together():
+        return open_run(path, trust)
+
+
+def check_portable(world: "Ranks", path: Path) -> None:
+    """Raise a ConfigError on all ranks if a run is portable and this process is not."""
+    from ees_mpi.config import wants_portable
+    from ees_mpi.store.reader import config_text
+
+    with world.together():
+        if world.first and wants_portable(config_text(path)):
+            machine.require_portable()
+
+
+@contextmanager
+def computing(trust: bool) -> Iterator[None]:
+    """Compute with one thread in a block; `trust`: run the code that run files name."""
+    before = os.environ.get(TRUST)
+    with machine.one_thread():
+        from ees_mpi.registry import own
+        from ees_mpi.tasks import base
+
+        base.forget()
+        own.forget()
+        if trust:
+            os.environ[TRUST] = "1"
+        try:
+            yield
+        finally:
+            if trust:
+                os.environ.pop(TRUST) if before is None else os.environ.update({TRUST: before})

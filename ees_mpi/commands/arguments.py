@@ -1,0 +1,112 @@
+"""The arguments of the Python functions: checked, and turned into the words of the command line. Imports no numpy."""
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+import tomli_w
+
+from ees_mpi.errors import ConfigError, RunFileError
+from ees_mpi.registry import tables
+
+LARGEST = 2**62
+
+
+def settings_of(settings: Mapping[str, Any] | None) -> list[str]:
+    """Return settings such as {"population.std": 0.05} as the option `--set` takes them."""
+    if not isinstance(settings or {}, Mapping):
+        raise ConfigError(f'settings: expected a dict such as {{"population.std": 0.05}}, got {settings!r:.80}')
+    return [f"{key}={_inline(_plain(value, str(key)))}" for key, value in (settings or {}).items()]
+
+
+def text_of(source: Any) -> str | None:
+    """Return the TOML text of a dict or a Config; None: `source` is a name or a path."""
+    if isinstance(source, (str, os.PathLike)):
+        return None
+    if isinstance(source, Mapping):
+        return tomli_w.dumps(_plain(source, ""))
+    if hasattr(source, "to_toml"):
+        return str(source.to_toml())
+    raise ConfigError(
+        f"config: expected the name of a preset, a path, a dict or a Config; got {type(source).__name__} {source!r:.80}"
+    )
+
+
+def wants_portable(source: Any, settings: list[str]) -> bool:
+    """Return True if `run.portable` is set; no other key is checked, and run files are not read."""
+    text = text_of(source)
+    try:
+        if text is None:
+            preset = resources.files("ees_mpi") / "presets" / f"{os.fspath(source)}.toml"
+            text = (preset if preset.is_file() else Path(source)).read_text(encoding="utf-8")
+        return tables(text, settings, "config").get("run", {}).get("portable") is True
+    except (ConfigError, OSError, ValueError, AttributeError):
+        return False  # the error is reported later, from one rank
+
+
+def path_of(run: Any) -> Path:
+    """Return the path of a run file, which may be open."""
+    path = Path(getattr(run, "path", run))
+    if path.exists() and not path.is_file():
+        kind = "a folder" if path.is_dir() else "not a plain file"
+        raise RunFileError(f"{path} is {kind}; expected a run file")
+    return path
+
+
+def whole(name: str, value: Any, low: int, high: int = LARGEST) -> int:
+    """Return a whole number; raise a ConfigError if it is none, or out of range."""
+    if not hasattr(value, "__index__") or isinstance(value, bool) or not low <= value <= high:
+        limits = f" between {low} and {high}" if high < LARGEST else f" of at least {low}" if low > -LARGEST else ""
+        raise ConfigError(f"{name}: expected a whole number{limits}, got {value!r:.80}")
+    return int(value)
+
+
+def whole_or_none(name: str, value: Any, low: int) -> int | None:
+    """Return a whole number, or None."""
+    return None if value is None else whole(name, value, low)
+
+
+def positive(name: str, value: Any) -> float:
+    """Return a positive number; raise a ConfigError if it is none."""
+    number = float(value) if hasattr(value, "__float__") else math.nan
+    if not 0 < number <= 1e30:
+        raise ConfigError(f"{name}: expected a positive number, got {value!r:.80}")
+    return number
+
+
+def _plain(value: Any, key: str) -> Any:
+    """Return a value as TOML can hold it; a class or function becomes its name, "module:name"."""
+    if hasattr(value, "tolist"):  # a number or an array of numpy
+        return value.tolist()
+    if isinstance(value, (str, bool, int, float)):
+        return value
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, Mapping):
+        inner = {str(name): (each, f"{key}.{name}".lstrip(".")) for name, each in value.items()}
+        return {name: _plain(each, path) for name, (each, path) in inner.items() if each is not None}
+    if isinstance(value, (list, tuple)):
+        return [_plain(each, key) for each in value]
+    if isinstance(value, (type, FunctionType)):
+        if not value.__qualname__.isidentifier():
+            raise ConfigError(f"{key}: expected a class or function at the top of a module, got {value.__qualname__}")
+        return f"{value.__module__}:{value.__qualname__}"
+    raise ConfigError(f"{key}: expected a value that TOML can hold, got {type(value).__name__} {value!r:.80}")
+
+
+def _inline(value: Any) -> str:
+    """Return a plain value as TOML in one line."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, list):
+        return f"[{', '.join(map(_inline, value))}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{_inline(key)} = {_inline(each)}' for key, each in value.items())}}}"
+    return repr(value)

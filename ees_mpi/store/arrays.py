@@ -1,0 +1,94 @@
+"""The arrays of an open run file, as a mapping from their names."""
+
+from collections.abc import Iterator, KeysView, Mapping
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+from ees_mpi.config import Config
+from ees_mpi.errors import MissingExtra, RunFileError
+from ees_mpi.store import layout
+from ees_mpi.store.series import Series
+
+
+class RunArrays(Mapping[str, Series]):
+    """The arrays over generations: `run["entropy"]`. They are read in slices, when they are used."""
+
+    path: Path
+    config: Config
+    _file: h5py.File
+    _newer: list[Any]  # records of the journal that are not in the file yet
+
+    __eq__ = object.__eq__  # a run is equal to itself only; no arrays are compared
+    __hash__ = object.__hash__
+
+    def __repr__(self) -> str:
+        if not self._file:
+            return f"<Run {self.path}, closed>"
+        config, kind = self.config, self._file.attrs.get("kind", "run")
+        parts = f"{config.task_name}, {config.method.algorithm}, {config.population.size} {config.population.rows}s"
+        done = f"{self.generations} of {config.run.generations} generations"
+        return f"<Run {self.path}: {'sample of ' * (kind == 'sample')}{parts}, {done}, {len(self)} arrays>"
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the arrays over generations."""
+        return [name for name in self._open_file["generations"] if name in layout.GENERATIONS]
+
+    @property
+    def generations(self) -> int:
+        """The number of committed generations."""
+        return int(self._open_file["generations"][layout.GENERATION].shape[0]) + len(self._newer)
+
+    @property
+    def _open_file(self) -> h5py.File:
+        if not self._file:
+            raise RunFileError(f"{self.path} is closed; open it again with `ees_mpi.open_run`")
+        return self._file
+
+    def __getitem__(self, name: str) -> Series:
+        """Return one array over all generations."""
+        if name not in self.names:
+            raise KeyError(f"{self.path} has no array {name!r}; it has {', '.join(self.names)}")
+        newer = [record["arrays"][name] for record in self._newer]
+        return Series(self._file["generations"][name], newer, self.path)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def keys(self) -> KeysView[str]:
+        """Return the names of the arrays."""
+        return dict.fromkeys(self.names).keys()
+
+    def _ipython_key_completions_(self) -> list[str]:
+        """Return the names that the tab key offers after `run["`."""
+        return self.names
+
+    def number_of(self, generation: int) -> int:
+        """Return the number of a generation, which may count from the end: -1 is the last one."""
+        number = generation + self.generations if generation < 0 else generation
+        if not 0 <= number < self.generations:
+            raise IndexError(f"generation {generation} is not in {self.path}, which has {self.generations}")
+        return number
+
+    def to_xarray(self, *names: str) -> Any:
+        """Return arrays in memory as an `xarray.Dataset` with named axes; all of them, if no names are given."""
+        try:
+            import xarray
+        except ImportError:
+            raise MissingExtra("to_xarray needs xarray: pip install xarray") from None
+        arrays = {name: np.asarray(self[name]) for name in names or self.names}
+        axes = {name: (layout.GENERATION, *layout.GENERATIONS[name].axes) for name in arrays}
+        sizes = {axis: size for name, each in arrays.items() for axis, size in zip(axes[name], each.shape, strict=True)}
+        about = {name: {"about": layout.GENERATIONS[name].about} for name in arrays}
+        variables = {name: (axes[name], each, about[name]) for name, each in arrays.items()}
+        coordinates = {axis: np.arange(size) for axis, size in sizes.items()}
+        return xarray.Dataset(variables, coordinates, {"config": self.config.to_toml()})

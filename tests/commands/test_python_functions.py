@@ -1,0 +1,294 @@
+"""`ees_mpi.train` and the other functions: the same code, the same bits and the same words as the commands."""
+
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import threadpoolctl
+from support.interrupting import CONFIG, Interrupting
+from support.program import done, refused
+from support.run_files import assert_same_bits
+
+import ees_mpi
+from ees_mpi import machine, registry
+from ees_mpi.generation.results import Record
+from ees_mpi.store import lock
+
+SMALL = {"population.size": 20, "run.generations": 6, "noise.size": 5000, "run.fsync": False}
+
+
+def surroundings() -> tuple[Any, ...]:
+    """Return everything that a call must leave as it was."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGCONT)
+    pools = {pool["filepath"]: pool["num_threads"] for pool in threadpoolctl.threadpool_info()}
+    variables = {name: os.environ.get(name) for name in (*machine.THREAD_VARIABLES, "EES_MPI_TRUST")}
+    return [signal.getsignal(number) for number in numbers], sys.excepthook, pools, variables
+
+
+@pytest.fixture
+def unchanged(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Check at the end of a test that its calls left everything as it was; before, there are two threads."""
+    for name in machine.THREAD_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    with threadpoolctl.threadpool_limits(2):
+        before = surroundings()
+        yield
+        assert surroundings() == before
+
+
+def small(out: Path, **options: Any) -> ees_mpi.Run:
+    """Train the run of the fixture `finished`."""
+    return ees_mpi.train("interference-maxvar", out, settings=SMALL, **options)
+
+
+def test_train_takes_a_name_a_path_a_dict_or_a_config_and_has_the_bits_of_the_command(
+    finished: Path, tmp_path: Path
+) -> None:
+    config = ees_mpi.load_config("interference-maxvar", SMALL)
+    toml = tmp_path / "own.toml"
+    toml.write_text(config.to_toml())
+    for number, source in enumerate(["interference-maxvar", toml, str(toml), config.sections(), config, finished]):
+        out = tmp_path / f"{number}.h5"
+        with ees_mpi.train(source, out, settings=SMALL) as run:
+            assert run.complete and run.path == out
+        assert_same_bits(out, finished)
+
+
+def test_train_continues_a_run_file_with_its_own_config(finished: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copy(finished, tmp_path / "copy.h5"))
+    with pytest.raises(ees_mpi.RunFileError, match="exists already"):
+        ees_mpi.train(copy)
+    with ees_mpi.train(copy, resume=True, settings={"run.generations": 7}) as run:
+        assert run.path == copy and run.generations == 7 and len(run.sessions()) == 2
+
+
+def test_a_run_file_that_names_code_needs_trust_for_the_call_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("EES_MPI_TRUST")
+    out = tmp_path / "run.h5"
+    ees_mpi.train(CONFIG, out).close()
+    monkeypatch.setattr(registry, "_FROM_USER", set())  # as in a new process
+    for call in (lambda **trust: ees_mpi.sample(out, 2, overwrite=True, **trust), again(out)):
+        with pytest.raises(ees_mpi.TrustError, match="it is not run without your consent"):
+            call()
+        call(trust=True).close()
+        monkeypatch.setattr(registry, "_FROM_USER", set())
+    assert "EES_MPI_TRUST" not in os.environ
+
+
+def again(out: Path) -> Callable[..., ees_mpi.Run]:
+    return lambda **trust: ees_mpi.train(out, resume=True, settings={"run.generations": 4}, **trust)
+
+
+@pytest.mark.usefixtures("unchanged")
+def test_train_tells_the_callback_each_committed_generation(tmp_path: Path) -> None:
+    seen: list[Record] = []
+    with small(tmp_path / "run.h5", on_generation=seen.append) as run:
+        assert [record.generation for record in seen] == list(range(6))
+        assert [record.metrics["entropy"] for record in seen] == run["entropy"][:].tolist()
+        assert "behavior" not in seen[0].metrics and "state_sha256" not in seen[0].metrics
+        with pytest.raises(ValueError, match="read-only"):
+            seen[0]["mean"][:] = 0
+
+
+@pytest.mark.parametrize("at", [2, 5])  # 5 is the last one
+@pytest.mark.usefixtures("unchanged")
+def test_a_callback_that_raises_stops_the_run_which_can_be_resumed(at: int, finished: Path, tmp_path: Path) -> None:
+    def fails(record: Record) -> None:
+        if record.generation == at:
+            raise ZeroDivisionError("a mistake in the callback")
+
+    out = tmp_path / "run.h5"
+    with pytest.raises(ZeroDivisionError, match="a mistake in the callback") as caught:
+        small(out, on_generation=fails)
+    assert caught.value.__notes__ == [f"on_generation raised this; {at + 1} generations are saved"]
+    assert caught.value.__context__ is None and [path.name for path in tmp_path.iterdir()] == ["run.h5"]
+    with ees_mpi.open_run(out) as run:
+        assert run.generations == at + 1
+    small(out, resume=True).close()
+    assert_same_bits(out, finished)
+
+
+@pytest.mark.parametrize("presses", [1, 2])  # the second one does not wait for anything
+@pytest.mark.usefixtures("unchanged")
+def test_a_notebook_interrupted_in_mid_generation_can_resume(
+    presses: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, whole = tmp_path / "run.h5", tmp_path / "whole.h5"
+    ees_mpi.train(CONFIG, whole).close()
+    monkeypatch.setattr(Interrupting, "presses", presses)
+    saved = "0 generations and 6 rollouts of the next are saved" if presses == 1 else "^$"
+    with pytest.raises(KeyboardInterrupt, match=saved):
+        ees_mpi.train(CONFIG, out)
+    said: list[int] = []
+    ees_mpi.train(CONFIG, out, resume=True, on_generation=lambda record: said.append(record.generation)).close()
+    assert said == [0, 1, 2]
+    assert_same_bits(out, whole)
+
+
+@pytest.mark.usefixtures("unchanged")
+def test_a_signal_and_a_time_limit_raise_interrupted(finished: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run.h5"
+    with pytest.raises(ees_mpi.Interrupted, match="interrupted by SIGTERM; 1 generations are saved"):
+        small(out, on_generation=lambda record: os.kill(os.getpid(), signal.SIGTERM))
+    with pytest.raises(ees_mpi.Interrupted, match="interrupted by the time limit"):
+        small(out, resume=True, max_hours=1e-12)
+    small(out, resume=True).close()
+    assert_same_bits(out, finished)
+
+
+@pytest.mark.usefixtures("unchanged")
+def test_an_error_in_a_task_is_raised_as_it_is_and_releases_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "run.h5"
+    monkeypatch.setattr(lock, "WAIT_SECONDS", 0.0)
+    breaks = {"task.function": "support.breaking:Breaking", "task.settings": {"how": "leave", "at": 7}}
+    with pytest.raises(SystemExit):
+        ees_mpi.train(CONFIG, out, settings=breaks)
+    ees_mpi.train(CONFIG, out, overwrite=True).close()  # the lock is free
+
+
+@pytest.mark.parametrize(
+    ("words", "arguments", "options", "kind"),
+    [
+        (["interference-maxvra"], ["interference-maxvra"], {}, ees_mpi.ConfigError),
+        (["interference-maxvar", "--set", "run.generations=-1"], ["interference-maxvar"],
+         {"settings": {"run.generations": -1}}, ees_mpi.ConfigError),
+        (["interference-maxvar", "--set", "runs=1"], ["interference-maxvar"],
+         {"settings": {"runs": 1}}, ees_mpi.ConfigError),
+        (["interference-maxvar", "--out", "none/run.h5"], ["interference-maxvar", "none/run.h5"], {},
+         ees_mpi.RunFileError),
+        (["interference-maxvar", "--out", "text.h5"], ["interference-maxvar", "text.h5"], {}, ees_mpi.RunFileError),
+        (["interference-maxvar", "--out", "text.h5", "--resume"], ["interference-maxvar", "text.h5"],
+         {"resume": True}, ees_mpi.RunFileError),
+        (["interference-maxvar", "--from", "none.h5"], ["interference-maxvar"], {"start": "none.h5"},
+         ees_mpi.RunFileError),
+    ],
+)  # fmt: skip
+def test_errors_are_exceptions_with_the_words_of_the_command(
+    words: list[str], arguments: list[str], options: dict[str, Any], kind: type[Exception],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    Path("text.h5").write_text("not a run")
+    _, said = refused("train", *words)
+    capfd.readouterr()
+    with pytest.raises(kind) as caught:
+        ees_mpi.train(*arguments, **options)
+    assert said == f"ees-mpi: {caught.value}\n"
+    assert capfd.readouterr() == ("", "") and os.listdir() == ["text.h5"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"resume": True, "overwrite": True}, "exclude each other"),
+        ({"start": ""}, "got an empty name"),
+        ({"on_generation": 3}, "on_generation: expected a function, got 3"),
+        ({"max_hours": float("nan")}, "max_hours: expected a positive number, got nan"),
+        ({"settings": ["run.seed=1"]}, "settings: expected a dict"),
+        ({"settings": {"run.seed": None}}, "run.seed: expected a value that TOML can hold, got NoneType"),
+        ({"settings": {"task.function": lambda: 0}}, "task.function: expected a class or function at the top"),
+    ],
+)
+def test_wrong_arguments_are_config_errors(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ees_mpi.ConfigError, match=message):
+        ees_mpi.train("interference-maxvar", **options)
+
+
+def test_a_dict_needs_the_name_of_the_run_file_and_other_things_are_no_configs() -> None:
+    with pytest.raises(ees_mpi.ConfigError, match="out: expected the name of the run file"):
+        ees_mpi.train(CONFIG)
+    with pytest.raises(ees_mpi.ConfigError, match="expected the name of a preset, a path, a dict or a Config; got int"):
+        ees_mpi.train(7, "run.h5")  # type: ignore[arg-type]
+
+
+def test_settings_keep_their_types() -> None:
+    settings = {"task.settings": {'a "b"': [1, 2.5, True, "x\ty"], "n": np.int64(3), "p": Path("p")}}
+    config = ees_mpi.load_config(CONFIG, {**settings, "population.std": np.float64(0.25)})
+    assert config.task.settings == {'a "b"': [1, 2.5, True, "x\ty"], "n": 3, "p": "p"}  # type: ignore[attr-defined]
+    assert config.population.std == 0.25
+    assert config.task.function == "support.interrupting:Interrupting"  # type: ignore[attr-defined]
+
+
+@pytest.mark.usefixtures("unchanged")
+def test_portable_raises_where_numpy_is_loaded(tmp_path: Path) -> None:
+    with pytest.raises(ees_mpi.ConfigError, match=r"run\.portable: numpy is already loaded"):
+        ees_mpi.train("interference-maxvar", tmp_path / "run.h5", settings={"run.portable": True})
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.usefixtures("unchanged")
+def test_a_call_inside_a_call_is_refused(tmp_path: Path) -> None:
+    inner = tmp_path / "inner.h5"
+    with pytest.raises(ees_mpi.LaunchError, match="another call of ees_mpi is running in this process"):
+        small(tmp_path / "run.h5", on_generation=lambda record: small(inner).close())
+    assert not inner.exists()
+
+
+def test_code_that_was_changed_between_two_calls_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Still(Interrupting):
+        def evaluate(self, index: int, *rest: Any) -> Any:
+            raise ZeroDivisionError("the new code ran")
+
+    ees_mpi.train(CONFIG, tmp_path / "run.h5").close()
+    monkeypatch.setattr("support.interrupting.Interrupting", Still)
+    with pytest.raises(Exception, match="the new code ran"):
+        ees_mpi.train(CONFIG, tmp_path / "other.h5", settings={"task.function": "support.interrupting:Interrupting"})
+
+
+def test_sample_and_adapt_are_those_of_the_commands(cheetah: Path, tmp_path: Path) -> None:
+    words = ["sample", cheetah, "--count", "4", "--generation", "2", "--std", "0.1", "--out", tmp_path / "command.h5"]
+    done(*words)
+    with (
+        ees_mpi.open_run(cheetah) as run,
+        ees_mpi.sample(run, 4, tmp_path / "python.h5", generation=-1, std=0.1) as sampled,
+    ):
+        assert sampled.generations == 1 and "sample of" in repr(sampled)
+    assert_same_bits(tmp_path / "command.h5", tmp_path / "python.h5")
+    done("adapt", cheetah, "--direction", "left", "--mutations", "2", "--out", tmp_path / "command-adapted.h5")
+    adapted = ees_mpi.adapt(cheetah, "left", tmp_path / "adapted.h5", mutations=2)
+    assert adapted.attributes["direction"] == 180 and len(adapted.fitness) == 10
+    same = ees_mpi.commands.adapt.read_adaptation(tmp_path / "command-adapted.h5")
+    assert {name: array.tobytes() for name, array in adapted.arrays.items()} == {
+        name: array.tobytes() for name, array in same.arrays.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda run: ees_mpi.sample(run, 1), "count: expected a whole number of at least 2, got 1"),
+        (lambda run: ees_mpi.sample(run, 4, std=0), "std: expected a positive number, got 0"),
+        (lambda run: ees_mpi.sample(run, 4, generation=-7), "generation -7: .* has 0 to 6"),
+        (lambda run: ees_mpi.sample(run, 4, component=1), "--component 1: expected 0 to 0"),
+        (lambda run: ees_mpi.adapt(run, "up"), "--direction up: expected left, right or an angle"),
+        (lambda run: ees_mpi.adapt(run, 90.0), "the task of this run has no direction"),
+    ],
+)
+def test_wrong_arguments_of_sample_and_adapt(call: Callable[[Path], Any], message: str, finished: Path) -> None:
+    before = sorted(finished.parent.iterdir())
+    with pytest.raises(ees_mpi.ConfigError, match=message):
+        call(finished)
+    assert sorted(finished.parent.iterdir()) == before
+
+
+def test_presets_are_those_of_the_command() -> None:
+    lines = [f"{name:32} {about}" for name, about in ees_mpi.presets().items()]
+    assert lines == done("presets").stdout.splitlines()
+
+
+def test_dir_lists_what_is_public_and_nothing_else() -> None:
+    assert dir(ees_mpi) == sorted(ees_mpi.__all__)
+    assert all(getattr(ees_mpi, name) is not None for name in dir(ees_mpi))
+    assert {"train", "sample", "adapt", "open_run", "load_config", "presets", "__version__"} <= set(dir(ees_mpi))
+    with pytest.raises(AttributeError, match="no attribute 'trian'"):
+        ees_mpi.trian  # noqa: B018

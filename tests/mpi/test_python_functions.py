@@ -1,0 +1,54 @@
+"""`ees_mpi.train` under mpirun: all ranks call it together; if some do not, there is an error and no hang."""
+
+from collections import Counter
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+from support.processes import processes_with
+from support.program import TESTS, info, python, run
+
+PROGRAM = TESTS / "support" / "python_calls.py"
+
+
+def call(name: str, out: Path, ranks: int, minutes: str = "5") -> CompletedProcess[str]:
+    return run(python(PROGRAM, name, out, ranks=ranks), EES_MPI_START_MINUTES=minutes)
+
+
+def test_all_ranks_get_the_run_or_the_error_in_several_calls(finished: Path, tmp_path: Path) -> None:
+    done = call("several_calls", tmp_path / "run.h5", 3)
+    assert done.returncode == 0 and done.stderr == "", done.stderr
+    lines = Counter(line.partition(" ")[2] for line in done.stdout.splitlines())
+    assert lines == {
+        "ZeroDivisionError a mistake in the callback": 1,
+        "Interrupted on_generation raised ZeroDivisionError on rank 0: a mistake in the callback": 2,
+        "ConfigError population.stdd: unknown name 'stdd'; did you mean std?": 3,
+        "LockStepError the function of ees_mpi that is called is not the same on all ranks": 3,
+        f"{info(finished)['state_sha256']}": 3,
+        "6": 3,
+        "(1, 4, 1)": 3,
+        "True": 3,
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "minutes", "message"),
+    [
+        ("one_rank_exits_after_a_call", "5", "LaunchError: rank 1 has exited; call the same function"),
+        (
+            "one_rank_never_calls",
+            "5",
+            "ees-mpi: another rank of this node exited before MPI started",
+        ),
+        (
+            "one_rank_waits_for_something_else",
+            "0.03",
+            "LaunchError: not all ranks called this function within 0.03 min",
+        ),
+    ],
+)
+def test_a_call_on_some_ranks_only_is_an_error(name: str, minutes: str, message: str, tmp_path: Path) -> None:
+    out = tmp_path / "run.h5"
+    ended = call(name, out, 2, minutes)
+    assert ended.returncode != 0 and ended.stderr.count(message) == 1, ended.stderr
+    assert processes_with(out) == []

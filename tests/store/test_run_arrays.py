@@ -1,0 +1,85 @@
+"""An open run is a mapping of its arrays, in finished and in running files; negative generations count from the end."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray
+from support.small_runs import walk
+
+from ees_mpi import Run, open_run
+from ees_mpi.errors import MissingExtra, RunFileError
+
+
+@pytest.fixture(scope="module", params=["finished", "in the journal"])
+def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, cheetah: Path) -> Iterator[Run]:
+    """A finished run, and one whose generations are all in the journal."""
+    path = cheetah
+    if request.param != "finished":
+        path = walk(tmp_path_factory.mktemp("arrays") / "run.h5", "cheetah-maxent", closed=False)
+    with open_run(path) as opened:
+        yield opened
+
+
+def test_a_run_is_a_mapping_of_its_arrays(run: Run) -> None:
+    assert list(run) == list(run.keys()) == run.names == run._ipython_key_completions_()
+    assert len(run) == len(run.names) == len(dict(run)) > 30
+    assert "entropy" in run and "entropi" not in run and run.get("entropi") is None
+    assert {name: series.shape[0] for name, series in run.items()} == dict.fromkeys(run.names, 3)
+    assert run == run and hash(run)
+    with pytest.raises(KeyError, match="has no array 'entropi'; it has behavior, "):
+        run["entropi"]
+
+
+def test_a_run_shows_what_it_is(run: Run) -> None:
+    size = run.config.population.size
+    assert repr(run) == f"<Run {run.path}: cheetah, maxent, {size} individuals, 3 of 3 generations, {len(run)} arrays>"
+    assert repr(run["entropy"]).startswith(f"<Series of {run.path}: shape (3,), float64")
+
+
+def test_negative_generations_count_from_the_end(run: Run) -> None:
+    last = run.generations - 1
+    np.testing.assert_array_equal(run.individual(-1, 2), run.individual(last, 2))
+    np.testing.assert_array_equal(run.draw(-1).offset, run.draw(last).offset)
+    np.testing.assert_array_equal(run.observation_statistics(-2), run.observation_statistics(last - 1))
+    np.testing.assert_array_equal(run.observation_sums(-1), run.observation_sums(last))
+    np.testing.assert_array_equal(run.learned(-1)["mean"], run.learned(last)["mean"])
+    np.testing.assert_array_equal(run["behavior"][-3], run["behavior"][0])
+    assert run.device(-1) == run.device(last) == "cpu"
+    run.check_generation(-1)
+
+
+def test_a_generation_that_does_not_exist_is_an_index_error(run: Run) -> None:
+    for generation in (3, -4):
+        message = f"generation {generation} is not in .*, which has 3"
+        with pytest.raises(IndexError, match=message):
+            run.individual(generation, 0)
+        with pytest.raises(IndexError, match=message):
+            run["entropy"][generation]
+        with pytest.raises(IndexError, match=message):
+            run.check_generation(generation)
+
+
+def test_to_xarray_is_what_xarray_reads_from_the_file(cheetah: Path) -> None:
+    with open_run(cheetah) as run, xarray.open_dataset(cheetah, group="generations", engine="h5netcdf") as expected:
+        xarray.testing.assert_equal(run.to_xarray(), expected)
+        assert run.to_xarray()["entropy"].attrs == expected["entropy"].attrs
+
+
+def test_to_xarray_takes_names_and_reads_the_journal(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset = run.to_xarray("mean", "entropy")
+    assert set(dataset) == {"mean", "entropy"} and dataset["mean"].dims == ("generation", "component", "parameter")
+    assert dataset["entropy"].values.tolist() == run["entropy"][:].tolist()
+    monkeypatch.setitem(sys.modules, "xarray", None)
+    with pytest.raises(MissingExtra, match="pip install xarray"):
+        run.to_xarray()
+
+
+def test_a_closed_run_says_so(cheetah: Path) -> None:
+    with open_run(cheetah) as run:
+        pass
+    assert repr(run) == f"<Run {cheetah}, closed>"
+    with pytest.raises(RunFileError, match="is closed; open it again"):
+        run["entropy"]

@@ -1,0 +1,106 @@
+"""A program that calls `ees_mpi` on all ranks, or only on some: `python python_calls.py NAME RUN.h5`."""
+
+import contextlib
+import os
+import signal
+import sys
+from typing import Any
+
+import ees_mpi
+from ees_mpi.generation.results import Record
+from ees_mpi.outcomes import Outcome
+from ees_mpi.ranks.launcher import ranks_gone
+from ees_mpi.tasks.interference import pattern
+from support.processes import wait_until
+
+RANK = int(os.environ["OMPI_COMM_WORLD_RANK"])
+NAME, OUT = sys.argv[1:]
+SMALL = {"population.size": 20, "run.generations": 6, "noise.size": 5000, "run.fsync": False}
+
+
+class Waves:
+    """The interference task, written in the program itself: every rank finds it in `__main__`."""
+
+    parameters = behavior_dim = 1
+
+    def initial(self, generator: Any) -> Any:
+        return [1.0]
+
+    def open(self, seed: int) -> "Waves":
+        return self
+
+    def evaluate(self, index: int, parameters: Any, *rest: object) -> Outcome:
+        value = pattern(float(parameters[0]))
+        return Outcome(index, (value,), value, 1)
+
+    def close(self) -> None:
+        pass
+
+
+def train(**options: Any) -> ees_mpi.Run:
+    with contextlib.redirect_stdout(None):
+        return ees_mpi.train("interference-maxvar", OUT, settings=SMALL, **options)
+
+
+def say(*words: object) -> None:
+    """Print one line of this rank, in one write."""
+    os.write(1, (" ".join(map(str, [RANK, *words])) + "\n").encode())
+
+
+def fail_at_2(record: Record) -> None:
+    if record.generation == 2:
+        raise ZeroDivisionError("a mistake in the callback")
+
+
+def several_calls() -> None:
+    """A callback that fails, a resume, a wrong config, an own task; nothing is left behind by any of them."""
+    before = surroundings()
+    try:
+        train(on_generation=fail_at_2)
+    except (ZeroDivisionError, ees_mpi.Interrupted) as error:
+        say(type(error).__name__, error)
+    try:
+        ees_mpi.train("interference-maxvar", OUT, settings={"population.stdd": 1})
+    except ees_mpi.ConfigError as error:
+        say("ConfigError", error)
+    try:
+        ees_mpi.train("interference-maxvar", OUT) if RANK == 1 else ees_mpi.sample(OUT, 4)
+    except ees_mpi.EesError as error:
+        say(type(error).__name__, str(error).partition(": ")[0])
+    with train(resume=True) as run:
+        say(run["state_sha256"][-1].decode())
+    own = {"task": {"name": "custom", "function": Waves}}
+    config = {**ees_mpi.load_config("interference-maxvar", SMALL).sections(), **own}
+    with contextlib.redirect_stdout(None), ees_mpi.train(config, f"{OUT}.own.h5") as run:
+        say(run.generations)
+    with contextlib.redirect_stdout(None), ees_mpi.sample(OUT, 4) as sampled:
+        say(sampled["behavior"].shape)
+    say(surroundings() == before)
+
+
+def surroundings() -> tuple[Any, ...]:
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGCONT)
+    return [signal.getsignal(number) for number in numbers], sys.excepthook, os.environ.get("OMP_NUM_THREADS")
+
+
+def one_rank_exits_after_a_call() -> None:
+    train()
+    if RANK == 0:
+        train(overwrite=True)
+
+
+def one_rank_never_calls() -> None:
+    if RANK == 0:
+        wait_until(ranks_gone)  # if rank 0 is in MPI_Init when rank 1 exits, mpirun itself ends the job
+        train()
+
+
+def one_rank_waits_for_something_else() -> None:
+    from mpi4py import MPI
+
+    if RANK == 0:
+        train()
+    MPI.COMM_WORLD.Barrier()
+
+
+globals()[NAME]()
