@@ -25,11 +25,11 @@ for seed in 0 1; do
     done
     for objective in fitness maxvar maxent; do
         run cheetah-$objective-$seed gymnasium-cheetah-adapt-laptop --seed $seed --set objective.name=$objective \
-            --set run.generations=12
+            --set task.steps=300 --set run.generations=12
     done
 done
 small=(--set population.size=60 --set noise.size=4194304)
-ant=("${small[@]}" --set task.steps=500)
+ant=("${small[@]}" --set task.steps=400)
 for objective in es maxvar maxent; do
     run ant-$objective ant-$objective "${ant[@]}" --set run.generations=14
 done

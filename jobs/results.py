@@ -34,8 +34,8 @@ ENGINES |= {"ant": ENGINES["cheetah"], "interference": "no physics"}
 SETTLED = 500  # the last generations of an interference run, for "settled" numbers
 LATE = 20  # the last generations of a run, for "late" numbers
 CLAIMS = (  # (the claim of the paper, the metric), for MaxVar and MaxEnt against standard ES
-    ("standard ES moves further than either variant; MaxVar and MaxEnt do not differ", "distance-mean"),
-    ("more offspring of standard ES end within 5 units of the origin", "near-origin"),
+    ("standard ES moves further than either variant; MaxVar and MaxEnt do not differ", "distance_mean"),
+    ("more offspring of standard ES end within 5 units of the origin", "near_origin"),
 )
 
 
@@ -48,7 +48,7 @@ def numbers(run: SmallRun) -> dict[str, str]:
         late = run["mean"][-SETTLED:, 0, 0]
         return values | {"final x": f"{late[-1]:.3f}", "settled x": f"{late.mean():.3f}", "sd": f"{late.std():.3f}"}
     values["mean distance"] = f"{offspring.distance.mean():.1f}"
-    values["within 5"] = _percent(MEASURES["near-origin"].compute(offspring, settings))
+    values["within 5"] = _percent(MEASURES["near_origin"].compute(offspring, settings))
     if offspring.position.shape[1] == 1:
         left, right = sides(offspring, Settings(radius=1.0))
         late = [sides(read_offspring(run, g), Settings(radius=1.0))[0] for g in late_generations(run)]
@@ -103,7 +103,7 @@ def statistics(runs: Sequence[SmallRun]) -> str:
     for name, members in groups(runs).items():
         lines += [f"## {name}", ""]
         found = [read_offspring(run) for run in members]
-        fitting = [key for key, each in MEASURES.items() if key != "fitness-mean" and each.fits(found[0])]
+        fitting = [key for key, each in MEASURES.items() if key != "fitness_mean" and each.fits(found[0])]
         rows: list[tuple[str, ...]] = [("last generation", *(run.path.name for run in members))]
         for key in fitting:
             rows.append((key, *(tables.number(MEASURES[key].compute(each, Settings())) for each in found)))

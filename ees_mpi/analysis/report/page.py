@@ -160,7 +160,7 @@ def _commands(run: Run) -> str:
     directed = trained and walking and run.config.task.heading is not None
     component = " --component 0" if run["mean"].shape[1] > 1 else ""
     longer = f"mpirun -n 2 ees-mpi resume RUN --generations {2 * run.generations}"
-    film = "ees-mpi replay RUN --best left --best right --video best.mp4"
+    film = "ees-mpi replay RUN --toward left --toward right --video farthest.mp4"
     commands = [
         (not run.complete, "continue the run", "mpirun -n 2 ees-mpi resume RUN"),
         (run.complete and trained, "train longer", longer),

@@ -1,0 +1,37 @@
+"""`ees-mpi docs`: the pages of the documentation. They are part of the package: compute nodes have no network."""
+
+from importlib import resources
+from typing import NamedTuple
+
+from ees_mpi.errors import ConfigError
+from ees_mpi.registry import unknown
+
+FIRST = ("first_steps", "tutorial", "generation", "config", "python", "own_parts", "sweeps", "format")  # in this order
+
+
+class Page(NamedTuple):
+    """One page."""
+
+    topic: str
+    title: str
+    text: str
+
+
+def pages() -> list[Page]:
+    """Return all pages: those for beginners first, then the others by name."""
+    found = []
+    for file in resources.files("ees_mpi").joinpath("docs").iterdir():
+        if file.name.endswith(".md"):
+            text = file.read_text(encoding="utf-8")
+            found.append(Page(file.name.removesuffix(".md"), text.partition("\n")[0].lstrip("# "), text))
+    order = {topic: place for place, topic in enumerate(FIRST)}
+    return sorted(found, key=lambda page: (order.get(page.topic, len(order)), page.topic))
+
+
+def page(topic: str) -> Page:
+    """Return the page of a topic; raise a ConfigError with similar topics if there is none."""
+    known = {each.topic: each for each in pages()}
+    name = topic.lower().removesuffix(".md").replace("-", "_")
+    if name not in known:
+        raise ConfigError(f"docs: {unknown(topic, known)}")
+    return known[name]
