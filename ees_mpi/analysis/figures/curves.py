@@ -33,7 +33,7 @@ def interference(runs: Sequence[Run]) -> Figure:
     figure, (left, *panels) = grid(3, 3, 2.1)
     x = np.linspace(0, 5 * np.pi, 4000)
     left.plot(x, [pattern(v) for v in x], color="0.35", linewidth=0.5)
-    left.axvline(OPTIMUM, color="black", linestyle="--", label=f"optimum, {OPTIMUM:.3f}")
+    left.axvline(OPTIMUM, color="black", linestyle="--", label="optimum")
     left.legend(loc="upper left", borderaxespad=0)
     left.set(
         title="(a) interference pattern",
@@ -121,8 +121,8 @@ def feasibility(runs: Sequence[Run]) -> Figure:
     figure.set_size_inches(5.0, 2.4)
     for mutant, up in zip(shown.mutants, shown.up, strict=True):
         panel.plot(shown.x, mutant, color="tab:orange" if up > 0 else "tab:blue", linewidth=0.5, alpha=0.6)
-    for color, side in (("tab:orange", "above 0"), ("tab:blue", "below 0")):
-        panel.plot([], [], color=color, linewidth=0.5, label=f"mutants, switch {side}")
+    for color, function in (("tab:orange", "g"), ("tab:blue", "h")):
+        panel.plot([], [], color=color, linewidth=0.5, label=f"mutants that follow ${function}$")
     panel.plot(shown.x, shown.g, color="black", linestyle="--", label="$g$")
     panel.plot(shown.x, shown.h, color="black", linestyle=":", label="$h$")
     panel.set(title=f"{len(shown.mutants)} mutants of one network", xlabel="$x$", ylabel="output", xlim=(0, 1))

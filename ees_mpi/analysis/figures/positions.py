@@ -192,7 +192,8 @@ def draw_maps(
         if place % columns == 0:
             panel.set_ylabel(axis_names(run)[1])
         paint_panel(panel, offspring, edges, norm)
-    decades(figure.colorbar(ScalarMappable(norm, color_map(*colors)), ax=panels, label="share of offspring", pad=0.02))
+    scale = "share of offspring" if colors is VIRIDIS else "share of offspring (darker: more)"
+    decades(figure.colorbar(ScalarMappable(norm, color_map(*colors)), ax=panels, label=scale, pad=0.02))
     explain(figure, panels)
     return figure, panels
 

@@ -126,4 +126,7 @@ def explain(figure: Figure, panels: Sequence[Axes]) -> None:
     """Write the marks of all panels into one legend below them, each once."""
     handles = {text: mark for panel in panels for mark, text in zip(*panel.get_legend_handles_labels(), strict=True)}
     if handles:
-        figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=min(len(handles), 3))
+        columns = min(len(handles), 3)
+        rows = -(-len(handles) // columns)
+        figure.set_figheight(figure.get_figheight() + 0.22 * rows)
+        figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=columns)
