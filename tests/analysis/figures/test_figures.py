@@ -10,6 +10,7 @@ from unittest import mock
 import h5py
 import numpy as np
 import pytest
+from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LogNorm
 from matplotlib.image import imread
 from support.program import ees, refused
@@ -18,7 +19,8 @@ from support.small_runs import seeds, walk
 
 from ees_mpi import open_run
 from ees_mpi.analysis.figures.catalog import FIGURES
-from ees_mpi.analysis.figures.style import drawing
+from ees_mpi.analysis.figures.style import decades, drawing, grid
+from ees_mpi.analysis.labels import given_labels
 
 INGREDIENTS = {
     "interference": ["maxvar", "maxent", "maxent1"],
@@ -267,3 +269,51 @@ def test_a_figure_that_cannot_be_drawn_is_refused_with_one_sentence_and_leaves_n
     for code, words, arguments in cases:
         said = refused("figure", *arguments)
         assert said[0] == code and words in said[1], (arguments, said)
+
+
+def test_labels_and_a_title_of_the_user_are_drawn_and_counted(walked: dict[str, Path], folder: Path) -> None:
+    runs = [walked["ant"], walked["ant1"]]
+    with given_labels({runs[0]: "first", runs[1]: "second"}):
+        assert [axes.get_title() for axes in panels_of("ant", runs, ())] == ["(a) first", "(b) second"]
+    with given_labels(dict.fromkeys(runs, "both")):
+        (panel,) = panels_of("locomotion", runs)
+    names = [text.get_text() for text in panel.get_legend().get_texts()]
+    assert names == ["both, mean of 2 runs", "band: one sd of the runs either way"]
+    out = folder / "labelled.svg"
+    words = ["--label", "first <&>", "--label", "second", "--title", "Two ants"]
+    assert ees("figure", "ant", *runs, *words, "-o", out).returncode == 0
+    assert "Two ants" in out.read_text() and "first &lt;&amp;&gt;" in out.read_text()
+    code, line = refused("figure", "ant", *runs, "--label", "one", "-o", "x.png")
+    assert code == 2 and "expected one for each of the 2 run files; got 1" in line
+
+
+def test_axes_are_named_by_the_task(walked: dict[str, Path]) -> None:
+    assert panels_of("cheetah", [walked["cheetah"]])[0].get_ylabel() == "final x"
+    (panel,) = panels_of("cheetah", [walked["maxent"]])
+    assert panel.get_ylabel() == "behavior" and panel.get_legend_handles_labels()[1] == []  # it has no start
+    (panel,) = panels_of("locomotion", [walked["maxent"]])
+    assert panel.get_ylabel() == "mean size of the behavior"
+    panels = panels_of("ant", [walked["ant"]], ())
+    assert (panels[0].get_xlabel(), panels[0].get_ylabel()) == ("final x", "final y")
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "labels"),
+    [(1e-4, 0.3, ["0.0001", "0.001", "0.01", "0.1"]), (0.02, 0.3, ["0.02", "0.05", "0.1", "0.2"])],
+)
+def test_a_logarithmic_color_bar_has_plain_numbers_at_its_decades(low: float, high: float, labels: list[str]) -> None:
+    with drawing():
+        figure, (panel,) = grid(1, 1, 2.0)
+        bar = figure.colorbar(ScalarMappable(LogNorm(low, high)), ax=panel)
+        decades(bar)
+        figure.canvas.draw()
+    shown = [(tick.get_text(), place) for tick, place in zip(bar.ax.get_yticklabels(), bar.get_ticks(), strict=True)]
+    assert [text for text, place in shown if low <= place <= high] == labels
+
+
+def test_marks_are_explained_below_the_panels(walked: dict[str, Path]) -> None:
+    panel = panels_of("mixture", [walked["mixture"]], ())[0]
+    (legend,) = panel.figure.legends
+    texts = [text.get_text() for text in legend.get_texts()]
+    assert texts[0] == "start" and "cells where component 1 is most frequent" in texts
+    assert any("80% end inside the line" in text for text in texts)
