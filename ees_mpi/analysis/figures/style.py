@@ -126,7 +126,8 @@ def explain(figure: Figure, panels: Sequence[Axes]) -> None:
     """Write the marks of all panels into one legend below them, each once."""
     handles = {text: mark for panel in panels for mark, text in zip(*panel.get_legend_handles_labels(), strict=True)}
     if handles:
-        columns = min(len(handles), 3)
+        widest = 0.45 + 0.06 * max(map(len, handles))  # inches of an entry, about
+        columns = int(np.clip(figure.get_figwidth() / widest, 1, len(handles)))
         rows = -(-len(handles) // columns)
         figure.set_figheight(figure.get_figheight() + 0.22 * rows)
         figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=columns)
