@@ -132,7 +132,7 @@ def adaptation_heatmaps(runs: Sequence[Run], generations: Sequence[int]) -> Figu
     names = [f"after {g} generations" for row in rows for g in row]
     figure, panels = draw_maps(runs[0], offspring, names, len(rows[0]))
     for panel, run in zip(panels[:: len(rows[0])], runs, strict=True):
-        panel.set_ylabel(f"{textwrap.fill(title(run), 24)}\n{axis_names(run)[1]}")
+        panel.set_ylabel(f"{textwrap.fill(title(run), 24, break_on_hyphens=False)}\n{axis_names(run)[1]}")
     return figure
 
 
@@ -186,7 +186,7 @@ def draw_maps(
         mark = "start" if has_positions(run) else "origin"
         panel.plot(0, 0, marker="+", color="0.5", markersize=6, zorder=3, linestyle="none", label=mark)
         panel.set(aspect="equal", xlim=(-limit, limit), ylim=(-limit, limit))
-        panel.set_title(textwrap.fill(names[place], 100 // (columns + 1)))
+        panel.set_title(textwrap.fill(names[place], 100 // (columns + 1), break_on_hyphens=False))
         if place + columns >= len(names):
             panel.set_xlabel(axis_names(run)[0])
         if place % columns == 0:

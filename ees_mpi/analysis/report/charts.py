@@ -23,12 +23,12 @@ LOGARITHMIC = 1e3  # the ratio of values above which the axis is logarithmic
 def chart(title: str, lines: Mapping[str, Floats], unit: str = "") -> str:
     """Return a figure with series over generations; values that are not finite leave a gap.
 
-    The text is empty if there is no line to show: fewer than two finite values.
+    The text is empty if there is nothing to see: fewer than two finite values, or zeros only.
     """
     count = max(len(values) for values in lines.values())
     shown = [_thin(values) for values in lines.values()]
     finite = np.concatenate([values[np.isfinite(values)] for _, values in shown])
-    if max(np.isfinite(values).sum() for _, values in shown) < 2:
+    if max(np.isfinite(values).sum() for _, values in shown) < 2 or not finite.any():
         return ""
     words = [
         f"<span class='word'>{key(color)}{html.escape(name)}</span>" for name, color in zip(lines, COLORS, strict=False)

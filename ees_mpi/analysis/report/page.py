@@ -113,8 +113,7 @@ def _curves(run: Run) -> Iterable[str]:
     yield charts.chart("Fitness", {"mean": series("fitness_mean"), "max": series("fitness_max")})
     yield charts.chart("Fitness of the unperturbed mean", {"fitness": series("mean_fitness")})
     yield charts.chart("Norm of the gradient", {"norm": series("gradient_norm")})
-    if series("invalid_share").any():
-        yield charts.chart("Share of invalid rollouts", {"share": series("invalid_share")})
+    yield charts.chart("Share of invalid rollouts", {"share": series("invalid_share")})
 
 
 def _times(run: Run) -> str:
