@@ -1,6 +1,7 @@
 """The commands about files and configs: info, repair, export, config, plan, presets, docs."""
 
 import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -125,11 +126,14 @@ def presets(name: str | None) -> None:
 @click.argument("topic", required=False)
 def docs(topic: str | None) -> None:
     """Print a page of the documentation, or the list of pages."""
-    from ees_mpi.commands.docs import page, pages
+    from ees_mpi.commands.docs import page, pages, wrapped
 
     if topic:
         text = page(topic).text
-        click.echo_via_pager(text) if sys.stdout.isatty() and not ranks.launched()[0] else echo(text, nl=False)
+        if sys.stdout.isatty() and not ranks.launched()[0]:
+            click.echo_via_pager(wrapped(text, shutil.get_terminal_size().columns))
+        else:
+            echo(text, nl=False)
         return
     for each in pages():
         echo(f"{each.topic:14} {each.title}")

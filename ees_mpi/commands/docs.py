@@ -1,5 +1,7 @@
 """`ees-mpi docs`: the pages of the documentation. They are part of the package: compute nodes have no network."""
 
+import re
+import textwrap
 from importlib import resources
 from typing import NamedTuple
 
@@ -35,3 +37,29 @@ def page(topic: str) -> Page:
     if name not in known:
         raise ConfigError(f"docs: {unknown(topic, known)}")
     return known[name]
+
+
+def wrapped(text: str, width: int) -> str:
+    """Return a page with its paragraphs and lists wrapped to a width; code, tables and headings stay as they are."""
+    parts = re.split(r"(^```.*?^```$)", text, flags=re.MULTILINE | re.DOTALL)
+    return "".join(part if part.startswith("```") else _wrap(part, width) for part in parts)
+
+
+def _wrap(text: str, width: int) -> str:
+    paragraphs = text.split("\n\n")
+    return "\n\n".join(each if re.match(r"\n*(    |\||#|!|$)", each) else _fill(each, width) for each in paragraphs)
+
+
+def _fill(paragraph: str, width: int) -> str:
+    """Fill a paragraph; a line that begins an item of a list begins a new line."""
+    ends = re.match(r"(\n*)(.*?)(\n*)$", paragraph, re.DOTALL)
+    before, inside, after = ends.groups() if ends else ("", paragraph, "")
+    items = re.split(r"\n(?=(?:- |\d+\. ))", inside)
+    filled = []
+    for item in items:
+        indent = "  " if re.match(r"- |\d+\. ", item) else ""
+        words = " ".join(item.split())
+        filled.append(
+            textwrap.fill(words, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+        )
+    return before + "\n".join(filled) + after
