@@ -35,6 +35,13 @@ def tell(error: EesError) -> int:
     return error.exit_code
 
 
+def pace(seconds: float) -> str:
+    """Return the time of a generation as people say it: 63 s a generation, or 23 generations a second."""
+    if seconds < 1:
+        return f"{1 / max(seconds, 1e-9):.3g} generations a second"
+    return f"{seconds:.3g} s a generation" if seconds < 600 else f"{seconds / 60:.3g} min a generation"
+
+
 def clock(seconds: float) -> str:
     """Return a time as h:mm:ss."""
     minutes, second = divmod(round(seconds), 60)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from PIL import Image, ImageDraw
 
-SCALE, WIDTH, GAP, CAPTION, SHADES = 0.5, 1600, 20, 20, 160
+SCALE, WIDTH, GAP, CAPTION, SHADES = 0.5, 1600, 20, 20, 256
 
 
 def lay_out(paths: list[Path]) -> Image.Image:

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Draws all figures of the paper from small real runs, and one sheet with all of them. The runs have 60 to 100 individuals,
-# the paper's 10,000: the figures show that the method works, not the paper's numbers. Takes minutes on two free cores; complete
-# runs are skipped.   jobs/figures.sh [FOLDER]
+# Draws all figures of the paper from small real runs, and one sheet with all of them. The runs have 60 individuals, 120 steps and 5
+# generations, the paper's 10,000, 1,000 and 100: the figures show their layout, not the paper's results. Takes minutes on two free
+# cores; complete runs are skipped.   jobs/figures.sh [FOLDER]
 set -euo pipefail
 jobs=$(cd "$(dirname "$0")" && pwd)
 folder=${1:-runs/figures}
@@ -9,51 +9,42 @@ ranks=${RANKS:-2}
 mkdir -p "$folder"
 cd "$folder"
 
+small=(--set population.size=60 --set task.steps=120 --set run.generations=5 --set noise.size=400000)
 run() { # NAME PRESET [OPTIONS]
-    mpirun -n "$ranks" ees-mpi train "$2" --out "$1.h5" --resume "${@:3}"
+    mpirun -n "$ranks" ees-mpi train "$2" -o "$1.h5" --resume "${@:3}"
 }
 offspring() { # NAME RUN.h5 [OPTIONS]
-    [ -e "$1.h5" ] || mpirun -n "$ranks" ees-mpi sample "$2" --count 200 --out "$1.h5" "${@:3}"
+    [ -e "$1.h5" ] || mpirun -n "$ranks" ees-mpi sample "$2" --count 60 -o "$1.h5" "${@:3}"
 }
 draw() { # NAME FILE ...
     ees-mpi figure "$1" "${@:2}" -o "$1.png"
 }
 
-for seed in 0 1; do
-    for variant in maxvar maxent; do
-        run interference-$variant-$seed interference-$variant --seed $seed
-    done
-    for objective in fitness maxvar maxent; do
-        run cheetah-$objective-$seed gymnasium-cheetah-adapt-laptop --seed $seed --set objective.name=$objective \
-            --set run.generations=12
-    done
+for variant in maxvar maxent; do
+    run interference-$variant-0 interference-$variant
 done
-small=(--set population.size=60 --set noise.size=4194304)
-ant=("${small[@]}" --set task.steps=500)
 for objective in es maxvar maxent; do
-    run ant-$objective ant-$objective "${ant[@]}" --set run.generations=14
+    run ant-$objective ant-$objective "${small[@]}"
+    run cheetah-$objective-0 cheetah-$objective "${small[@]}"
 done
-run ant-mixture ant-maxent-mixture "${ant[@]}" --set run.generations=14
-run ant-split ant-maxent-split "${ant[@]}" --set run.generations=6 --from ant-maxent.h5
-run ant-adapt ant-adapt "${ant[@]}" --set run.generations=9 --from ant-maxent.h5
-run ant-random ant-adapt "${ant[@]}" --set run.generations=9
-
-bullet=("${small[@]}" --set task.steps=200)
-for objective in maxvar maxent; do
-    run bullet-$objective cheetah-$objective "${bullet[@]}" --set run.generations=10
-    offspring bullet-$objective-sample bullet-$objective.h5
-done
-run maml cheetah-maml-laptop --set task.steps=200 --set maml.horizon=100 --set maml.rollouts=5 --set run.generations=20
+run cheetah-maxent-1 cheetah-maxent "${small[@]}" --seed 1
+run ant-mixture ant-maxent-mixture "${small[@]}"
+run ant-split ant-maxent-split "${small[@]}" --from ant-maxent.h5
+run ant-adapt-0 ant-adapt "${small[@]}" --from ant-maxent.h5
+run ant-adapt-1 ant-adapt "${small[@]}" --from ant-maxent.h5 --seed 1
+run ant-random ant-adapt "${small[@]}"
+run maml cheetah-maml-laptop --set task.steps=120 --set maml.horizon=60 --set maml.rollouts=2 --set run.generations=5
+offspring cheetah-sample cheetah-maxent-0.h5
 offspring maml-sample maml.h5
 offspring maml-quarter maml.h5 --std 0.005
 
 draw interference interference-*.h5
-draw cheetah cheetah-fitness-0.h5 cheetah-maxvar-0.h5 cheetah-maxent-0.h5
+draw cheetah cheetah-es-0.h5 cheetah-maxvar-0.h5 cheetah-maxent-0.h5
 draw maml-training maml.h5
-draw maml bullet-*-sample.h5 maml-sample.h5 maml-quarter.h5
+draw maml cheetah-sample.h5 maml-sample.h5 maml-quarter.h5
 draw ant ant-es.h5 ant-maxvar.h5 ant-maxent.h5
-draw adaptation ant-adapt.h5 ant-random.h5
-draw adaptation-heatmaps ant-adapt.h5
+draw adaptation ant-adapt-*.h5 ant-random.h5
+draw adaptation-heatmaps ant-adapt-0.h5
 draw mixture ant-maxent.h5 ant-mixture.h5 ant-split.h5
 draw locomotion cheetah-*-[01].h5
 draw feasibility

@@ -43,7 +43,7 @@ def numbers(run: SmallRun) -> dict[str, str]:
         late = run["mean"][-SETTLED:, 0, 0]
         return values | {"final x": f"{late[-1]:.3f}", "settled x": f"{late.mean():.3f}", "sd": f"{late.std():.3f}"}
     values["mean distance"] = f"{offspring.distance.mean():.1f}"
-    values["within 5"] = _percent(MEASURES["near-origin"].compute(offspring, settings))
+    values["within 5"] = _percent(MEASURES["near_origin"].compute(offspring, settings))
     if offspring.position.shape[1] == 1:
         left, right = sides(offspring, Settings(radius=1.0))
         late = [sides(read_offspring(run, g), Settings(radius=1.0))[0] for g in late_generations(run)]

@@ -53,17 +53,17 @@ statistics() {
     local out=$EES_RUNS/statistics.txt name generation
     : >"$out.new"
     claim "Cheetah: standard ES moves further than either variant; MaxVar and MaxEnt do not differ" \
-        distance-mean $(files cheetah-maxvar cheetah-maxent) --against $(files cheetah-es)
+        distance_mean $(files cheetah-maxvar cheetah-maxent) --against $(files cheetah-es)
     # In short runs no offspring may pass the radius, and balance has no value. A tiny radius counts all offspring.
     claim "Cheetah: offspring go left and right" balance $(files cheetah-maxvar cheetah-maxent) \
         --against $(files cheetah-es) $([ "$scale" = 1 ] || echo --radius 1e-9)
     claim "Ant: standard ES moves further than either variant; MaxVar and MaxEnt do not differ" \
-        distance-mean $(files ant-maxvar ant-maxent) --against $(files ant-es)
+        distance_mean $(files ant-maxvar ant-maxent) --against $(files ant-es)
     claim "Ant: more offspring of standard ES end within 5 units of the origin" \
-        near-origin $(files ant-maxvar ant-maxent) --against $(files ant-es)
+        near_origin $(files ant-maxvar ant-maxent) --against $(files ant-es)
     for generation in $(for paper in 5 10 20; do after $paper; done | uniq); do
         claim "Seeding: standard ES gets further from a trained mean than from a random one, after $generation generations" \
-            distance-after-$generation $(files ant-maxvar-further ant-maxent-further) --against $(files ant-adapt)
+            distance_after_$generation $(files ant-maxvar-further ant-maxent-further) --against $(files ant-adapt)
     done
     for name in maxvar maxent; do
         claim "Mixtures, $name: two components cover as much space as one" \
@@ -82,9 +82,9 @@ statistics_of_maml() {
     for ending in sample sample-quarter; do
         size=$([ $ending = sample ] && echo the same size || echo a quarter of the size)
         claim "Offspring of MaxVar and MaxEnt end further away than offspring of MAML with mutations of $size" \
-            distance-mean $(sampled_files sample "${ees[@]}") --against $(sampled_files $ending "$maml")
+            distance_mean $(sampled_files sample "${ees[@]}") --against $(sampled_files $ending "$maml")
         claim "Offspring of MaxVar and MaxEnt spread wider than offspring of MAML with mutations of $size" \
-            distance-variance $(sampled_files sample "${ees[@]}") --against $(sampled_files $ending "$maml")
+            distance_variance $(sampled_files sample "${ees[@]}") --against $(sampled_files $ending "$maml")
     done
 }
 

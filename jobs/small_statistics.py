@@ -17,16 +17,16 @@ from ees_mpi.analysis.offspring import has_positions, read_offspring
 
 ORDER = ("standard ES", "MaxVar-EES", "MaxEnt-EES")
 CLAIMS = {  # the metric: the claim of the paper that it tests
-    "distance-mean": "standard ES moves further than either variant; MaxVar and MaxEnt do not differ",
+    "distance_mean": "standard ES moves further than either variant; MaxVar and MaxEnt do not differ",
     "balance": "offspring run left and right (the smaller of both shares over the larger)",
-    "near-origin": "more offspring of standard ES end within 5 units of the origin",
+    "near_origin": "more offspring of standard ES end within 5 units of the origin",
     "adaptation": "MaxEnt adapts better than MaxVar (distance in the wanted direction after 40 mutations)",
 }
 SAMPLE_CLAIMS = {  # the same for samples
-    "distance-mean": "distance of 1,000 new offspring",
-    "distance-variance": "variance of the distance of 1,000 new offspring",
+    "distance_mean": "distance of 1,000 new offspring",
+    "distance_variance": "variance of the distance of 1,000 new offspring",
 }
-LEFT_OUT = ("fitness-mean", "entropy")  # measures: not stored; slow, and logged while training
+LEFT_OUT = ("fitness_mean", "entropy")  # measures: not stored; slow, and logged while training
 Values = dict[str, list[float]]  # numbers of runs, by algorithm
 
 
@@ -105,7 +105,7 @@ def group_numbers(runs: Sequence[SmallRun], results: Path) -> dict[str, str]:
             found[f"{metric} of {name}"] = tables.number(float(np.mean(each)))
         for test in tests(values):
             pair = f"{metric} {test.first} against {test.second}"
-            if metric == "distance-mean":
+            if metric == "distance_mean":
                 found[f"ratio of {pair}"] = f"{100 * test.ratio:.1f} %"
             found[f"p of {pair}"] = f"{test.p:.3g}"
     return found

@@ -78,7 +78,7 @@ def test_older_samples_are_measured_and_compared(folder: Path) -> None:
     (row,) = json.loads(done("metrics", folder / "sample.h5", "--json").stdout)
     with h5py.File(folder / "sample.h5") as file:
         assert row["individuals"] == file["generations/valid"][0].sum()
-    files = ["--metric", "distance-mean", folder / "sample.h5", "--against", folder / "maml-sample.h5"]
+    files = ["--metric", "distance_mean", folder / "sample.h5", "--against", folder / "maml-sample.h5"]
     (found,) = json.loads(done("compare", *files, "--json").stdout)
     assert [group["runs"] for group in found["groups"]] == [1, 1] and found["groups"][1]["label"] == "MAML"
 

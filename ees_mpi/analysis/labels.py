@@ -1,6 +1,9 @@
 """The labels of runs and phases in tables and figures, and the run that a run started from."""
 
 import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +19,33 @@ PHASES = {  # of rank 0 in a generation; the run file has the seconds of each
 }
 
 
+_GIVEN: ContextVar[Mapping[Path, str] | None] = ContextVar("labels", default=None)
+
+
+@contextmanager
+def given_labels(labels: Mapping[Path, str]) -> Iterator[None]:
+    """Use the labels that a user has given to some files, as long as a figure is drawn."""
+    token = _GIVEN.set(labels)
+    try:
+        yield
+    finally:
+        _GIVEN.reset(token)
+
+
+def given_label(run: Run) -> str:
+    """Return the label that the user has given to a run; empty if there is none."""
+    return (_GIVEN.get() or {}).get(Path(run.path), "")
+
+
 def algorithm(name: str) -> str:
     """Return the paper's name of an algorithm, from the name of its objective or method."""
     return ALGORITHMS.get(name, name)
 
 
 def label(run: Run) -> str:
-    """Return the label of a run: its algorithm, the number of its means, the run that it started from."""
+    """Return the label of a run: the user's, or its algorithm, the number of its means, and where it started."""
+    if given_label(run):
+        return given_label(run)
     if run.attributes.get("kind") == "measure":
         return algorithm(starting_note(run)["objective"])
     name, means = algorithm(run.config.method.algorithm), run["mean"].shape[1]

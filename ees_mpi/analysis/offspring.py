@@ -56,6 +56,20 @@ def has_positions(run: Run) -> bool:
     return run.config.task.axes > 0
 
 
+def axis_names(run: Run) -> list[str]:
+    """Return the names of the numbers of `positions`: of robots final x and y, of other tasks their behavior."""
+    count = position_dim(run)
+    if has_positions(run):
+        return [f"final {axis}" for axis in "xyz"[:count]]
+    name = str(getattr(run.config.task, "behavior", "behavior")).rpartition(":")[2].replace("_", " ")
+    return [name] if count == 1 else [f"{name} {number}" for number in range(count)]
+
+
+def distance_name(run: Run) -> str:
+    """Return the name of `Offspring.distance`."""
+    return "distance from the origin" if has_positions(run) else f"size of the {axis_names(run)[0].rstrip(' 0')}"
+
+
 def _valid(run: Run, generation: int) -> NDArray[np.bool_]:
     flags = np.asarray(run["valid"][generation], bool)
     return np.asarray(flags & np.isfinite(run["behavior"][generation]).all(axis=1))

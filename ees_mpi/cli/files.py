@@ -1,12 +1,14 @@
-"""The commands about files and configs: info, repair, export, config, plan, presets."""
+"""The commands about files and configs: info, repair, export, config, plan, presets, docs."""
 
 import json
+import shutil
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
-from ees_mpi import machine
+from ees_mpi import machine, ranks
 from ees_mpi.cli.options import RUN, SEEDS, SET, SOURCE, TRUST, RunFile, echo
 from ees_mpi.errors import RunFileError
 from ees_mpi.terminal import say_on_stderr
@@ -136,15 +138,23 @@ def _print_notes(notes: Sequence[str]) -> None:
 @SET
 @click.option("--ranks", type=click.IntRange(min=1), required=True, help="The number of ranks.")
 @click.option("--ranks-per-node", type=click.IntRange(min=1), help="[default: all on one node]")
-def plan(source: str, settings: tuple[str, ...], ranks: int, ranks_per_node: int | None) -> None:
-    """Print the costs of a run before it is queued; times a few rollouts and an update on this machine."""
-    from ees_mpi.commands.plan import describe, measure
+@click.option("--json", "as_json", is_flag=True, help="One JSON object, in seconds and bytes.")
+def plan(source: str, settings: tuple[str, ...], ranks: int, ranks_per_node: int | None, as_json: bool) -> None:
+    """Print the costs of a run before it is queued: memory, hours, core-hours.
+
+    A few rollouts, an update and a commit are timed on this machine; the rest is computed.
+    """
+    from ees_mpi.commands.plan import describe, estimate, measure
     from ees_mpi.config import load
 
     machine.check_threads()
     loaded = load(source, settings)
     _print_notes(loaded.notes)
-    for line in describe(loaded, ranks, ranks_per_node or ranks, measure(loaded)):
+    costs = measure(loaded)
+    if as_json:
+        echo(json.dumps(estimate(loaded, ranks, ranks_per_node or ranks, costs)))
+        return
+    for line in describe(loaded, ranks, ranks_per_node or ranks, costs):
         echo(line)
 
 
@@ -160,3 +170,21 @@ def presets(name: str | None) -> None:
     for preset in config.preset_names():
         about = config.read_source(preset).split("\n")[0].lstrip("# ")
         echo(f"{preset:32} {about}")
+
+
+@click.command()
+@click.argument("topic", required=False)
+def docs(topic: str | None) -> None:
+    """Print a page of the documentation, or the list of pages."""
+    from ees_mpi.commands.docs import page, pages, wrapped
+
+    if topic:
+        text = page(topic).text
+        if sys.stdout.isatty() and not ranks.launched()[0]:
+            click.echo_via_pager(wrapped(text, shutil.get_terminal_size().columns))
+        else:
+            echo(text, nl=False)
+        return
+    for each in pages():
+        echo(f"{each.topic:14} {each.title}")
+    echo("\n`ees-mpi docs TOPIC` prints a page.")

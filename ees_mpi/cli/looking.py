@@ -20,6 +20,8 @@ from ees_mpi.terminal import say
 )
 @click.option("--by", metavar="KEY", help="For sweep: a curve for each value of this key, such as population.std.")
 @click.option("--metric", metavar="M", help="For sweep: what is drawn.  [default: the metric of progress lines]")
+@click.option("--label", multiple=True, help="The name of a run in the figure; one for each file, in their order.")
+@click.option("--title", default="", help="Of the whole figure.")
 @click.option("--list", "listing", is_flag=True, help="List the figures, and the runs that each needs.")
 @TRUST
 def figure(
@@ -29,10 +31,12 @@ def figure(
     generation: tuple[int, ...],
     by: str | None,
     metric: str | None,
+    label: tuple[str, ...],
+    title: str,
     listing: bool,
 ) -> None:
     """Draw one of the paper's figures from run files."""
-    from ees_mpi.analysis.figures.catalog import FIGURES, draw
+    from ees_mpi.analysis.figures.catalog import FIGURES, FigureRequest, draw
 
     if listing:
         for known, recipe in FIGURES.items():
@@ -40,18 +44,18 @@ def figure(
         return
     if not name:
         raise click.UsageError("expected NAME RUN.h5 ...; --list prints the names")
-    echo(f"{draw(name, runs, out, generation, by, metric)}")
+    echo(f"{draw(name, runs, FigureRequest(out, generation, label, title, by, metric))}")
 
 
 @click.command()
 @RUN
-@click.option("--individual", "individuals", type=click.IntRange(min=0), multiple=True, help="Repeatable.")
+@click.option("--individual", "individuals", type=click.IntRange(min=0), multiple=True, help="By number; repeatable.")
 @click.option("--generation", type=click.IntRange(min=0), help="[default: the last]")
-@click.option("--best", type=click.Choice(["left", "right"]), multiple=True, help="The individual farthest on a side.")
-@click.option("--toward", multiple=True, metavar="45deg", help="The individual farthest in a direction.")
+@click.option("--toward", multiple=True, metavar="left|right|45deg", help="The farthest in a direction; repeatable.")
+@click.option("--best", multiple=True, hidden=True)  # an earlier name of --toward
 @click.option("--extremes", type=click.IntRange(min=1, max=64), help="So many individuals that differ most.")
 @click.option("--mean", is_flag=True, help="The unperturbed mean(s); by default those after the last generation.")
-@click.option("--video", type=click.Path(path_type=Path), metavar="FILE.mp4", help="Film them, side by side.")
+@click.option("-o", "--video", type=click.Path(path_type=Path), metavar="FILE.mp4", help="Film them, side by side.")
 @click.option("--size", metavar="320x240", help="Of one panel of the video.")
 @click.option("--speed", type=Finite(min=0.05, max=50), default=1.0, show_default=True, help="Of the video.")
 @click.option(
@@ -62,17 +66,25 @@ def figure(
     help="Follow each robot, from the same angle and distance; or stay at one point that shows the start and all ends.",
 )
 @TRUST
-def replay(run: Path, extremes: int | None, size: str | None, camera: str, **options: Any) -> None:
+def replay(
+    run: Path,
+    toward: tuple[str, ...],
+    best: tuple[str, ...],
+    extremes: int | None,
+    size: str | None,
+    camera: str,
+    **options: Any,
+) -> None:
     """Evaluate individuals of a run again, compare every bit with the file, and film them."""
     pin_for_run(run)
     from ees_mpi.analysis.replay.choice import ReplayRequest
     from ees_mpi.analysis.replay.replay import panel_size, replay
-    from ees_mpi.runs.progress import on_terminal
+    from ees_mpi.runs.progress import Counter
 
     machine.check_threads()
     panel, still = panel_size(size) if options["video"] else None, camera == "still"
-    request = ReplayRequest(extremes=extremes or 0, size=panel, still=still, **options)
-    replay(run, request, say, progress=on_terminal(sys.stdout))
+    request = ReplayRequest(toward=(*best, *toward), extremes=extremes or 0, size=panel, still=still, **options)
+    replay(run, request, say, Counter)
 
 
 @click.command()

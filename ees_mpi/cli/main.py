@@ -5,24 +5,18 @@ from typing import NoReturn
 
 import click
 
-from ees_mpi import __version__, machine, ranks
+from ees_mpi import machine, ranks
 from ees_mpi.cli import files, looking, numbers, running
+from ees_mpi.cli.help import cli
 from ees_mpi.errors import EesError, RunFileError
 from ees_mpi.terminal import say_on_stderr
 
 LONGEST = 2000  # characters of a message
 COMMANDS = (
     *(running.train, running.resume, running.verify, running.sample, running.adapt, running.measure, running.doctor),
-    *(files.info, files.repair, files.export, files.config, files.plan, files.presets),
+    *(files.info, files.repair, files.export, files.config, files.plan, files.presets, files.docs),
     *(looking.figure, looking.replay, looking.report, looking.watch, numbers.metrics, numbers.compare),
 )
-
-
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="ees-mpi")
-def cli() -> None:
-    """Evolvability ES under MPI: train, analyse, verify. Exit codes: 0 done; 2 wrong command line or config;
-    3 the run file cannot be used; 75 interrupted, `resume` continues the run."""
 
 
 for _command in COMMANDS:

@@ -31,7 +31,7 @@ RADIUS = click.option(
     type=POSITIVE,
     default=5.0,
     show_default=True,
-    help="Offspring that end nearer to the origin count for near-origin, and not for balance and directions.",
+    help="Offspring that end nearer to the origin count for near_origin, and not for balance and directions.",
 )
 CELL = click.option("--cell", type=POSITIVE, default=1.0, help="Side of a grid cell, for coverage.  [default: 1.0]")
 
@@ -113,12 +113,7 @@ def compare(
     as_json: bool,
     listing: bool,
 ) -> None:
-    """Test one set of runs against another: Mann-Whitney U test with one number per run.
-
-    compare --metric distance-mean A*.h5 --against B*.h5
-
-    compare --metric distance-mean --by population.std *.h5
-    """
+    """Test one set of runs against another: Mann-Whitney U test with one number per run."""
     from ees_mpi.analysis.numbers import comparison as comparing
     from ees_mpi.analysis.numbers import measures as metrics
     from ees_mpi.analysis.numbers import run_values as values

@@ -21,6 +21,10 @@ def echo(text: str, nl: bool = True) -> None:
 class Finite(click.FloatRange):
     """A finite number in a range; click itself accepts NaN in every range."""
 
+    def _describe_range(self) -> str:
+        # The help page leaves out a limit that only guards against overflow.
+        return super()._describe_range() if (self.max or 0) < 1e6 else f"x{'>' if self.min_open else '>='}{self.min:g}"
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the number."""
         number = super().convert(value, param, ctx)
@@ -30,6 +34,18 @@ class Finite(click.FloatRange):
 
 
 MOST_SEEDS = 10_000
+
+
+class AtLeastOne(click.IntRange):
+    """A whole number from 1 on; the upper limit only guards against overflow."""
+
+    def __init__(self, most: int = 2**62) -> None:
+        super().__init__(1, most)
+
+    def _describe_range(self) -> str:
+        return "x>=1"
+
+
 POSITIVE = Finite(min=0, min_open=True)
 
 

@@ -16,6 +16,7 @@ from ees_mpi.cli.options import (
     SOURCE,
     START_MINUTES,
     TRUST,
+    AtLeastOne,
     Finite,
     echo,
     pin_for_run,
@@ -30,7 +31,7 @@ from ees_mpi.terminal import say
 @SET
 @click.option("--seed", type=click.IntRange(min=0), help="Short for --set run.seed=N.")
 @SEEDS
-@click.option("--out", type=click.Path(path_type=Path), metavar="RUN.h5", help="[default: PRESET-KEYS-seedN.h5]")
+@click.option("-o", "--out", type=click.Path(path_type=Path), metavar="RUN.h5", help="[default: PRESET-KEYS-seedN.h5]")
 @click.option(
     "--from", "start", metavar="RUN.h5[@G]|POLICY", help="Start from the mean(s) of another run, or a policy."
 )
@@ -77,7 +78,7 @@ def train(
 
 @click.command()
 @RUN
-@click.option("--generations", type=click.IntRange(1, 2**62), help="Train until this many.  [default: as in the file]")
+@click.option("--generations", type=AtLeastOne(), help="Train until this many.  [default: as in the file]")
 @MAX_HOURS
 @FORCE
 @TRUST
@@ -140,10 +141,10 @@ def _verify_updates(world: ranks.Ranks, path: Path) -> None:
 @click.command()
 @RUN
 @click.option("--count", type=click.IntRange(min=2), required=True, help="The number of offspring.")
-@click.option("--generation", type=click.IntRange(min=0), help="[default: the state after the last one]")
-@click.option("--std", type=Finite(min=0, max=1e30, min_open=True), help="[default: the run's]")
+@click.option("--generation", type=click.IntRange(min=0), help="Of the mean.  [default: the state after the last one]")
+@click.option("--std", type=Finite(min=0, max=1e30, min_open=True), help="Of the mutations.  [default: the run's]")
 @click.option("--component", type=click.IntRange(min=0), help="Of a mixture.  [default: all of them]")
-@click.option("--out", type=click.Path(path_type=Path), metavar="S.h5", help="[default: RUN-sample.h5]")
+@click.option("-o", "--out", type=click.Path(path_type=Path), metavar="S.h5", help="[default: RUN-sample.h5]")
 @click.option("--overwrite", is_flag=True, help="Replace an existing file.")
 @TRUST
 @START_MINUTES
@@ -159,12 +160,12 @@ def sample(run: Path, out: Path | None, overwrite: bool, **options: Any) -> None
 
 @click.command()
 @RUN
-@click.option("--direction", required=True, metavar="left|right|ANGLE", help="ANGLE: degrees from +x towards +y.")
+@click.option("--direction", required=True, metavar="left|right|45deg", help="Degrees are from +x towards +y.")
 @click.option("--mutations", type=click.IntRange(min=2), help="The number of mutations.  [default: 40]")
-@click.option("--evaluations", type=click.IntRange(min=1, max=10**6), default=10, show_default=True)
-@click.option("--generation", type=click.IntRange(min=0), help="[default: the state after the last one]")
-@click.option("--std", type=Finite(min=0, max=1e30, min_open=True), help="[default: the run's]")
-@click.option("--out", type=click.Path(path_type=Path), metavar="A.h5", help="[default: RUN-adapt-DIRECTION.h5]")
+@click.option("--evaluations", type=AtLeastOne(10**6), default=10, help="From other starts.  [default: 10]")
+@click.option("--generation", type=click.IntRange(min=0), help="Of the mean.  [default: the state after the last one]")
+@click.option("--std", type=Finite(min=0, max=1e30, min_open=True), help="Of the mutations.  [default: the run's]")
+@click.option("-o", "--out", type=click.Path(path_type=Path), metavar="A.h5", help="[default: RUN-adapt-DIRECTION.h5]")
 @click.option("--overwrite", is_flag=True, help="Replace an existing file.")
 @TRUST
 @START_MINUTES
@@ -174,11 +175,10 @@ def adapt(run: Path, out: Path | None, overwrite: bool, **options: Any) -> None:
     An evolution run takes the best of some mutations of its mean; a MAML run takes a gradient step.
     """
     pin_for_run(run)
-    from ees_mpi.commands.adapt import AdaptRequest, adapt, angle_of
+    from ees_mpi.commands.adapt import AdaptRequest, adapt, default_name
 
     request = AdaptRequest(run, **options)
-    angle_of(request.direction)  # it becomes part of a file name
-    target = out or run.with_name(f"{run.stem}-adapt-{request.direction}.h5")
+    target = out or default_name(run, request.direction)
     ranks.run(partial(adapt, request=request, out=target, overwrite=overwrite, say=say))
 
 
@@ -223,13 +223,13 @@ def _measure(world: ranks.Ranks, request: Any, out: Path, overwrite: bool) -> No
     measure_on(world, request, out, overwrite, say)
     with world.together():
         if world.first:
-            from ees_mpi.analysis.figures.catalog import draw
+            from ees_mpi.analysis.figures.catalog import FigureRequest, draw
             from ees_mpi.analysis.numbers.measurement import table
 
             for line in table(out):
                 echo(line)
             try:
-                echo(f"{draw('measure', [out], out.with_suffix('.png'))}")
+                echo(f"{draw('measure', [out], FigureRequest(out.with_suffix('.png')))}")
             except MissingExtra as error:
                 echo(f"no figure: {error}")
 

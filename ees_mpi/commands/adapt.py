@@ -1,7 +1,6 @@
 """`ees-mpi adapt`: adapt a run to a direction, and score it from other starts. The few-shot test of the paper."""
 
 import json
-import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -20,12 +19,12 @@ from ees_mpi.generation.evaluation import Evaluation, from_starts
 from ees_mpi.outcomes import Singles
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry import loaded
+from ees_mpi.runs.progress import CountedOutcomes
 from ees_mpi.store.reader import open_run
 from ees_mpi.store.safety import damage_reported, open_hdf5
-from ees_mpi.tasks.locomotion import across
+from ees_mpi.tasks.locomotion import across, angle_of, direction_name
 
 FORMAT = "ees_mpi adaptation"
-LEFT_RIGHT = {"right": 0.0, "left": 180.0}
 MUTATIONS = 40
 
 
@@ -118,12 +117,16 @@ def score(ranks: Ranks, adapted: Adapted, evaluations: int) -> dict[str, NDArray
     parent, task, evaluation = adapted.parent, adapted.task, adapted.evaluation
     seeds = [task.start_seed(parent.config.run.seed) + 1 + number for number in range(evaluations)]
     statistics = parent.state.observation_mean_std()
-    if evaluation:
-        scores = evaluation.from_starts(adapted.parameters, seeds, statistics)
-        evaluation.close()
-    else:
-        scores = from_starts(ranks, task, adapted.parameters, seeds, statistics)
-    scored = gather(ranks, scores, parent.config, evaluations)
+    scores = CountedOutcomes(ranks, evaluations, "scoring")
+    try:
+        if evaluation:
+            evaluation.from_starts(adapted.parameters, seeds, statistics, scores)
+            evaluation.close()
+        else:
+            from_starts(ranks, task, adapted.parameters, seeds, statistics, scores)
+    finally:
+        scores.close()
+    scored = gather(ranks, list(scores.values()), parent.config, evaluations)
     return {"fitness": scored.fitness, "behavior": scored.behavior, "reset_seed": np.array(seeds)}
 
 
@@ -131,22 +134,15 @@ def toward(task: Task, direction: str) -> Task:
     """Return the task with another direction; raise a ConfigError if it has none."""
     if task.heading is None:
         raise ConfigError("adapt: the task of this run has no direction; expected a walking task")
-    angle = angle_of(direction)
+    angle = angle_of(direction, "--direction")
     if across(angle, task.behavior_dim):
         raise ConfigError(f"--direction {direction}: this robot moves along x only; expected left or right")
     return task.toward(angle)
 
 
-def angle_of(direction: str) -> float:
-    """Return the angle of a direction, in degrees; raise a ConfigError if it is none."""
-    try:
-        angle = LEFT_RIGHT.get(direction)
-        angle = float(direction.removesuffix("deg")) if angle is None else angle
-    except ValueError:
-        angle = math.nan
-    if not math.isfinite(angle):
-        raise ConfigError(f"--direction {direction}: expected left, right or an angle in degrees")
-    return angle
+def default_name(run: Path, direction: str) -> Path:
+    """Return the name of the adaptation file of a run: RUN-adapt-left.h5, or RUN-adapt-45deg.h5."""
+    return run.with_name(f"{run.stem}-adapt-{direction_name(angle_of(direction, '--direction'))}.h5")
 
 
 def write(out: Path, adapted: Adapted, groups: Mapping[str, Mapping[str, NDArray[Any]]]) -> None:

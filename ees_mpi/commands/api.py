@@ -199,10 +199,11 @@ def adapt(
         std = positive("std", std)
     with computing(trust):
         from ees_mpi import ranks
-        from ees_mpi.commands.adapt import AdaptRequest, adapt, angle_of, read_adaptation
+        from ees_mpi.commands.adapt import AdaptRequest, adapt, read_adaptation
+        from ees_mpi.tasks.locomotion import angle_of, direction_name
 
-        angle_of(wanted)  # it becomes part of a file name
-        target = Path(out) if out is not None else path.with_name(f"{path.stem}-adapt-{wanted}.h5")
+        name = direction_name(angle_of(wanted, "direction"))
+        target = Path(out) if out is not None else path.with_name(f"{path.stem}-adapt-{name}.h5")
         request = AdaptRequest(path, wanted, mutations, evaluations, generation, std)
 
         def job(world: "Ranks") -> "Adaptation":

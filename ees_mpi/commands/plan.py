@@ -5,7 +5,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -174,28 +174,52 @@ def saturation(config: Config, costs: Costs) -> int:
     return ranks
 
 
-def describe(config: Config, ranks: int, ranks_per_node: int, costs: Costs) -> list[str]:
-    """Return the plan as lines of text."""
+def estimate(config: Config, ranks: int, ranks_per_node: int, costs: Costs) -> dict[str, Any]:
+    """Return the plan as data for JSON: times in seconds, sizes in bytes."""
     nodes = -(-ranks // ranks_per_node)
     plan = predict(config, costs, ranks, nodes)
     hours = plan.generation * config.run.generations / 3600
     working = costs.working(-(-config.population.size // ranks))
-    rank_memory, table = costs.resident + working, costs.table
-    size = row_bytes(config) * config.run.generations
-    mib = 2**20
+    rank_memory = costs.resident + working
+    return {
+        "ranks": ranks,
+        "nodes": nodes,
+        "ranks_per_node": ranks_per_node,
+        "gpus_per_node": costs.gpus,
+        "rank_bytes": rank_memory,
+        "rank_bytes_measured": costs.resident,
+        "rank_bytes_computed": working,
+        "node_bytes": rank_memory * min(ranks, ranks_per_node) + costs.table,
+        "noise_table_bytes": costs.table,
+        "generation_seconds": plan.generation,
+        **{f"{phase}_seconds": value for phase, value in asdict(plan).items()},
+        "generations": config.run.generations,
+        "hours": hours,
+        "core_hours": hours * ranks,
+        "file_bytes": row_bytes(config) * config.run.generations,
+        "useful_ranks": saturation(config, costs),
+        "measured": costs.timed,
+    }
+
+
+def describe(config: Config, ranks: int, ranks_per_node: int, costs: Costs) -> list[str]:
+    """Return the plan as lines of text."""
+    facts = estimate(config, ranks, ranks_per_node, costs)
+    mib = {name.removesuffix("_bytes"): f"{value / 2**20:.0f}" for name, value in facts.items() if "bytes" in name}
+    parts = ("evaluate", "gather", "update", "commit")
+    phases = ", ".join(f"{part} {seconds(facts[f'{part}_seconds'])}" for part in parts)
+    nodes = facts["nodes"]
     return [
         f"ranks               {ranks} on {nodes} node{'s' * (nodes > 1)}, {ranks_per_node} per node"
         + (f", {costs.gpus} GPU{'s' * (costs.gpus > 1)} per node, as here" if costs.gpus else ""),
-        f"memory per rank     {rank_memory / mib:.0f} MiB (measured {costs.resident / mib:.0f} after start,"
-        f" {working / mib:.0f} computed for updates)",
-        f"memory per node     {(rank_memory * min(ranks, ranks_per_node) + table) / mib:.0f} MiB, of which"
-        f" {table / mib:.0f} MiB noise table in /dev/shm",
-        f"generation          {seconds(plan.generation)}: evaluate {seconds(plan.evaluate)}, gather"
-        f" {seconds(plan.gather)}, update {seconds(plan.update)}, commit {seconds(plan.commit)}",
-        f"run                 {hours:.2f} hours for {config.run.generations} generations,"
-        f" {hours * ranks:.0f} core-hours",
-        f"file                {size / mib:.0f} MiB, and as much again during a fold",
-        f"more ranks          are useful up to about {saturation(config, costs)}: then the efficiency is below 50 %",
+        f"memory per rank     {mib['rank']} MiB (measured {mib['rank_bytes_measured']} after start,"
+        f" {mib['rank_bytes_computed']} computed for updates)",
+        f"memory per node     {mib['node']} MiB, of which {mib['noise_table']} MiB noise table in /dev/shm",
+        f"generation          {seconds(facts['generation_seconds'])}: {phases}",
+        f"run                 {facts['hours']:.2f} hours for {facts['generations']} generations,"
+        f" {facts['core_hours']:.0f} core-hours",
+        f"file                {mib['file']} MiB, and as much again during a fold",
+        f"more ranks          are useful up to about {facts['useful_ranks']}: then the efficiency is below 50 %",
         f"measured            {costs.timed}, one commit ({seconds(costs.commit)})",
         "extrapolated        all rollouts take as long as these; each rank computes as fast as this process did,"
         " alone on its core;",

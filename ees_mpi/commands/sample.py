@@ -20,6 +20,7 @@ from ees_mpi.noise import Noise, NoiseTable
 from ees_mpi.outcomes import Draw, Outcome, Outcomes, pack, unpack
 from ees_mpi.ranks import Ranks
 from ees_mpi.runs import broadcast, starting_point
+from ees_mpi.runs.progress import CountedOutcomes
 from ees_mpi.state import State
 from ees_mpi.store.reader import Run, open_run
 from ees_mpi.store.writer import RunWriter, check_folder
@@ -140,7 +141,11 @@ def evaluate(evaluation: Evaluation, parent: Parent, drawn: Draw) -> Outcomes:
     """Return the outcomes of all offspring, on every rank."""
     config, state, size = parent.config, parent.state, parent.config.population.size
     work = Work(state.learned, drawn, state.observation_mean_std(), np.zeros(size, np.bool_))
-    mine = evaluation.run(work, range(size), {})
+    mine = CountedOutcomes(evaluation.ranks, size, "offspring")
+    try:
+        evaluation.run(work, range(size), mine)
+    finally:
+        mine.close()
     found = gather(evaluation.ranks, list(mine.values()), config, size)
     if found.size < 2:
         raise collective(TaskError(f"{len(found.valid) - found.size} of {len(found.valid)} rollouts are not finite"))

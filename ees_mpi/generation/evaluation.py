@@ -114,22 +114,25 @@ class Evaluation:
             stds=self._stds(work.learned) if self._stds else None,
         )
 
-    def from_starts(self, parameters: Singles, seeds: Sequence[int], statistics: Statistics) -> list[Outcome]:
-        """Evaluate the same parameters from several starts; return this rank's outcomes, by the number of the start."""
+    def from_starts(
+        self, parameters: Singles, seeds: Sequence[int], statistics: Statistics, into: dict[int, Outcome]
+    ) -> None:
+        """Evaluate the same parameters from several starts into a dict of this rank, by the number of the start."""
         if self.device == "cuda":
-            return self._batch_from_starts(parameters, seeds, statistics)
-        return from_starts(self.ranks, self.config.task, parameters, seeds, statistics)
+            self._batch_from_starts(parameters, seeds, statistics, into)
+        else:
+            from_starts(self.ranks, self.config.task, parameters, seeds, statistics, into)
 
-    def _batch_from_starts(self, parameters: Singles, seeds: Sequence[int], statistics: Statistics) -> list[Outcome]:
-        outcomes: list[Outcome] = []
+    def _batch_from_starts(
+        self, parameters: Singles, seeds: Sequence[int], statistics: Statistics, into: dict[int, Outcome]
+    ) -> None:
         capacity = self._batches.capacity if self._batches else 1
         for part in self.ranks.deal_batches(range(len(seeds)), sorted(self._drivers), capacity):
             index, nothing = np.array(part), np.zeros(len(part))
             same = (nothing.astype(np.int64), nothing.astype(np.int8), nothing.astype(np.int32), nothing > 0)
             batch = Batch(index, parameters[None], 0.0, *same, np.array(seeds, np.int64)[index])
             if self._batches:
-                outcomes += self._batches.evaluate_batch(batch, *statistics)
-        return outcomes
+                into.update((each.index, each) for each in self._batches.evaluate_batch(batch, *statistics))
 
     def close(self) -> None:
         """Release the resources of the task, on this rank."""
@@ -140,15 +143,18 @@ class Evaluation:
 
 
 def from_starts(
-    ranks: Ranks, task: Task, parameters: Singles, seeds: Sequence[int], statistics: Statistics
-) -> list[Outcome]:
-    """Evaluate the same parameters from several starts on CPUs; return this rank's outcomes."""
-    outcomes = []
+    ranks: Ranks,
+    task: Task,
+    parameters: Singles,
+    seeds: Sequence[int],
+    statistics: Statistics,
+    into: dict[int, Outcome],
+) -> None:
+    """Evaluate the same parameters from several starts on CPUs, into a dict of this rank."""
     for number in ranks.deal(len(seeds)):
         evaluator = task.starting_with(seeds[number]).open(0)
-        outcomes.append(evaluator.evaluate(number, parameters, *statistics, False))
+        into[number] = evaluator.evaluate(number, parameters, *statistics, False)
         evaluator.close()
-    return outcomes
 
 
 def choose_device(config: Config, ranks: Ranks, wanted: str) -> tuple[str, dict[int, str]]:

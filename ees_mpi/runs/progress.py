@@ -1,4 +1,4 @@
-"""The progress of a run, on rank 0: a progress bar on a terminal, or a line every few seconds in a log file."""
+"""The progress of a command, on rank 0: a progress bar on a terminal, or a line every few seconds in a log file."""
 
 import contextlib
 import os
@@ -11,8 +11,9 @@ import numpy as np
 
 from ees_mpi.config import Config
 from ees_mpi.generation.results import Record
-from ees_mpi.ranks import launched
-from ees_mpi.terminal import clock
+from ees_mpi.outcomes import Outcome
+from ees_mpi.ranks import Ranks, launched
+from ees_mpi.terminal import clock, pace
 
 LINE_SECONDS = 5.0  # between two lines in a log file
 
@@ -58,9 +59,9 @@ class Progress:
         done = record.generation + 1
         if now - self._last >= LINE_SECONDS or done == self._total:
             self._last = now
-            rate = (done - self._first) / (now - self._start)
-            left = (self._total - done) / rate
-            self._say(f"generation {done}/{self._total}, {rate:.3g}/s, {clock(left)} left, {self._metric(record)}")
+            each = (now - self._start) / (done - self._first)
+            left = clock((self._total - done) * each)
+            self._say(f"generation {done}/{self._total}, {pace(each)}, {left} left, {self._metric(record)}")
 
     def _metric(self, record: Record) -> str:
         value = float(np.sum(record.arrays[self._headline]))
@@ -74,6 +75,67 @@ class Progress:
                 self._bar.write(line, file=self._stream)
             else:
                 print(line, file=self._stream, flush=True)
+
+
+class Counter:
+    """Shows how much of a longer task is done, on stdout; nothing if the task ends within a few seconds."""
+
+    def __init__(self, total: int, unit: str, name: str, stream: TextIO | None = None):
+        self._stream = stream or sys.stdout or open(os.devnull, "w", encoding="utf-8")
+        self._total, self._unit, self._name, self._done = total, unit, name, 0
+        self._start = self._last = time.monotonic()
+        self._bar: Any = None
+        if on_terminal(self._stream):
+            from tqdm import tqdm
+
+            look = {"file": self._stream, "dynamic_ncols": True, "leave": False}
+            self._bar = tqdm(total=total, unit=unit, desc=name, **look)
+
+    def __enter__(self) -> "Counter":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+    def update(self, more: int = 1) -> None:
+        """Count some more."""
+        self.show(self._done + more)
+
+    def show(self, done: int) -> None:
+        """Show that so many are done; in a log file only if the last line is seconds old."""
+        self._done = min(max(done, self._done), self._total)
+        now = time.monotonic()
+        with contextlib.suppress(OSError, ValueError):  # a closed terminal must not stop the work
+            if self._bar is not None:
+                self._bar.update(self._done - self._bar.n)
+            elif now - self._last >= LINE_SECONDS:
+                self._last = now
+                left = clock((now - self._start) * (self._total / max(self._done, 1) - 1))
+                line = f"{self._name}: {self._done}/{self._total} {self._unit}s, {left} left"
+                print(line, file=self._stream, flush=True)
+
+
+class CountedOutcomes(dict[int, Outcome]):
+    """The outcomes of this rank by index; rank 0 shows how many rollouts are done.
+
+    Individuals are dealt in order, so the index of an outcome tells how many the ranks of this node have begun.
+    """
+
+    def __init__(self, ranks: Ranks, total: int, name: str):
+        super().__init__()
+        self._scale = ranks.size / ranks.node_size  # the individuals of all nodes for each one of this node
+        self._counter = Counter(total, "rollout", name) if ranks.first else None
+
+    def __setitem__(self, index: int, outcome: Outcome) -> None:
+        super().__setitem__(index, outcome)
+        if self._counter:
+            self._counter.show(round(self._scale * (index + 1)))
+
+    def close(self) -> None:
+        """Remove the progress bar."""
+        if self._counter:
+            self._counter.__exit__()
 
 
 def on_terminal(stream: TextIO) -> bool:

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from ees_mpi.contracts import Policy, Walker
-from ees_mpi.errors import before_rollouts, located
+from ees_mpi.errors import ConfigError, before_rollouts, located
 from ees_mpi.outcomes import Floats, Outcome, Singles
 from ees_mpi.policies import CLIP, HIDDEN, MLP, observation_sums, parameter_count
 from ees_mpi.registry import key
@@ -20,6 +20,27 @@ from ees_mpi.tasks.base import TaskPart, once
 from ees_mpi.tasks.own_policy import OwnPolicy
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
+SIDES = {"right": 0.0, "left": 180.0}  # degrees
+
+
+def angle_of(direction: str, option: str) -> float:
+    """Return the angle of a direction of the command line, in degrees; raise a ConfigError if it is none."""
+    try:
+        angle = SIDES.get(direction)
+        angle = float(direction.removesuffix("deg")) if angle is None else angle
+    except ValueError:
+        angle = math.nan
+    if not math.isfinite(angle):
+        raise ConfigError(
+            f"{option} {direction}: expected left, right, or degrees from +x towards +y, for example 45deg"
+        )
+    return angle
+
+
+def direction_name(angle: float) -> str:
+    """Return the one spelling of a direction: left, right, or for example 45deg."""
+    angle %= 360
+    return next((name for name, side in SIDES.items() if side == angle), f"{angle:g}deg")
 
 
 def along(direction: float, x: float, y: float = 0.0) -> float:

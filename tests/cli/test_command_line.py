@@ -5,13 +5,15 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import h5py
 import pytest
-from support.program import TIMEOUT, TINY, command, ees, environment, info, refusal, run, sets, train
+from support.program import CHECKOUT, TIMEOUT, TINY, command, ees, environment, info, refusal, run, sets, train
 from support.run_files import assert_same_bits, edited
 
+from ees_mpi.commands.doctor import EXTRAS
 from ees_mpi.errors import LaunchError
 
 SETS = sets(*TINY)
@@ -143,6 +145,14 @@ def test_presets_are_listed_and_printed() -> None:
     assert "interference-maxent" in ees("presets").stdout
     assert "bandwidth = 1.0" in ees("presets", "interference-maxent").stdout
     assert refusal("presets", "nonsense")[0] == 2
+
+
+def test_the_doctor_lists_every_extra_of_the_package() -> None:
+    with (CHECKOUT / "pyproject.toml").open("rb") as file:
+        extras = tomllib.load(file)["project"]["optional-dependencies"]
+    assert set(EXTRAS) == set(extras) - {"dev"}
+    for extra, (packages, _) in EXTRAS.items():
+        assert all(any(package in each.replace("[", " ").lower() for each in extras[extra]) for package in packages)
 
 
 def test_the_doctor_finds_this_machine_well() -> None:  # with ranks: mpi/test_lost_ranks.py

@@ -1,5 +1,7 @@
+import json
+
 import pytest
-from support.program import ees, sets
+from support.program import done, ees, sets
 
 from ees_mpi import config
 from ees_mpi.commands import plan
@@ -19,6 +21,14 @@ def test_the_plan_of_the_paper_adds_up() -> None:
     assert predicted.generation == sum([predicted.evaluate, predicted.gather, predicted.update, predicted.commit])
     text = "\n".join(plan.describe(ant, 275, 40, COSTS))
     assert "275 on 7 nodes" in text and "1024 MiB noise table" in text and "not measured" in text
+
+
+def test_the_plan_as_data_has_the_numbers_of_the_text() -> None:
+    facts = plan.estimate(config.load("ant-maxent"), 275, 40, COSTS)
+    assert (facts["nodes"], facts["rank_bytes"], facts["node_bytes"]) == (7, 45 << 20, (45 << 20) * 40 + (1 << 30))
+    phases = sum(facts[f"{phase}_seconds"] for phase in ("evaluate", "gather", "update", "commit"))
+    assert facts["generation_seconds"] == pytest.approx(phases)
+    assert facts["core_hours"] == pytest.approx(275 * phases * facts["generations"] / 3600)
 
 
 def test_more_ranks_stop_paying_at_the_latest_with_one_individual_each() -> None:
@@ -67,3 +77,8 @@ def test_plan_of_maml_on_the_command_line() -> None:
     done = ees("plan", "cheetah-maml-laptop", *sets(*small), "--ranks", 2)
     assert done.returncode == 0, done.stderr
     assert "the rollouts of one task" in done.stdout
+
+
+def test_plan_prints_one_json_object() -> None:
+    facts = json.loads(done("plan", "interference-maxvar", *sets("population.size=20"), "--ranks", 2, "--json").stdout)
+    assert facts["ranks"] == 2 and facts["hours"] > 0 and facts["file_bytes"] > 0

@@ -117,7 +117,7 @@ def test_adapt_keeps_the_best_mutation_and_scores_it_on_other_seeds(trained: Pat
         assert one.attrs["adaptation_steps"] == 6 * 15 and one.attrs["training_steps"] == 4 * 8 * 15
     done(*words, "--direction", "45deg", "--out", tmp_path / "oblique.h5")
     failed = ees(*words, "--direction", "up", "--out", tmp_path / "up.h5")
-    assert failed.returncode == 2 and "left, right or an angle" in failed.stderr
+    assert failed.returncode == 2 and "left, right, or degrees" in failed.stderr
 
 
 def test_a_task_without_a_direction_cannot_be_adapted(finished: Path, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from support.program import CHECKOUT, TINY, ees, info, sets
+from support.program import ees, sets
 from support.small_runs import trained
 
 from ees_mpi.config import Config, parse
@@ -18,7 +18,6 @@ from ees_mpi.ranks import Ranks
 
 torch.set_num_threads(1)
 
-README = CHECKOUT / "README.md"
 OWN = "support.own_objectives"
 
 
@@ -172,13 +171,3 @@ def test_the_command_finds_a_wrong_function_and_touches_nothing(tmp_path: Path) 
     done = ees("train", "interference-maxvar", *own, "--out", tmp_path / "run.h5")
     assert done.returncode == 2 and done.stderr.startswith(f"ees-mpi: objective.function {OWN}:no_ratios: its")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_the_example_of_the_readme_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    section = README.read_text().split("## Your own objective")[1]
-    (tmp_path / "my_objectives.py").write_text(section.split("```python")[1].split("```")[0])
-    words = section.split("ees-mpi train ")[1].split("```")[0].replace("\\", " ").split()
-    monkeypatch.chdir(tmp_path)
-    done = ees("train", *words, *sets(*TINY), "--out", "run.h5")
-    assert done.returncode == 0, done.stderr
-    assert info(tmp_path / "run.h5")["objective"] == "custom"

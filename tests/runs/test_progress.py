@@ -1,13 +1,17 @@
-"""Progress is a bar on a terminal and in a notebook, and lines in a log file."""
+"""Progress is a bar on a terminal and in a notebook, and a line every few seconds in a log file."""
 
 import io
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+from support.program import done
 from support.small_runs import trained
 
 from ees_mpi.config import Config
-from ees_mpi.runs.progress import Progress
+from ees_mpi.ranks import Ranks
+from ees_mpi.runs import progress
+from ees_mpi.terminal import pace
 
 
 class NotebookOutput(io.StringIO):
@@ -21,7 +25,64 @@ def test_a_notebook_gets_a_bar_and_a_log_file_gets_lines(
     stream: type[io.StringIO], bar: bool, tiny: Callable[..., Config]
 ) -> None:
     config, shown = tiny(), stream()
-    with Progress(config, 0, lambda: None, shown) as progress:
-        trained(config, progress.update)
-    assert ("6/6" in shown.getvalue()) and ("gen/s" in shown.getvalue()) is bar
+    with progress.Progress(config, 0, lambda: None, shown) as shower:
+        trained(config, shower.update)
+    assert "6/6" in shown.getvalue()
     assert shown.getvalue().startswith("generation ") is not bar
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.0435, "23 generations a second"),
+        (63.2, "63.2 s a generation"),
+        (1.0, "1 s a generation"),
+        (900.0, "15 min a generation"),
+    ],
+)
+def test_the_speed_is_said_as_people_say_it(seconds: float, text: str) -> None:
+    assert pace(seconds) == text
+
+
+def test_a_short_task_shows_nothing_and_a_long_one_its_share_and_the_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now)
+    stream = io.StringIO()
+    with progress.Counter(40, "rollout", "offspring", stream) as counter:
+        counter.update()
+        assert stream.getvalue() == ""
+        now = 110.0
+        counter.update(9)
+        assert stream.getvalue() == "offspring: 10/40 rollouts, 0:00:30 left\n"
+        counter.show(5)  # never goes back
+        now = 120.0
+        counter.show(99)
+    assert stream.getvalue().splitlines()[1] == "offspring: 40/40 rollouts, 0:00:00 left"
+
+
+def test_the_first_rank_counts_the_rollouts_of_all_nodes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
+    ranks = Ranks()
+    ranks.size, ranks.node_size = 4, 2
+    outcomes = progress.CountedOutcomes(ranks, 100, "offspring")
+    outcomes[9] = object()  # type: ignore[assignment]
+    outcomes.close()
+    assert "offspring: 20/100 rollouts" in capsys.readouterr().out and list(outcomes) == [9]
+
+
+def test_sample_adapt_and_films_show_their_progress(
+    cheetah: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
+    said = done("sample", cheetah, "--count", 3, "-o", tmp_path / "s.h5").stdout
+    assert "offspring: 1/3 rollouts" in said and "offspring: 3/3 rollouts" in said
+    adapting = ["--direction", "180deg", "--mutations", 2, "--evaluations", 2]
+    copy = tmp_path / "run.h5"
+    copy.write_bytes(cheetah.read_bytes())
+    said = done("adapt", copy, *adapting).stdout
+    assert "offspring: 2/2 rollouts" in said and "scoring: 2/2 rollouts" in said
+    assert (tmp_path / "run-adapt-left.h5").exists()  # one direction has one name
+    said = done("replay", cheetah, "--individual", 0, "--size", "64x64", "-o", tmp_path / "film.mp4").stdout
+    assert "filming: 12/12 steps" in said and "writing: " in said

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from ees_mpi.analysis.figures import curves, measurement, positions, sweeps
 from ees_mpi.analysis.figures.style import Figure, drawing
+from ees_mpi.analysis.labels import given_labels
 from ees_mpi.errors import ConfigError
 from ees_mpi.files import check_writable, replaced
 from ees_mpi.registry import unknown
@@ -48,31 +50,43 @@ FIGURES = {
 }
 
 
-def draw(
-    name: str,
-    paths: Sequence[Path],
-    out: Path | None,
-    generations: Sequence[int] = (),
-    by: str | None = None,
-    metric: str | None = None,
-) -> Path:
+@dataclass(frozen=True)
+class FigureRequest:
+    """The options of `ees-mpi figure`."""
+
+    out: Path | None = None
+    generations: Sequence[int] = ()
+    labels: Sequence[str] = ()  # one for each file
+    title: str = ""
+    by: str | None = None  # the key whose values a sweep groups
+    metric: str | None = None  # of a sweep
+
+
+def draw(name: str, paths: Sequence[Path], request: FigureRequest) -> Path:
     """Draw a figure from run files; return the path of the picture."""
     if name not in FIGURES:
         raise ConfigError(f"figure: {unknown(name, FIGURES)}")
     recipe = FIGURES[name]
-    target = out or Path(f"{name}.png")
+    generations, labels = request.generations, request.labels
+    target = request.out or Path(f"{name}.png")
     check_writable(target, "-o", FORMATS, paths)
     if bool(paths) is not recipe.runs:
         raise ConfigError(f"figure {name} needs {recipe.needs}; got {len(paths)} run files")
     if generations and not recipe.chooses:
         able = ", ".join(other for other, each in FIGURES.items() if each.chooses)
         raise ConfigError(f"figure {name} shows all generations; --generation is for {able}")
-    if (by or metric) and not recipe.groups:
+    if (request.by or request.metric) and not recipe.groups:
         raise ConfigError(f"figure {name}: --by and --metric are for {', '.join(_grouping())}")
-    with drawing(), ExitStack() as stack:
+    if labels and len(labels) != len(paths):
+        raise ConfigError(
+            f"--label: expected one for each of the {len(paths)} run files, in their order; got {len(labels)}"
+        )
+    with drawing(), given_labels(dict(zip(paths, labels, strict=bool(labels)))), ExitStack() as stack:
         runs = [stack.enter_context(open_run(path)) for path in paths]
-        more = ([generations] if recipe.chooses else []) + ([by, metric] if recipe.groups else [])
+        more = ([generations] if recipe.chooses else []) + ([request.by, request.metric] if recipe.groups else [])
         figure = recipe.draw(runs, *more)
+        if request.title:
+            figure.suptitle(request.title, fontsize=10)
         with replaced(target) as fresh:
             figure.savefig(fresh, format=target.suffix.removeprefix("."), bbox_inches="tight", pad_inches=0.03)
     return target

@@ -7,11 +7,12 @@ import numpy as np
 
 from ees_mpi.analysis import offspring
 from ees_mpi.analysis.figures.style import COLUMN, Figure, draw_curves, grid
-from ees_mpi.analysis.labels import label, started_from
+from ees_mpi.analysis.labels import given_label, label, started_from
 from ees_mpi.analysis.numbers import feasibility as theorem
 from ees_mpi.errors import RunFileError
 from ees_mpi.store.reader import Run
 from ees_mpi.tasks.interference import OPTIMUM, Interference, pattern
+from ees_mpi.tasks.locomotion import direction_name
 
 RANDOM = "from a random mean"
 
@@ -19,23 +20,33 @@ RANDOM = "from a random mean"
 def interference(runs: Sequence[Run]) -> Figure:
     """Draw figure 1: the pattern, and the genome over generations for MaxVar and MaxEnt; the optimum is dashed."""
     offspring.check_no_sample(runs)
-    genomes: dict[str, list[tuple[int, Any]]] = {"maxvar": [], "maxent": []}
+    genomes: dict[str, list[tuple[int, str, Any]]] = {"maxvar": [], "maxent": []}
     for run in runs:
         if not isinstance(run.config.task, Interference):
             raise RunFileError(f"{run.path} is not a run of the interference task")
         offspring.check_generation(run, None)
         if run.config.method.algorithm in genomes:
-            genomes[run.config.method.algorithm].append((run.config.run.seed, run["mean"][:, 0, 0]))
+            seed = run.config.run.seed
+            genomes[run.config.method.algorithm].append(
+                (seed, given_label(run) or f"seed {seed}", run["mean"][:, 0, 0])
+            )
     figure, (left, *panels) = grid(3, 3, 2.1)
     x = np.linspace(0, 5 * np.pi, 4000)
     left.plot(x, [pattern(v) for v in x], color="0.35", linewidth=0.5)
-    left.axvline(OPTIMUM, color="black", linestyle="--")
-    left.set(title="(a) interference pattern", xlabel="genome $x$", ylabel="behavior $f(x)$", xlim=(0, 5 * np.pi))
+    left.axvline(OPTIMUM, color="black", linestyle="--", label="optimum")
+    left.legend(loc="upper left", borderaxespad=0)
+    left.set(
+        title="(a) interference pattern",
+        xlabel="genome $x$",
+        ylabel="behavior $f(x)$",
+        xlim=(0, 5 * np.pi),
+        ylim=(None, 7.5),
+    )
     for panel, title, lines in zip(panels, ("(b) MaxVar-EES", "(c) MaxEnt-EES"), genomes.values(), strict=True):
         lines.sort(key=lambda line: line[0])
-        for (seed, genome), shade in zip(lines, np.linspace(0.0, 0.6, len(lines)), strict=True):
-            panel.plot(genome, color=str(shade), label=f"seed {seed}")
-        panel.axhline(OPTIMUM, color="black", linestyle="--")
+        for (_, name, genome), shade in zip(lines, np.linspace(0.0, 0.6, len(lines)), strict=True):
+            panel.plot(genome, color=str(shade), label=name)
+        panel.axhline(OPTIMUM, color="black", linestyle="--", label="optimum" if lines else None)
         panel.set(title=title, xlabel="generation", ylabel="genome $x$", xlim=(0, None))
         panel.legend(loc="lower right") if lines else panel.text(0.5, 0.5, "no run", transform=panel.transAxes)
     return figure
@@ -54,12 +65,13 @@ def adaptation(runs: Sequence[Run]) -> Figure:
         offspring.check_generation(run, None)
         origin = started_from(run)
         lines = groups.setdefault(run.config.task.heading % 360, {})
-        lines.setdefault(f"from {origin}" if origin else RANDOM, []).append(run["fitness_mean"][:])
+        name = given_label(run) or (f"from {origin}" if origin else RANDOM)
+        lines.setdefault(name, []).append(run["fitness_mean"][:])
     origins = sorted({name for lines in groups.values() for name in lines}, key=lambda name: (name == RANDOM, name))
     figure, panels = grid(len(groups), 3, 2.3, sharey=True)
     for panel, (direction, lines) in zip(panels, sorted(groups.items()), strict=True):
-        toward = {0.0: "$+x$", 180.0: "$-x$"}.get(direction, f"{direction:.0f} degrees")
-        draw_curves(panel, lines, origins, xlabel="generation", ylabel=f"distance towards {toward}")
+        name = direction_name(direction)
+        draw_curves(panel, lines, origins, xlabel="generation", ylabel=f"mean distance towards {name}")
     return figure
 
 
@@ -75,7 +87,8 @@ def locomotion(runs: Sequence[Run]) -> Figure:
         lines.setdefault(label(run), []).append(distances)
     figure, (panel,) = grid(1, 1, 0.75 * COLUMN)
     order = sorted(lines, key=lambda name: (name != "standard ES", name))
-    draw_curves(panel, lines, order, xlabel="generation", ylabel="mean distance from the origin", ylim=(0, None))
+    name = offspring.distance_name(runs[0])
+    draw_curves(panel, lines, order, xlabel="generation", ylabel=f"mean {name}", ylim=(0, None))
     return figure
 
 
@@ -108,6 +121,8 @@ def feasibility(runs: Sequence[Run]) -> Figure:
     figure.set_size_inches(5.0, 2.4)
     for mutant, up in zip(shown.mutants, shown.up, strict=True):
         panel.plot(shown.x, mutant, color="tab:orange" if up > 0 else "tab:blue", linewidth=0.5, alpha=0.6)
+    for color, function in (("tab:orange", "g"), ("tab:blue", "h")):
+        panel.plot([], [], color=color, linewidth=0.5, label=f"mutants that follow ${function}$")
     panel.plot(shown.x, shown.g, color="black", linestyle="--", label="$g$")
     panel.plot(shown.x, shown.h, color="black", linestyle=":", label="$h$")
     panel.set(title=f"{len(shown.mutants)} mutants of one network", xlabel="$x$", ylabel="output", xlim=(0, 1))

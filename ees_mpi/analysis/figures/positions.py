@@ -6,9 +6,29 @@ from typing import Any
 
 import numpy as np
 
-from ees_mpi.analysis.figures.style import COLUMN, LINES, PAGE, Axes, Figure, grid, title, titles, whole_numbers
+from ees_mpi.analysis.figures.style import (
+    COLUMN,
+    LINES,
+    PAGE,
+    Axes,
+    Figure,
+    decades,
+    explain,
+    grid,
+    title,
+    titles,
+    whole_numbers,
+)
 from ees_mpi.analysis.labels import label
-from ees_mpi.analysis.offspring import Offspring, check_generation, check_one_task, read_offspring, valid_generations
+from ees_mpi.analysis.offspring import (
+    Offspring,
+    axis_names,
+    check_generation,
+    check_one_task,
+    has_positions,
+    read_offspring,
+    valid_generations,
+)
 from ees_mpi.errors import MissingExtra, RunFileError
 from ees_mpi.outcomes import Floats
 from ees_mpi.store.reader import Run
@@ -34,8 +54,7 @@ def cheetah(runs: Sequence[Run]) -> Figure:
         if run.generations < 2 or found[max(found)].shape[1] != 1:
             raise RunFileError(f"{run.path}: expected a run with a behavior of one number and two or more generations")
         positions.append(found)
-    limit = max(np.abs(position).max() for found in positions for position in found.values()) or 1.0
-    edges = np.linspace(-1, 1, 101) * limit
+    edges = _edges(runs[0], [position for found in positions for position in found.values()], 100)
     images = [np.zeros((run.generations, len(edges) - 1)) for run in runs]  # empty: no valid rollout
     for image, found in zip(images, positions, strict=True):
         for g, position in found.items():
@@ -44,13 +63,24 @@ def cheetah(runs: Sequence[Run]) -> Figure:
     figure, panels = grid(len(runs), 3, 2.3, sharey=True)
     for panel, run, name, image in zip(panels, runs, titles(runs), images, strict=True):
         mesh = paint(panel, np.arange(run.generations + 1) - 0.5, edges, image, norm)
-        panel.axhline(0, color="0.5", linewidth=0.5, linestyle=":")
-        panel.set(title=name, xlabel="generation")
+        if has_positions(run):
+            panel.axhline(0, color="0.5", linewidth=0.5, linestyle=":", label="start")
+        panel.set(title=name, xlabel="generation", ylim=(edges[0], edges[-1]))
         whole_numbers(panel)
     for panel in panels[::3]:
-        panel.set_ylabel("final $x$")
-    figure.colorbar(mesh, ax=panels, label="share of offspring", pad=0.02)
+        panel.set_ylabel(axis_names(runs[0])[0])
+    decades(figure.colorbar(mesh, ax=panels, label="share of offspring", pad=0.02))
+    explain(figure, panels)
     return figure
+
+
+def _edges(run: Run, positions: Sequence[Floats], bins: int) -> Floats:
+    """Return the edges of cells on a line: around the start of robots, from the lowest to the highest of others."""
+    low, high = (float(pick([pick(position) for position in positions])) for pick in (np.min, np.max))
+    if has_positions(run) or low == high:
+        high = max(abs(low), abs(high)) or 1.0
+        low = -high
+    return np.linspace(low, high, bins + 1)
 
 
 def maml(runs: Sequence[Run]) -> Figure:
@@ -64,18 +94,22 @@ def maml(runs: Sequence[Run]) -> Figure:
         groups.setdefault((label(run), run.config.population.std), []).append(position[:, 0])
     # MAML last, as in the paper; then the smaller stds.
     order = sorted(groups, key=lambda key: (-key[1], key[0] == "MAML", key[0]))
-    limit = max(float(np.abs(x).max()) for rows in groups.values() for x in rows) or 1.0
-    edges = np.linspace(-limit, limit, BINS + 1)
+    edges = _edges(runs[0], [x for rows in groups.values() for x in rows], BINS)
     figure, panels = grid(len(order), 3, 2.1, sharex=True, sharey=True)
     for panel, (name, std) in zip(panels, order, strict=True):
         rows = groups[name, std]
         for x, shade in zip(rows, np.linspace(0.3, 0.7, len(rows)), strict=True):
-            panel.stairs(shares(x[:, None], [edges]), edges, color=str(shade), fill=len(rows) == 1, linewidth=0.7)
-        panel.axvline(0, color="0.5", linewidth=0.5, linestyle=":")
-        seeds = f", n = {len(rows)}" if len(rows) > 1 else ""
-        panel.set(title=f"{name}\nstd {std:g}{seeds}", xlabel="final $x$", xlim=(-limit, limit))
+            several = len(rows) > 1
+            known = "one line for each run" if several else None
+            height = shares(x[:, None], [edges])
+            panel.stairs(height, edges, color=str(shade), fill=not several, linewidth=0.7, label=known)
+        if has_positions(runs[0]):
+            panel.axvline(0, color="0.5", linewidth=0.5, linestyle=":", label="start")
+        seeds = f", {len(rows)} runs" if len(rows) > 1 else ""
+        panel.set(title=f"{name}\nstd {std:g}{seeds}", xlabel=axis_names(runs[0])[0], xlim=(edges[0], edges[-1]))
     for panel in panels[::3]:
         panel.set_ylabel("share of offspring")
+    explain(figure, panels)
     return figure
 
 
@@ -85,7 +119,7 @@ def ant(runs: Sequence[Run], generations: Sequence[int]) -> Figure:
     names = titles([run for run, _ in chosen])
     if generations:
         names = [f"{name}, generation {g}" for name, (_, g) in zip(names, chosen, strict=True)]
-    return draw_maps([read_plane(run, g) for run, g in chosen], names, 3)[0]
+    return draw_maps(runs[0], [read_plane(run, g) for run, g in chosen], names, 3)[0]
 
 
 def adaptation_heatmaps(runs: Sequence[Run], generations: Sequence[int]) -> Figure:
@@ -96,9 +130,9 @@ def adaptation_heatmaps(runs: Sequence[Run], generations: Sequence[int]) -> Figu
         raise RunFileError("the runs have different numbers of generations; choose some with --generation")
     offspring = [read_plane(run, g) for run, row in zip(runs, rows, strict=True) for g in row]
     names = [f"after {g} generations" for row in rows for g in row]
-    figure, panels = draw_maps(offspring, names, len(rows[0]))
+    figure, panels = draw_maps(runs[0], offspring, names, len(rows[0]))
     for panel, run in zip(panels[:: len(rows[0])], runs, strict=True):
-        panel.set_ylabel(f"{textwrap.fill(title(run), 24)}\nfinal $y$")
+        panel.set_ylabel(f"{textwrap.fill(title(run), 24, break_on_hyphens=False)}\n{axis_names(run)[1]}")
     return figure
 
 
@@ -128,13 +162,17 @@ def paint_all(panel: Axes, offspring: Offspring, edges: Floats, norm: Any) -> No
 
 
 def draw_maps(
+    run: Run,
     groups: Sequence[Offspring],
     names: Sequence[str],
     columns: int,
     paint_panel: Callable[[Axes, Offspring, Floats, Any], None] = paint_all,
     colors: tuple[str, float, float] = VIRIDIS,
 ) -> tuple[Figure, list[Axes]]:
-    """Draw final positions in the plane, a panel for each group, all with the same cells, limits and color scale."""
+    """Draw final positions in the plane, a panel for each group, all with the same cells, limits and color scale.
+
+    run: any of the runs, for the names of the axes
+    """
     from matplotlib.cm import ScalarMappable
 
     limit = 1.05 * max(float(np.abs(offspring.position).max()) for offspring in groups) or 1.0
@@ -145,15 +183,18 @@ def draw_maps(
     height = PAGE / columns + 0.5 if columns > 1 else COLUMN
     figure, panels = grid(len(names), columns, height, layout="compressed", sharex=True, sharey=True)
     for place, (panel, offspring) in enumerate(zip(panels, groups, strict=True)):
-        panel.plot(0, 0, marker="+", color="0.5", markersize=6, zorder=3)
+        mark = "start" if has_positions(run) else "origin"
+        panel.plot(0, 0, marker="+", color="0.5", markersize=6, zorder=3, linestyle="none", label=mark)
         panel.set(aspect="equal", xlim=(-limit, limit), ylim=(-limit, limit))
-        panel.set_title(textwrap.fill(names[place], 100 // (columns + 1)))
+        panel.set_title(textwrap.fill(names[place], 100 // (columns + 1), break_on_hyphens=False))
         if place + columns >= len(names):
-            panel.set_xlabel("final $x$")
+            panel.set_xlabel(axis_names(run)[0])
         if place % columns == 0:
-            panel.set_ylabel("final $y$")
+            panel.set_ylabel(axis_names(run)[1])
         paint_panel(panel, offspring, edges, norm)
-    figure.colorbar(ScalarMappable(norm, color_map(*colors)), ax=panels, label="share of offspring", pad=0.02)
+    scale = "share of offspring" if colors is VIRIDIS else "share of offspring (darker: more)"
+    decades(figure.colorbar(ScalarMappable(norm, color_map(*colors)), ax=panels, label=scale, pad=0.02))
+    explain(figure, panels)
     return figure, panels
 
 
@@ -191,11 +232,7 @@ def mixture(runs: Sequence[Run], generations: Sequence[int]) -> Figure:
     """
     chosen = choose(runs, generations)
     groups = [read_plane(run, g) for run, g in chosen]
-    figure, panels = draw_maps(groups, titles([run for run, _ in chosen]), 3, _paint_components, GREYS)
-    handles = {text: line for panel in panels for line, text in zip(*panel.get_legend_handles_labels(), strict=True)}
-    if handles:
-        figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=len(handles))
-    return figure
+    return draw_maps(runs[0], groups, titles([run for run, _ in chosen]), 3, _paint_components, GREYS)[0]
 
 
 def _paint_components(panel: Axes, offspring: Offspring, edges: Floats, norm: Any) -> None:
@@ -212,7 +249,10 @@ def _paint_components(panel: Axes, offspring: Offspring, edges: Floats, norm: An
         if len(position) >= ENOUGH:
             color, line = OUTLINES[component % len(OUTLINES)], LINES[component % len(LINES)]
             _outline(panel, counts[component], edges, color, line)
-            panel.plot([], [], color=color, linestyle=line, label=f"component {component}")
+            inside = f"component {component}: {INSIDE:.0%} end inside the line"
+            panel.plot([], [], color=color, linestyle=line, label=inside)
+        fill = color_map(*colors)(0.6)
+        panel.scatter([], [], marker="s", color=fill, label=f"cells where component {component} is most frequent")
 
 
 def _outline(panel: Axes, counts: Floats, edges: Floats, color: str, line: str) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ees_mpi.analysis.labels import label
+from ees_mpi.analysis.labels import given_label, label
 from ees_mpi.errors import MissingExtra
 from ees_mpi.store.reader import Run
 from ees_mpi.terminal import say_on_stderr
@@ -64,8 +64,8 @@ def grid(
 
 
 def title(run: Run) -> str:
-    """Return the label and seed of a run."""
-    return f"{label(run)}, seed {run.config.run.seed}"
+    """Return the label that the user has given to a run, or its own label and its seed."""
+    return given_label(run) or f"{label(run)}, seed {run.config.run.seed}"
 
 
 def titles(runs: Sequence[Run]) -> list[str]:
@@ -79,6 +79,8 @@ def draw_curves(panel: Axes, groups: Mapping[str, Sequence[Any]], order: Sequenc
     for place, name in enumerate(order):
         if name in groups:
             _curve(panel, groups[name], place, name)
+    if any(len(rows) > 1 for rows in groups.values()):
+        panel.fill_between([], [], [], color="0.5", alpha=0.3, linewidth=0, label="band: one sd of the runs either way")
     panel.set(xlim=(0, None), **labels)
     panel.legend(loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0)  # above the panel: it hides no curve
 
@@ -95,8 +97,10 @@ def _curve(panel: Axes, rows: Sequence[Any], place: int, name: str) -> None:
     mean, std, x = stacked.mean(axis=0), stacked.std(axis=0), np.arange(length)
     color, line = COLORS[place % len(COLORS)], LINES[place % len(LINES)]
     marker = "." if length == 1 else None
-    panel.plot(x, mean, color=color, linestyle=line, label=f"{name}, n = {len(rows)}", marker=marker)
-    panel.fill_between(x, mean - std, mean + std, color=color, alpha=0.15, linewidth=0)
+    seeds = f"{name}, mean of {len(rows)} runs" if len(rows) > 1 else name
+    panel.plot(x, mean, color=color, linestyle=line, label=seeds, marker=marker)
+    if len(rows) > 1:
+        panel.fill_between(x, mean - std, mean + std, color=color, alpha=0.15, linewidth=0)
 
 
 def whole_numbers(panel: Axes) -> None:
@@ -104,3 +108,26 @@ def whole_numbers(panel: Axes) -> None:
     from matplotlib.ticker import MaxNLocator
 
     panel.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
+
+
+def decades(bar: Any) -> None:
+    """Put plain numbers at the powers of ten of a logarithmic color bar; at 1, 2 and 5 if it has few of them."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    low, high = bar.mappable.get_clim()
+    wide = np.floor(np.log10(high)) - np.ceil(np.log10(low)) >= 1  # two powers of ten or more
+    bar.locator = LogLocator(subs=(1.0,) if wide else (1.0, 2.0, 5.0))
+    bar.formatter = FuncFormatter(lambda value, _: f"{value:g}")
+    bar.minorlocator = LogLocator(subs=tuple(range(2, 10))) if wide else NullLocator()
+    bar.update_ticks()
+
+
+def explain(figure: Figure, panels: Sequence[Axes]) -> None:
+    """Write the marks of all panels into one legend below them, each once."""
+    handles = {text: mark for panel in panels for mark, text in zip(*panel.get_legend_handles_labels(), strict=True)}
+    if handles:
+        widest = 0.45 + 0.06 * max(map(len, handles))  # inches of an entry, about
+        columns = int(np.clip(figure.get_figwidth() / widest, 1, len(handles)))
+        rows = -(-len(handles) // columns)
+        figure.set_figheight(figure.get_figheight() + 0.22 * rows)
+        figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=columns)

@@ -14,6 +14,7 @@ from ees_mpi.analysis.numbers.measures import MEASURES, Settings
 from ees_mpi.analysis.numbers.run_values import RunValue
 from ees_mpi.analysis.numbers.statistics import Group, Test, compare
 from ees_mpi.errors import ConfigError, RunFileError
+from ees_mpi.tasks.locomotion import direction_name
 
 REACHABLE = 0.05  # groups should be large enough for a p below this
 MAY_DIFFER = {"direction", "reset_seed", "observation_share"}  # keys of a task in which compared runs may differ
@@ -136,8 +137,8 @@ def _check_comparable(values: list[RunValue], same_direction: bool) -> None:
     for value in values:
         for direction in sorted(directions - set(value.directions)):
             raise RunFileError(
-                f"{value.path}: its run was not adapted in direction {direction:g}, as others were; "
-                f"ees-mpi adapt RUN.h5 --direction {direction:g}"
+                f"{value.path}: its run was not adapted in direction {direction_name(direction)}, as others were; "
+                f"ees-mpi adapt RUN.h5 --direction {direction_name(direction)}"
             )
 
 

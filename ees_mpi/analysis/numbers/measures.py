@@ -189,22 +189,22 @@ class Measure(NamedTuple):
         return NEEDS[self.needs](offspring)
 
 
-DIRECTED = ("balance", "direction-uniformity")  # measured over the offspring beyond the radius
+DIRECTED = ("balance", "direction_uniformity")  # measured over the offspring beyond the radius
 MEASURES = {
-    "distance-mean": Measure(lambda o, s: float(o.distance.mean()), "mean distance from the origin"),
-    "distance-median": Measure(lambda o, s: float(np.median(o.distance)), "median distance from the origin"),
-    "distance-max": Measure(lambda o, s: float(o.distance.max()), "largest distance from the origin"),
-    "distance-variance": Measure(lambda o, s: float(o.distance.var()), "variance of the distance from the origin"),
-    "near-origin": Measure(lambda o, s: float((o.distance < s.radius).mean()), "share that ended within the radius"),
-    "covariance-trace": Measure(covariance_trace, "trace of the behavior's covariance"),
+    "distance_mean": Measure(lambda o, s: float(o.distance.mean()), "mean distance from the origin"),
+    "distance_median": Measure(lambda o, s: float(np.median(o.distance)), "median distance from the origin"),
+    "distance_max": Measure(lambda o, s: float(o.distance.max()), "largest distance from the origin"),
+    "distance_variance": Measure(lambda o, s: float(o.distance.var()), "variance of the distance from the origin"),
+    "near_origin": Measure(lambda o, s: float((o.distance < s.radius).mean()), "share that ended within the radius"),
+    "covariance_trace": Measure(covariance_trace, "trace of the behavior's covariance"),
     "entropy": Measure(entropy, "differential entropy of the behavior, nats"),
     "coverage": Measure(coverage, "distinct behaviors: occupied cells of a grid"),
     "best-of-40": Measure(best_of, "expected distance of the best of 40 in a direction, mean over directions"),
     "balance": Measure(balance, "left and right: 1 equal shares, 0 all to one side", LINE),
-    "direction-uniformity": Measure(direction_uniformity, "directions: 1 all equally often, 0 only one", PLANE),
+    "direction_uniformity": Measure(direction_uniformity, "directions: 1 all equally often, 0 only one", PLANE),
     "specialization": Measure(specialization, "how well the behavior predicts the component: 0 to 1", MIXTURE),
-    "component-variance-share": Measure(
+    "component_variance_share": Measure(
         component_variance_share, "share of the behavior's variance between components", MIXTURE
     ),
-    "fitness-mean": Measure(lambda o, s: float(np.nanmean(o.outcomes.fitness)), "mean fitness"),
+    "fitness_mean": Measure(lambda o, s: float(np.nanmean(o.outcomes.fitness)), "mean fitness"),
 }

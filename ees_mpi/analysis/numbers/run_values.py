@@ -20,11 +20,11 @@ from ees_mpi.registry import unknown
 from ees_mpi.store.reader import Run, open_run
 from ees_mpi.store.safety import damage_reported, open_hdf5
 
-AFTER = "distance-after"
+AFTER = "distance_after"
 GENERATIONS = (5, 10, 20)  # of further evolution, after which the paper compares
 METRICS = {
     **{name: measure.about for name, measure in MEASURES.items()},
-    f"{AFTER}-G": "mean distance in the task's direction after G generations",
+    f"{AFTER}_G": "mean distance in the task's direction after G generations",
     "adaptation": "distance in the wanted direction after `ees-mpi adapt`, mean over directions",
 }
 
@@ -49,13 +49,13 @@ class RunValue:
 
 
 def check_metrics(metrics: Sequence[str]) -> list[str]:
-    """Return the names of metrics after a check; `distance-after` is short for the paper's three."""
+    """Return the names of metrics after a check; `distance_after` is short for the paper's three."""
     names: list[str] = []
     for metric in metrics:
-        name = metric.replace("_", "-")
+        name = metric.replace("-", "_")
         if name == AFTER:
-            names += [f"{AFTER}-{g}" for g in GENERATIONS]
-        elif (name in METRICS and not name.endswith("-G")) or re.fullmatch(rf"{AFTER}-\d+", name):
+            names += [f"{AFTER}_{g}" for g in GENERATIONS]
+        elif (name in METRICS and not name.endswith("_G")) or re.fullmatch(rf"{AFTER}_\d+", name):
             names.append(name)
         else:
             raise ConfigError(f"--metric: {unknown(name, METRICS)}")
@@ -64,8 +64,8 @@ def check_metrics(metrics: Sequence[str]) -> list[str]:
 
 def describe(metric: str) -> str:
     """Return the description of a metric."""
-    generations = metric.removeprefix(f"{AFTER}-")
-    return METRICS.get(metric) or METRICS[f"{AFTER}-G"].replace("G ", f"{generations} ")
+    generations = metric.removeprefix(f"{AFTER}_")
+    return METRICS.get(metric) or METRICS[f"{AFTER}_G"].replace("G ", f"{generations} ")
 
 
 def read_all(metric: str, paths: Sequence[Path], settings: Settings, generation: int | None) -> list[RunValue]:

@@ -63,7 +63,7 @@ def summarize(run: Run, generation: int, request: MetricsRequest) -> Facts:
     }
     for name, each in MEASURES.items():
         if name != "entropy" and each.fits(offspring):
-            facts[name.replace("-", "_")] = each.compute(offspring, settings)
+            facts[name] = each.compute(offspring, settings)
     if offspring.position.shape[1] == 1:
         facts["left_share"], facts["right_share"] = measures.sides(offspring, settings)
     if offspring.position.shape[1] == 2:
@@ -87,13 +87,12 @@ def text(facts: Facts, settings: Settings) -> list[str]:
     sampled = facts["sample_of"] is not None
     rows = f"sample of generation {facts['sample_of']}" if sampled else f"generation {facts['generation']}"
     lines = [f"{facts['file']}: {facts['label']}, {rows}, {facts['individuals']} individuals{invalid}"]
-    details = {"near-origin": f"radius {settings.radius:g}", "coverage": f"cells of {settings.cell:g}"}
+    details = {"near_origin": f"radius {settings.radius:g}", "coverage": f"cells of {settings.cell:g}"}
     details |= dict.fromkeys(DIRECTED, f"of {facts['moved']} beyond radius {settings.radius:g}")
     for name, each in MEASURES.items():
-        key = name.replace("-", "_")
-        if name != "entropy" and key in facts:
+        if name != "entropy" and name in facts:
             detail = f" ({details[name]})" if name in details else ""
-            lines.append(f"{name:26} {number(facts[key]):>10}  {each.about}{detail}")
+            lines.append(f"{name:26} {number(facts[name]):>10}  {each.about}{detail}")
     for found in facts["entropy"]:
         about = f"{MEASURES['entropy'].about} (bandwidth {found['bandwidth']:.3g})"
         lines.append(f"{'entropy':26} {number(found['value']):>10}  {about}")

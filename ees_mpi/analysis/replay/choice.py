@@ -1,6 +1,5 @@
 """Choosing individuals of a run: by number, by distance in a direction, or those that differ most."""
 
-import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,11 +8,10 @@ import numpy as np
 
 from ees_mpi.analysis.labels import is_sample
 from ees_mpi.analysis.offspring import check_committed, extremes, farthest, has_offspring, has_positions, positions
-from ees_mpi.commands.adapt import LEFT_RIGHT
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.outcomes import Floats
 from ees_mpi.store.reader import Run
-from ees_mpi.tasks.locomotion import along
+from ees_mpi.tasks.locomotion import along, angle_of, direction_name
 
 
 @dataclass(frozen=True)
@@ -21,8 +19,7 @@ class ReplayRequest:
     """The command line of `replay`: the individuals, by default the farthest one, and the video."""
 
     individuals: Sequence[int] = ()
-    best: Sequence[str] = ()  # left, right
-    toward: Sequence[str] = ()  # degrees
+    toward: Sequence[str] = ()  # left, right, 45deg
     extremes: int = 0
     mean: bool = False
     generation: int | None = None
@@ -34,7 +31,7 @@ class ReplayRequest:
     @property
     def names_individuals(self) -> bool:
         """Return whether any individual is requested."""
-        return bool(self.individuals or self.best or self.toward or self.extremes)
+        return bool(self.individuals or self.toward or self.extremes)
 
 
 @dataclass(frozen=True)
@@ -91,35 +88,26 @@ def _individuals(run: Run, request: ReplayRequest, generation: int) -> list[Choi
     if request.extremes > size:
         raise ConfigError(f"--extremes {request.extremes}: the population has {size} individuals")
     chosen = [Choice(generation, index) for index in request.individuals]
-    directions = {f"best {side}": LEFT_RIGHT[side] for side in request.best}
-    directions |= {f"toward {text.removesuffix('deg')} deg": _angle(text) for text in request.toward}
-    if directions:
-        chosen += _toward(run, generation, directions)
+    if request.toward:
+        chosen += _toward(run, generation, [angle_of(text, "--toward") for text in request.toward])
     if request.extremes:
         chosen += [Choice(generation, index) for index in extremes(_ends(run, generation), request.extremes)]
     return chosen or [Choice(generation, i, reason="farthest") for i in farthest(_ends(run, generation), 1)]
 
 
-def _toward(run: Run, generation: int, directions: dict[str, float]) -> list[Choice]:
+def _toward(run: Run, generation: int, angles: Sequence[float]) -> list[Choice]:
     """Choose the individual that went farthest in each direction."""
     ends = _ends(run, generation)
     if ends.shape[1] > 2 or not has_positions(run):
         raise RunFileError(f"{run.path}: its behavior is not a position, so it has no directions; use --extremes")
     chosen = []
-    for reason, angle in directions.items():
+    for angle in angles:
+        name = direction_name(angle)
         if ends.shape[1] == 1 and angle % 180 != 0:
-            raise ConfigError(f"--toward {angle:g}: this robot moves along x only; expected 0 or 180 degrees")
+            raise ConfigError(f"--toward {name}: this robot moves along x only; expected left or right")
         reached = [along(angle, *end) for end in ends.tolist()]
-        chosen.append(Choice(generation, int(np.nanargmax(reached)), reason=reason))
+        chosen.append(Choice(generation, int(np.nanargmax(reached)), reason=f"farthest {name}"))
     return chosen
-
-
-def _angle(text: str) -> float:
-    with contextlib.suppress(ValueError):
-        angle = float(text.removesuffix("deg"))
-        if np.isfinite(angle):
-            return angle
-    raise ConfigError(f"--toward {text}: expected degrees from +x towards +y, for example 45deg")
 
 
 def _ends(run: Run, generation: int) -> Floats:

@@ -1,8 +1,8 @@
 """`ees-mpi replay`: individuals are rebuilt from the file, evaluated again, compared bit by bit, and filmed."""
 
 import math
-import sys
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from ees_mpi.store.reader import Run, open_run
 
 FPS = 30  # approximate pictures per second of video
 VISIBLE = 50  # units that a still camera can show
+Counter = Callable[[int, str, str], AbstractContextManager[Any]]  # (total, unit, name): has `update(more)`
 LOGGED = 3  # columns of a `Repeated` row in front of the behavior: valid, length, fitness
 
 
@@ -53,8 +54,11 @@ class Replayed:
         return text + f"OTHER BITS than in the file, which has behavior {logged}; the distance is {apart:.4g}"
 
 
-def replay(path: Path, request: ReplayRequest, say: Callable[[str], None], progress: bool = False) -> None:
-    """Replay the requested individuals; raise a VerifyError if bits differ and the machines do not explain it."""
+def replay(path: Path, request: ReplayRequest, say: Callable[[str], None], counter: Counter) -> None:
+    """Replay the requested individuals; raise a VerifyError if bits differ and the machines do not explain it.
+
+    counter: shows the progress of a video
+    """
     if request.video:
         check_writable(request.video, "--video", (".mp4",), [path])
         video.packages()
@@ -62,7 +66,7 @@ def replay(path: Path, request: ReplayRequest, say: Callable[[str], None], progr
         run.check_order()
         choices = choose(run, request)
         if request.video:
-            replayed = _film_all(run, choices, request, request.video, say, progress)
+            replayed = _film_all(run, choices, request, request.video, say, counter)
         else:
             with before_rollouts():
                 evaluator = run.config.task.open(run.config.run.seed)
@@ -108,7 +112,7 @@ def _repeat_mean(run: Run, evaluator: Evaluator, choice: Choice) -> Repeated:
 
 
 def _film_all(
-    run: Run, choices: Sequence[Choice], request: ReplayRequest, out: Path, say: Callable[[str], None], progress: bool
+    run: Run, choices: Sequence[Choice], request: ReplayRequest, out: Path, say: Callable[[str], None], counter: Counter
 ) -> list[Replayed]:
     """Replay in front of a camera and write the video."""
     size = request.size or ((640, 480) if len(choices) == 1 else (320, 240))
@@ -117,13 +121,13 @@ def _film_all(
     every = max(1, round(request.speed / (FPS * actor.step_seconds)))
     films = [video.Film(_film_title(run, choice)) for choice in choices]
     try:
-        with _bar(len(choices) * run.config.task.steps, "step", "filming", progress) as bar:
+        with counter(len(choices) * run.config.task.steps, "step", "filming") as bar:
             pairs = zip(choices, films, strict=True)
             replayed = [_film_one(run, actor, choice, recording, every, bar) for choice, recording in pairs]
     finally:
         actor.close()
     fps = request.speed / (every * actor.step_seconds)
-    with _bar(max(len(each.shots) for each in films), "frame", "writing", progress) as bar:
+    with counter(max(len(each.shots) for each in films), "frame", "writing") as bar:
         frames, width, height = video.write(out, films, size, fps, bar.update)
     say(f"{out}: {frames} frames of {width} x {height}, {fps:.3g} a second")
     return replayed
@@ -193,9 +197,3 @@ def panel_size(text: str | None) -> tuple[int, int] | None:
     if len(words) != 2 or not all(word.isdigit() and int(word) % 2 == 0 and 64 <= int(word) <= 4096 for word in words):
         raise ConfigError(f"--size {text}: expected WIDTHxHEIGHT in even numbers of pixels from 64 on, e.g. 320x240")
     return int(words[0]), int(words[1])
-
-
-def _bar(total: int, unit: str, name: str, shown: bool) -> Any:
-    from tqdm import tqdm
-
-    return tqdm(total=total, unit=unit, desc=name, file=sys.stdout, disable=not shown, dynamic_ncols=True, leave=False)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ees_mpi.analysis.offspring import has_offspring, has_positions, position_dim, positions
+from ees_mpi.analysis.offspring import axis_names, has_offspring, has_positions, position_dim, positions
 from ees_mpi.outcomes import Floats
 from ees_mpi.store.reader import Run
 
@@ -75,8 +75,8 @@ def _axes(run: Run, kept: list[int]) -> Axes:
     else:
         pad = [0.01 * (b - a) or 0.5 * (abs(b) or 1.0) for a, b in zip(low, high, strict=True)]
         limits = [(float(a - p), float(b + p)) for a, b, p in zip(low, high, pad, strict=True)]
-    names = ["xy"[c] if walking else f"behavior {c}" if width > 1 else "behavior" for c in columns]
-    return Axes(columns, BINS[len(columns)], names, limits)
+    names = axis_names(run)
+    return Axes(columns, BINS[len(columns)], [names[column] for column in columns], limits)
 
 
 def _finite(rows: Floats) -> Floats:

@@ -21,16 +21,22 @@ LOGARITHMIC = 1e3  # the ratio of values above which the axis is logarithmic
 
 
 def chart(title: str, lines: Mapping[str, Floats], unit: str = "") -> str:
-    """Return a figure with series over generations; values that are not finite leave a gap."""
+    """Return a figure with series over generations; values that are not finite leave a gap.
+
+    The text is empty if there is nothing to see: fewer than two finite values, or zeros only.
+    """
     count = max(len(values) for values in lines.values())
     shown = [_thin(values) for values in lines.values()]
     finite = np.concatenate([values[np.isfinite(values)] for _, values in shown])
-    keys = "".join(key(color) + html.escape(name) for name, color in zip(lines, COLORS, strict=False) if len(lines) > 1)
-    logarithmic = len(finite) > 0 and finite.min() > 0 and finite.max() / finite.min() > LOGARITHMIC
+    if max(np.isfinite(values).sum() for _, values in shown) < 2 or not finite.any():
+        return ""
+    words = [
+        f"<span class='word'>{key(color)}{html.escape(name)}</span>" for name, color in zip(lines, COLORS, strict=False)
+    ]
+    keys = " ".join(words) if len(lines) > 1 else ""
+    logarithmic = finite.min() > 0 and finite.max() / finite.min() > LOGARITHMIC
     more = ", ".join(filter(None, (unit, "logarithmic" if logarithmic else "")))
     caption = f"<figcaption><b>{html.escape(title)}</b>{f' ({more})' if more else ''}{keys}</figcaption>"
-    if not len(finite):
-        return f"<figure>{caption}<p class='faint'>not finite in any generation</p></figure>"
     scale = _Scale(finite, logarithmic)
     paths = [_path(*line, count, scale, color) for line, color in zip(shown, COLORS, strict=False)]
     return f"<figure>{caption}{_frame(count, scale, paths)}</figure>"

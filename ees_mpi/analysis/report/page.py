@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ees_mpi.analysis.labels import PHASES, is_sample, label
-from ees_mpi.analysis.offspring import check_committed, has_offspring, has_positions
+from ees_mpi.analysis.offspring import check_committed, distance_name, has_offspring, has_positions
 from ees_mpi.analysis.report import behaviors, charts, extremes
 from ees_mpi.commands.info import summarize, task_name
 from ees_mpi.files import check_writable, written
@@ -56,7 +56,7 @@ def render(run: Run, thumbnails: int) -> str:
     parts = {name: html.escape(text) for name, text in parts.items()}
     parts |= {
         "facts": _facts(run, facts),
-        "curves": f"<div class='curves'>{''.join(_curves(run))}</div>",
+        "curves": _section(run),
         "extremes": extremes.section(run, thumbnails),
         "times": _times(run),
         "commands": _commands(run),
@@ -97,8 +97,16 @@ def _std(run: Run) -> str:
     return f"{np.median(std):.3g} (learned; {std.min():.3g} to {std.max():.3g})"
 
 
+def _section(run: Run) -> str:
+    """Return the charts over generations, or a sentence if there is nothing to draw."""
+    charts_of_run = "".join(_curves(run))
+    if charts_of_run:
+        return f"<div class='curves'>{charts_of_run}</div>"
+    return "<p class='faint'>One generation has no curves; the numbers above describe it.</p>"
+
+
 def _curves(run: Run) -> Iterable[str]:
-    """Yield charts of the logged metrics over generations."""
+    """Yield charts of the logged metrics over generations; empty ones are left out."""
 
     def series(name: str) -> Floats:
         return np.asarray(run[name][:], np.float64)
@@ -108,14 +116,12 @@ def _curves(run: Run) -> Iterable[str]:
     components = {str(axes[i]): variance[:, i] for i in range(min(variance.shape[1], len(charts.COLORS)))}
     yield charts.chart("Entropy of behavior", {"entropy": series("entropy")}, "nats")
     yield charts.chart("Variance of behavior", components)
-    yield charts.chart("Distance from the origin", {"mean": series("distance_mean"), "max": series("distance_max")})
+    distances = {"mean": series("distance_mean"), "max": series("distance_max")}
+    yield charts.chart(distance_name(run).capitalize(), distances)
     yield charts.chart("Fitness", {"mean": series("fitness_mean"), "max": series("fitness_max")})
-    if np.isfinite(series("mean_fitness")).any():
-        yield charts.chart("Fitness of the unperturbed mean", {"fitness": series("mean_fitness")})
-    if np.isfinite(series("gradient_norm")).any():
-        yield charts.chart("Norm of the gradient", {"norm": series("gradient_norm")})
-    if series("invalid_share").any():
-        yield charts.chart("Share of invalid rollouts", {"share": series("invalid_share")})
+    yield charts.chart("Fitness of the unperturbed mean", {"fitness": series("mean_fitness")})
+    yield charts.chart("Norm of the gradient", {"norm": series("gradient_norm")})
+    yield charts.chart("Share of invalid rollouts", {"share": series("invalid_share")})
 
 
 def _times(run: Run) -> str:
@@ -127,7 +133,7 @@ def _times(run: Run) -> str:
         share = seconds / total
         bar += f'<span style="flex:{max(share, 1e-4):.5f};background:{color}" title="{phase}"></span>'
         duration = clock(seconds) if seconds >= 60 else f"{seconds:.3g} s" if math.isfinite(seconds) else ""
-        phases.append([charts.key(color) + phase, about, duration, f"{share:.1%}"])
+        phases.append([charts.key(color) + phase, duration, f"{share:.1%}", about])
     low, mean, high = (np.asarray(run[f"seconds_evaluate_{name}"][:]) for name in ("min", "mean", "max"))
     lines = {"slowest rank": high, "mean": mean, "quickest": low}
     ranks, counts = np.unique(run["seconds_slowest_rank"][:], return_counts=True)
@@ -136,7 +142,7 @@ def _times(run: Run) -> str:
     even = float(mean.sum() / high.sum()) if high.sum() > 0 else 1.0
     return (
         f'<div class="phases">{bar}</div>'
-        + _table(["phase of rank 0", "", "time", "share"], phases)
+        + _table(["phase of rank 0", "time", "share", ""], phases)
         + f"<h3>By rank</h3><p>On average a rank evaluated for {even:.1%} of the slowest rank's time. "
         + f"Slowest: {slowest} generations.</p>"
         + f"<div class='curves'>{charts.chart('Rollouts of a generation', lines, 'seconds')}</div>"
@@ -159,7 +165,7 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return rows of HTML as a table that scrolls on a narrow screen."""
     top = "".join(f"<th>{html.escape(cell)}</th>" for cell in head)
     body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
-    return f"<div class='scroll'><table><tr>{top}</tr>{body}</table></div>"
+    return f"<div class='scroll' tabindex='0'><table><tr>{top}</tr>{body}</table></div>"
 
 
 def _commands(run: Run) -> str:
@@ -168,7 +174,7 @@ def _commands(run: Run) -> str:
     directed = trained and walking and run.config.task.heading is not None
     component = " --component 0" if run["mean"].shape[1] > 1 else ""
     longer = f"mpirun -n 2 ees-mpi resume RUN --generations {2 * run.generations}"
-    film = "ees-mpi replay RUN --best left --best right --video best.mp4"
+    film = "ees-mpi replay RUN --toward left --toward right --video farthest.mp4"
     commands = [
         (not run.complete, "continue the run", "mpirun -n 2 ees-mpi resume RUN"),
         (run.complete and trained, "train longer", longer),

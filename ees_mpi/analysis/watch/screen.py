@@ -23,6 +23,7 @@ from ees_mpi.outcomes import Floats
 from ees_mpi.store import journal, lock
 from ees_mpi.store.reader import Run, open_run
 from ees_mpi.terminal import clock
+from ees_mpi.terminal import pace as pace_of
 
 RECENT = 30  # generations over which the speed is measured
 SILENT = 60.0  # seconds after which a silent writer is reported
@@ -75,7 +76,7 @@ def headline(run: Run) -> str:
         return f"{words[0]}, complete"
     pace = seconds_per_generation(run)
     if pace:
-        words += [_rate(pace), _remaining(run, pace)]
+        words += [pace_of(pace), _remaining(run, pace)]
     if run.generations:
         name = run.config.method.headline
         words.append(f"{name} {float(np.sum(run[name][-1])):.4g}")
@@ -104,7 +105,7 @@ def _pace(run: Run) -> list[str]:
     """Return the speed, the remaining time, and the writer."""
     pace, words = seconds_per_generation(run), []
     if pace:
-        words += [_rate(pace), f"{float(np.sum(run['length'][-1])) / pace:,.0f} steps/s"]
+        words += [pace_of(pace), f"{float(np.sum(run['length'][-1])) / pace:,.0f} steps/s"]
     if pace and not run.complete:
         words.append(_remaining(run, pace))
     if run.generations:
@@ -128,13 +129,6 @@ def seconds_per_generation(run: Run) -> float | None:
 
 def _remaining(run: Run, pace: float) -> str:
     return f"about {clock(max(0.0, pace * (run.config.run.generations - run.generations)))} to go"
-
-
-def _rate(pace: float) -> str:
-    for unit, seconds in (("s", 1.0), ("min", 60.0)):
-        if seconds / pace >= 0.5:
-            return f"{seconds / pace:.3g} generations/{unit}"
-    return f"{3600 / pace:.3g} generations/h"
 
 
 def writer(path: Path) -> str:

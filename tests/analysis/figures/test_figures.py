@@ -10,6 +10,7 @@ from unittest import mock
 import h5py
 import numpy as np
 import pytest
+from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LogNorm
 from matplotlib.image import imread
 from support.program import ees, refused
@@ -18,7 +19,8 @@ from support.small_runs import seeds, walk
 
 from ees_mpi import open_run
 from ees_mpi.analysis.figures.catalog import FIGURES
-from ees_mpi.analysis.figures.style import drawing
+from ees_mpi.analysis.figures.style import decades, drawing, grid
+from ees_mpi.analysis.labels import given_labels
 
 INGREDIENTS = {
     "interference": ["maxvar", "maxent", "maxent1"],
@@ -141,8 +143,8 @@ def test_locomotion_is_the_mean_over_seeds_of_the_mean_distance(walked: dict[str
     for name in ("ant", "ant1"):
         with h5py.File(walked[name]) as file:
             logged.append(file["generations/distance_mean"][:])
-    np.testing.assert_allclose(lines["MaxEnt-EES, n = 2"], np.mean(logged, axis=0))
-    assert list(lines) == ["standard ES, n = 1", "MaxEnt-EES, n = 2"]
+    np.testing.assert_allclose(lines["MaxEnt-EES, mean of 2 runs"], np.mean(logged, axis=0))
+    assert list(lines) == ["standard ES", "MaxEnt-EES, mean of 2 runs"]
 
 
 def test_curves_of_unlike_length_are_said_to_be_cut(walked: dict[str, Path], folder: Path) -> None:
@@ -183,20 +185,20 @@ def test_a_generation_without_a_valid_rollout_is_a_gap_in_the_curve(walked: dict
 def test_adaptation_tells_where_each_run_started_from(walked: dict[str, Path]) -> None:
     panels = panels_of("adaptation", [walked[each] for each in INGREDIENTS["adaptation"]])
     labels = [[line.get_label() for line in axes.get_lines()] for axes in panels]
-    assert labels == [["from MaxEnt-EES, n = 2", "from a random mean, n = 1"], ["from MaxEnt-EES, n = 1"]]
+    assert labels == [["from MaxEnt-EES, mean of 2 runs", "from a random mean"], ["from MaxEnt-EES"]]
 
 
 def test_components_are_told_apart_by_line_as_well_as_by_colour(walked: dict[str, Path]) -> None:
     (panel,) = panels_of("mixture", [walked["mixture"]], ())
     drawn = [line for line in panel.get_lines() if line.get_label().startswith("component")]
-    assert [line.get_label() for line in drawn] == ["component 0", "component 1"]
+    assert [line.get_label().partition(":")[0] for line in drawn] == ["component 0", "component 1"]
     assert len({line.get_linestyle() for line in drawn}) == len({line.get_color() for line in drawn}) == 2
 
 
 def test_histograms_have_a_panel_for_each_algorithm_and_size_of_mutation(walked: dict[str, Path]) -> None:
     panels = panels_of("maml", [walked[each] for each in INGREDIENTS["maml"]])
     titles = [axes.get_title() for axes in panels]
-    assert titles == ["MaxEnt-EES\nstd 0.02, n = 2", "standard ES\nstd 0.02", "MaxEnt-EES\nstd 0.005"]
+    assert titles == ["MaxEnt-EES\nstd 0.02, 2 runs", "standard ES\nstd 0.02", "MaxEnt-EES\nstd 0.005"]
     for axes in panels[:1]:
         heights = [np.sum(patch.get_data().values) for patch in axes.patches]
         assert heights == pytest.approx([1, 1])
@@ -272,7 +274,7 @@ def test_a_figure_that_cannot_be_drawn_is_refused_with_one_sentence_and_leaves_n
 
 def test_a_sweep_has_a_curve_for_each_value_with_the_mean_of_its_runs(walked: dict[str, Path]) -> None:
     paths = [walked[name] for name in INGREDIENTS["sweep"]]
-    (panel,) = panels_of("sweep", paths, "population.std", "distance-mean")  # type: ignore[arg-type]
+    (panel,) = panels_of("sweep", paths, "population.std", "distance_mean")  # type: ignore[arg-type]
     assert [line.get_label() for line in panel.lines] == ["0.005, n = 1", "0.02, n = 2"]
     with open_run(paths[0]) as one, open_run(paths[1]) as two:
         mean = (one["distance_mean"][:] + two["distance_mean"][:]) / 2
@@ -297,3 +299,51 @@ def test_a_sweep_that_cannot_be_drawn_is_refused(walked: dict[str, Path]) -> Non
     for words, arguments in cases:
         code, line = refused("figure", *arguments)
         assert code == 2 and words in line, line
+
+
+def test_labels_and_a_title_of_the_user_are_drawn_and_counted(walked: dict[str, Path], folder: Path) -> None:
+    runs = [walked["ant"], walked["ant1"]]
+    with given_labels({runs[0]: "first", runs[1]: "second"}):
+        assert [axes.get_title() for axes in panels_of("ant", runs, ())] == ["(a) first", "(b) second"]
+    with given_labels(dict.fromkeys(runs, "both")):
+        (panel,) = panels_of("locomotion", runs)
+    names = [text.get_text() for text in panel.get_legend().get_texts()]
+    assert names == ["both, mean of 2 runs", "band: one sd of the runs either way"]
+    out = folder / "labelled.svg"
+    words = ["--label", "first <&>", "--label", "second", "--title", "Two ants"]
+    assert ees("figure", "ant", *runs, *words, "-o", out).returncode == 0
+    assert "Two ants" in out.read_text() and "first &lt;&amp;&gt;" in out.read_text()
+    code, line = refused("figure", "ant", *runs, "--label", "one", "-o", "x.png")
+    assert code == 2 and "expected one for each of the 2 run files, in their order; got 1" in line
+
+
+def test_axes_are_named_by_the_task(walked: dict[str, Path]) -> None:
+    assert panels_of("cheetah", [walked["cheetah"]])[0].get_ylabel() == "final x"
+    (panel,) = panels_of("cheetah", [walked["maxent"]])
+    assert panel.get_ylabel() == "behavior" and panel.get_legend_handles_labels()[1] == []  # it has no start
+    (panel,) = panels_of("locomotion", [walked["maxent"]])
+    assert panel.get_ylabel() == "mean size of the behavior"
+    panels = panels_of("ant", [walked["ant"]], ())
+    assert (panels[0].get_xlabel(), panels[0].get_ylabel()) == ("final x", "final y")
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "labels"),
+    [(1e-4, 0.3, ["0.0001", "0.001", "0.01", "0.1"]), (0.02, 0.3, ["0.02", "0.05", "0.1", "0.2"])],
+)
+def test_a_logarithmic_color_bar_has_plain_numbers_at_its_decades(low: float, high: float, labels: list[str]) -> None:
+    with drawing():
+        figure, (panel,) = grid(1, 1, 2.0)
+        bar = figure.colorbar(ScalarMappable(LogNorm(low, high)), ax=panel)
+        decades(bar)
+        figure.canvas.draw()
+    shown = [(tick.get_text(), place) for tick, place in zip(bar.ax.get_yticklabels(), bar.get_ticks(), strict=True)]
+    assert [text for text, place in shown if low <= place <= high] == labels
+
+
+def test_marks_are_explained_below_the_panels(walked: dict[str, Path]) -> None:
+    panel = panels_of("mixture", [walked["mixture"]], ())[0]
+    (legend,) = panel.figure.legends
+    texts = [text.get_text() for text in legend.get_texts()]
+    assert texts[0] == "start" and "cells where component 1 is most frequent" in texts
+    assert any("80% end inside the line" in text for text in texts)

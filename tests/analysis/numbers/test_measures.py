@@ -56,7 +56,7 @@ def test_the_bandwidth_rules_are_scipys() -> None:
 
 def test_the_covariance_trace_is_numpys() -> None:
     points = plane(3)
-    assert measured("covariance-trace", made(points)) == pytest.approx(np.trace(np.cov(points.T, bias=True)))
+    assert measured("covariance_trace", made(points)) == pytest.approx(np.trace(np.cov(points.T, bias=True)))
 
 
 def test_a_saturated_kernel_is_told_and_a_fitting_one_is_not() -> None:
@@ -69,12 +69,12 @@ def test_a_saturated_kernel_is_told_and_a_fitting_one_is_not() -> None:
 def test_distances_shares_and_cells_of_offspring_made_by_hand() -> None:
     offspring = made([[3, 4], [0, 1], [0, -1], [-6, -8], [0.2, 1.3]])
     distance = np.array([5, 1, 1, 10, np.hypot(0.2, 1.3)])
-    assert measured("distance-mean", offspring) == pytest.approx(distance.mean())
-    assert measured("distance-median", offspring) == pytest.approx(np.median(distance))
-    assert measured("distance-max", offspring) == 10
-    assert measured("distance-variance", offspring) == pytest.approx(distance.var())
-    assert measured("near-origin", offspring) == pytest.approx(3 / 5)  # less than 5, not 5
-    assert measured("near-origin", offspring, radius=20.0) == 1
+    assert measured("distance_mean", offspring) == pytest.approx(distance.mean())
+    assert measured("distance_median", offspring) == pytest.approx(np.median(distance))
+    assert measured("distance_max", offspring) == 10
+    assert measured("distance_variance", offspring) == pytest.approx(distance.var())
+    assert measured("near_origin", offspring) == pytest.approx(3 / 5)  # less than 5, not 5
+    assert measured("near_origin", offspring, radius=20.0) == 1
     assert measured("coverage", offspring) == 4  # (0, 1) and (0.2, 1.3) are in one cell
     assert measured("coverage", offspring, cell=100.0) == 3  # quadrants
     assert measured("coverage", offspring, cell=0.1) == 5
@@ -90,9 +90,9 @@ def test_left_and_right_are_balanced_or_not() -> None:
 def test_a_ring_is_uniform_and_one_direction_is_not() -> None:
     angle = np.radians(np.arange(0, 360, 5) + 1)
     ring = made(np.stack([np.cos(angle), np.sin(angle)], axis=1))
-    assert measured("direction-uniformity", ring, radius=0.5) == pytest.approx(1)
-    assert measured("direction-uniformity", made([[6, 0.1], [9, -0.1]])) == 0
-    assert measured("direction-uniformity", made([[6, 0], [-6, 0]])) == pytest.approx(np.log(2) / np.log(12))
+    assert measured("direction_uniformity", ring, radius=0.5) == pytest.approx(1)
+    assert measured("direction_uniformity", made([[6, 0.1], [9, -0.1]])) == 0
+    assert measured("direction_uniformity", made([[6, 0], [-6, 0]])) == pytest.approx(np.log(2) / np.log(12))
     shares = directions(made([[6, 0.01], [6, -0.01], [0, 6], [-6, 0], [0, 0]]), Settings())
     assert shares.tolist() == pytest.approx([0.5, 0, 0, 0.25, 0, 0, 0.25, 0, 0, 0, 0, 0])
 
@@ -101,8 +101,8 @@ def test_individuals_that_barely_moved_have_no_direction() -> None:
     angle = np.radians(np.arange(0, 360, 5) + 1)
     fallen = np.stack([np.cos(angle), np.sin(angle)], axis=1)
     walked = np.array([[6.0, 0.1], [9.0, -0.1]])
-    assert measured("direction-uniformity", made(np.concatenate([fallen, walked]))) == 0
-    assert np.isnan(measured("direction-uniformity", made(fallen)))
+    assert measured("direction_uniformity", made(np.concatenate([fallen, walked]))) == 0
+    assert np.isnan(measured("direction_uniformity", made(fallen)))
     line = made([[-1], [-2], [-4.9], [7], [5], [-6]])
     assert measured("balance", line) == pytest.approx(2 / 3) and sides(line, Settings()) == (1 / 6, 2 / 6)
     assert np.isnan(measured("balance", made([[0], [4.9]]))) and measured("balance", made([[-1], [1]]), radius=0.5) == 1
@@ -117,7 +117,7 @@ def test_components_are_specialized_as_far_as_their_behavior_tells_them_apart(
     parent = np.arange(300) % 2
     offspring = made(np.random.default_rng(4).normal(size=(300, 2)) + shift * parent[:, None], parent, 2)
     assert fits(measured("specialization", offspring))
-    assert fits(measured("component-variance-share", offspring))
+    assert fits(measured("component_variance_share", offspring))
     assert not MEASURES["specialization"].fits(made(plane(1)))
 
 
@@ -126,7 +126,7 @@ def test_a_ring_around_a_disc_is_specialized_though_both_have_the_same_mean() ->
     angle, parent = generator.uniform(0, 2 * np.pi, 400), np.arange(400) % 2
     radius = np.where(parent == 0, generator.normal(10, 0.5, 400), generator.normal(0, 0.5, 400))
     offspring = made(np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1), parent, 2)
-    assert measured("specialization", offspring) > 0.9 > 0.1 > measured("component-variance-share", offspring)
+    assert measured("specialization", offspring) > 0.9 > 0.1 > measured("component_variance_share", offspring)
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "nan", "inf", "wide", ""])

@@ -50,7 +50,7 @@ def test_the_logged_metrics_are_measured_again_with_the_same_bits(ant: Path) -> 
 def test_a_line_for_each_measure_says_what_it_is(ant: Path) -> None:
     lines = ees("metrics", ant, "--radius", 3, "--bandwidth", "0.5,silverman").stdout.splitlines()
     assert "MaxEnt-EES, generation 2, 8 individuals" in lines[0]
-    assert any(line.startswith("near-origin ") and "radius 3" in line for line in lines)
+    assert any(line.startswith("near_origin ") and "radius 3" in line for line in lines)
     assert sum(line.startswith("entropy ") for line in lines) == 2
     assert any(line.startswith("directions ") for line in lines)
     assert len(ees("metrics", ant, "--all").stdout.splitlines()) == 5
@@ -58,7 +58,7 @@ def test_a_line_for_each_measure_says_what_it_is(ant: Path) -> None:
 
 def test_directions_are_of_those_only_that_went_somewhere(ant: Path, folder: Path) -> None:
     assert measured(ant)[0]["direction_uniformity"] is None  # six steps lead nowhere
-    (line,) = (text for text in ees("metrics", ant).stdout.splitlines() if text.startswith("direction-uniformity"))
+    (line,) = (text for text in ees("metrics", ant).stdout.splitlines() if text.startswith("direction_uniformity"))
     assert line.split()[1] == "-" and line.endswith("(of 0 beyond radius 5)")
     (path,) = seeds(folder, ant, "some", [np.array([[6.0, 0.0], [0.0, 1.0], [0.0, -1.0], [8.0, 0.0]])])
     (row,) = measured(path)

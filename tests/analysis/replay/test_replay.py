@@ -46,7 +46,7 @@ def test_each_way_of_choosing_finds_the_individual_that_it_names(ant: Path) -> N
     with open_run(ant) as run:
         x, y = run["behavior"][1].T
     wanted = [2, int(x.argmin()), int(x.argmax()), int((x + y).argmax())]
-    options = ["--individual", 2, "--best", "left", "--best", "right", "--toward", "45deg"]
+    options = ["--individual", 2, "--best", "left", "--toward", "right", "--toward", "45deg"]
     done = ees("replay", ant, "--generation", 1, *options)
     found = [int(re.findall(r"individual (\d+)", line)[0]) for line in done.stdout.splitlines()]
     assert found == list(dict.fromkeys(wanted)) and done.stdout.count(SAME) == len(found)
@@ -64,8 +64,8 @@ def test_means_are_compared_where_they_were_evaluated_and_shown_where_not(cheeta
 def test_behaviors_of_several_steps_are_judged_by_the_last(species: Path) -> None:
     with open_run(species) as run:
         wanted = int(run["behavior"][2][:, 2].argmax())
-    done = ees("replay", species, "--best", "right")
-    assert f"individual {wanted}, best right:" in done.stdout and SAME in done.stdout
+    done = ees("replay", species, "--toward", "right")
+    assert f"individual {wanted}, farthest right:" in done.stdout and SAME in done.stdout
 
 
 def test_an_environment_of_gymnasium_films_itself(tmp_path: Path) -> None:
@@ -119,8 +119,8 @@ def test_filming_changes_no_bit_however_often_it_looks(ant: Path, tmp_path: Path
         (["--individual", 6], 2, "expected 0 to 5"),
         (["--generation", 3], 2, "expected 0 to 2"),
         (["--extremes", 7], 2, "the population has 6"),
-        (["--toward", "45deg"], 2, "expected 0 or 180 degrees"),
-        (["--toward", "up"], 2, "expected degrees"),
+        (["--toward", "45deg"], 2, "expected left or right"),
+        (["--toward", "up"], 2, "expected left, right, or degrees"),
         (["--video", "FOLDER/film.gif"], 2, "ends in .mp4"),
         (["--video", "FOLDER/none/film.mp4"], 2, "none does not exist"),
         (["--video", "FOLDER/film.mp4", "--size", "33x20"], 2, "even numbers"),

@@ -197,10 +197,9 @@ def test_a_sample_of_one_generation_has_a_page_too(cheetah: Path, tmp_path: Path
     sample = tmp_path / "sample.h5"
     assert ees("sample", cheetah, "--count", 3, "--out", sample).returncode == 0
     done = ees("report", sample, "--thumbnails", 0)
-    assert (
-        done.returncode == 0
-        and "Sample of offspring: MaxEnt-EES on cheetah" in (tmp_path / "sample-report.html").read_text()
-    )
+    text = (tmp_path / "sample-report.html").read_text()
+    assert done.returncode == 0 and "Sample of offspring: MaxEnt-EES on cheetah" in text
+    assert "<svg" not in text and "One generation has no curves" in text
 
 
 @pytest.mark.parametrize(
@@ -230,15 +229,15 @@ def test_a_report_that_cannot_be_made_is_refused_and_nothing_is_written(
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_charts_leave_gaps_and_say_when_nothing_is_finite() -> None:
+def test_charts_leave_gaps_and_are_left_out_if_they_would_be_empty() -> None:
     gap = chart("gap", {"line": np.array([1.0, np.nan, 2.0])})
     assert gap.count("<circle") == 2 and re.findall(r' d="(.*?)"', gap)[0].count("M") == 2
     rare = np.full(6000, np.nan)
     rare[::1000] = np.arange(6.0)
     assert re.findall(r' d="(.*?)"', chart("rare", {"line": rare}))[0].count("L") == 5
-    assert "not finite" in chart("none", {"line": np.array([np.nan, -np.inf])})
+    assert chart("none", {"line": np.array([np.nan, -np.inf])}) == chart("one", {"line": np.ones(1)}) == ""
     assert "logarithmic" in chart("wide", {"line": np.array([1e-3, 10.0])})
-    assert chart("flat", {"line": np.zeros(3)}).count("<text") >= 4
+    assert chart("flat", {"line": np.ones(3)}).count("<text") >= 4 and chart("zeros", {"line": np.zeros(3)}) == ""
     assert [nice(v) for v in (0.9, 1.0, 3.0, 70.0)] == [1.0, 1.0, 5.0, 100.0]
 
 

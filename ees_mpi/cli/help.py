@@ -1,0 +1,94 @@
+"""The help pages: commands in groups with whole sentences, and two examples under each command."""
+
+import click
+
+from ees_mpi.version import __version__
+
+GROUPS = {
+    "Run": ("train", "resume", "sample", "adapt"),
+    "Look at a run": ("watch", "info", "report", "figure", "replay"),
+    "Numbers": ("metrics", "compare", "export"),
+    "Check": ("verify", "repair", "doctor"),
+    "Before a run": ("presets", "config", "plan", "docs"),
+}
+EXAMPLES = {
+    "train": (
+        "ees-mpi train interference-maxent --seed 1",
+        "mpirun -n 4 ees-mpi train cheetah-maxent-laptop --set population.std=0.05 -o run.h5 --resume",
+    ),
+    "resume": ("ees-mpi resume run.h5", "mpirun -n 4 ees-mpi resume run.h5 --generations 200 --max-hours 8"),
+    "sample": (
+        "ees-mpi sample run.h5 --count 1000",
+        "mpirun -n 4 ees-mpi sample run.h5 --count 1000 --std 0.005 -o quarter.h5",
+    ),
+    "adapt": (
+        "ees-mpi adapt run.h5 --direction left",
+        "mpirun -n 4 ees-mpi adapt run.h5 --direction 45deg --mutations 100 -o adapted.h5",
+    ),
+    "watch": ("ees-mpi watch run.h5", "ees-mpi watch run.h5 --once"),
+    "info": ("ees-mpi info run.h5", "ees-mpi info run.h5 --json"),
+    "report": ("ees-mpi report run.h5", "ees-mpi report run.h5 --thumbnails 0 -o page.html"),
+    "figure": (
+        "ees-mpi figure --list",
+        'ees-mpi figure ant a.h5 b.h5 --label "std 0.02" --label "std 0.05" --title "Ant" -o ant.pdf',
+    ),
+    "replay": (
+        "ees-mpi replay run.h5 --extremes 8 --video run.mp4",
+        "ees-mpi replay run.h5 --toward left --toward 45deg --generation 10",
+    ),
+    "metrics": ("ees-mpi metrics run.h5", "ees-mpi metrics run.h5 --all --bandwidth 0.5,1,silverman --json"),
+    "compare": (
+        "ees-mpi compare --list",
+        "ees-mpi compare --metric distance_mean a*.h5 --against b*.h5",
+    ),
+    "export": ("ees-mpi export run.h5 --policy -o policy.npz", "ees-mpi export run.h5 --to csv"),
+    "verify": ("ees-mpi verify run.h5", "mpirun -n 4 ees-mpi verify run.h5 --updates"),
+    "repair": ("ees-mpi repair run.h5", "ees-mpi repair runs/killed.h5"),
+    "doctor": ("ees-mpi doctor", "mpirun -n 2 ees-mpi doctor"),
+    "presets": ("ees-mpi presets", "ees-mpi presets interference-maxent >my.toml"),
+    "config": (
+        "ees-mpi config ant-maxent",
+        "ees-mpi config my.toml --set population.size=100 --json",
+    ),
+    "plan": (
+        "ees-mpi plan ant-maxent --ranks 275 --ranks-per-node 40",
+        "ees-mpi plan my.toml --ranks 16 --json",
+    ),
+    "docs": ("ees-mpi docs", "ees-mpi docs tutorial"),
+}
+LONGEST = 1000  # characters: no sentence is cut
+
+
+class Commands(click.Group):
+    """The group of all commands, listed by purpose."""
+
+    def add_command(self, cmd: click.Command, name: str | None = None) -> None:
+        """Add a command, with its examples at the end of its help."""
+        examples = EXAMPLES.get(cmd.name or "", ())
+        cmd.epilog = "\n".join(["\b", "Examples:", *(f"  {line}" for line in examples)]) if examples else None
+        for option in cmd.params:
+            if isinstance(option, click.Option) and option.metavar is None:
+                kind = option.type
+                whole = isinstance(kind, click.IntRange)
+                option.metavar = "N" if whole else "X" if isinstance(kind, click.FloatRange) else None
+        super().add_command(cmd, name)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands in groups; a command without a group comes last."""
+        listed = [name for names in GROUPS.values() for name in names]
+        groups = {**GROUPS, "More": tuple(name for name in self.list_commands(ctx) if name not in listed)}
+        for title, names in groups.items():
+            rows = [(name, self.commands[name].get_short_help_str(LONGEST)) for name in names if name in self.commands]
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="ees-mpi")
+def cli() -> None:
+    """Evolvability ES under MPI: train, analyse, verify.
+
+    Exit codes: 0 done; 2 wrong command line or config; 3 the run file cannot be used; 75 interrupted, `resume`
+    continues the run; any other code is a failure. `ees-mpi docs` prints the documentation.
+    """

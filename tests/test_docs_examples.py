@@ -1,0 +1,143 @@
+"""The pages inside the program: `ees-mpi docs` prints them, and their examples work as they are written, in small."""
+
+import os
+import re
+import shlex
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+from unittest import mock
+
+import click
+import pytest
+from support.program import CHECKOUT, done, ees, refused, sets
+
+from ees_mpi.cli.help import EXAMPLES, GROUPS
+from ees_mpi.cli.main import cli
+from ees_mpi.commands.docs import pages, wrapped
+
+DOCS = CHECKOUT / "ees_mpi" / "docs"
+SMALL = sets("population.size=20", "run.generations=4", "run.fsync=false")
+
+
+class Block(NamedTuple):
+    """A piece of code of a page, with its language."""
+
+    language: str
+    text: str
+
+
+def blocks(page: Path) -> list[Block]:
+    """Return the pieces of code that a test runs: those between fences."""
+    return [Block(*found) for found in re.findall(r"^```(\w+)\n(.*?)^```", page.read_text(), re.M | re.S)]
+
+
+def commands(text: str) -> Iterator[list[str]]:
+    """Yield the words of each `ees-mpi` command in a text, without mpirun, comments and redirections."""
+    for line in text.replace("\\\n", " ").splitlines():
+        found = re.match(r"\s*(?:mpirun -n \d+ )?ees-mpi (.*)", line)
+        if found:
+            yield shlex.split(re.split(r" [>|&]", found[1])[0], comments=True)
+
+
+def parse(words: list[str]) -> None:
+    """Read a command line as the program does, and do nothing."""
+    with mock.patch.dict(os.environ), cli.commands[words[0]].make_context(words[0], words[1:]):
+        pass
+
+
+def short(words: list[str]) -> list[str]:
+    """Make a command of the docs quick: few individuals, few generations."""
+    numbers = {"--generations": "6", "--count": "10"}
+    words = [numbers.get(before, word) for before, word in zip(["", *words], words, strict=False)]
+    return [*words, *SMALL] if words[0] == "train" else words
+
+
+@pytest.mark.parametrize("topic", ["first_steps", "tutorial"])
+def test_the_examples_of_a_page_work_in_their_order(
+    topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    found = blocks(DOCS / f"{topic}.md")
+    assert len(found) >= 5
+    before = set(sys.modules)
+    for language, text in found:
+        named = re.match(r"# (\w+\.(?:py|toml))\n", text)
+        if named:
+            Path(named[1]).write_text(text)
+        elif language == "python":
+            exec(compile(text, topic, "exec"), {})
+            assert len(capsys.readouterr().out.split()) >= 2
+        else:
+            assert language == "sh" and "ees-mpi" in text
+            for words in commands(text):
+                done(*short(words))
+    for name in set(sys.modules) - before & {"point", "my_objectives"}:
+        del sys.modules[name]
+    assert {path.suffix for path in tmp_path.iterdir()} >= {".h5", ".png", ".html"}
+
+
+TEXTS = {
+    "README.md": (CHECKOUT / "README.md").read_text(),
+    "jobs/README.md": (CHECKOUT / "jobs" / "README.md").read_text(),
+    **{page.topic: page.text for page in pages()},
+    **{f"help of {name}": "\n".join(lines) for name, lines in EXAMPLES.items()},
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_every_command_in_a_text_has_options_that_exist(name: str) -> None:
+    for words in commands(TEXTS[name]):
+        parse(words)
+
+
+def test_a_command_with_a_wrong_option_would_be_found() -> None:
+    assert list(commands("    mpirun -n 2 ees-mpi train x --seed 3 >log &  # why")) == [["train", "x", "--seed", "3"]]
+    with pytest.raises(click.UsageError, match="--sede"):
+        parse(["train", "x", "--sede", "3"])
+
+
+def test_every_command_is_in_a_group_of_the_help_and_has_two_examples_of_itself() -> None:
+    assert sorted(name for names in GROUPS.values() for name in names) == sorted(cli.commands)
+    listed = ees("--help").stdout
+    assert "..." not in listed.replace("[ARGS]...", "") and all(f"\n{title}:\n" in listed for title in GROUPS)
+    for name in cli.commands:
+        text = ees(name, "--help").stdout
+        assert text.count("\n    ") >= 2 and "Examples:" in text
+        assert [words[0] for words in commands("\n".join(EXAMPLES[name]))] == [name] * 2
+
+
+def test_docs_lists_all_pages_with_their_titles_and_prints_each() -> None:
+    lines = done("docs").stdout.splitlines()
+    topics = [line.split()[0] for line in lines[:-2]]
+    assert sorted(topics) == sorted(path.stem for path in DOCS.glob("*.md")) and topics[0] == "first_steps"
+    assert all(len(line.split()) > 1 and "#" not in line for line in lines[:-2])
+    assert done("docs", "first-steps").stdout == (DOCS / "first_steps.md").read_text()
+
+
+def test_a_page_is_wrapped_to_the_terminal_and_loses_no_word() -> None:
+    for page in pages():
+        text = wrapped(page.text, 70)
+        assert text.split() == page.text.split() and text.count("\n\n") == page.text.count("\n\n")
+        code = re.findall(r"^    [^\n]*|^\|[^\n]*|^```.*?^```$", page.text, re.MULTILINE | re.DOTALL)
+        assert all(piece in text for piece in code)
+        plain = re.sub(r"^(?:    |\||#|!)[^\n]*|^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+        assert all(len(line) <= 70 or len(line.split()) <= 2 for line in plain.splitlines()), page.topic
+
+
+def test_an_unknown_topic_is_refused_with_a_suggestion() -> None:
+    code, line = refused("docs", "cluster")
+    assert code == 2 and "did you mean clusters" in line
+
+
+@pytest.mark.parametrize(
+    "page", ["README.md", "jobs/README.md", *(f"ees_mpi/docs/{path.name}" for path in sorted(DOCS.glob("*.md")))]
+)
+def test_every_link_of_a_page_leads_to_a_file(page: str) -> None:
+    text = (CHECKOUT / page).read_text()
+    for target in re.findall(r"\]\((?!http)([^)#]+)\)", text):
+        assert (CHECKOUT / page).parent.joinpath(target).exists(), target
+    for topic in re.findall(r"`(?:ees-mpi )?docs ([a-z_]+)`", text):
+        assert topic in {*(path.stem for path in DOCS.glob("*.md")), "python", "own_parts", "sweeps"}, topic
