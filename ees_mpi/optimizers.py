@@ -18,6 +18,7 @@ Share = Annotated[float, msgspec.Meta(ge=0, lt=1)]
 
 OPTIMIZERS = Family("optimizer", {"ascent": "ees_mpi.optimizers:Ascent", "adam": "ees_mpi.optimizers:Adam"})
 MOMENTS = ("first", "second")
+quietly = np.errstate(over="ignore", invalid="ignore")  # `training.train` refuses a step that is not finite
 
 
 class Ascent(Part, frozen=True):
@@ -30,6 +31,7 @@ class Ascent(Part, frozen=True):
         """Return the moments before the first step: none."""
         return {}
 
+    @quietly
     def step(self, learned: Arrays, gradient: Arrays, moments: Arrays) -> tuple[Arrays, Arrays]:
         """Return the next learned arrays and moments."""
         following = {}
@@ -53,6 +55,7 @@ class Adam(Part, frozen=True):
         zeros = {f"{_prefix(name)}{moment}": np.zeros(learned[name].shape) for name in learned for moment in MOMENTS}
         return {**zeros, "steps": np.array(0)}
 
+    @quietly
     def step(self, learned: Arrays, gradient: Arrays, moments: Arrays) -> tuple[Arrays, Arrays]:
         """Return the next learned arrays and moments."""
         steps = int(moments["steps"]) + 1

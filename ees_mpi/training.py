@@ -25,6 +25,7 @@ from ees_mpi.generation.results import (
     describe,
     draw_stream,
     evaluates_mean,
+    kept,
     observed,
     with_times,
 )
@@ -190,7 +191,10 @@ def train(
         known = None
         if not all(np.isfinite(each).all() for each in following.learned.values()):
             raise collective(
-                TaskError(f"the update of generation {state.generation} is not finite; it was not committed")
+                TaskError(
+                    f"the update of generation {state.generation} is not finite, and was not committed; optimizer.lr "
+                    "may be too large, or population.std too small"
+                )
             )
         digest = following.digest()
         ranks.check_same(digest, f"the state after generation {state.generation}")
@@ -220,6 +224,6 @@ def _naming_generation(generation: int) -> Iterator[None]:
     try:
         yield
     except ObjectiveError as error:
-        named = ObjectiveError(f"generation {generation}: {error}. The last committed generation is safe")
+        named = ObjectiveError(f"generation {generation}: {error}{kept(generation)}")
         named.collective = error.collective
         raise named from error

@@ -44,9 +44,9 @@ def started_from(run: Run) -> str:
     """Return the label of the run that this one started from; empty if it started from random means."""
     note = starting_note(run)
     if not note or "objective" in note:
-        return algorithm(note["objective"]) if note else ""
-    try:  # an older file: its note has only a path
-        with open_run(Path(note["path"])) as origin:
-            return label(origin)
+        return algorithm(str(note["objective"])) if note else ""
+    try:  # an older file: its note has only a path. That file may name itself, so its own start is not looked up
+        with open_run(Path(str(note["path"]))) as origin:
+            return algorithm(origin.config.method.algorithm)
     except (EesError, KeyError):
         return "a trained mean"

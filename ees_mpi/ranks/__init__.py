@@ -6,6 +6,6 @@ mpi4py. Code that takes a `Ranks` works with both. It does not depend on the ran
 
 from ees_mpi.ranks.launch import run
 from ees_mpi.ranks.launcher import launched
-from ees_mpi.ranks.serial import Ranks, note_early_signals
+from ees_mpi.ranks.serial import Ranks, accept_stop_signals, note_early_signals
 
-__all__ = ["Ranks", "launched", "note_early_signals", "run"]
+__all__ = ["Ranks", "accept_stop_signals", "launched", "note_early_signals", "run"]

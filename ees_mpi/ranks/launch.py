@@ -1,8 +1,10 @@
 """Connect the ranks that the launcher started, and run a job on them."""
 
 import os
+import signal
 import sys
 from collections.abc import Callable
+from types import FrameType
 from typing import NoReturn
 
 from ees_mpi import machine
@@ -60,6 +62,7 @@ def run(job: Callable[[Ranks], None]) -> NoReturn:
         sys.exit(0 if silent else tell(error))
     code = 0
     try:
+        signal.signal(signal.SIGINT, _raise_ctrl_c)
         job(ranks)
     except EesError as error:
         only_here = ranks.size > 1 and not error.collective
@@ -70,10 +73,26 @@ def run(job: Callable[[Ranks], None]) -> NoReturn:
         say_on_stderr("ees-mpi: other ranks died, and this command cannot continue without them; run it again\n")
         ranks.abort(1)
     except KeyboardInterrupt as error:
-        if ranks.size == 1 or ranks.stop_signal is None:
-            ranks.fail(error)
-        say_on_stderr(f"ees-mpi: interrupted twice; the job ends at once. {ranks.advice}\n")
-        ranks.abort(130)
+        if not isinstance(error, CtrlC) and ranks.stop_signal is None:
+            ranks.fail(error)  # the code of a task raised it
+        _end_at_once(ranks)
     except BaseException as error:  # SystemExit, too: the other ranks would wait for a rank that just exits
         ranks.fail(error)
     ranks.leave(code)
+
+
+class CtrlC(KeyboardInterrupt):
+    """SIGINT came to this rank."""
+
+
+def _raise_ctrl_c(number: int, frame: FrameType | None) -> NoReturn:
+    raise CtrlC
+
+
+def _end_at_once(ranks: Ranks) -> NoReturn:
+    """End the job after a Ctrl-C that does not wait for a generation; all ranks may have received it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    ranks.take_turn()
+    twice = " twice" if ranks.stop_signal else ""
+    say_on_stderr(f"ees-mpi: interrupted{twice}; the job ends at once. {ranks.advice}\n")
+    ranks.abort(130)

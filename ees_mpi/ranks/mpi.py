@@ -220,9 +220,7 @@ class World(SupervisedRanks):
 
     def fail(self, error: BaseException) -> NoReturn:
         """End the job after an unexpected error, with its traceback."""
-        # If several ranks fail, the lowest one prints first, and ends the others before they print the same.
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        time.sleep(min(0.5 * self.rank, 4.0))
+        self.take_turn()
         where = f"rank {MPI.COMM_WORLD.rank} of {MPI.COMM_WORLD.size} on {self._host}"
         trace = "".join(traceback.format_exception(error))
         say_on_stderr(f"ees-mpi: {where} failed and ends the job:\n{trace}")

@@ -21,6 +21,7 @@ from ees_mpi.ranks.heartbeat import HeartbeatThread, Progress, Stall
 from ees_mpi.terminal import say_on_stderr
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+BLOCKED = (signal.SIGTERM, signal.SIGUSR1)  # while modules are imported
 
 
 class Ranks:
@@ -40,7 +41,7 @@ class Ranks:
         self.stop_signal: str | None = None
         self.deadline = math.inf  # of time.monotonic(), when rank 0 stops the run as a signal would
         self._heartbeat: HeartbeatThread | None = None
-        self._training = False  # True: `resume` can continue after an error
+        self.resumable = False  # True: there is a run file that `resume` can continue after an error
 
     @property
     def first(self) -> bool:
@@ -119,7 +120,7 @@ class Ranks:
     def advice(self) -> str:
         """The last sentence of a message that the job ends."""
         safe = "All committed generations are safe: run the same command with --resume, or `ees-mpi resume`"
-        return safe if self._training else "Run the same command again"
+        return safe if self.resumable else "Run the same command again"
 
     def recover(self) -> str:
         """Reconnect the ranks that are left after a `RanksLost`; return the names of the lost ones."""
@@ -219,7 +220,6 @@ class Ranks:
 
     def handle_stop_signals(self) -> None:
         """Let SIGTERM, SIGUSR1 and the first Ctrl-C request a stop at the next generation boundary."""
-        self._training = True
         for number in STOP_SIGNALS:
             signal.signal(number, self._note_signal)
         if _EARLY:
@@ -233,6 +233,11 @@ class Ranks:
     def _names(self, ranks: Sequence[int]) -> str:
         listed = ", ".join(f"rank {self.launch_ranks[rank]} on {self.hosts[rank]}" for rank in ranks[:8])
         return listed + (f" and {len(ranks) - 8} more" if len(ranks) > 8 else "")
+
+    def take_turn(self) -> None:
+        """Wait before a last message that several ranks may have: the lowest one prints it, and ends the others."""
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        time.sleep(min((2.0 if self.fault_tolerant else 0.5) * self.rank, 8.0))  # `abort` is slower under ULFM
 
     def fail(self, error: BaseException) -> NoReturn:
         """End the job after an unexpected error."""
@@ -253,8 +258,14 @@ _EARLY: list[int] = []  # stop signals that came before the ranks were connected
 def note_early_signals() -> None:
     """Let SIGTERM and SIGUSR1 stop a run that is still starting as they stop a run that trains."""
     _EARLY.clear()
-    for number in (signal.SIGTERM, signal.SIGUSR1):
+    for number in BLOCKED:
         signal.signal(number, lambda number, frame: _EARLY.append(number))
+    accept_stop_signals()
+
+
+def accept_stop_signals() -> None:
+    """Receive the signals that `__main__` has held back."""
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, BLOCKED)
 
 
 def each(individuals: int | Sequence[int]) -> Sequence[int]:

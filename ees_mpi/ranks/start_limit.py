@@ -10,9 +10,10 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from types import FrameType
 from typing import NoReturn
 
-from ees_mpi.ranks.launcher import launched, launcher_process
+from ees_mpi.ranks.launcher import launched, launcher_process, say_from_launcher
 
 MINUTES = "EES_MPI_START_MINUTES"  # an environment variable, which the option --start-minutes sets
 DEFAULT = 5.0
@@ -44,8 +45,9 @@ def start_limit(fault_tolerant: bool) -> Iterator[None]:
 
 def _watch(pipe: int, rank: int, launcher: int, minutes: float) -> None:
     """Wait for the end of the pipe; after the time limit, print a message and end the job."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
+    for number in (signal.SIGINT, signal.SIGUSR1):
         signal.signal(number, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, _say_that_the_launcher_ends)
     # The child of the lowest rank that is alive acts first, and ends the other ranks before they print the same.
     delay = min(0.5 * launched()[1], 8.0)
     if select.select([pipe], [], [], 60 * minutes + delay)[0]:
@@ -57,6 +59,12 @@ def _watch(pipe: int, rank: int, launcher: int, minutes: float) -> None:
     with suppress(OSError):
         os.write(2, message.encode())
     _end(rank, launcher)
+
+
+def _say_that_the_launcher_ends(number: int, frame: FrameType | None) -> None:
+    """Print a sentence: a launcher that ends the job, after Ctrl-C for example, signals this child, too."""
+    if launched()[1] == 0:
+        say_from_launcher("ees-mpi: the launcher ends the job while MPI starts. Run the same command again\n")
 
 
 def _end(rank: int, launcher: int) -> NoReturn:

@@ -31,7 +31,17 @@ def check_texts(file: h5py.File) -> None:
     for name in ("run_id", "program", "created", "config", "noise_digest", "kind", "started_from"):
         if not isinstance(file.attrs.get(name), str):
             raise ValueError(f"its attribute {name} is not a text")
-    json_object(file.attrs["started_from"] or "{}")
+    check_note(json_object(file.attrs["started_from"] or "{}"))
+
+
+def check_note(note: Mapping[str, Any]) -> None:
+    """Raise a ValueError if a note on the run that a file started from has values of other types than we write."""
+    kinds: dict[str, type] = dict.fromkeys(("path", "run_id", "objective", "method", "state_sha256"), str)
+    kinds |= dict.fromkeys(("generation", "training_steps"), int)
+    wrong = [name for name, kind in kinds.items() if not isinstance(note.get(name, kind()), kind)]
+    wrong += [name for name in ("path", "generation") if note and name not in note]
+    if wrong:
+        raise ValueError(f"its note on the run that it started from has no usable {wrong[0]}")
 
 
 def check_noise_table(file: h5py.File, seed: int, size: int) -> None:
