@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import h5py
@@ -55,10 +55,10 @@ def craft(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cr
     return change
 
 
-def all_commands() -> dict[str, str]:
-    """Run all commands on `run.h5`; return their outputs. None may end in a traceback, or without a sentence."""
+def outputs_of(commands: Sequence[tuple[str, ...]] = COMMANDS) -> dict[str, str]:
+    """Run commands on `run.h5`; return their outputs. None may end in a traceback, or without a sentence."""
     outputs = {}
-    for words in COMMANDS:
+    for words in commands:
         for path in Path().glob("out*"):
             path.unlink()
         ended = ees(*words)
@@ -77,7 +77,7 @@ def test_control_characters_of_a_file_do_not_reach_the_terminal(craft: Craft) ->
         file["sessions/machine"][0] = f'{{"numpy": "{escaped}", "cpu_features": "{escaped}", "device": "{escaped}"}}'
 
     craft(change)
-    outputs = all_commands()
+    outputs = outputs_of()
     for words, text in outputs.items():
         assert plain(text) == text, words
     assert "\\x1b[2J" in outputs["info run.h5"] and "\\x1b[2J" in outputs["watch run.h5 --once"]  # it was shown
@@ -90,12 +90,8 @@ LONG, HEX = "1" * 5000, "0x" + "f" * 5000
     ("old", "new"),
     [
         ("seed = 0", f"seed = {LONG}"),
-        ("seed = 0", f"seed = {HEX}"),
         ("size = 20", f"size = {HEX}"),
-        ("generations = 6", f"generations = {HEX}"),
         ("std = 0.5", f"std = {HEX}"),
-        ('name = "maxvar"', f"name = {HEX}"),
-        ("[run]", f"method = {HEX}\n[run]"),
         ("seed = 0", f"seed = [[{HEX}]]"),
     ],
     ids=lambda text: text[:24],
@@ -108,7 +104,7 @@ def test_an_integer_of_5000_digits_in_the_config_of_a_file_is_refused_by_every_c
         file.attrs["config"] = file.attrs["config"].replace(old, new, 1)
 
     craft(change)
-    for words, text in all_commands().items():
+    for words, text in outputs_of().items():
         assert text.startswith("ees-mpi: ") and text.count("\n") == 1 and len(text) < 2500, words
 
 
@@ -123,7 +119,8 @@ def test_a_note_on_the_start_with_wrong_contents_is_refused(note: str, craft: Cr
 
 def test_a_file_that_started_from_itself_is_shown(craft: Craft) -> None:
     craft(lambda file: file.attrs.__setitem__("started_from", '{"path": "run.h5", "generation": 1}'))
-    assert "MaxVar-EES from MaxVar-EES" in all_commands()["watch run.h5 --once"]
+    shown = outputs_of([("watch", "run.h5", "--once")])
+    assert "MaxVar-EES from MaxVar-EES" in shown["watch run.h5 --once"]
 
 
 def test_a_fifo_is_refused_by_every_command_and_by_open_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,6 +40,7 @@ class RunWriter:
         self._next_fold = time.monotonic() + 60 * config.run.fold_minutes
         self._fold_at = FOLD_BYTES
         self._warning: str | None = None
+        self._resumable = True  # False: a sample, which is in place when it is complete
 
     @classmethod
     def create(
@@ -79,7 +80,9 @@ class RunWriter:
                 if not overwrite:
                     journal.set_aside(path, "other-run")  # left by a run whose file was deleted
                 hdf5.create(path, layout.axis_sizes(config), attributes, state)
-                return cls(path, lock, run_id, config, sessions=0)
+                writer = cls(path, lock, run_id, config, sessions=0)
+            writer._resumable = kind == "run"
+            return writer
         except BaseException:
             lock.release()
             raise
@@ -122,7 +125,8 @@ class RunWriter:
     @property
     def _advice(self) -> str:
         """The advice after a write that failed. Without fsync, the disk may refuse later what it first accepted."""
-        return SAFE if self._config.run.fsync else CHECK
+        advice = SAFE if self._config.run.fsync else CHECK
+        return advice if self._resumable else ""
 
     def commit(self, generation: int, arrays: Arrays, state: Arrays) -> None:
         """Add a generation to the run; after this call, a kill cannot lose it."""

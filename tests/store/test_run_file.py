@@ -367,5 +367,5 @@ def test_generations_are_called_safe_only_where_they_are(
     with pytest.raises(RunFileError, match=rf"No space left on device\. .*{message}"):
         half.writer.save_partial(2, np.zeros(1), np.zeros(1))
     half.kill()
-    with pytest.raises(RunFileError, match="No space left on device$"):  # nothing was committed to a new file
+    with pytest.raises(RunFileError, match=r"No space left on device\.$"):  # nothing was committed to a new file
         RunWriter.create(tmp_path / "new.h5", config, half.state.arrays())
