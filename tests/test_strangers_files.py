@@ -12,7 +12,7 @@ from support.program import TINY, ees, refusal, sets
 from ees_mpi import open_run
 from ees_mpi.errors import RunFileError
 from ees_mpi.store import hashes
-from ees_mpi.terminal import plain
+from ees_mpi.terminal import clock, plain
 
 ESCAPE = "\x1b]0;title\x07\x1b[2J\x9b31m\r"
 FROM = ("train", "interference-maxvar", *sets(*TINY), "--from", "run.h5", "--out", "out.h5")
@@ -134,3 +134,10 @@ def test_a_fifo_is_refused_by_every_command_and_by_open_run(tmp_path: Path, monk
     for words in (*COMMANDS, *more):
         code, line = refusal(*words)
         assert code in (2, 3) and "not a plain file" in line, words
+
+
+@pytest.mark.parametrize("when", [float("nan"), float("inf"), -1e300, 1e300])
+def test_times_that_are_no_dates_are_refused(when: float, craft: Craft) -> None:
+    craft(lambda file: file["sessions/start"].__setitem__(0, when))
+    code, line = refusal("report", "run.h5")
+    assert code == 3 and "times that are no dates" in line and clock(when) == "unknown"

@@ -52,6 +52,7 @@ def _watch(pipe: int, rank: int, launcher: int, minutes: float) -> None:
     delay = min(0.5 * launched()[1], 8.0)
     if select.select([pipe], [], [], 60 * minutes + delay)[0]:
         return
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # of the launcher, which ends the job for this child
     message = (
         f"ees-mpi: MPI did not start within {minutes:g} minutes (--start-minutes); perhaps a rank died, or is very "
         "slow to start. The job ends; nothing was changed. Run the same command again\n"

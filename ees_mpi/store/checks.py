@@ -14,6 +14,7 @@ from ees_mpi.store import hashes, layout
 from ees_mpi.store.journal import Entry
 
 STATE = ("generation", "mean", "observations")  # every state has these
+LAST_DATE = 1e11  # seconds since 1970
 REPAIR = "`ees-mpi repair` returns to the newest state in the file that is whole"
 
 
@@ -64,6 +65,12 @@ def json_object(text: Any) -> dict[str, Any]:
     return found
 
 
+def check_times(session: Mapping[str, Any]) -> None:
+    """Raise a ValueError if the times of a session are no dates."""
+    if not all(0 <= float(session[name]) < LAST_DATE for name in ("start", "end")):
+        raise ValueError("a session has times that are no dates")
+
+
 def check_shapes(file: h5py.File, individuals: int, path: Path) -> None:
     """Check that all arrays are present, that their axes have the same lengths, and that their types are right."""
     missing = [name for name in ("generations", "final", "sessions") if not isinstance(file.get(name), h5py.Group)]
@@ -107,6 +114,7 @@ def check_records(records: Sequence[Entry], file: h5py.File) -> None:
         if record["kind"] == "session":
             number = {name: float(record[name]) for name in ("start", "first_generation", "ranks", "nodes", "session")}
             json_object(json.dumps(record["machine"]))
+            check_times({**number, "end": number["start"]})
             if not all(map(np.isfinite, number.values())) or not isinstance(record["host"], str):
                 raise ValueError("a session has numbers that are not finite")
         elif record["kind"] == "generation":
