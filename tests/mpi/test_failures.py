@@ -143,15 +143,11 @@ def test_ctrl_c_at_mpirun_ends_with_a_sentence(times: int, tmp_path: Path) -> No
         run.check_order()
 
 
-def test_a_second_ctrl_c_at_the_ranks_ends_the_job_at_once_with_one_sentence(tmp_path: Path) -> None:
-    out, mark = tmp_path / "run.h5", tmp_path / "waits"
-    slow = ('task.settings.how="until told"', "task.settings.at=10", f'task.settings.mark="{mark}"')
-    process = start(breaking(out, 2, *slow))
-    wait_for_text(mark)
-    ranks = rank_processes(out)
-    for pid in (*ranks, *ranks):  # as srun does
-        os.kill(pid, signal.SIGINT)
-    _, errors = process.communicate(timeout=TIMEOUT)
-    assert process.returncode == 130 and "Traceback" not in errors, errors
-    assert errors.count("ees-mpi: interrupted twice; the job ends at once. All committed generations are safe") == 1
+@pytest.mark.parametrize("ranks", [0, 2])
+def test_a_second_ctrl_c_at_the_ranks_ends_the_job_at_once_with_one_sentence(ranks: int, tmp_path: Path) -> None:
+    out = tmp_path / "run.h5"
+    ended = run(breaking(out, ranks, 'task.settings.how="ctrl-c twice"'))
+    assert ended.returncode == 130 and "Traceback" not in ended.stderr, ended.stderr
+    twice = "ees-mpi: interrupted twice; the job ends at once. All committed generations are safe"
+    assert ended.stderr.count(twice) == 1, ended.stderr
     assert processes_with(out) == [] and info(out)["generations"] == 0
