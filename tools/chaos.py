@@ -55,7 +55,8 @@ def attempt(
     folder = reference.parent
     stall = {"run.stall_minutes": job.STALL_MINUTES} if disturbance.stall else {}
     line = job.words(out, ranks, generations, disturbance.ulfm, **stall)
-    line += ["--start-minutes", f"{job.START_MINUTES}"]
+    if not disturbance.codes:  # MPI may not start at all
+        line += ["--start-minutes", f"{job.START_MINUTES}"]
     plan = disturbance.deaths(chance, ranks)
     log = (folder / f"{out.stem}.log").open("w")
     process = subprocess.Popen(line, stdout=log, stderr=log, env=job.environment(folder, plan))
