@@ -56,6 +56,7 @@ COMMANDS: dict[str, list[str]] = {
 # These read arrays whose hashes only `verify` checks, or print no bits that could be compared.
 UNCHECKED = ("export csv", "metrics", "watch", "compare", "report", "figure", "replay")
 VERIFYING = ("verify", "verify --updates", "replay")  # they may find, with exit code 1, that bits differ
+ENDED = ("is not finite, and was not committed", "has made no progress")  # with 1: a config that asks for it
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 TEMPLATES = ("sound", "killed", "older")
 
@@ -257,7 +258,7 @@ def _judge(place: Path, code: int, seconds: float, command: str, sound: Referenc
     if CONTROL.search(errors + (place / "stdout").read_text(errors="replace")):
         return "fault", "a control character"
     if code:
-        allowed = code in (2, 3) or (command in VERIFYING and code == 1) or "is not finite, and was not" in errors
+        allowed = code in (2, 3) or (command in VERIFYING and code == 1) or any(text in errors for text in ENDED)
         said = "ees-mpi: " in errors
         return ("refused", "") if allowed and said else ("fault", f"exit code {code}")
     if sound is None:
