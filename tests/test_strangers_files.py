@@ -117,10 +117,10 @@ def test_a_note_on_the_start_with_wrong_contents_is_refused(note: str, craft: Cr
     assert code == 3 and "is damaged" in line
 
 
-def test_a_file_that_started_from_itself_is_shown(craft: Craft) -> None:
+def test_the_run_that_a_file_claims_to_start_from_is_not_opened(craft: Craft) -> None:
     craft(lambda file: file.attrs.__setitem__("started_from", '{"path": "run.h5", "generation": 1}'))
     shown = outputs_of([("watch", "run.h5", "--once")])
-    assert "MaxVar-EES from MaxVar-EES" in shown["watch run.h5 --once"]
+    assert "MaxVar-EES from a trained mean" in shown["watch run.h5 --once"]
 
 
 def test_a_fifo_is_refused_by_every_command_and_by_open_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,11 +1,9 @@
 """The labels of runs and phases in tables and figures, and the run that a run started from."""
 
 import json
-from pathlib import Path
 from typing import Any
 
-from ees_mpi.errors import EesError
-from ees_mpi.store.reader import Run, open_run
+from ees_mpi.store.reader import Run
 
 ALGORITHMS = {"fitness": "standard ES", "maxvar": "MaxVar-EES", "maxent": "MaxEnt-EES", "maml": "MAML"}
 PHASES = {  # of rank 0 in a generation; the run file has the seconds of each
@@ -43,10 +41,5 @@ def starting_note(run: Run) -> dict[str, Any]:
 def started_from(run: Run) -> str:
     """Return the label of the run that this one started from; empty if it started from random means."""
     note = starting_note(run)
-    if not note or "objective" in note:
-        return algorithm(str(note["objective"])) if note else ""
-    try:  # an older file: its note has only a path. That file may name itself, so its own start is not looked up
-        with open_run(Path(str(note["path"]))) as origin:
-            return algorithm(origin.config.method.algorithm)
-    except (EesError, KeyError):
-        return "a trained mean"
+    # Older notes have only a path. It is not opened: a file must not choose which other files are read.
+    return algorithm(str(note["objective"])) if "objective" in note else "a trained mean" if note else ""
