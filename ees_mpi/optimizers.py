@@ -34,6 +34,7 @@ OPTIMIZERS = Family(
     default="adam",
 )
 MOMENTS = ("first", "second")
+quietly = np.errstate(over="ignore", invalid="ignore")  # `training.train` refuses a step that is not finite
 
 
 class Ascent(Part, frozen=True):
@@ -47,6 +48,7 @@ class Ascent(Part, frozen=True):
         """Return the moments before the first step: none."""
         return {}
 
+    @quietly
     def step(self, learned: Arrays, gradient: Arrays, moments: Arrays) -> tuple[Arrays, Arrays]:
         """Return the next learned arrays and moments."""
         following = {}
@@ -72,6 +74,7 @@ class Adam(Part, frozen=True):
         zeros = {f"{_prefix(name)}{moment}": np.zeros(learned[name].shape) for name in learned for moment in MOMENTS}
         return {**zeros, "steps": np.array(0)}
 
+    @quietly
     def step(self, learned: Arrays, gradient: Arrays, moments: Arrays) -> tuple[Arrays, Arrays]:
         """Return the next learned arrays and moments."""
         steps = int(moments["steps"]) + 1

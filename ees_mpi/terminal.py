@@ -12,6 +12,7 @@ def plain(text: str) -> str:
     return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
 
 
+LONGEST = 1e12  # seconds
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
@@ -43,7 +44,9 @@ def pace(seconds: float) -> str:
 
 
 def clock(seconds: float) -> str:
-    """Return a time as h:mm:ss."""
+    """Return a time as h:mm:ss; "unknown" if it is not finite, or absurd: a file may hold any number."""
+    if not abs(seconds) < LONGEST:
+        return "unknown"
     minutes, second = divmod(round(seconds), 60)
     hours, minute = divmod(minutes, 60)
     return f"{hours}:{minute:02d}:{second:02d}"

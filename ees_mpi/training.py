@@ -189,7 +189,10 @@ def train(
         known = None
         if not all(np.isfinite(each).all() for each in following.learned.values()):
             raise collective(
-                TaskError(f"the update of generation {state.generation} is not finite; it was not committed")
+                TaskError(
+                    f"the update of generation {state.generation} is not finite, and was not committed; optimizer.lr "
+                    "may be too large, or population.std too small"
+                )
             )
         digest = following.digest()
         ranks.check_same(digest, f"the state after generation {state.generation}")

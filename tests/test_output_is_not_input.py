@@ -59,3 +59,13 @@ def test_pictures_and_tables_do_not_replace_their_source(run: Path) -> None:
         shutil.copy(run, name)
         code, line = refusal(*words)
         assert code == 2 and "this is the input" in line and Path(name).read_bytes() == run.read_bytes()
+
+
+def test_a_sample_that_fails_leaves_no_file_behind(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*arguments: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("ees_mpi.store.journal.JournalWriter.append", full)
+    before = sorted(os.listdir())
+    code, line = refusal("sample", "run.h5", "--count", "2", "--out", "sample.h5")
+    assert code == 3 and line.endswith("No space left on device.") and sorted(os.listdir()) == before

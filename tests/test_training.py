@@ -6,12 +6,14 @@ import pytest
 from support.small_runs import job_of, trained
 
 from ees_mpi.config import Config, load
+from ees_mpi.errors import TaskError
 from ees_mpi.generation.results import draw_stream
 from ees_mpi.noise import NoiseTable
 from ees_mpi.outcomes import Outcome, Outcomes
 from ees_mpi.ranks import Ranks
 from ees_mpi.state import State, first_state
 from ees_mpi.tasks.interference import OPTIMUM, Interference
+from ees_mpi.training import train
 
 
 def test_advance_changes_nothing_in_place(tiny: Callable[..., Config]) -> None:
@@ -144,3 +146,10 @@ def test_no_step_is_taken_if_all_weights_are_zero(tiny: Callable[..., Config]) -
     assert len(second.memory["archive"]) > 0
     _, third = job.advance(second, {})
     assert third.moments["steps"] == 1 and (third.mean != second.mean).all()
+
+
+@pytest.mark.parametrize("optimizer", ["ascent", "adam"])
+def test_a_step_that_is_not_finite_is_one_error_and_no_warning(optimizer: str, tiny: Callable[..., Config]) -> None:
+    config = tiny("interference-maxvar", f"optimizer.name={optimizer}", "optimizer.lr=1e308")
+    with pytest.raises(TaskError, match=r"generation 0 is not finite, and was not committed; optimizer\.lr"):
+        train(job_of(config), first_state(config), None)

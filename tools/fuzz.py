@@ -3,7 +3,8 @@
 
 A case is a fresh copy of small files, one damage and one command, all chosen from a seed. Every command must either
 give the right bits, or refuse with exit code 2 or 3 and a sentence (`verify` may also say with 1 that bits differ).
-A traceback, a crash, a call of more than 20 s, wrong bits, or a change of any other file is a fault.
+A traceback, a warning of Python, a control character, a crash, a call of more than 20 s, wrong bits, or a change of
+any other file is a fault.
 
     tools/fuzz.py                        2,000 cases
     tools/fuzz.py --cases 200 --seed 7   others, or more
@@ -36,6 +37,9 @@ def main() -> int:
     parser.add_argument("--cases", type=int, default=2000)
     parser.add_argument("--minutes", type=float, help="stop after so many")
     parser.add_argument("--seed", default="0")
+    parser.add_argument(
+        "--patience", type=float, default=20.0, help="seconds until a call hangs; more if cores are busy"
+    )
     parser.add_argument("--kinds", default="", help="a word in the names of the damages")
     parser.add_argument("--without", default=None, help="a word in the names of damages that are left out")
     parser.add_argument("--repeat", nargs=3, metavar=("SEED", "TEMPLATE", "KIND"))
@@ -52,7 +56,7 @@ def main() -> int:
         sound = trial.references(folder)
         if options.repeat:
             seed, template, kind = options.repeat
-            print(trial.case(folder, template, kind, seed, sound))
+            print(trial.case(folder, template, kind, seed, sound, options.patience))
             return 0
         kinds = [kind for kind in (*DAMAGES, "options") if options.kinds in kind]
         kinds = [kind for kind in kinds if options.without is None or options.without not in kind]
@@ -64,7 +68,7 @@ def main() -> int:
                 break
             kind = kinds[number % len(kinds)]
             template = "killed" if kind.startswith("journal") else trial.TEMPLATES[number // len(kinds) % 3]
-            verdict = trial.case(folder, template, kind, f"{options.seed}/{number}", sound)
+            verdict = trial.case(folder, template, kind, f"{options.seed}/{number}", sound, options.patience)
             counts[kind][verdict.outcome] += 1
             slowest[kind] = max(slowest[kind], verdict.seconds)
             if verdict.fault:

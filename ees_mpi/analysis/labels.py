@@ -7,8 +7,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
-from ees_mpi.errors import EesError
-from ees_mpi.store.reader import Run, open_run
+from ees_mpi.store.reader import Run
 
 ALGORITHMS = {"fitness": "standard ES", "maxvar": "MaxVar-EES", "maxent": "MaxEnt-EES", "maml": "MAML"}
 PHASES = {  # of rank 0 in a generation; the run file has the seconds of each
@@ -68,10 +67,5 @@ def starting_note(run: Run) -> dict[str, Any]:
 def started_from(run: Run) -> str:
     """Return the label of the run that this one started from; empty if it started from random means."""
     note = starting_note(run)
-    if not note or "objective" in note:
-        return algorithm(note["objective"]) if note else ""
-    try:  # an older file: its note has only a path
-        with open_run(Path(note["path"])) as origin:
-            return label(origin)
-    except (EesError, KeyError):
-        return "a trained mean"
+    # Older notes have only a path. It is not opened: a file must not choose which other files are read.
+    return algorithm(str(note["objective"])) if "objective" in note else "a trained mean" if note else ""

@@ -2,6 +2,7 @@
 
 import click
 
+from ees_mpi import ranks
 from ees_mpi.version import __version__
 
 GROUPS = {
@@ -86,9 +87,12 @@ class Commands(click.Group):
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="ees-mpi")
-def cli() -> None:
+@click.pass_context
+def cli(context: click.Context) -> None:
     """Evolvability ES under MPI: train, analyse, verify.
 
     Exit codes: 0 done; 2 wrong command line or config; 3 the run file cannot be used; 75 interrupted, `resume`
     continues the run; any other code is a failure. `ees-mpi docs` prints the documentation.
     """
+    if context.invoked_subcommand not in ("train", "resume"):  # these two save their state first
+        ranks.accept_stop_signals()

@@ -1,5 +1,7 @@
 """The entry point of `ees-mpi`: the commands, and the exit codes of errors."""
 
+import os
+import signal
 import sys
 from typing import NoReturn
 
@@ -31,7 +33,7 @@ def main() -> NoReturn:
     except click.ClickException as error:
         _leave(error.format_message(), error.exit_code)
     except (click.Abort, KeyboardInterrupt):
-        _leave("interrupted", 130)
+        _interrupted()
     except EesError as error:
         _leave(str(error), error.exit_code)
     except OSError as error:
@@ -39,6 +41,16 @@ def main() -> NoReturn:
     except MemoryError as error:
         _leave(f"not enough memory: {error}", 1)
     sys.exit(0)
+
+
+def _interrupted() -> NoReturn:
+    """Leave after Ctrl-C. Every rank exits with the code, at once: the others may wait for this one in MPI."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if ranks.launched()[1] == 0:
+        say_on_stderr("ees-mpi: interrupted\n")
+    if ranks.launched()[0] > 1:
+        os._exit(130)
+    sys.exit(130)
 
 
 def _leave(message: str, code: int) -> NoReturn:

@@ -142,7 +142,7 @@ def _verify_updates(world: ranks.Ranks, path: Path) -> None:
 @RUN
 @click.option("--count", type=click.IntRange(min=2), required=True, help="The number of offspring.")
 @click.option("--generation", type=click.IntRange(min=0), help="Of the mean.  [default: the state after the last one]")
-@click.option("--std", type=Finite(min=0, max=1e30, min_open=True), help="Of the mutations.  [default: the run's]")
+@click.option("--std", type=Finite(min=1e-30, max=1e30), help="Of the mutations.  [default: the run's]")
 @click.option("--component", type=click.IntRange(min=0), help="Of a mixture.  [default: all of them]")
 @click.option("-o", "--out", type=click.Path(path_type=Path), metavar="S.h5", help="[default: RUN-sample.h5]")
 @click.option("--overwrite", is_flag=True, help="Replace an existing file.")
@@ -164,7 +164,7 @@ def sample(run: Path, out: Path | None, overwrite: bool, **options: Any) -> None
 @click.option("--mutations", type=click.IntRange(min=2), help="The number of mutations.  [default: 40]")
 @click.option("--evaluations", type=AtLeastOne(10**6), default=10, help="From other starts.  [default: 10]")
 @click.option("--generation", type=click.IntRange(min=0), help="Of the mean.  [default: the state after the last one]")
-@click.option("--std", type=Finite(min=0, max=1e30, min_open=True), help="Of the mutations.  [default: the run's]")
+@click.option("--std", type=Finite(min=1e-30, max=1e30), help="Of the mutations.  [default: the run's]")
 @click.option("-o", "--out", type=click.Path(path_type=Path), metavar="A.h5", help="[default: RUN-adapt-DIRECTION.h5]")
 @click.option("--overwrite", is_flag=True, help="Replace an existing file.")
 @TRUST

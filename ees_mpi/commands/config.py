@@ -27,7 +27,12 @@ def resolve(source: Any, settings: Sequence[str]) -> Config:
 
 def is_run_file(source: Any) -> bool:
     """Return True if a source names a file other than a .toml file."""
-    return isinstance(source, (str, os.PathLike)) and Path(source).suffix != ".toml" and Path(source).is_file()
+    return (
+        isinstance(source, (str, os.PathLike))
+        and Path(source).suffix != ".toml"
+        and os.path.exists(source)
+        and not os.path.isdir(source)
+    )
 
 
 def keys(source: str | None, settings: Sequence[str], markdown: bool, as_json: bool) -> Iterable[str]:

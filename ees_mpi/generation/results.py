@@ -191,6 +191,11 @@ def check_enough(outcomes: Outcomes, generation: int) -> None:
         raise collective(
             TaskError(
                 f"generation {generation}: {size - outcomes.size} of {size} rollouts are not finite; "
-                "no update can be made of the rest. The last committed generation is safe"
+                f"no update can be made of the rest{kept(generation)}"
             )
         )
+
+
+def kept(generation: int) -> str:
+    """Return the end of a message that a generation has failed."""
+    return f". The {generation} generations before it are saved" if generation else ""

@@ -11,7 +11,6 @@ The term |std eps_i|^2 is the same for all k and cancels. So no large numbers ar
 75,000 dimensions. The two individuals of an antithetic pair belong to the same component.
 """
 
-import itertools
 from typing import Annotated
 
 import numpy as np
@@ -24,12 +23,13 @@ from ees_mpi.ranks import Ranks
 from ees_mpi.registry import key
 
 COLLAPSED = 0.01  # standard deviations between two means; below, all responsibilities are nearly equal
+MOST = 1000  # components: the time of an update grows with their square
 
 
 class Mixture(Normal, frozen=True, kw_only=True):
     """`components` Gaussians of standard deviation `std`; each individual is drawn from a random one of them."""
 
-    components: Annotated[int, key("K: the number of means.", "means", ge=1)] = 2
+    components: Annotated[int, key("K: the number of means.", "means", ge=1, le=MOST)] = 2
 
     def draw(self, generator: np.random.Generator, noise: Noise, parameters: int) -> Draw:
         """Draw the noise offset and the component of each individual; the two individuals of a pair share both."""
@@ -43,9 +43,10 @@ class Mixture(Normal, frozen=True, kw_only=True):
         mu = learned["mean"].astype(np.float64)
         shared = weights[:, None] * self.responsibilities(draw, learned, noise, ranks)  # [N, K]
         gradient = np.zeros(mu.shape)
+        for p in np.unique(draw.parent):
+            total = np.ascontiguousarray(shared[draw.parent == p].T).sum(axis=1)  # [K]
+            gradient += total[:, None] * (mu[p] - mu) / self.std**2
         for k in range(self.components):
-            for p in range(self.components):
-                gradient[k] += shared[draw.parent == p, k].sum() * (mu[p] - mu[k]) / self.std**2
             coefficient, offset = self.noise_terms(shared[:, k], draw)
             used = coefficient != 0  # if species are far apart, most rows matter for one of them only
             gradient[k] += weighted_noise(coefficient[used], offset[used], mu.shape[1], noise, ranks)
@@ -54,7 +55,7 @@ class Mixture(Normal, frozen=True, kw_only=True):
     def responsibilities(self, draw: Draw, learned: Arrays, noise: Noise, ranks: Ranks) -> Floats:
         """Return rho [N, K]."""
         mu = learned["mean"].astype(np.float64)
-        apart = np.square(mu[:, None] - mu[None]).sum(axis=2)  # [K, K]
+        apart = np.array([_squared_distances(mu, k) for k in range(self.components)])  # [K, K]
         dots = self._dots(draw, mu, noise, ranks)
         a = -(apart[draw.parent] + 2 * self.std * draw.sign[:, None] * dots) / (2 * self.std**2)
         a -= a.max(axis=1, keepdims=True)
@@ -68,18 +69,28 @@ class Mixture(Normal, frozen=True, kw_only=True):
         offset, parent = draw.offset[::step], draw.parent[::step]
         shares = ranks.shares(len(offset))
         mine = np.zeros((len(shares[ranks.rank]), self.components))
-        for p in range(self.components):
+        here = parent[shares[ranks.rank].start : shares[ranks.rank].stop]
+        for p in np.unique(here):
             differences = mu[p] - mu  # [K, D]
-            for row, i in zip(mine, shares[ranks.rank], strict=True):
-                if parent[i] == p:
-                    row[:] = differences @ noise.row(offset[i], mu.shape[1]).astype(np.float64)
+            for row in np.flatnonzero(here == p):
+                i = shares[ranks.rank][row]
+                mine[row] = differences @ noise.row(offset[i], mu.shape[1]).astype(np.float64)
         return np.repeat(ranks.gather(mine, [len(share) for share in shares]), step, axis=0)
 
     def warning(self, learned: Arrays) -> str | None:
         """Return a warning if two means are so close that their offspring cannot be distinguished."""
         mu = learned["mean"].astype(np.float64)
-        for j, k in itertools.combinations(range(self.components), 2):
-            distance = float(np.sqrt(np.square(mu[k] - mu[j]).sum())) / self.std
-            if distance < COLLAPSED:
-                return f"components {j} and {k} have collapsed into one: their means are {distance:.2g} std apart"
+        for j in range(self.components - 1):
+            distances = np.sqrt(_squared_distances(mu[j:], 0)[1:]) / self.std
+            for k in np.flatnonzero(distances < COLLAPSED)[:1]:
+                return (
+                    f"components {j} and {j + 1 + k} have collapsed into one: their means are {distances[k]:.2g} std "
+                    "apart"
+                )
         return None
+
+
+def _squared_distances(mu: Floats, k: int) -> Floats:
+    """Return the squared distances [K] of all means from mean `k`."""
+    squared: Floats = np.square(mu[k] - mu).sum(axis=1)
+    return squared

@@ -18,6 +18,8 @@ from ees_mpi.populations.weighted import weighted_noise
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry import Part, key
 
+SMALLEST_STD = 1e-30  # gradients are divided by its square
+
 
 class Normal(Part, frozen=True):
     """Draws `size` individuals of standard deviation `std` around one mean."""
@@ -31,6 +33,8 @@ class Normal(Part, frozen=True):
     components = 1
 
     def __post_init__(self) -> None:
+        if self.std < SMALLEST_STD:
+            raise ValueError(f"population.std: expected at least {SMALLEST_STD:g}, got {self.std:g}")
         if self.antithetic and self.size % 2:
             raise ValueError(
                 f"population.size: expected an even number for antithetic pairs, got {self.size}; "

@@ -6,6 +6,7 @@ mpi4py. Code that takes a `Ranks` works with both. It does not depend on the ran
 
 from ees_mpi.ranks.launch import call, run
 from ees_mpi.ranks.launcher import launched
-from ees_mpi.ranks.serial import Ranks, note_early_signals
+from ees_mpi.ranks.serial import Ranks
+from ees_mpi.ranks.signals import accept_stop_signals, note_early_signals
 
-__all__ = ["Ranks", "call", "launched", "note_early_signals", "run"]
+__all__ = ["Ranks", "accept_stop_signals", "call", "launched", "note_early_signals", "run"]

@@ -6,12 +6,14 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from types import FrameType
 from typing import NoReturn, TypeVar
 
 from ees_mpi import machine
 from ees_mpi.errors import EesError, LaunchError, RanksLost, collective
 from ees_mpi.ranks.launcher import launched
-from ees_mpi.ranks.serial import STOP_SIGNALS, Ranks, note_early_signals, settable
+from ees_mpi.ranks.serial import Ranks
+from ees_mpi.ranks.signals import STOP_SIGNALS, note_early_signals, settable
 from ees_mpi.ranks.start_limit import start_limit
 from ees_mpi.terminal import say_on_stderr, tell
 
@@ -72,6 +74,7 @@ def run(job: Callable[[Ranks], object]) -> NoReturn:
         sys.exit(0 if silent else tell(error))
     code = 0
     try:
+        signal.signal(signal.SIGINT, _raise_ctrl_c)
         _supervise(ranks, job)
     except EesError as error:
         code = tell(error) if ranks.first else error.exit_code
@@ -118,12 +121,28 @@ def _supervise(ranks: Ranks, job: Callable[[Ranks], T]) -> T:
         say_on_stderr("ees-mpi: other ranks died, and this command cannot continue without them; run it again\n")
         ranks.abort(1)
     except KeyboardInterrupt as error:
-        if ranks.size == 1 or ranks.stop_signal is None:
-            ranks.fail(error)
-        say_on_stderr(f"ees-mpi: interrupted twice; the job ends at once. {ranks.advice}\n")
-        ranks.abort(130)
+        if not isinstance(error, CtrlC) and ranks.stop_signal is None:
+            ranks.fail(error)  # the code of a task raised it
+        _end_at_once(ranks)
     except BaseException as error:  # SystemExit, too: the other ranks would wait for a rank that just exits
         ranks.fail(error)
+
+
+class CtrlC(KeyboardInterrupt):
+    """SIGINT came to this rank."""
+
+
+def _raise_ctrl_c(number: int, frame: FrameType | None) -> NoReturn:
+    raise CtrlC
+
+
+def _end_at_once(ranks: Ranks) -> NoReturn:
+    """End the job after a Ctrl-C that does not wait for a generation; all ranks may have received it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    ranks.take_turn()
+    twice = " twice" if ranks.stop_signal else ""
+    say_on_stderr(f"ees-mpi: interrupted{twice}; the job ends at once. {ranks.advice}\n")
+    ranks.abort(130)
 
 
 @contextmanager

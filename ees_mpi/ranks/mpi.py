@@ -4,7 +4,6 @@ import contextlib
 import functools
 import math
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -222,9 +221,7 @@ class World(SupervisedRanks):
 
     def fail(self, error: BaseException) -> NoReturn:
         """End the job after an error that only this rank may have; an unexpected one is printed with its traceback."""
-        # If several ranks fail, the lowest one prints first, and ends the others before they print the same.
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        time.sleep(min(0.5 * self.rank, 4.0))
+        self.take_turn()
         if isinstance(error, EesError):
             self.abort(tell(error))
         where = f"rank {MPI.COMM_WORLD.rank} of {MPI.COMM_WORLD.size} on {self._host}"

@@ -6,7 +6,6 @@ import os
 import signal
 import socket
 import sys
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,9 +18,8 @@ from numpy.typing import DTypeLike, NDArray
 from ees_mpi import errors, machine
 from ees_mpi.errors import EesError, LaunchError, LockStepError, RunFileError, collective
 from ees_mpi.ranks.heartbeat import HeartbeatThread, Progress, Stall
+from ees_mpi.ranks.signals import EARLY, STOP_SIGNALS, settable
 from ees_mpi.terminal import say_on_stderr
-
-STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 
 
 class Ranks:
@@ -41,7 +39,7 @@ class Ranks:
         self.stop_signal: str | None = None
         self.deadline = math.inf  # of time.monotonic(), when rank 0 stops the run as a signal would
         self._heartbeat: HeartbeatThread | None = None
-        self._training = False  # True: `resume` can continue after an error
+        self.resumable = False  # True: there is a run file that `resume` can continue after an error
 
     @property
     def first(self) -> bool:
@@ -120,7 +118,7 @@ class Ranks:
     def advice(self) -> str:
         """The last sentence of a message that the job ends."""
         safe = "All committed generations are safe: run the same command with --resume, or `ees-mpi resume`"
-        return safe if self._training else "Run the same command again"
+        return safe if self.resumable else "Run the same command again"
 
     def recover(self) -> str:
         """Reconnect the ranks that are left after a `RanksLost`; return the names of the lost ones."""
@@ -223,8 +221,8 @@ class Ranks:
         self._training = True
         for number in settable(STOP_SIGNALS):
             signal.signal(number, self._note_signal)
-        if _EARLY:
-            self.stop_signal = signal.Signals(_EARLY[0]).name
+        if EARLY:
+            self.stop_signal = signal.Signals(EARLY[0]).name
 
     def _note_signal(self, number: int, frame: FrameType | None) -> None:
         if self.stop_signal and number == signal.SIGINT:
@@ -234,6 +232,11 @@ class Ranks:
     def _names(self, ranks: Sequence[int]) -> str:
         listed = ", ".join(f"rank {self.launch_ranks[rank]} on {self.hosts[rank]}" for rank in ranks[:8])
         return listed + (f" and {len(ranks) - 8} more" if len(ranks) > 8 else "")
+
+    def take_turn(self) -> None:
+        """Wait before a last message that several ranks may have: the lowest one prints it, and ends the others."""
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        time.sleep(min((2.0 if self.fault_tolerant else 0.5) * self.rank, 8.0))  # `abort` is slower under ULFM
 
     def fail(self, error: BaseException) -> NoReturn:
         """End the job after an unexpected error."""
@@ -249,23 +252,6 @@ class Ranks:
     def leave(self, code: int) -> NoReturn:
         """Exit after all ranks are done."""
         sys.exit(code)
-
-
-_EARLY: list[int] = []  # stop signals that came before the ranks were connected
-
-
-def note_early_signals() -> None:
-    """Let SIGTERM and SIGUSR1 stop a run that is still starting as they stop a run that trains."""
-    _EARLY.clear()
-    for number in settable((signal.SIGTERM, signal.SIGUSR1)):
-        signal.signal(number, lambda number, frame: _EARLY.append(number))
-
-
-def settable(signals: Sequence[signal.Signals]) -> list[signal.Signals]:
-    """Return the signals whose handler this thread may change, and can restore: none outside of the main thread."""
-    if threading.current_thread() is not threading.main_thread():
-        return []
-    return [number for number in signals if signal.getsignal(number) is not None]  # None: a handler written in C
 
 
 def each(individuals: int | Sequence[int]) -> Sequence[int]:

@@ -10,10 +10,11 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from types import FrameType
 from typing import NoReturn
 
 from ees_mpi.errors import LaunchError
-from ees_mpi.ranks.launcher import launched, launcher_process, ranks_gone
+from ees_mpi.ranks.launcher import launched, launcher_process, ranks_gone, say_from_launcher
 
 MINUTES = "EES_MPI_START_MINUTES"  # an environment variable, which the option --start-minutes sets
 DEFAULT = 5.0
@@ -55,8 +56,9 @@ def start_limit(fault_tolerant: bool) -> Iterator[None]:
 
 def _watch(pipe: int, rank: int, launcher: int, minutes: float) -> None:
     """Wait for the end of the pipe; after the time limit, print a message and end the job."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
+    for number in (signal.SIGINT, signal.SIGUSR1):
         signal.signal(number, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, _say_that_the_launcher_ends)
     # The child of the lowest rank that is alive acts first, and ends the other ranks before they print the same.
     delay = min(0.5 * launched()[1], 8.0)
     deadline = time.monotonic() + 60 * minutes + delay
@@ -65,6 +67,7 @@ def _watch(pipe: int, rank: int, launcher: int, minutes: float) -> None:
         if select.select([pipe], [], [], min(1.0 + delay / 8, deadline - time.monotonic()))[0]:
             return
         gone = gone + 1 if ranks_gone() else 0
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # of the launcher, which ends the job for this child
     problem = (
         "another rank of this node exited before MPI started, or never used MPI"
         if gone >= GONE_CHECKS
@@ -74,6 +77,12 @@ def _watch(pipe: int, rank: int, launcher: int, minutes: float) -> None:
     with suppress(OSError):
         os.write(2, f"ees-mpi: {problem}. The job ends; nothing was changed. Run it again on all ranks\n".encode())
     _end(rank, launcher)
+
+
+def _say_that_the_launcher_ends(number: int, frame: FrameType | None) -> None:
+    """Print a sentence: a launcher that ends the job, after Ctrl-C for example, signals this child, too."""
+    if launched()[1] == 0:
+        say_from_launcher("ees-mpi: the launcher ends the job while MPI starts. Run the same command again\n")
 
 
 def _end(rank: int, launcher: int) -> NoReturn:

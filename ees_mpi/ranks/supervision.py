@@ -11,8 +11,9 @@ from typing import Any, NoReturn
 
 from ees_mpi.ranks.heartbeat import HeartbeatRing, Progress, Stall
 from ees_mpi.ranks.launcher import say_from_launcher
-from ees_mpi.ranks.serial import Ranks, settable
+from ees_mpi.ranks.serial import Ranks
 from ees_mpi.ranks.shared_memory import NodeProgress
+from ees_mpi.ranks.signals import settable
 from ees_mpi.terminal import say_on_stderr
 
 STALL_SECONDS = 1800.0  # without progress, until the config sets another limit

@@ -13,7 +13,7 @@ from ees_mpi.config import Config
 from ees_mpi.generation.results import Record
 from ees_mpi.outcomes import Outcome
 from ees_mpi.ranks import Ranks, launched
-from ees_mpi.terminal import clock, pace
+from ees_mpi.terminal import clock, pace, plain
 
 LINE_SECONDS = 5.0  # between two lines in a log file
 
@@ -70,6 +70,7 @@ class Progress:
         return f"{text}, {invalid:.1%} invalid" if invalid else text
 
     def _say(self, line: str) -> None:
+        line = plain(line)
         with contextlib.suppress(OSError, ValueError):  # a closed terminal must not stop the training
             if self._bar is not None:
                 self._bar.write(line, file=self._stream)

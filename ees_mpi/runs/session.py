@@ -156,6 +156,7 @@ def _open(
 ) -> RunWriter | None:
     """Open the run file on rank 0, note the session in it, and print a greeting."""
     ranks, writer = job.ranks, None
+    ranks.resumable = True  # also while the file is created: `train --resume` continues it, or begins it again
     with ranks.together():
         if prepared:
             writer = prepared.open()  # creates a new file: now every rank knows its path and id

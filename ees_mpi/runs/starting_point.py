@@ -3,7 +3,6 @@
 import hashlib
 import json
 import os
-import zipfile
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -17,6 +16,7 @@ from ees_mpi.outcomes import Arrays, Floats, Singles
 from ees_mpi.runs import policy_files
 from ees_mpi.runs.policy_files import ForeignPolicy
 from ees_mpi.state import State, state_of
+from ees_mpi.store import checks
 from ees_mpi.store.reader import Run, open_run
 from ees_mpi.streams import stream
 
@@ -134,11 +134,13 @@ def read_policy(path: Path) -> StartingPoint:
         inputs = len(arrays["observation_mean"])
         if "observation_sums" not in arrays:
             raise ValueError("it has no observation_sums; an older version exported it, so export it again")
-        observations, about = np.asarray(arrays["observation_sums"], np.float64), json.loads(str(arrays["about"]))
+        observations = np.asarray(arrays["observation_sums"], np.float64)
+        about = checks.json_object(str(arrays["about"]))
+        checks.check_note(about)
         if observations.shape != (1 + 2 * inputs,) or not np.isfinite(observations).all():
             raise ValueError(f"its observation_sums are not {1 + 2 * inputs} finite numbers")
         generation, std, config = int(about["generation"]), float(about.pop("std")), str(arrays["config"])
-    except (OSError, ValueError, KeyError, IndexError, TypeError, AttributeError, zipfile.BadZipFile) as error:
+    except Exception as error:  # a damaged archive can raise anything
         reason = error.strerror if isinstance(error, OSError) else error
         raise RunFileError(f"{path} is not a policy of `ees-mpi export --policy`: {reason}") from None
     inherited, learned = (

@@ -14,6 +14,7 @@ from ees_mpi.store import hashes, layout
 from ees_mpi.store.journal import Entry
 
 STATE = ("generation", "mean", "observations")  # every state has these
+LAST_DATE = 1e11  # seconds since 1970
 REPAIR = "`ees-mpi repair` returns to the newest state in the file that is whole"
 
 
@@ -31,7 +32,17 @@ def check_texts(file: h5py.File) -> None:
     for name in ("run_id", "program", "created", "config", "noise_digest", "kind", "started_from"):
         if not isinstance(file.attrs.get(name), str):
             raise ValueError(f"its attribute {name} is not a text")
-    json_object(file.attrs["started_from"] or "{}")
+    check_note(json_object(file.attrs["started_from"] or "{}"))
+
+
+def check_note(note: Mapping[str, Any]) -> None:
+    """Raise a ValueError if a note on the run that a file started from has values of other types than we write."""
+    kinds: dict[str, type] = dict.fromkeys(("path", "run_id", "objective", "method", "state_sha256"), str)
+    kinds |= dict.fromkeys(("generation", "training_steps"), int)
+    wrong = [name for name, kind in kinds.items() if not isinstance(note.get(name, kind()), kind)]
+    wrong += [name for name in ("path", "generation") if note and name not in note]
+    if wrong:
+        raise ValueError(f"its note on the run that it started from has no usable {wrong[0]}")
 
 
 def check_noise_table(file: h5py.File, seed: int, size: int) -> None:
@@ -52,6 +63,12 @@ def json_object(text: Any) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise ValueError(f"expected a JSON object, got {str(text)[:80]!r}")
     return found
+
+
+def check_times(session: Mapping[str, Any]) -> None:
+    """Raise a ValueError if the times of a session are no dates."""
+    if not all(0 <= float(session[name]) < LAST_DATE for name in ("start", "end")):
+        raise ValueError("a session has times that are no dates")
 
 
 def check_shapes(file: h5py.File, individuals: int, path: Path) -> None:
@@ -97,6 +114,7 @@ def check_records(records: Sequence[Entry], file: h5py.File) -> None:
         if record["kind"] == "session":
             number = {name: float(record[name]) for name in ("start", "first_generation", "ranks", "nodes", "session")}
             json_object(json.dumps(record["machine"]))
+            check_times({**number, "end": number["start"]})
             if not all(map(np.isfinite, number.values())) or not isinstance(record["host"], str):
                 raise ValueError("a session has numbers that are not finite")
         elif record["kind"] == "generation":

@@ -17,9 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from ees_mpi.errors import RunFileError
-from ees_mpi.store.safety import real
+from ees_mpi.store.safety import open_plain, real
 
 WAIT_SECONDS = 5.0  # for an owner that is about to end
+NAME_SECONDS = 1.0  # for an owner that has the lock, but has not written its name yet
+LONGEST = 4096  # bytes of a lock file
 HEARTBEAT_SECONDS = 2.0
 NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
 HELD = (errno.EWOULDBLOCK, errno.EACCES, errno.EAGAIN)
@@ -31,6 +33,19 @@ def path_of(run: Path) -> Path:
     return run.with_name(run.name + ".lock")
 
 
+def read_owner(path: Path) -> dict[str, Any]:
+    """Return the owner that a lock file names: host, pid, job, since; empty if it cannot be read."""
+    try:
+        file = open_plain(path)
+        try:
+            owner = json.loads(os.read(file, LONGEST))
+        finally:
+            os.close(file)
+        return {name: owner[name] for name in ("host", "pid", "job", "since")}
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return {}
+
+
 class Lock:
     """The lock of one run file, held from construction to `release`."""
 
@@ -40,7 +55,8 @@ class Lock:
         deadline = time.monotonic() + WAIT_SECONDS
         try:
             while not self._acquire(force):
-                if time.monotonic() > deadline:
+                late = time.monotonic() - deadline
+                if late > NAME_SECONDS or (late > 0 and read_owner(self._path)):
                     raise RunFileError(f"{run} is being written by {self._owner()}; wait for it, or stop it first")
                 time.sleep(0.1)
         except OSError as error:
@@ -88,11 +104,8 @@ class Lock:
         return True
 
     def _owner_is_elsewhere(self) -> bool:
-        owner = os.pread(self._file, 4096, 0)
-        try:
-            return bool(owner) and json.loads(owner)["host"] != socket.gethostname()
-        except (ValueError, KeyError, TypeError):
-            return False
+        here = socket.gethostname()
+        return bool(read_owner(self._path).get("host", here) != here)
 
     def _has_heartbeat(self) -> bool:
         """Return True if the owner sends heartbeats; the clocks of the two machines may differ."""
@@ -119,16 +132,14 @@ class Lock:
             "job": os.environ.get("SLURM_JOB_ID"),
             "since": time.strftime("%Y-%m-%d %H:%M:%S"),
         }
-        os.ftruncate(self._file, 0)
-        os.pwrite(self._file, json.dumps(owner).encode(), 0)
+        os.ftruncate(self._file, os.pwrite(self._file, json.dumps(owner).encode(), 0))
 
     def _owner(self) -> str:
-        try:
-            owner = json.loads(self._path.read_text())
-            job = f", SLURM job {owner['job']}" if owner["job"] else ""
-            return f"process {owner['pid']} on {owner['host']}{job} (since {owner['since']})"
-        except (OSError, ValueError, KeyError, TypeError):
+        owner = read_owner(self._path)
+        if not owner:
             return "another process"
+        job = f", SLURM job {owner['job']}" if owner["job"] else ""
+        return f"process {owner['pid']} on {owner['host']}{job} (since {owner['since']})"
 
     def release(self) -> None:
         """Release the lock and delete its file."""

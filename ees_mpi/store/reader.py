@@ -128,6 +128,8 @@ class Run(RunArrays):
                 known.append({name: record.get(name, record["start"]) for name in layout.SESSIONS})
             elif record["kind"] == "generation" and known:
                 known[-1]["end"] = float(record["arrays"]["seconds_clock"])
+        for session in known:
+            checks.check_times(session)
         return known
 
     def device(self, generation: int) -> str:

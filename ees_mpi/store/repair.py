@@ -15,6 +15,10 @@ from ees_mpi.store.lock import Lock
 from ees_mpi.store.reader import open_run
 from ees_mpi.store.safety import damage_reported, open_hdf5, real
 
+# Advice after a write that failed.
+SAFE = "All committed generations are safe; `ees-mpi resume` continues the run after this is fixed"
+UNCHANGED = "The file is as it was"
+
 
 @dataclass(frozen=True)
 class Contents:
@@ -36,7 +40,7 @@ def fold_journal(path: Path) -> Contents:
         found = Contents(run.run_id, run.sessions(), run.state_arrays(), run.partial(), damage)
         why = "other-run" if run.journal.whole else "damaged"
     beside = journal.path_of(path)
-    with write_errors(path):
+    with write_errors(path, "" if damage else SAFE):  # file and journal stay until the fold is in place
         if records:
             hdf5.fold(path, records, found.run_id)
         if damage:  # never delete a journal that was not read completely
@@ -74,7 +78,7 @@ def _restore_if_damaged(path: Path) -> str:
         if hashes.ATTRIBUTES not in file.attrs or hdf5.is_whole(file, path):
             raise damage
         had = file["generations"][layout.GENERATION].shape[0]
-    with write_errors(path):
+    with write_errors(path, UNCHANGED):
         aside = path.with_name(f"{path.name}.damaged")
         aside.unlink(missing_ok=True)
         os.link(path, aside)
@@ -91,12 +95,11 @@ def _restore_if_damaged(path: Path) -> str:
 
 
 @contextmanager
-def write_errors(path: Path) -> Iterator[None]:
-    """Turn an OSError into a RunFileError, which says that committed generations are safe."""
+def write_errors(path: Path, advice: str = "") -> Iterator[None]:
+    """Turn an OSError into a RunFileError; `advice`: its last sentence."""
     try:
         yield
     except RunFileError:
         raise
     except OSError as error:
-        safe = "All committed generations are safe; `ees-mpi resume` continues the run after this is fixed"
-        raise RunFileError(f"cannot write {path}: {error.strerror or error}. {safe if path.exists() else ''}") from None
+        raise RunFileError(f"cannot write {path}: {error.strerror or error}. {advice}".rstrip()) from None

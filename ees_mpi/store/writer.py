@@ -2,6 +2,7 @@
 
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,13 @@ from ees_mpi.noise import Noise
 from ees_mpi.outcomes import Arrays
 from ees_mpi.store import hashes, hdf5, journal, layout
 from ees_mpi.store.lock import Lock
-from ees_mpi.store.repair import Contents, fold_journal, write_errors
+from ees_mpi.store.reader import open_run
+from ees_mpi.store.repair import SAFE, Contents, fold_journal, write_errors
 from ees_mpi.store.safety import real
 from ees_mpi.version import __version__
 
 FOLD_SHARE = 20  # folds take at most 1 / FOLD_SHARE of the time
+CHECK = "Without run.fsync, the newest generations may be lost: `ees-mpi info` counts those that are in the file"
 FOLD_BYTES = 64 << 20  # of the journal, after which it is folded: rank 0 holds as much in memory
 
 
@@ -37,6 +40,7 @@ class RunWriter:
         self._next_fold = time.monotonic() + 60 * config.run.fold_minutes
         self._fold_at = FOLD_BYTES
         self._warning: str | None = None
+        self._resumable = True  # False: a sample, which is in place when it is complete
 
     @classmethod
     def create(
@@ -55,7 +59,7 @@ class RunWriter:
         lock = Lock(path, force)
         try:
             if path.exists() and not overwrite:
-                raise already_exists(path)
+                raise created_meanwhile(path)
             run_id = run_id or new_run_id()
             noise = Noise(config.noise_seed, config.noise.size)
             attributes = {
@@ -76,7 +80,9 @@ class RunWriter:
                 if not overwrite:
                     journal.set_aside(path, "other-run")  # left by a run whose file was deleted
                 hdf5.create(path, layout.axis_sizes(config), attributes, state)
-                return cls(path, lock, run_id, config, sessions=0)
+                writer = cls(path, lock, run_id, config, sessions=0)
+            writer._resumable = kind == "run"
+            return writer
         except BaseException:
             lock.release()
             raise
@@ -88,7 +94,7 @@ class RunWriter:
         lock = Lock(path, force)
         try:
             found = fold_journal(path)
-            with write_errors(path):
+            with write_errors(path, SAFE):
                 writer = cls(path, lock, found.run_id, config, len(found.sessions))
             writer._warning = found.warning or None
             return writer, found
@@ -112,9 +118,15 @@ class RunWriter:
         self._append(record)
 
     def _append(self, record: dict[str, Any]) -> None:
-        with write_errors(self.path):
+        with write_errors(self.path, self._advice):
             self._journal.append(record)
         self._records.append(record)
+
+    @property
+    def _advice(self) -> str:
+        """The advice after a write that failed. Without fsync, the disk may refuse later what it first accepted."""
+        advice = SAFE if self._config.run.fsync else CHECK
+        return advice if self._resumable else ""
 
     def commit(self, generation: int, arrays: Arrays, state: Arrays) -> None:
         """Add a generation to the run; after this call, a kill cannot lose it."""
@@ -163,7 +175,7 @@ class RunWriter:
     def close(self) -> None:
         """Fold, delete the journal and release the run file; after an error the journal stays."""
         try:
-            with write_errors(self.path):
+            with write_errors(self.path, self._advice):
                 self.fold()
             self._journal.remove()
         finally:
@@ -178,6 +190,18 @@ def new_run_id() -> str:
 def already_exists(path: Path) -> RunFileError:
     """Return the error that a run file exists already."""
     return RunFileError(f"{path} exists already; use --resume to continue it, --overwrite to start again")
+
+
+def created_meanwhile(path: Path) -> RunFileError:
+    """Return the error that another process has created the run file since this one looked for it."""
+    begun = "another process"
+    with suppress(RunFileError, LookupError), open_run(path) as run:
+        session = run.sessions()[0]
+        begun = f"a job on {session['host']} at {time.strftime('%H:%M:%S', time.localtime(session['start']))}"
+    return RunFileError(
+        f"{path} exists now: {begun} has created it while this one was starting. To continue it, run the command with "
+        "--resume again"
+    )
 
 
 def check_folder(path: Path) -> None:

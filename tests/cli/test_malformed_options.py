@@ -69,6 +69,7 @@ def test_a_setting_that_cannot_work_is_refused(folder: Path, setting: str) -> No
         ("sample", ".", "--count", "2"),
         ("sample", "run.h5", "--count", "1000000000000"),
         ("sample", "run.h5", "--count", "2", "--std", "1e300"),
+        ("sample", "run.h5", "--count", "2", "--std", "1e-320"),
         ("adapt", "run.h5", "--direction", "../../x"),
         ("adapt", "run.h5", "--direction", "left", "--evaluations", "1000000000000"),
         ("resume", "run.h5", "--generations", "9" * 25),

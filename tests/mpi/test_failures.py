@@ -70,6 +70,7 @@ def test_mostly_invalid_rollouts_are_an_error(tmp_path: Path) -> None:
     done = run(breaking(tmp_path / "run.h5", 2, 'task.settings.how="mostly nan"'))
     assert done.returncode == 1
     assert done.stderr.count("ees-mpi: generation 0: 17 of 20 rollouts are not finite") == 1
+    assert "saved" not in done.stderr and "safe" not in done.stderr  # there is nothing yet
 
 
 def training(out: Path, ranks: int) -> "subprocess.Popen[str]":
@@ -137,14 +138,24 @@ def test_a_second_writer_is_exit_3_and_told_who_the_first_is(tmp_path: Path, mon
     assert process.returncode == 75
 
 
-def test_ctrl_c_at_mpirun_ends_with_a_sentence(tmp_path: Path) -> None:
+@pytest.mark.parametrize("times", [1, 2])
+def test_ctrl_c_at_mpirun_ends_with_a_sentence(times: int, tmp_path: Path) -> None:
     out = tmp_path / "run.h5"
-    words = command("train", "interference-maxvar", *sets(*TINY, "run.generations=100000"), "--out", out, ranks=2)
-    process = start(words)
-    wait_until(lambda: committed(out) > 1)
-    process.send_signal(signal.SIGINT)
+    process = training(out, 2)
+    for _ in range(times):
+        process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=TIMEOUT)
     assert process.returncode != 0 and "Traceback" not in errors
     assert errors.count("ees-mpi: the launcher ends the job. All committed generations are safe") == 1, errors
     with open_run(out) as run:
         run.check_order()
+
+
+@pytest.mark.parametrize("ranks", [0, 2])
+def test_a_second_ctrl_c_at_the_ranks_ends_the_job_at_once_with_one_sentence(ranks: int, tmp_path: Path) -> None:
+    out = tmp_path / "run.h5"
+    ended = run(breaking(out, ranks, 'task.settings.how="ctrl-c twice"'))
+    assert ended.returncode == 130 and "Traceback" not in ended.stderr, ended.stderr
+    twice = "ees-mpi: interrupted twice; the job ends at once. All committed generations are safe"
+    assert ended.stderr.count(twice) == 1, ended.stderr
+    assert processes_with(out) == [] and info(out)["generations"] == 0

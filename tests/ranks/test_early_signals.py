@@ -5,7 +5,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from support.program import TINY, done, ees, info, sets
+from support.program import TESTS, TINY, done, ees, info, sets
 
 from ees_mpi.runs import session
 
@@ -28,3 +28,28 @@ def test_a_signal_before_the_run_is_ready_ends_with_75(
     assert stopped.returncode == 75 and f"interrupted by {number.name}" in stopped.stderr
     done(*words, "--resume")
     assert info(out)["complete"] is True
+
+
+@pytest.mark.parametrize(
+    ("module", "number", "code", "message"),
+    [
+        ("click", signal.SIGINT, 130, "ees-mpi: interrupted"),
+        ("h5py", signal.SIGINT, 130, "ees-mpi: interrupted"),
+        ("click", signal.SIGTERM, 75, "ees-mpi: interrupted by SIGTERM; 0 generations"),
+    ],
+)
+def test_a_signal_during_an_import_is_one_sentence(
+    module: str, number: signal.Signals, code: int, message: str, tmp_path: Path
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text((TESTS / "support" / "signal_in_import.py").read_text())
+    words = ("train", "interference-maxvar", *sets(*TINY), "--out", tmp_path / "run.h5")
+    stopped = ees(*words, PYTHONPATH=str(tmp_path), SIGNAL_IN_IMPORT=f"{module} {int(number)}")
+    assert stopped.returncode == code, stopped.stderr
+    assert stopped.stderr.strip().startswith(message) and stopped.stderr.strip().count("\n") == 0, stopped.stderr
+    assert (tmp_path / "run.h5").exists() is (code == 75)
+
+
+def test_commands_that_save_nothing_end_by_the_signal(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text((TESTS / "support" / "signal_in_import.py").read_text())
+    stopped = ees("presets", PYTHONPATH=str(tmp_path), SIGNAL_IN_IMPORT=f"click {int(signal.SIGTERM)}")
+    assert stopped.returncode == -signal.SIGTERM and stopped.stdout == stopped.stderr == ""

@@ -349,3 +349,23 @@ def test_a_file_without_something_needed_is_told_to_be_damaged(finished: Path, t
         del file[gone]
     with pytest.raises(RunFileError, match=f"damaged: it has no {gone}"):
         open_run(copy)
+
+
+@pytest.mark.parametrize(
+    ("fsync", "message"), [("true", "All committed generations are safe"), ("false", "may be lost")]
+)
+def test_generations_are_called_safe_only_where_they_are(
+    fsync: str, message: str, tmp_path: Path, tiny: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tiny("interference-maxvar", f"run.fsync={fsync}")
+    half = Half(tmp_path / "run.h5", config, 2)
+
+    def full(*arguments: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("ees_mpi.store.journal.JournalWriter.append_bytes", full)
+    with pytest.raises(RunFileError, match=rf"No space left on device\. .*{message}"):
+        half.writer.save_partial(2, np.zeros(1), np.zeros(1))
+    half.kill()
+    with pytest.raises(RunFileError, match=r"No space left on device\.$"):  # nothing was committed to a new file
+        RunWriter.create(tmp_path / "new.h5", config, half.state.arrays())

@@ -70,6 +70,9 @@ class Breaking:
             raise BrokenPipeError(32, "Broken pipe")
         if index == self.at and self.how == "keyboard":
             raise KeyboardInterrupt
+        if index > 0 and self.how == "ctrl-c twice":  # on all ranks, as srun does
+            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGINT)
         if index == self.at and self.how == "die" and not os.path.exists(self.mark):
             open(self.mark, "x").close()  # once
             os.kill(os.getpid(), signal.SIGKILL)

@@ -54,13 +54,15 @@ def commit() -> list[Row]:
 
 
 def _row(what: str, reference: str, times: list[float], against: list[float], **more: Any) -> Row:
-    measured, other = statistics.median(times), statistics.median(against)
+    # Each time is compared with its neighbour: on a busy machine, both are slow together.
+    low, middle, high = statistics.quantiles([one / other for one, other in zip(times, against, strict=True)], n=4)
     return {
         "what": what,
-        "milliseconds": 1e3 * measured,
+        "milliseconds": 1e3 * statistics.median(times),
         "reference": reference,
-        "reference_milliseconds": 1e3 * other,
-        "ratio": measured / other,
+        "reference_milliseconds": 1e3 * statistics.median(against),
+        "ratio": middle,
+        "ratio_quartiles": [low, high],
         **more,
     }
 
@@ -70,7 +72,9 @@ def show(rows: list[Row]) -> None:
     for row in rows:
         text = f"{row['what']:28} {row['milliseconds']:10.3f} ms"
         if "ratio" in row:
+            low, high = row["ratio_quartiles"]
             text += f"   {row['ratio']:6.2f} x {row['reference']} ({row['reference_milliseconds']:.3f} ms)"
+            text += f", half of the ratios between {low:.2f} and {high:.2f}"
         if "bytes" in row:
             text += f", {row['bytes']} bytes"
         print(text)

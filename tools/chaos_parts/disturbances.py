@@ -26,6 +26,7 @@ class Trial:
     process: "subprocess.Popen[bytes]"
     chance: random.Random
     generations: int  # of the whole run
+    size: int  # ranks
     committed: int = 0  # generations, counted just before the disturbance
     undo: list[Callable[[], None]] = field(default_factory=list)
 
@@ -48,7 +49,7 @@ class Disturbance:
 
     title: str
     disturb: Callable[[Trial], None]
-    codes: tuple[int, ...]  # 0 only where the other ranks continue
+    codes: tuple[int, ...]  # 0 only where the other ranks continue; none: the job ends or continues
     ulfm: bool = False
     stall: bool = False  # whether the stall limit is short
     deaths: Callable[[random.Random, int], list[dict[str, Any]]] = lambda chance, ranks: []
@@ -80,6 +81,14 @@ def signal_mpirun(trial: Trial) -> None:
     """Send USR1 to mpirun, which passes it on to all ranks."""
     trial.wait()
     trial.process.send_signal(signal.SIGUSR1)
+
+
+def kill_at_start(trial: Trial) -> None:
+    """Kill one rank 0.2 to 3 s after all ranks were started: while it imports, in MPI_Init, or soon after."""
+    job.until(lambda: len(trial.ranks()) == trial.size or trial.process.poll() is not None)
+    time.sleep(trial.chance.uniform(0.2, 3.0))
+    trial.committed = job.count(trial.out)
+    job.kill(trial.chance.sample(trial.ranks(), 1) if trial.process.poll() is None else [])
 
 
 def kill_some(trial: Trial) -> None:
@@ -158,6 +167,7 @@ DISTURBANCES = {
     "ulfm-instant": Disturbance(
         "1 to 3 ranks die in a gather, rollout, commit or fold, ULFM", let_them_die, (0,), True, True, deaths
     ),
+    "ulfm-start": Disturbance("SIGKILL of one rank 0.2 to 3 s after the start, ULFM", kill_at_start, (), ulfm=True),
     "term": Disturbance("SIGTERM of one rank", signal_one(signal.SIGTERM), (75,)),
     "usr1": Disturbance("USR1 of one rank", signal_one(signal.SIGUSR1), (75,)),
     "usr1-mpirun": Disturbance("USR1 of mpirun", signal_mpirun, (75,)),

@@ -20,6 +20,7 @@ from ees_mpi.errors import RunFileError
 PROGRAM = Path(__file__).with_name("self_kill.py")
 PATIENCE = 120.0  # seconds without progress after which a job counts as hung
 STALL_MINUTES = 0.3
+START_MINUTES = 0.5  # to start MPI
 
 
 def environment(folder: Path, plan: Sequence[dict[str, Any]] = ()) -> dict[str, str]:
@@ -51,9 +52,9 @@ def processes(out: Path) -> list[int]:
 
 
 def rank_processes(out: Path) -> dict[int, int]:
-    """Return the process of each rank, by rank."""
-    found = {}
-    for pid in processes(out):
+    """Return the process of each rank, by rank; while MPI starts, each has a child, with a higher process id."""
+    found: dict[int, int] = {}
+    for pid in sorted(processes(out), reverse=True):
         try:
             variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
         except OSError:

@@ -206,9 +206,11 @@ def craft(folder: Path, chance: random.Random) -> str:
         name = chance.choice([name for name in _names(file) if isinstance(file[name], h5py.Dataset)])
         dataset = file[name]
         if dataset.size:
-            value = np.array(chance.choice([0, -1, 1, 2**31 - 1, 127])).astype(
-                dataset.dtype if dataset.dtype.kind in "fiu" else int
-            )
+            numbers = [0, -1, 1, 2**31 - 1, 127]
+            if dataset.dtype.kind == "f":
+                numbers += [np.nan, np.inf, -np.inf, 1e300, -1e300]
+            with np.errstate(over="ignore"):
+                value = np.array(chance.choice(numbers)).astype(dataset.dtype if dataset.dtype.kind in "fiu" else int)
             place = tuple(chance.randrange(size) for size in dataset.shape)
             dataset[place] = chance.choice(TEXTS[:-1]).replace("\udcff", "") if dataset.dtype.kind in "OS" else value
         for generation in range(len(file["generations/generation"])):

@@ -7,6 +7,7 @@ import json
 import os
 import pkgutil
 import random
+import re
 import resource
 import shutil
 import signal
@@ -30,7 +31,7 @@ from ees_mpi.store.reader import open_run
 from ees_mpi.store.writer import RunWriter
 from ees_mpi.training import open_job, train
 
-LIMIT = 20.0  # seconds of one call
+LIMIT = 20.0  # seconds of one call: of its CPU time, and of waiting on a machine that is not busy
 MEMORY = 6 << 30  # bytes of address space of one call
 TINY = ("population.size=20", "noise.size=5000", "run.fsync=false")
 SETS = [word for setting in (*TINY, "run.generations=1") for word in ("--set", setting)]
@@ -43,10 +44,20 @@ COMMANDS: dict[str, list[str]] = {
     "export": ["export", "run.h5", "--to", "npz", "-o", "out.npz"],
     "train --from": ["train", "interference-maxvar", *SETS, "--from", "run.h5", "--out", "out.h5"],
     "config": ["config", "run.h5"],
+    "verify --updates": ["verify", "run.h5", "--updates"],
+    "export csv": ["export", "run.h5", "--to", "csv", "-o", "out.csv"],
     "metrics": ["metrics", "run.h5"],
     "watch": ["watch", "run.h5", "--once"],
+    "compare": ["compare", "--metric", "distance-mean", "run.h5", "--against", "elsewhere/other.h5"],
+    "report": ["report", "run.h5", "-o", "out.html"],
+    "figure": ["figure", "interference", "run.h5", "-o", "out.png"],
+    "replay": ["replay", "run.h5", "--individual", "3"],
 }
-UNCHECKED = ("metrics", "watch")  # they read arrays whose hashes only `verify` checks
+# These read arrays whose hashes only `verify` checks, or print no bits that could be compared.
+UNCHECKED = ("export csv", "metrics", "watch", "compare", "report", "figure", "replay")
+VERIFYING = ("verify", "verify --updates", "replay")  # they may find, with exit code 1, that bits differ
+ENDED = ("is not finite, and was not committed", "has made no progress")  # with 1: a config that asks for it
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 TEMPLATES = ("sound", "killed", "older")
 
 
@@ -60,7 +71,8 @@ class Verdict(NamedTuple):
 
 def preload() -> None:
     """Import what the commands import when they are called, so that each forked process has it already."""
-    for folder in ("commands", "runs", "store", "analysis.watch", "analysis.numbers"):
+    folders = [f"analysis.{name}" for name in ("watch", "numbers", "report", "figures", "replay")]
+    for folder in ("commands", "runs", "store", *folders):
         package = importlib.import_module(f"ees_mpi.{folder}")
         for module in pkgutil.iter_modules(package.__path__):
             importlib.import_module(f"ees_mpi.{folder}.{module.name}")
@@ -94,22 +106,32 @@ def _train(path: Path, stops: tuple[int, ...], wanted: int, killed: bool) -> Non
     writer.release() if killed else writer.close()
 
 
-def references(folder: Path) -> dict[str, dict[str, Any]]:
-    """Return the answers of all commands on the files before they are damaged."""
-    found: dict[str, dict[str, Any]] = {name: {} for name in TEMPLATES}
-    for name in TEMPLATES:
-        for command in COMMANDS:
-            place = folder / f"reference-{name}-{command.replace(' ', '')}"
-            shutil.copytree(folder / name, place)
-            code, _ = _in_fork(place, COMMANDS[command], command)
-            if code:
-                raise SystemExit(f"{command} fails on the sound file: {(place / 'stderr').read_text()}")
-            found[name][command] = json.loads((place / "answer").read_text())
-    return found
+class References(dict[str, Any]):
+    """The answers of the commands on a template before it is damaged; each is computed when it is needed."""
+
+    def __init__(self, folder: Path, template: str):
+        super().__init__()
+        self._folder, self._template = folder, template
+
+    def __missing__(self, command: str) -> Any:
+        place = self._folder / f"reference-{self._template}-{command.replace(' ', '')}"
+        shutil.copytree(self._folder / self._template, place)
+        code, _ = _in_fork(place, COMMANDS[command], command, 10 * LIMIT)
+        if code:
+            raise SystemExit(f"{command} fails on the sound file: {(place / 'stderr').read_text()}")
+        self[command] = json.loads((place / "answer").read_text())
+        return self[command]
 
 
-def case(folder: Path, template: str, kind: str, seed: str, sound: dict[str, dict[str, Any]]) -> Verdict:
-    """Damage a copy of a template, run one command on it, and judge."""
+def references(folder: Path) -> dict[str, References]:
+    """Return the right answers for each template."""
+    return {name: References(folder, name) for name in TEMPLATES}
+
+
+def case(
+    folder: Path, template: str, kind: str, seed: str, sound: dict[str, References], patience: float = LIMIT
+) -> Verdict:
+    """Damage a copy of a template, run one command on it, and judge; `patience`: seconds until a call hangs."""
     chance = random.Random(seed)
     place = folder / "case"
     shutil.rmtree(place, ignore_errors=True)
@@ -126,7 +148,7 @@ def case(folder: Path, template: str, kind: str, seed: str, sound: dict[str, dic
         finally:
             os.chdir(here)
     before = _contents(place / "elsewhere")
-    code, seconds = _in_fork(place, words, command)
+    code, seconds = _in_fork(place, words, command, patience)
     strict = kind not in (*CRAFTED, "options") and template != "older" and command not in UNCHECKED
     if did.startswith("cut") and command not in ("resume", "repair"):
         strict = False  # a cut journal is the same as that of a run that was killed earlier
@@ -145,17 +167,22 @@ def _contents(folder: Path) -> dict[str, tuple[str, int]]:
     }
 
 
-def _in_fork(place: Path, words: list[str], command: str) -> tuple[int, float]:
-    """Run a command in a forked process; return its exit code (negative: the signal that ended it) and seconds."""
+def _in_fork(place: Path, words: list[str], command: str, patience: float) -> tuple[int, float]:
+    """Run a command in a forked process; return its exit code (negative: the signal that ended it) and CPU seconds.
+
+    The seconds of a command that was killed because it hangs are those that passed.
+    """
     start = time.monotonic()
     child = os.fork()
     if child == 0:
         os._exit(_child(place, words, command))
     while True:
-        ended, status = os.waitpid(child, os.WNOHANG)
+        ended, status, used = os.wait4(child, os.WNOHANG)
+        passed = time.monotonic() - start
         if ended:
-            return os.waitstatus_to_exitcode(status), time.monotonic() - start
-        if time.monotonic() - start > LIMIT:
+            cpu = used.ru_utime + used.ru_stime
+            return os.waitstatus_to_exitcode(status), passed if passed > patience else cpu
+        if passed > patience:
             os.kill(child, signal.SIGKILL)
         time.sleep(0.002)
 
@@ -192,7 +219,7 @@ def _answer(command: str) -> Any:
     if command == "info":
         facts = json.loads(Path("stdout").read_text())
         return {key: facts[key] for key in facts if key not in ("steps", "checked")}  # steps are read from the arrays
-    if command in ("config", "watch", "metrics"):
+    if command in ("config", *UNCHECKED):
         return Path("stdout").read_text() if command == "config" else ""
     if command == "export":
         with zipfile.ZipFile("out.npz") as archive:
@@ -217,7 +244,7 @@ def _bits(path: Path) -> dict[str, Any]:
         return {"rows": rows, "state": state, "noticed": noticed}
 
 
-def _judge(place: Path, code: int, seconds: float, command: str, sound: dict[str, Any] | None) -> tuple[str, str]:
+def _judge(place: Path, code: int, seconds: float, command: str, sound: References | None) -> tuple[str, str]:
     """Return the outcome and the fault of a case."""
     errors = (place / "stderr").read_text(errors="replace")
     if seconds > LIMIT:
@@ -226,8 +253,12 @@ def _judge(place: Path, code: int, seconds: float, command: str, sound: dict[str
         return "fault", f"ended by signal {-code}"
     if code == 99 or "Traceback" in errors:
         return "fault", "a traceback"
+    if re.search(r"[A-Z]\w*Warning: ", errors):
+        return "fault", "a warning of Python"
+    if CONTROL.search(errors + (place / "stdout").read_text(errors="replace")):
+        return "fault", "a control character"
     if code:
-        allowed = code in (2, 3) or (command == "verify" and code == 1)
+        allowed = code in (2, 3) or (command in VERIFYING and code == 1) or any(text in errors for text in ENDED)
         said = "ees-mpi: " in errors
         return ("refused", "") if allowed and said else ("fault", f"exit code {code}")
     if sound is None:
@@ -236,14 +267,14 @@ def _judge(place: Path, code: int, seconds: float, command: str, sound: dict[str
     return ("right bits", "") if _right(answer, command, sound) else ("fault", f"wrong bits {str(answer)[:300]}")
 
 
-def _right(answer: Any, command: str, sound: dict[str, Any]) -> bool:
+def _right(answer: Any, command: str, sound: References) -> bool:
     if command == "info" and answer.get("damage"):
         return True  # it says that later generations cannot be read
-    if command not in ("resume", "repair", "verify"):
+    if command not in ("resume", "repair", "verify", "verify --updates"):
         return bool(answer == sound[command])
     longest, rows = sound["resume"], answer.get("rows", [])
     same = rows == longest["rows"][: len(rows)]
-    if command == "verify":
+    if command.startswith("verify"):
         return bool(answer == sound[command])
     if command == "resume" and (len(rows) != len(longest["rows"]) or answer["state"] != longest["state"]):
         return False

@@ -5,7 +5,6 @@ The file is opened, read and closed again each time, so that a reader never bloc
 
 import contextlib
 import itertools
-import json
 import os
 import shutil
 import time
@@ -22,7 +21,7 @@ from ees_mpi.commands.info import task_name
 from ees_mpi.outcomes import Floats
 from ees_mpi.store import journal, lock
 from ees_mpi.store.reader import Run, open_run
-from ees_mpi.terminal import clock
+from ees_mpi.terminal import clock, plain
 from ees_mpi.terminal import pace as pace_of
 
 RECENT = 30  # generations over which the speed is measured
@@ -46,12 +45,12 @@ def watch(path: Path, stream: TextIO, every: float, once: bool, wait: Callable[[
                 if terminal:
                     size = shutil.get_terminal_size()
                     lines = frame(run, size.columns, size.lines - 1, chars)[: size.lines - 1]
-                    text = "".join(f"{line[: size.columns]}{LINE_END}\n" for line in lines)
+                    text = "".join(f"{plain(line)[: size.columns]}{LINE_END}\n" for line in lines)
                     stream.write(f"{WIPE if seen is None else ''}{HOME}{text}{BELOW}")
                 elif once:
-                    stream.write("\n".join(frame(run, 80, 40, chars)) + "\n")
+                    stream.write(plain("\n".join(frame(run, 80, 40, chars))) + "\n")
                 else:
-                    stream.write(f"{headline(run)}\n")
+                    stream.write(f"{plain(headline(run))}\n")
                 stream.flush()
             seen = now
         if once or complete:
@@ -136,9 +135,9 @@ def writer(path: Path) -> str:
     held = lock.path_of(path)
     try:
         silent = time.time() - os.stat(held).st_mtime
-        owner = json.loads(held.read_text(encoding="utf-8"))
+        owner = lock.read_owner(held)
         name = f"process {owner['pid']} on {owner['host']}"
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, KeyError):
         return "nobody writes it now; `ees-mpi resume` continues it"
     if silent > SILENT:
         return f"its writer, {name}, has given no sign of life for {clock(silent)}"

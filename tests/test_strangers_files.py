@@ -1,0 +1,143 @@
+"""Files that a stranger made, with the right hashes: their texts and numbers reach every command, and harm none."""
+
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import h5py
+import pytest
+from support.program import TINY, ees, refusal, sets
+
+from ees_mpi import open_run
+from ees_mpi.errors import RunFileError
+from ees_mpi.store import hashes
+from ees_mpi.terminal import clock, plain
+
+ESCAPE = "\x1b]0;title\x07\x1b[2J\x9b31m\r"
+FROM = ("train", "interference-maxvar", *sets(*TINY), "--from", "run.h5", "--out", "out.h5")
+COMMANDS = (
+    ("info", "run.h5"),
+    ("info", "run.h5", "--json"),
+    ("watch", "run.h5", "--once"),
+    ("report", "run.h5", "-o", "out.html"),
+    ("compare", "--metric", "distance-mean", "run.h5", "--against", "run.h5"),
+    ("metrics", "run.h5"),
+    ("export", "run.h5", "--to", "csv", "-o", "out.csv"),
+    ("export", "run.h5", "--to", "npz", "-o", "out.npz"),
+    ("export", "run.h5", "--policy", "-o", "out.npz"),
+    ("config", "run.h5"),
+    ("config", "run.h5", "--json"),
+    ("figure", "interference", "run.h5", "-o", "out.png"),
+    ("replay", "run.h5", "--individual", "0"),
+    ("verify", "run.h5"),
+    ("verify", "run.h5", "--updates"),
+    ("sample", "run.h5", "--count", "2", "--out", "out.h5"),
+    ("adapt", "run.h5", "--direction", "left", "--out", "out.h5"),
+    ("resume", "run.h5", "--generations", "7"),
+    ("repair", "run.h5"),
+    FROM,
+)
+Craft = Callable[[Callable[[h5py.File], object]], None]
+
+
+@pytest.fixture
+def craft(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Craft:
+    """Change a copy of a finished run, `run.h5` in the present folder, and renew its hashes."""
+    monkeypatch.chdir(tmp_path)
+
+    def change(how: Callable[[h5py.File], object]) -> None:
+        shutil.copy(finished, "run.h5")
+        with h5py.File("run.h5", "r+") as file:
+            how(file)
+            hashes.renew(file, "final", "sessions")
+
+    return change
+
+
+def outputs_of(commands: Sequence[tuple[str, ...]] = COMMANDS) -> dict[str, str]:
+    """Run commands on `run.h5`; return their outputs. None may end in a traceback, or without a sentence."""
+    outputs = {}
+    for words in commands:
+        for path in Path().glob("out*"):
+            path.unlink()
+        ended = ees(*words)
+        assert "Traceback" not in ended.stderr and ended.returncode in (0, 1, 2, 3), ended.stderr
+        assert ended.returncode == 0 or ended.stderr.count("ees-mpi: ") == 1, (words, ended.stderr)
+        outputs[" ".join(words)] = ended.stdout + ended.stderr
+    return outputs
+
+
+def test_control_characters_of_a_file_do_not_reach_the_terminal(craft: Craft) -> None:
+    def change(file: h5py.File) -> None:
+        escaped = ESCAPE.encode("unicode_escape").decode().replace("\\x", "\\u00").replace("\\r", "\\u000d")
+        file.attrs["started_from"] = f'{{"path": "{escaped}", "objective": "{escaped}", "generation": 1}}'
+        file.attrs["program"] = ESCAPE.replace("\0", "")
+        file["sessions/host"][0] = ESCAPE
+        file["sessions/machine"][0] = f'{{"numpy": "{escaped}", "cpu_features": "{escaped}", "device": "{escaped}"}}'
+
+    craft(change)
+    outputs = outputs_of()
+    for words, text in outputs.items():
+        assert plain(text) == text, words
+    assert "\\x1b[2J" in outputs["info run.h5"] and "\\x1b[2J" in outputs["watch run.h5 --once"]  # it was shown
+
+
+LONG, HEX = "1" * 5000, "0x" + "f" * 5000
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("seed = 0", f"seed = {LONG}"),
+        ("size = 20", f"size = {HEX}"),
+        ("std = 0.5", f"std = {HEX}"),
+        ("seed = 0", f"seed = [[{HEX}]]"),
+    ],
+    ids=lambda text: text[:24],
+)
+def test_an_integer_of_5000_digits_in_the_config_of_a_file_is_refused_by_every_command(
+    old: str, new: str, craft: Craft
+) -> None:
+    def change(file: h5py.File) -> None:
+        assert old in file.attrs["config"]
+        file.attrs["config"] = file.attrs["config"].replace(old, new, 1)
+
+    craft(change)
+    for words, text in outputs_of().items():
+        assert text.startswith("ees-mpi: ") and text.count("\n") == 1 and len(text) < 2500, words
+
+
+@pytest.mark.parametrize(
+    "note", ['{"path": "run.h5"}', '{"path": 3, "generation": 1}', f'{{"path": "x", "generation": {LONG}}}']
+)
+def test_a_note_on_the_start_with_wrong_contents_is_refused(note: str, craft: Craft) -> None:
+    craft(lambda file: file.attrs.__setitem__("started_from", note))
+    code, line = refusal("info", "run.h5")
+    assert code == 3 and "is damaged" in line
+
+
+def test_the_run_that_a_file_claims_to_start_from_is_not_opened(craft: Craft) -> None:
+    craft(lambda file: file.attrs.__setitem__("started_from", '{"path": "run.h5", "generation": 1}'))
+    shown = outputs_of([("watch", "run.h5", "--once")])
+    assert "MaxVar-EES from a trained mean" in shown["watch run.h5 --once"]
+
+
+def test_a_fifo_is_refused_by_every_command_and_by_open_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("run.h5", "run.npz", "run.toml"):
+        os.mkfifo(name)
+    with pytest.raises(RunFileError, match="not a plain file"):
+        open_run("run.h5")
+    more = [("config", "run.toml"), ("plan", "run.toml", "--ranks", "2"), ("sample", "run.npz", "--count", "2")]
+    more += [("train", "interference-maxvar", *option) for option in (("--from", "run.npz"), ("--out", "run.h5"))]
+    for words in (*COMMANDS, *more):
+        code, line = refusal(*words)
+        assert code in (2, 3) and "not a plain file" in line, words
+
+
+@pytest.mark.parametrize("when", [float("nan"), float("inf"), -1e300, 1e300])
+def test_times_that_are_no_dates_are_refused(when: float, craft: Craft) -> None:
+    craft(lambda file: file["sessions/start"].__setitem__(0, when))
+    code, line = refusal("report", "run.h5")
+    assert code == 3 and "times that are no dates" in line and clock(when) == "unknown"
