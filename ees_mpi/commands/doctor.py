@@ -128,8 +128,10 @@ def _gpus(ranks: Ranks) -> Iterator[Finding]:
 
 
 def _packages() -> Iterator[Finding]:
+    here = machine.fingerprint()
     for package, extra in PACKAGES.items():
+        build = f", build {here[f'{package}_build']}" if f"{package}_build" in here else ""
         try:
-            yield Finding("ok", package, metadata.version(package))
+            yield Finding("ok", package, metadata.version(package) + build)
         except metadata.PackageNotFoundError:
             yield Finding("note", package, f"not installed; pip install 'ees_mpi[{extra}]'")
