@@ -1,4 +1,4 @@
-"""The commands about files and configs: info, repair, export, config, plan, presets."""
+"""The commands about files and configs: info, repair, export, config, plan, presets, jobs."""
 
 import json
 from pathlib import Path
@@ -110,3 +110,17 @@ def presets(name: str | None) -> None:
     for preset in config.preset_names():
         about = config.read_source(preset).split("\n")[0].lstrip("# ")
         echo(f"{preset:32} {about}")
+
+
+@click.command()
+@click.option("--copy", "folder", type=click.Path(path_type=Path), metavar="FOLDER", help="Copy them into this folder.")
+def jobs(folder: Path | None) -> None:
+    """List the job scripts for clusters and single machines, or copy them."""
+    from ees_mpi.commands.jobs import copy_jobs, describe, job_files
+
+    if folder is None:
+        for file in job_files():
+            echo(f"{file.name:20} {describe(file)}")
+        return
+    copied = copy_jobs(folder)
+    echo(f"{folder}: {len(copied)} files; begin with README.md")

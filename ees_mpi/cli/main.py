@@ -14,7 +14,7 @@ from ees_mpi.version import __version__
 LONGEST = 2000  # characters of a message
 COMMANDS = (
     *(running.train, running.resume, running.verify, running.sample, running.adapt, running.doctor),
-    *(files.info, files.repair, files.export, files.config, files.plan, files.presets),
+    *(files.info, files.repair, files.export, files.config, files.plan, files.presets, files.jobs),
     *(looking.figure, looking.replay, looking.report, looking.watch, numbers.metrics, numbers.compare),
 )
 
