@@ -30,8 +30,8 @@ def copy_jobs(folder: Path) -> list[Path]:
     changed = [str(copy) for file, copy in copies.items() if os.path.lexists(copy) and not _same(file, copy)]
     if changed:
         raise ConfigError(
-            f"--copy {folder}: {', '.join(changed)} exist and differ from the scripts of this version, and nothing was "
-            "copied; choose another folder, or move them away"
+            f"--copy {folder}: nothing was copied, because files exist that differ from the scripts of this version: "
+            f"{', '.join(changed)}; choose another folder, or move them away"
         )
     try:
         folder.mkdir(parents=True, exist_ok=True)

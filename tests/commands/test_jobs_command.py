@@ -37,7 +37,7 @@ def test_a_changed_script_is_not_replaced_and_nothing_is_copied(
     shutil.copy(CHECKOUT / "jobs" / "job.sh", tmp_path)
     (tmp_path / "train.slurm").write_text("edited")
     code, said = refused("jobs", "--copy", ".")
-    assert code == 2 and "train.slurm exist" in said and "job.sh" not in said
+    assert code == 2 and "version: train.slurm;" in said and "job.sh" not in said
 
 
 def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
