@@ -1,4 +1,4 @@
-"""The wheel works by itself: it is made from the sdist and installed into an empty environment, far from the checkout."""
+"""The wheel works by itself: it is made from the sdist and installed into an empty environment, outside the checkout."""
 
 import os
 import shutil
