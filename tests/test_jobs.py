@@ -1,6 +1,7 @@
 """The job scripts' decisions, with stand-ins for mpirun and SLURM; tests/cluster has the real ones."""
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -301,3 +302,19 @@ def test_shared_memory_of_killed_ranks_is_removed(place: Place) -> None:
         assert code == 0 and not left.exists(), said
     finally:
         left.unlink(missing_ok=True)
+
+
+def test_both_formats_of_the_container_have_the_same_recipe() -> None:
+    podman, apptainer = ((JOBS / name).read_text() for name in ("Containerfile", "Apptainer.def"))
+    for pattern in (r"debian:\w+", r"EXTRAS=([a-z,]+)$", r"bash (/tmp/container.sh /tmp/dist)"):
+        found = [re.search(pattern, text, re.MULTILINE) for text in (podman, apptainer)]
+        assert all(found) and found[0][0] == found[1][0]
+    assert all(
+        re.search(r"dist /tmp/dist\n.*jobs/container.sh /tmp/container.sh", text) for text in (podman, apptainer)
+    )
+
+
+def test_a_container_without_one_wheel_is_not_built(place: Place) -> None:
+    place.program("apt-get", f"echo installing >>{place.log}")
+    code, said = place.run(JOBS / "container.sh", str(place.folder), "analysis")
+    assert code == 2 and "expected one wheel" in said and place.log.read_text() == ""
