@@ -1,4 +1,4 @@
-"""The wheel works by itself: it is made from the sdist and installed outside the checkout, into an empty environment."""
+"""The wheel works by itself: it is made from the sdist, and installed into an empty environment elsewhere."""
 
 import os
 import shutil
