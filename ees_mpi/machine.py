@@ -3,15 +3,18 @@
 This module does not import numpy at the top: `pin_threads` and `pin_portable` must run first.
 """
 
+import base64
 import hashlib
 import importlib.metadata
+import importlib.util
 import math
 import os
 import platform
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from ees_mpi.errors import ConfigError, LaunchError
@@ -31,7 +34,16 @@ PORTABLE = {
 }
 
 # The keys of the fingerprint that must be equal for two processes to compute the same bits.
-BITS_DEPEND_ON = ("ees_mpi", "python", "numpy", "cpu_features", "blas", "libm", "pybullet", "mujoco", "torch")
+BITS_DEPEND_ON = (
+    *("ees_mpi", "python", "numpy", "cpu_features", "blas", "libm", "pybullet", "mujoco", "torch"),
+    *("pybullet_build", "mujoco_build"),
+)
+NEWER_KEYS = ("pybullet_build", "mujoco_build")  # files of older versions lack them, which is no difference
+
+# The library of each physics engine, relative to the folder in which its package is installed.
+LIBRARIES = {"pybullet": "pybullet.*so", "mujoco": "mujoco/libmujoco.*"}
+
+DIGITS = 12  # of the digest of a library
 
 # Environment variables with the number of processes and the rank of this one, most specific first.
 LAUNCHERS = (
@@ -139,7 +151,9 @@ def fingerprint(torch: bool = False) -> dict[str, str]:
         "numpy": np.__version__,
         "h5py": _version("h5py"),
         "pybullet": _version("pybullet"),
+        "pybullet_build": _build("pybullet"),
         "mujoco": _version("mujoco"),
+        "mujoco_build": _build("mujoco"),
         "torch": _version("torch") if torch else "none",
         "mpi4py": _version("mpi4py"),
         "cpu": _cpu_model(),
@@ -155,7 +169,7 @@ def differences(mine: dict[str, str], other: dict[str, str]) -> list[str]:
     return [
         f"{key} is {mine.get(key, 'none')!r} here and {other.get(key, 'none')!r} there"
         for key in BITS_DEPEND_ON
-        if mine.get(key, "none") != other.get(key, "none")
+        if mine.get(key, "none") != other.get(key, "none") and (key not in NEWER_KEYS or (key in mine and key in other))
     ]
 
 
@@ -164,6 +178,36 @@ def _version(package: str) -> str:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
         return "none"
+
+
+def _build(engine: str) -> str:
+    """Return a digest of the library of a physics engine: another build of the same version may compute other bits.
+
+    The digest is taken from the installer's record. The library itself, which may have 100 MB, is read only if it was
+    changed after it was installed.
+    """
+    loaded = engine in sys.modules
+    spec = getattr(sys.modules[engine], "__spec__", None) if loaded else importlib.util.find_spec(engine)
+    if spec is None or not spec.origin:
+        return "none"
+    site = Path(spec.origin).parents[1 if spec.submodule_search_locations else 0]
+    library = next(site.glob(LIBRARIES[engine]), None)
+    return _file_digest(library, site.glob(f"{engine}*.dist-info/RECORD")) if library else "none"
+
+
+def _file_digest(file: Path, records: Iterable[Path]) -> str:
+    """Return the first digits of a file's SHA-256, from a record of its installer if the record is still true."""
+    found = file.stat()
+    for record in records:
+        if record.stat().st_mtime < found.st_mtime:
+            continue
+        for line in record.read_text(encoding="utf-8").splitlines():
+            name, _, rest = line.partition(",sha256=")
+            digest, _, size = rest.partition(",")
+            if size == str(found.st_size) and record.parents[1] / name == file:
+                return digest[:DIGITS]
+    with file.open("rb") as opened:
+        return base64.urlsafe_b64encode(hashlib.file_digest(opened, "sha256").digest()).decode()[:DIGITS]
 
 
 def _cpu_model() -> str:

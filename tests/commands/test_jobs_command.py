@@ -1,0 +1,47 @@
+"""`ees-mpi jobs`: the list of the job scripts, and their copies."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from support.program import CHECKOUT, done, refused
+
+SCRIPTS = {path.name for path in (CHECKOUT / "jobs").iterdir() if path.is_file()} - {"site.sh"}
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
+def test_every_job_script_is_listed_with_a_sentence() -> None:
+    lines = [line.split(maxsplit=1) for line in done("jobs").stdout.splitlines()]
+    assert {words[0] for words in lines} == SCRIPTS and all(len(words) == 2 for words in lines)
+
+
+def test_job_scripts_are_copied_and_a_second_copy_keeps_the_settings_of_the_site(tmp_path: Path) -> None:
+    folder = tmp_path / "new" / "jobs"
+    done("jobs", "--copy", folder)
+    expected = {name: (CHECKOUT / "jobs" / name).read_bytes() for name in SCRIPTS}
+    assert contents(folder) == expected
+    assert (folder / "train.sh").stat().st_mode & 0o111 and not (folder / "README.md").stat().st_mode & 0o111
+    (folder / "site.sh").write_text("module load mpi\n")
+    (folder / "train.sh").unlink()
+    done("jobs", "--copy", folder)
+    assert contents(folder) == {**expected, "site.sh": b"module load mpi\n"}
+
+
+def test_a_changed_script_is_not_replaced_and_nothing_is_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(CHECKOUT / "jobs" / "job.sh", tmp_path)
+    (tmp_path / "train.slurm").write_text("edited")
+    code, said = refused("jobs", "--copy", ".")
+    assert code == 2 and "version: train.slurm;" in said and "job.sh" not in said
+
+
+def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text("")
+    code, said = refused("jobs", "--copy", "file")
+    assert code == 2 and "cannot be written there" in said
