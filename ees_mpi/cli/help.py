@@ -6,11 +6,11 @@ from ees_mpi import ranks
 from ees_mpi.version import __version__
 
 GROUPS = {
-    "Run": ("train", "resume", "sample", "adapt"),
+    "Run": ("train", "resume", "sample", "adapt", "measure"),
     "Look at a run": ("watch", "info", "report", "figure", "replay"),
     "Numbers": ("metrics", "compare", "export"),
     "Check": ("verify", "repair", "doctor"),
-    "Before a run": ("presets", "config", "plan", "docs"),
+    "Before a run": ("presets", "config", "plan", "jobs", "docs"),
 }
 EXAMPLES = {
     "train": (
@@ -26,8 +26,12 @@ EXAMPLES = {
         "ees-mpi adapt run.h5 --direction left",
         "mpirun -n 4 ees-mpi adapt run.h5 --direction 45deg --mutations 100 -o adapted.h5",
     ),
+    "measure": (
+        "ees-mpi measure policy.npz --std 0.01,0.02,0.05 -o measured.h5",
+        "mpirun -n 4 ees-mpi measure ppo.pt --task mujoco-cheetah-es --count 1000 -o ppo.h5",
+    ),
     "watch": ("ees-mpi watch run.h5", "ees-mpi watch run.h5 --once"),
-    "info": ("ees-mpi info run.h5", "ees-mpi info run.h5 --json"),
+    "info": ("ees-mpi info run.h5", "ees-mpi info runs/*.h5 --sort -generations"),
     "report": ("ees-mpi report run.h5", "ees-mpi report run.h5 --thumbnails 0 -o page.html"),
     "figure": (
         "ees-mpi figure --list",
@@ -39,8 +43,8 @@ EXAMPLES = {
     ),
     "metrics": ("ees-mpi metrics run.h5", "ees-mpi metrics run.h5 --all --bandwidth 0.5,1,silverman --json"),
     "compare": (
-        "ees-mpi compare --list",
         "ees-mpi compare --metric distance_mean a*.h5 --against b*.h5",
+        "ees-mpi compare --metric distance_mean --by population.std runs/*.h5",
     ),
     "export": ("ees-mpi export run.h5 --policy -o policy.npz", "ees-mpi export run.h5 --to csv"),
     "verify": ("ees-mpi verify run.h5", "mpirun -n 4 ees-mpi verify run.h5 --updates"),
@@ -48,13 +52,14 @@ EXAMPLES = {
     "doctor": ("ees-mpi doctor", "mpirun -n 2 ees-mpi doctor"),
     "presets": ("ees-mpi presets", "ees-mpi presets interference-maxent >my.toml"),
     "config": (
-        "ees-mpi config ant-maxent",
+        "ees-mpi config --keys",
         "ees-mpi config my.toml --set population.size=100 --json",
     ),
     "plan": (
         "ees-mpi plan ant-maxent --ranks 275 --ranks-per-node 40",
         "ees-mpi plan my.toml --ranks 16 --json",
     ),
+    "jobs": ("ees-mpi jobs", "ees-mpi jobs --copy jobs"),
     "docs": ("ees-mpi docs", "ees-mpi docs tutorial"),
 }
 LONGEST = 1000  # characters: no sentence is cut

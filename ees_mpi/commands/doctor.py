@@ -136,9 +136,7 @@ def _gpus(ranks: Ranks) -> Iterator[Finding]:
 
 
 def _packages() -> Iterator[Finding]:
-    builds = {
-        key.removesuffix("_build"): build for key, build in machine.fingerprint().items() if key.endswith("_build")
-    }
+    here = machine.fingerprint()
     for extra, (packages, purpose) in EXTRAS.items():
         found = {package: _version(package) for package in packages}
         missing = [package for package, version in found.items() if not version]
@@ -146,7 +144,7 @@ def _packages() -> Iterator[Finding]:
             result = f"{purpose}: no {', '.join(missing)}; pip install 'ees_mpi[{extra}]'"
             yield Finding("note", f"[{extra}]", result)
         else:
-            build = {package: f", build {builds[package]}" if package in builds else "" for package in packages}
+            build = {name: f", build {here[f'{name}_build']}" if f"{name}_build" in here else "" for name in packages}
             versions = ", ".join(f"{package} {version}{build[package]}" for package, version in found.items())
             yield Finding("ok", f"[{extra}]", f"{purpose}: {versions}")
 
