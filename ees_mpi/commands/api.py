@@ -24,7 +24,7 @@ from ees_mpi.commands.arguments import (
     whole_or_none,
 )
 from ees_mpi.errors import ConfigError, EesError, Interrupted, LaunchError, RunFileError, TrustError
-from ees_mpi.registry import TRUST
+from ees_mpi.registry import TRUST, beside
 from ees_mpi.terminal import say
 
 if TYPE_CHECKING:
@@ -94,6 +94,8 @@ def train(
         raise ConfigError("out: expected the name of the run file; only a preset or a file gives it a name")
     if wants_portable(config, changes) and "numpy" not in sys.modules:
         machine.require_portable()
+    if isinstance(config, (str, os.PathLike)) and os.fspath(config).endswith(".toml"):
+        beside(os.fspath(config))  # on every rank: rank 0 alone reads the file
     begin = None if start is None else os.fspath(start)
     options = {"start": begin, "resume": resume, "overwrite": overwrite, "force": force}
     request = partial(_prepare, config, changes, None if out is None else Path(out), options)

@@ -23,16 +23,17 @@ from ees_mpi.outcomes import Arrays, Draw, Floats, Singles
 from ees_mpi.populations.normal import Normal
 from ees_mpi.populations.weighted import weighted_noise
 from ees_mpi.ranks import Ranks
+from ees_mpi.registry import key
 
 RANGE = 1000.0  # default floor and ceiling: std / RANGE and std * RANGE
-Limit = Annotated[float, msgspec.Meta(gt=0, le=1e30)]
+Limit = Annotated[float, msgspec.Meta(gt=0, le=1e30)] | None
 
 
 class Diagonal(Normal, frozen=True, kw_only=True):
     """Draws `size` individuals around one mean; every parameter has its own learned std, which starts at `std`."""
 
-    std_floor: Limit | None = None  # None: std / 1000
-    std_ceiling: Limit | None = None  # None: std * 1000
+    std_floor: Annotated[Limit, key("The smallest std of a parameter; not set: std / 1000.")] = None
+    std_ceiling: Annotated[Limit, key("The largest std of a parameter; not set: std * 1000.")] = None
 
     isotropic = False
 
