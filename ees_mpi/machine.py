@@ -103,7 +103,8 @@ def one_thread() -> Iterator[None]:
         for name, value in before.items():
             os.environ.pop(name) if value is None else os.environ.update({name: value})
         if not several_ranks:
-            usual = int(before["OMP_NUM_THREADS"] or 0) or len(os.sched_getaffinity(0))
+            wanted = (before["OMP_NUM_THREADS"] or "").partition(",")[0]  # "4,2": for nested regions
+            usual = int(wanted) if wanted.isdigit() else len(os.sched_getaffinity(0))
             for library in threadpoolctl.ThreadpoolController().lib_controllers:
                 if library.filepath not in known:  # the block has loaded it
                     library.set_num_threads(usual)

@@ -15,6 +15,8 @@ NOTEBOOK = CHECKOUT / "jobs" / "tutorial.ipynb"
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 WANDB = """
 import sys, types
+import ees_mpi
+assert callable(ees_mpi.train) and "numpy" not in sys.modules  # `run.portable` can still be set
 logged = []
 sys.modules["wandb"] = types.SimpleNamespace(init=dict, log=lambda numbers, step: logged.append((step, numbers)))
 """

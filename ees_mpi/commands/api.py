@@ -104,7 +104,7 @@ def train(
         from ees_mpi import ranks
         from ees_mpi.runs.session import Callback, run_session
 
-        callback = Callback(on_generation) if on_generation else None
+        callback = Callback(on_generation)  # on all ranks, because they check together whether it has raised
 
         def job(world: "Ranks") -> "Run":
             nonlocal by_keyboard
@@ -118,11 +118,11 @@ def train(
         try:
             return ranks.call("train", job, trains=True)
         except Interrupted as error:
-            if not by_keyboard and not (callback and callback.error):
+            if not by_keyboard and not callback.error:
                 raise
             message = str(error)
     # Raised here, so that the traceback does not show the Interrupted as well.
-    raise (callback.error if callback and callback.error else KeyboardInterrupt(message))
+    raise callback.error or KeyboardInterrupt(message)
 
 
 def _prepare(source: Any, changes: list[str], out: Path | None, options: dict[str, Any]) -> "PreparedRun":

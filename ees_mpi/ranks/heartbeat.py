@@ -9,7 +9,7 @@ progress and is passed on around the ring. If the counter stops growing, all ran
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -56,6 +56,7 @@ class HeartbeatRing:
         self._sent_at, self._checked_at = -math.inf, time.monotonic()
         self._outgoing, self._incoming = np.zeros(3), np.zeros(3)
         self._send_request: Any = None
+        self.sent = self._received = 0  # heartbeats
         self._receive_request = comm.Irecv(self._incoming, self._successor, TAG)
         self.set_limit(limit)
 
@@ -79,6 +80,7 @@ class HeartbeatRing:
         self._silence += passed
         self._idle += passed
         while self._receive_request.Test():
+            self._received += 1
             self._silence = 0.0
             self._successor_progress = Progress(int(self._incoming[0]), int(self._incoming[1]))
             if self._incoming[2] > self._counter:
@@ -97,7 +99,17 @@ class HeartbeatRing:
         self._counter += self._progressed
         self._outgoing = np.array([*self._progress, self._counter])
         self._send_request = self._comm.Isend(self._outgoing, self._predecessor, TAG)
+        self.sent += 1
         self._sent_at, self._progressed = now, False
+
+    def drain(self, sent: Sequence[int]) -> None:
+        """Receive all heartbeats that are on the way; `sent`: by each rank, which sends no more."""
+        for _ in range(sent[self._successor] - self._received):
+            self._receive_request.Wait()
+            self._receive_request = self._comm.Irecv(self._incoming, self._successor, TAG)
+        if self._send_request is not None:
+            self._send_request.Wait()
+        self.close()
 
     def close(self) -> None:
         """Stop receiving."""

@@ -22,12 +22,11 @@ from ees_mpi.ranks.heartbeat import Progress, cancel, time_limit
 from ees_mpi.ranks.launcher import die_with_launcher, launcher_process
 from ees_mpi.ranks.meeting import Meeting
 from ees_mpi.ranks.serial import each
-from ees_mpi.ranks.supervision import RECONNECT_SECONDS, STALL_SECONDS, SupervisedRanks
+from ees_mpi.ranks.supervision import RECONNECT_SECONDS, STALL_SECONDS, STOP_TAG, SupervisedRanks
 from ees_mpi.terminal import say_on_stderr, tell
 
 POLLS_BEFORE_SLEEP = 200  # of a waiting rank: about 0.1 ms
 LONGEST_SLEEP = 1e-3
-STOP_TAG = 2  # of the message that asks the other ranks to stop
 FAULT_TOLERANT = os.environ.get("OMPI_MCA_mpi_ft_enable") == "1"  # set by mpirun --with-ft ulfm
 LOST = (MPI.ERR_PROC_FAILED, MPI.ERR_PROC_FAILED_PENDING, MPI.ERR_REVOKED) if FAULT_TOLERANT else ()
 
@@ -63,7 +62,6 @@ class World(SupervisedRanks):
         self._host = self.hosts[0]
         self._comm = comm
         self._node: Any = None
-        self._stop_request: Any = None  # receives the message that another rank was asked to stop
         sys.excepthook = lambda kind, error, trace: self.fail(error)  # for errors outside of a job
         die_with_launcher()
         try:
@@ -242,7 +240,7 @@ class World(SupervisedRanks):
     def release(self) -> None:
         """Free all resources after a job that was called from Python; called on all ranks together."""
         with contextlib.suppress(RanksLost):  # all is done and closed: a death does not matter any more
-            self._close()
+            _raises_ranks_lost(self._drain)()
         self._node_progress.close()
         if self.fault_tolerant:
             MEETING.continue_with(self._comm)  # without the ranks that have died

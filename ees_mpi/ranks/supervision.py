@@ -9,13 +9,16 @@ from contextlib import contextmanager, nullcontext
 from types import FrameType
 from typing import Any, NoReturn
 
-from ees_mpi.ranks.heartbeat import HeartbeatRing, Progress, Stall
+import numpy as np
+
+from ees_mpi.ranks.heartbeat import HeartbeatRing, Progress, Stall, cancel
 from ees_mpi.ranks.launcher import say_from_launcher
 from ees_mpi.ranks.serial import Ranks
 from ees_mpi.ranks.shared_memory import NodeProgress
 from ees_mpi.ranks.signals import settable
 from ees_mpi.terminal import say_on_stderr
 
+STOP_TAG = 2  # of the message that asks the other ranks to stop
 STALL_SECONDS = 1800.0  # without progress, until the config sets another limit
 ENDING_SECONDS = 2.0  # between SIGCONT and SIGTERM of a launcher that ends the job
 RECONNECT_SECONDS = 60.0  # to reconnect after a rank died, once the slowest rank is there
@@ -28,10 +31,12 @@ class SupervisedRanks(Ranks):
     _node_progress: NodeProgress
     _node_ranks: list[int]  # the ranks of this node
     _node_pids: list[int]  # their process ids
+    _stop_messages: list[Any]  # that this rank has sent
 
     def __init__(self) -> None:
         super().__init__()
         self._heartbeats: HeartbeatRing | None = None
+        self._stop_request: Any = None  # receives the message that another rank was asked to stop
         self._stall_seconds = STALL_SECONDS
         self._continued = -math.inf  # the time of the last SIGCONT
 
@@ -95,3 +100,24 @@ class SupervisedRanks(Ranks):
             say_on_stderr(f"ees-mpi: {self._names(dead)} died, and this MPI ends the job. {self.advice}\n")
         elif not dead and self.first and time.monotonic() - self._continued < ENDING_SECONDS:
             say_from_launcher(f"ees-mpi: the launcher ends the job. {self.advice}\n")
+
+    def _drain(self) -> None:
+        """Receive every message that is on the way: a later communicator may get the number of this one.
+
+        A message for an earlier communicator would confuse MPI, and all ranks would wait for ever.
+        """
+        ring, self._heartbeats = self._heartbeats, None  # no heartbeat is sent from now on
+        mine = np.array([[ring.sent if ring else 0, bool(self._stop_messages)]])
+        sent, stops = self.gather(mine, [1] * self.size).T.tolist()
+        if ring:
+            ring.drain(sent)
+        expected = sum(stops) - stops[self.rank]
+        if expected:
+            self._stop_request.Wait()
+        else:
+            cancel(self._stop_request)
+        for _ in range(expected - 1):
+            self._comm.Recv(np.zeros(1), tag=STOP_TAG)
+        for message in self._stop_messages:
+            message.Wait()
+        self.any(False)  # all ranks have received everything

@@ -29,11 +29,13 @@ Say = Callable[[str], None]
 class Callback:
     """A function of the user that rank 0 calls after each commit. If it raises, the run stops, and can be resumed."""
 
-    function: Callable[[Record], object]
+    function: Callable[[Record], object] | None  # None: no function on this rank; others may have one
     error: BaseException | None = None  # of the function
 
     def __call__(self, record: Record, ranks: Ranks) -> None:
         """Call the function. An error is kept for later, because the other ranks must stop first."""
+        if self.function is None:
+            return
         try:
             self.function(record.read_only())
         except BaseException as error:
