@@ -64,7 +64,7 @@ class RunFile(click.Path):
         return super().convert(value, param, ctx)
 
 
-RUN = click.argument("run", type=RunFile())
+RUN = click.argument("run", type=RunFile(), metavar="RUN.h5")
 SOURCE = click.argument("source", metavar="PRESET|FILE.toml")
 SET = click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Set a key of the config; repeatable.")
 MAX_HOURS = click.option("--max-hours", type=POSITIVE, help="Stop after so many hours: save the state, exit code 75.")
