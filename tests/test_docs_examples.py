@@ -18,7 +18,8 @@ from ees_mpi.cli.main import cli
 from ees_mpi.commands.docs import pages, wrapped
 
 DOCS = CHECKOUT / "ees_mpi" / "docs"
-SMALL = sets("population.size=20", "run.generations=4", "run.fsync=false")
+SHORT = sets("run.generations=4", "run.fsync=false")  # keys that are in no default file name
+SMALL = sets("population.size=20")
 
 
 class Block(NamedTuple):
@@ -51,7 +52,9 @@ def short(words: list[str]) -> list[str]:
     """Make a command of the docs quick: few individuals, few generations."""
     numbers = {"--generations": "6", "--count": "10"}
     words = [numbers.get(before, word) for before, word in zip(["", *words], words, strict=False)]
-    return [*words, *SMALL] if words[0] == "train" else words
+    if words[0] != "train":
+        return words
+    return [*words, *SHORT, *(SMALL if "-o" in words else [])]
 
 
 @pytest.mark.parametrize("topic", ["first_steps", "tutorial"])

@@ -90,7 +90,7 @@ class Seeds(click.ParamType):  # type: ignore[type-arg]
         return tuple(seeds)
 
 
-RUN = click.argument("run", type=RunFile())
+RUN = click.argument("run", type=RunFile(), metavar="RUN.h5")
 SOURCE = click.argument("source", metavar="PRESET|FILE.toml")
 SEEDS = click.option(
     "--seeds", type=Seeds(), default=(), metavar="0-5", help="Random seeds, one run each: 0-5 or 1,4,7."
