@@ -135,6 +135,8 @@ def _load(source: Any, text: str) -> Named | NDArray[Any]:
     if ":" in text and Path(text).suffix not in (*TORCH, SAFETENSORS):
         note_code({"policy": text}, True)  # the user names it on the command line
         return _returned(imported(text, "policy"), text)
+    if Path(text).exists() and not Path(text).is_file():
+        raise RunFileError(f"{text} is not a plain file; expected a policy")  # reading a named pipe would wait for ever
     try:
         return _safetensors(Path(text)) if Path(text).suffix == SAFETENSORS else _torch(Path(text))
     except EesError:

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import os
 import pickle
 import struct
 from collections.abc import Callable
@@ -256,6 +257,16 @@ def test_bad_words_are_refused(
     found, line = refusal("measure", *words, "--task", "cheetah-maxent")
     assert (found, message in line) == (code, True), line
     assert not list(tmp_path.iterdir())
+
+
+def test_a_figure_is_not_replaced_and_a_named_pipe_is_not_read(tmp_path: Path) -> None:
+    path = safetensors(tmp_path / "net.safetensors", arrays())
+    (tmp_path / "out.png").write_bytes(b"mine")
+    code, line = refusal("measure", path, *WORDS, "-o", tmp_path / "out.h5")
+    assert code == 2 and "the figure, exists already" in line and not (tmp_path / "out.h5").exists()
+    os.mkfifo(tmp_path / "pipe.pt")
+    code, line = refusal("measure", tmp_path / "pipe.pt", *WORDS, "-o", tmp_path / "new.h5")
+    assert code == 3 and "not a plain file" in line
 
 
 def test_a_foreign_policy_needs_a_task(tmp_path: Path) -> None:
