@@ -1,5 +1,6 @@
 """`ees-mpi measure`: the evolvability of a policy that was trained elsewhere."""
 
+import importlib
 import itertools
 import json
 import os
@@ -12,7 +13,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from support.program import done, ees, info, refusal, sets
+from support.program import CHECKOUT, done, ees, info, refusal, sets
 from support.run_files import assert_same_bits
 
 import ees_mpi
@@ -225,6 +226,15 @@ def test_weights_that_do_not_fit_are_refused_by_layer(
     found, line = refusal("measure", path, *WORDS, "-o", tmp_path / "out.h5")
     assert (found, message in line) == (code, True), line
     assert not (tmp_path / "out.h5").exists()
+
+
+def test_the_policy_of_the_script_in_jobs_states_its_normaliser(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch")
+    monkeypatch.syspath_prepend(str(CHECKOUT / "jobs"))
+    script = importlib.import_module("train_elsewhere")
+    policy = policy_files.read(script.Policy(17, 6))
+    assert policy.layers == (17, 64, 64, 6) and policy.names == ("hidden1", "hidden2", "action")
+    assert (len(policy.mean), policy.std[0], policy.clip) == (17, 1.0, 10.0)
 
 
 def test_layers_are_chosen_by_name(tmp_path: Path) -> None:
