@@ -13,7 +13,7 @@ import math
 import pickle
 import re
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -269,6 +269,3 @@ def _normaliser(stated: Named, path: Path | None, text: str) -> Named:
             return {key: file[key] for key in NORMALISER if key in file}
     except (OSError, ValueError, zipfile.BadZipFile) as error:
         raise RunFileError(f"--normaliser {path}: expected an npz with {', '.join(NORMALISER)}: {error}") from None
-
-
-Source = str | Path | Mapping[str, Any] | Callable[[], Any]
