@@ -13,7 +13,7 @@ read -ra measured <<<"${SETTINGS-$task}"
 ranks=(mpirun -n "${RANKS:-2}" ees-mpi)
 mkdir -p "$folder"
 
-ppo() { [ -e "$folder/ppo.pt" ] || python3 "$here/train_elsewhere.py" --steps "${STEPS:-200000}" --out "$folder/ppo.pt"; }
+ppo() { [ -e "$folder/ppo.pt" ] || python3 "$here/train_elsewhere.py" --steps "${STEPS:-100000}" --out "$folder/ppo.pt"; }
 ppo >"$folder/ppo.log" &
 for name in es maxent; do
     "${ranks[@]}" train "mujoco-cheetah-$name" --seed 0 "${settings[@]/#/--set=}" --out "$folder/$name.h5" --resume

@@ -22,7 +22,7 @@ from ees_mpi.cli.options import (
     pin_for_run,
     pin_for_source,
 )
-from ees_mpi.errors import EesError, MissingExtra, collective
+from ees_mpi.errors import ConfigError, EesError, MissingExtra, collective
 from ees_mpi.terminal import say
 
 
@@ -209,6 +209,8 @@ def measure(
         raise click.UsageError(f"--std {stds}: expected numbers with commas between them") from None
     if options["task"]:
         pin_for_source(options["task"], settings)
+    elif policy.endswith(".h5"):
+        pin_for_run(Path(policy))
     from ees_mpi.commands.measure import MeasureRequest
 
     names = tuple(name.strip() for name in layers.split(",") if name.strip())
@@ -220,6 +222,10 @@ def _measure(world: ranks.Ranks, request: Any, out: Path, overwrite: bool) -> No
     """Measure, print the table, and draw the figure beside the file."""
     from ees_mpi.commands.measure import measure_on
 
+    picture = out.with_suffix(".png")
+    with world.together():
+        if world.first and picture.exists() and not overwrite:
+            raise ConfigError(f"{picture}, the figure, exists already; use --overwrite to replace it, or another -o")
     measure_on(world, request, out, overwrite, say)
     with world.together():
         if world.first:
@@ -229,7 +235,7 @@ def _measure(world: ranks.Ranks, request: Any, out: Path, overwrite: bool) -> No
             for line in table(out):
                 echo(line)
             try:
-                echo(f"{draw('measure', [out], FigureRequest(out.with_suffix('.png')))}")
+                echo(f"{draw('measure', [out], FigureRequest(picture))}")
             except MissingExtra as error:
                 echo(f"no figure: {error}")
 

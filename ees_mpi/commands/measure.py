@@ -152,9 +152,9 @@ def _policy_and_config(request: MeasureRequest) -> tuple[StartingPoint, Config]:
             raise ConfigError("measure: expected --task PRESET: the policy does not say in which task it acts")
         policy = policy_files.read(request.policy, request.layers, request.normaliser)
         task = own.task
-        if policy.layers and hasattr(task, "hidden"):
-            changes = {"hidden": policy.layers[1:-1], "observation_clip": policy.clip}
-            task = msgspec.structs.replace(task, **changes)  # type: ignore[type-var]
+        if hasattr(task, "observation_clip"):
+            hidden = {"hidden": policy.layers[1:-1]} if policy.layers else {}
+            task = msgspec.structs.replace(task, observation_clip=policy.clip, **hidden)  # type: ignore[type-var]
         policy.check(task.layers, task.parameters)
         return starting_point.of_policy(policy, request.label), replace(own, task=task)
     if request.layers or request.normaliser:

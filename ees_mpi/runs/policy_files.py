@@ -13,7 +13,7 @@ import math
 import pickle
 import re
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -136,6 +136,8 @@ def _load(source: Any, text: str) -> Named | NDArray[Any]:
     if ":" in text and Path(text).suffix not in (*TORCH, SAFETENSORS):
         note_code({"policy": text}, True)  # the user names it on the command line
         return _returned(imported(text, "policy"), text)
+    if Path(text).exists() and not Path(text).is_file():
+        raise RunFileError(f"{text} is not a plain file; expected a policy")  # reading a named pipe would wait for ever
     try:
         return _safetensors(Path(text)) if Path(text).suffix == SAFETENSORS else _torch(Path(text))
     except EesError:
@@ -268,6 +270,3 @@ def _normaliser(stated: Named, path: Path | None, text: str) -> Named:
             return {key: file[key] for key in NORMALISER if key in file}
     except (OSError, ValueError, zipfile.BadZipFile) as error:
         raise RunFileError(f"--normaliser {path}: expected an npz with {', '.join(NORMALISER)}: {error}") from None
-
-
-Source = str | Path | Mapping[str, Any] | Callable[[], Any]

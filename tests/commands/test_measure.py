@@ -1,7 +1,9 @@
 """`ees-mpi measure`: the evolvability of a policy that was trained elsewhere."""
 
+import importlib
 import itertools
 import json
+import os
 import pickle
 import struct
 from collections.abc import Callable
@@ -11,7 +13,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from support.program import done, ees, info, refusal, sets
+from support.program import CHECKOUT, done, ees, info, refusal, sets
 from support.run_files import assert_same_bits
 
 import ees_mpi
@@ -226,6 +228,15 @@ def test_weights_that_do_not_fit_are_refused_by_layer(
     assert not (tmp_path / "out.h5").exists()
 
 
+def test_the_policy_of_the_script_in_jobs_states_its_normaliser(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch")
+    monkeypatch.syspath_prepend(str(CHECKOUT / "jobs"))
+    script = importlib.import_module("train_elsewhere")
+    policy = policy_files.read(script.Policy(17, 6))
+    assert policy.layers == (17, 64, 64, 6) and policy.names == ("hidden1", "hidden2", "action")
+    assert (len(policy.mean), policy.std[0], policy.clip) == (17, 1.0, 10.0)
+
+
 def test_layers_are_chosen_by_name(tmp_path: Path) -> None:
     named = {f"pi.{name}": array for name, array in arrays().items()}
     value = {f"value.{name}": array for name, array in arrays((26, 8, 1)).items()}
@@ -256,6 +267,16 @@ def test_bad_words_are_refused(
     found, line = refusal("measure", *words, "--task", "cheetah-maxent")
     assert (found, message in line) == (code, True), line
     assert not list(tmp_path.iterdir())
+
+
+def test_a_figure_is_not_replaced_and_a_named_pipe_is_not_read(tmp_path: Path) -> None:
+    path = safetensors(tmp_path / "net.safetensors", arrays())
+    (tmp_path / "out.png").write_bytes(b"mine")
+    code, line = refusal("measure", path, *WORDS, "-o", tmp_path / "out.h5")
+    assert code == 2 and "the figure, exists already" in line and not (tmp_path / "out.h5").exists()
+    os.mkfifo(tmp_path / "pipe.pt")
+    code, line = refusal("measure", tmp_path / "pipe.pt", *WORDS, "-o", tmp_path / "new.h5")
+    assert code == 3 and "not a plain file" in line
 
 
 def test_a_foreign_policy_needs_a_task(tmp_path: Path) -> None:

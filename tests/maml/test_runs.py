@@ -263,6 +263,7 @@ def test_learning_goes_on_from_another_run_with_its_deviations(alone: Path, tmp_
     [
         (['task={name="interference"}'], "no reward at each step"),
         (['task={name="cheetah", behavior_steps=[10, 20]}'], "task.behavior_steps"),
+        (['task={name="cheetah", observation_clip=0.0}'], "task.observation_clip"),
         (['task={name="gymnasium", env="HalfCheetah-v5", behavior="final_x"}'], 'expected "behavior", got "reward"'),
         (['task={name="gymnasium", env="HalfCheetah-v5"}'], "no reward at each step"),
         (["maml.adaptation_lr=0"], "maml.adaptation_lr"),

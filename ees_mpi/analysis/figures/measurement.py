@@ -12,10 +12,10 @@ from ees_mpi.store.reader import Run
 
 AXES = {
     "entropy": "entropy, nats",
-    "covariance-trace": "variance of the behavior",
+    "covariance-trace": "variance",
     "coverage": "coverage, cells",
     "distance-mean": "mean distance",
-    "best-of-40": "best of 40, distance",
+    "best-of-40": "distance of the best of 40",
 }
 
 
@@ -25,7 +25,8 @@ def measurement(runs: Sequence[Run]) -> Figure:
     groups: dict[str, list[list[Facts]]] = {}
     for run in runs:
         groups.setdefault(label(run), []).append(sorted(measured(run), key=lambda row: float(row["std"])))
-    figure, panels = grid(len(SHOWN), 3, 2.0)
+    everywhere = sorted({row["std"] for files in groups.values() for rows in files for row in rows})
+    figure, (*panels, spare) = grid(len(SHOWN) + 1, 3, 2.0)
     for panel, name in zip(panels, SHOWN, strict=True):
         for place, (title, files) in enumerate(groups.items()):
             common = sorted(set.intersection(*({row["std"] for row in rows} for rows in files)))
@@ -35,5 +36,8 @@ def measurement(runs: Sequence[Run]) -> Figure:
             panel.plot(common, values.mean(axis=0), color=color, linestyle=line, marker=".", label=shown)
             panel.fill_between(common, values.min(axis=0), values.max(axis=0), color=color, alpha=0.15, linewidth=0)
         panel.set(xlabel="std of the mutations", ylabel=AXES[name], xscale="log")
-    panels[0].legend(loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0)
+        panel.set_xticks(everywhere, [f"{std:g}" for std in everywhere])
+        panel.minorticks_off()
+    spare.set_axis_off()
+    spare.legend(*panels[0].get_legend_handles_labels(), loc="center")
     return figure
