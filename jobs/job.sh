@@ -55,9 +55,10 @@ environment before sbatch, or in $jobs/site.sh"
 }
 
 cores() { # prints the number of cores that this process may use; two threads of a core count once
-    local physical
+    local physical usable
+    usable=$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc) # nproc obeys them, and each rank has one thread
     physical=$(lscpu -p=core,socket 2>/dev/null | grep -v '^#' | sort -u | wc -l)
-    [ "$physical" -gt 0 ] && [ "$physical" -lt "$(nproc)" ] && echo "$physical" || nproc
+    [ "$physical" -gt 0 ] && [ "$physical" -lt "$usable" ] && echo "$physical" || echo "$usable"
 }
 
 clean() {

@@ -83,6 +83,13 @@ def test_ranks_are_bound_to_cores_only_if_the_job_has_its_nodes_to_itself(
     assert said.split() == words
 
 
+def test_without_a_queue_there_is_one_rank_for_each_core(place: Place) -> None:
+    place.program("launcher", f". {JOBS}/job.sh; launcher")
+    place.program("lscpu", "exit 1")
+    _, said = place.run(place.folder / "bin" / "launcher")
+    assert said.split() == ["mpirun", "--bind-to", "none", "-n", str(len(os.sched_getaffinity(0)))]
+
+
 def test_without_a_queue_ranks_are_not_bound_and_a_wrong_binding_is_refused(place: Place) -> None:
     place.program("launcher", f". {JOBS}/job.sh; launcher")
     assert "--bind-to none" in " ".join(place.run(place.folder / "bin" / "launcher")[1].split())
