@@ -126,7 +126,7 @@ def test_a_sweep_submits_an_array_with_a_task_for_each_run_and_a_task_trains_its
 def test_a_sweep_that_cannot_work_is_not_submitted(place: Place, words: list[str]) -> None:
     place.program("sbatch", f"echo submitted >>{place.log}")
     code, said = place.run(JOBS / "sweep.slurm", *words)
-    assert ((code, place.log.read_text()) == (2, "") and "expected" in said) or "unknown" in said, said
+    assert (code, place.log.read_text()) == (2, "") and ("expected" in said or "unknown" in said), said
 
 
 def test_a_job_of_one_run_refuses_a_sweep(place: Place) -> None:
