@@ -41,8 +41,8 @@ def read_owner(path: Path) -> dict[str, Any]:
             owner = json.loads(os.read(file, LONGEST))
         finally:
             os.close(file)
-        return {name: owner[name] for name in ("host", "pid", "job", "since")}
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return {"host": owner["host"], "pid": owner["pid"], "job": owner.get("job"), "since": owner.get("since")}
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return {}
 
 
