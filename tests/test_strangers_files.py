@@ -21,7 +21,7 @@ COMMANDS = (
     ("info", "run.h5", "--json"),
     ("watch", "run.h5", "--once"),
     ("report", "run.h5", "-o", "out.html"),
-    ("compare", "--metric", "distance-mean", "run.h5", "--against", "run.h5"),
+    ("compare", "--metric", "distance_mean", "run.h5", "--against", "run.h5"),
     ("metrics", "run.h5"),
     ("export", "run.h5", "--to", "csv", "-o", "out.csv"),
     ("export", "run.h5", "--to", "npz", "-o", "out.npz"),

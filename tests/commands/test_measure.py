@@ -130,14 +130,14 @@ def test_a_policy_states_its_normaliser_in_its_own_file_or_beside_it(tmp_path: P
 
 def test_the_file_serves_the_other_commands(numpy_network: Path, tmp_path: Path) -> None:
     assert "the same bits" in done("verify", numpy_network, "--individuals", 2).stdout
-    assert "best-of-40" in done("metrics", numpy_network, "--generation", 0).stdout
+    assert "best_of_40" in done("metrics", numpy_network, "--generation", 0).stdout
     assert info(numpy_network)["started_from"]["objective"] == "net"
     other = safetensors(tmp_path / "other.safetensors", {**arrays(), "0.bias": np.zeros(8, np.float32)})
     same = measured(other, tmp_path / "other.h5")
-    table = done("compare", "--metric", "best-of-40", numpy_network, "--against", same).stdout
+    table = done("compare", "--metric", "best_of_40", numpy_network, "--against", same).stdout
     assert "net against other" in table and "different std" not in table
     wider = measured(other, tmp_path / "wider.h5", 0.1)
-    table = done("compare", "--metric", "distance-mean", numpy_network, "--against", wider).stdout
+    table = done("compare", "--metric", "distance_mean", numpy_network, "--against", wider).stdout
     assert "different std of the mutations, 0.1 to 0.2" in table
     done("figure", "measure", numpy_network, same, "-o", tmp_path / "both.png")
     for words in (("resume", numpy_network), ("verify", numpy_network, "--updates")):

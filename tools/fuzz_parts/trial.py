@@ -48,7 +48,7 @@ COMMANDS: dict[str, list[str]] = {
     "export csv": ["export", "run.h5", "--to", "csv", "-o", "out.csv"],
     "metrics": ["metrics", "run.h5"],
     "watch": ["watch", "run.h5", "--once"],
-    "compare": ["compare", "--metric", "distance-mean", "run.h5", "--against", "elsewhere/other.h5"],
+    "compare": ["compare", "--metric", "distance_mean", "run.h5", "--against", "elsewhere/other.h5"],
     "report": ["report", "run.h5", "-o", "out.html"],
     "figure": ["figure", "interference", "run.h5", "-o", "out.png"],
     "replay": ["replay", "run.h5", "--individual", "3"],

@@ -12,10 +12,10 @@ from ees_mpi.store.reader import Run
 
 AXES = {
     "entropy": "entropy, nats",
-    "covariance-trace": "variance",
+    "covariance_trace": "variance",
     "coverage": "coverage, cells",
-    "distance-mean": "mean distance",
-    "best-of-40": "distance of the best of 40",
+    "distance_mean": "mean distance",
+    "best_of_40": "distance of the best of 40",
 }
 
 

@@ -15,10 +15,10 @@ from ees_mpi.store.reader import Run, open_run
 
 SHOWN = {
     "entropy": "entropy",
-    "covariance-trace": "variance",
+    "covariance_trace": "variance",
     "coverage": "coverage",
-    "distance-mean": "distance",
-    "best-of-40": "best of 40",
+    "distance_mean": "distance",
+    "best_of_40": "best of 40",
 }
 Facts = dict[str, Any]  # the measures at one standard deviation, by name
 

@@ -199,7 +199,7 @@ MEASURES = {
     "covariance_trace": Measure(covariance_trace, "trace of the behavior's covariance"),
     "entropy": Measure(entropy, "differential entropy of the behavior, nats"),
     "coverage": Measure(coverage, "distinct behaviors: occupied cells of a grid"),
-    "best-of-40": Measure(best_of, "expected distance of the best of 40 in a direction, mean over directions"),
+    "best_of_40": Measure(best_of, "expected distance of the best of 40 in a direction, mean over directions"),
     "balance": Measure(balance, "left and right: 1 equal shares, 0 all to one side", LINE),
     "direction_uniformity": Measure(direction_uniformity, "directions: 1 all equally often, 0 only one", PLANE),
     "specialization": Measure(specialization, "how well the behavior predicts the component: 0 to 1", MIXTURE),

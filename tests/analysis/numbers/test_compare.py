@@ -298,7 +298,7 @@ def test_runs_that_cannot_be_compared_are_refused_with_one_sentence(
 
 def test_the_values_of_a_key_are_compared_with_each_other(sets: dict[str, list[Path]]) -> None:
     runs = [path for name in ("maxent", "es", "maxvar") for path in sets[name]]
-    found = compared("--metric", "distance-mean", "--by", "objective.name", *runs)
+    found = compared("--metric", "distance_mean", "--by", "objective.name", *runs)
     assert [(group["label"], group["runs"]) for group in found["groups"]] == [
         ("objective.name = fitness", 5),
         ("objective.name = maxent", 6),
@@ -306,7 +306,7 @@ def test_the_values_of_a_key_are_compared_with_each_other(sets: dict[str, list[P
     ]
     tests = {(test["first"].split()[-1], test["second"].split()[-1]): test for test in found["tests"]}
     assert list(tests) == [("fitness", "maxent"), ("fitness", "maxvar"), ("maxent", "maxvar")]
-    known = compared("--metric", "distance-mean", *sets["es"], "--against", *sets["maxent"])["tests"][0]
+    known = compared("--metric", "distance_mean", *sets["es"], "--against", *sets["maxent"])["tests"][0]
     assert tests["fitness", "maxent"]["p"] == known["p"] and tests["fitness", "maxent"]["u"] == known["u"]
     assert any("objective.bandwidth" in note for note in found["notes"])  # the other key in which they differ
 
@@ -316,14 +316,14 @@ def test_numbers_are_in_order_and_a_key_of_the_task_is_no_surprise(folder: Path,
         return lambda text: text.replace("steps = 6\n", f"steps = {number}\n")
 
     runs = [seeds(folder, cheetah, f"steps{number}", FAR[:1], steps(number))[0] for number in (100, 20)]
-    found = compared("--metric", "distance-mean", "--by", "task.steps", *runs)
+    found = compared("--metric", "distance_mean", "--by", "task.steps", *runs)
     assert [group["label"] for group in found["groups"]] == ["task.steps = 20", "task.steps = 100"]
     assert not any("differ in" in note for note in found["notes"])
 
 
 def test_groups_by_a_key_that_cannot_be_made_are_refused(sets: dict[str, list[Path]]) -> None:
     runs = [sets["maxent"][0], sets["es"][0]]
-    mean = ["--metric", "distance-mean", "--by"]
+    mean = ["--metric", "distance_mean", "--by"]
     cases = [
         ("did you mean population.std", [*mean, "population.sd", *runs]),
         ("all runs have 8; they differ in objective.", [*mean, "population.size", *runs]),
