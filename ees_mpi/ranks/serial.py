@@ -218,7 +218,6 @@ class Ranks:
 
     def handle_stop_signals(self) -> None:
         """Let SIGTERM, SIGUSR1 and the first Ctrl-C request a stop at the next generation boundary."""
-        self._training = True
         for number in settable(STOP_SIGNALS):
             signal.signal(number, self._note_signal)
         if EARLY:
