@@ -5,7 +5,7 @@ The map of the package. A module or folder imports only from lines below its own
     cli/             the command `ees-mpi`: parses, calls, prints
     maml/            a second method, MAML with TRPO; found by name, in `config.METHODS`
     analysis/        offline: reads run files, never starts MPI
-    commands/        the longer commands: plan, verify, doctor, info, sample, adapt, export, config; `api`: for Python
+    commands/        the longer commands: plan, verify, doctor, info, sample, adapt, measure, export, config; `api`: Python
     runs/            the life of a run: start or reopen it, recover from lost ranks, show its progress
     training.py      one generation (`EvolutionJob.advance`), and the loop over generations (`train`)
     generation/      the parts that the generations of all methods share: evaluation, results
@@ -15,11 +15,11 @@ The map of the package. A module or folder imports only from lines below its own
     objectives/ populations/ optimizers.py scg/       the parts of evolution strategies; stochastic computation graphs
     tasks/           interference, custom, locomotion, and one folder per engine
     policies.py density.py                            networks; Gaussian kernel sums
-    contracts.py     the Protocols that people implement
+    contracts/       the Protocols that people implement
     noise.py         the noise table
     ranks/           one process, or MPI; the only place that imports mpi4py
     outcomes.py streams.py                            draws and outcomes; random streams
-    registry.py      families of parts, found by name
+    registry/        families of parts, found by name; the loader of your own parts
     envs.py          registers our robots with Gymnasium when it is imported
     machine.py files.py                               threads, CPU features, fingerprint; writing output files
     terminal.py      messages to the user
