@@ -5,7 +5,7 @@ The map of the package. A module or folder imports only from lines below its own
     cli/             the command `ees-mpi`: parses, calls, prints
     maml/            a second method, MAML with TRPO; found by name, in `config.METHODS`
     analysis/        offline: reads run files, never starts MPI
-    commands/        the longer commands: plan, verify, doctor, info, sample, adapt, measure, export, config; `api`: Python
+    commands/        the longer commands: plan, verify, doctor, info, sample, measure, export and others; `api`: Python
     runs/            the life of a run: start or reopen it, recover from lost ranks, show its progress
     training.py      one generation (`EvolutionJob.advance`), and the loop over generations (`train`)
     generation/      the parts that the generations of all methods share: evaluation, results
