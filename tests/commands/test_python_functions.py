@@ -270,7 +270,7 @@ def test_sample_and_adapt_are_those_of_the_commands(cheetah: Path, tmp_path: Pat
         (lambda run: ees_mpi.sample(run, 4, std=0), "std: expected a positive number, got 0"),
         (lambda run: ees_mpi.sample(run, 4, generation=-7), "generation -7: .* has 0 to 6"),
         (lambda run: ees_mpi.sample(run, 4, component=1), "--component 1: expected 0 to 0"),
-        (lambda run: ees_mpi.adapt(run, "up"), "--direction up: expected left, right or an angle"),
+        (lambda run: ees_mpi.adapt(run, "up"), "direction up: expected left, right, or degrees"),
         (lambda run: ees_mpi.adapt(run, 90.0), "the task of this run has no direction"),
     ],
 )
