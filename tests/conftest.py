@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import signal
 from collections.abc import Callable, Generator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from ees_mpi import machine
 
 machine.pin_threads()  # before anything loads numpy
 os.environ["EES_MPI_TRUST"] = "1"  # tests trust the files that they make, except those in test_trust.py
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background of a shell ignores Ctrl-C
 pytest.register_assert_rewrite("support")
 
 from support.program import TINY, train  # noqa: E402

@@ -146,7 +146,8 @@ def test_ctrl_c_at_mpirun_ends_with_a_sentence(times: int, tmp_path: Path) -> No
         process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=TIMEOUT)
     assert process.returncode != 0 and "Traceback" not in errors
-    assert errors.count("ees-mpi: the launcher ends the job. All committed generations are safe") == 1, errors
+    said = errors.count("ees-mpi: the launcher ends the job. All committed generations are safe")
+    assert said == 1 or (times == 2 and said == 0), errors  # a quick second Ctrl-C ends mpirun before it passes text on
     with open_run(out) as run:
         run.check_order()
 
