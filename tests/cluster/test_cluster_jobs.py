@@ -141,7 +141,7 @@ def test_srun_with_another_protocol_is_refused_in_place_of_many_worlds_of_one(si
     assert not list(site.runs.glob("*.h5"))
 
 
-def test_a_rank_that_dies_before_it_joins_the_others_is_noticed_by_the_script_alone(site: Site) -> None:
+def test_a_rank_that_dies_before_it_joins_the_others_is_noticed_and_the_job_goes_on(site: Site) -> None:
     program = site.folder / "ees-mpi"
     dies = '[ "${OMPI_COMM_WORLD_RANK:-}" != 1 ] || [ "${SLURM_RESTART_COUNT:-0}" != 0 ] || kill -KILL $$'
     program.write_text(f'#!/bin/bash\n{dies}\nexec {BIN}/ees-mpi "$@"\n')
@@ -151,7 +151,8 @@ def test_a_rank_that_dies_before_it_joins_the_others_is_noticed_by_the_script_al
     job = site.submit(*words, PATH=path, EES_QUIET_SECONDS="15")
     await_requeue(job, site)
     await_end(job, site)
-    assert "no sign of life" in site.output()
+    noticed = ("another rank of this node exited before MPI started", "no sign of life")  # by a rank, or by the script
+    assert any(words in site.output() for words in noticed)
     assert info(site.runs / NAME)["complete"] is True
 
 
