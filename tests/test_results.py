@@ -98,17 +98,17 @@ def test_a_large_run_keeps_all_offspring_of_the_shown_generations_only(runs: dic
 def test_the_script_collects_runs_with_their_trained_means(
     cheetah: Path, species: Path, finished: Path, tmp_path: Path
 ) -> None:
-    script = [sys.executable, CHECKOUT / "jobs" / "results.py"]
     adapted, sampled = tmp_path / "adapted.h5", tmp_path / "sampled.h5"
     adapting = ["--direction", "left", "--mutations", 2, "--evaluations", 1]
     assert ees("adapt", cheetah, *adapting, "--out", adapted).returncode == 0
     assert ees("sample", cheetah, "--count", 4, "--out", sampled).returncode == 0
-    files = [cheetah, species, finished, adapted]
-    subprocess.run([*script, "collect", *files, "--policy", "--results", tmp_path], check=True)
-    subprocess.run([*script, "collect", sampled, "--results", tmp_path], check=True)
+    files = [str(path) for path in (cheetah, species, finished, adapted)]
+    assert results.main(["collect", *files, "--policy", "--results", str(tmp_path)]) == 0
+    assert results.main(["collect", str(sampled), "--results", str(tmp_path)]) == 0
     found = json.loads((tmp_path / "adaptations" / "adapted.json").read_text())
     assert len(found["evaluations/fitness"]) == 1 and json.loads(found["run"])["path"] == cheetah.name
     policies = {path.relative_to(tmp_path).as_posix() for path in tmp_path.glob("*/policy*")}
     assert policies == {f"{cheetah.stem}/policy.npz", *(f"{species.stem}/policy-{k}.npz" for k in (0, 1))}
+    script = [sys.executable, CHECKOUT / "jobs" / "results.py"]
     subprocess.run([*script, "draw", "--results", tmp_path], check=True)
     assert len(list((tmp_path / "figures").iterdir())) == 5

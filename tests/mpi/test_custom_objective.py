@@ -9,7 +9,7 @@ from support.run_files import assert_same_bits
 
 from ees_mpi import open_run
 
-PAPER = ("population.size=500", "run.generations=50", "noise.size=1048576", "run.evaluate_mean_every=0")
+FEW = ("population.size=100", "run.generations=20", "noise.size=100000", "run.evaluate_mean_every=0")
 CUSTOM = (
     "objective.name=custom",
     "objective.function=ees_mpi.scg.surrogates:maxent",
@@ -18,13 +18,13 @@ CUSTOM = (
 
 
 def custom(path: Path, ranks: int | None) -> Path:
-    return train(path, "interference-maxvar", "optimizer.lr=0.1", *PAPER, *CUSTOM, ranks=ranks)
+    return train(path, "interference-maxvar", "optimizer.lr=0.1", *FEW, *CUSTOM, ranks=ranks)
 
 
 @pytest.fixture(scope="module")
 def built_in(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The run to meet; test_same_bits says that the number of ranks does not show in it."""
-    return train(tmp_path_factory.mktemp("built-in") / "run.h5", "interference-maxent", *PAPER)
+    return train(tmp_path_factory.mktemp("built-in") / "run.h5", "interference-maxent", *FEW)
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def test_custom_maxent_gives_the_run_of_the_built_in_one(
 ) -> None:
     path = alone if ranks is None else custom(tmp_path / "run.h5", ranks)
     with open_run(path) as ours, open_run(built_in) as theirs:
-        assert ours.generations == theirs.generations == 50
+        assert ours.generations == theirs.generations == 20
         np.testing.assert_allclose(ours["mean"][:], theirs["mean"][:], rtol=0, atol=1e-6)
         final = [run.state_arrays()["mean"] for run in (ours, theirs)]
         assert abs(float(final[1][0, 0] - theirs["mean"][0, 0, 0])) > 0.1  # it has gone somewhere

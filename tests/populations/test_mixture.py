@@ -15,13 +15,13 @@ from ees_mpi.streams import stream
 
 CONFIG = """
 [run]
-generations = 150
+generations = 100
 [task]
 name = "custom"
 function = "support.two_places:TwoPlaces"
 [population]
 name = "mixture"
-size = 100
+size = 50
 std = 0.3
 [objective]
 name = "maxvar"

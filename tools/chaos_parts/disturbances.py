@@ -33,7 +33,7 @@ class Trial:
     def wait(self) -> None:
         """Wait for a random generation of the first half of the run, and a random moment longer."""
         some = self.chance.randint(1, max(1, self.generations // 2))
-        job.until(lambda: job.count(self.out) >= some or self.process.poll() is not None)
+        job.until(lambda: job.count(self.out) >= some or self.process.poll() is not None, job.PAUSE)
         time.sleep(self.chance.uniform(0.0, 0.02))
         self.committed = job.count(self.out)
 
@@ -85,7 +85,7 @@ def signal_mpirun(trial: Trial) -> None:
 
 def kill_at_start(trial: Trial) -> None:
     """Kill one rank 0.2 to 3 s after all ranks were started: while it imports, in MPI_Init, or soon after."""
-    job.until(lambda: len(trial.ranks()) == trial.size or trial.process.poll() is not None)
+    job.until(lambda: len(trial.ranks()) == trial.size or trial.process.poll() is not None, job.PAUSE)
     time.sleep(trial.chance.uniform(0.2, 3.0))
     trial.committed = job.count(trial.out)
     job.kill(trial.chance.sample(trial.ranks(), 1) if trial.process.poll() is None else [])

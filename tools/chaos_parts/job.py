@@ -21,6 +21,7 @@ PROGRAM = Path(__file__).with_name("self_kill.py")
 PATIENCE = 120.0  # seconds without progress after which a job counts as hung
 STALL_MINUTES = 0.3
 START_MINUTES = 0.5  # to start MPI
+PAUSE = 0.005  # seconds between two looks at a job, where no instant must be met
 
 
 def environment(folder: Path, plan: Sequence[dict[str, Any]] = ()) -> dict[str, str]:
@@ -72,12 +73,13 @@ def kill(pids: Sequence[int], number: int = signal.SIGKILL) -> None:
             continue
 
 
-def until(happened: Callable[[], bool]) -> None:
-    """Return as soon as `happened` is true; checks without a pause."""
+def until(happened: Callable[[], bool], pause: float = 0.0) -> None:
+    """Return as soon as `happened` is true; `pause`: seconds between two looks, which leave the cores to the job."""
     deadline = time.monotonic() + PATIENCE
     while not happened():
         if time.monotonic() > deadline:
             raise SystemExit(f"chaos: the expected moment did not come within {PATIENCE:.0f} s")
+        time.sleep(pause)
 
 
 def ended(out: Path, process: "subprocess.Popen[Any]") -> bool:

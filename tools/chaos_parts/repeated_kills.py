@@ -20,7 +20,7 @@ def await_moment(
     if moment == "while starting":
         time.sleep(chance.uniform(0.1, 1.5))
         return
-    job.until(lambda: job.count(out) > committed or process.poll() is not None)
+    job.until(lambda: job.count(out) > committed or process.poll() is not None, job.PAUSE)
     time.sleep(chance.uniform(0.0, 1.0))
     size = _size(journal)
     if moment == "in a commit":

@@ -106,13 +106,13 @@ def test_the_numbers_are_those_of_the_behaviors_and_the_test_is_scipys(sets: dic
     ],
 )
 def test_every_number_a_run_is_compared_by(sets: dict[str, list[Path]], metric: str, value: object) -> None:
-    found = compared("--metric", metric, *sets["maxent"], "--against", *sets["es"])
-    assert list(found["groups"][0]["values"].values()) == pytest.approx([value(x) for x in FAR])
-    assert list(found["groups"][1]["values"].values()) == pytest.approx([value(x) for x in NEAR])
+    found = compared("--metric", metric, *sets["maxent"][:2], "--against", *sets["es"][:2])
+    assert list(found["groups"][0]["values"].values()) == pytest.approx([value(x) for x in FAR[:2]])
+    assert list(found["groups"][1]["values"].values()) == pytest.approx([value(x) for x in NEAR[:2]])
 
 
 def test_kinds_of_runs_in_one_set_are_told_apart_and_tested_against_each_other(sets: dict[str, list[Path]]) -> None:
-    files = ["--metric", "distance_mean", *sets["maxent"], *sets["maxvar"], "--against", *sets["es"]]
+    files = ["--metric", "distance_mean", *sets["maxent"][:2], *sets["maxvar"][:2], "--against", *sets["es"][:2]]
     tests = [(test["first"], test["second"]) for test in compared(*files)["tests"]]
     assert tests == [("MaxEnt-EES", "standard ES"), ("MaxVar-EES", "standard ES"), ("MaxEnt-EES", "MaxVar-EES")]
     table = ees("compare", *files).stdout
