@@ -57,6 +57,15 @@ def short(words: list[str]) -> list[str]:
     return [*words, *SHORT, *(SMALL if "-o" in words else [])]
 
 
+@pytest.fixture
+def forgotten() -> Iterator[None]:
+    """Forget the modules of the pages, so that other tests can have modules of the same name."""
+    yield
+    for name in {"point", "my_objectives"} & set(sys.modules):
+        del sys.modules[name]
+
+
+@pytest.mark.usefixtures("forgotten")
 @pytest.mark.parametrize("topic", ["first_steps", "tutorial"])
 def test_the_examples_of_a_page_work_in_their_order(
     topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -64,7 +73,6 @@ def test_the_examples_of_a_page_work_in_their_order(
     monkeypatch.chdir(tmp_path)
     found = blocks(DOCS / f"{topic}.md")
     assert len(found) >= 5
-    before = set(sys.modules)
     for language, text in found:
         named = re.match(r"# (\w+\.(?:py|toml))\n", text)
         if named:
@@ -76,8 +84,6 @@ def test_the_examples_of_a_page_work_in_their_order(
             assert language == "sh" and "ees-mpi" in text
             for words in commands(text):
                 done(*short(words))
-    for name in set(sys.modules) - before & {"point", "my_objectives"}:
-        del sys.modules[name]
     assert {path.suffix for path in tmp_path.iterdir()} >= {".h5", ".png", ".html"}
 
 

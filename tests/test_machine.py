@@ -45,6 +45,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "pybullet-3.2.7.dist-info").mkdir()
     record = tmp_path / "pybullet-3.2.7.dist-info" / "RECORD"
     record.write_text(f"pybullet_data/plane.urdf,sha256=abc,9\npybullet.so,sha256={digest},9\n")
+    (tmp_path / "pybullet-3.2.7.dist-info" / "METADATA").write_text("Name: pybullet\nVersion: 3.2.7\n")
     os.utime(library, ns=(0, record.stat().st_mtime_ns - 1))
     monkeypatch.delitem(sys.modules, "pybullet", raising=False)
     monkeypatch.syspath_prepend(tmp_path)
