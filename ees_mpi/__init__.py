@@ -32,22 +32,10 @@ from typing import TYPE_CHECKING, Any
 from ees_mpi.version import __version__
 
 if TYPE_CHECKING:
-    from ees_mpi.commands.api import (
-        ConfigError,
-        EesError,
-        Interrupted,
-        LaunchError,
-        Run,
-        RunFileError,
-        TrustError,
-        adapt,
-        load_config,
-        open_run,
-        presets,
-        sample,
-        train,
-    )
+    from ees_mpi.commands.api import adapt, load_config, presets, sample, train
     from ees_mpi.commands.measure import measure
+    from ees_mpi.errors import ConfigError, EesError, Interrupted, LaunchError, RunFileError, TrustError
+    from ees_mpi.store.reader import Run, open_run
 
 # The public names, and their modules. They are imported when used, so that `ees-mpi` can set thread counts before
 # anything loads numpy, and so that reading a run needs no MPI.

@@ -23,7 +23,7 @@ from ees_mpi.commands.arguments import (
     whole,
     whole_or_none,
 )
-from ees_mpi.errors import ConfigError, EesError, Interrupted, LaunchError, RunFileError, TrustError
+from ees_mpi.errors import ConfigError, Interrupted
 from ees_mpi.registry import TRUST, beside
 from ees_mpi.terminal import say
 
@@ -33,24 +33,7 @@ if TYPE_CHECKING:
     from ees_mpi.generation.results import Record
     from ees_mpi.ranks import Ranks
     from ees_mpi.runs.start import PreparedRun
-    from ees_mpi.store.reader import Run, open_run
-
-# The names that `ees_mpi` makes public.
-__all__ = [
-    "ConfigError",
-    "EesError",
-    "Interrupted",
-    "LaunchError",
-    "Run",
-    "RunFileError",
-    "TrustError",
-    "adapt",
-    "load_config",
-    "open_run",
-    "presets",
-    "sample",
-    "train",
-]
+    from ees_mpi.store.reader import Run
 
 
 def train(
