@@ -6,20 +6,15 @@ from pathlib import Path
 
 import h5py
 import pytest
-from support.program import TINY, done, refusal, sets, train
+from support.program import TINY, done, refusal, sets
 
 TRAIN = ("train", "interference-maxvar", *sets(*TINY, "run.fsync=false"))
 
 
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return train(tmp_path_factory.mktemp("source") / "run.h5")
-
-
 @pytest.fixture
-def run(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def run(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    shutil.copy(trained, "run.h5")
+    shutil.copy(finished, "run.h5")
     os.symlink("run.h5", "soft.h5")
     os.link("run.h5", "hard.h5")
     return Path("run.h5")

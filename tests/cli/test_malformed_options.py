@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
-from support.program import TINY, refusal, sets, train
+from support.program import TINY, refusal, sets
 
 from ees_mpi import config
 from ees_mpi.errors import ConfigError
@@ -13,15 +13,10 @@ from ees_mpi.terminal import plain
 TRAIN = ("train", "interference-maxvar", *sets(*TINY, "run.fsync=false"), "--out", "new.h5")
 
 
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return train(tmp_path_factory.mktemp("malformed") / "run.h5")
-
-
 @pytest.fixture
-def folder(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    os.symlink(trained, "run.h5")
+    os.symlink(finished, "run.h5")
     os.mkfifo("pipe.h5")
     os.mkfifo("pipe.toml")
     Path("deep.toml").write_text("a=" + "[" * 5000 + "]" * 5000)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from support.program import BIN, TINY, info, sets
 from support.run_files import assert_same_bits
-from support.slurm import SANDBOX, Site, await_end, await_requeue, call, call_in, facts, ranks_of, until
+from support.slurm import SANDBOX, Site, await_end, await_requeue, call, call_in, facts, ranks_of, sandbox_up, until
 
 NAME = "interference-maxvar-noise.size5000-population.size20-seed0.h5"
 # Two minutes in a first life, seconds in a second one.
@@ -35,11 +35,8 @@ size = 5000
 
 @pytest.fixture(scope="session", autouse=True)
 def sandbox() -> Iterator[None]:
-    was_up = Path("/etc/slurm/slurm.conf").exists()
-    call(SANDBOX, "up")
-    yield
-    if not was_up:
-        call(SANDBOX, "down")
+    with sandbox_up():
+        yield
 
 
 @pytest.fixture

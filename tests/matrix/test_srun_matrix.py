@@ -8,18 +8,15 @@ import pytest
 from support.mpi_matrix import LIBRARIES, Library
 from support.program import TIMEOUT, TINY, info, sets, train
 from support.run_files import assert_same_bits
-from support.slurm import SANDBOX, call
+from support.slurm import sandbox_up
 
 TRAIN = ("train", "interference-maxent", *sets(*TINY))
 
 
 @pytest.fixture(scope="module", autouse=True)
 def sandbox() -> Iterator[None]:
-    was_up = Path("/etc/slurm/slurm.conf").exists()
-    call(SANDBOX, "up")
-    yield
-    if not was_up:
-        call(SANDBOX, "down")
+    with sandbox_up():
+        yield
 
 
 def srun(library: Library, plugin: str, *arguments: object) -> subprocess.CompletedProcess[str]:

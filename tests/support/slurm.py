@@ -5,7 +5,8 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -19,6 +20,16 @@ def call(*words: object) -> str:
     done = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr + done.stdout
     return done.stdout
+
+
+@contextmanager
+def sandbox_up() -> Iterator[None]:
+    """Start the sandbox for a block; end it afterwards, unless it was running before."""
+    was_up = Path("/etc/slurm/slurm.conf").exists()
+    call(SANDBOX, "up")
+    yield
+    if not was_up:
+        call(SANDBOX, "down")
 
 
 class Site:
