@@ -1,4 +1,4 @@
-"""`ees-mpi config`: the whole config of a preset, a config file or a file or a dict; all keys; the runs of a sweep."""
+"""`ees-mpi config`: the whole config of a preset, a file, a run or a dict; all keys; the runs of a sweep."""
 
 import json
 import os

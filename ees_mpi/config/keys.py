@@ -76,7 +76,7 @@ def _family(kind: str) -> Section:
     for name in family:
         for each in _keys(kind, family[name]):
             merged.setdefault(each, []).append(name)
-    found = [Key(f"{kind}.name", _choice(names), default, "", f"Which {kind}; see above.")]
+    found = [Key(f"{kind}.name", _choice(names), default, "", f"The name of the {kind}.")]
     found += [replace(each, parts=tuple(parts)) for each, parts in merged.items()]
     return Section(kind, {"task": "Turns parameters into outcomes.", **ABOUT}.get(kind, ""), names, found)
 
