@@ -57,10 +57,13 @@ def attempt(
     line = job.words(out, ranks, generations, disturbance.ulfm, **stall)
     if not disturbance.codes:  # MPI may not start at all
         line += ["--start-minutes", f"{job.START_MINUTES}"]
-    plan = disturbance.deaths(chance, ranks)
+    gate = folder / f"{out.stem}.gate"
+    middle = chance.randint(1, max(1, generations // 2))  # a generation of the first half
+    stop = [{"rank": 0, "gate": str(gate), "after": middle}] if disturbance.waits else []
+    plan = disturbance.deaths(chance, ranks) + stop
     log = (folder / f"{out.stem}.log").open("w")
     process = subprocess.Popen(line, stdout=log, stderr=log, env=job.environment(folder, plan))
-    trial = Trial(out, process, chance, generations, ranks)
+    trial = Trial(out, process, chance, gate, ranks)
     try:
         disturbance.disturb(trial)
         disturbed = time.monotonic()

@@ -20,27 +20,37 @@ WRITER = ("a commit", "telling of a commit", "a fold")
 
 @dataclass
 class Trial:
-    """A running job that is disturbed."""
+    """A running job that is disturbed. Its first rank waits at a random generation while the file `gate` exists."""
 
     out: Path
     process: "subprocess.Popen[bytes]"
     chance: random.Random
-    generations: int  # of the whole run
+    gate: Path
     size: int  # ranks
     committed: int = 0  # generations, counted just before the disturbance
     undo: list[Callable[[], None]] = field(default_factory=list)
-
-    def wait(self) -> None:
-        """Wait for a random generation of the first half of the run, and a random moment longer."""
-        some = self.chance.randint(1, max(1, self.generations // 2))
-        job.until(lambda: job.count(self.out) >= some or self.process.poll() is not None, job.PAUSE)
-        time.sleep(self.chance.uniform(0.0, 0.02))
-        self.committed = job.count(self.out)
 
     def ranks(self) -> list[int]:
         """Return the processes of the ranks, in rank order."""
         found = job.rank_processes(self.out)
         return [found[rank] for rank in sorted(found)]
+
+    def waiting_ranks(self) -> list[int]:
+        """Return the processes of the ranks, in rank order, once the job waits at the gate."""
+        job.until(lambda: self.gate.exists() or self.process.poll() is not None, job.PAUSE)
+        if not self.gate.exists():
+            raise SystemExit(f"chaos: the job ended with code {self.process.returncode} before it was disturbed")
+        self.committed = job.count(self.out)
+        return self.ranks()
+
+    def open_gate(self) -> None:
+        """Let the job continue."""
+        self.gate.unlink()
+
+    def continue_a_moment(self) -> None:
+        """Let the job continue for a random moment."""
+        self.open_gate()
+        time.sleep(self.chance.uniform(0.0, 0.02))
 
 
 @dataclass(frozen=True)
@@ -53,6 +63,7 @@ class Disturbance:
     ulfm: bool = False
     stall: bool = False  # whether the stall limit is short
     deaths: Callable[[random.Random, int], list[dict[str, Any]]] = lambda chance, ranks: []
+    waits: bool = True  # whether the job waits for the disturbance at a random generation
     needs: Callable[[], str] = lambda: ""  # returns why it cannot be tried on this machine
 
 
@@ -60,8 +71,8 @@ def signal_one(number: int) -> Callable[[Trial], None]:
     """Send a signal to one rank; about every other time it is the first one."""
 
     def disturb(trial: Trial) -> None:
-        trial.wait()
-        ranks = trial.ranks()
+        ranks = trial.waiting_ranks()
+        trial.continue_a_moment()
         job.kill([ranks[0] if trial.chance.random() < 0.5 else trial.chance.choice(ranks)], number)
 
     return disturb
@@ -71,15 +82,18 @@ def signal_all(number: int) -> Callable[[Trial], None]:
     """Send a signal to every process of the job."""
 
     def disturb(trial: Trial) -> None:
-        trial.wait()
-        job.kill(job.processes(trial.out), number)
+        trial.waiting_ranks()
+        processes = job.processes(trial.out)
+        trial.continue_a_moment()
+        job.kill(processes, number)
 
     return disturb
 
 
 def signal_mpirun(trial: Trial) -> None:
     """Send USR1 to mpirun, which passes it on to all ranks."""
-    trial.wait()
+    trial.waiting_ranks()
+    trial.continue_a_moment()
     trial.process.send_signal(signal.SIGUSR1)
 
 
@@ -93,8 +107,8 @@ def kill_at_start(trial: Trial) -> None:
 
 def kill_some(trial: Trial) -> None:
     """Kill one to three ranks, never all; about every other time the first one is among them."""
-    trial.wait()
-    ranks = trial.ranks()
+    ranks = trial.waiting_ranks()
+    trial.continue_a_moment()
     number = trial.chance.randint(1, min(3, len(ranks) - 1))
     chosen = trial.chance.sample(ranks, number)
     if trial.chance.random() < 0.5:
@@ -120,13 +134,14 @@ def deaths(chance: random.Random, ranks: int) -> list[dict[str, Any]]:
 
 
 def let_them_die(trial: Trial) -> None:
-    """Wait; the ranks kill themselves as planned."""
-    trial.wait()
+    """Wait for the first generations; the ranks kill themselves as planned."""
+    job.until(lambda: job.count(trial.out) >= 1 or trial.process.poll() is not None, job.PAUSE)
+    trial.committed = job.count(trial.out)
 
 
 def fill_disk(trial: Trial) -> None:
     """Fill the file system under the run file."""
-    trial.wait()
+    trial.waiting_ranks()
     filler = trial.out.with_name("filler")
     trial.undo.append(lambda: filler.unlink(missing_ok=True))
     with filler.open("wb", buffering=0) as file:
@@ -134,16 +149,17 @@ def fill_disk(trial: Trial) -> None:
             while True:
                 file.write(bytes(4096))
         except OSError:
-            return
+            trial.open_gate()
 
 
 def make_read_only(trial: Trial) -> None:
     """Make the folder of the run file read-only; open files stay writable."""
-    trial.wait()
+    trial.waiting_ranks()
     folder = str(trial.out.parent)
     subprocess.run(["mount", "--bind", folder, folder], check=True)
     trial.undo.append(lambda: subprocess.run(["umount", folder], check=True) and None)
     subprocess.run(["mount", "-o", "remount,bind,ro", folder], check=True)
+    trial.open_gate()
 
 
 def cannot_mount() -> str:
@@ -165,9 +181,17 @@ DISTURBANCES = {
     "kill-all": Disturbance("SIGKILL of all processes", signal_all(signal.SIGKILL), (-9,)),
     "ulfm-random": Disturbance("SIGKILL of 1 to 3 ranks, ULFM", kill_some, (0,), ulfm=True, stall=True),
     "ulfm-instant": Disturbance(
-        "1 to 3 ranks die in a gather, rollout, commit or fold, ULFM", let_them_die, (0,), True, True, deaths
+        "1 to 3 ranks die in a gather, rollout, commit or fold, ULFM",
+        let_them_die,
+        (0,),
+        True,
+        True,
+        deaths,
+        waits=False,
     ),
-    "ulfm-start": Disturbance("SIGKILL of one rank 0.2 to 3 s after the start, ULFM", kill_at_start, (), ulfm=True),
+    "ulfm-start": Disturbance(
+        "SIGKILL of one rank 0.2 to 3 s after the start, ULFM", kill_at_start, (), True, waits=False
+    ),
     "term": Disturbance("SIGTERM of one rank", signal_one(signal.SIGTERM), (75,)),
     "usr1": Disturbance("USR1 of one rank", signal_one(signal.SIGUSR1), (75,)),
     "usr1-mpirun": Disturbance("USR1 of mpirun", signal_mpirun, (75,)),

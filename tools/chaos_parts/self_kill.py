@@ -1,12 +1,16 @@
 """`ees-mpi` in which some ranks kill themselves at a given instant: EES_CHAOS = [{"rank", "where", "after"}, ...].
 
 A signal from outside almost never arrives between two writes. A rank that kills itself there always does.
+A rank can also wait after a commit while a file exists: {"rank", "gate", "after"}.
 """
 
 import json
 import os
 import signal
+import time
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from ees_mpi import machine
@@ -22,6 +26,13 @@ from ees_mpi.store.writer import RunWriter  # noqa: E402
 def die() -> None:
     """Send SIGKILL to this process."""
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def wait_at(gate: Path) -> None:
+    """Make a file, and wait until it is removed."""
+    gate.touch()
+    while gate.exists():
+        time.sleep(0.002)
 
 
 def after(calls: int, action: Callable[[], None]) -> Callable[[], None]:
@@ -87,9 +98,13 @@ def planning_deaths(connect: Callable[[], Ranks]) -> Callable[[], Ranks]:
 
     def connected() -> Ranks:
         ranks = connect()
-        for death in json.loads(os.environ.get("EES_CHAOS", "[]")):
-            if death["rank"] == int(os.environ.get("OMPI_COMM_WORLD_RANK", "-1")):
-                plan_death(type(ranks), death["where"], death["after"])
+        for event in json.loads(os.environ.get("EES_CHAOS", "[]")):
+            if event["rank"] != int(os.environ.get("OMPI_COMM_WORLD_RANK", "-1")):
+                continue
+            if "gate" in event:
+                around(RunWriter, "commit", then=after(event["after"], partial(wait_at, Path(event["gate"]))))
+            else:
+                plan_death(type(ranks), event["where"], event["after"])
         return ranks
 
     return connected
