@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 from small_runs import SmallRun, collect, collect_adaptation, is_adaptation, read_all, shown
-from small_statistics import first_of_each, group_numbers, groups, last_generation, statistics
+from small_statistics import first_of_each, further, group_numbers, groups, last_generation, statistics
 
 from ees_mpi.analysis.figures import curves, positions
 from ees_mpi.analysis.figures.style import COLUMN, Figure, draw_curves, drawing, grid
@@ -101,6 +101,9 @@ def _figures(name: str, runs: Sequence[SmallRun]) -> Iterator[tuple[str, Figure]
     """Draw the figures of a group of runs: yield the name and the figure of each."""
     if not has_positions(runs[0]):
         yield name, curves.interference(runs)
+        return
+    if further(runs):
+        yield name, curves.adaptation(runs)
         return
     firsts = list(first_of_each(runs).values())
     if is_sample(runs[0]):

@@ -1,15 +1,21 @@
 #!/usr/bin/env bash
-# Does a trained mean speed up further evolution? Runs standard ES towards +x and towards -x, from a trained MaxEnt mean and
-# from a random one, and draws both. On two cores, training the mean takes half an hour (skipped if it exists), the rest a
-# few minutes.   jobs/seeding.sh [FOLDER]
+# Does a trained mean speed up further evolution? Runs standard ES towards +x with N = 200 from the trained means of jobs/results/
+# and from random means, with four seeds. The cheetah has a trained mean of each seed, the ant only those of seed 0.
+# Run it again to continue. On two cores the cheetah takes about half an hour, the ant twice as long.
+#   jobs/seeding.sh cheetah|ant [FOLDER]
 set -euo pipefail
-folder=${1:-runs/seeding}
+robot=${1:-} folder=${2:-runs/seeding}
+case $robot in cheetah | ant) ;; *) echo "seeding: got '$robot'; expected cheetah or ant" >&2 && exit 2 ;; esac
+results=$(dirname "$0")/results
 mkdir -p "$folder"
-start=$folder/gymnasium-cheetah-maxent-laptop-seed0.h5
-mpirun -n 2 ees-mpi train gymnasium-cheetah-maxent-laptop --out "$start" --resume
-for direction in 0 180; do
-    train=(mpirun -n 2 ees-mpi train gymnasium-cheetah-adapt-laptop --set task.direction=$direction.0 --resume)
-    "${train[@]}" --out "$folder/random-$direction.h5"
-    "${train[@]}" --from "$start" --out "$folder/maxent-$direction.h5"
+small=(--set population.size=200 --set noise.size=33554432 --set run.generations=21 --set task.device=cpu)
+for seed in 0 1 2 3; do
+    train=(mpirun -n 2 ees-mpi train "mujoco-$robot-es" --seed $seed "${small[@]}" --resume)
+    "${train[@]}" --out "$folder/mujoco-$robot-adapt-n200-seed$seed.h5"
+    for algorithm in maxvar maxent; do
+        trained=$results/mujoco-$robot-$algorithm-short-seed$([ "$robot" = cheetah ] && echo $seed || echo 0)/policy.npz
+        "${train[@]}" --from "$trained" --out "$folder/mujoco-$robot-$algorithm-further-n200-seed$seed.h5"
+    done
 done
-ees-mpi figure adaptation "$folder"/random-*.h5 "$folder"/maxent-*.h5 -o "$folder/adaptation.png"
+ees-mpi figure adaptation "$folder"/mujoco-"$robot"-{adapt,maxvar-further,maxent-further}-n200-seed*.h5 -o "$folder/$robot.png"
+ees-mpi compare --metric distance_after "$folder"/mujoco-"$robot"-*-further-n200-seed*.h5 --against "$folder"/mujoco-"$robot"-adapt-n200-seed*.h5

@@ -9,13 +9,15 @@ from pathlib import Path
 import numpy as np
 from small_runs import SmallRun, read_all
 
-from ees_mpi.analysis.labels import is_sample, label
+from ees_mpi.analysis.labels import is_sample, label, started_from
 from ees_mpi.analysis.numbers import tables
 from ees_mpi.analysis.numbers.measures import MEASURES, Settings
+from ees_mpi.analysis.numbers.run_values import AFTER, GENERATIONS
 from ees_mpi.analysis.numbers.statistics import Group, Test, compare
 from ees_mpi.analysis.offspring import has_positions, read_offspring
 
-ORDER = ("standard ES", "MaxVar-EES", "MaxEnt-EES")
+EES = ("MaxVar-EES", "MaxEnt-EES")
+ORDER = ("standard ES", *EES, *(f"standard ES from {name}" for name in EES))
 CLAIMS = {  # the metric: the claim of the paper that it tests
     "distance_mean": "standard ES moves further than either variant; MaxVar and MaxEnt do not differ",
     "balance": "offspring run left and right (the smaller of both shares over the larger)",
@@ -31,10 +33,14 @@ Values = dict[str, list[float]]  # numbers of runs, by algorithm
 
 
 def groups(runs: Sequence[SmallRun]) -> dict[str, list[SmallRun]]:
-    """Return the runs that may be compared, by the part of their names that names neither algorithm nor seed."""
+    """Return the runs that may be compared, by the part of their names that names neither algorithm nor seed.
+
+    Runs of standard ES from a trained mean, `further`, belong together with those from a random mean, `adapt`.
+    """
     found: dict[str, list[SmallRun]] = {}
     for run in runs:
-        found.setdefault(re.sub(r"-(es|maxvar|maxent)(?=-)|-seed\d+", "", run.path.name), []).append(run)
+        name = re.sub(r"-(es|maxvar|maxent)(?=-)|-seed\d+", "", run.path.name)
+        found.setdefault(re.sub(r"-adapt\b", "-further", name), []).append(run)
     return {name: sorted(members, key=_place) for name, members in found.items()}
 
 
@@ -49,6 +55,13 @@ def first_of_each(runs: Sequence[SmallRun]) -> dict[str, SmallRun]:
     for run in runs:
         found.setdefault(label(run), run)
     return found
+
+
+def further(runs: Sequence[SmallRun]) -> bool:
+    """Return whether these are runs of standard ES, some of them from a trained mean."""
+    return not is_sample(runs[0]) and any(
+        run.config.method.algorithm == "fitness" and started_from(run) for run in runs
+    )
 
 
 def last_generation(runs: Sequence[SmallRun]) -> int:
@@ -76,9 +89,22 @@ def adapted(runs: Sequence[SmallRun], results: Path) -> Values:
     return values
 
 
+def distance_after(runs: Sequence[SmallRun], generation: int) -> Values:
+    """Return the mean distance of each run in the wanted direction, after a number of generations."""
+    values: Values = {}
+    for run in runs:
+        values.setdefault(label(run), []).append(float(run["fitness_mean"][generation]))
+    return values
+
+
 def claims(runs: Sequence[SmallRun], results: Path) -> Iterator[tuple[str, str, Values]]:
     """Yield the claims that these runs can test: metric, claim, values by algorithm."""
     if not has_positions(runs[0]):
+        return
+    if further(runs):
+        for g in (g for g in GENERATIONS if g <= last_generation(runs)):
+            claim = f"standard ES is further in +x from a trained mean, after {g} generations"
+            yield f"{AFTER}_{g}", claim, distance_after(runs, g)
         return
     for metric, claim in (SAMPLE_CLAIMS if is_sample(runs[0]) else CLAIMS).items():
         if metric == "adaptation":
