@@ -13,6 +13,7 @@ import shutil
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -173,6 +174,7 @@ def differences(mine: dict[str, str], other: dict[str, str]) -> list[str]:
     ]
 
 
+@lru_cache
 def _version(package: str) -> str:
     from importlib import metadata  # takes as long as a tenth of `ees-mpi info`
 

@@ -1,6 +1,7 @@
 """The arrays of an open run file, as a mapping from their names."""
 
 from collections.abc import Iterator, KeysView, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -35,25 +36,35 @@ class RunArrays(Mapping[str, Series]):
     @property
     def names(self) -> list[str]:
         """The names of the arrays over generations."""
-        return [name for name in self._open_file["generations"] if name in layout.GENERATIONS]
+        self._check_open()
+        return list(self._names)
 
     @property
     def generations(self) -> int:
         """The number of committed generations."""
-        return int(self._open_file["generations"][layout.GENERATION].shape[0]) + len(self._newer)
+        self._check_open()
+        return self._folded + len(self._newer)
 
-    @property
-    def _open_file(self) -> h5py.File:
+    # These two are read once: the writer replaces a file, and never changes it.
+    @cached_property
+    def _names(self) -> list[str]:
+        return [name for name in self._file["generations"] if name in layout.GENERATIONS]
+
+    @cached_property
+    def _folded(self) -> int:
+        """The number of generations in the HDF5 file."""
+        return int(self._file["generations"][layout.GENERATION].shape[0])
+
+    def _check_open(self) -> None:
         if not self._file:
             raise RunFileError(f"{self.path} is closed; open it again with `ees_mpi.open_run`")
-        return self._file
 
     def __getitem__(self, name: str) -> Series:
         """Return one array over all generations."""
         if name not in self.names:
             raise KeyError(f"{self.path} has no array {name!r}; it has {', '.join(self.names)}")
         newer = [record["arrays"][name] for record in self._newer]
-        return Series(self._file["generations"][name], newer, self.path)
+        return Series(self._file[f"generations/{name}"], newer, self.path)
 
     def __contains__(self, name: object) -> bool:
         return name in self.names

@@ -59,7 +59,6 @@ def _copy(path: Path, records: Sequence[Entry] = ()) -> Iterator[h5py.File]:
         with damage_reported(path):
             hashed = _reserve(fresh, records)
         with h5py.File(fresh, "r+", libver=LIBVER if hashed else None) as file:
-            check_safe(file, path)
             yield file
 
 
@@ -167,7 +166,8 @@ def _put_in_place(fresh: Path, path: Path) -> None:
 def _reserve(path: Path, records: Sequence[Entry]) -> bool:
     """Allocate the disk space of a fold before HDF5 writes: a full disk may end the process inside HDF5.
 
-    The file is then longer than HDF5 needs; HDF5 truncates it when it closes it. Return True if the file has hashes.
+    The file is checked first. It is then longer than HDF5 needs; HDF5 truncates it when it closes it. Return True if
+    the file has hashes.
     """
     with h5py.File(path, "r") as file:
         check_safe(file, path)

@@ -61,8 +61,7 @@ class Run(RunArrays):
             raise RunFileError(f"{self.path} is damaged: it has no generations/std")
         with damage_reported(journal.path_of(self.path)):
             checks.check_records(self.journal_records, self._file)
-        folded = int(self._file["generations"][layout.GENERATION].shape[0])
-        self._newer = hdf5.newer(self.journal_records, folded, self.path)
+        self._newer = hdf5.newer(self.journal_records, self._folded, self.path)
         self._sessions = self._read_sessions()
 
     @property

@@ -5,6 +5,7 @@ use none of these. A file that does is refused before anything in it is read or 
 """
 
 import errno
+import math
 import os
 import stat
 from collections.abc import Iterator
@@ -13,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import h5py
-import numpy as np
 
 from ees_mpi.errors import ConfigError, EesError, RunFileError
 
@@ -90,52 +90,56 @@ def open_hdf5(path: Path) -> h5py.File:
 
 
 def check_safe(file: h5py.File, path: Path) -> None:
-    """Raise a RunFileError if a file refers to anything outside itself, or claims more data than it can hold."""
+    """Raise a RunFileError if a file refers to anything outside itself, or claims more data than it can hold.
+
+    This is most of the work of opening a small file, so it uses the functions of HDF5 without h5py's objects.
+    """
     with damage_reported(path):
         size = file.id.get_filesize()
-        groups: list[h5py.Group] = [file["/"]]
-        seen = {_address(file["/"])}
+        root = h5py.h5g.open(file.id, b"/")
+        groups = [("", root)]
+        seen = {_address(root)}
         while groups:
-            group = groups.pop()
-            for name in group:
-                item = _own(group, name, path)
+            place, group = groups.pop()
+            for key in group:
+                name = f"{place}/{key.decode('utf-8', 'surrogateescape')}"
+                item = _own(group, key, name, path)
                 if _address(item) in seen or len(seen) > OBJECTS:
-                    raise RunFileError(
-                        f"{path} is refused: {item.name} is a second name of an object, or one of too many"
-                    )
+                    raise RunFileError(f"{path} is refused: {name} is a second name of an object, or one of too many")
                 seen.add(_address(item))
-                if isinstance(item, h5py.Group):
-                    groups.append(item)
-                elif isinstance(item, h5py.Dataset):
-                    _check_dataset(item, size, path)
+                if isinstance(item, h5py.h5g.GroupID):
+                    groups.append((name, item))
+                elif isinstance(item, h5py.h5d.DatasetID):
+                    _check_dataset(item, name, size, path)
                 else:
-                    raise RunFileError(f"{path} is refused: {item.name} is neither a group nor a dataset")
+                    raise RunFileError(f"{path} is refused: {name} is neither a group nor a dataset")
 
 
-def _own(group: h5py.Group, name: str, path: Path) -> Any:
+def _own(group: h5py.h5g.GroupID, key: bytes, name: str, path: Path) -> Any:
     """Return a member of a group; refuse links that are followed by name."""
-    link = group.get(name, getlink=True)
-    if not isinstance(link, h5py.HardLink):
-        kind = "an external link" if isinstance(link, h5py.ExternalLink) else "a soft link"
-        raise RunFileError(f"{path} is refused: {group.name.rstrip('/')}/{name} is {kind}, which a run file never has")
-    return group[name]
+    link = group.links.get_info(key).type
+    if link != h5py.h5l.TYPE_HARD:
+        kind = "an external link" if link == h5py.h5l.TYPE_EXTERNAL else "a soft link"
+        raise RunFileError(f"{path} is refused: {name} is {kind}, which a run file never has")
+    return h5py.h5o.open(group, key)
 
 
-def _check_dataset(dataset: h5py.Dataset, size: int, path: Path) -> None:
-    plist = dataset.id.get_create_plist()
+def _check_dataset(dataset: h5py.h5d.DatasetID, name: str, size: int, path: Path) -> None:
+    plist = dataset.get_create_plist()
     filters = [plist.get_filter(place)[0] for place in range(plist.get_nfilters())]
-    ratio = int(np.prod([FILTERS.get(each, 0) for each in filters], dtype=np.int64))
-    bytes_claimed = int(np.prod([int(length) for length in dataset.shape or ()], dtype=object)) * dataset.dtype.itemsize
+    ratio = math.prod(FILTERS.get(each, 0) for each in filters)
+    bytes_claimed = math.prod(map(int, dataset.shape or ())) * dataset.dtype.itemsize
+    layouts = (h5py.h5d.COMPACT, h5py.h5d.CONTIGUOUS, h5py.h5d.CHUNKED)
     problem = ""
-    if dataset.external or plist.get_layout() not in (h5py.h5d.COMPACT, h5py.h5d.CONTIGUOUS, h5py.h5d.CHUNKED):
+    if plist.get_external_count() or plist.get_layout() not in layouts:
         problem = "keeps its data in other files"
     elif ratio == 0:
         problem = f"needs the filters {filters}; a run file has none"
-    elif dataset.id.get_storage_size() > size or bytes_claimed > ratio * size + SLACK_BYTES:
+    elif dataset.get_storage_size() > size or bytes_claimed > ratio * size + SLACK_BYTES:
         problem = f"claims {bytes_claimed} bytes in a file of {size}"
     if problem:
-        raise RunFileError(f"{path} is refused: {dataset.name} {problem}")
+        raise RunFileError(f"{path} is refused: {name} {problem}")
 
 
 def _address(item: Any) -> Any:
-    return h5py.h5o.get_info(item.id).addr
+    return h5py.h5o.get_info(item).addr
