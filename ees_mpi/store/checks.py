@@ -74,40 +74,43 @@ def check_times(session: Mapping[str, Any]) -> None:
 def check_shapes(file: h5py.File, individuals: int, path: Path) -> None:
     """Check that all arrays are present, that their axes have the same lengths, and that their types are right."""
     missing = [name for name in ("generations", "final", "sessions") if not isinstance(file.get(name), h5py.Group)]
-    missing = missing or [
-        f"generations/{name}" for name in _needed(file["generations"]) if name not in file["generations"]
-    ]
-    missing = missing or [f"sessions/{name}" for name in ("session", *layout.SESSIONS) if name not in file["sessions"]]
-    missing = missing or [f"final/{name}" for name in STATE if name not in file["final"]]
     if missing:
         raise RunFileError(f"{path} is damaged: it has no {missing[0]}")
-    group, rows = file["generations"], file["generations"][layout.GENERATION].shape
+    arrays, sessions = dict(file["generations"]), dict(file["sessions"])  # each is opened once
+    missing = [f"generations/{name}" for name in _needed(arrays) if name not in arrays]
+    missing += [f"sessions/{name}" for name in ("session", *layout.SESSIONS) if name not in sessions]
+    missing += [f"final/{name}" for name in STATE if name not in file["final"]]
+    if missing:
+        raise RunFileError(f"{path} is damaged: it has no {missing[0]}")
+    rows = arrays[layout.GENERATION].shape
     lengths = {"individual": individuals}
-    for name, field in layout.GENERATIONS.items():
-        if name not in group:
+    for name, array in arrays.items():
+        if (field := layout.GENERATIONS.get(name)) is None:
             continue
-        shape = group[name].shape
+        shape = array.shape
         expected = tuple(lengths.setdefault(axis, size) for axis, size in zip(field.axes, shape[1:], strict=False))
-        if shape != (*rows, *expected) or len(shape) != 1 + len(field.axes) or group[name].dtype.str != field.dtype:
+        if shape != (*rows, *expected) or len(shape) != 1 + len(field.axes) or array.dtype.str != field.dtype:
             raise RunFileError(
-                f"{path} is damaged: {name} has the shape {shape} and the type {group[name].dtype}; "
+                f"{path} is damaged: {name} has the shape {shape} and the type {array.dtype}; "
                 f"expected {(*rows, *expected)} and {field.dtype}"
             )
-    sessions = {file["sessions"][name].shape for name in ("session", *layout.SESSIONS)}
-    if len(sessions) != 1:
-        raise RunFileError(f"{path} is damaged: the arrays of its sessions have different lengths {sorted(sessions)}")
+    counts = {sessions[name].shape for name in ("session", *layout.SESSIONS)}
+    if len(counts) != 1:
+        raise RunFileError(f"{path} is damaged: the arrays of its sessions have different lengths {sorted(counts)}")
 
 
-def _needed(group: h5py.Group) -> list[str]:
+def _needed(arrays: Mapping[str, Any]) -> list[str]:
     """Return the arrays that a file must have, beside those that it has."""
-    more = [name for names in layout.TOGETHER if any(each in group for each in names) for name in names]
+    more = [name for names in layout.TOGETHER if any(each in arrays for each in names) for name in names]
     return [*layout.NEEDED, *more]
 
 
 def check_records(records: Sequence[Entry], file: h5py.File) -> None:
     """Raise an error if the records of a journal do not have the contents that a run file needs."""
-    group = file["generations"]
-    names = [name for name in group if name in layout.GENERATIONS]
+    if not records:
+        return
+    arrays = {name: array for name, array in file["generations"].items() if name in layout.GENERATIONS}
+    kinds = {name: (array.shape[1:], array.dtype) for name, array in arrays.items()}
     for record in records:
         if not isinstance(record["kind"], str) or not isinstance(record.get("config", ""), str):
             raise ValueError("a record has no kind, or a config that is no text")
@@ -118,20 +121,21 @@ def check_records(records: Sequence[Entry], file: h5py.File) -> None:
             if not all(map(np.isfinite, number.values())) or not isinstance(record["host"], str):
                 raise ValueError("a session has numbers that are not finite")
         elif record["kind"] == "generation":
-            _check_generation(record, {name: group[name] for name in names})
+            _check_generation(record, kinds)
         elif record["kind"] == "partial":
             int(record["generation"]), record["arrays"]["rows"], record["arrays"]["observations"]
 
 
-def _check_generation(record: Entry, datasets: Mapping[str, h5py.Dataset]) -> None:
+def _check_generation(record: Entry, kinds: Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]]) -> None:
+    """Check a record; `kinds`: the shape and the type of each array of a generation."""
     arrays = record["arrays"]
     if not isinstance(record["generation"], int):
         raise ValueError("a generation has no number")
-    for name, dataset in datasets.items():
-        if arrays[name].shape != dataset.shape[1:] or arrays[name].dtype != dataset.dtype:
+    for name, kind in kinds.items():
+        if (arrays[name].shape, arrays[name].dtype) != kind:
             raise ValueError(f"{name} of generation {record['generation']} has another shape or type than in the file")
     state = record.get("state")
-    if state is not None and "state_sha256" in datasets:
+    if state is not None and "state_sha256" in kinds:
         found = hashes.digest(hashes.in_state_order(state)).encode()
         if any(name not in state for name in STATE) or arrays["state_sha256"] != found:
             raise ValueError(f"the state after generation {record['generation']} does not have its hash")
