@@ -45,7 +45,12 @@ class RunArrays(Mapping[str, Series]):
         self._check_open()
         return self._folded + len(self._newer)
 
-    # These two are read once: the writer replaces a file, and never changes it.
+    # What an open file holds is read once: the writer replaces a file, and never changes it.
+    @cached_property
+    def _series(self) -> dict[str, Series]:
+        """The arrays that were used."""
+        return {}
+
     @cached_property
     def _names(self) -> list[str]:
         return [name for name in self._file["generations"] if name in layout.GENERATIONS]
@@ -63,8 +68,10 @@ class RunArrays(Mapping[str, Series]):
         """Return one array over all generations."""
         if name not in self.names:
             raise KeyError(f"{self.path} has no array {name!r}; it has {', '.join(self.names)}")
-        newer = [record["arrays"][name] for record in self._newer]
-        return Series(self._file[f"generations/{name}"], newer, self.path)
+        if name not in self._series:
+            newer = [record["arrays"][name] for record in self._newer]
+            self._series[name] = Series(self._file[f"generations/{name}"], newer, self.path)
+        return self._series[name]
 
     def __contains__(self, name: object) -> bool:
         return name in self.names

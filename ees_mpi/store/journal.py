@@ -110,6 +110,7 @@ def _parse(data: bytes) -> Contents:
     if len(data) < len(head) + seal or (sealed and data[: len(head) + seal] != _sealed(head)):
         return Contents(damaged=len(data) >= len(head) + seal, unread=len(data))
     records: list[Entry] = []
+    newest: Entry = {}  # the last record with a state
     place, step = len(head) + seal, HEAD.size + seal
     damaged = False
     while len(data) - place >= step:
@@ -126,8 +127,8 @@ def _parse(data: bytes) -> Contents:
             break
         record = decode(payload)
         if "state" in record:
-            for older in records:
-                older.pop("state", None)
+            newest.pop("state", None)
+            newest = record
         records.append(record)
         place += step + length
     return Contents(head[len(MAGIC) :].hex(), records, damaged, len(data) - place, sealed)

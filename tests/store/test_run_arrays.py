@@ -1,9 +1,10 @@
 """An open run is a mapping of its arrays, in finished and in running files; negative generations count from the end."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 import xarray
@@ -75,6 +76,30 @@ def test_to_xarray_takes_names_and_reads_the_journal(run: Run, monkeypatch: pyte
     monkeypatch.setitem(sys.modules, "xarray", None)
     with pytest.raises(MissingExtra, match="pip install xarray"):
         run.to_xarray()
+
+
+def test_the_arrays_of_the_file_are_opened_once_however_long_the_journal_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = []
+    for generations in (2, 40):
+        path = tmp_path / f"{generations}.h5"
+        walk(path, "interference-maxent", f"run.generations={generations}", closed=False)
+        found: list[str] = []
+        monkeypatch.setattr(h5py.Dataset, "__init__", _noting(h5py.Dataset.__init__, found))
+        with open_run(path) as run:
+            assert [float(run["entropy"][g]) for g in range(generations)] == run["entropy"][:].tolist()
+        monkeypatch.undo()
+        opened.append(len(found))
+    assert opened[0] == opened[1] > 30
+
+
+def _noting(original: Callable[..., None], found: list[str]) -> Callable[..., None]:
+    def noted(dataset: h5py.Dataset, *arguments: object, **named: object) -> None:
+        original(dataset, *arguments, **named)
+        found.append(str(dataset.name))
+
+    return noted
 
 
 def test_a_closed_run_says_so(cheetah: Path) -> None:
