@@ -176,17 +176,17 @@ def test_a_full_disk_in_mid_run_leaves_a_file_that_goes_on(tmp_path: Path) -> No
     """A file-size limit fails writes as a full disk does, in the journal and nowhere else."""
     out = tmp_path / "run.h5"
     limited = [
-        "bash", "-c", "trap '' XFSZ; ulimit -f 2048; exec \"$@\"", "-",
-        *command("train", "interference-maxvar", "--set", "run.generations=200", "--out", out),
+        "bash", "-c", "trap '' XFSZ; ulimit -f 512; exec \"$@\"", "-",
+        *command("train", "interference-maxvar", "--set", "run.generations=60", "--out", out),
     ]  # fmt: skip
     done = run(limited)
     assert done.returncode == 3, done.stderr
     assert "cannot write" in done.stderr and "Traceback" not in done.stderr
     kept = info(out)["generations"]
-    assert isinstance(kept, int) and 0 < kept < 200
+    assert isinstance(kept, int) and 0 < kept < 60
     assert ees("resume", out).returncode == 0
     whole = tmp_path / "whole.h5"
-    assert ees("train", "interference-maxvar", "--set", "run.generations=200", "--out", whole).returncode == 0
+    assert ees("train", "interference-maxvar", "--set", "run.generations=60", "--out", whole).returncode == 0
     assert_same_bits(out, whole)
 
 
