@@ -102,6 +102,7 @@ def read(run: Run, generation: int | None) -> StartingPoint:
     about |= {"generation": generation, "state_sha256": digest}
     inherited = {name: run[name][generation] for name in method.inherited if name in run.names}
     sums, learned = _sums(run, generation), _others(run.learned(generation))
+    checks.check_finite(run["mean"][generation], f"of generation {generation}", run.path)
     return StartingPoint(run["mean"][generation], sums, generation, std, inherited, about, learned=learned)
 
 

@@ -148,6 +148,12 @@ def checked_state(file: h5py.File, path: Path) -> dict[str, NDArray[Any]]:
     return hashes.datasets(file["final"])
 
 
+def check_finite(mean: NDArray[Any], when: str, path: Path) -> None:
+    """Raise a RunFileError unless a mean is finite; no run makes a step to one that is not."""
+    if not np.isfinite(mean).all():
+        raise RunFileError(f"{path} is damaged: its mean {when} is not finite")
+
+
 def sound_state(file: h5py.File, group: str) -> bool:
     """Return True if a group holds a state with the right hash, and the generation before it has the same hash."""
     try:

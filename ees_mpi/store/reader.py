@@ -102,7 +102,9 @@ class Run(RunArrays):
     def state_arrays(self) -> dict[str, NDArray[Any]]:
         """Return the state after the last committed generation, as named arrays; its hash is checked."""
         with damage_reported(self.path):
-            return dict(self._newer[-1]["state"]) if self._newer else checks.checked_state(self._file, self.path)
+            state = dict(self._newer[-1]["state"]) if self._newer else checks.checked_state(self._file, self.path)
+        checks.check_finite(state["mean"], f"after generation {self.generations - 1}", self.path)
+        return state
 
     def partial(self) -> dict[str, NDArray[Any]]:
         """Return the outcomes of the next generation, if it was interrupted; else nothing."""
@@ -149,8 +151,14 @@ class Run(RunArrays):
         return np.asarray(self.state_arrays()["observations"])
 
     def draw(self, generation: int) -> Draw:
-        """Return the draw of the individuals of a generation."""
-        return Draw(self["offset"][generation], self["sign"][generation], self["parent"][generation])
+        """Return the draw of the individuals of a generation; a RunFileError if no run can have drawn it."""
+        found = Draw(self["offset"][generation], self["sign"][generation], self["parent"][generation])
+        _, means, width = self["mean"].shape
+        if (found.offset < 0).any() or (found.offset > self.config.noise.size - width).any():
+            raise RunFileError(f"{self.path} is damaged: generation {generation} has offsets outside the noise table")
+        if (found.parent < 0).any() or (found.parent >= means).any():
+            raise RunFileError(f"{self.path} is damaged: generation {generation} has parents that do not exist")
+        return found
 
     def observation_statistics(self, generation: int) -> tuple[Floats, Floats]:
         """Return the mean and std that normalised the observations of a generation; empty if there are none."""

@@ -18,8 +18,8 @@ OPTIMUM = 2.5 * math.pi
 
 
 def pattern(x: float) -> float:
-    """Return the behaviour of genome x."""
-    return 5.0 * math.sin(x / 5.0) * math.sin(20.0 * x)
+    """Return the behaviour of genome x; not a number for a genome that is none."""
+    return math.nan if not math.isfinite(x) else 5.0 * math.sin(x / 5.0) * math.sin(20.0 * x)
 
 
 class Interference(TaskPart, frozen=True):

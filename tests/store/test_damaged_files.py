@@ -9,6 +9,7 @@ import h5py
 import numpy as np
 import pytest
 from support.program import done, ees, info, refusal
+from support.run_files import edited
 from support.small_runs import job_of
 
 from ees_mpi import open_run
@@ -99,6 +100,35 @@ def test_a_changed_number_is_noticed_by_the_commands_that_rely_on_it(
     }
     for command in seen_by:
         code, line = refusal(command, run, *options.get(command, []))
+        assert code == 3 and "damaged" in line, command
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "value", "seen_by"),
+    [
+        ("final/mean", (0, 0), np.inf, ["info", "resume", "sample", "train"]),
+        ("generations/mean", (2, 0, 0), np.nan, ["sample @2"]),
+        ("generations/offset", (5, 3), 2**62, ["verify", "verify --updates"]),
+        ("generations/parent", (5, 3), 9, ["verify", "verify --updates"]),
+    ],
+)
+def test_numbers_that_no_run_can_have_are_refused_though_their_hashes_are_right(
+    name: str, place: tuple[int, ...], value: float, seen_by: list[str], made: Make, tmp_path: Path
+) -> None:
+    run = made()
+    with edited(run) as file:
+        file[name][place] = value
+    words: dict[str, list[object]] = {
+        "info": ["info", run],
+        "resume": ["resume", run, "--generations", 8],
+        "sample": ["sample", run, "--count", 2, "--out", tmp_path / "sample.h5"],
+        "sample @2": ["sample", run, "--generation", 2, "--count", 2, "--out", tmp_path / "sample.h5"],
+        "train": ["train", "interference-maxvar", "--from", run, "--out", tmp_path / "out.h5"],
+        "verify": ["verify", run],
+        "verify --updates": ["verify", run, "--updates"],
+    }
+    for command in seen_by:
+        code, line = refusal(*words[command])
         assert code == 3 and "damaged" in line, command
 
 
