@@ -68,7 +68,7 @@ def adaptation(runs: Sequence[Run]) -> Figure:
         name = given_label(run) or (f"from {origin}" if origin else RANDOM)
         lines.setdefault(name, []).append(run["fitness_mean"][:])
     origins = sorted({name for lines in groups.values() for name in lines}, key=lambda name: (name == RANDOM, name))
-    figure, panels = grid(len(groups), 3, 2.3, sharey=True)
+    figure, panels = grid(len(groups), 3, 3.0, sharey=True)
     for panel, (direction, lines) in zip(panels, sorted(groups.items()), strict=True):
         name = direction_name(direction)
         draw_curves(panel, lines, origins, xlabel="generation", ylabel=f"mean distance towards {name}")
