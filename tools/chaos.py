@@ -63,7 +63,7 @@ def attempt(
     plan = disturbance.deaths(chance, ranks) + stop
     log = (folder / f"{out.stem}.log").open("w")
     process = subprocess.Popen(line, stdout=log, stderr=log, env=job.environment(folder, plan))
-    trial = Trial(out, process, chance, gate, ranks)
+    trial = Trial(out, process, chance, gate, middle, ranks)
     try:
         disturbance.disturb(trial)
         disturbed = time.monotonic()

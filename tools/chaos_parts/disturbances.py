@@ -7,6 +7,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,12 +21,13 @@ WRITER = ("a commit", "telling of a commit", "a fold")
 
 @dataclass
 class Trial:
-    """A running job that is disturbed. Its first rank waits at a random generation while the file `gate` exists."""
+    """A running job that is disturbed. Its first rank waits after generation `middle` while the file `gate` exists."""
 
     out: Path
     process: "subprocess.Popen[bytes]"
     chance: random.Random
     gate: Path
+    middle: int  # a random generation of the first half of the run
     size: int  # ranks
     committed: int = 0  # generations, counted just before the disturbance
     undo: list[Callable[[], None]] = field(default_factory=list)
@@ -134,8 +136,9 @@ def deaths(chance: random.Random, ranks: int) -> list[dict[str, Any]]:
 
 
 def let_them_die(trial: Trial) -> None:
-    """Wait for the first generations; the ranks kill themselves as planned."""
-    job.until(lambda: job.count(trial.out) >= 1 or trial.process.poll() is not None, job.PAUSE)
+    """Wait for a random generation; the ranks kill themselves as planned."""
+    job.until(lambda: job.count(trial.out) >= trial.middle or trial.process.poll() is not None, job.PAUSE)
+    time.sleep(trial.chance.uniform(0.0, 0.02))
     trial.committed = job.count(trial.out)
 
 
@@ -144,12 +147,10 @@ def fill_disk(trial: Trial) -> None:
     trial.waiting_ranks()
     filler = trial.out.with_name("filler")
     trial.undo.append(lambda: filler.unlink(missing_ok=True))
-    with filler.open("wb", buffering=0) as file:
-        try:
-            while True:
-                file.write(bytes(4096))
-        except OSError:
-            trial.open_gate()
+    with filler.open("wb", buffering=0) as file, suppress(OSError):
+        while True:
+            file.write(bytes(4096))
+    trial.open_gate()
 
 
 def make_read_only(trial: Trial) -> None:
