@@ -84,8 +84,8 @@ def check_shapes(file: h5py.File, individuals: int, path: Path) -> None:
         raise RunFileError(f"{path} is damaged: it has no {missing[0]}")
     rows = arrays[layout.GENERATION].shape
     lengths = {"individual": individuals}
-    for name, array in arrays.items():
-        if (field := layout.GENERATIONS.get(name)) is None:
+    for name, field in layout.GENERATIONS.items():
+        if (array := arrays.get(name)) is None:
             continue
         shape = array.shape
         expected = tuple(lengths.setdefault(axis, size) for axis, size in zip(field.axes, shape[1:], strict=False))
