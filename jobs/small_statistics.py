@@ -12,7 +12,7 @@ from small_runs import SmallRun, read_all
 from ees_mpi.analysis.labels import is_sample, label, started_from
 from ees_mpi.analysis.numbers import tables
 from ees_mpi.analysis.numbers.measures import MEASURES, Settings
-from ees_mpi.analysis.numbers.run_values import AFTER, GENERATIONS
+from ees_mpi.analysis.numbers.run_values import AFTER, GENERATIONS, distance_after
 from ees_mpi.analysis.numbers.statistics import Group, Test, compare
 from ees_mpi.analysis.offspring import has_positions, read_offspring
 
@@ -89,22 +89,16 @@ def adapted(runs: Sequence[SmallRun], results: Path) -> Values:
     return values
 
 
-def distance_after(runs: Sequence[SmallRun], generation: int) -> Values:
-    """Return the mean distance of each run in the wanted direction, after a number of generations."""
-    values: Values = {}
-    for run in runs:
-        values.setdefault(label(run), []).append(float(run["fitness_mean"][generation]))
-    return values
-
-
 def claims(runs: Sequence[SmallRun], results: Path) -> Iterator[tuple[str, str, Values]]:
     """Yield the claims that these runs can test: metric, claim, values by algorithm."""
     if not has_positions(runs[0]):
         return
     if further(runs):
         for g in (g for g in GENERATIONS if g <= last_generation(runs)):
-            claim = f"standard ES is further in +x from a trained mean, after {g} generations"
-            yield f"{AFTER}_{g}", claim, distance_after(runs, g)
+            values: Values = {}
+            for run in runs:
+                values.setdefault(label(run), []).append(distance_after(run, g))
+            yield f"{AFTER}_{g}", f"standard ES is further in +x from a trained mean, after {g} generations", values
         return
     for metric, claim in (SAMPLE_CLAIMS if is_sample(runs[0]) else CLAIMS).items():
         if metric == "adaptation":

@@ -85,7 +85,7 @@ def read_all(metric: str, paths: Sequence[Path], settings: Settings, generation:
 def _of_run(run: Run, metric: str, settings: Settings, generation: int | None) -> RunValue:
     if metric.startswith(AFTER):
         g = int(metric.removeprefix(AFTER)[1:])
-        value = _distance_after(run, g)
+        value = distance_after(run, g)
     else:
         g = check_generation(run, generation)
         measure, offspring = MEASURES[metric], read_offspring(run, g)
@@ -108,7 +108,7 @@ def _of_run(run: Run, metric: str, settings: Settings, generation: int | None) -
     return RunValue(label(run), value, run.path, run_id, task, size, trained, complete, settings=values, std=std)
 
 
-def _distance_after(run: Run, generation: int) -> float:
+def distance_after(run: Run, generation: int) -> float:
     """Return the mean distance along the task's direction; row g is the population after g updates."""
     if run.config.task.heading is None:
         raise RunFileError(f"{run.path}: its task has no direction; expected a run of a walking task")
