@@ -176,7 +176,7 @@ def differences(mine: dict[str, str], other: dict[str, str]) -> list[str]:
 
 @lru_cache
 def _version(package: str) -> str:
-    from importlib import metadata  # takes as long as a tenth of `ees-mpi info`
+    from importlib import metadata  # here, because most commands do not need it and it is slow to import
 
     try:
         return metadata.version(package)
