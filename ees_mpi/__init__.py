@@ -8,6 +8,7 @@ The map of the package. A module or folder imports only from lines below its own
     commands/        the longer commands: plan, verify, doctor, info, sample, measure, export and others; `api`: Python
     runs/            the life of a run: start or reopen it, recover from lost ranks, show its progress
     training.py      one generation (`EvolutionJob.advance`), and the loop over generations (`train`)
+    strategy.py      the update of an evolution strategy, `ask` and `tell`; no other module computes one
     generation/      the parts that the generations of all methods share: evaluation, results
     state.py         everything that a run carries from one generation to the next
     store/           the run file: layout, journal, HDF5, reader, writer, lock

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ees_mpi.config import Config, Evolution
+from ees_mpi.config import Config
 from ees_mpi.errors import EesError, Interrupted, TaskError, collective, located
 from ees_mpi.generation.evaluation import Evaluation, Work
 from ees_mpi.generation.results import (
@@ -22,7 +22,6 @@ from ees_mpi.generation.results import (
     Unfinished,
     check_enough,
     describe,
-    draw_stream,
     evaluates_mean,
     observed,
     with_times,
@@ -33,16 +32,16 @@ from ees_mpi.ranks import Ranks
 from ees_mpi.registry import loaded
 from ees_mpi.state import State
 from ees_mpi.store.writer import RunWriter
+from ees_mpi.strategy import Update
 
 
 @dataclass
 class EvolutionJob:
-    """A run of an evolution strategy on this rank: its evaluation and its noise table."""
+    """A run of an evolution strategy on this rank: its evaluation and its update."""
 
     config: Config
-    method: Evolution
     evaluation: Evaluation
-    noise: NoiseTable
+    update: Update
     ranks: Ranks
     evaluated: Evaluated[Outcome]
 
@@ -52,23 +51,15 @@ class EvolutionJob:
         `known`: outcomes of this generation from before an interruption, by index, the same on every rank. Raises
         `Unfinished` on every rank if a stop request comes before all individuals are evaluated.
         """
-        population, clock = self.config.population, Clock()
-        drawn = population.draw(draw_stream(self.config, state.generation), self.noise, self.config.task.parameters)
+        clock = Clock()
+        drawn = self.update.ask(state)
         mine = self.evaluated.begin(state.generation, known, self.ranks)
         self._evaluate(state, drawn, known, mine)
         clock.lap("evaluate")
         outcomes, center = self._gather(state.generation, list(mine.values()))
         clock.lap("gather")
-        weights, memory = self.method.objective.weights(outcomes, state.memory, self.ranks)
-        gradient = population.gradient(weights, drawn, state.learned, self.noise, self.ranks)
-        learned, moments = state.learned, state.moments
-        if weights.any():  # otherwise the weight decay alone would make a step, which Adam scales to full size
-            learned, moments = self.method.optimizer.step(learned, gradient, moments)
-        # Observation sums are added row by row, in index order: the sum must not depend on the ranks.
-        observations = sum(outcomes.observations, start=state.observations)
-        following = State(state.generation + 1, learned, moments, observations, memory)
-        norm = np.sqrt(sum(np.square(each).sum() for each in gradient.values()))
-        arrays = {**describe(self.config, state, drawn, outcomes, self.ranks), **center, "gradient_norm": norm}
+        following, told = self.update.tell(state, drawn, outcomes, self.ranks)
+        arrays = {**describe(self.config, state, drawn, outcomes, self.ranks), **center, **told}
         clock.lap("update")
         return Record(state.generation, arrays, clock.seconds), following
 
@@ -107,10 +98,8 @@ class EvolutionJob:
     @classmethod
     def open(cls, config: Config, ranks: Ranks) -> "EvolutionJob":
         """Open the task on this rank, and fill the noise table together with the other ranks of the node."""
-        if not isinstance(config.method, Evolution):
-            raise TypeError(f"expected a config of an evolution strategy, got method {config.method.name!r}")
         noise = NoiseTable(config.noise_seed, config.noise.size, ranks)
-        return cls(config, config.method, Evaluation(config, noise, ranks), noise, ranks, Evaluated())
+        return cls(config, Evaluation(config, noise, ranks), Update.of(config, noise), ranks, Evaluated())
 
     @property
     def device(self) -> str:

@@ -7,11 +7,11 @@ from support.small_runs import job_of, trained
 
 from ees_mpi.config import Config, load
 from ees_mpi.errors import TaskError
-from ees_mpi.generation.results import draw_stream
 from ees_mpi.noise import NoiseTable
 from ees_mpi.outcomes import Outcome, Outcomes
 from ees_mpi.ranks import Ranks
 from ees_mpi.state import State, first_state
+from ees_mpi.strategy import Update
 from ees_mpi.tasks.interference import OPTIMUM, Interference
 from ees_mpi.training import train
 
@@ -100,19 +100,16 @@ def fast_means(config: Config, generations: int) -> list[float]:
     holds the two equal.
     """
     noise, ranks = NoiseTable(config.noise_seed, config.noise.size, Ranks()), Ranks()
-    state, means = first_state(config), []
-    learned, moments, memory = state.learned, state.moments, state.memory
+    update, state, means = Update.of(config, noise), first_state(config), []
     table, nothing = noise.row(0, noise.size), np.zeros((0, 1))
     whole = np.ones(config.population.size, np.int64)
-    for generation in range(generations):
-        means.append(float(learned["mean"][0, 0]))
-        drawn = config.population.draw(draw_stream(config, generation), noise, 1)
-        x = learned["mean"][0] + np.float32(config.population.std) * drawn.sign * table[drawn.offset]
+    for _ in range(generations):
+        means.append(float(state.mean[0, 0]))
+        drawn = update.ask(state)
+        x = state.mean[0] + np.float32(config.population.std) * drawn.sign * table[drawn.offset]
         behavior = 5.0 * np.sin(np.float64(x) / 5.0) * np.sin(20.0 * np.float64(x))
         outcomes = Outcomes(behavior[:, None], behavior, whole, whole > 0, nothing)
-        weights, memory = config.method.objective.weights(outcomes, memory, ranks)
-        gradient = config.population.gradient(weights, drawn, learned, noise, ranks)
-        learned, moments = config.method.optimizer.step(learned, gradient, moments)
+        state, _ = update.tell(state, drawn, outcomes, ranks)
     return means
 
 

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from ees_mpi import config as configs
-from ees_mpi.config import Config, Evolution
+from ees_mpi.config import Config
 from ees_mpi.generation.evaluation import Evaluation, Work
-from ees_mpi.generation.results import draw_stream, metrics
+from ees_mpi.generation.results import metrics
 from ees_mpi.noise import NoiseTable
 from ees_mpi.outcomes import Draw, Outcomes
 from ees_mpi.ranks import Ranks
@@ -21,6 +21,7 @@ from ees_mpi.ranks.gpus import visible_gpus
 from ees_mpi.registry import loaded
 from ees_mpi.state import State, first_state
 from ees_mpi.store import layout
+from ees_mpi.strategy import Update
 
 ROLLOUTS = 3
 TABLE = 2**24  # floats of the noise table for timing: larger than a cache, and quick to generate
@@ -73,7 +74,8 @@ def evolution_costs(config: Config) -> Costs:
     """Return the costs of a few rollouts and one update of an evolution strategy."""
     state = first_state(config)
     noise = NoiseTable(config.noise_seed, max(min(TABLE, config.noise.size), config.task.parameters), Ranks())
-    drawn = config.population.draw(draw_stream(config, 0), noise, config.task.parameters)
+    update = Update.of(config, noise)
+    drawn = update.ask(state)
     evaluation = Evaluation(config, noise, Ranks())
     on_gpu, count = evaluation.device == "cuda", ROLLOUTS
     if on_gpu:
@@ -85,7 +87,7 @@ def evolution_costs(config: Config) -> Costs:
     rollout = taken / count
     evaluation.close()
     resident = resident_bytes() - noise.size * 4
-    split, fixed = _time_update(config, state, drawn, noise)
+    split, fixed = _time_update(config, update, state, drawn)
     working = 6 * sum(array.nbytes for array in state.arrays().values()) + 8 * row_bytes(config)
     return Costs(
         rollout,
@@ -101,24 +103,19 @@ def evolution_costs(config: Config) -> Costs:
     )
 
 
-def _time_update(config: Config, state: State, drawn: Draw, noise: NoiseTable) -> tuple[float, float]:
+def _time_update(config: Config, update: Update, state: State, drawn: Draw) -> tuple[float, float]:
     """Return the seconds of an update on random outcomes: the part that the ranks share, and the rest."""
-    if not isinstance(config.method, Evolution):
-        raise TypeError(f"expected a config of an evolution strategy, got method {config.method.name!r}")
-    objective, optimizer = config.method.objective, config.method.optimizer
-    population, dim = config.population, config.task.behavior_dim
-    generator = np.random.default_rng(0)
-    behavior = generator.normal(size=(population.size, dim))
-    whole, no_rows = np.ones(population.size, np.bool_), np.zeros((0, 1))
+    size, dim = config.population.size, config.task.behavior_dim
+    behavior = np.random.default_rng(0).normal(size=(size, dim))
+    whole, no_rows = np.ones(size, np.bool_), np.zeros((0, 1))
     outcomes = Outcomes(behavior, behavior[:, 0].copy(), whole.astype(np.int64), whole, no_rows)
-    weights_taken, (weights, _) = timed(lambda: objective.weights(outcomes, state.memory, Ranks()))
+    tell_taken, (following, _) = timed(lambda: update.tell(state, drawn, outcomes, Ranks()))
     metrics_taken, _ = timed(lambda: metrics(outcomes, config.method.bandwidth, Ranks()))
-    gradient_taken, gradient = timed(lambda: population.gradient(weights, drawn, state.learned, noise, Ranks()))
-    step_taken, (learned, moments) = timed(lambda: optimizer.step(state.learned, gradient, state.moments))
-    following = State(1, learned, moments, state.observations, state.memory)
+    gradient = {name: array.astype(np.float64) for name, array in state.learned.items()}  # any: only its size matters
+    step_taken, _ = timed(lambda: update.optimizer.step(state.learned, gradient, state.moments))
     digest_taken, _ = timed(following.digest)
-    draw_taken, _ = timed(lambda: population.draw(draw_stream(config, 1), noise, config.task.parameters))
-    return weights_taken + metrics_taken + gradient_taken, step_taken + digest_taken + draw_taken
+    ask_taken, _ = timed(lambda: update.ask(following))
+    return max(tell_taken - step_taken, 0.0) + metrics_taken, step_taken + digest_taken + ask_taken
 
 
 def timed(action: Callable[[], Any]) -> tuple[float, Any]:

@@ -1,5 +1,6 @@
 """`ees-mpi verify --updates`: every update is computed again from the logged outcomes, and every state is compared."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ from ees_mpi.outcomes import Outcomes
 from ees_mpi.ranks import Ranks
 from ees_mpi.state import State
 from ees_mpi.store.reader import Run, open_run
+from ees_mpi.strategy import Update
 
 
 class UpdatesCheck(NamedTuple):
@@ -34,6 +36,7 @@ def verify_updates(ranks: Ranks, path: Path) -> UpdatesCheck:
             raise RunFileError(f"{path} holds no update to compute again")
     ranks.set_stall_limit(60 * run.config.run.stall_minutes)
     noise = NoiseTable(run.config.noise_seed, run.config.noise.size, ranks)
+    update = Update.of(run.config, noise)
     with ranks.together():
         run.check_noise(noise)
     updates = min(run.generations, int(ranks.gather(np.array([run.generations]), [1] * ranks.size).min()))
@@ -41,7 +44,7 @@ def verify_updates(ranks: Ranks, path: Path) -> UpdatesCheck:
         0, run.learned(0), run.config.method.moments(run.config.task, run.learned(0)), run.observation_sums(0)
     )
     for generation in range(updates):
-        state = _advance(run, run.config.method, state, noise, ranks)
+        state = _advance(run, update, state, ranks)
         with ranks.together():
             _compare(run, generation, state)
     whole = run.has_observation_sums
@@ -49,17 +52,13 @@ def verify_updates(ranks: Ranks, path: Path) -> UpdatesCheck:
     return UpdatesCheck(updates, whole)
 
 
-def _advance(run: Run, method: Evolution, state: State, noise: NoiseTable, ranks: Ranks) -> State:
+def _advance(run: Run, update: Update, state: State, ranks: Ranks) -> State:
     """Return the state after a generation, computed from its logged outcomes."""
     g = state.generation
     behavior, fitness, valid = run["behavior"][g], run["fitness"][g], run["valid"][g].astype(bool)
     outcomes = Outcomes(behavior, fitness, run["length"][g].astype(np.int64), valid, np.zeros((0, 1)))
-    weights, memory = method.objective.weights(outcomes, state.memory, ranks)
-    gradient = run.config.population.gradient(weights, run.draw(g), state.learned, noise, ranks)
-    learned, moments = state.learned, state.moments
-    if weights.any():
-        learned, moments = method.optimizer.step(learned, gradient, moments)
-    return State(g + 1, learned, moments, run.observation_sums(g + 1), memory)
+    following, _ = update.tell(state, run.draw(g), outcomes, ranks)
+    return replace(following, observations=run.observation_sums(g + 1))
 
 
 def _compare(run: Run, generation: int, state: State) -> None:

@@ -146,11 +146,6 @@ def uses_torch(config: Config) -> bool:
     return config.method.uses_torch or bool(getattr(config.task, "policy", None))
 
 
-def draw_stream(config: Config, generation: int) -> np.random.Generator:
-    """Return the random stream from which a generation is drawn."""
-    return stream(config.run.seed, "draw", generation)
-
-
 def hardly_observed(config: Config) -> str:
     """Return a warning if less than one rollout of a generation feeds the observation statistics; else nothing."""
     task, rollouts = config.task, config.population.size * config.method.rollouts

@@ -21,7 +21,6 @@ from ees_mpi.generation.results import (
     Unfinished,
     check_enough,
     describe,
-    draw_stream,
     evaluates_mean,
 )
 from ees_mpi.maml import trpo
@@ -57,7 +56,7 @@ class MamlJob:
     def advance(self, state: State, known: Mapping[int, Pair]) -> tuple[Record, State]:
         """Compute one outer iteration; see `training.EvolutionJob.advance`."""
         clock = Clock()
-        drawn = self.tasks.directions(draw_stream(self.config, state.generation))
+        drawn = self.tasks.directions(stream(self.config.run.seed, "draw", state.generation))
         pairs = self.evaluated.begin(state.generation, known, self.ranks)
         center = self._evaluate(state, drawn, known, pairs)
         clock.lap("evaluate")

@@ -14,12 +14,13 @@ from bench_parts.on_ranks import Measurement, on_ranks, table, wall
 from ees_mpi import config as configs
 from ees_mpi import machine
 from ees_mpi.generation.evaluation import Evaluation
-from ees_mpi.generation.results import Evaluated, draw_stream, metrics
+from ees_mpi.generation.results import Evaluated, metrics
 from ees_mpi.noise import NoiseTable
-from ees_mpi.outcomes import Draw, Outcomes, unpack
+from ees_mpi.outcomes import Outcomes, unpack
 from ees_mpi.ranks import Ranks
 from ees_mpi.state import State, first_state
 from ees_mpi.store.writer import RunWriter
+from ees_mpi.strategy import Update
 from ees_mpi.training import EvolutionJob, train
 
 STEPS = 2
@@ -63,7 +64,7 @@ def worker(world: Ranks) -> Measurement:
     evaluation = Evaluation(config, noise, world)  # the memory of the physics is not counted
     before = PrivateMemory.now()
     memory = PrivateMemory()
-    job = EvolutionJob(config, config.method, evaluation, noise, world, Evaluated())
+    job = EvolutionJob(config, evaluation, Update.of(config, noise), world, Evaluated())
     state = first_state(config)
     with tempfile.TemporaryDirectory(dir=".") as folder:
         writer = RunWriter.create(Path(folder, "run.h5"), config, state.arrays()) if world.first else None
@@ -96,23 +97,20 @@ def _parts(job: EvolutionJob, state: State) -> Measurement:
             record.arrays["behavior"],
         ]
     )
-    population, objective, optimizer = config.population, job.method.objective, job.method.optimizer
+    update, population, objective = job.update, job.update.population, job.update.objective
 
     def fresh() -> Outcomes:  # without the values that `Outcomes` computes once
         return unpack(rows, np.zeros((0, 1)))
 
-    def draw() -> Draw:
-        return population.draw(draw_stream(config, state.generation), job.noise, config.task.parameters)
-
-    drawn, outcomes = draw(), fresh()
+    drawn, outcomes = update.ask(state), fresh()
     weights = objective.weights(outcomes, {}, world)[0]
-    gradient = population.gradient(weights, drawn, state.learned, job.noise, world)
+    gradient = population.gradient(weights, drawn, state.learned, update.noise, world)
     parts = {
-        "draw": draw,
+        "draw": lambda: update.ask(state),
         "whiten": lambda: fresh().whitened,
         "weights": lambda: objective.weights(fresh(), {}, world),
-        "gradient": lambda: population.gradient(weights, drawn, state.learned, job.noise, world),
-        "adam": lambda: optimizer.step(state.learned, gradient, state.moments),
+        "gradient": lambda: population.gradient(weights, drawn, state.learned, update.noise, world),
+        "adam": lambda: update.optimizer.step(state.learned, gradient, state.moments),
         "metrics": lambda: metrics(outcomes, config.method.bandwidth, world),
         "digest": following.digest,
     }

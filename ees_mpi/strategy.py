@@ -1,0 +1,56 @@
+"""The update of an evolution strategy: `ask` draws a generation, `tell` computes the next state from its outcomes.
+
+Gajewski et al. 2019, section 3.
+
+    z_i = individual i of the draw          w = objective.weights(outcomes)          next mean = step(mean, gradient(w))
+
+Both are pure: they read and write no files, and change nothing in place. No other module computes an update.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ees_mpi.config import Config, Evolution
+from ees_mpi.contracts import Objective, Optimizer, Population
+from ees_mpi.noise import Noise
+from ees_mpi.outcomes import Arrays, Draw, Outcomes
+from ees_mpi.ranks import Ranks
+from ees_mpi.state import State
+from ees_mpi.streams import stream
+
+
+@dataclass(frozen=True)
+class Update:
+    """The parts of an evolution strategy that turn one state into the next."""
+
+    population: Population
+    objective: Objective
+    optimizer: Optimizer
+    noise: Noise
+    seed: int
+
+    @classmethod
+    def of(cls, config: Config, noise: Noise) -> "Update":
+        """Return the update of a config of an evolution strategy."""
+        method = config.method
+        if not isinstance(method, Evolution):
+            raise TypeError(f"expected a config of an evolution strategy, got method {method.name!r}")
+        return cls(config.population, method.objective, method.optimizer, noise, config.run.seed)
+
+    def ask(self, state: State) -> Draw:
+        """Return the draw of the next generation, the same on every rank."""
+        generator = stream(self.seed, "draw", state.generation)
+        return self.population.draw(generator, self.noise, state.mean.shape[1])
+
+    def tell(self, state: State, draw: Draw, outcomes: Outcomes, ranks: Ranks) -> tuple[State, Arrays]:
+        """Return the state after a generation, and the norm of its gradient; called on all ranks together."""
+        weights, memory = self.objective.weights(outcomes, state.memory, ranks)
+        gradient = self.population.gradient(weights, draw, state.learned, self.noise, ranks)
+        learned, moments = state.learned, state.moments
+        if weights.any():  # otherwise the weight decay alone would make a step, which Adam scales to full size
+            learned, moments = self.optimizer.step(learned, gradient, moments)
+        # Observation sums are added row by row, in index order: the sum must not depend on the ranks.
+        observations = sum(outcomes.observations, start=state.observations)
+        following = State(state.generation + 1, learned, moments, observations, memory)
+        return following, {"gradient_norm": np.sqrt(sum(np.square(each).sum() for each in gradient.values()))}
