@@ -68,6 +68,13 @@ class Adam(Part, frozen=True):
     beta2: Annotated[float, key("The decay of the running mean of squared gradients.", ge=0, lt=1)] = 0.999
     epsilon: Annotated[float, key("Is added to the root of the mean square, so that it is never 0.", gt=0)] = 1e-8
     std_lr: StdRate = None
+    correct_first: Annotated[
+        bool,
+        key(
+            "Whether the bias of the running mean of gradients is corrected. `train --from` writes false if it is not "
+            "set: the first step is then a tenth as long, and does not destroy what the mean has learned."
+        ),
+    ] = True
 
     def start(self, learned: Arrays) -> Arrays:
         """Return the moments before the first step."""
@@ -81,7 +88,7 @@ class Adam(Part, frozen=True):
         following, grown = {}, {"steps": np.array(steps)}
         for name, theta in learned.items():
             rate, l2 = _rates(self, name)
-            size = rate / (1 - self.beta1**steps)
+            size = rate / (1 - self.beta1**steps) if self.correct_first else rate
             slope = gradient[name] - l2 * theta.astype(np.float64)
             before = [moments[f"{_prefix(name)}{moment}"] for moment in MOMENTS]
             first = self.beta1 * before[0] + (1 - self.beta1) * slope

@@ -33,7 +33,11 @@ from ees_mpi.terminal import say
 @SEEDS
 @click.option("-o", "--out", type=click.Path(path_type=Path), metavar="RUN.h5", help="[default: PRESET-KEYS-seedN.h5]")
 @click.option(
-    "--from", "start", metavar="RUN.h5[@G]|POLICY", help="Start from the mean(s) of another run, or a policy."
+    "--from",
+    "start",
+    metavar="RUN.h5[@G]|POLICY",
+    help="Start from the mean(s) of another run, or a policy. The first steps are short: it sets "
+    "optimizer.correct_first=false, unless you set it.",
 )
 @click.option("--resume", is_flag=True, help="Continue an existing file, or start one.")
 @click.option("--overwrite", is_flag=True, help="Start again in place of an existing file.")

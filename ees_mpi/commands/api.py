@@ -111,7 +111,8 @@ def train(
 def _prepare(source: Any, changes: list[str], out: Path | None, options: dict[str, Any]) -> "PreparedRun":
     """Prepare the run of `train`, on rank 0."""
     from ees_mpi.commands.config import is_run_file, resolve
-    from ees_mpi.runs.start import prepare, prepare_config
+    from ees_mpi.config import is_set
+    from ees_mpi.runs.start import FIRST_STEP, prepare, prepare_config
 
     config = resolve(source, changes)
     if config.run.portable:
@@ -119,7 +120,9 @@ def _prepare(source: Any, changes: list[str], out: Path | None, options: dict[st
     if text_of(source) is None and not is_run_file(source):
         return prepare(os.fspath(source), changes, out, **options)
     path = out or Path(source)
-    return prepare_config(config, "config" if text_of(source) else os.fspath(source), path, **options)
+    text = text_of(source) or ""
+    chosen = is_set(FIRST_STEP, text if isinstance(source, Mapping) else "", changes)  # a Config sets every key
+    return prepare_config(config, "config" if text else os.fspath(source), path, **options, chosen=chosen)
 
 
 def sample(

@@ -154,6 +154,11 @@ def load(source: str, settings: Sequence[str] = ()) -> Config:
     return replace(config, task=config.task.resolved())
 
 
+def is_set(key: str, text: str, settings: Sequence[str]) -> bool:
+    """Return True if TOML text or settings name this key: its value is not just the default."""
+    return key in dict(flat(tables(text, settings, "config")))
+
+
 def wants_portable(text: str, settings: Sequence[str] = ()) -> bool:
     """Return True if `run.portable` is set; no other key is checked."""
     try:

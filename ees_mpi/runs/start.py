@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from ees_mpi import config as configs
-from ees_mpi.config import Config
+from ees_mpi.config import Config, Evolution
 from ees_mpi.config.sweeps import file_name
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.files import check_not_input, check_ours
@@ -53,6 +53,7 @@ class PreparedRun:
             writer.close() if fold else writer.release()
 
 
+FIRST_STEP = "optimizer.correct_first"
 Request = Callable[[], PreparedRun]  # called on rank 0: prepares the run of a command
 
 
@@ -68,16 +69,25 @@ def prepare(
     """Prepare the run of `ees-mpi train`, of a preset or a config file; the arguments are its options."""
     config = configs.load(source, settings)
     path = out or Path(file_name(source, settings, config))
-    return prepare_config(config, source, path, start, resume, overwrite, force)
+    chosen = configs.is_set(FIRST_STEP, configs.read_source(source), settings)
+    return prepare_config(config, source, path, start, resume, overwrite, force, chosen)
 
 
 def prepare_config(
-    config: Config, source: str, path: Path, start: str | None, resume: bool, overwrite: bool, force: bool
+    config: Config,
+    source: str,
+    path: Path,
+    start: str | None,
+    resume: bool,
+    overwrite: bool,
+    force: bool,
+    chosen: bool = False,
 ) -> PreparedRun:
     """Prepare a new run, or with `resume` that of an existing file.
 
     source: the name of the config in messages
     start: RUN.h5[@generation], or a policy (see `starting_point.load`), to start from
+    chosen: the user has set `optimizer.correct_first`, so that a start from a trained mean does not change it
     """
     configs.check(config)
     check_folder(path)
@@ -88,9 +98,11 @@ def prepare_config(
     if path.exists() and not overwrite:
         if not resume:
             raise already_exists(path)
-        return reopen(path, config.run.generations, force, config, start)
+        return reopen(path, config.run.generations, force, config, start, chosen)
     if config.run.needs_start and not start:
         raise ConfigError(f"{source}: its means come from a trained run; expected --from RUN.h5 (run.needs_start)")
+    if start and not chosen:
+        config = _with_gentle_start(config)
     config.method.rehearse(config.task, config.population)
     state, note = starting_point.first_state_from(start, config) if start else (first_state(config), "")
     arrays, run_id = state.arrays(), new_run_id()
@@ -102,18 +114,26 @@ def prepare_config(
 
 
 def reopen(
-    path: Path, generations: int | None, force: bool, config: Config | None = None, start: str | None = None
+    path: Path,
+    generations: int | None,
+    force: bool,
+    config: Config | None = None,
+    start: str | None = None,
+    chosen: bool = True,
 ) -> PreparedRun:
     """Open a run file to continue it; it is read once before and once after it is locked.
 
     config: replaces that of the file, and must describe the same run
     start: the option `--from`, which must name the run that the file started from
+    chosen: the user has set `optimizer.correct_first`; otherwise the file's value is taken
     """
     with open_run(path, allow_damaged_journal=True) as run:
         if run.attributes.get("kind") != "run":
             raise RunFileError(f"{path} holds a sample of offspring; a sample cannot be resumed")
         run.check_last()
         if config is not None:
+            if not chosen:
+                config = _with_first_step(config, _first_step(run.config))
             _check_same_run(run, config, start)
         config = _with_generations(config or run.config, generations, run)
         configs.check(config)
@@ -134,6 +154,27 @@ def _check_same_run(run: Run, config: Config, start: str | None) -> None:
         wanted = starting_point.load(start).about
         if begun_from is None or any(begun_from[key] != wanted[key] for key in ("run_id", "state_sha256")):
             raise ConfigError(f"{run.path} was not begun from {start}; leave out --from to continue it as it is")
+
+
+def _first_step(config: Config) -> bool | None:
+    """Return `optimizer.correct_first`; None if the optimizer has no such key."""
+    return getattr(getattr(config.method, "optimizer", None), "correct_first", None)
+
+
+def _with_first_step(config: Config, corrected: bool | None) -> Config:
+    """Return the config with another value of `optimizer.correct_first`."""
+    if None in (_first_step(config), corrected) or not isinstance(config.method, Evolution):
+        return config
+    optimizer = msgspec.structs.replace(config.method.optimizer, correct_first=corrected)  # type: ignore[type-var]
+    return replace(config, method=replace(config.method, optimizer=optimizer))
+
+
+def _with_gentle_start(config: Config) -> Config:
+    """Return the config for a start from a trained mean: the first step of a fresh Adam would destroy that mean."""
+    if not _first_step(config):
+        return config
+    note = f"--from: {FIRST_STEP}=false, so that the first steps are short; to change it: --set {FIRST_STEP}=true"
+    return replace(_with_first_step(config, False), notes=(*config.notes, note))
 
 
 def _with_generations(config: Config, generations: int | None, run: Run) -> Config:
