@@ -1,14 +1,18 @@
 """Code that only a run file names does not run without the user's consent."""
 
+import os
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tomli_w
 from support.program import TINY, done, ees, refusal, sets
+from support.run_files import edited
 
-from ees_mpi.config import read_source
+from ees_mpi import registry
+from ees_mpi.config import parse, read_source
 from ees_mpi.errors import ConfigError, TrustError
 from ees_mpi.registry import note_code, own
 from ees_mpi.registry.own import imported
@@ -74,6 +78,8 @@ OPTIMIZER = "optimizer = {name='custom', function='strange:Optimizer'}"
 @pytest.fixture(autouse=True)
 def no_trust(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("EES_MPI_TRUST")
+    monkeypatch.setattr(registry, "_FROM_USER", set())
+    monkeypatch.setattr(registry, "_FROM_FILES", set())
 
 
 @pytest.fixture
@@ -158,6 +164,64 @@ def test_an_environment_in_a_module_needs_trust(folder: Path) -> None:
     begin(folder, "task = {name='gymnasium', env='places:Elsewhere-v0', hidden=[4], steps=5}")
     code, line = refusal("sample", "run.h5", "--count", "2")
     assert code == 3 and "'places:Elsewhere-v0'" in line
+
+
+CHEETAH = """
+[task]
+name = "gymnasium"
+env = "HalfCheetah-v5"
+hidden = [4]
+[task.env_settings]
+"""
+
+
+def task_of(text: str, trusted: bool) -> Any:
+    """Return the task of a config, from a run file or from the user."""
+    rest = tomllib.loads(read_source("interference-maxvar"))
+    del rest["task"]
+    return parse(f"{text}\n{tomli_w.dumps(rest)}", trusted=trusted).task
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "xml_file = 'secret.xml'",
+        "render_mode = 'human'",
+        "frame_skip = 'secret.xml'",
+        "frame_skip = 1000000000",
+        "healthy_reward = true",
+        "default_camera_config = {distance = 3.0}",
+    ],
+)
+def test_settings_of_a_run_file_reach_gymnasium_only_if_they_are_listed(folder: Path, setting: str) -> None:
+    with pytest.raises(TrustError, match=f"{setting.split()[0]}.*--trust"):
+        task_of(CHEETAH + setting, trusted=False).make()
+
+
+def test_listed_settings_of_a_run_file_and_all_of_the_user_reach_gymnasium(folder: Path) -> None:
+    task_of(CHEETAH + "frame_skip = 3\nreset_noise_scale = 0", trusted=False).make().close()
+    with pytest.raises(ConfigError, match=r"secret\.xml"):
+        task_of(CHEETAH + "xml_file = 'secret.xml'", trusted=True).make()
+
+
+def test_a_stranger_cannot_open_a_file_through_an_environment(folder: Path) -> None:
+    done("train", *words(tomli_w.dumps({"task": tomllib.loads(CHEETAH)["task"] | {"steps": 5}})))
+    os.mkfifo(folder / "pipe.xml")  # reading it would wait for ever
+    with edited(folder / "run.h5") as file:
+        changed = str(file.attrs["config"]).replace("[task.env_settings]", "[task.env_settings]\nxml_file = 'pipe.xml'")
+        file.attrs["config"] = changed
+    for command in (("verify", "run.h5"), ("resume", "run.h5", "--generations", "9")):
+        code, line = refusal(*command)
+        assert code == 3 and "task.env_settings.xml_file = 'pipe.xml'" in line and "--trust" in line
+
+
+@pytest.mark.parametrize("model", ["model = 'secret.xml'", "model = 'x'\nxml = '<mujoco/>'"])
+def test_a_model_of_a_run_file_needs_trust(folder: Path, model: str) -> None:
+    text = f"[task]\nname = 'mujoco'\n{model}\n"
+    with pytest.raises(TrustError, match=r"task\.model.*--trust"):
+        _ = task_of(text, trusted=False).layers
+    with pytest.raises(ConfigError, match=r"task\.model"):
+        _ = task_of(text, trusted=True).layers
 
 
 def test_files_that_name_code_can_be_read_and_started_from(folder: Path) -> None:

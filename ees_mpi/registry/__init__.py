@@ -20,6 +20,9 @@ import msgspec
 from ees_mpi.errors import ConfigError, TrustError
 
 TRUST = "EES_MPI_TRUST"  # an environment variable; 1: run files are trusted
+CONSENT = (
+    "If you know where the file comes from, use --trust (or EES_MPI_TRUST=1, or trust=True); see `ees-mpi docs trust`"
+)
 DEEPEST = 20  # levels of tables in a config
 
 
@@ -168,13 +171,15 @@ def beside(path: str) -> None:
     FOLDERS[:] = [*(each for each in FOLDERS if each != folder), folder]
 
 
-_FROM_USER: set[str] = set()  # code that the user's own config names
-_FROM_FILES: set[str] = set()  # code that a run file names
+_FROM_USER: set[str] = set()  # code and settings in the user's own config
+_FROM_FILES: set[str] = set()  # code and settings in a run file
 
 
 def note_code(table: Any, user: bool) -> None:
-    """Note all code that a config names: every text with a colon. `user`: the user's own config, not a run file's."""
-    (_FROM_USER if user else _FROM_FILES).update(text for _, text in texts(table) if ":" in text)
+    """Note all code that a config names (every text with a colon), and every setting. `user`: not a run file's."""
+    noted = _FROM_USER if user else _FROM_FILES
+    noted.update(text for _, text in texts(table) if ":" in text)
+    noted.update(f"{key} = {value!r}" for key, value in flat(table))
 
 
 def flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -199,11 +204,23 @@ def texts(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
 
 def check_trust(path: str, key: str) -> None:
     """Raise a TrustError if only a run file names this code, and the user has not said that files are trusted."""
-    if path in _FROM_FILES - _FROM_USER and os.environ.get(TRUST) != "1":
+    if _needs_trust(path):
         raise TrustError(
-            f"{key} = {path!r}: the run file names this code, and it is not run without your consent. If you know "
-            "where the file comes from, use --trust (or EES_MPI_TRUST=1, or trust=True); see `ees_mpi/docs/trust.md`"
+            f"{key} = {path!r}: the run file names this code, and it is not run without your consent. {CONSENT}"
         )
+
+
+def check_setting(key: str, value: Any) -> None:
+    """Raise a TrustError if only a run file has this setting, which a library would get: it may open other files."""
+    if _needs_trust(f"{key} = {value!r}"):
+        raise TrustError(
+            f"{key} = {value!r:.80}: only the run file has this setting, and no library gets it without your consent. "
+            f"{CONSENT}"
+        )
+
+
+def _needs_trust(noted: str) -> bool:
+    return noted in _FROM_FILES - _FROM_USER and os.environ.get(TRUST) != "1"
 
 
 def unknown(name: str, known: Any) -> str:

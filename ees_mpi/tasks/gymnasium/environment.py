@@ -20,8 +20,9 @@ import numpy as np
 
 from ees_mpi.errors import ConfigError, MissingExtra, TaskError
 from ees_mpi.outcomes import Singles
-from ees_mpi.registry import check_trust, key, texts, unknown
+from ees_mpi.registry import check_trust, key, unknown
 from ees_mpi.registry.own import calling, failed, function, import_module
+from ees_mpi.tasks.gymnasium.allowed import check_settings
 from ees_mpi.tasks.locomotion import PolicyTask
 from ees_mpi.tasks.silence import silence
 
@@ -74,9 +75,9 @@ class Environment(PolicyTask, frozen=True, kw_only=True):
 
     def make(self, **more: Any) -> Any:
         """Make the Gymnasium environment; raise an error that names the missing package or the unknown environment."""
-        for place, text in texts({"task": {"env": self.env, "env_settings": self.env_settings}}):
-            check_trust(text, place)  # Gymnasium imports a module that is named before a colon
+        check_trust(self.env, "task.env")  # Gymnasium imports a module that is named before a colon
         gymnasium = library()
+        check_settings(gymnasium, self.env, self.env_settings)
         if ":" in self.env:
             import_module(self.env.partition(":")[0], self.env, "task.env")  # also beside the config file
         try:

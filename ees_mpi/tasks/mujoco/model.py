@@ -1,6 +1,7 @@
 """Compile MJCF to a MuJoCo model, with its observations, its controls and the starts of its rollouts."""
 
 import importlib.util
+import re
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -68,7 +69,12 @@ def xml_text(model: str) -> str:
         raise ConfigError(
             f"task.model: expected one of {known} or an MJCF file; cannot read {model!r}: {error}"
         ) from None
-    if "<include" in text or " file=" in text:
+    return _alone(model, text)
+
+
+def _alone(model: str, text: str) -> str:
+    """Return MJCF text; raise a ConfigError if it refers to other files."""
+    if re.search(r"file\w*\s*=", text, re.IGNORECASE):
         raise ConfigError(
             f"task.model {model!r}: expected a single file; it refers to other files (include, mesh, ...)"
         )
@@ -79,11 +85,12 @@ def xml_text(model: str) -> str:
 def load(model: str, xml: str, root: str, axes: int, integrator: str) -> Plant:
     """Compile a built-in robot, or the user's MJCF text, and look up the root body."""
     mujoco, robot = library(), ROBOTS.get(model)
+    text = "" if robot else _alone(model, xml or xml_text(model))
     try:
         if robot:
             compiled = mujoco.MjModel.from_xml_path(str(_assets() / robot.file))
         else:
-            compiled = mujoco.MjModel.from_xml_string(xml or xml_text(model))
+            compiled = mujoco.MjModel.from_xml_string(text)
     except ValueError as error:
         raise ConfigError(f"task.model {model!r} is not a valid MJCF model: {' '.join(str(error).split())}") from None
     if compiled.nu == 0:

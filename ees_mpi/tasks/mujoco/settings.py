@@ -9,7 +9,7 @@ from typing import Annotated, Literal, Self
 import msgspec
 
 from ees_mpi.errors import ConfigError
-from ees_mpi.registry import key
+from ees_mpi.registry import check_setting, key
 from ees_mpi.tasks.locomotion import Count, WalkingTask
 from ees_mpi.tasks.mujoco.model import Plant, load, xml_text
 from ees_mpi.tasks.mujoco.robots import ROBOTS
@@ -78,6 +78,9 @@ class Settings(WalkingTask, frozen=True):
         super().check()
 
     def plant(self) -> Plant:
-        """Compile the model; loads MuJoCo."""
+        """Compile the model; loads MuJoCo. MJCF that only a run file has needs trust."""
+        if self.model not in ROBOTS:
+            check_setting("task.model", self.model)
+            check_setting("task.xml", self.xml)
         default = ROBOTS[self.model].integrator if self.model in ROBOTS else ""
         return load(self.model, self.xml, self.root, self.axes, self.integrator or default)

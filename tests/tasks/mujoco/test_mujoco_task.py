@@ -211,6 +211,8 @@ def test_a_model_of_several_files_is_refused(tmp_path: Path) -> None:
     path.write_text('<mujoco><include file="other.xml"/></mujoco>')
     with pytest.raises(ConfigError, match="single file"):
         build(model=str(path)).resolved()
+    with pytest.raises(ConfigError, match="single file"):
+        build(model="own", xml='<mujoco><include file\n= "other.xml"/></mujoco>').plant()
 
 
 def test_a_walker_gives_the_steps_of_a_rollout() -> None:
