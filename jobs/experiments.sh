@@ -1,21 +1,23 @@
 # Sourced by reproduce.slurm and reproduce.sh: all experiments of the paper, as stages. A stage is a list of tasks that can run at the
 # same time; each task is a call of a function below. `needs` names the stages that must be complete first.
 #
-#   --engine E       bullet (the paper's robots) or mujoco (other physics, which tests the method)   [bullet]
-#   --scale S        paper; short: the paper's population, 20 generations; tiny: as small as possible;
-#                    or a number: multiply populations and generations by it                [paper; mujoco: see `work`]
-#   --seeds N        the number of runs of each algorithm; mixtures get half as many         [12; short: 4; tiny: 2]
+#   --robots R       paper, or gymnasium: other robots, which test the method              [paper]
+#   --engine E       the physics of the paper's robots: bullet or mujoco                    [bullet; gymnasium: mujoco]
+#   --scale S        paper; plan: the plan of docs/reproduce.md, 30 generations; short: 20 generations; tiny: as small as
+#                    possible; or a number: multiply populations and generations by it      [paper; mujoco: plan; gymnasium: see `work`]
+#   --seeds N        the number of runs of each algorithm; mixtures get half as many         [12; plan: 6; short: 4; tiny: 2]
 #   --runs FOLDER    the folder of all files                                                 [runs/reproduce]
 #   --without-maml   leave MAML out (it needs torch)
 
 stages=(interference cheetah ant mixtures maml seeding splitting adaptation sampling figures statistics)
-engine=bullet scale='' seeds='' maml=cheetah-maml
+robots=paper engine='' scale='' seeds='' maml=cheetah-maml
 declare -A sizes=() # the settings that `sized` printed
 options=() # the given options, for the jobs that this job submits
 
 parse() { # a word of the command line and the next: sets `taken` to the number of words that it used
     taken=2
     case $1 in
+        --robots) robots=$2 ;;
         --engine) engine=$2 ;;
         --scale) scale=$2 ;;
         --seeds) seeds=$2 ;;
@@ -27,19 +29,21 @@ parse() { # a word of the command line and the next: sets `taken` to the number 
 }
 
 check_options() {
-    case $engine in
-        bullet) ;;
-        mujoco) stages=("${stages[@]/#interference/}") ;; # it has no physics
-        *) echo "job: --engine $engine: expected bullet or mujoco" >&2 && exit 2 ;;
+    case $robots,$engine in
+        paper, | paper,bullet) engine=bullet ;;
+        paper,mujoco) planned=yes ;;
+        gymnasium, | gymnasium,mujoco) engine=mujoco && stages=("${stages[@]/#interference/}") ;; # it has no physics
+        paper,* | gymnasium,*) echo "job: --engine $engine: expected $([ $robots = gymnasium ] || echo bullet or) mujoco" >&2 && exit 2 ;;
+        *) echo "job: --robots $robots: expected paper or gymnasium" >&2 && exit 2 ;;
     esac
-    [ "$engine$scale" != mujoco ] || in_order=yes
-    case ${scale:=1} in
-        paper) scale=1 ;;
-        short | tiny) ;;
+    [ "$robots$scale" != gymnasium ] || in_order=yes
+    case ${scale:=${planned:+plan}} in
+        '' | paper) scale=1 ;;
+        plan | short | tiny) ;;
         *) awk -v s="$scale" 'BEGIN { exit !(s ~ /^[0-9]*\.?[0-9]+$/ && s > 0 && s <= 1) }' \
-            || { echo "job: --scale $scale: expected paper, short, tiny, or a number above 0 and up to 1" >&2 && exit 2; } ;;
+            || { echo "job: --scale $scale: expected paper, plan, short, tiny, or a number above 0 and up to 1" >&2 && exit 2; } ;;
     esac
-    [ -n "$seeds" ] || case $scale in tiny) seeds=2 ;; short) seeds=4 ;; *) seeds=12 ;; esac
+    [ -n "$seeds" ] || case $scale in tiny) seeds=2 ;; short) seeds=4 ;; plan) seeds=6 ;; *) seeds=12 ;; esac
     [[ $seeds =~ ^[1-9][0-9]*$ ]] || { echo "job: --seeds $seeds: expected a number of runs" >&2 && exit 2; }
     export EES_RUNS=${EES_RUNS:-runs/reproduce}
     case $EES_RUNS in *[[:space:]]*) echo "job: --runs $EES_RUNS: expected a name without spaces" >&2 && exit 2 ;; esac
@@ -54,6 +58,7 @@ needs() { # stage: prints the stages that it needs
 }
 
 work() { # prints all tasks, one per line: stage, scale, number of seeds, task
+    [ -z "${planned:-}" ] || { plan | sed "s/^\([^ ]*\)/\1 $scale $seeds/" && return; }
     if [ -z "${in_order:-}" ]; then
         at "$scale" "$seeds" ${stages[@]}
         return
@@ -69,6 +74,30 @@ work() { # prints all tasks, one per line: stage, scale, number of seeds, task
         at short 4 maml adaptation sampling
     } | awk '{ task = $2; for (n = 4; n <= NF; n++) task = task " " $n } !seen[task]++'
     echo "collecting 1 1 collecting"
+}
+
+plan() { # prints the stages and tasks of the plan in docs/reproduce.md, in its order: inside a block seed by seed
+    block ant '' "fresh ant-es" "fresh ant-maxvar" "fresh ant-maxent"
+    block seeding '' "further ant-maxvar" "further ant-maxent" "random_gentle ant-adapt" \
+        3 "fresh ant-adapt" "further_fresh ant-maxent" "fresh ant-es-backward" "further ant-es-backward"
+    block cheetah '' "fresh cheetah-es" "fresh cheetah-maxvar" "fresh cheetah-maxent" \
+        "adapted cheetah-maxvar" "adapted cheetah-maxent" "offspring cheetah-maxvar" "offspring cheetah-maxent"
+    [ -z "$maml" ] || block maml '' "fresh $maml" "adapted $maml" "sampled $maml"
+    block mixtures '' "fresh ant-maxent-mixture" "split ant-maxent"
+    block authors 1 "fresh cheetah-maxvar-authors" "fresh cheetah-maxent-authors"
+}
+
+block() { # stage, number of seeds or '', tasks: prints them for each seed; a number N among them: the rest for seeds below N only
+    local seed task fewer
+    for seed in $(seq 0 $((${2:-$seeds} - 1))); do
+        fewer=$seeds
+        for task in "${@:3}"; do
+            case $task in
+                [0-9]*) fewer=$task ;;
+                *) [ "$seed" -ge "$fewer" ] || echo "$1 $task $seed" ;;
+            esac
+        done
+    done
 }
 
 at() { # scale, number of seeds, stages: prints the tasks of these stages
@@ -105,14 +134,17 @@ half() { # command: runs it with half the seeds; the paper has six runs of mixtu
     "$@"
 }
 
-preset() { # name of a run: prints its preset, and the settings that make it the same experiment on this engine
+preset() { # name of a run: prints its preset, and the settings that make it the same experiment on these robots and this engine
     local two="--set population.name=mixture --set population.components=2"
-    [ "$engine" = mujoco ] || { echo "$1" && return; }
-    case $1 in
-        ant-adapt) echo "mujoco-ant-es --set run.generations=21" ;;
-        *-mixture) echo "mujoco-${1%-mixture} $two" ;;
-        *-split) echo "mujoco-${1%-split} $two --set run.generations=20" ;;
-        cheetah-maml) echo "$1 --set task.name=mujoco --set task.model=cheetah --set task.device=cpu" ;;
+    case $robots,$engine,$1 in
+        paper,*,*-backward) echo "$(preset "${1%-backward}") --set task.direction=180.0" ;;
+        paper,bullet,*) echo "$1" ;;
+        paper,mujoco,interference-*) echo "$1" ;;
+        paper,mujoco,*) echo "$1 --set task.engine=mujoco" ;;
+        *,ant-adapt) echo "mujoco-ant-es --set run.generations=21" ;;
+        *,*-mixture) echo "mujoco-${1%-mixture} $two" ;;
+        *,*-split) echo "mujoco-${1%-split} $two --set run.generations=20" ;;
+        *,cheetah-maml) echo "$1 --set task.name=mujoco --set task.model=cheetah --set task.device=cpu" ;;
         *) echo "mujoco-$1" ;;
     esac
 }
@@ -120,6 +152,10 @@ preset() { # name of a run: prints its preset, and the settings that make it the
 sized() { # name of a run: prints the settings that shrink it
     case $scale,$1 in
         1,* | short,interference-* | short,ant-adapt | short,*-split) return ;;
+        plan,ant-adapt | plan,*-split) return ;;
+        plan,*-maml) echo "--set run.generations=375" && return ;; # as many steps as the other runs
+        plan,*-mixture) echo "--set run.generations=20" && return ;;
+        plan,*) echo "--set run.generations=30" && return ;;
         short,*-maml) echo "--set run.generations=250" && return ;; # as many steps as the other runs
         short,*) echo "--set run.generations=20" && return ;;
     esac
@@ -139,13 +175,25 @@ print("--set population.size=%d" % (size + size % 2))' "${scale/tiny/0.0001}" "$
 
 after() { # generations of further evolution in the paper: prints their number in these runs
     local share=${scale/short/1}
+    share=${share/plan/1}
     awk -v n="$1" -v scale="${share/tiny/0.15}" 'BEGIN { n = int(n * scale + 0.5); print n < 1 ? 1 : n }'
 }
 
 file() { # name, seed
-    local engines=${engine/bullet/} short=''
+    local short=''
     [ "$scale" != short ] || short=-short
-    echo "$EES_RUNS/${engines:+$engines-}$1$short-seed$2.h5"
+    case $robots,$engine in
+        paper,bullet) echo "$EES_RUNS/$1$short-seed$2.h5" ;;
+        paper,mujoco) echo "$EES_RUNS/$1$short-mujoco-seed$2.h5" ;;
+        *) echo "$EES_RUNS/mujoco-$1$short-seed$2.h5" ;;
+    esac
+}
+
+trained() { # name, seed: prints its run file; if only its small files are here, its trained mean
+    local run small
+    run=$(file "$1" "$2")
+    small=${collected:+$collected/$(basename "${run%.h5}")/policy.npz}
+    [ ! -e "$run" ] && [ -e "$small" ] && echo "$small" || echo "$run"
 }
 
 files() { # names: prints the files of all seeds of each
@@ -159,9 +207,14 @@ files() { # names: prints the files of all seeds of each
 
 fresh() { made "$1" "$1" "$2"; }
 
-further() { made ant-adapt "$1-further" "$2" --from "$(file "$1" "$2")"; }
+further() { made ant-adapt "$1-further" "$2" --from "$(trained "$1" "$2")"; }
 
-split() { made "$1-split" "$1-split" "$2" --from "$(file "$1" "$2")"; }
+split() { made "$1-split" "$1-split" "$2" --from "$(trained "$1" "$2")"; }
+
+# The other rule for the first steps, and the control, see docs/reproduce.md
+further_fresh() { made ant-adapt "$1-further-fresh" "$2" --from "$(trained "$1" "$2")" --set optimizer.correct_first=true; }
+
+random_gentle() { made "$1" "$1-gentle" "$2" --set optimizer.correct_first=false; }
 
 made() { # name of the experiment, name of the run, seed, more options
     local key="$scale $1"
@@ -178,14 +231,18 @@ adapted() {
     run=$(file "$1" "$2")
     [ "$scale" != tiny ] || [ "$1" = "$maml" ] || few=(--mutations 4 --evaluations 2)
     for direction in left right; do
-        step "${run%.h5}-adapt-$direction.h5" adapt "$run" --direction $direction "${few[@]}"
+        step "${run%.h5}-adapt-$direction.h5" adapt "$(trained "$1" "$2")" --direction $direction "${few[@]}"
     done
 }
 
-sampled() {
+offspring() { # name, seed, ending, more options
     local run count=1000
     run=$(file "$1" "$2")
     [ "$scale" != tiny ] || count=20
-    step "${run%.h5}-sample.h5" sample "$run" --count $count
-    step "${run%.h5}-sample-quarter.h5" sample "$run" --count $count --std 0.005
+    step "${run%.h5}-${3:-sample}.h5" sample "$(trained "$1" "$2")" --count $count "${@:4}"
+}
+
+sampled() {
+    offspring "$1" "$2"
+    offspring "$1" "$2" sample-quarter --std 0.005
 }

@@ -32,8 +32,8 @@ leave() { # exit code, message
 
 prepare() {
     [ -n "$(command -v ees-mpi)" ] || PATH=$(dirname "$jobs")/.venv/bin:$PATH
-    [ -n "$(command -v ees-mpi)" ] || leave 2 "expected ees-mpi on the PATH, or in .venv beside jobs/; activate its \
-environment before sbatch, or in $jobs/site.sh"
+    [ -n "$(command -v ees-mpi)" ] || python3 -c 'import ees_mpi' 2>/dev/null || leave 2 "expected ees-mpi on the PATH, in .venv \
+beside jobs/, or as a module of python3; activate its environment before sbatch, or in $jobs/site.sh"
     [[ ${EES_BIND:-none} =~ ^(core|none)$ ]] || leave 2 "EES_BIND=$EES_BIND: expected core or none"
     # One thread per rank: the ranks already use all cores.
     export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 BLIS_NUM_THREADS=1 NUMEXPR_NUM_THREADS=1
@@ -43,8 +43,13 @@ environment before sbatch, or in $jobs/site.sh"
     fi
     mkdir -p "$runs" || exit 2
     # mpirun keeps a folder named after its process id there. A folder left by a killed mpirun would stop a later one.
-    export TMPDIR="${TMPDIR:-/tmp}/ees-${SLURM_JOB_ID:-$$}-$restarts"
+    export EES_TMPDIR=${EES_TMPDIR:-${TMPDIR:-/tmp}} # a job that this one starts makes its folder beside this one
+    export TMPDIR="$EES_TMPDIR/ees-${SLURM_JOB_ID:-$$}-$restarts"
     mkdir -p "$TMPDIR" || exit 2
+    if [ -z "$(command -v ees-mpi)" ]; then # the package is only on PYTHONPATH
+        printf '#!/bin/sh\nexec python3 -m ees_mpi "$@"\n' >"$TMPDIR/ees-mpi" && chmod +x "$TMPDIR/ees-mpi" || exit 2
+        export PATH="$TMPDIR:$PATH"
+    fi
     trap clean EXIT
     trap 'warned=yes; pass_on "the time limit is near"' USR1
     trap 'cancelled=yes; pass_on "the job was asked to end"' TERM INT
@@ -247,10 +252,26 @@ train_and_adapt() { # seed, preset or file, words of `train`
     done
 }
 
-take_options() { # words of a script without a queue: sets `ranks`, `seeds`, and `rest` to the other words
-    seeds=0-11
-    while [ "${1:-}" = -n ] || [ "${1:-}" = --seeds ]; do
+share() { # number of runs at a time: prints the number of ranks of each
+    local all=${ranks:-$(cores)}
+    echo $((all / $1 > 0 ? all / $1 : 1))
+}
+
+side_by_side() { # preset or file, words of `ees-mpi train`: trains the runs of a sweep, $parallel at a time
+    read_runs "$@"
+    python3 -c 'import json, shlex, sys
+runs, preset, *others = sys.argv[1:]
+for line in sys.stdin:
+    run = json.loads(line)
+    print(shlex.join(["runs", "train", preset, *others, *run["words"], "--out", f"{runs}/{run[\"file\"]}"]))' \
+        "$runs" "$1" "${others[@]}" <<<"$config" | python3 "$jobs/side_by_side.py" -j "$parallel" --ranks "$(share "$parallel")"
+}
+
+take_options() { # words of a script without a queue: sets `ranks`, `parallel`, `seeds`, and `rest` to the other words
+    seeds=0-11 parallel=''
+    while [ "${1:-}" = -n ] || [ "${1:-}" = -j ] || [ "${1:-}" = --seeds ]; do
         case "$1 ${2:-}" in
+            "-j "[1-9]*) parallel=$2 ;;
             "-n "[1-9]*)
                 ranks=$2
                 [ -z "${EES_LAUNCH:-}${SLURM_JOB_ID:-}" ] || say "-n $2 is not used: EES_LAUNCH or SLURM sets the number of ranks"
@@ -259,7 +280,7 @@ take_options() { # words of a script without a queue: sets `ranks`, `seeds`, and
                 [[ $2 =~ ^[0-9]+(-[0-9]+)?$ ]] && [ "${2%-*}" -le "${2#*-}" ] || leave 2 "--seeds $2: expected FIRST-LAST, such as 0-11"
                 seeds=$2
                 ;;
-            *) leave 2 "expected a number after -n, and FIRST-LAST after --seeds" ;;
+            *) leave 2 "expected a number after -n and -j, and FIRST-LAST after --seeds" ;;
         esac
         shift 2
     done

@@ -1,9 +1,14 @@
 #!/usr/bin/env bash
-# Trains a preset or config file with 12 seeds, one after the other, each on all cores. Run it again to continue. See seeds.slurm.
+# Trains a preset or config file with 12 seeds, one after the other, each on all cores; with -j K, K at a time. Run it again to
+# continue. See seeds.slurm.
 #
-#   nohup jobs/seeds.sh [-n RANKS] [--seeds 0-11] cheetah-maxent-laptop >seeds.log &
+#   nohup jobs/seeds.sh [-n RANKS] [-j K] [--seeds 0-11] cheetah-maxent-laptop >seeds.log &
 . "$(dirname "${BASH_SOURCE[0]}")/job.sh" || exit 2
 take_options "$@"
+if [ -n "$parallel" ]; then
+    side_by_side "${rest[@]}" --seeds "$seeds"
+    exit
+fi
 for seed in $(seq "${seeds%-*}" "${seeds#*-}"); do
     train "${rest[@]}" --seed "$seed"
 done

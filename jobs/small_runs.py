@@ -1,13 +1,15 @@
 """The small files of a run, in a folder named after it: a reader that figures and measures take for a run file.
 
-`run.json` has the config, digest, versions and machine; `metrics.csv` has a row for each generation; `behaviors.npz`
-has final positions (float32). The generations that figures show have all their offspring; the others have the same
-1,000 random individuals; of a long run only every n-th generation is stored. `policy.npz`, if it is there, has the
-trained mean: `ees-mpi train --from` and `ees-mpi sample` start from it.
+`run.json` has the config, digest, versions and machine. `metrics.csv` has a row for each generation, with measures of
+all its offspring. `behaviors.npz` has final positions (float32): all of the last generation, and as many random
+individuals of earlier generations as fit. `policy.npz`, if it is there, has the trained mean: `ees-mpi train --from`,
+`adapt` and `sample` start from it. Without it a run has at most 150 KB. No file has a path of the machine.
 """
 
 import csv
 import json
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +17,29 @@ import h5py
 import numpy as np
 
 from ees_mpi import config as configs
-from ees_mpi.analysis.offspring import has_offspring
+from ees_mpi.analysis.numbers.measures import MEASURES, Settings, sides
+from ees_mpi.analysis.offspring import Offspring, has_offspring, has_positions, read_offspring
 from ees_mpi.commands.export_policy import export_policy
 from ees_mpi.store.reader import Run, open_run
 from ees_mpi.tasks.locomotion import PolicyTask
 
-SHOWN = (0, 5, 10, 20)  # generations with all their offspring, besides the last
-THIN = 1000  # offspring of the other generations
-MOST = 100  # generations with offspring, besides those; longer runs have gaps
+SHOWN = (0, 5, 10, 20)  # generations that figures show, besides the last
+THIN = 1000  # offspring of the earlier generations, at most
+MOST = 100  # earlier generations with offspring; longer runs have gaps
+ROOM = 32_000  # numbers in behaviors.npz
 SMALL = 16  # parameters: the means of so small individuals are stored
+
+
+def _measure(name: str, offspring: Offspring) -> float:
+    return MEASURES[name].compute(offspring, Settings())
+
+
+BESIDE = Settings(radius=1.0)  # for left and right
+EVERY: dict[str, Callable[[Offspring], float]] = {  # measures of each generation, if they fit
+    **{name: partial(_measure, name) for name in ("near_origin", "coverage", "balance", "direction_uniformity")},
+    "left": lambda offspring: sides(offspring, BESIDE)[0],
+    "right": lambda offspring: sides(offspring, BESIDE)[1],
+}
 
 
 class SmallRun(Run):
@@ -101,34 +117,53 @@ class _Rows:
 
 
 def shown(count: int) -> list[int]:
-    """Return the generations of a run that figures show with all offspring."""
+    """Return the generations of a run that figures of the plane show."""
     return [g for g in SHOWN if g < count - 1] + [count - 1]
 
 
-def write(folder: Path, about: dict[str, Any], metrics: dict[str, Any], behavior: Any, parent: Any, mean: Any) -> None:
-    """Write the small files of a run.
+def measures(run: Run) -> dict[str, Any]:
+    """Return the measures of all offspring of each generation; NaN where no offspring are stored."""
+    if not (has_offspring(run) and has_positions(run)):
+        return {}
+    other = {1: ("direction_uniformity",), 2: ("balance", "left", "right")}.get(run.config.task.axes, ())
+    found: dict[str, list[float]] = {name: [] for name in EVERY if name not in other}
+    for g in range(run.generations):
+        offspring = read_offspring(run, g) if np.isfinite(run["behavior"][g]).all(axis=1).any() else None
+        for name, values in found.items():
+            values.append(EVERY[name](offspring) if offspring else np.nan)
+    return {name: np.array(values) for name, values in found.items()}
 
-    behavior [G, N, B], parent [G, N]: read one generation at a time
-    mean [G, K, D]: None if it is large
-    """
+
+def write(folder: Path, about: dict[str, Any], metrics: dict[str, Any], arrays: dict[str, Any]) -> None:
+    """Write run.json, metrics.csv and behaviors.npz."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "run.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
-    count, size = behavior.shape[:2]
     with (folder / "metrics.csv").open("w", newline="") as file:
         table = csv.writer(file, lineterminator="\n")
         table.writerow(["generation", *metrics])
         digits = {"seconds_clock": 13}  # seconds since 1970
-        for g in range(count):
+        for g in range(about["generations"]):
             table.writerow([g, *(f"{values[g]:.{digits.get(name, 6)}g}" for name, values in metrics.items())])
-    thin = np.sort(np.random.default_rng(0).permutation(size)[:THIN])
-    full = shown(count) if size > THIN else []
-    some = sorted({*shown(count), *range(0, count, -(-count // MOST))} - set(full))
-    arrays: dict[str, Any] = {} if mean is None else {"mean": np.asarray(mean, np.float32)}
-    for name, kind, rows in (("behavior", np.float32, behavior), ("parent", np.int8, parent)):
-        arrays[f"thin_{name}"] = np.stack([np.asarray(rows[g], kind)[thin] for g in some])
-        arrays[f"full_{name}"] = np.array([np.asarray(rows[g], kind) for g in full], kind)
-    arrays |= {"full_generation": np.array(full, np.int64), "thin_generation": np.array(some, np.int64)}
     np.savez_compressed(folder / "behaviors.npz", **arrays)
+
+
+def positions(run: Run) -> dict[str, Any]:
+    """Return the arrays of behaviors.npz: the last generation whole, earlier ones with as many individuals as fit."""
+    count, size, numbers = run["behavior"].shape
+    whole = [count - 1] if size > THIN else []
+    earlier = shown(count) if numbers > 1 else [*range(0, count, -(-count // MOST)), count - 1]
+    some = sorted({*earlier} - {*whole})
+    room = (ROOM - len(whole) * size * numbers) // (numbers * max(len(some), 1))
+    arrays: dict[str, Any] = {"full_generation": np.array(whole, np.int64), "thin_generation": np.array(some, np.int64)}
+    for name, kind in (("behavior", np.float32), ("parent", np.int8)):
+        rows = {g: np.asarray(run[name][g], kind) for g in (*some, *whole)}
+        least = min([max(room, 1), THIN, *(len(rows[g]) for g in some)])  # small files may be collected again
+        chosen = {g: np.sort(np.random.default_rng(0).permutation(len(rows[g]))[:least]) for g in some}
+        arrays[f"thin_{name}"] = np.array([rows[g][chosen[g]] for g in some], kind)
+        arrays[f"full_{name}"] = np.array([rows[g] for g in whole], kind)
+    if run.config.task.parameters <= SMALL:
+        arrays["mean"] = np.asarray(run["mean"][:], np.float32)
+    return arrays
 
 
 def collect(path: Path, results: Path, note: str = "", policy: bool = False) -> Path:
@@ -148,13 +183,21 @@ def collect(path: Path, results: Path, note: str = "", policy: bool = False) -> 
             "config": run.config.to_toml(),
         }
         metrics = {name: run[name][:] for name in scalar if name != "generation"}
-        mean = run["mean"][:] if run["mean"].shape[2] <= SMALL else None
-        write(folder, about, metrics, run["behavior"], run["parent"], mean)
+        write(folder, about, {**metrics, **measures(run)}, positions(run))
         means = run["mean"].shape[1] if policy and isinstance(run.config.task, PolicyTask) else 0
         for component in range(means):
             out = folder / ("policy.npz" if means == 1 else f"policy-{component}.npz")
             export_policy(run, out, None, None, component)[1].unlink()  # the loader is not kept
+            strip_policy(out)
     return folder
+
+
+def strip_policy(path: Path) -> None:
+    """Write a policy again, compressed, with the name of its run file but no folder."""
+    with np.load(path) as file:
+        arrays = dict(file)
+    arrays["about"] = np.array(without_folder(str(arrays["about"])))
+    np.savez_compressed(path, **arrays)
 
 
 def without_folder(note: str) -> str:

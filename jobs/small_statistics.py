@@ -3,7 +3,7 @@
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -28,8 +28,18 @@ SAMPLE_CLAIMS = {  # the same for samples
     "distance_mean": "distance of 1,000 new offspring",
     "distance_variance": "variance of the distance of 1,000 new offspring",
 }
+ENGINES = {"mujoco": "MuJoCo, other physics than the paper's", "cheetah": "Bullet, the paper's robot"}
+ENGINES |= {"ant": ENGINES["cheetah"], "interference": "no physics"}
 LEFT_OUT = ("fitness_mean", "entropy")  # measures: not stored; slow, and logged while training
 Values = dict[str, list[float]]  # numbers of runs, by algorithm
+
+
+def scale(run: SmallRun) -> str:
+    """Return the engine and the size of a run."""
+    task = run.config.sections()["task"]
+    engine = ENGINES.get(run.config.task_name, run.config.task_name)
+    steps = f", {task['steps']:,} steps" if "steps" in task else ""
+    return f"{engine}; N = {run.config.population.size:,}{steps}"
 
 
 def groups(runs: Sequence[SmallRun]) -> dict[str, list[SmallRun]]:
@@ -131,7 +141,7 @@ def group_numbers(runs: Sequence[SmallRun], results: Path) -> dict[str, str]:
     return found
 
 
-def statistics(results: Path, scale: Callable[[SmallRun], str]) -> str:
+def statistics(results: Path) -> str:
     """Return the measures of each run, and the tests of the paper's claims for each group of runs."""
     lines = []
     for name, members in groups(read_all(results)).items():

@@ -1,21 +1,21 @@
 #!/usr/bin/env python3
 """Print the finished and the missing work of jobs/reproduce.sh, and the time that it will take.
 
-Reads commands, one per line: STAGE train PRESET --out RUN.h5 ..., or STAGE step OUTPUT sample|adapt RUN.h5 ...
-The time is estimated from the steps per second of the runs that have begun.
+Reads the list of `worklist.py`. The time is estimated from the steps per second of the runs that have begun here.
+
+    status.py [RESULTS]     RESULTS: a folder of small files; the runs that it has are done
 """
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ees_mpi import config as configs
+from worklist import Work, read
+
 from ees_mpi.config import Config
 from ees_mpi.errors import EesError
 from ees_mpi.store.reader import open_run
-
-ADAPTED = 50  # rollouts of an adaptation: 40 mutations, 10 evaluations
 
 
 @dataclass
@@ -26,6 +26,7 @@ class Stage:
     missing: int = 0
     seconds: float = 0.0  # that are left, of work whose speed is known
     unknown: int = 0  # missing work whose speed is not known
+    names: list[str] = field(default_factory=list)  # of the missing runs
 
 
 @dataclass
@@ -35,25 +36,28 @@ class Speeds:
     seconds: dict[str, float] = field(default_factory=dict)
     steps: dict[str, float] = field(default_factory=dict)
 
-    def add(self, kind: str, seconds: float, steps: float) -> None:
-        """Count a run."""
-        self.seconds[kind] = self.seconds.get(kind, 0.0) + seconds
-        self.steps[kind] = self.steps.get(kind, 0.0) + steps
+    def add(self, path: Path) -> None:
+        """Count the time of a run file."""
+        try:
+            with open_run(path) as run:
+                clock, per = run["seconds_clock"][:], run.config.population.size * run.config.method.rollouts
+                kind, steps = kind_of(run.config), steps_of(run.config, (len(clock) - 1) * per)
+        except EesError:
+            return  # `worklist.generations` reports it
+        if len(clock) > 1:
+            self.seconds[kind] = self.seconds.get(kind, 0.0) + clock[-1] - clock[0]
+            self.steps[kind] = self.steps.get(kind, 0.0) + steps
 
-    def time(self, kind: str, steps: float) -> float | None:
-        """Return the seconds of some steps; None if no run of this kind has begun."""
-        return steps * self.seconds[kind] / self.steps[kind] if self.steps.get(kind) else None
-
-
-def option(words: list[str], name: str) -> str:
-    """Return the value of an option."""
-    return words[words.index(name) + 1] if name in words else ""
+    def time(self, config: Config, rollouts: float) -> float | None:
+        """Return the seconds of some rollouts; None if no run of this kind has begun."""
+        kind = kind_of(config)
+        return steps_of(config, rollouts) * self.seconds[kind] / self.steps[kind] if self.steps.get(kind) else None
 
 
 def kind_of(config: Config) -> str:
     """Return the kind of work: runs of one kind need the same time for a step."""
     task = config.sections()["task"]
-    return f"{config.method.name} {task['name']} {task.get('model', '')}"
+    return f"{config.method.name} {task['name']} {task.get('model', '')} {task.get('engine', '')}"
 
 
 def steps_of(config: Config, rollouts: float) -> float:
@@ -61,46 +65,25 @@ def steps_of(config: Config, rollouts: float) -> float:
     return rollouts * float(config.sections()["task"].get("steps", 1))
 
 
-def progress(path: Path, speeds: Speeds) -> int:
-    """Return the number of generations of a run file, and count its time."""
-    if not path.exists():
-        return 0
-    try:
-        with open_run(path) as run:
-            clock, per = run["seconds_clock"][:], run.config.population.size * run.config.method.rollouts
-            if len(clock) > 1:
-                steps = steps_of(run.config, (len(clock) - 1) * per)
-                speeds.add(kind_of(run.config), clock[-1] - clock[0], steps)
-            return run.generations
-    except EesError as error:
-        print(f"note: {error}", file=sys.stderr)
-        return 0
-
-
-def examine(commands: Iterable[str]) -> dict[str, Stage]:
+def examine(work: Sequence[Work]) -> dict[str, Stage]:
     """Return the stages by name."""
     stages: dict[str, Stage] = {}
-    configurations: dict[str, Config] = {}  # by run file
-    left: list[tuple[Stage, Config | None, float]] = []
-    speeds, config = Speeds(), None
-    for line in commands:
-        name, kind, *words = line.split()
-        stage = stages.setdefault(name, Stage())
-        if kind == "train":
-            settings = [words[place + 1] for place, word in enumerate(words) if word == "--set"]
-            path, wanted = option(words, "--out"), configs.parse(configs.read_source(words[0]), settings)
-            configurations[path] = wanted
-            missing = wanted.run.generations - progress(Path(path), speeds)
-            config, rollouts = wanted, float(missing * wanted.population.size * wanted.method.rollouts)
-        else:
-            missing = int(not Path(words[0]).exists())
-            config, rollouts = configurations.get(words[2]), float(option(words, "--count") or ADAPTED)
-        stage.done += missing <= 0
-        if missing > 0:
-            stage.missing += 1
-            left.append((stage, config, rollouts))
-    for stage, config, rollouts in left:
-        seconds = speeds.time(kind_of(config), steps_of(config, rollouts)) if config else None
+    configs = {each.name: each.config for each in work if each.kind == "train"}
+    speeds, left = Speeds(), []
+    for each in work:
+        stage = stages.setdefault(each.stage, Stage())
+        if each.kind == "train" and each.out.exists():
+            speeds.add(each.out)
+        reached = each.reached()
+        if reached >= each.wanted:
+            stage.done += 1
+            continue
+        stage.missing += 1
+        stage.names.append(each.name)
+        left.append((stage, each, 1 - reached / each.wanted))
+    for stage, each, share in left:
+        config = each.config or configs.get(each.needs.stem if each.needs else "")
+        seconds = speeds.time(config, share * each.rollouts()) if config else None
         stage.unknown += seconds is None
         stage.seconds += seconds or 0.0
     return stages
@@ -108,12 +91,16 @@ def examine(commands: Iterable[str]) -> dict[str, Stage]:
 
 def main() -> int:
     """Print a line for each stage, and a total."""
-    stages = examine(sys.stdin)
+    stages = examine(read(sys.stdin, Path(sys.argv[1]) if sys.argv[1:] else None))
     print(f"{'stage':14}{'done':>6}{'missing':>9}   time left")
     for name, stage in stages.items():
         print(f"{name:14}{stage.done:6}{stage.missing:9}   {words(stage)}")
     both = Stage(*(sum(getattr(s, key) for s in stages.values()) for key in ("done", "missing", "seconds", "unknown")))
     print(f"{'all':14}{both.done:6}{both.missing:9}   {words(both)}")
+    if sys.argv[1:]:  # a plan: its runs have names that count
+        for name, stage in stages.items():
+            if stage.names:
+                print(f"missing in {name}: {' '.join(stage.names)}")
     return 0
 
 

@@ -1,0 +1,83 @@
+"""The figures of jobs/results/, drawn from the small files alone."""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from small_runs import SmallRun, read_all, shown
+from small_statistics import first_of_each, further, groups, last_generation, scale, statistics
+
+from ees_mpi.analysis.figures import curves, positions
+from ees_mpi.analysis.figures.style import COLUMN, Figure, draw_curves, drawing, grid
+from ees_mpi.analysis.labels import is_sample, label
+from ees_mpi.analysis.offspring import has_positions
+
+
+def draw(results: Path, out: Path) -> list[Path]:
+    """Draw all figures and write statistics.txt, from the small files alone; return the paths."""
+    runs, made = read_all(results), [out / "statistics.txt"]
+    (out / "figures").mkdir(parents=True, exist_ok=True)
+    made[0].write_text(statistics(results), encoding="utf-8")
+    with drawing():
+        for name, members in groups(runs).items():
+            for figure_name, figure in _figures(name, members):
+                figure.suptitle(scale(members[0]).replace("; ", "\n"), fontsize=6)
+                made.append(_save(figure, out / "figures" / f"{figure_name}.png"))
+        if (measured := results / "scaling.json").exists():
+            made.append(_save(draw_scaling(json.loads(measured.read_text())), out / "figures" / "scaling.png"))
+    return made
+
+
+def _figures(name: str, runs: Sequence[SmallRun]) -> Iterator[tuple[str, Figure]]:
+    """Draw the figures of a group of runs: yield the name and the figure of each."""
+    if not has_positions(runs[0]):
+        yield name, curves.interference(runs)
+        return
+    if further(runs):
+        yield name, curves.adaptation(runs)
+        return
+    firsts = list(first_of_each(runs).values())
+    if is_sample(runs[0]):
+        yield name, positions.maml(runs)
+        return
+    if runs[0].config.task.axes == 1:
+        yield name, positions.cheetah(firsts)
+    else:
+        yield name, positions.ant(firsts, [last_generation(firsts)])
+        yield f"{name}-over", positions.ant(firsts[-1:], shown(firsts[-1].generations))
+    if len(firsts) == 1:
+        return
+    lines: dict[str, list[Any]] = {}
+    for run in runs:
+        lines.setdefault(label(run), []).append(run["distance_mean"])
+    figure, (panel,) = grid(1, 1, 0.75 * COLUMN)
+    draw_curves(panel, lines, list(lines), xlabel="generation", ylabel="mean distance from the origin")
+    yield f"{name}-distance", figure
+
+
+def draw_scaling(measured: dict[str, dict[str, float]]) -> Figure:
+    """Draw the steps per second of `tools/bench.py scaling --json`, against the number of ranks."""
+    figure, panels = grid(2, 2, 0.8 * COLUMN)
+    counts = np.array([int(count) for count in measured])
+    for panel, (engine, name) in zip(panels, (("bullet", "Bullet"), ("mujoco", "MuJoCo on CPUs")), strict=True):
+        strong, weak = (
+            np.array([row[f"{kind}_steps"] / row[f"{engine}_{kind}_s"] for row in measured.values()])
+            for kind in ("strong", "weak")
+        )
+        panel.plot(counts, 1e-3 * max(strong[0], weak[0]) * counts, color="0.6", linestyle=":", label="ideal")
+        panel.plot(counts, 1e-3 * strong, "o-", markersize=3, label="strong: the same work in all")
+        panel.plot(counts, 1e-3 * weak, "s--", markersize=3, label="weak: the same work per rank")
+        panel.set(title=name, xlabel="ranks", xscale="log", yscale="log", ylabel="thousand steps per second")
+        panel.set_xticks(counts, [str(count) for count in counts])
+        panel.set_yticks(ticks := [2, 5, 10, 20, 50, 100, 200], [str(tick) for tick in ticks])
+        panel.set_ylim(0.8e-3 * min(strong[0], weak[0]), 1.2e-3 * counts[-1] * max(strong[0], weak[0]))
+        panel.minorticks_off()
+        panel.legend()
+    return figure
+
+
+def _save(figure: Figure, path: Path) -> Path:
+    figure.savefig(path, metadata={"Software": None}, bbox_inches="tight", pad_inches=0.03)
+    return path
