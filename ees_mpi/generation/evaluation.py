@@ -41,7 +41,7 @@ class Evaluation:
         self._evaluator: Evaluator | None = None
         self._batches: BatchEvaluator | None = None
         self._stds = getattr(config.population, "stds", None)  # of a population with a std for each parameter
-        self.device, self._drivers = choose_device(config, ranks, device or config.task.device)
+        self.device, self._drivers = choose_device(config, ranks, device or config.task.device or "cpu")
         self._open()
 
     def _open(self) -> None:

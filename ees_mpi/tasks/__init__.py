@@ -6,8 +6,8 @@ TASKS = Family(
     "task",
     {
         "interference": "ees_mpi.tasks.interference:Interference",
-        "cheetah": "ees_mpi.tasks.bullet.task:Cheetah",
-        "ant": "ees_mpi.tasks.bullet.task:Ant",
+        "cheetah": "ees_mpi.tasks.paper_robots:Cheetah",
+        "ant": "ees_mpi.tasks.paper_robots:Ant",
         "mujoco": "ees_mpi.tasks.mujoco.task:Mujoco",
         "gymnasium": "ees_mpi.tasks.gymnasium.task:Gymnasium",
         "custom": "ees_mpi.tasks.custom:Custom",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ees_mpi.errors import TaskError
-from ees_mpi.tasks.mujoco.model import Plant, library
+from ees_mpi.tasks.mujoco.plant import Plant, library
 
 LEAST_CONTACTS, LEAST_CONSTRAINTS = 12, 64  # three times the most that cheetahs and ants had in random rollouts
 LEAST_CONTACTS_TOGETHER = 256  # of all robots, so that a few robots do not depend on averages

@@ -11,14 +11,15 @@ from typing import Any
 from ees_mpi.errors import ConfigError
 from ees_mpi.outcomes import Batch, Floats, Outcome, Singles
 from ees_mpi.policies import MLP
+from ees_mpi.tasks.locomotion import WalkingTask
 from ees_mpi.tasks.mujoco.batch import Seats, passes
 from ees_mpi.tasks.mujoco.buffers import SCRATCH, Buffers, measured_buffers, missing_memory_is_refused, rows_that_fit
 from ees_mpi.tasks.mujoco.gpu import Toolkit, toolkit
 from ees_mpi.tasks.mujoco.graphs import WAYS
 from ees_mpi.tasks.mujoco.lane import Lane
 from ees_mpi.tasks.mujoco.physics import Physics
+from ees_mpi.tasks.mujoco.plant import Plant
 from ees_mpi.tasks.mujoco.policy import upload_table
-from ees_mpi.tasks.mujoco.settings import Settings
 
 LANES = 1  # more lanes were slower on an H200: 2.35 million env steps/s with 1, 2.23 with 2, 2.14 with 4 (cheetah)
 MANY_WORLDS = 512  # fewer robots share one lane
@@ -26,7 +27,9 @@ FEW_WORLDS = 64  # robots from whose memory that of one is calculated
 
 
 def open_batches(
-    task: Settings,
+    task: WalkingTask,
+    plant: Plant,
+    sizes: tuple[int, int],
     seed: int,
     noise_table: Singles,
     wanted: int,
@@ -35,27 +38,30 @@ def open_batches(
     antithetic: bool = True,
     lanes: int | None = None,
 ) -> "GpuRollouts":
-    """Make `wanted` robots on GPU number `device`, or as many as fit into its memory."""
+    """Make `wanted` robots on GPU number `device`, or as many as fit into its memory.
+
+    `sizes`: contacts and constraints of a robot that fit into buffers; 0: measured.
+    """
     if type(task.network()) is not MLP:
         raise ConfigError('task.device: a GPU evaluates the built-in network only; use device = "cpu"')
     tools = toolkit(device, say)
     torch, width, start = tools.torch, 2 if antithetic else 1, time.perf_counter()
     say(f"preparing GPU {device} ({torch.cuda.get_device_name(device)}); the first time kernels compile for a minute")
-    buffers = measured_buffers(task.plant(), task.contacts, task.constraints)
+    buffers = measured_buffers(plant, *sizes)
     with missing_memory_is_refused(), torch.cuda.device(device), tools.warp.ScopedDevice(tools.device):
-        per_row = width * _bytes_of_a_world(tools, task, buffers)
+        per_row = width * _bytes_of_a_world(tools, plant, buffers)
         per_row += 4 * task.parameters + width * 4 * 4 * sum(task.layers)
         free = torch.cuda.mem_get_info(device)[0]
         rows = rows_that_fit(wanted, width, free, noise_table.nbytes, per_row)
         count = lanes or (LANES if rows * width >= MANY_WORLDS else 1)
-        evaluator = GpuRollouts(tools, task, seed, noise_table, -(-rows // count), width, buffers, count)
+        evaluator = GpuRollouts(tools, task, plant, seed, noise_table, -(-rows // count), width, buffers, count)
     say(f"GPU {device} is ready for {evaluator.capacity} robots after {time.perf_counter() - start:.0f} s")
     return evaluator
 
 
-def _bytes_of_a_world(tools: Toolkit, task: Settings, buffers: Buffers) -> int:
+def _bytes_of_a_world(tools: Toolkit, plant: Plant, buffers: Buffers) -> int:
     """Return the memory of one robot, calculated from a few; also compiles the kernels."""
-    few = Physics(tools, task.plant(), FEW_WORLDS, buffers, task.frame_skip)
+    few = Physics(tools, plant, FEW_WORLDS, buffers)
     few.step()
     tools.warp.synchronize_device(tools.device)
     return -(-(1 + SCRATCH) * few.bytes() // FEW_WORLDS)
@@ -67,7 +73,8 @@ class GpuRollouts:
     def __init__(
         self,
         tools: Toolkit,
-        task: Settings,
+        task: WalkingTask,
+        plant: Plant,
         seed: int,
         noise_table: Singles,
         rows: int,
@@ -80,7 +87,7 @@ class GpuRollouts:
         """Take all memory now; `rows`: of one lane; `ways`: how steps may be launched; `fused`: policies by Warp."""
         self._tools, self._task, self._rows, self._width = tools, task, rows, width
         table = upload_table(noise_table, tools.device)
-        self.lanes = [Lane(tools, task, seed, table, rows, width, buffers, ways, fused) for _ in range(lanes)]
+        self.lanes = [Lane(tools, task, plant, seed, table, rows, width, buffers, ways, fused) for _ in range(lanes)]
         self.capacity = sum(lane.worlds for lane in self.lanes)
         self._components = 0
 

@@ -4,10 +4,9 @@ import numpy as np
 
 from ees_mpi.contracts import Pixels, View
 from ees_mpi.errors import MissingExtra
-from ees_mpi.tasks.locomotion import Rollouts
-from ees_mpi.tasks.mujoco.model import library
+from ees_mpi.tasks.locomotion import Rollouts, WalkingTask
+from ees_mpi.tasks.mujoco.plant import Plant, library
 from ees_mpi.tasks.mujoco.rollouts import RobotWalker
-from ees_mpi.tasks.mujoco.settings import Settings
 from ees_mpi.tasks.screen import HINT, draw_without_a_screen
 from ees_mpi.tasks.silence import silence
 
@@ -17,13 +16,13 @@ FOLLOWING_DISTANCE = 4.0  # of Gymnasium's camera
 class Filmed(Rollouts):
     """Rollouts with the same bits, in front of a camera."""
 
-    def __init__(self, task: Settings, seed: int, view: View):
+    def __init__(self, task: WalkingTask, plant: Plant, seed: int, view: View):
         draw_without_a_screen()
-        walker = RobotWalker(task, seed)
+        walker = RobotWalker(plant, task.terminate == "environment", seed)
         super().__init__(task, walker)
         mujoco, self._simulation, self._view = library(), walker.simulation, view
-        model = self._simulation.plant.model
-        self.step_seconds = float(model.opt.timestep) * task.frame_skip
+        model = self._simulation.model
+        self.step_seconds = plant.step_seconds
         model.vis.global_.offwidth = max(model.vis.global_.offwidth, view.width)
         model.vis.global_.offheight = max(model.vis.global_.offheight, view.height)
         failure = ""
@@ -33,7 +32,7 @@ class Filmed(Rollouts):
         except Exception as error:  # renderers raise many kinds of errors without a screen, a library or a driver
             failure = f"{type(error).__name__}: {' '.join(str(error).split())}"
         if failure:  # outside of the handler: an incomplete renderer raises another error when it is deleted
-            raise MissingExtra(f"task.model {task.model!r} cannot be drawn on this machine ({failure}); {HINT}")
+            raise MissingExtra(f"MuJoCo cannot draw on this machine ({failure}); {HINT}")
         self._camera = mujoco.MjvCamera()
         mujoco.mjv_defaultFreeCamera(model, self._camera)
         self._camera.distance = view.distance if view.point else FOLLOWING_DISTANCE

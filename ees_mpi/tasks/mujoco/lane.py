@@ -8,15 +8,15 @@ from numpy.typing import NDArray
 
 from ees_mpi.errors import TaskError
 from ees_mpi.outcomes import Batch, Floats, Outcome
-from ees_mpi.tasks.locomotion import along
+from ees_mpi.tasks.locomotion import WalkingTask, along
 from ees_mpi.tasks.mujoco.batch import Seats
 from ees_mpi.tasks.mujoco.buffers import Buffers, overflow_message, refuse_missing_memory, watched_worlds
 from ees_mpi.tasks.mujoco.gpu import Toolkit
 from ees_mpi.tasks.mujoco.graphs import WAYS, Recorder, Step
 from ees_mpi.tasks.mujoco.ledger import Ledger, Notes
 from ees_mpi.tasks.mujoco.physics import Physics
+from ees_mpi.tasks.mujoco.plant import Plant
 from ees_mpi.tasks.mujoco.policy import BatchPolicy, gather_rows, noise_rows
-from ees_mpi.tasks.mujoco.settings import Settings
 
 STEPS_PER_GRAPH = 10
 
@@ -27,7 +27,8 @@ class Lane:
     def __init__(
         self,
         tools: Toolkit,
-        task: Settings,
+        task: WalkingTask,
+        plant: Plant,
         seed: int,
         table: Any,
         rows: int,
@@ -40,16 +41,16 @@ class Lane:
         torch, device = tools.torch, tools.device
         self._tools, self._task, self._seed, self._table, self._buffers = tools, task, seed, table, buffers
         self._rows, self._width, self._ways, self._fused = rows, width, ways, fused
-        self._plant, self.worlds = task.plant(), rows * width
+        self._plant, self.worlds = plant, rows * width
         self.way = ""  # how steps are launched; known from `prepare` on
         self.failures: list[str] = []  # of other ways
         with tools.warp.ScopedDevice(device):
-            self.physics = Physics(tools, self._plant, self.worlds, buffers, task.frame_skip)
+            self.physics = Physics(tools, plant, self.worlds, buffers)
         self.sampled = max(width, watched_worlds(task.observation_share, self.worlds))
         terminates = task.terminate == "environment"
-        self._ledger = Ledger(self._plant, task.marks, terminates, self.worlds, self.sampled, device)
+        self._ledger = Ledger(plant, self.physics.observation, task.marks, terminates, self.sampled)
         self._noise = noise_rows(rows, task.parameters, device)
-        self._low, self._high = (torch.from_numpy(bound).to(device) for bound in (self._plant.low, self._plant.high))
+        self._low, self._high = (torch.from_numpy(bound).to(device) for bound in (plant.low, plant.high))
         self._seats: Seats
         self._watched: NDArray[np.int64]  # places in the batch of the rollouts whose observations are summed up
         self._policy: BatchPolicy  # and the recorder and graphs below: made by `prepare`
@@ -114,7 +115,12 @@ class Lane:
 
     def parts(self) -> dict[str, Step]:
         """Return the parts of a step, for measuring each; call them inside `on_stream`."""
-        return {"policies": self._act, "physics": self.physics.step, "notes": self._note}
+        return {
+            "observations": self._observe,
+            "policies": self._act,
+            "physics": self.physics.step,
+            "notes": self._note,
+        }
 
     def _policies(self, components: int) -> BatchPolicy:
         layers, rows, width = self._task.layers, self._rows, self._width
@@ -126,7 +132,7 @@ class Lane:
 
     def _record(self, way: str) -> None:
         """Record several steps and one step, and try both."""
-        parts, several = (self._act, self.physics.step, self._note), self.steps_per_launch
+        parts, several = (self._observe_and_act, self.physics.step, self._note), self.steps_per_launch
         self._launch = self.recorder.record(way, *parts, repeat=several)
         rest = self._task.steps % several
         self._launch_one = self.recorder.record(way, *parts, repeat=1) if rest else self._launch
@@ -135,18 +141,26 @@ class Lane:
         self._launch_one()
         done = several + (1 if rest else several)
         self.recorder.synchronize()
-        simulated = done * self._task.frame_skip * float(self._plant.model.opt.timestep)
+        simulated = done * self._plant.step_seconds
         if int(self._ledger.step) != done or not math.isclose(self.physics.seconds(), simulated, rel_tol=1e-3):
             raise RuntimeError(
                 f"{done} steps were launched, {int(self._ledger.step)} were noted, and {self.physics.seconds():.3f} s "
                 f"instead of {simulated:.3f} s simulated"
             )
 
+    def _observe(self) -> None:
+        """Observe, and add observations to their sums."""
+        self.physics.observe()
+        self._ledger.add_observations()
+
+    def _observe_and_act(self) -> None:
+        self._observe()
+        self._act()
+
     def _act(self) -> None:
-        """Observe, and write the actions to the controls."""
-        physics = self.physics
-        action = self._policy.act(self._ledger.observe(physics.qpos, physics.qvel))
-        self._tools.torch.clamp(action, self._low, self._high, out=physics.ctrl)
+        """Write the actions to the controls."""
+        action = self._policy.act(self.physics.observation)
+        self._tools.torch.clamp(action, self._low, self._high, out=self.physics.ctrl)
 
     def _note(self) -> None:
         """Note the state after a step."""

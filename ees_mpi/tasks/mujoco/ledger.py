@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ees_mpi.outcomes import Floats
-from ees_mpi.tasks.mujoco.model import Plant
+from ees_mpi.tasks.mujoco.plant import Plant
 
 LIMIT = 1e10  # MuJoCo's own: a larger number in the state counts as an error
 
@@ -29,20 +29,20 @@ class Notes:
 class Ledger:
     """Lengths, positions, validity and sums of observations of all worlds."""
 
-    def __init__(self, plant: Plant, marks: tuple[int, ...], terminates: bool, worlds: int, sampled: int, device: Any):
+    def __init__(self, plant: Plant, observation: Any, marks: tuple[int, ...], terminates: bool, sampled: int):
+        """Take memory on the device of `observation`, float32[worlds, O]: the tensor of the present observations."""
         import torch
+
+        device, (worlds, size) = observation.device, observation.shape
 
         def zeros(*shape: int, dtype: Any = torch.float32) -> Any:
             return torch.zeros(shape, dtype=dtype, device=device)
 
         self._torch = torch
-        size, state = plant.observations, int(plant.model.nq + plant.model.nv + plant.model.nu)
-        self._positions, self._height = plant.positions, plant.height if terminates else None
-        is_slice = isinstance(plant.kept, slice)
-        self._kept = plant.kept if is_slice else torch.from_numpy(plant.kept).to(device)
-        self._picked = None if is_slice else zeros(worlds, plant.positions)
+        state = int(plant.model.nq + plant.model.nv + plant.model.nu)
+        self._height = plant.height if terminates else None
         self._parts = np.cumsum([0, plant.model.nq, plant.model.nv, plant.model.nu]).tolist()
-        self.observation, self._state, self._largest = zeros(worlds, size), zeros(worlds, state), zeros(worlds)
+        self.observation, self._state, self._largest = observation, zeros(worlds, state), zeros(worlds)
         self.step, self._marks = zeros(1, dtype=torch.int64), torch.tensor(marks, device=device).view(-1, 1, 1)
         self._alive, self._fine, self._valid, self._flag = (zeros(worlds, dtype=torch.bool) for _ in range(4))
         self._length, self._position = zeros(worlds, dtype=torch.int64), zeros(worlds, plant.axes)
@@ -61,15 +61,9 @@ class Ledger:
         for tensor in (self.step, self._length, self._position, self._places, self._sums):
             tensor.zero_()
 
-    def observe(self, qpos: Any, qvel: Any) -> Any:
-        """Return the observations, float32[worlds, O], and add those of the watched worlds to their sums."""
+    def add_observations(self) -> None:
+        """Add the observations of the watched worlds, as far as they are alive, to their sums."""
         torch, seen, size = self._torch, self.observation, self.observation.shape[1]
-        if self._picked is None:
-            seen[:, : self._positions].copy_(qpos[:, self._kept])
-        else:
-            torch.index_select(qpos, 1, self._kept, out=self._picked)
-            seen[:, : self._positions].copy_(self._picked)
-        seen[:, self._positions :].copy_(qvel)
         torch.index_select(seen, 0, self._watched, out=self._rows)
         torch.index_select(self._alive, 0, self._watched, out=self._watched_alive)
         torch.where(self._watched_alive[:, None], self._rows, self._zero, out=self._rows)
@@ -78,7 +72,6 @@ class Ledger:
         self._sums[:, 1 : 1 + size].add_(self._doubles)
         torch.square(self._doubles, out=self._doubles)
         self._sums[:, 1 + size :].add_(self._doubles)
-        return seen
 
     def note(self, qpos: Any, qvel: Any, action: Any, position: Any) -> Any:
         """Note the state after a step; return which worlds are sound, bool[worlds]."""

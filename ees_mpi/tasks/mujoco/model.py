@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from ees_mpi.errors import ConfigError, MissingExtra
 from ees_mpi.outcomes import Floats, Singles
 from ees_mpi.registry import unknown
+from ees_mpi.tasks.mujoco.gpu import Toolkit
+from ees_mpi.tasks.mujoco.plant import Plant, library
 from ees_mpi.tasks.mujoco.robots import ROBOTS
 
 RESET_NOISE = 0.1  # of Gymnasium v5's robots, in qpos (uniform) and qvel (normal)
@@ -20,16 +22,10 @@ INTEGRATORS = {"euler": "mjINT_EULER", "rk4": "mjINT_RK4", "implicitfast": "mjIN
 
 
 @dataclass(frozen=True)
-class Plant:
-    """A compiled model and the numbers that rollouts need."""
+class StatePlant(Plant):
+    """A robot that observes its qpos, except for the coordinates that the behaviour measures, and its qvel."""
 
-    model: Any  # mujoco.MjModel
-    root: int  # the body whose position is the behaviour
-    axes: int
     kept: slice | NDArray[np.int64]  # the entries of qpos that are observed
-    low: Singles  # [actions] bounds of the controls
-    high: Singles
-    height: tuple[float, float] | None  # range of qpos[2] outside of which a rollout ends
 
     @property
     def positions(self) -> int:
@@ -48,16 +44,75 @@ class Plant:
         qvel = RESET_NOISE * generator.standard_normal(self.model.nv)
         return qpos, qvel
 
+    def one(self, model: Any, data: Any) -> "OneStateRobot":
+        """Return the robot on the CPU."""
+        return OneStateRobot(self, data)
 
-def library() -> Any:
-    """Import MuJoCo, or raise an error that says how to install it."""
-    try:
-        import mujoco
-    except ImportError:
-        raise MissingExtra("task mujoco needs MuJoCo: pip install 'ees_mpi[mujoco]'") from None
-    # Otherwise every rank writes MUJOCO_LOG.TXT; a rollout that blows up is marked invalid instead.
-    mujoco.set_mju_user_warning(lambda message: None)
-    return mujoco
+    def many(self, tools: Toolkit, model: Any, data: Any, worlds: int) -> "ManyStateRobots":
+        """Return the robots in MuJoCo Warp."""
+        return ManyStateRobots(self, tools, model, data, worlds)
+
+
+class OneStateRobot:
+    """One robot on the CPU that observes its state."""
+
+    def __init__(self, plant: StatePlant, data: Any):
+        self._mujoco, self._plant, self._data = library(), plant, data
+        # Views of MuJoCo's memory, looked up once because each lookup costs a microsecond.
+        self._qpos, self._qvel = data.qpos, data.qvel
+        self._seen, self._root = self._qpos[plant.kept], data.xpos[plant.root][: plant.axes]
+        self._is_view = isinstance(plant.kept, slice)
+
+    def reset(self) -> None:
+        """Compute the positions of the bodies."""
+        self._mujoco.mj_forward(self._plant.model, self._data)
+
+    def step(self) -> None:
+        """Advance by one action."""
+        self._mujoco.mj_step(self._plant.model, self._data, self._plant.sub_steps)
+
+    def observation(self) -> Singles:
+        """Return the observation, float32[O]."""
+        if not self._is_view:
+            self._seen = self._qpos[self._plant.kept]
+        return np.concatenate((self._seen, self._qvel), dtype=np.float32, casting="same_kind")
+
+    def position(self) -> list[float]:
+        """Return the position of the root body."""
+        place: list[float] = self._root.tolist()
+        return place
+
+
+class ManyStateRobots:
+    """Robots in MuJoCo Warp that observe their states."""
+
+    def __init__(self, plant: StatePlant, tools: Toolkit, model: Any, data: Any, worlds: int):
+        self._step, self._model, self._data, self._sub_steps = tools.mujoco_warp.step, model, data, plant.sub_steps
+        self._qpos, self._qvel = tools.warp.to_torch(data.qpos), tools.warp.to_torch(data.qvel)
+        self.position = tools.warp.to_torch(data.xpos)[:, plant.root, : plant.axes]
+        self.observation = self._qpos.new_zeros(worlds, plant.observations)
+        self._positions, self._select = plant.positions, tools.torch.index_select
+        is_slice = isinstance(plant.kept, slice)
+        self._kept = plant.kept if is_slice else tools.torch.from_numpy(plant.kept).to(self._qpos.device)
+        self._picked = None if is_slice else self._qpos.new_zeros(worlds, plant.positions)
+
+    def reset(self) -> None:
+        """Do nothing: qpos and qvel are the whole state."""
+
+    def step(self) -> None:
+        """Advance by one action."""
+        for _ in range(self._sub_steps):
+            self._step(self._model, self._data)
+
+    def observe(self) -> None:
+        """Copy qpos, as far as it is kept, and qvel."""
+        observation = self.observation
+        if self._picked is None:
+            observation[:, : self._positions].copy_(self._qpos[:, self._kept])
+        else:
+            self._select(self._qpos, 1, self._kept, out=self._picked)
+            observation[:, : self._positions].copy_(self._picked)
+        observation[:, self._positions :].copy_(self._qvel)
 
 
 def xml_text(model: str) -> str:
@@ -82,7 +137,7 @@ def _alone(model: str, text: str) -> str:
 
 
 @lru_cache(maxsize=4)
-def load(model: str, xml: str, root: str, axes: int, integrator: str) -> Plant:
+def load(model: str, xml: str, root: str, axes: int, integrator: str, sub_steps: int) -> StatePlant:
     """Compile a built-in robot, or the user's MJCF text, and look up the root body."""
     mujoco, robot = library(), ROBOTS.get(model)
     text = "" if robot else _alone(model, xml or xml_text(model))
@@ -103,14 +158,15 @@ def load(model: str, xml: str, root: str, axes: int, integrator: str) -> Plant:
         raise ConfigError(f"task.root: {unknown(root, [name for name in names if name])}")
     limited = compiled.actuator_ctrllimited.astype(bool)
     low, high = compiled.actuator_ctrlrange.astype(np.float32).T
-    return Plant(
+    return StatePlant(
         compiled,
         body,
         axes,
-        _kept(mujoco, compiled, body, axes),
+        sub_steps,
         np.where(limited, low, np.float32(-np.inf)),
         np.where(limited, high, np.float32(np.inf)),
         robot.height if robot else None,
+        _kept(mujoco, compiled, body, axes),
     )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from ees_mpi.outcomes import Singles
 from ees_mpi.tasks.mujoco.buffers import Buffers
 from ees_mpi.tasks.mujoco.gpu import Toolkit
-from ees_mpi.tasks.mujoco.model import Plant, library
+from ees_mpi.tasks.mujoco.plant import Plant, library
 
 CARRIED = ("act", "qacc_warmstart", "time", "ctrl", "history", "plastic", "overflow")  # state besides qpos and qvel
 
@@ -14,10 +14,9 @@ CARRIED = ("act", "qacc_warmstart", "time", "ctrl", "history", "plastic", "overf
 class Physics:
     """Robots that step together; tensors share memory with Warp's arrays."""
 
-    def __init__(self, tools: Toolkit, plant: Plant, worlds: int, buffers: Buffers, frame_skip: int):
+    def __init__(self, tools: Toolkit, plant: Plant, worlds: int, buffers: Buffers):
         """Take the memory on Warp's current device."""
         warp, mujoco_warp, mujoco = tools.warp, tools.mujoco_warp, library()
-        self._library, self._frame_skip = mujoco_warp, frame_skip
         data = mujoco.MjData(plant.model)
         mujoco.mj_resetData(plant.model, data)  # before mj_forward: no contacts yet, so that any size is accepted
         self._model = mujoco_warp.put_model(plant.model)
@@ -28,7 +27,9 @@ class Physics:
         self.qpos, self.qvel, self.ctrl = (
             warp.to_torch(getattr(self._data, name)) for name in ("qpos", "qvel", "ctrl")
         )
-        self.position = warp.to_torch(self._data.xpos)[:, plant.root, : plant.axes]
+        self._robots = plant.many(tools, self._model, self._data, worlds)
+        self.position, self.observation = self._robots.position, self._robots.observation
+        self.observe, self.step = self._robots.observe, self._robots.step
         found = {name: getattr(self._data, name, None) for name in CARRIED}
         self._carried = {
             name: warp.to_torch(array) for name, array in found.items() if array is not None and array.size
@@ -56,11 +57,7 @@ class Physics:
         self.qvel.copy_(self._start_qvel)
         for name, tensor in self._carried.items():
             tensor.copy_(self._first[name])
-
-    def step(self) -> None:
-        """Advance all robots by one action."""
-        for _ in range(self._frame_skip):
-            self._library.step(self._model, self._data)
+        self._robots.reset()
 
     def restart(self, sound: Any) -> None:
         """Put robots that are not sound, bool[worlds], back to the start: the solver takes longest on NaN."""

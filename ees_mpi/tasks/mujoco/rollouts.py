@@ -5,50 +5,41 @@ import math
 import numpy as np
 
 from ees_mpi.outcomes import Singles
-from ees_mpi.tasks.mujoco.model import library
-from ees_mpi.tasks.mujoco.settings import Settings
+from ees_mpi.tasks.mujoco.plant import Plant, library
 
 
 class Simulation:
     """One robot in MuJoCo: its state, and the functions that advance it."""
 
-    def __init__(self, task: Settings, seed: int):
-        mujoco, plant = library(), task.plant()
-        self.plant, self.data = plant, mujoco.MjData(plant.model)
-        self._start = plant.start(seed)
-        self._mujoco, self._step, self._frame_skip = mujoco, mujoco.mj_step, task.frame_skip
+    def __init__(self, plant: Plant, terminates: bool, seed: int):
+        mujoco = library()
+        self.plant, self.model = plant, plant.own_model()
+        self.data = mujoco.MjData(self.model)
+        self._mujoco, self._robot, self._start = mujoco, plant.one(self.model, self.data), plant.start(seed)
         kinds = ("mjWARN_BADQPOS", "mjWARN_BADQVEL", "mjWARN_BADQACC", "mjWARN_BADCTRL")
         self._warnings = [getattr(mujoco.mjtWarning, kind) for kind in kinds]
-        self._height = plant.height if task.terminate == "environment" else None
+        self._height = plant.height if terminates else None
         # Views of MuJoCo's memory, looked up once because each lookup costs a microsecond.
         self._qpos, self._qvel, self._ctrl = self.data.qpos, self.data.qvel, self.data.ctrl
-        self._seen, self._root = self._qpos[plant.kept], self.data.xpos[plant.root][: plant.axes]
-        self._is_view = isinstance(plant.kept, slice)
+        self.observation = self._robot.observation
 
     def reset(self) -> Singles:
         """Return to the start and observe; the warm start of the solver is reset, too."""
-        model = self.plant.model
-        self._mujoco.mj_resetData(model, self.data)
+        self._mujoco.mj_resetData(self.model, self.data)
         self._qpos[:], self._qvel[:] = self._start
-        self._mujoco.mj_forward(model, self.data)
+        self._robot.reset()
         return self.observation()
 
     def step(self, action: Singles) -> bool:
         """Act for one time step; return whether the rollout has ended."""
         np.maximum(np.minimum(action, self.plant.high), self.plant.low, out=self._ctrl)
-        self._step(self.plant.model, self.data, self._frame_skip)
+        self._robot.step()
         return self._height is not None and not self._height[0] <= self._qpos[2] <= self._height[1]
-
-    def observation(self) -> Singles:
-        """Return the observation, float32[O]."""
-        if not self._is_view:
-            self._seen = self._qpos[self.plant.kept]
-        return np.concatenate((self._seen, self._qvel), dtype=np.float32, casting="same_kind")
 
     @property
     def position(self) -> tuple[float, ...]:
-        """Return the position of the root body, along the axes of the behaviour."""
-        return tuple(self._root.tolist())
+        """Return the position along the axes of the behaviour."""
+        return tuple(self._robot.position())
 
     @property
     def broken(self) -> bool:
@@ -61,8 +52,8 @@ class Simulation:
 class RobotWalker:
     """A robot that is controlled step by step, from the same start every time."""
 
-    def __init__(self, task: Settings, seed: int):
-        self.simulation = Simulation(task, seed)
+    def __init__(self, plant: Plant, terminates: bool, seed: int):
+        self.simulation = Simulation(plant, terminates, seed)
 
     @property
     def position(self) -> tuple[float, ...]:

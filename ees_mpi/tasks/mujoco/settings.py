@@ -11,11 +11,10 @@ import msgspec
 from ees_mpi.errors import ConfigError
 from ees_mpi.registry import check_setting, key
 from ees_mpi.tasks.locomotion import Count, WalkingTask
-from ees_mpi.tasks.mujoco.model import Plant, load, xml_text
+from ees_mpi.tasks.mujoco.model import StatePlant, load, xml_text
 from ees_mpi.tasks.mujoco.robots import ROBOTS
 
 Size = Annotated[int, msgspec.Meta(ge=0)]
-OWN_ON_GPU = "GPUs evaluate the built-in network only, not task.policy"
 
 
 class Settings(WalkingTask, frozen=True):
@@ -69,18 +68,15 @@ class Settings(WalkingTask, frozen=True):
         return msgspec.structs.replace(self, xml=xml_text(self.model))
 
     def check(self) -> None:
-        """Compile the model. A GPU is looked for at the start of a run only: it is not needed for reading one."""
+        """Raise a ConfigError if settings contradict each other, or the user's own network cannot act."""
         if self.model in ROBOTS and self.xml:
             raise ConfigError(f"task.xml: the {self.model} is built in; leave it out")
-        if self.policy and self.device == "cuda":
-            raise ConfigError(f'task.device = "cuda": {OWN_ON_GPU}; use task.device = "cpu"')
-        self.plant()
         super().check()
 
-    def plant(self) -> Plant:
+    def plant(self) -> StatePlant:
         """Compile the model; loads MuJoCo. MJCF that only a run file has needs trust."""
         if self.model not in ROBOTS:
             check_setting("task.model", self.model)
             check_setting("task.xml", self.xml)
         default = ROBOTS[self.model].integrator if self.model in ROBOTS else ""
-        return load(self.model, self.xml, self.root, self.axes, self.integrator or default)
+        return load(self.model, self.xml, self.root, self.axes, self.integrator or default, self.frame_skip)

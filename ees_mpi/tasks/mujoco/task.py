@@ -4,12 +4,11 @@ from collections.abc import Callable
 
 from ees_mpi.contracts import BatchEvaluator, View
 from ees_mpi.outcomes import Singles
-from ees_mpi.policies import CLIP
 from ees_mpi.tasks.locomotion import Rollouts
+from ees_mpi.tasks.mujoco.engine import MujocoEngine
 from ees_mpi.tasks.mujoco.film import Filmed
-from ees_mpi.tasks.mujoco.gpu import lacking
 from ees_mpi.tasks.mujoco.rollouts import RobotWalker
-from ees_mpi.tasks.mujoco.settings import OWN_ON_GPU, Settings
+from ees_mpi.tasks.mujoco.settings import Settings
 
 
 class Mujoco(Settings, frozen=True):
@@ -20,30 +19,32 @@ class Mujoco(Settings, frozen=True):
         """Return the name of the robot, or of the user's file."""
         return f"MuJoCo {self.model}"
 
+    def check(self) -> None:
+        """Compile the model, and try the user's own network."""
+        self._engine().check()
+        super().check()
+
     def open(self, seed: int) -> Rollouts:
         """Return rollouts of the robot on the CPU."""
         return Rollouts(self, self.walker(seed))
 
     def walker(self, seed: int) -> RobotWalker:
         """Return the robot on the CPU, controlled step by step."""
-        return RobotWalker(self, self.start_seed(seed))
+        return self._engine().walker(self.start_seed(seed))
 
     def film(self, seed: int, view: View) -> Filmed:
         """Return rollouts of the robot on the CPU in front of a camera."""
-        return Filmed(self, self.start_seed(seed), view)
+        return self._engine().film(self.start_seed(seed), view)
 
     def lacks_for_gpu(self) -> str:
-        """Return a sentence fragment that says what this process lacks for a GPU; empty: nothing. Imports no torch."""
-        if self.policy:
-            return OWN_ON_GPU
-        if self.observation_clip != CLIP:
-            return f"GPUs clip observations to {CLIP:g}, and task.observation_clip is {self.observation_clip:g}"
-        return lacking()
+        """Return what this process lacks for a GPU; empty: nothing. Imports no torch."""
+        return self._engine().lacks_for_gpu()
 
     def open_batches(
         self, seed: int, noise: Singles, wanted: int, antithetic: bool, say: Callable[[str], None]
     ) -> BatchEvaluator:
         """Return rollouts on the first visible GPU, for `wanted` individuals or as many as fit into its memory."""
-        from ees_mpi.tasks.mujoco.cuda import open_batches  # imports torch and Warp
+        return self._engine().open_batches(self.start_seed(seed), noise, wanted, antithetic, say)
 
-        return open_batches(self, self.start_seed(seed), noise, wanted, 0, say, antithetic)
+    def _engine(self) -> MujocoEngine:
+        return MujocoEngine(self, self.plant, self.contacts, self.constraints)

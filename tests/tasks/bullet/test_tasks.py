@@ -10,13 +10,14 @@ from ees_mpi.errors import ConfigError
 from ees_mpi.outcomes import Floats, Outcome
 from ees_mpi.policies import mean_std
 from ees_mpi.tasks import TASKS
-from ees_mpi.tasks.bullet.task import Ant, Cheetah, Locomotion
+from ees_mpi.tasks.bullet.engine import ROBOTS
 from ees_mpi.tasks.bullet.world import pybullet
+from ees_mpi.tasks.paper_robots import Ant, Cheetah, PaperRobot
 
 KINDS = [Cheetah, Ant]
 
 
-def evaluate(task: Locomotion, observe: bool = False, seed: int = 0, scale: float = 1.0) -> Outcome:
+def evaluate(task: PaperRobot, observe: bool = False, seed: int = 0, scale: float = 1.0) -> Outcome:
     rollouts = task.open(0)
     parameters = task.initial(np.random.default_rng(seed)) * np.float32(scale)
     outcome = rollouts.evaluate(7, parameters, *statistics(task), observe)
@@ -24,7 +25,7 @@ def evaluate(task: Locomotion, observe: bool = False, seed: int = 0, scale: floa
     return outcome
 
 
-def statistics(task: Locomotion) -> tuple[Floats, Floats]:
+def statistics(task: PaperRobot) -> tuple[Floats, Floats]:
     return np.zeros(task.observation_dim), np.ones(task.observation_dim)
 
 
@@ -44,7 +45,7 @@ def test_the_papers_settings(robot: str, variant: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_behavior_is_the_final_position_and_fitness_the_distance_along_the_direction(kind: type[Locomotion]) -> None:
+def test_behavior_is_the_final_position_and_fitness_the_distance_along_the_direction(kind: type[PaperRobot]) -> None:
     ahead = evaluate(kind(steps=30), scale=3.0)
     assert ahead.index == 7 and ahead.length == 30 and ahead.valid and ahead.observations is None
     assert ahead.fitness == ahead.behavior[0]
@@ -59,7 +60,7 @@ def test_behavior_is_the_final_position_and_fitness_the_distance_along_the_direc
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_behavior_at_several_steps_is_that_of_shorter_rollouts(kind: type[Locomotion]) -> None:
+def test_behavior_at_several_steps_is_that_of_shorter_rollouts(kind: type[PaperRobot]) -> None:
     several = evaluate(kind(steps=30, behavior_steps=(10, 20, 30)), scale=3.0)
     shorter = [evaluate(kind(steps=steps), scale=3.0).behavior for steps in (10, 20, 30)]
     assert several.behavior == tuple(value for behavior in shorter for value in behavior)
@@ -74,11 +75,11 @@ def test_an_ant_that_falls_ends_its_rollout_only_where_the_environment_may_end_i
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_sampled_rollouts_return_the_sums_of_what_the_policy_saw(kind: type[Locomotion]) -> None:
+def test_sampled_rollouts_return_the_sums_of_what_the_policy_saw(kind: type[PaperRobot]) -> None:
     task = kind(steps=20)
     sums = evaluate(task, observe=True).observations
     assert sums is not None and sums[0] == 20 and len(sums) == 1 + 2 * task.observation_dim
-    robot = task.robot()()
+    robot = ROBOTS[task.robot]()
     policy = task.network()
     policy.load(task.initial(np.random.default_rng(0)))
     seen = [robot.reset(0)]
@@ -90,7 +91,7 @@ def test_sampled_rollouts_return_the_sums_of_what_the_policy_saw(kind: type[Loco
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_rollout_that_blows_up_is_invalid_and_the_next_one_is_as_ever(
-    kind: type[Locomotion], monkeypatch: pytest.MonkeyPatch
+    kind: type[PaperRobot], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     task = kind(steps=20)
     rollouts, client = opened(lambda: task.open(0))
@@ -164,7 +165,7 @@ def test_a_rollout_that_blows_up_before_the_camera_stays_where_it_was_last_seen(
 
 
 def test_the_camera_finds_a_robot_far_away_though_the_floor_counts_in_its_position() -> None:
-    robot, client = opened(lambda: Ant().robot()())
+    robot, client = opened(ROBOTS["ant"])
     robot.reset(0)
     near = robot.image(64, 48)
     client.move((200.0, -80.0, 0.75))

@@ -11,7 +11,7 @@ from ees_mpi import config
 from ees_mpi.errors import ConfigError
 from ees_mpi.outcomes import Outcome
 from ees_mpi.tasks import TASKS
-from ees_mpi.tasks.mujoco.model import library
+from ees_mpi.tasks.mujoco.plant import library
 from ees_mpi.tasks.mujoco.rollouts import Simulation
 from ees_mpi.tasks.mujoco.task import Mujoco
 
@@ -73,12 +73,12 @@ def test_a_rollout_starts_as_gymnasium_does_with_the_same_seed(model: str, seed:
     expected = env.reset(seed=seed)[0]
     qpos, qvel = build(model=model).plant().start(seed)
     assert (qpos == env.data.qpos).all() and (qvel == env.data.qvel).all()
-    assert (Simulation(build(model=model), seed).reset() == expected.astype(np.float32)).all()
+    assert (Simulation(build(model=model).plant(), False, seed).reset() == expected.astype(np.float32)).all()
 
 
 @pytest.mark.parametrize(("model", "integrator"), [("cheetah", ""), ("ant", "rk4")])
 def test_equal_actions_give_the_states_of_gymnasium_bit_for_bit(model: str, integrator: str) -> None:
-    env, simulation = environment(model), Simulation(build(model=model, integrator=integrator), 7)
+    env, simulation = environment(model), Simulation(build(model=model, integrator=integrator).plant(), False, 7)
     env.reset(seed=7)
     simulation.reset()
     generator = np.random.default_rng(1)
@@ -171,7 +171,7 @@ def test_an_own_model_leaves_its_place_out_of_the_observation(own: str) -> None:
     task = build(model=own, root="cart")
     task.check()
     assert task.layers == (6, 8, 2) and task.behavior_dim == 2  # height, swing, and four velocities
-    simulation = Simulation(task, 0)
+    simulation = Simulation(task.plant(), False, 0)
     observation = simulation.reset()
     assert (observation == np.float32([*simulation.data.qpos[[0, 3]], *simulation.data.qvel])).all()
     simulation.step(np.array([50, 50], np.float32))

@@ -1,0 +1,96 @@
+"""The paper's robots in Bullet, one at a time on the CPU."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ees_mpi.contracts import BatchEvaluator, Pixels, View
+from ees_mpi.errors import ConfigError
+from ees_mpi.outcomes import Singles
+from ees_mpi.tasks.bullet.camera import Camera
+from ees_mpi.tasks.bullet.robots import Ant, HalfCheetah, Robot
+from ees_mpi.tasks.bullet.world import TIME_STEP
+from ees_mpi.tasks.locomotion import Rollouts
+from ees_mpi.tasks.paper_robots import PaperRobot
+
+ROBOTS: dict[str, type[Robot]] = {"cheetah": HalfCheetah, "ant": Ant}
+CPU_ONLY = 'engine "bullet" runs on CPUs only'
+
+
+class BulletEngine:
+    """Makes the robot of a task; importing this module imports pybullet."""
+
+    def __init__(self, task: PaperRobot):
+        self._task = task
+
+    def check(self) -> None:
+        """Do nothing: pybullet was imported."""
+
+    def walker(self, seed: int) -> "RobotWalker":
+        """Return the robot in its own physics client, controlled step by step."""
+        return RobotWalker(self._task, seed)
+
+    def film(self, seed: int, view: View) -> "Filmed":
+        """Return rollouts of the robot in front of a camera."""
+        return Filmed(self._task, self.walker(seed), view)
+
+    def lacks_for_gpu(self) -> str:
+        """Return the reason why Bullet does not run on a GPU."""
+        return CPU_ONLY
+
+    def open_batches(
+        self, seed: int, noise: Singles, wanted: int, antithetic: bool, say: Callable[[str], None]
+    ) -> BatchEvaluator:
+        """Raise a ConfigError: Bullet does not run on GPUs."""
+        raise ConfigError(CPU_ONLY)
+
+
+class RobotWalker:
+    """A robot that is controlled step by step, from the same start every time."""
+
+    def __init__(self, task: PaperRobot, seed: int):
+        self.robot, self._seed, self._axes = ROBOTS[task.robot](), seed, task.axes
+        self._stops = task.terminate == "environment"
+
+    @property
+    def position(self) -> tuple[float, ...]:
+        """Return the present position, along the axes of the behaviour."""
+        return self.robot.position[: self._axes]
+
+    @property
+    def finite(self) -> bool:
+        """Return whether the physics is finite."""
+        return self.robot.finite
+
+    def reset(self) -> Singles:
+        """Return to the start and observe."""
+        return self.robot.reset(self._seed)
+
+    def step(self, action: Singles) -> tuple[Singles, bool]:
+        """Act for one time step; return the observation and whether the rollout has ended."""
+        try:
+            observation, done = self.robot.step(action)
+        except FloatingPointError:  # the action is NaN
+            self.robot.mark_unstable()
+            return np.full(self.robot.observation_size, np.nan, np.float32), True
+        return observation, done and (self._stops or not self.robot.finite)
+
+    def close(self) -> None:
+        """Release the physics client."""
+        self.robot.close()
+
+
+class Filmed(Rollouts):
+    """Rollouts with the same bits, in front of a camera."""
+
+    def __init__(self, task: PaperRobot, walker: RobotWalker, view: View):
+        super().__init__(task, walker)
+        self._filmed, self._camera = walker.robot, Camera(view)
+        self._last: Pixels | None = None
+        self.step_seconds = TIME_STEP
+
+    def picture(self) -> Pixels:
+        """Draw the robot; after unstable physics it stays at its last finite position."""
+        if self._last is None or self._filmed.finite:
+            self._last = self._filmed.picture(self._camera)
+        return self._last

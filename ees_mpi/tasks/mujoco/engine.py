@@ -1,0 +1,53 @@
+"""MuJoCo as the engine of a task, on the CPU or on a GPU: it works with every `Plant`."""
+
+from collections.abc import Callable
+
+from ees_mpi.contracts import BatchEvaluator, View
+from ees_mpi.errors import ConfigError
+from ees_mpi.outcomes import Singles
+from ees_mpi.policies import CLIP
+from ees_mpi.tasks.locomotion import WalkingTask
+from ees_mpi.tasks.mujoco.film import Filmed
+from ees_mpi.tasks.mujoco.gpu import lacking
+from ees_mpi.tasks.mujoco.plant import Plant
+from ees_mpi.tasks.mujoco.rollouts import RobotWalker
+
+OWN_ON_GPU = "GPUs evaluate the built-in network only, not task.policy"
+
+
+class MujocoEngine:
+    """Makes the robots of a task. `plant`: compiles the robot; `contacts`, `constraints`: sizes of buffers on a GPU."""
+
+    def __init__(self, task: WalkingTask, plant: Callable[[], Plant], contacts: int = 0, constraints: int = 0):
+        self._task, self._plant, self._sizes = task, plant, (contacts, constraints)
+        self._terminates = task.terminate == "environment"
+
+    def check(self) -> None:
+        """Compile the robot. A GPU is looked for at the start of a run only: it is not needed for reading one."""
+        if self._task.policy and self._task.device == "cuda":
+            raise ConfigError(f'task.device = "cuda": {OWN_ON_GPU}; use task.device = "cpu"')
+        self._plant()
+
+    def walker(self, seed: int) -> RobotWalker:
+        """Return the robot on the CPU, controlled step by step."""
+        return RobotWalker(self._plant(), self._terminates, seed)
+
+    def film(self, seed: int, view: View) -> Filmed:
+        """Return rollouts of the robot on the CPU in front of a camera."""
+        return Filmed(self._task, self._plant(), seed, view)
+
+    def lacks_for_gpu(self) -> str:
+        """Return a sentence fragment that says what this process lacks for a GPU; empty: nothing. Imports no torch."""
+        if self._task.policy:
+            return OWN_ON_GPU
+        if self._task.observation_clip != CLIP:
+            return f"GPUs clip observations to {CLIP:g}, and task.observation_clip is {self._task.observation_clip:g}"
+        return lacking()
+
+    def open_batches(
+        self, seed: int, noise: Singles, wanted: int, antithetic: bool, say: Callable[[str], None]
+    ) -> BatchEvaluator:
+        """Return rollouts on the first visible GPU, for `wanted` individuals or as many as fit into its memory."""
+        from ees_mpi.tasks.mujoco.cuda import open_batches  # imports torch and Warp
+
+        return open_batches(self._task, self._plant(), self._sizes, seed, noise, wanted, 0, say, antithetic)

@@ -1,0 +1,62 @@
+"""The replicas of Bullet's robots as plants, and MuJoCo as the engine of the paper's tasks."""
+
+import copy
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ees_mpi.outcomes import Floats
+from ees_mpi.tasks.mujoco.engine import MujocoEngine
+from ees_mpi.tasks.mujoco.gpu import Toolkit
+from ees_mpi.tasks.mujoco.plant import ManyRobots, Plant, library
+from ees_mpi.tasks.mujoco.replica.bodies import SUB_STEPS, XML
+from ees_mpi.tasks.mujoco.replica.cpu import OneReplica
+from ees_mpi.tasks.mujoco.replica.rules import LOWEST, Rules, rules_of
+from ees_mpi.tasks.paper_robots import PaperRobot
+
+
+@dataclass(frozen=True)
+class ReplicaPlant(Plant):
+    """One of Bullet's robots in MuJoCo."""
+
+    rules: Rules
+
+    @property
+    def observations(self) -> int:
+        """The number of observations."""
+        return self.rules.observations
+
+    def start(self, seed: int) -> tuple[Floats, Floats]:
+        """Return qpos and qvel at the start: the same as in Bullet with this seed."""
+        return self.rules.start(self.model, seed)
+
+    def own_model(self) -> Any:
+        """Return a copy of the model: rollouts move the limits of joints."""
+        return copy.copy(self.model)
+
+    def one(self, model: Any, data: Any) -> OneReplica:
+        """Return the robot on the CPU."""
+        return OneReplica(self.rules, model, data)
+
+    def many(self, tools: Toolkit, model: Any, data: Any, worlds: int) -> ManyRobots:
+        """Return the robots in MuJoCo Warp."""
+        from ees_mpi.tasks.mujoco.replica.kernels import ManyReplicas  # imports Warp
+
+        return ManyReplicas(self.rules, self.model, tools, model, data, worlds)
+
+
+@lru_cache(maxsize=2)
+def replica_plant(robot: str) -> ReplicaPlant:
+    """Compile a robot, cheetah or ant."""
+    model = library().MjModel.from_xml_string(XML[robot]())
+    ones, rules = np.ones(model.nu, np.float32), rules_of(robot, model)
+    height = None if rules.planar else (LOWEST, float("inf"))
+    axes = 1 if rules.planar else 2
+    return ReplicaPlant(model, int(model.body("torso").id), axes, SUB_STEPS, -ones, ones, height, rules)
+
+
+def replica_engine(task: PaperRobot) -> MujocoEngine:
+    """Return MuJoCo as the engine of one of the paper's tasks."""
+    return MujocoEngine(task, lambda: replica_plant(task.robot))
