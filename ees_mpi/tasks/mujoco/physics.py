@@ -1,12 +1,14 @@
 """Many copies of one robot in MuJoCo Warp, with torch's view of their state."""
 
 import dataclasses
+from contextlib import nullcontext
 from typing import Any
 
 from ees_mpi.outcomes import Singles
 from ees_mpi.tasks.mujoco.buffers import Buffers
 from ees_mpi.tasks.mujoco.gpu import Toolkit
 from ees_mpi.tasks.mujoco.plant import Plant, library
+from ees_mpi.tasks.mujoco.scratch import Scratch
 
 CARRIED = ("act", "qacc_warmstart", "time", "ctrl", "history", "plastic", "overflow")  # state besides qpos and qvel
 
@@ -29,7 +31,9 @@ class Physics:
         )
         self._robots = plant.many(tools, self._model, self._data, worlds)
         self.position, self.observation = self._robots.position, self._robots.observation
-        self.observe, self.step = self._robots.observe, self._robots.step
+        self.observe = self._robots.observe
+        on_gpu = tools.device.startswith("cuda")
+        self._scratch = warp.ScopedAllocator(tools.device, Scratch(warp, tools.device)) if on_gpu else nullcontext()
         found = {name: getattr(self._data, name, None) for name in CARRIED}
         self._carried = {
             name: warp.to_torch(array) for name, array in found.items() if array is not None and array.size
@@ -44,6 +48,9 @@ class Physics:
         self._model.ncam = self._model.nlight = 0  # nothing is drawn
         idle = library().mjtDisableBit
         self._model.opt.disableflags |= int(idle.mjDSBL_SENSOR)  # the policy sees qpos and qvel only
+        dampings = ("dof_damping", "dof_dampingpoly", "actuator_damping", "actuator_dampingpoly")
+        if not any(getattr(plant.model, name).any() for name in dampings):
+            self._model.opt.disableflags |= int(idle.mjDSBL_EULERDAMP)  # a second factorisation of the masses
         if not plant.model.dof_frictionloss.any() and not plant.model.ntendon:
             self._model.opt.disableflags |= int(idle.mjDSBL_FRICTIONLOSS)
 
@@ -58,6 +65,11 @@ class Physics:
         for name, tensor in self._carried.items():
             tensor.copy_(self._first[name])
         self._robots.reset()
+
+    def step(self) -> None:
+        """Advance all robots by one action."""
+        with self._scratch:
+            self._robots.step()
 
     def restart(self, sound: Any) -> None:
         """Put robots that are not sound, bool[worlds], back to the start: the solver takes longest on NaN."""

@@ -16,13 +16,17 @@ AXIS = math.sqrt(2.0)  # the length of the axes of the ant's ankles
 CONTACT_STIFFNESS, CONTACT_DAMPING = 0.1, 1.0
 LIMIT_STIFFNESS, LIMIT_DAMPING = 0.2, 1.0
 
+# Of the solver, at most. Nearly all physics steps need fewer; on a GPU all robots wait for the one that needs most.
+# With 8, 0.2 % of the ant's physics steps miss the change of a speed by more than 1 %, and none of the cheetah's.
+ITERATIONS = 8
+
 
 def _options(friction: float) -> str:
     contact = f"{-CONTACT_STIFFNESS / TIME_STEP**2:.6g} {-CONTACT_DAMPING / TIME_STEP:.6g}"
     limit = f"{-LIMIT_STIFFNESS / TIME_STEP**2:.6g} {-LIMIT_DAMPING / TIME_STEP:.6g}"
     return f"""
   <compiler angle="radian" autolimits="true"/>
-  <option timestep="{TIME_STEP}" gravity="0 0 -9.8" integrator="Euler" cone="elliptic" iterations="20"
+  <option timestep="{TIME_STEP}" gravity="0 0 -9.8" integrator="Euler" cone="elliptic" iterations="{ITERATIONS}"
           ls_iterations="20" impratio="1"/>
   <default>
     <joint armature="0" damping="0" stiffness="0" solreflimit="{limit}" solimplimit="0.99 0.99 0.01"/>
