@@ -24,6 +24,7 @@ The map of the package. A module or folder imports only from lines below its own
     envs.py          registers our robots with Gymnasium when it is imported
     machine.py files.py                               threads, CPU features, fingerprint; writing output files
     terminal.py      messages to the user
+    watchdog.py      ends a command that does not react to a signal
     errors.py version.py                              the errors, each with its exit code; the version
 """
 

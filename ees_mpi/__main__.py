@@ -5,6 +5,8 @@ import signal
 from types import FrameType
 from typing import NoReturn
 
+from ees_mpi import watchdog
+
 STOP = (signal.SIGTERM, signal.SIGUSR1)
 RANK = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PALS_RANKID", "SLURM_PROCID")  # environment variables of launchers
 
@@ -12,6 +14,7 @@ RANK = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PALS_RANKID", "SLURM_PROCID")  # en
 def main() -> NoReturn:
     """Run the command line. Until it is loaded, Ctrl-C ends the program with one sentence; other stop signals wait."""
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP)  # until a command is ready for them: `cli.main`
+    watchdog.start()
     default = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # else a shell has told us to ignore it
     if default:
         signal.signal(signal.SIGINT, _interrupted)

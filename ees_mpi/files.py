@@ -12,7 +12,7 @@ from pathlib import Path
 from types import FrameType
 from typing import IO, Any, NoReturn
 
-from ees_mpi.errors import ConfigError, EesError, RunFileError
+from ees_mpi.errors import ConfigError, EesError
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -45,24 +45,6 @@ def check_not_input(target: Path, option: str, sources: Sequence[Path]) -> None:
     for source in sources:
         if target.exists() and source.exists() and target.samefile(source):
             raise ConfigError(f"{option} {target}: this is the input {source}; expected another name for the output")
-
-
-def check_ours(target: Path) -> None:
-    """Raise a RunFileError if `--overwrite` would replace a file that ees_mpi did not write."""
-    import h5py
-
-    if not target.is_file():
-        return
-    try:
-        with h5py.File(target, "r", locking="best-effort") as file:
-            ours = str(file.attrs.get("format", "")).startswith("ees_mpi ")
-    except (OSError, RuntimeError, ValueError):
-        ours = False
-    if not ours:
-        raise RunFileError(
-            f"{target} was not written by ees_mpi, or is damaged: --overwrite does not replace it; delete it first, or "
-            "choose another name"
-        )
 
 
 def beside(target: Path) -> Path:

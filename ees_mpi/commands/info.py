@@ -72,7 +72,7 @@ def summarize(run: Run) -> dict[str, Any]:
 
 def read(path: Path) -> Facts:
     """Return all facts of a run, sample or adaptation file, with its whole config."""
-    with open_hdf5(path) as file:
+    with open_hdf5(path) as file, damage_reported(path):
         kind = str(file.attrs.get("format", ""))
     if kind == "ees_mpi adaptation":
         return _adaptation(path)

@@ -78,6 +78,8 @@ def run(job: Callable[[Ranks], object]) -> NoReturn:
         _supervise(ranks, job)
     except EesError as error:
         code = tell(error) if ranks.first else error.exit_code
+    finally:
+        ranks.stop_heartbeat()
     ranks.leave(code)
 
 
@@ -104,6 +106,7 @@ def call(name: str, job: Callable[[Ranks], T], trains: bool = False) -> T:
                 ranks.check_same(name.encode().ljust(NAME_BYTES), "the function of ees_mpi that is called")
                 return job(ranks) if ranks.size == 1 else _supervise(ranks, job)
             finally:
+                ranks.stop_heartbeat()
                 ranks.release()
     finally:
         _CALLING.release()

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from ees_mpi import errors, machine
+from ees_mpi import errors, machine, watchdog
 from ees_mpi.errors import EesError, LaunchError, LockStepError, RunFileError, collective
 from ees_mpi.ranks.heartbeat import HeartbeatThread, Progress, Stall
 from ees_mpi.ranks.signals import EARLY, STOP_SIGNALS, settable
@@ -89,17 +89,23 @@ class Ranks:
             self._heartbeat.progress = progress or Progress(*self._heartbeat.progress)  # a new object, even if equal
 
     def set_stall_limit(self, seconds: float) -> None:
-        """End the job from now on if a rank makes no progress for so long while others wait for it; 0: never."""
+        """End the job from now on if a rank makes no progress for so long; 0: never."""
+        self.stop_heartbeat()
+        self._heartbeat = HeartbeatThread(seconds, self._abort_stalled) if seconds > 0 else None
+
+    def stop_heartbeat(self) -> None:
+        """Let a single process compute from now on without a limit for stalls."""
+        if self._heartbeat:
+            self._heartbeat.stop()
 
     @contextmanager
     def stall_limit(self, seconds: float) -> Iterator[None]:
-        """End the job if any rank, even a single process, makes no progress for so long in a block; 0: never."""
-        self._heartbeat = HeartbeatThread(seconds, self._abort_stalled) if seconds > 0 else None
+        """End the job if a rank makes no progress for so long in a block; 0: never."""
+        self.set_stall_limit(seconds)
         try:
             yield
         finally:
-            if self._heartbeat:
-                self._heartbeat.stop()
+            self.stop_heartbeat()
 
     def _abort_stalled(self, stall: Stall) -> NoReturn:
         """Name the rank that hangs, and end the job."""
@@ -227,6 +233,7 @@ class Ranks:
         if self.stop_signal and number == signal.SIGINT:
             raise KeyboardInterrupt  # a second Ctrl-C stops at once
         self.stop_signal = signal.Signals(number).name
+        watchdog.acknowledge()
 
     def _names(self, ranks: Sequence[int]) -> str:
         listed = ", ".join(f"rank {self.launch_ranks[rank]} on {self.hosts[rank]}" for rank in ranks[:8])

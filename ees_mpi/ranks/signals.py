@@ -3,6 +3,9 @@
 import signal
 import threading
 from collections.abc import Sequence
+from types import FrameType
+
+from ees_mpi import watchdog
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 BLOCKED = (signal.SIGTERM, signal.SIGUSR1)  # while modules are imported
@@ -13,8 +16,13 @@ def note_early_signals() -> None:
     """Let SIGTERM and SIGUSR1 stop a run that is still starting as they stop a run that trains."""
     EARLY.clear()
     for number in settable(BLOCKED):
-        signal.signal(number, lambda number, frame: EARLY.append(number))
+        signal.signal(number, _note_early)
     accept_stop_signals()
+
+
+def _note_early(number: int, frame: FrameType | None) -> None:
+    EARLY.append(number)
+    watchdog.acknowledge()
 
 
 def accept_stop_signals() -> None:

@@ -4,8 +4,6 @@ import math
 import os
 import signal
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -43,15 +41,10 @@ class SupervisedRanks(Ranks):
     def set_stall_limit(self, seconds: float) -> None:
         """End the job from now on if a rank makes no progress for so long while others wait for it; 0: never."""
         self._stall_seconds = seconds
+        if self.size == 1:
+            super().set_stall_limit(seconds)
         if self._heartbeats:
             self._heartbeats.set_limit(seconds)
-
-    @contextmanager
-    def stall_limit(self, seconds: float) -> Iterator[None]:
-        """End the job if any rank, even a single process, makes no progress for so long in a block; 0: never."""
-        self.set_stall_limit(seconds)
-        with super().stall_limit(seconds) if self.size == 1 else nullcontext():
-            yield
 
     def _start_heartbeats(self) -> None:
         self._heartbeats = HeartbeatRing(self._comm, self._stall_seconds) if self.size > 1 else None

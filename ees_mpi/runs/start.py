@@ -12,11 +12,12 @@ from ees_mpi import config as configs
 from ees_mpi.config import Config, Evolution
 from ees_mpi.config.sweeps import file_name
 from ees_mpi.errors import ConfigError, RunFileError
-from ees_mpi.files import check_not_input, check_ours
+from ees_mpi.files import check_not_input
 from ees_mpi.outcomes import Arrays
 from ees_mpi.runs import starting_point
 from ees_mpi.state import first_state
 from ees_mpi.store.reader import Run, open_run
+from ees_mpi.store.safety import check_ours
 from ees_mpi.store.writer import RunWriter, already_exists, check_folder, new_run_id
 
 

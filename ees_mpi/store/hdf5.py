@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 
 from ees_mpi.errors import RunFileError
 from ees_mpi.store import checks, hashes, layout
+from ees_mpi.store.heaps import CheckedFile
 from ees_mpi.store.journal import Entry, sync_folder
-from ees_mpi.store.safety import check_safe, damage_reported
+from ees_mpi.store.safety import damage_reported, open_hdf5
 
 CHUNK_BYTES = 1 << 17
 SLACK_BYTES = 1 << 20  # for the metadata of HDF5 while a file grows
@@ -58,7 +59,8 @@ def _copy(path: Path, records: Sequence[Entry] = ()) -> Iterator[h5py.File]:
         shutil.copymode(path, fresh)
         with damage_reported(path):
             hashed = _reserve(fresh, records)
-        with h5py.File(fresh, "r+", libver=LIBVER if hashed else None) as file:
+        opened = CheckedFile(os.open(fresh, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW))
+        with h5py.File(opened, "r+", libver=LIBVER if hashed else None) as file:
             yield file
 
 
@@ -169,8 +171,7 @@ def _reserve(path: Path, records: Sequence[Entry]) -> bool:
     The file is checked first. It is then longer than HDF5 needs; HDF5 truncates it when it closes it. Return True if
     the file has hashes.
     """
-    with h5py.File(path, "r") as file:
-        check_safe(file, path)
+    with open_hdf5(path) as file:
         hashed = hashes.ATTRIBUTES in file.attrs
         count = sum(record["kind"] == "generation" for record in records)
         need = sum(_growth(item, count) for item in file["generations"].values())

@@ -16,6 +16,7 @@ from typing import Any
 import h5py
 
 from ees_mpi.errors import ConfigError, EesError, RunFileError
+from ees_mpi.store.heaps import CheckedFile
 
 OBJECTS = 2000  # at most, in one file; a run file has less than 100
 NO_DAMAGE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM)
@@ -73,12 +74,12 @@ def open_hdf5(path: Path) -> h5py.File:
     if path.is_dir():
         raise RunFileError(f"{path} is a folder; expected a run file")
     try:
-        os.close(open_plain(real(path)))
+        opened = CheckedFile(open_plain(real(path)))
     except FileNotFoundError:
         raise RunFileError(f"{path} does not exist") from None
     try:
-        # The writer replaces the file and never changes it in place. No lock is needed, but all readers must agree.
-        file = h5py.File(path, "r", locking="best-effort")
+        # The writer replaces the file and never changes it in place: no lock is needed.
+        file = h5py.File(opened, "r")
     except (OSError, RuntimeError, ValueError) as error:
         raise RunFileError(f"{path} is not a readable HDF5 file, or truncated: {error}") from None
     try:
@@ -89,6 +90,22 @@ def open_hdf5(path: Path) -> h5py.File:
     return file
 
 
+def check_ours(path: Path) -> None:
+    """Raise a RunFileError if `--overwrite` would replace a file that ees_mpi did not write."""
+    if not path.is_file():
+        return
+    try:
+        with open_hdf5(path) as file, damage_reported(path):
+            ours = str(file.attrs.get("format", "")).startswith("ees_mpi ")
+    except RunFileError:
+        ours = False
+    if not ours:
+        raise RunFileError(
+            f"{path} was not written by ees_mpi, or is damaged: --overwrite does not replace it; delete it first, or "
+            "choose another name"
+        )
+
+
 def check_safe(file: h5py.File, path: Path) -> None:
     """Raise a RunFileError if a file refers to anything outside itself, or claims more data than it can hold.
 
@@ -96,6 +113,8 @@ def check_safe(file: h5py.File, path: Path) -> None:
     """
     with damage_reported(path):
         size = file.id.get_filesize()
+        if file.id.get_create_plist().get_sizes() != (8, 8):
+            raise RunFileError(f"{path} is refused: its sizes and addresses do not have 8 bytes")
         root = h5py.h5g.open(file.id, b"/")
         groups = [("", root)]
         seen = {_address(root)}

@@ -1,5 +1,6 @@
 """Run files and journals that are damaged, replaced or made by a stranger: noticed, refused, repaired."""
 
+import gzip
 import os
 import shutil
 from collections.abc import Callable
@@ -8,7 +9,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-from support.program import done, ees, info, refusal
+from support.program import TESTS, done, ees, info, refusal
 from support.run_files import edited
 from support.small_runs import job_of
 
@@ -16,9 +17,10 @@ from ees_mpi import open_run
 from ees_mpi.config import Config
 from ees_mpi.errors import RunFileError
 from ees_mpi.state import first_state
-from ees_mpi.store import journal
+from ees_mpi.store import heaps, journal
 from ees_mpi.store.lock import Lock
 from ees_mpi.store.repair import repair
+from ees_mpi.store.safety import check_ours
 from ees_mpi.store.writer import RunWriter
 from ees_mpi.training import train
 
@@ -298,3 +300,22 @@ def test_a_repaired_file_of_a_killed_run_has_the_hashes_of_an_undisturbed_one(ma
     with open_run(run) as one, open_run(whole) as other:
         one.check_all()
         assert one["row_sha256"][:].tolist() == other["row_sha256"][:4].tolist()
+
+
+def test_a_damaged_heap_of_texts_is_refused_by_every_command_and_hangs_none(tmp_path: Path) -> None:
+    whole = gzip.decompress((TESTS / "data" / "format2" / "interference.h5.gz").read_bytes())
+    run, place = tmp_path / "run.h5", whole.index(b"GCOL")
+    objects = place + heaps.HEADER.size
+    harms = {
+        "zeroed block": whole[: place - 512] + bytes(4096) + whole[place + 3584 :],
+        "size of the heap": whole[: place + 8] + b"\xff" * 8 + whole[place + 16 :],
+        "size 0": whole[:objects] + bytes(heaps.OBJECT.size) + whole[objects + heaps.OBJECT.size :],
+        "size that wraps": whole[: objects + 8] + (2**64 - 16).to_bytes(8, "little") + whole[objects + 16 :],
+    }
+    for harm, raw in harms.items():
+        run.write_bytes(raw)
+        for words in (["info", run], ["repair", run], ["resume", run], ["verify", run], ["config", run]):
+            code, line = refusal(*words)
+            assert code == 3 and "run.h5" in line, (harm, words, line)
+        with pytest.raises(RunFileError, match="--overwrite does not replace it"):
+            check_ours(run)
