@@ -3,16 +3,11 @@
 The network is a perceptron with tanh hidden layers and a linear output. Its arrays have the names of torch: NAME.weight
 [outputs, inputs] and NAME.bias [outputs] for each layer. The arrays `observation_mean`, `observation_std` and
 `observation_clip`, if there are any, say how the policy normalises its observations; without them it does not. A
-function may also return one flat vector, for tasks without layers. Nothing is unpickled, except by
-`torch.load(weights_only=True)`, which makes tensors only.
+function may also return one flat vector, for tasks without layers.
 """
 
 import hashlib
-import json
 import math
-import pickle
-import re
-import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,17 +16,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ees_mpi.errors import ConfigError, EesError, MissingExtra, RunFileError
+from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.outcomes import Floats, Singles
 from ees_mpi.registry import note_code
 from ees_mpi.registry.own import imported
+from ees_mpi.runs import array_files
+from ees_mpi.runs.array_files import SAFETENSORS, TORCH, Named, as_arrays
 
-Named = dict[str, NDArray[Any]]
-TORCH = (".pt", ".pth", ".bin", ".ckpt")
-SAFETENSORS = ".safetensors"
 NORMALISER = ("observation_mean", "observation_std", "observation_clip")
 COUNT = 1e6  # observations that a stated normaliser stands for, if a run continues it
-DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}  # of safetensors; the last one is converted
 
 
 @dataclass(frozen=True)
@@ -107,8 +100,7 @@ def read(source: Any, layers: Sequence[str] = (), normaliser: Path | None = None
         raise RunFileError(
             f"{text}: {spare[0]} belongs to no layer; name the layers in order: --layers {in_order[0]},..."
         )
-    flat = np.concatenate(parts).astype(np.float32)
-    return _finished(name, text, flat, sizes, tuple(in_order), _normaliser(stated, normaliser, text))
+    return _finished(name, text, np.concatenate(parts), sizes, tuple(in_order), _normaliser(stated, normaliser, text))
 
 
 def _finished(
@@ -116,7 +108,10 @@ def _finished(
 ) -> ForeignPolicy:
     """Return the policy; raise a RunFileError if its numbers are not finite or its normaliser does not fit."""
     mean, std = (np.asarray(stated.get(key, np.zeros(0)), np.float64).reshape(-1) for key in NORMALISER[:2])
-    clip = float(np.asarray(stated.get("observation_clip", 0.0)).reshape(-1)[0])
+    clips = np.asarray(stated.get("observation_clip", 0.0), np.float64).reshape(-1)
+    clip = float(clips[0]) if len(clips) == 1 else math.nan
+    with np.errstate(over="ignore"):
+        flat = flat.astype(np.float32)
     if not np.isfinite(flat).all() or flat.ndim != 1 or not flat.size:
         raise RunFileError(f"{text}: its parameters are not finite numbers in one vector")
     expected = sizes[0] if sizes else len(mean)
@@ -126,7 +121,7 @@ def _finished(
             f"{text}: expected observation_mean and observation_std of {expected} finite numbers, stds above 0, and an "
             f"observation_clip of 0 or more; got {len(mean)} and {len(std)} numbers, and {clip:g}"
         )
-    return ForeignPolicy(name, text, flat.astype(np.float32), sizes, names, mean, std, clip)
+    return ForeignPolicy(name, text, flat, sizes, names, mean, std, clip)
 
 
 def _load(source: Any, text: str) -> Named | NDArray[Any]:
@@ -136,14 +131,7 @@ def _load(source: Any, text: str) -> Named | NDArray[Any]:
     if ":" in text and Path(text).suffix not in (*TORCH, SAFETENSORS):
         note_code({"policy": text}, True)  # the user names it on the command line
         return _returned(imported(text, "policy"), text)
-    if Path(text).exists() and not Path(text).is_file():
-        raise RunFileError(f"{text} is not a plain file; expected a policy")  # reading a named pipe would wait for ever
-    try:
-        return _safetensors(Path(text)) if Path(text).suffix == SAFETENSORS else _torch(Path(text))
-    except EesError:
-        raise
-    except OSError as error:
-        raise RunFileError(f"cannot read {text}: {error.strerror or error}") from None
+    return array_files.read(Path(text))
 
 
 def _returned(source: Any, text: str) -> Named | NDArray[Any]:
@@ -156,7 +144,7 @@ def _returned(source: Any, text: str) -> Named | NDArray[Any]:
     if hasattr(source, "state_dict"):
         source = source.state_dict()
     if isinstance(source, Mapping):
-        return _arrays(source, text)
+        return as_arrays(source, text)
     flat = np.asarray(source)
     if flat.dtype.kind not in "fiu" or flat.ndim != 1:
         raise ConfigError(
@@ -164,69 +152,6 @@ def _returned(source: Any, text: str) -> Named | NDArray[Any]:
             f"got {type(source).__name__}"
         )
     return flat
-
-
-def _arrays(named: Mapping[Any, Any], text: str) -> Named:
-    """Return tensors or arrays by name, as numpy arrays of floats."""
-    found: Named = {}
-    for key, value in named.items():
-        if isinstance(value, Mapping):
-            raise RunFileError(f"{text}: {key} is a table, not an array; save the state_dict alone")
-        if hasattr(value, "detach"):
-            value = value.detach().cpu().float().numpy()
-        array = np.asarray(value)
-        if array.dtype.kind not in "fiu":
-            raise RunFileError(f"{text}: {key} is not an array of numbers")
-        found[str(key)] = array
-    return found
-
-
-def _torch(path: Path) -> Named:
-    """Read a state_dict; a plain pickle is refused unread."""
-    with open(path, "rb"):
-        pass
-    if not zipfile.is_zipfile(path):
-        raise RunFileError(
-            f"{path} is not a torch file, and it was not read: a pickle can run code. "
-            "Expected a file of torch.save(model.state_dict(), FILE) by torch 1.6 or later"
-        )
-    try:
-        import torch
-    except ImportError:
-        raise MissingExtra(f"{path}: a torch file needs torch: pip install 'ees_mpi[torch]'") from None
-    try:
-        found = torch.load(path, map_location="cpu", weights_only=True)
-    except (RuntimeError, ValueError, KeyError, EOFError, pickle.UnpicklingError):
-        raise RunFileError(
-            f"{path} holds more than tensors, or is damaged; expected a file of torch.save(model.state_dict(), FILE)"
-        ) from None
-    if not isinstance(found, Mapping):
-        raise RunFileError(f"{path}: expected a state_dict, got {type(found).__name__}")
-    return _arrays(found, str(path))
-
-
-def _safetensors(path: Path) -> Named:
-    """Read a safetensors file: the length of a JSON header, the header, the numbers."""
-    data = path.read_bytes()
-    try:
-        end = 8 + int.from_bytes(data[:8], "little")
-        header = json.loads(data[8:end])
-        found: Named = {}
-        for key in sorted(set(header) - {"__metadata__"}, key=_natural):
-            entry = header[key]
-            low, high = entry["data_offsets"]
-            array = np.frombuffer(data[end + low : end + high], DTYPES[entry["dtype"]])
-            if entry["dtype"] == "BF16":
-                array = (array.astype(np.uint32) << 16).view(np.float32)
-            found[key] = array.reshape(entry["shape"])
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise RunFileError(f"{path} is not a safetensors file of floats: {str(error)[:200]}") from None
-    return found
-
-
-def _natural(name: str) -> list[tuple[int, str]]:
-    """Return a key that sorts "layer2" before "layer10"."""
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
 def _layer_names(found: Named, text: str) -> list[str]:
@@ -265,8 +190,10 @@ def _normaliser(stated: Named, path: Path | None, text: str) -> Named:
         return stated
     if stated:
         raise ConfigError(f"--normaliser {path}: {text} has its own normaliser; leave it out")
-    try:
-        with np.load(path) as file:
-            return {key: file[key] for key in NORMALISER if key in file}
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
-        raise RunFileError(f"--normaliser {path}: expected an npz with {', '.join(NORMALISER)}: {error}") from None
+    found = as_arrays(array_files.read_npz(path), f"--normaliser {path}")
+    if not set(NORMALISER[:2]) <= set(found) <= set(NORMALISER):
+        names = ", ".join(found) or "no arrays"
+        raise RunFileError(
+            f"--normaliser {path}: expected {', '.join(NORMALISER)} (the last one may be absent); got {names}"
+        )
+    return found

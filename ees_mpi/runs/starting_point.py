@@ -13,7 +13,7 @@ import numpy as np
 from ees_mpi.config import Config
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.outcomes import Arrays, Floats, Singles
-from ees_mpi.runs import policy_files
+from ees_mpi.runs import array_files, policy_files
 from ees_mpi.runs.policy_files import ForeignPolicy
 from ees_mpi.state import State, state_of
 from ees_mpi.store import checks
@@ -128,27 +128,41 @@ def policy_arrays(start: StartingPoint, parameters: Singles, run: Run) -> dict[s
 
 def read_policy(path: Path) -> StartingPoint:
     """Return the starting point of a policy that `ees-mpi export --policy` wrote."""
+    arrays = array_files.read_npz(path)
     try:
-        with np.load(path) as file:
-            arrays = dict(file)
         mean, sizes = _parameters(arrays)
-        inputs = len(arrays["observation_mean"])
-        if "observation_sums" not in arrays:
-            raise ValueError("it has no observation_sums; an older version exported it, so export it again")
-        observations = np.asarray(arrays["observation_sums"], np.float64)
+        observations = _observation_sums(arrays)
         about = checks.json_object(str(arrays["about"]))
         checks.check_note(about)
-        if observations.shape != (1 + 2 * inputs,) or not np.isfinite(observations).all():
-            raise ValueError(f"its observation_sums are not {1 + 2 * inputs} finite numbers")
-        generation, std, config = int(about["generation"]), float(about.pop("std")), str(arrays["config"])
-    except Exception as error:  # a damaged archive can raise anything
-        reason = error.strerror if isinstance(error, OSError) else error
+        std, config = float(about.pop("std")), str(arrays["config"])
+        if not 0 < std <= 1e30:
+            raise ValueError(f"its std is {std:g}; expected a number above 0")
+        inherited, learned = (_real(arrays, prefix) for prefix in ("inherited_", "learned_"))
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError, OverflowError) as error:
+        reason = f"it has no {error}" if isinstance(error, KeyError) else error
         raise RunFileError(f"{path} is not a policy of `ees-mpi export --policy`: {reason}") from None
-    inherited, learned = (
-        {key.removeprefix(prefix): arrays[key] for key in arrays if key.startswith(prefix)}
-        for prefix in ("inherited_", "learned_")
-    )
+    generation = about["generation"]
     return StartingPoint(mean[None], observations, generation, std, inherited, about, sizes, config, learned)
+
+
+def _observation_sums(arrays: Arrays) -> Floats:
+    """Return the observation sums [1 + 2 O] of an exported policy."""
+    expected = 1 + 2 * len(arrays["observation_mean"])
+    if "observation_sums" not in arrays:
+        raise ValueError("it has no observation_sums; an older version exported it, so export it again")
+    sums = np.asarray(arrays["observation_sums"], np.float64)
+    if sums.shape != (expected,) or not np.isfinite(sums).all():
+        raise ValueError(f"its observation_sums are not {expected} finite numbers")
+    return sums
+
+
+def _real(arrays: Arrays, prefix: str) -> Arrays:
+    """Return the arrays whose names have a prefix, without it; raise a ValueError if they are no finite numbers."""
+    found = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+    wrong = [name for name, array in found.items() if array.dtype.kind not in "fiu" or not np.isfinite(array).all()]
+    if wrong:
+        raise ValueError(f"its {prefix}{wrong[0]} is not an array of finite numbers")
+    return found
 
 
 def _parameters(arrays: Arrays) -> tuple[Singles, tuple[int, ...]]:
@@ -207,8 +221,13 @@ def first_state_from(text: str, config: Config) -> tuple[State, str]:
     state = state_of(config, mean, start.observations)
     learned = {name: start.learned.get(name, array) for name, array in state.learned.items() if name != "mean"}
     inherited = {name: start.inherited[name] for name in config.method.inherited if name in start.inherited}
-    moments = {**state.moments, **inherited}
-    return State(0, {"mean": mean, **learned}, moments, state.observations), json.dumps(start.about)
+    first = State(0, {"mean": mean, **learned}, {**state.moments, **inherited}, state.observations)
+    for name, array in state.arrays().items():
+        if first.arrays()[name].shape != array.shape:
+            raise ConfigError(
+                f"--from {text}: its {name} has the shape {first.arrays()[name].shape}; expected {array.shape}"
+            )
+    return first, json.dumps(start.about)
 
 
 def _fitted(text: str, start: StartingPoint, policy: ForeignPolicy, config: Config) -> StartingPoint:

@@ -40,6 +40,7 @@ def check_note(note: Mapping[str, Any]) -> None:
     kinds: dict[str, type] = dict.fromkeys(("path", "run_id", "objective", "method", "state_sha256"), str)
     kinds |= dict.fromkeys(("generation", "training_steps"), int)
     wrong = [name for name, kind in kinds.items() if not isinstance(note.get(name, kind()), kind)]
+    wrong += [name for name, kind in kinds.items() if kind is int and not wrong and not 0 <= note.get(name, 0) < 2**62]
     wrong += [name for name in ("path", "generation") if note and name not in note]
     if wrong:
         raise ValueError(f"its note on the run that it started from has no usable {wrong[0]}")

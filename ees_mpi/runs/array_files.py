@@ -1,0 +1,149 @@
+"""Read named arrays from files of other programs: torch, safetensors, npz.
+
+A file is data: it is checked before it is read, it is never unpickled except by `torch.load(weights_only=True)`, which
+makes tensors only, and its arrays take no more memory than its size allows.
+"""
+
+import json
+import math
+import re
+import warnings
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ees_mpi.errors import EesError, MissingExtra, RunFileError
+
+Named = dict[str, NDArray[Any]]
+TORCH = (".pt", ".pth", ".bin", ".ckpt")
+SAFETENSORS = ".safetensors"
+DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}  # of safetensors; the last one is converted
+UNPACKED = 2**28  # bytes that a compressed npz may have more than its file
+STATE_DICT = "expected a file of torch.save(model.state_dict(), FILE) by torch 1.6 or later"
+
+
+def read(path: Path) -> Named:
+    """Return the arrays of a torch or safetensors file, by the suffix of its name."""
+    check_plain(path)
+    try:
+        return _safetensors(path) if path.suffix == SAFETENSORS else _torch(path)
+    except EesError:
+        raise
+    except OSError as error:
+        raise RunFileError(f"cannot read {path}: {error.strerror or error}") from None
+
+
+def check_plain(path: Path) -> None:
+    """Raise a RunFileError if a path is not a plain file: reading a named pipe would wait for ever."""
+    if path.exists() and not path.is_file():
+        raise RunFileError(f"{path} is not a plain file; expected a file of arrays")
+
+
+def as_arrays(named: Mapping[Any, Any], source: str) -> Named:
+    """Return tensors or arrays by name, as numpy arrays of real numbers."""
+    found: Named = {}
+    for key, value in named.items():
+        name = str(key)
+        if not name.isprintable():
+            raise RunFileError(f"{source}: the name {name!a} has characters that cannot be printed")
+        if isinstance(value, Mapping):
+            raise RunFileError(f"{source}: {name} is a table, not an array; save the state_dict alone")
+        found[name] = _array(value, f"{source}: {name}")
+    return found
+
+
+def _array(value: Any, name: str) -> NDArray[Any]:
+    try:
+        if hasattr(value, "detach"):
+            if value.is_complex():
+                raise TypeError("complex")
+            value = value.detach().cpu().float().numpy()
+        array = np.asarray(value)
+    except Exception:  # torch has a different one for each kind of tensor: sparse, meta, quantised and others
+        array = np.empty(0, object)
+    if array.dtype.kind not in "fiu":
+        raise RunFileError(f"{name} is not a plain array of real numbers")
+    return array
+
+
+def _torch(path: Path) -> Named:
+    """Read a state_dict; a plain pickle is refused unread."""
+    with open(path, "rb"):
+        pass
+    if not zipfile.is_zipfile(path):
+        raise RunFileError(f"{path} is not a torch file, and it was not read: a pickle can run code; {STATE_DICT}")
+    try:
+        import torch
+    except ImportError:
+        raise MissingExtra(f"{path}: a torch file needs torch: pip install 'ees_mpi[torch]'") from None
+    try:
+        _check_zip(path, 0)  # torch does not look at the checksums
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception:  # a damaged archive or pickle can raise anything
+        raise RunFileError(f"{path} holds more than tensors, or is damaged; {STATE_DICT}") from None
+    if not isinstance(found, Mapping):
+        raise RunFileError(f"{path}: expected a state_dict, got {type(found).__name__}")
+    numbers = sum(value.numel() for value in found.values() if hasattr(value, "numel"))
+    if numbers > path.stat().st_size:  # a tensor of one number can have any shape
+        raise RunFileError(f"{path}: its tensors have {numbers} numbers, more than the file has bytes; {STATE_DICT}")
+    return as_arrays(found, str(path))
+
+
+def _check_zip(path: Path, more: int) -> None:
+    """Raise an error if the checksums of an archive are wrong, or its contents have `more` bytes more than the file."""
+    with zipfile.ZipFile(path) as file:
+        if sum(entry.file_size for entry in file.infolist()) > path.stat().st_size + more:
+            raise ValueError("its contents are too large for its size")
+        if (wrong := file.testzip()) is not None:
+            raise ValueError(f"the checksum of {wrong!a} is wrong")
+
+
+def _safetensors(path: Path) -> Named:
+    """Read a safetensors file: the length of a JSON header, the header, the numbers."""
+    data = memoryview(path.read_bytes())
+    try:
+        end = 8 + int.from_bytes(data[:8], "little")
+        header, body = json.loads(bytes(data[8:end])), data[end:]
+        found: Named = {}
+        left = len(body)
+        for key in sorted(set(header) - {"__metadata__"}, key=_natural):
+            entry = header[key]
+            low, high = entry["data_offsets"]
+            left -= high - low
+            if not 0 <= low <= high <= len(body) or left < 0:
+                raise ValueError(f"the offsets of {key!a:.80} are wrong")
+            array = np.frombuffer(body[low:high], DTYPES[entry["dtype"]])
+            if entry["dtype"] == "BF16":
+                array = (array.astype(np.uint32) << 16).view(np.float32)
+            if math.prod(entry["shape"]) != array.size:
+                raise ValueError(f"the shape of {key!a:.80} does not fit its numbers")
+            found[key] = array.reshape(entry["shape"])
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
+        raise RunFileError(f"{path} is not a safetensors file of floats: {str(error)[:200]}") from None
+    return as_arrays(found, str(path))
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """Return a key that sorts "layer2" before "layer10"."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
+
+
+def read_npz(path: Path) -> Named:
+    """Return the arrays of an npz, of any kind except pickled objects."""
+    check_plain(path)
+    try:
+        with open(path, "rb"):
+            pass
+        _check_zip(path, UNPACKED)
+        with np.load(path, allow_pickle=False) as file:
+            return dict(file)
+    except OSError as error:
+        raise RunFileError(f"cannot read {path}: {error.strerror or error}") from None
+    except Exception as error:  # a damaged archive can raise anything
+        raise RunFileError(f"{path} is not an npz of arrays: {str(error)[:200]}") from None
