@@ -23,6 +23,10 @@ class Draw:
     sign: NDArray[np.int8]  # [N] +1 or -1: the antithetic sign
     parent: NDArray[np.int32]  # [N] the mean that is perturbed
 
+    def at(self, index: NDArray[np.int64]) -> "Draw":
+        """Return the draw of some of the individuals."""
+        return Draw(self.offset[index], self.sign[index], self.parent[index])
+
 
 @dataclass(frozen=True)
 class Batch:
@@ -61,6 +65,11 @@ class Outcomes:
     valid: NDArray[np.bool_]  # [N]
     observations: Floats  # [sampled, 1 + 2 O], in index order
     _cache: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    def at(self, index: NDArray[np.int64]) -> "Outcomes":
+        """Return the results of some of the individuals, without observations."""
+        behavior, fitness, length = self.behavior[index], self.fitness[index], self.length[index]
+        return Outcomes(behavior, fitness, length, self.valid[index], self.observations[:0])
 
     @property
     def size(self) -> int:

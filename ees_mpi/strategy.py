@@ -7,9 +7,13 @@ Gajewski et al. 2019, section 3.
 Both are pure: they read and write no files, and change nothing in place. No other module computes an update.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from ees_mpi.config import Config, Evolution
 from ees_mpi.contracts import Objective, Optimizer, Population
@@ -54,3 +58,16 @@ class Update:
         observations = sum(outcomes.observations, start=state.observations)
         following = State(state.generation + 1, learned, moments, observations, memory)
         return following, {"gradient_norm": np.sqrt(sum(np.square(each).sum() for each in gradient.values()))}
+
+    def gradients(
+        self, state: State, draw: Draw, outcomes: Outcomes, groups: Sequence[NDArray[np.int64]], ranks: Ranks
+    ) -> list[Arrays]:
+        """Return the gradient of each group of individuals, whose weights are those among all outcomes."""
+        weights, _ = self.objective.weights(outcomes, state.memory, ranks)
+        population: Any = self.population
+        return [
+            msgspec.structs.replace(population, size=len(group)).gradient(
+                weights[group], draw.at(group), state.learned, self.noise, ranks
+            )
+            for group in groups
+        ]

@@ -8,7 +8,7 @@ from ees_mpi.version import __version__
 GROUPS = {
     "Run": ("train", "resume", "sample", "adapt", "measure"),
     "Look at a run": ("watch", "info", "report", "figure", "replay"),
-    "Numbers": ("metrics", "compare", "export"),
+    "Numbers": ("metrics", "compare", "signal", "export"),
     "Check": ("verify", "repair", "doctor"),
     "Before a run": ("presets", "config", "plan", "jobs", "docs"),
 }
@@ -46,6 +46,7 @@ EXAMPLES = {
         "ees-mpi compare --metric distance_mean a*.h5 --against b*.h5",
         "ees-mpi compare --metric distance_mean --by population.std runs/*.h5",
     ),
+    "signal": ("ees-mpi signal run.h5", "mpirun -n 4 ees-mpi signal run.h5 --every 10 --splits 4"),
     "export": ("ees-mpi export run.h5 --policy -o policy.npz", "ees-mpi export run.h5 --to csv"),
     "verify": ("ees-mpi verify run.h5", "mpirun -n 4 ees-mpi verify run.h5 --updates"),
     "repair": ("ees-mpi repair run.h5", "ees-mpi repair runs/killed.h5"),

@@ -17,7 +17,8 @@ LONGEST = 2000  # characters of a message
 COMMANDS = (
     *(running.train, running.resume, running.verify, running.sample, running.adapt, running.measure, running.doctor),
     *(files.info, files.repair, files.export, files.config, files.plan, files.presets, files.docs, files.jobs),
-    *(looking.figure, looking.replay, looking.report, looking.watch, numbers.metrics, numbers.compare),
+    *(looking.figure, looking.replay, looking.report, looking.watch),
+    *(numbers.metrics, numbers.compare, numbers.signal),
 )
 
 

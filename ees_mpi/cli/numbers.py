@@ -1,11 +1,14 @@
-"""The commands that compute numbers from run files: `ees-mpi metrics` and `ees-mpi compare`."""
+"""The commands that compute numbers from run files: `ees-mpi metrics`, `ees-mpi compare` and `ees-mpi signal`."""
 
 import json
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 import click
 
-from ees_mpi.cli.options import POSITIVE, TRUST, RunFile, echo
+from ees_mpi import ranks
+from ees_mpi.cli.options import POSITIVE, RUN, START_MINUTES, TRUST, AtLeastOne, RunFile, echo, pin_for_run
 
 
 class Sides(click.Command):
@@ -132,3 +135,32 @@ def compare(
         echo(json.dumps([tables.data(each) for each in found]))
     else:
         echo((tables.latex if latex else tables.text)(found, alternative))
+
+
+@click.command()
+@RUN
+@click.option("--generation", type=click.IntRange(min=0), help="[default: five, from the first to the last]")
+@click.option("--every", type=AtLeastOne(), help="Measure each so many-th generation.")
+@click.option("--splits", type=AtLeastOne(10**6), default=2, help="Into halves; each costs a gradient.  [default: 2]")
+@click.option("--json", "as_json", is_flag=True, help="One JSON list, an object for each generation.")
+@TRUST
+@START_MINUTES
+def signal(run: Path, generation: int | None, every: int | None, splits: int, as_json: bool) -> None:
+    """Measure how much of a gradient is signal, and how long the steps are; with or without mpirun.
+
+    Is the population large enough? Is the step too long? See `ees-mpi docs signal`.
+    """
+    if generation is not None and every is not None:
+        raise click.UsageError("--generation and --every exclude each other")
+    pin_for_run(run)
+    ranks.run(partial(_signal, path=run, of=(generation, every), splits=splits, as_json=as_json))
+
+
+def _signal(world: ranks.Ranks, path: Path, of: tuple[int | None, int | None], splits: int, as_json: bool) -> None:
+    from ees_mpi.analysis.numbers import signals, tables
+    from ees_mpi.commands.signal import signal_on
+
+    found = signal_on(world, path, *of, splits)
+    if world.first:
+        plain = tables.plain([asdict(each) for each in found])
+        echo(json.dumps(plain) if as_json else "\n".join([*tables.columns(signals.table(found)), "", signals.LEGEND]))

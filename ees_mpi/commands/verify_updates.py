@@ -10,7 +10,7 @@ from ees_mpi.commands.verify import cause
 from ees_mpi.config import Evolution
 from ees_mpi.errors import ConfigError, RunFileError, VerifyError
 from ees_mpi.noise import NoiseTable
-from ees_mpi.outcomes import Outcomes
+from ees_mpi.outcomes import Arrays, Outcomes
 from ees_mpi.ranks import Ranks
 from ees_mpi.state import State
 from ees_mpi.store.reader import Run, open_run
@@ -55,16 +55,25 @@ def verify_updates(ranks: Ranks, path: Path) -> UpdatesCheck:
 def _advance(run: Run, update: Update, state: State, ranks: Ranks) -> State:
     """Return the state after a generation, computed from its logged outcomes."""
     g = state.generation
-    behavior, fitness, valid = run["behavior"][g], run["fitness"][g], run["valid"][g].astype(bool)
-    outcomes = Outcomes(behavior, fitness, run["length"][g].astype(np.int64), valid, np.zeros((0, 1)))
-    following, _ = update.tell(state, run.draw(g), outcomes, ranks)
+    following, _ = update.tell(state, run.draw(g), logged_outcomes(run, g), ranks)
     return replace(following, observations=run.observation_sums(g + 1))
+
+
+def logged_outcomes(run: Run, generation: int) -> Outcomes:
+    """Return the logged outcomes of a generation, without observations."""
+    behavior, fitness, length, valid = (run[name][generation] for name in ("behavior", "fitness", "length", "valid"))
+    return Outcomes(behavior, fitness, length.astype(np.int64), valid.astype(bool), np.zeros((0, 1)))
+
+
+def learned_after(run: Run, generation: int) -> Arrays:
+    """Return the learned arrays after the update of a generation."""
+    last = generation + 1 == run.generations
+    return State.from_arrays(run.state_arrays()).learned if last else run.learned(generation + 1)
 
 
 def _compare(run: Run, generation: int, state: State) -> None:
     """Raise a VerifyError if the file has another state after a generation."""
-    final = State.from_arrays(run.state_arrays())
-    following = run.learned(generation + 1) if generation + 1 < run.generations else final.learned
+    following = learned_after(run, generation)
     same = all(np.array_equal(state.learned[name], following[name]) for name in following)
     if same and run.has_observation_sums:
         same = state.digest().hex() == run["state_sha256"][generation].decode()

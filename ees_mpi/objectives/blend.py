@@ -76,6 +76,11 @@ class Blend(ObjectivePart, frozen=True):
         """Return the bandwidth of the first part that has a kernel."""
         return next((part.bandwidth for _, part in self.members if part.bandwidth is not None), None)
 
+    @property
+    def remembers(self) -> bool:
+        """Return whether any part has a memory."""
+        return any(part.remembers for _, part in self.members)
+
     def check(self) -> None:
         """Check every part."""
         for _, part in self.members:
@@ -92,10 +97,8 @@ class Blend(ObjectivePart, frozen=True):
         grown: dict[str, NDArray[Any]] = {}
         spread = 0.0
         for number, (share, part) in enumerate(self.members):
-            prefix = f"{number}/"
-            own: Memory = {name.removeprefix(prefix): memory[name] for name in memory if name.startswith(prefix)}
-            weights, own = part.weights(outcomes, own, ranks)
-            grown |= {prefix + name: array for name, array in own.items()}
+            weights, own = part.weights(outcomes, _own(memory, number), ranks)
+            grown |= {f"{number}/{name}": array for name, array in own.items()}
             std = float(weights[outcomes.valid].std())
             if spread == 0:
                 spread, scale = std, 1.0
@@ -104,3 +107,17 @@ class Blend(ObjectivePart, frozen=True):
             if share > 0:  # a part with share 0 must not change the sum, not even by rounding
                 total += share * scale * weights
         return total, grown
+
+    def remember(self, outcomes: Outcomes, memory: Memory) -> Memory:
+        """Return the memory of all parts after a generation."""
+        grown: dict[str, NDArray[Any]] = {}
+        for number, (_, part) in enumerate(self.members):
+            own = part.remember(outcomes, _own(memory, number))
+            grown |= {f"{number}/{name}": array for name, array in own.items()}
+        return grown
+
+
+def _own(memory: Memory, number: int) -> Memory:
+    """Return the memory of one part, whose names begin with its number in the memory of the blend."""
+    prefix = f"{number}/"
+    return {name.removeprefix(prefix): memory[name] for name in memory if name.startswith(prefix)}

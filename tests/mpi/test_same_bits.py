@@ -58,3 +58,4 @@ def test_same_bits_at_75272_parameters(tmp_path: Path) -> None:
     assert info(paths[0])["parameters"] == 75_272
     assert_same_bits(paths[0], paths[1])
     assert_same_bits(paths[0], paths[2])
+    assert done("signal", paths[0], "--json", ranks=3).stdout == done("signal", paths[0], "--json").stdout

@@ -74,8 +74,10 @@ def test_every_part_keeps_its_own_memory() -> None:
     objective = blend({"name": "novelty", "share": 1, "added": 3}, {"name": "novelty", "share": 1, "added": 5})
     _, memory = objective.weights(outcomes(), {}, Ranks())
     assert {name: len(array) for name, array in memory.items()} == {"0/archive": 3, "1/archive": 5}
+    remembered = objective.remember(outcomes(), memory)
     _, memory = objective.weights(outcomes(), memory, Ranks())
     assert {name: len(array) for name, array in memory.items()} == {"0/archive": 6, "1/archive": 10}
+    assert objective.remembers and all(np.array_equal(remembered[name], memory[name]) for name in memory)
 
 
 @pytest.mark.parametrize(

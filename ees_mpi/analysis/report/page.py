@@ -14,7 +14,7 @@ import numpy as np
 
 from ees_mpi.analysis.labels import PHASES, is_sample, label
 from ees_mpi.analysis.offspring import check_committed, distance_name, has_offspring, has_positions
-from ees_mpi.analysis.report import behaviors, charts, extremes
+from ees_mpi.analysis.report import behaviors, charts, extremes, signals
 from ees_mpi.commands.info import summarize, task_name
 from ees_mpi.files import check_writable, written
 from ees_mpi.outcomes import Floats
@@ -57,6 +57,7 @@ def render(run: Run, thumbnails: int) -> str:
     parts |= {
         "facts": _facts(run, facts),
         "curves": _section(run),
+        "signal": _signal(run),
         "extremes": extremes.section(run, thumbnails),
         "times": _times(run),
         "commands": _commands(run),
@@ -124,6 +125,13 @@ def _curves(run: Run) -> Iterable[str]:
     yield charts.chart("Share of invalid rollouts", {"share": series("invalid_share")})
 
 
+def _signal(run: Run) -> str:
+    """Return the table of signals, or a sentence if there is none."""
+    rows, about = signals.measured(run)
+    found = _table(rows[0], [[html.escape(cell) for cell in row] for row in rows[1:]]) if rows else ""
+    return f"{found}<p class='faint'>{html.escape(about)}</p>"
+
+
 def _times(run: Run) -> str:
     """Return the times by phase, by rank and by session."""
     spent = [float(np.nansum(run[f"seconds_{phase}"][:])) for phase in PHASES]
@@ -179,6 +187,7 @@ def _commands(run: Run) -> str:
         (not run.complete, "continue the run", "mpirun -n 2 ees-mpi resume RUN"),
         (run.complete and trained, "train longer", longer),
         (offspring, "evaluate individuals again and compare every bit", "ees-mpi verify RUN"),
+        (offspring and trained, "measure how much of a step is signal", "ees-mpi signal RUN"),
         (offspring and walking, "film the two that went farthest", film),
         (trained, "evaluate 1,000 new offspring", "mpirun -n 2 ees-mpi sample RUN --count 1000"),
         (directed, "adapt to a direction in one step", "ees-mpi adapt RUN --direction left"),

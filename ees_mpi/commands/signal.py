@@ -1,0 +1,201 @@
+"""`ees-mpi signal`: how much of a gradient is signal, and how long the steps are, from the run file alone.
+
+The individuals of a generation are split at random into halves. Individuals that share a noise vector, such as an
+antithetic pair, stay together. Each half computes its own weights with the objective of the run: ranks, whitening and
+kernel sums are those of the half. So the two gradients are independent, and their common part is signal.
+
+    length of a step in mutations = |step / std| / sqrt(D)      (a mutation is about std sqrt(D) long; mean over means)
+    length of a step in nats      = KL(next || present), the mean over the Gaussians of a mixture: |step / std|^2 / 2
+
+`signal_estimate` has the equations of the share.
+"""
+
+import math
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ees_mpi.commands.api import check_portable, computing
+from ees_mpi.commands.arguments import LARGEST, path_of, whole, whole_or_none
+from ees_mpi.commands.signal_estimate import Split, ratio_of, share, split_of
+from ees_mpi.commands.verify_updates import learned_after, logged_outcomes
+from ees_mpi.config import Evolution
+from ees_mpi.contracts import Memory, Population
+from ees_mpi.errors import ConfigError, RunFileError
+from ees_mpi.noise import NoiseTable
+from ees_mpi.outcomes import Arrays, Draw, Floats, Outcomes
+from ees_mpi.ranks import Ranks, call
+from ees_mpi.state import State
+from ees_mpi.store.reader import Run, open_run
+from ees_mpi.strategy import Update
+from ees_mpi.streams import stream
+
+Indices = NDArray[np.int64]
+GENERATIONS = 5  # measured by default
+SPLITS = 2  # a split costs as much as a gradient
+GROUPS = 16  # in a half
+FEWEST = 8  # noise vectors of a generation
+
+
+@dataclass(frozen=True)
+class Signal:
+    """The signal and the step of one generation; NaN where there is no gradient. Intervals are of 95 percent."""
+
+    generation: int
+    cosine: float  # of the gradients of two halves, mean over the splits
+    share: float  # of signal in the squared length of the whole gradient
+    share_interval: tuple[float, float]
+    equal_population: float  # N at which signal and noise would be equal; inf: no signal was found
+    equal_population_interval: tuple[float, float]
+    step_mutations: float
+    step_nats: float
+
+
+def signal(
+    run: "str | os.PathLike[str] | Run",
+    *,
+    generation: int | None = None,
+    every: int | None = None,
+    splits: int = SPLITS,
+    trust: bool = False,
+) -> list[Signal]:
+    """Return the signal of some generations of a run, as `ees-mpi signal` does, on every rank.
+
+    generation: this one, negative from the end; every: each so many-th one  [default: five, first to last]
+    splits: into halves, for each generation; trust: run the code that the run file names
+    """
+    path, splits = path_of(run), whole("splits", splits, 1, 10**6)
+    generation, every = whole_or_none("generation", generation, -LARGEST), whole_or_none("every", every, 1)
+    with computing(trust):
+
+        def job(world: Ranks) -> list[Signal]:
+            check_portable(world, path)
+            return signal_on(world, path, generation, every, splits)
+
+        return call("signal", job)
+
+
+def signal_on(ranks: Ranks, path: Path, generation: int | None, every: int | None, splits: int) -> list[Signal]:
+    """Measure the signal of some generations, shared by the ranks; the bits do not depend on their number."""
+    with ranks.together():
+        run = open_run(path)
+        chosen = choose(run, generation, every)
+    agreed = np.frombuffer(ranks.from_first(np.array(chosen, np.int64).tobytes()), np.int64).tolist()
+    ranks.set_stall_limit(60 * run.config.run.stall_minutes)
+    found = list(measure_signal(ranks, run, agreed, splits))
+    run.close()
+    return found
+
+
+def choose(run: Run, generation: int | None, every: int | None) -> list[int]:
+    """Return the generations to measure; raise an error if the run has no gradients."""
+    if generation is not None and every is not None:
+        raise ConfigError("--generation and --every exclude each other")
+    if not isinstance(run.config.method, Evolution):
+        raise ConfigError(f"signal: the gradient of {run.config.method.name} needs rollouts that files do not keep")
+    if run.attributes.get("kind") != "run" or run.generations == 0:
+        raise RunFileError(f"{run.path} holds no update, so there is no gradient to measure")
+    if generation is not None:
+        if not -run.generations <= generation < run.generations:
+            raise ConfigError(f"generation {generation}: expected 0 to {run.generations - 1}")
+        return [run.number_of(generation)]
+    if every is not None:
+        return list(range(0, run.generations, every))
+    return sorted({round(place) for place in np.linspace(0, run.generations - 1, GENERATIONS)})
+
+
+def measure_signal(ranks: Ranks, run: Run, generations: Sequence[int], splits: int) -> Iterator[Signal]:
+    """Yield the signal of each generation; called on all ranks together."""
+    noise = NoiseTable(run.config.noise_seed, run.config.noise.size, ranks)
+    with ranks.together():
+        run.check_noise(noise)
+    update = Update.of(run.config, noise)
+    memory: Memory = {}
+    remembered = 0
+    for g in sorted(generations):
+        with ranks.together():
+            run.check_generation(g)
+            for earlier in range(remembered, g) if update.objective.remembers else ():
+                memory = update.objective.remember(logged_outcomes(run, earlier), memory)
+            remembered = g
+            learned, draw, outcomes = run.learned(g), run.draw(g), logged_outcomes(run, g)
+        state = State(g, learned, {}, np.zeros(1), memory)
+        parts = [split_halves(update, state, draw, outcomes, number, ranks) for number in range(splits)]
+        yield _signal(run, g, outcomes.size, [split for split in parts if split])
+
+
+def split_halves(
+    update: Update, state: State, draw: Draw, outcomes: Outcomes, number: int, ranks: Ranks
+) -> Split | None:
+    """Return the numbers of one split; None if a half has fewer than two valid individuals."""
+    halves = groups_of(update, state.generation, number, draw)
+    if min(int(outcomes.valid[np.concatenate(half)].sum()) for half in halves) < 2:
+        return None
+    return split_of(*(half_gradients(update, state, draw, outcomes, half, ranks) for half in halves))
+
+
+def groups_of(update: Update, generation: int, number: int, draw: Draw) -> list[list[Indices]]:
+    """Return the individuals of each group of each half: a random split, keyed by its number."""
+    step = 2 if update.population.antithetic else 1
+    _, rows = np.unique(draw.offset[::step], return_inverse=True)
+    vector = np.repeat(rows, step)  # individuals with equal numbers share a noise vector
+    count = int(vector.max()) + 1
+    if count < FEWEST:
+        raise ConfigError(f"signal: a generation has {count} noise vectors (or antithetic pairs); expected {FEWEST}")
+    order = stream(update.seed, f"signal/{generation}", number).permutation(count)
+    halves = order[: count // 2], order[count // 2 :]
+    groups = min(GROUPS, count // 2)
+    return [[np.flatnonzero(np.isin(vector, part)) for part in np.array_split(half, groups)] for half in halves]
+
+
+def half_gradients(
+    update: Update, state: State, draw: Draw, outcomes: Outcomes, groups: Sequence[Indices], ranks: Ranks
+) -> Floats:
+    """Return the gradients [m, K D] of the groups of one half; their mean is the gradient of the half.
+
+    They are gradients of the means in units of the std, so that all parameters of a population have equal noise.
+    """
+    half = np.sort(np.concatenate(groups))
+    places = [np.searchsorted(half, group) for group in groups]
+    found = update.gradients(state, draw.at(half), outcomes.at(half), places, ranks)
+    std = stds_of(update.population, state.learned)
+    return np.stack([len(groups) * (gradient["mean"] * std).ravel() for gradient in found])
+
+
+def _signal(run: Run, generation: int, size: int, splits: Sequence[Split]) -> Signal:
+    """Return the numbers of one generation of `size` valid individuals."""
+    ratio = ratio_of(splits)
+    low, high = ratio.interval()
+    return Signal(
+        generation,
+        float(np.mean([split.cosine for split in splits])) if splits else math.nan,
+        share(ratio.value),
+        (share(low), share(high)),
+        _equal(size, ratio.value),
+        (_equal(size, high), _equal(size, low)),
+        *step_lengths(run.config.population, run.learned(generation), learned_after(run, generation)),
+    )
+
+
+def _equal(size: int, ratio: float) -> float:
+    """Return the population at which signal and noise would be equal: the ratio grows in proportion to it."""
+    return size / ratio if ratio > 0 else ratio if math.isnan(ratio) else math.inf
+
+
+def step_lengths(population: Population, learned: Arrays, following: Arrays) -> tuple[float, float]:
+    """Return the length of a step in mutations and in nats."""
+    before, after = (np.broadcast_to(stds_of(population, each), learned["mean"].shape) for each in (learned, following))
+    steps = np.square((following["mean"].astype(np.float64) - learned["mean"]) / before)
+    growth = np.square(after / before)
+    nats = (steps + growth - 1 - np.log(growth)).sum(axis=1).mean() / 2
+    return math.sqrt(steps.mean()), float(nats)
+
+
+def stds_of(population: Population, learned: Arrays) -> Floats:
+    """Return the std of each parameter [D], or the one std of all."""
+    std = population.stds(learned) if hasattr(population, "stds") else population.std
+    return np.asarray(std, np.float64)

@@ -1,0 +1,219 @@
+"""How much of a gradient is signal: `ees-mpi signal`, its half-gradients, its intervals."""
+
+import gzip
+import json
+import math
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.outcomes import outcomes
+from support.program import done, refusal, train
+
+import ees_mpi
+from ees_mpi.analysis.numbers.tables import plain
+from ees_mpi.commands.signal import groups_of, half_gradients, split_halves, step_lengths
+from ees_mpi.commands.signal_estimate import Split, ratio_of, share, split_of
+from ees_mpi.noise import Noise
+from ees_mpi.objectives import OBJECTIVES
+from ees_mpi.optimizers import Ascent
+from ees_mpi.outcomes import Arrays, Draw, Floats, Outcomes, centred_ranks
+from ees_mpi.populations.diagonal import Diagonal
+from ees_mpi.populations.mixture import Mixture
+from ees_mpi.populations.normal import Normal
+from ees_mpi.ranks import Ranks
+from ees_mpi.state import State
+from ees_mpi.strategy import Update
+
+D = 70
+NOISE = Noise(3, 1 << 18)
+POPULATIONS = {
+    "normal": Normal(size=60, std=0.3),
+    "single": Normal(size=60, std=0.3, antithetic=False),
+    "mixture": Mixture(size=60, std=0.3, components=3),
+    "diagonal": Diagonal(size=60, std=0.3),
+}
+ARCHIVE = np.random.default_rng(5).normal(size=(30, 2)) * 20
+OBJECTIVES_OF = {
+    "fitness": {"name": "fitness"},
+    "maxvar": {"name": "maxvar"},
+    "maxent": {"name": "maxent", "bandwidth": 0.7},
+    "novelty": {"name": "novelty", "neighbors": 5},
+    "custom": {"name": "custom", "function": "ees_mpi.scg.surrogates:maxvar"},
+    "blend": {"name": "blend", "parts": [{"name": "fitness", "share": 0.5}, {"name": "maxvar", "share": 0.5}]},
+}
+
+
+def update_of(population: Any, objective: dict[str, Any], seed: int = 0) -> Update:
+    return Update(population, OBJECTIVES.build(objective), Ascent(), NOISE, seed)
+
+
+def state_of(population: Any, generation: int = 0) -> State:
+    generator = np.random.default_rng(1)
+    learned = dict(population.learned(generator.normal(size=(population.components, D)).astype(np.float32) * 0.1))
+    if "std" in learned:
+        learned["std"] = (learned["std"] * np.exp(generator.normal(size=(1, D)))).astype(np.float32)
+    return State(generation, learned, {}, np.zeros(1), {"archive": ARCHIVE})
+
+
+def direct_weights(name: str, found: Outcomes) -> Floats:
+    """The weights of valid individuals as their modules define them, in the most direct way."""
+    behavior, n = found.behavior[found.valid], found.size
+    white = (behavior - behavior.mean(0)) / behavior.std(0)
+    ranks, squares = centred_ranks(found.fitness[found.valid]) / n, np.square(white).sum(1) / n
+    apart = np.square(white[:, None] - white[None]).sum(2)
+    kernel = np.exp(-apart / (2 * 0.7**2))
+    p = kernel.mean(1)
+    to_archive = np.sort(np.sqrt(np.square(behavior[:, None] - ARCHIVE[None]).sum(2)), axis=1)[:, :5].mean(1)
+    return {
+        "fitness": ranks,
+        "maxvar": squares,
+        "custom": squares,
+        "maxent": -(np.log(p) + (kernel / p[:, None]).mean(0)) / n,
+        "novelty": centred_ranks(to_archive) / n,
+        "blend": (ranks + squares * ranks.std() / squares.std()) / 2,
+    }[name]
+
+
+def direct_gradient(population: Any, learned: Arrays, draw: Draw, weights: Floats) -> Floats:
+    """sum_i w_i grad log p(z_i), times the std, with every z_i in double precision."""
+    mu = learned["mean"].astype(np.float64)
+    std = population.stds(learned).astype(np.float64) if "std" in learned else np.full(D, population.std)
+    eps = np.stack([NOISE.row(offset, D) for offset in draw.offset.tolist()]).astype(np.float64)
+    z = mu[draw.parent] + draw.sign[:, None] * std * eps
+    logs = np.stack([-np.square((z - each) / std).sum(1) / 2 for each in mu], axis=1)
+    rho = np.exp(logs - logs.max(1, keepdims=True))
+    rho /= rho.sum(1, keepdims=True)
+    return np.concatenate([((weights * rho[:, k])[:, None] * (z - each) / std).sum(0) for k, each in enumerate(mu)])
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES_OF)
+@pytest.mark.parametrize("population", POPULATIONS)
+def test_half_gradients_agree_with_a_direct_computation(population: str, objective: str) -> None:
+    if objective == "custom":
+        pytest.importorskip("torch")
+    rule = POPULATIONS[population]
+    update, state, found = update_of(rule, OBJECTIVES_OF[objective]), state_of(rule), outcomes(60, invalid=(7, 30))
+    draw = update.ask(state)
+    for groups in groups_of(update, 0, 0, draw):
+        half = np.sort(np.concatenate(groups))
+        mine, valid = found.at(half), found.valid[half]
+        weights = direct_weights(objective, mine)
+        spread = np.zeros(len(half))
+        spread[valid] = weights - weights.mean()
+        expected = direct_gradient(rule, state.learned, draw.at(half), spread)
+        computed = half_gradients(update, state, draw, found, groups, Ranks()).mean(axis=0)
+        assert np.linalg.norm(computed - expected) < 1e-6 * np.linalg.norm(expected)
+
+
+def test_splits_keep_pairs_together_and_differ() -> None:
+    update = update_of(POPULATIONS["normal"], {"name": "maxvar"})
+    draw = update.ask(state_of(POPULATIONS["normal"]))
+    splits = [groups_of(update, generation, number, draw) for generation, number in ((0, 0), (0, 1), (1, 0))]
+    for halves in splits:
+        members = [set(np.concatenate(half).tolist()) for half in halves]
+        assert members[0] | members[1] == set(range(60)) and not members[0] & members[1]
+        assert all(index ^ 1 in each for each in members for index in each)
+    assert len({tuple(sorted(np.concatenate(halves[0]).tolist())) for halves in splits}) == 3
+
+
+@pytest.mark.parametrize(
+    ("dimensions", "pairs", "slope", "noise"),
+    [(1000, 100, 0.0, 1.0), (1000, 100, 0.2, 1.0), (100, 100, 0.3, 1.0), (100, 50, 1.0, 0.0), (3, 50, 0.3, 1.0)],
+)
+def test_the_interval_covers_the_true_share(dimensions: int, pairs: int, slope: float, noise: float) -> None:
+    # A pair has the gradient c eps with c = slope eps_1 + noise: its mean has the length `slope`.
+    generator = np.random.default_rng(0)
+    variance = (slope**2 * (dimensions + 2) + noise**2 * dimensions - slope**2) / pairs
+    covered = 0
+    for _ in range(100):
+        eps = generator.standard_normal((pairs, dimensions))
+        each = (slope * eps[:, :1] + noise * generator.standard_normal((pairs, 1))) * eps
+        low, high = ratio_of([random_split(each, generator) for _ in range(2)]).interval()
+        covered += low <= slope**2 / variance <= high
+    assert 90 <= covered <= 99
+
+
+def random_split(each: Floats, generator: np.random.Generator) -> Split:
+    halves = np.split(generator.permutation(len(each)), 2)
+    return split_of(*(np.stack([each[p].sum(0) * 16 / len(h) for p in np.array_split(h, 16)]) for h in halves))
+
+
+def test_the_interval_covers_the_true_share_of_ranked_fitness() -> None:
+    # fitness = a e_1 + noise, corr(fitness, e_1) = r: ranks are normal probabilities, and all expectations are known.
+    r, rule = 0.25, Normal(size=200, std=0.3)
+    update, found = update_of(rule, {"name": "fitness"}), outcomes(200)
+    signal, noise = r**2 / (4 * math.pi), D * (1 / 6 + math.asin(r**2 / 2) / math.pi) / (4 * 100)
+    covered, generator = 0, np.random.default_rng(2)
+    for generation in range(100):
+        state = state_of(rule, generation)
+        draw = update.ask(state)
+        first = NOISE.rows(draw.offset, 1)[:, 0] * draw.sign
+        fitness = r * first + math.sqrt(1 - r**2) * generator.standard_normal(200)
+        made = Outcomes(found.behavior, fitness, found.length, found.valid, found.observations)
+        splits = [split_halves(update, state, draw, made, number, Ranks()) for number in range(2)]
+        low, high = ratio_of([each for each in splits if each]).interval()
+        covered += low <= signal / noise <= high
+    assert 90 <= covered <= 99
+
+
+def test_lengths_of_steps() -> None:
+    rule = POPULATIONS["mixture"]
+    learned = state_of(rule).learned
+    moved = learned["mean"] + np.float32(0.3) * np.array([1, 0, 2], np.float32)[:, None]
+    mutations, nats = step_lengths(rule, learned, {"mean": moved})
+    assert mutations == pytest.approx(math.sqrt(5 / 3), rel=1e-5) and nats == pytest.approx(
+        D * (1 + 4) / 3 / 2, rel=1e-5
+    )
+    wide = {"mean": np.zeros((1, D), np.float32), "std": np.full((1, D), 0.2, np.float32)}
+    grown = {"mean": wide["mean"] + np.float32(0.1), "std": wide["std"] * np.float32(1.5)}
+    expected = D * (math.log(1 / 1.5) + (0.3**2 + 0.1**2) / (2 * 0.2**2) - 0.5)  # KL of two normal distributions
+    mutations, nats = step_lengths(POPULATIONS["diagonal"], wide, grown)
+    assert mutations == pytest.approx(0.5, rel=1e-5) and nats == pytest.approx(expected, rel=1e-5)
+
+
+def test_no_gradient_has_no_share() -> None:
+    found = ratio_of([split_of(np.zeros((4, D)), np.zeros((4, D)))])
+    assert all(map(math.isnan, (found.value, *found.interval(), share(found.value))))
+    assert ratio_of([]).interval()[0] != 0
+
+
+def test_the_command_and_the_function_agree(tmp_path: Path) -> None:
+    run = train(tmp_path / "run.h5", "interference-maxent", "population.size=40")
+    found = json.loads(done("signal", run, "--json").stdout)
+    assert [each["generation"] for each in found] == [0, 1, 2, 4, 5]
+    assert found == json.loads(json.dumps(plain([asdict(each) for each in ees_mpi.signal(run)])))
+    with ees_mpi.open_run(run) as opened:
+        steps = np.diff([*opened["mean"][:, 0, 0], opened.state_arrays()["mean"][0, 0]]) / opened.config.population.std
+    for each in found:
+        low, high = each["share_interval"]
+        assert low <= each["share"] <= high and each["share"] > 0.5  # one parameter, forty individuals
+        assert each["equal_population"] == pytest.approx(40 * (1 - each["share"]) / each["share"])
+        assert each["step_mutations"] == pytest.approx(abs(steps[each["generation"]]))
+        assert each["step_nats"] == pytest.approx(steps[each["generation"]] ** 2 / 2)
+    assert [each.generation for each in ees_mpi.signal(run, every=4)] == [0, 4]
+    assert ees_mpi.signal(run, generation=-1, splits=7)[0].generation == 5
+    lines = done("signal", run, "--generation", 3).stdout.splitlines()
+    assert lines[0].startswith("generation") and lines[1].startswith("3 ")
+
+
+def test_novelty_needs_an_archive_and_gets_the_one_of_the_run(tmp_path: Path) -> None:
+    parts = 'objective.parts=[{name="novelty",share=1.0,neighbors=3}]'
+    run = train(tmp_path / "run.h5", "interference-maxvar", "objective.name=blend", parts)
+    first, second = ees_mpi.signal(run, every=1)[:2]
+    assert math.isnan(first.share) and math.isnan(first.cosine) and first.step_nats == 0
+    assert 0 <= second.share < 1
+
+
+def test_files_without_gradients_and_tiny_populations_are_refused(tmp_path: Path) -> None:
+    for name, code, words in (("maml", 2, "rollouts that files do not keep"), ("sample", 3, "holds no update")):
+        path = tmp_path / f"{name}.h5"
+        path.write_bytes(gzip.decompress((Path(__file__).parents[1] / "data" / f"{name}.h5.gz").read_bytes()))
+        found = refusal("signal", path)
+        assert found[0] == code and words in found[1]
+    run = train(tmp_path / "run.h5", "interference-maxvar", "population.size=14")
+    assert "7 noise vectors" in refusal("signal", run)[1]
+    assert refusal("signal", run, "--generation", 0, "--every", 2)[0] == 2
+    assert refusal("signal", run, "--generation", 6)[0] == 2
