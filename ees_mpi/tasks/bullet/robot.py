@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from ees_mpi.contracts import View
 from ees_mpi.tasks.bullet.camera import Camera
-from ees_mpi.tasks.bullet.world import World, pybullet
+from ees_mpi.tasks.bullet.world import TIME_STEP, World, pybullet
+from ees_mpi.tasks.locomotion import FASTEST, FASTEST_COORDINATE
 
 Numbers = Sequence[float]
 Pose = tuple[float, float, float, Numbers, Numbers]
@@ -25,6 +26,8 @@ CLIP = 5.0
 JOINTS_AT = 8  # index of the first joint in an observation
 LINK_AT = 3  # index of the robot's link in a contact point
 ANY_LINK = -2
+LONGEST_STEP = FASTEST * TIME_STEP
+LARGEST = 0.1 * FASTEST_COORDINATE  # of an observation before it is clipped: joint speeds are divided by 10
 
 
 class Robot:
@@ -64,6 +67,7 @@ class Robot:
         self.position = self._pose()[:3]
         self._initial_z = self.position[2]
         self._values: list[float] = []
+        self._possible = True
 
     def reset(self, seed: int | np.random.Generator) -> NDArray[np.float32]:
         """Start a rollout, with joint angles drawn from the seed or the generator; return the observation."""
@@ -77,7 +81,7 @@ class Robot:
         angles = np.random.default_rng(seed).uniform(-START_RANGE, START_RANGE, self.action_size)
         for joint, angle in zip(self._joints, angles.tolist(), strict=True):
             pybullet.resetJointState(self._body, joint, angle, 0, physicsClientId=self._client)
-        self._touching = [0.0] * len(self._feet)
+        self._touching, self._possible = [0.0] * len(self._feet), True
         return self._observe()
 
     def step(self, action: NDArray[Any]) -> tuple[NDArray[np.float32], bool]:
@@ -93,10 +97,14 @@ class Robot:
         pybullet.setJointMotorControlArray(
             self._body, self._joints, pybullet.TORQUE_CONTROL, forces=torques, physicsClientId=self._client
         )
+        before_x, before_y, _ = self.position
         pybullet.stepSimulation(self._client)
         observation = self._observe()
         self._touch()
-        return observation, self._nan or (self.ends_when_fallen and not self.alive)
+        x, y, _ = self.position
+        if not (abs(x - before_x) <= LONGEST_STEP and abs(y - before_y) <= LONGEST_STEP):
+            self._possible = False
+        return observation, not self._possible or (self.ends_when_fallen and not self.alive)
 
     def _observe(self) -> NDArray[np.float32]:
         """Read the state of the robot and return it as an observation."""
@@ -125,16 +133,16 @@ class Robot:
         return self._theta.item() - yaw, *self._turned.tolist()
 
     def _rounded(self, values: list[float]) -> NDArray[np.float32]:
-        """Round to float32 and clip to +-5; set `_nan` if there is a NaN."""
+        """Round to float32 and clip to +-5; note whether a number is NaN, or larger than a robot can make it."""
         observation = np.empty(self.observation_size, np.float32)
         try:
             self._pack(observation, 0, *values)
         except OverflowError:  # finite, but beyond float32
             observation[:] = np.clip(values, -CLIP, CLIP)
-        self._nan = False
         if not observation.dot(observation) <= CLIP * CLIP:  # rare; otherwise all numbers are within +-5
             observation.clip(-CLIP, CLIP, observation)
-            self._nan = bool(np.isnan(observation).any())
+            if not all(abs(value) <= LARGEST for value in values):
+                self._possible = False
         return observation
 
     def _touch(self) -> None:
@@ -158,8 +166,8 @@ class Robot:
 
     @property
     def finite(self) -> bool:
-        """Return whether position and observation, as last read, are finite; if not, the rollout is invalid."""
-        return all(map(math.isfinite, (*self.position, *self._values)))
+        """Return whether position and observation are finite and possible; if not, the rollout is invalid."""
+        return self._possible and all(map(math.isfinite, (*self.position, *self._values)))
 
     def mark_unstable(self) -> None:
         """Mark the present rollout as invalid."""

@@ -48,7 +48,7 @@ class Lane:
             self.physics = Physics(tools, plant, self.worlds, buffers)
         self.sampled = max(width, watched_worlds(task.observation_share, self.worlds))
         terminates = task.terminate == "environment"
-        self._ledger = Ledger(plant, self.physics.observation, task.marks, terminates, self.sampled)
+        self._ledger = Ledger(plant, self.physics, task.marks, terminates, self.sampled)
         self._noise = noise_rows(rows, task.parameters, device)
         self._low, self._high = (torch.from_numpy(bound).to(device) for bound in (plant.low, plant.high))
         self._seats: Seats
@@ -66,6 +66,7 @@ class Lane:
     def prepare(self, components: int) -> None:
         """Make the policies around so many means, and find the best way to launch steps."""
         self._policy = self._policies(components)
+        self._ledger.watch_actions(self._policy.action)
         failures = []
         for way in self._ways:
             self.recorder = Recorder(self._tools)
@@ -119,7 +120,7 @@ class Lane:
             "observations": self._observe,
             "policies": self._act,
             "physics": self.physics.step,
-            "notes": self._note,
+            "notes": self._ledger.note,
         }
 
     def _policies(self, components: int) -> BatchPolicy:
@@ -132,7 +133,7 @@ class Lane:
 
     def _record(self, way: str) -> None:
         """Record several steps and one step, and try both."""
-        parts, several = (self._observe_and_act, self.physics.step, self._note), self.steps_per_launch
+        parts, several = (self._observe_and_act, self.physics.step, self._ledger.note), self.steps_per_launch
         self._launch = self.recorder.record(way, *parts, repeat=several)
         rest = self._task.steps % several
         self._launch_one = self.recorder.record(way, *parts, repeat=1) if rest else self._launch
@@ -142,9 +143,10 @@ class Lane:
         done = several + (1 if rest else several)
         self.recorder.synchronize()
         simulated = done * self._plant.step_seconds
-        if int(self._ledger.step) != done or not math.isclose(self.physics.seconds(), simulated, rel_tol=1e-3):
+        noted = int(self._ledger.steps[0])
+        if noted != done or not math.isclose(self.physics.seconds(), simulated, rel_tol=1e-3):
             raise RuntimeError(
-                f"{done} steps were launched, {int(self._ledger.step)} were noted, and {self.physics.seconds():.3f} s "
+                f"{done} steps were launched, {noted} were noted, and {self.physics.seconds():.3f} s "
                 f"instead of {simulated:.3f} s simulated"
             )
 
@@ -161,11 +163,6 @@ class Lane:
         """Write the actions to the controls."""
         action = self._policy.act(self.physics.observation)
         self._tools.torch.clamp(action, self._low, self._high, out=self.physics.ctrl)
-
-    def _note(self) -> None:
-        """Note the state after a step."""
-        physics = self.physics
-        physics.restart(self._ledger.note(physics.qpos, physics.qvel, self._policy.action, physics.position))
 
     def _reset(self, watched: NDArray[np.int64], seeds: tuple[Any, Any] | None) -> None:
         """Put all worlds to the start of the task; the worlds of `seeds` (worlds, seeds) start from their seeds."""

@@ -1,18 +1,22 @@
-"""Lengths, positions, validity and observation sums of all worlds, kept on the device while a batch runs.
+"""Lengths, positions, validity and observation sums of all worlds, kept on the device while a batch runs; imports Warp.
 
-All results go to memory taken at the start: CUDA graphs need fixed addresses.
+Two kernels per action. All results go to memory taken at the start: CUDA graphs need fixed addresses.
 """
 
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import warp as wp
 from numpy.typing import NDArray
 
 from ees_mpi.outcomes import Floats
+from ees_mpi.tasks.locomotion import FASTEST, FASTEST_COORDINATE
+from ees_mpi.tasks.mujoco.physics import Physics
 from ees_mpi.tasks.mujoco.plant import Plant
 
 LIMIT = 1e10  # MuJoCo's own: a larger number in the state counts as an error
+HIGHEST = 3e38  # stands for no limit of the height
 
 
 @dataclass(frozen=True)
@@ -29,81 +33,149 @@ class Notes:
 class Ledger:
     """Lengths, positions, validity and sums of observations of all worlds."""
 
-    def __init__(self, plant: Plant, observation: Any, marks: tuple[int, ...], terminates: bool, sampled: int):
-        """Take memory on the device of `observation`, float32[worlds, O]: the tensor of the present observations."""
+    def __init__(self, plant: Plant, physics: Physics, marks: tuple[int, ...], terminates: bool, sampled: int):
+        """Take memory on the device of the physics; `sampled`: the worlds whose observations are summed up, at most."""
         import torch
 
-        device, (worlds, size) = observation.device, observation.shape
+        observation, share = physics.observation, wp.from_torch
+        worlds, size = observation.shape
+        device = wp.device_from_torch(observation.device)
 
         def zeros(*shape: int, dtype: Any = torch.float32) -> Any:
-            return torch.zeros(shape, dtype=dtype, device=device)
+            return torch.zeros(shape, dtype=dtype, device=observation.device)
 
         self._torch = torch
-        state = int(plant.model.nq + plant.model.nv + plant.model.nu)
-        self._height = plant.height if terminates else None
-        self._parts = np.cumsum([0, plant.model.nq, plant.model.nv, plant.model.nu]).tolist()
-        self.observation, self._state, self._largest = observation, zeros(worlds, state), zeros(worlds)
-        self.step, self._marks = zeros(1, dtype=torch.int64), torch.tensor(marks, device=device).view(-1, 1, 1)
-        self._alive, self._fine, self._valid, self._flag = (zeros(worlds, dtype=torch.bool) for _ in range(4))
-        self._length, self._position = zeros(worlds, dtype=torch.int64), zeros(worlds, plant.axes)
-        self._places, self._before = zeros(len(marks), worlds, plant.axes), zeros(len(marks), 1, 1, dtype=torch.bool)
-        self._watched, self._watched_alive = zeros(sampled, dtype=torch.int64), zeros(sampled, dtype=torch.bool)
-        self._rows, self._doubles = zeros(sampled, size), zeros(sampled, size, dtype=torch.float64)
+        self._alive, self._valid = (zeros(worlds, dtype=torch.bool) for _ in range(2))
+        self.steps, self._length, self._watched = (
+            zeros(count, dtype=torch.int32) for count in (worlds, worlds, sampled)
+        )
+        self._position, self._places = zeros(worlds, plant.axes), zeros(worlds, len(marks), plant.axes)
         self._sums = zeros(sampled, 1 + 2 * size, dtype=torch.float64)
-        self._zero = zeros(1)
+        self._marks = torch.tensor(marks, dtype=torch.int32, device=observation.device)
+        low, high = plant.height if terminates and plant.height else (-HIGHEST, HIGHEST)
+        limits = [float(low), min(float(high), HIGHEST), FASTEST * plant.step_seconds]
+        state = [*physics.start, physics.position, self._marks]
+        kept = [self.steps, self._alive, self._valid, self._length, self._position, self._places]
+        changed = [physics.qpos, physics.qvel, physics.warmstart]
+        self._state, self._limits, self._kept = [share(each) for each in state], limits, [*map(share, kept + changed)]
+        self._device, self._worlds = device, worlds
+        self._note_launch: Any = None  # recorded when the actions are known
+        inputs = [share(observation), share(self._watched), share(self._alive)]
+        self._add = wp.launch(
+            add, dim=(sampled, size), inputs=inputs, outputs=[share(self._sums)], device=device, record_cmd=True
+        )
 
     def reset(self, watched: NDArray[np.int64]) -> None:
         """Begin a batch in which the observations of the worlds `watched` are summed up."""
         self._watched.zero_()
-        self._watched[: len(watched)] = self._torch.from_numpy(watched).to(self._watched.device)
+        self._watched[: len(watched)] = self._torch.from_numpy(watched.astype(np.int32)).to(self._watched.device)
         self._alive.fill_(True)
         self._valid.fill_(True)
-        for tensor in (self.step, self._length, self._position, self._places, self._sums):
+        for tensor in (self.steps, self._length, self._position, self._places, self._sums):
             tensor.zero_()
 
     def add_observations(self) -> None:
         """Add the observations of the watched worlds, as far as they are alive, to their sums."""
-        torch, seen, size = self._torch, self.observation, self.observation.shape[1]
-        torch.index_select(seen, 0, self._watched, out=self._rows)
-        torch.index_select(self._alive, 0, self._watched, out=self._watched_alive)
-        torch.where(self._watched_alive[:, None], self._rows, self._zero, out=self._rows)
-        self._doubles.copy_(self._rows)
-        self._sums[:, 0].add_(self._watched_alive)
-        self._sums[:, 1 : 1 + size].add_(self._doubles)
-        torch.square(self._doubles, out=self._doubles)
-        self._sums[:, 1 + size :].add_(self._doubles)
+        self._add.launch()
 
-    def note(self, qpos: Any, qvel: Any, action: Any, position: Any) -> Any:
-        """Note the state after a step; return which worlds are sound, bool[worlds]."""
-        torch = self._torch
-        for part, (first, last) in zip(
-            (qpos, qvel, action), zip(self._parts, self._parts[1:], strict=False), strict=True
-        ):
-            torch.abs(part, out=self._state[:, first:last])
-        torch.amax(self._state, 1, out=self._largest)
-        torch.le(self._largest, LIMIT, out=self._fine)  # False for NaN, too
-        self.step.add_(1)
-        self._length.add_(self._alive)
-        torch.where(self._alive[:, None], position, self._position, out=self._position)
-        torch.le(self.step, self._marks.view(-1), out=self._before.view(-1))
-        torch.where(self._before, self._position, self._places, out=self._places)
-        torch.logical_not(self._alive, out=self._flag)
-        torch.logical_or(self._flag, self._fine, out=self._flag)
-        torch.logical_and(self._valid, self._flag, out=self._valid)
-        torch.logical_and(self._alive, self._fine, out=self._alive)
-        if self._height is not None:
-            for compare, bound in ((torch.ge, self._height[0]), (torch.le, self._height[1])):
-                compare(qpos[:, 2], bound, out=self._flag)
-                torch.logical_and(self._alive, self._flag, out=self._alive)
-        return self._fine
+    def watch_actions(self, action: Any) -> None:
+        """Tell the tensor that holds the actions, float32[worlds, A]."""
+        inputs = [wp.from_torch(action), *self._state, *self._limits]
+        self._note_launch = wp.launch(
+            note, dim=self._worlds, inputs=inputs, outputs=self._kept, device=self._device, record_cmd=True
+        )
+
+    def note(self) -> None:
+        """Note the state after a step; put robots that are not sound back to their start."""
+        self._note_launch.launch()
 
     def read(self) -> Notes:
         """Copy the notes to the host; waits for the device."""
-        places = self._places.permute(1, 0, 2).double().cpu().numpy()
         return Notes(
-            places,
+            self._places.double().cpu().numpy(),
             self._position.double().cpu().numpy(),
-            self._length.cpu().numpy(),
+            self._length.long().cpu().numpy(),
             self._valid.cpu().numpy(),
             self._sums.cpu().numpy(),
         )
+
+
+@wp.kernel(enable_backward=False)  # type: ignore[untyped-decorator]
+def add(
+    observation: wp.array2d[float],
+    watched: wp.array[int],
+    alive: wp.array[wp.bool],
+    sums: wp.array2d[wp.float64],
+) -> None:
+    """Add one observation and its square to the sums of a watched world."""
+    row, entry = wp.tid()
+    world = watched[row]
+    if not alive[world]:
+        return
+    value = wp.float64(observation[world, entry])
+    if entry == 0:
+        sums[row, 0] = sums[row, 0] + wp.float64(1.0)
+    sums[row, 1 + entry] = sums[row, 1 + entry] + value
+    place = 1 + observation.shape[1] + entry
+    sums[row, place] = sums[row, place] + value * value
+
+
+@wp.func  # type: ignore[untyped-decorator]
+def within(values: wp.array2d[float], world: int, limit: float) -> bool:
+    """Return whether all values of a world are within a limit; False for NaN."""
+    for entry in range(values.shape[1]):  # noqa: SIM110 (Warp has no `all`)
+        if not wp.abs(values[world, entry]) <= limit:
+            return False
+    return True
+
+
+@wp.kernel(enable_backward=False)  # type: ignore[untyped-decorator]
+def note(
+    action: wp.array2d[float],
+    start_qpos: wp.array2d[float],
+    start_qvel: wp.array2d[float],
+    position: wp.array2d[float],
+    marks: wp.array[int],
+    low: float,
+    high: float,
+    longest: float,
+    steps: wp.array[int],
+    alive: wp.array[wp.bool],
+    valid: wp.array[wp.bool],
+    length: wp.array[int],
+    last: wp.array2d[float],
+    places: wp.array3d[float],
+    qpos: wp.array2d[float],
+    qvel: wp.array2d[float],
+    warmstart: wp.array2d[float],
+) -> None:
+    """Note the state of a world after a step; a robot that is not sound goes back to its start.
+
+    The solver takes longest on NaN, and all worlds wait for it.
+    """
+    world = wp.tid()
+    step = steps[world] + 1
+    steps[world] = step
+    sound = within(qpos, world, LIMIT) and within(action, world, LIMIT) and within(qvel, world, FASTEST_COORDINATE)
+    for axis in range(last.shape[1]):
+        if step > 1 and not wp.abs(position[world, axis] - last[world, axis]) <= longest:
+            sound = False
+    if alive[world]:
+        length[world] = step
+        for axis in range(last.shape[1]):
+            last[world, axis] = position[world, axis]
+        if not sound:
+            valid[world] = False
+            alive[world] = False
+        elif low > -HIGHEST and not (qpos[world, 2] >= low and qpos[world, 2] <= high):
+            alive[world] = False
+    for mark in range(marks.shape[0]):
+        if step <= marks[mark]:
+            for axis in range(last.shape[1]):
+                places[world, mark, axis] = last[world, axis]
+    if not sound:
+        for entry in range(qpos.shape[1]):
+            qpos[world, entry] = start_qpos[world, entry]
+        for entry in range(qvel.shape[1]):
+            qvel[world, entry] = start_qvel[world, entry]
+            warmstart[world, entry] = 0.0

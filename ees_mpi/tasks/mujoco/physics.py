@@ -39,8 +39,7 @@ class Physics:
             name: warp.to_torch(array) for name, array in found.items() if array is not None and array.size
         }
         self._first = {name: tensor.clone() for name, tensor in self._carried.items()}
-        self._start_qpos, self._start_qvel = self.qpos.clone(), self.qvel.clone()
-        self._warmstart, self._zero = self._carried["qacc_warmstart"], self.qvel.new_zeros(1)
+        self.start, self.warmstart = (self.qpos.clone(), self.qvel.clone()), self._carried["qacc_warmstart"]
 
     def _leave_out_idle_work(self, plant: Plant) -> None:
         """Skip kernels whose results are not used; the motion stays the same."""
@@ -58,10 +57,9 @@ class Physics:
         """Put all robots to their starts, [worlds, nq] and [worlds, nv] or one start for all, as if new."""
         import torch
 
-        self._start_qpos.copy_(torch.from_numpy(qpos))
-        self._start_qvel.copy_(torch.from_numpy(qvel))
-        self.qpos.copy_(self._start_qpos)
-        self.qvel.copy_(self._start_qvel)
+        for start, tensor, values in zip(self.start, (self.qpos, self.qvel), (qpos, qvel), strict=True):
+            start.copy_(torch.from_numpy(values))
+            tensor.copy_(start)
         for name, tensor in self._carried.items():
             tensor.copy_(self._first[name])
         self._robots.reset()
@@ -70,17 +68,6 @@ class Physics:
         """Advance all robots by one action."""
         with self._scratch:
             self._robots.step()
-
-    def restart(self, sound: Any) -> None:
-        """Put robots that are not sound, bool[worlds], back to the start: the solver takes longest on NaN."""
-        import torch
-
-        for tensor, start in (
-            (self.qpos, self._start_qpos),
-            (self.qvel, self._start_qvel),
-            (self._warmstart, self._zero),
-        ):
-            torch.where(sound[:, None], tensor, start, out=tensor)
 
     def overflow(self) -> Any:
         """Return the overflow flags since the last reset, int[worlds], on the host."""

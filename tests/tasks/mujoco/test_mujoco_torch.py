@@ -1,6 +1,7 @@
 """The parts of the GPU evaluator that are plain torch, on the CPU."""
 
 import re
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,6 @@ from ees_mpi.policies import MLP, parameter_count
 from ees_mpi.tasks import TASKS
 from ees_mpi.tasks.mujoco import buffers, gpu
 from ees_mpi.tasks.mujoco.batch import passes
-from ees_mpi.tasks.mujoco.ledger import Ledger
 from ees_mpi.tasks.mujoco.policy import BatchPolicy, gather_rows, noise_rows, upload_table
 
 torch = pytest.importorskip("torch")
@@ -81,26 +81,33 @@ def test_batched_policies_equal_the_policy_of_each_individual(kind: str, width: 
         np.testing.assert_allclose(action[world], single.act(observation[world]), atol=1e-5, rtol=1e-5)
 
 
-def ledger(**settings: Any) -> tuple[Ledger, Any]:
+def ledger(**settings: Any) -> tuple[Any, Any]:
+    """Return a ledger of four ants, and their state; Warp also works without a GPU."""
+    warp = pytest.importorskip("warp")
+    warp.init()
+
     task = TASKS.build({"name": "mujoco", "model": "ant", "steps": 4, "behavior_steps": [2, 4], **settings})
-    terminates = task.terminate == "environment"
     plant = task.plant()
-    return Ledger(plant, torch.zeros(4, plant.observations), task.marks, terminates, sampled=3), plant
+    qpos, qvel = torch.full((4, plant.model.nq), 0.5), torch.ones(4, plant.model.nv)
+    state = SimpleNamespace(qpos=qpos, qvel=qvel, start=(qpos.clone(), qvel.clone()), warmstart=torch.ones_like(qvel))
+    state.observation, state.position = torch.zeros(4, plant.observations), torch.zeros(4, 2)
+    state.action = torch.zeros(4, plant.model.nu)
+    notes = Ledger(plant, state, task.marks, task.terminate == "environment", sampled=3)
+    notes.watch_actions(state.action)
+    return notes, state
 
 
-def play(notes: Ledger, plant: Any, steps: int, watched: list[int], spoil: dict[int, Any]) -> Any:
-    """Play `steps` steps in which world w is at x = w + step; `spoil`: changes of qpos before a step is noted."""
+def play(notes: Any, state: Any, steps: int, watched: list[int], spoil: dict[int, Any]) -> Any:
+    """Play `steps` steps in which world w is at x = w + step; `spoil`: changes of the state before a step is noted."""
     notes.reset(np.array(watched, np.int64))
-    qpos, qvel = torch.ones(4, plant.model.nq) * 0.5, torch.ones(4, plant.model.nv)
     for step in range(1, steps + 1):
-        notes.observation.copy_(torch.cat([qpos[:, 2:], qvel], 1))
+        state.observation.copy_(torch.cat([state.qpos[:, 2:], state.qvel], 1))
         notes.add_observations()
+        state.position[:, 0] = torch.arange(4.0) + step
         if step in spoil:
-            world, entry, value = spoil[step]
-            qpos[world, entry] = value
-        position = torch.stack([torch.arange(4.0) + step, torch.zeros(4)], dim=1)
-        sound = notes.note(qpos, qvel, torch.zeros(4, plant.model.nu), position)
-        assert sound.tolist() == [bool(torch.isfinite(row).all()) for row in qpos]
+            part, world, entry, value = spoil[step]
+            getattr(state, part)[world, entry] = value
+        notes.note()
     return notes.read()
 
 
@@ -112,21 +119,32 @@ def test_positions_are_noted_at_the_marks() -> None:
 
 
 def test_a_broken_world_is_invalid_and_harms_no_other_sums() -> None:
-    notes = play(*ledger(), 4, [1, 2], {2: (1, 5, np.nan)})
+    notes = play(*ledger(), 4, [1, 2], {2: ("qpos", 1, 5, np.nan)})
     assert notes.valid.tolist() == [True, False, True, True] and notes.length.tolist() == [4, 2, 4, 4]
     assert notes.sums[:2, 0].tolist() == [2, 4] and np.isfinite(notes.sums).all()
     assert (notes.sums[1, 1:14] == 2).all() and (notes.sums[1, 28:41] == 1).all()
 
 
+@pytest.mark.parametrize(
+    "spoil",
+    [("qvel", 1, 5, 3001.0), ("position", 1, 1, 20.0), ("position", 1, 0, -14.0), ("action", 1, 2, np.nan)],
+)
+def test_a_robot_that_is_faster_than_any_robot_is_invalid_and_starts_again(spoil: tuple[str, int, int, float]) -> None:
+    notes, state = ledger()
+    found = play(notes, state, 3, [], {2: spoil})
+    assert found.valid.tolist() == [True, False, True, True] and found.length.tolist() == [3, 2, 3, 3]
+    assert (state.qvel[1] == 1).all() and (state.warmstart[1] == 0).all() and (state.warmstart[2] == 1).all()
+
+
 def test_the_position_of_a_world_stays_where_its_rollout_ended() -> None:
-    notes = play(*ledger(terminate="environment"), 4, [3], {1: (3, 2, 1.5)})
+    notes = play(*ledger(terminate="environment"), 4, [3], {1: ("qpos", 3, 2, 1.5)})
     assert notes.length.tolist() == [4, 4, 4, 1] and notes.valid.all()
     assert notes.behavior[3, :, 0].tolist() == [4, 4] and notes.position[3, 0] == 4
     assert notes.sums[0, 0] == 1
 
 
 def test_a_world_that_breaks_after_its_end_stays_valid() -> None:
-    notes = play(*ledger(terminate="environment"), 4, [], {1: (3, 2, 1.5), 3: (3, 4, np.inf)})
+    notes = play(*ledger(terminate="environment"), 4, [], {1: ("qpos", 3, 2, 1.5), 3: ("qpos", 3, 4, np.inf)})
     assert notes.valid.all()
 
 

@@ -37,6 +37,7 @@ class OneReplica:
         # Views of MuJoCo's memory, looked up once because each lookup costs a microsecond.
         self._qpos, self._qvel, self._limits = data.qpos, data.qvel, model.jnt_range
         self._xpos, self._xipos, self._frames_of_bodies = data.xpos, data.xipos, data.ximat.reshape(-1, 3, 3)
+        self._place = [0.0] if rules.planar else [0.0, 0.0]
         self._cvel, self._com, self._force = data.cvel, data.subtree_com[self._root], data.xfrc_applied
 
     def reset(self) -> None:
@@ -47,6 +48,7 @@ class OneReplica:
         self._seen = self._touching = np.zeros(len(rules.feet))
         self._set_limits()
         self._mujoco.mj_forward(self._model, self._data)
+        self._place = self._mean_position()
 
     def step(self) -> None:
         """Advance by one action."""
@@ -57,6 +59,7 @@ class OneReplica:
             if self._lags:
                 self._qpos[rules.qpos_at] -= self._lag * self._qvel[rules.dof_at]
             self._move_limits()
+        self._place = self._mean_position()
         self._seen, self._touching = self._touching, self._touch()
 
     def _drag(self) -> None:
@@ -99,14 +102,15 @@ class OneReplica:
 
     def position(self) -> list[float]:
         """Return the position along the axes of the behaviour."""
-        x, y = self._place()
-        return [x] if self._rules.planar else [x, y]
+        return self._place
 
-    def _place(self) -> tuple[float, float]:
-        """Return x and y as in Bullet: the mean over the parts, of which the floor is one."""
+    def _mean_position(self) -> list[float]:
+        """Return the position as in Bullet: the mean over the parts, of which the floor is one."""
         rules = self._rules
+        if rules.planar:
+            return [float(rules.frames.dot(self._xpos[:, 0]))]
         x, y = (rules.frames @ self._xpos[:, :2] + rules.centers @ self._xipos[:, :2]).tolist()
-        return x + rules.torso * self._qpos.item(0), y + rules.torso * self._qpos.item(1)
+        return [x + rules.torso * self._qpos.item(0), y + rules.torso * self._qpos.item(1)]
 
     def observation(self) -> Singles:
         """Return the observation, float32[O]."""
@@ -119,7 +123,7 @@ class OneReplica:
             roll, pitch, yaw = planar_angles(theta)
             angle = -yaw
         else:
-            x, y = self._place()
+            x, y = self._place
             roll, pitch, yaw = angles(*qpos[3:7].tolist())
             angle, rise = math.atan2(-y, TARGET_X - x) - yaw, qpos.item(2) - INITIAL_Z
             vx, vy, vz = qvel[:3].tolist()

@@ -32,6 +32,7 @@ class ManyReplicas:
     def __init__(self, rules: Rules, compiled: Any, tools: Toolkit, model: Any, data: Any, worlds: int):
         """Give every world its own limits of joints; `compiled`: MuJoCo's model; `model`, `data`: MuJoCo Warp's."""
         self._library, self._model, self._data = tools.mujoco_warp, model, data
+        self._arrays: list[Any] = []
         limits = np.tile(compiled.jnt_range.astype(np.float32)[None], (worlds, 1, 1))
         model.jnt_range = wp.array(limits, dtype=wp.vec2)
         joints, bodies = len(rules.joints), int(compiled.nbody)
@@ -66,9 +67,9 @@ class ManyReplicas:
         self.position = wp.to_torch(place)[:, : 1 if rules.planar else 2]
         self.observation = wp.to_torch(observation)
 
-    @staticmethod
-    def _recorded(kernel: Any, size: tuple[int, ...], inputs: list[Any], outputs: list[Any]) -> Any:
+    def _recorded(self, kernel: Any, size: tuple[int, ...], inputs: list[Any], outputs: list[Any]) -> Any:
         """Return a launch that can be repeated with little overhead, on the current stream."""
+        self._arrays += [*inputs, *outputs]  # a launch knows addresses only
         return wp.launch(kernel, dim=size, inputs=inputs, outputs=outputs, record_cmd=True)
 
     def reset(self) -> None:
