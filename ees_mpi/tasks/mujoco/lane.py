@@ -1,7 +1,7 @@
 """One share of the robots of a GPU, on a stream of its own: lanes run side by side and fill each other's gaps."""
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,10 +13,12 @@ from ees_mpi.tasks.mujoco.batch import Seats
 from ees_mpi.tasks.mujoco.buffers import Buffers, overflow_message, refuse_missing_memory, watched_worlds
 from ees_mpi.tasks.mujoco.gpu import Toolkit
 from ees_mpi.tasks.mujoco.graphs import WAYS, Recorder, Step
-from ees_mpi.tasks.mujoco.ledger import Ledger, Notes
 from ees_mpi.tasks.mujoco.physics import Physics
 from ees_mpi.tasks.mujoco.plant import Plant
 from ees_mpi.tasks.mujoco.policy import BatchPolicy, gather_rows, noise_rows
+
+if TYPE_CHECKING:
+    from ees_mpi.tasks.mujoco.ledger import Notes
 
 STEPS_PER_GRAPH = 10
 
@@ -38,6 +40,8 @@ class Lane:
         fused: bool = True,
     ):
         """Take all memory now; `table`: the noise on the device; `ways`: how steps may be launched (see `graphs`)."""
+        from ees_mpi.tasks.mujoco.ledger import Ledger  # imports Warp
+
         torch, device = tools.torch, tools.device
         self._tools, self._task, self._seed, self._table, self._buffers = tools, task, seed, table, buffers
         self._rows, self._width, self._ways, self._fused = rows, width, ways, fused
@@ -66,7 +70,6 @@ class Lane:
     def prepare(self, components: int) -> None:
         """Make the policies around so many means, and find the best way to launch steps."""
         self._policy = self._policies(components)
-        self._ledger.watch_actions(self._policy.action)
         failures = []
         for way in self._ways:
             self.recorder = Recorder(self._tools)
@@ -124,12 +127,14 @@ class Lane:
         }
 
     def _policies(self, components: int) -> BatchPolicy:
-        layers, rows, width = self._task.layers, self._rows, self._width
-        if not self._fused:
-            return BatchPolicy(layers, rows, width, components, self._noise)
-        from ees_mpi.tasks.mujoco.fused import FusedPolicy  # imports Warp
+        kind: type[BatchPolicy] = BatchPolicy
+        if self._fused:
+            from ees_mpi.tasks.mujoco.fused import FusedPolicy  # imports Warp
 
-        return FusedPolicy(layers, rows, width, components, self._noise)
+            kind = FusedPolicy
+        policies = kind(self._task.layers, self._rows, self._width, components, self._noise)
+        self._ledger.watch_actions(policies.action)
+        return policies
 
     def _record(self, way: str) -> None:
         """Record several steps and one step, and try both."""
@@ -174,7 +179,7 @@ class Lane:
         self.physics.reset(qpos.astype(np.float32), qvel.astype(np.float32))
         self._ledger.reset(watched)
 
-    def _outcomes(self, batch: Batch, notes: Notes) -> dict[int, Outcome]:
+    def _outcomes(self, batch: Batch, notes: "Notes") -> dict[int, Outcome]:
         """Turn the notes into outcomes, by place in the batch."""
         direction, broken = self._task.direction, (math.nan,) * self._task.behavior_dim
         member, world = self._seats.member, self._seats.world

@@ -85,6 +85,7 @@ def ledger(**settings: Any) -> tuple[Any, Any]:
     """Return a ledger of four ants, and their state; Warp also works without a GPU."""
     warp = pytest.importorskip("warp")
     warp.init()
+    from ees_mpi.tasks.mujoco.ledger import Ledger
 
     task = TASKS.build({"name": "mujoco", "model": "ant", "steps": 4, "behavior_steps": [2, 4], **settings})
     plant = task.plant()
