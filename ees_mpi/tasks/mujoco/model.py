@@ -44,7 +44,7 @@ class StatePlant(Plant):
         qvel = RESET_NOISE * generator.standard_normal(self.model.nv)
         return qpos, qvel
 
-    def one(self, model: Any, data: Any) -> "OneStateRobot":
+    def one(self, data: Any) -> "OneStateRobot":
         """Return the robot on the CPU."""
         return OneStateRobot(self, data)
 

@@ -71,12 +71,8 @@ class Plant:
         """Return qpos and qvel at the start of rollouts with this seed."""
         raise NotImplementedError
 
-    def own_model(self) -> Any:
-        """Return the model for one robot on the CPU: a copy if its rollouts change the model."""
-        return self.model
-
-    def one(self, model: Any, data: Any) -> OneRobot:
-        """Return the robot on the CPU whose state is `data`; `model`: of `own_model`."""
+    def one(self, data: Any) -> OneRobot:
+        """Return the robot on the CPU whose state is `data`."""
         raise NotImplementedError
 
     def many(self, tools: Toolkit, model: Any, data: Any, worlds: int) -> ManyRobots:

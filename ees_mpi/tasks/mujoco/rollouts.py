@@ -14,9 +14,9 @@ class Simulation:
 
     def __init__(self, plant: Plant, terminates: bool, seed: int):
         mujoco = library()
-        self.plant, self.model = plant, plant.own_model()
+        self.plant, self.model = plant, plant.model
         self.data = mujoco.MjData(self.model)
-        self._mujoco, self._robot, self._start = mujoco, plant.one(self.model, self.data), plant.start(seed)
+        self._mujoco, self._robot, self._start = mujoco, plant.one(self.data), plant.start(seed)
         kinds = ("mjWARN_BADQPOS", "mjWARN_BADQVEL", "mjWARN_BADQACC", "mjWARN_BADCTRL")
         self._warnings = [getattr(mujoco.mjtWarning, kind) for kind in kinds]
         self._height = plant.height if terminates else None

@@ -1,6 +1,5 @@
 """The replicas of Bullet's robots as plants, and MuJoCo as the engine of the paper's tasks."""
 
-import copy
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -32,13 +31,9 @@ class ReplicaPlant(Plant):
         """Return qpos and qvel at the start: the same as in Bullet with this seed."""
         return self.rules.start(self.model, seed)
 
-    def own_model(self) -> Any:
-        """Return a copy of the model: rollouts move the limits of joints."""
-        return copy.copy(self.model)
-
-    def one(self, model: Any, data: Any) -> OneReplica:
+    def one(self, data: Any) -> OneReplica:
         """Return the robot on the CPU."""
-        return OneReplica(self.rules, model, data)
+        return OneReplica(self.rules, self.model, data)
 
     def many(self, tools: Toolkit, model: Any, data: Any, worlds: int) -> ManyRobots:
         """Return the robots in MuJoCo Warp."""

@@ -1,7 +1,7 @@
 """Replicas of Bullet's robots in MuJoCo Warp: Bullet's rules as Warp kernels; imports Warp.
 
-The same arithmetic as in `cpu.py`, for all worlds at once: one kernel per physics step, and two per action. Nothing
-takes memory in a step, for the sake of CUDA graphs.
+The same arithmetic as in `cpu.py`, for all worlds at once: MuJoCo Warp computes positions, the mass matrix and inertial
+forces, the kernels here all the rest. Nothing takes memory in a step, for the sake of CUDA graphs.
 """
 
 from typing import Any
@@ -11,14 +11,12 @@ import warp as wp
 
 from ees_mpi.tasks.mujoco.gpu import Toolkit
 from ees_mpi.tasks.mujoco.replica.bodies import SUB_STEPS, TIME_STEP
+from ees_mpi.tasks.mujoco.replica.impulse_kernels import constrain, sweep
+from ees_mpi.tasks.mujoco.replica.motion_kernels import accelerate, drag, move
 from ees_mpi.tasks.mujoco.replica.rules import (
-    CATCH,
     CLIP,
-    DRAG,
-    DRAG_OF_SPEED,
     INITIAL_Z,
     JOINTS_AT,
-    SLACK,
     TARGET_X,
     Rules,
 )
@@ -30,37 +28,58 @@ class ManyReplicas:
     """Robots that step together."""
 
     def __init__(self, rules: Rules, compiled: Any, tools: Toolkit, model: Any, data: Any, worlds: int):
-        """Give every world its own limits of joints; `compiled`: MuJoCo's model; `model`, `data`: MuJoCo Warp's."""
+        """Take the memory; `compiled`: MuJoCo's model; `model`, `data`: MuJoCo Warp's."""
         self._library, self._model, self._data = tools.mujoco_warp, model, data
         self._arrays: list[Any] = []
-        limits = np.tile(compiled.jnt_range.astype(np.float32)[None], (worlds, 1, 1))
-        model.jnt_range = wp.array(limits, dtype=wp.vec2)
-        joints, bodies = len(rules.joints), int(compiled.nbody)
-        sizes = (len(rules.feet), 2, rules.observations)
-        self._touching, place, observation = (wp.zeros((worlds, size), dtype=float) for size in sizes)
-        at_joints = [_whole(rules.joints), _whole(rules.qpos_at), _whole(rules.dof_at)]
-        limits_of_joints = [_real(rules.lower), _real(rules.upper), _real(rules.rate)]
-        self._joints = self._recorded(
-            joints_kernel,
-            (worlds, joints),
-            [data.qvel, *at_joints, *limits_of_joints, 0],
-            [data.qpos, model.jnt_range],
+        nv, slots, axes = int(compiled.nv), 2 * len(rules.geoms), 1 if rules.planar else 2
+        most = len(rules.joints) + slots * (1 + axes)
+        self._touching, place, observation = (
+            wp.zeros((worlds, size), dtype=float) for size in (len(rules.feet), 2, rules.observations)
         )
-        root = int(compiled.body_rootid[bodies - 1])
-        inertia = wp.array(compiled.body_inertia.astype(np.float32), dtype=wp.vec3)
-        self._drag = self._recorded(
-            drag,
-            (worlds, bodies),
-            [data.cvel, data.xipos, data.ximat, data.subtree_com, _real(compiled.body_mass), inertia, root],
-            [data.xfrc_applied],
+        self._point, self._spot = (wp.zeros((slots, worlds), dtype=wp.vec3) for _ in range(2))
+        J, X = (wp.zeros((most, nv, worlds), dtype=float) for _ in range(2))
+        missing, own, impulse = (wp.zeros((most, worlds), dtype=float) for _ in range(3))
+        rows, change = wp.zeros((2, worlds), dtype=int), wp.zeros((nv, worlds), dtype=float)
+        factor = wp.zeros((data.M.shape[1], worlds), dtype=float)
+        wrench = wp.zeros((int(compiled.nbody), worlds), dtype=wp.spatial_vector)
+        root = int(compiled.body_rootid[compiled.nbody - 1])
+        qpos_at, dof_at, lower, upper, rate = (
+            _whole(rules.qpos_at),
+            _whole(rules.dof_at),
+            _real(rules.lower),
+            _real(rules.upper),
+            _real(rules.rate),
         )
-        of_feet = [_whole(rules.feet), _real(rules.reach), _real(rules.radius), _real(rules.near)]
-        state = [data.qpos, data.qvel, data.xpos, data.xipos, data.geom_xpos, data.geom_xmat]
+        mass, inertia = _real(compiled.body_mass), wp.array(compiled.body_inertia.astype(np.float32), dtype=wp.vec3)
+        ancestor, body_of = _whole(compiled.dof_parentid), _whole(compiled.dof_bodyid)
+        parent, gear = _whole(compiled.body_parentid), _real(compiled.actuator_gear[:, 0])
+        sparse = [_whole(compiled.M_rowadr), _whole(compiled.M_rownnz), _whole(compiled.M_colind)]
+        d, one = data, (worlds,)
+        drags = [d.cvel, d.xipos, d.ximat, d.subtree_com, mass, inertia, root]
+        forces = [d.ctrl, gear, dof_at, d.qfrc_bias, d.cdof, body_of, parent, wrench, d.M, *sparse]
+        joints = [_whole(rules.order), qpos_at, dof_at, lower, upper, rate]
+        shapes = [_whole(rules.geoms), _whole(_last_dofs(compiled, rules.bodies))]
+        shapes += [_real(rules.half), _real(rules.radius), _real(rules.near), axes]
+        state = [d.qpos, d.qvel, d.geom_xpos, d.geom_xmat, d.subtree_com, root, d.cdof, ancestor]
+        points = [self._point, self._spot]
+        self._launches = [
+            self._recorded(drag, (worlds, int(compiled.nbody)), drags, [wrench]),
+            self._recorded(accelerate, one, forces, [factor, change, d.qvel]),
+            self._recorded(
+                constrain,
+                one,
+                [*state, *joints, *shapes, *sparse, factor],
+                [*points, J, X, missing, own, impulse, rows],
+            ),
+            self._recorded(sweep, one, [J, X, missing, own, rows, axes, float(rules.friction)], [impulse, change]),
+            self._recorded(move, one, [change, qpos_at, dof_at, rate, int(rules.planar)], [d.qpos, d.qvel, d.time]),
+        ]
         weights = [float(rules.torso), _real(rules.frames), _real(rules.centers)]
+        seen = [d.qpos, d.qvel, d.xpos, d.xipos, qpos_at, dof_at, lower, upper, rate]
         self._look = self._recorded(
             look,
-            (worlds,),
-            [*state, *at_joints[1:], *limits_of_joints, *of_feet, *weights, int(rules.planar)],
+            one,
+            [*seen, _whole(rules.feet), self._spot, *weights, int(rules.planar)],
             [self._touching, place, observation],
         )
         wp.synchronize()  # torch reads these arrays on another stream
@@ -73,30 +92,35 @@ class ManyReplicas:
         return wp.launch(kernel, dim=size, inputs=inputs, outputs=outputs, record_cmd=True)
 
     def reset(self) -> None:
-        """Begin a batch: observe the start; joints that start outside of their limits stay there."""
-        for array in (self._touching, self._data.cvel, self._data.xfrc_applied):
+        """Begin a batch: forget contacts, and observe the start."""
+        for array in (self._touching, self._spot):
             array.zero_()
-        self._launch_joints(start=1)
         self._library.kinematics(self._model, self._data)
         self._library.com_pos(self._model, self._data)
         self._look.launch()
-        self._touching.zero_()
 
     def step(self) -> None:
         """Advance by one action, and observe."""
-        self._drag.launch()
+        library, model, data = self._library, self._model, self._data
         for _ in range(SUB_STEPS):
-            self._library.step(self._model, self._data)
-            self._joints.launch()
+            for part in (library.kinematics, library.com_pos, library.crb, library.com_vel, library.rne):
+                part(model, data)
+            for launch in self._launches:
+                launch.launch()
         self._look.launch()
 
     def observe(self) -> None:
         """Do nothing: `step` and `reset` have observed."""
 
-    def _launch_joints(self, start: int) -> None:
-        self._joints.set_param_at_index(7, start)
-        self._joints.launch()
-        self._joints.set_param_at_index(7, 0)
+
+def _last_dofs(compiled: Any, bodies: Any) -> Any:
+    """Return the last degree of freedom that moves each body."""
+    last = []
+    for body in bodies:
+        while not compiled.body_dofnum[body]:
+            body = compiled.body_parentid[body]
+        last.append(compiled.body_dofadr[body] + compiled.body_dofnum[body] - 1)
+    return np.array(last)
 
 
 def _whole(numbers: Any) -> Any:
@@ -105,70 +129,6 @@ def _whole(numbers: Any) -> Any:
 
 def _real(numbers: Any) -> Any:
     return wp.array(numbers.astype(np.float32), dtype=float)
-
-
-@wp.kernel(enable_backward=False)  # type: ignore[untyped-decorator]
-def drag(
-    cvel: wp.array2d[wp.spatial_vector],
-    xipos: wp.array2d[wp.vec3],
-    ximat: wp.array2d[wp.mat33],
-    subtree_com: wp.array2d[wp.vec3],
-    mass: wp.array[float],
-    inertia: wp.array[wp.vec3],
-    root: int,
-    xfrc: wp.array2d[wp.spatial_vector],
-) -> None:
-    """Slow every link down as Bullet does."""
-    world, body = wp.tid()
-    both = cvel[world, body]
-    turn = wp.spatial_top(both)
-    speed = wp.spatial_bottom(both) + wp.cross(turn, xipos[world, body] - subtree_com[world, root])
-    frame = ximat[world, body]
-    local = wp.cw_mul(wp.transpose(frame) * turn, inertia[body])
-    force = -mass[body] * (DRAG + DRAG_OF_SPEED * wp.length(speed)) * speed
-    torque = -(DRAG + DRAG_OF_SPEED * wp.length(turn)) * (frame * local)
-    result = wp.spatial_vector(force, torque)
-    if wp.isnan(wp.dot(result, result)):
-        result = wp.spatial_vector()
-    xfrc[world, body] = result
-
-
-@wp.kernel(enable_backward=False)  # type: ignore[untyped-decorator]
-def joints_kernel(
-    qvel: wp.array2d[float],
-    joint: wp.array[int],
-    qpos_at: wp.array[int],
-    dof_at: wp.array[int],
-    lower: wp.array[float],
-    upper: wp.array[float],
-    rate: wp.array[float],
-    start: int,
-    qpos: wp.array2d[float],
-    limits: wp.array2d[wp.vec2],
-) -> None:
-    """Correct the angle of a slow joint; let a joint far outside of its limits stay there, but not go further."""
-    world, each = wp.tid()
-    at = qpos_at[each]
-    q = float(qpos[world, at])
-    if rate[each] != 1.0 and start == 0:
-        q = q - (1.0 - rate[each]) * TIME_STEP * qvel[world, dof_at[each]]
-        qpos[world, at] = q
-    inner, outer = float(lower[each]), float(upper[each])
-    low, high = float(lower[each]), float(upper[each])
-    if start == 1:
-        low = wp.min(inner, q + CATCH)
-        high = wp.max(outer, q - CATCH)
-    else:
-        now = limits[world, joint[each]]
-        if q <= inner - SLACK:
-            low = q + CATCH
-            if now[0] < inner:
-                low = wp.max(now[0], q)
-        if q >= outer + SLACK:
-            high = q - CATCH
-            if now[1] > outer:
-                high = wp.min(now[1], q)
-    limits[world, joint[each]] = wp.vec2(low, high)
 
 
 @wp.func  # type: ignore[untyped-decorator]
@@ -205,17 +165,13 @@ def look(
     qvel: wp.array2d[float],
     xpos: wp.array2d[wp.vec3],
     xipos: wp.array2d[wp.vec3],
-    geom_xpos: wp.array2d[wp.vec3],
-    geom_xmat: wp.array2d[wp.mat33],
     qpos_at: wp.array[int],
     dof_at: wp.array[int],
     lower: wp.array[float],
     upper: wp.array[float],
     rate: wp.array[float],
     feet: wp.array[int],
-    reach: wp.array[float],
-    radius: wp.array[float],
-    near: wp.array[float],
+    spot: wp.array2d[wp.vec3],
     torso: float,
     frames: wp.array[float],
     centers: wp.array[float],
@@ -239,10 +195,12 @@ def look(
     vy = wp.float32(0.0)
     vz = qvel[world, 1]
     rise = qpos[world, 1] - TIME_STEP * vz
+    lag = TIME_STEP * qvel[world, 2]
     turned = wp.vec3(0.0, 0.0, 0.0)
     ahead = wp.float32(0.0)
     if planar == 1:
-        turned = planar_angles(qpos[world, 2] - TIME_STEP * qvel[world, 2])
+        turned = planar_angles(qpos[world, 2] - lag)
+        vx, vz = vx - lag * vz, vz + lag * vx
     else:
         vy = vz
         vz = qvel[world, 2]
@@ -266,8 +224,5 @@ def look(
         observation[world, JOINTS_AT + 2 * each] = clipped(2.0 * share - 1.0)
         observation[world, JOINTS_AT + 1 + 2 * each] = clipped(0.1 * rate[each] * qvel[world, dof_at[each]])
     for foot in range(feet.shape[0]):
-        geom = feet[foot]
-        frame_of_foot = geom_xmat[world, geom]
-        lowest = geom_xpos[world, geom][2] - wp.abs(frame_of_foot[2, 2]) * reach[foot] - radius[foot]
         observation[world, JOINTS_AT + 2 * count + foot] = touching[world, foot]
-        touching[world, foot] = wp.where(lowest < near[foot], 1.0, 0.0)
+        touching[world, foot] = wp.max(spot[2 * feet[foot], world][2], spot[2 * feet[foot] + 1, world][2])

@@ -1,7 +1,7 @@
 """What Bullet does apart from mechanics: how its robots start and observe, where they are, and its oddities.
 
     drag      every link is slowed down by m v (0.04 + 0.04 |v|) and I w (0.04 + 0.04 |w|)
-    limits    a joint that is more than 0.04 rad outside of its limits is stopped, but not pushed back (it starts there)
+    solver    contacts and limits are not solved exactly, but with a few sweeps of impulses: see `impulses.py`
     axes      the ant's ankles have axes of length sqrt(2): their angles change 1 / sqrt(2) as fast as the links turn
     late      positions of links, and contacts, are those before the last physics step, as in MuJoCo
     contacts  an observation contains the contacts of the feet after the action before the last
@@ -18,14 +18,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ees_mpi.outcomes import Floats
-from ees_mpi.tasks.mujoco.replica.bodies import ANT_LEGS, ANT_NEAR, AXIS, CHEETAH_NEAR
+from ees_mpi.tasks.mujoco.replica.bodies import ANT_LEGS, AXIS, NEAR, ORDER
 
 START_RANGE = 0.1  # of the joint angles
 CLIP = 5.0  # of observations
 TARGET_X = 1e3  # the target of Bullet's environments is (1000, 0)
 DRAG, DRAG_OF_SPEED = 0.04, 0.04
-SLACK = 0.04  # rad; a joint further outside of its limits is not pushed back
-CATCH = 1e-4  # rad; so far inside of a joint that is stopped its new limit lies, because MuJoCo ignores limits just met
+SWEEPS = 5  # of the solver
+LIMIT_SHARE, CONTACT_SHARE = 0.2, 0.9  # of an error that one physics step takes away
+SLACK = 0.04  # rad; a joint further outside of its limits is stopped, but not pushed back
+SLOP = 1e-5  # m; contacts keep this depth
+FASTEST = 100.0  # of every degree of freedom
 JOINTS_AT = 8  # index of the first joint in an observation
 INITIAL_Z = 0.75  # of the ant's torso, from which its height is measured
 LOWEST = 0.26  # height of the ant's torso at which Bullet's environment ends a rollout
@@ -45,10 +48,14 @@ class Rules:
     lower: Floats  # [A] limits of the angles
     upper: Floats
     rate: Floats  # [A] speed of the angle / speed of the link
-    feet: Indices  # [F] geoms
-    reach: Floats  # [F] half length of the capsule
-    radius: Floats  # [F]
-    near: Floats  # [F] Bullet reports a contact if the lowest point is below this height
+    order: Indices  # [A] in which Bullet solves the limits of joints
+    geoms: Indices  # [G] that can touch the floor
+    bodies: Indices  # [G]
+    half: Floats  # [G] half length of the capsule; 0: a sphere
+    radius: Floats  # [G]
+    near: Floats  # [G] Bullet makes a contact if the lowest point is below this height
+    friction: float
+    feet: Indices  # [F] index of the geoms whose contacts are observed
     torso: float  # weight of the torso in the position: of qpos, which is never late
     frames: Floats  # [bodies] weight of the origin of each body
     centers: Floats  # [bodies] weight of its center of mass
@@ -69,11 +76,11 @@ def rules_of(robot: str, model: Any) -> Rules:
     """Return the rules of a robot, cheetah or ant; `model`: compiled from `bodies.XML`."""
     planar = robot == "cheetah"
     feet = CHEETAH_FEET if planar else tuple(f"{leg}_foot" for leg in ANT_LEGS)
-    near = [CHEETAH_NEAR[foot] if planar else ANT_NEAR for foot in feet]
     torso, frames, centers = _weights_of_cheetah(model) if planar else _weights_of_ant(model)
     joints = model.actuator_trnid[:, 0].astype(np.int64)
     names = [model.joint(int(joint)).name for joint in joints]
-    geoms = np.array([model.geom(foot).id for foot in feet], np.int64)
+    geoms = np.flatnonzero(model.geom_bodyid > 0)
+    names_of_geoms = [model.geom(int(geom)).name for geom in geoms]
     return Rules(
         planar,
         joints,
@@ -82,10 +89,14 @@ def rules_of(robot: str, model: Any) -> Rules:
         model.jnt_range[joints, 0].copy(),
         model.jnt_range[joints, 1].copy(),
         np.array([1 / AXIS if name.startswith("ankle") else 1.0 for name in names]),
+        np.array(ORDER[robot]),
         geoms,
+        model.geom_bodyid[geoms].astype(np.int64),
         model.geom_size[geoms, 1].copy(),
         model.geom_size[geoms, 0].copy(),
-        np.array(near),
+        np.array([NEAR[robot][name] for name in names_of_geoms]),
+        float(model.geom_friction[geoms[0], 0]),
+        np.array([names_of_geoms.index(foot) for foot in feet]),
         torso,
         frames,
         centers,

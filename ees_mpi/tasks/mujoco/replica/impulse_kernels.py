@@ -1,0 +1,225 @@
+"""Contacts and joint limits of many replicas as Warp kernels: the arithmetic of `impulses.py`; imports Warp.
+
+One thread computes one world. The world is the last index of all scratch memory, so that neighbouring threads read
+neighbouring numbers. A row of M has the ancestors of its degree of freedom as columns, and itself as the last one.
+"""
+
+import warp as wp
+
+from ees_mpi.tasks.mujoco.replica.bodies import TIME_STEP
+from ees_mpi.tasks.mujoco.replica.rules import CONTACT_SHARE, LIMIT_SHARE, SLACK, SLOP, SWEEPS
+
+
+@wp.func  # type: ignore[untyped-decorator]
+def answer(
+    row: int,
+    world: int,
+    target: float,
+    qvel: wp.array2d[float],
+    start: wp.array[int],
+    count: wp.array[int],
+    column: wp.array[int],
+    factor: wp.array2d[float],
+    J: wp.array3d[float],
+    X: wp.array3d[float],
+    missing: wp.array2d[float],
+    own: wp.array2d[float],
+    impulse: wp.array2d[float],
+) -> int:
+    """Finish a row: the change of speed by a unit of impulse, the speed that it lacks; return the next row."""
+    nv = qvel.shape[1]
+    for k in range(nv):
+        X[row, k, world] = J[row, k, world]
+    for step in range(nv):
+        k = nv - 1 - step
+        value = X[row, k, world]
+        if value != 0.0:
+            for i in range(count[k] - 1):
+                c = column[start[k] + i]
+                X[row, c, world] = X[row, c, world] - factor[start[k] + i, world] * value
+    lacks = float(target)
+    size = wp.float32(0.0)
+    for k in range(nv):
+        value = X[row, k, world] / factor[start[k] + count[k] - 1, world]
+        for i in range(count[k] - 1):
+            value = value - factor[start[k] + i, world] * X[row, column[start[k] + i], world]
+        X[row, k, world] = value
+        lacks = lacks - J[row, k, world] * qvel[world, k]
+        size = size + J[row, k, world] * value
+    missing[row, world] = lacks
+    own[row, world] = wp.where(size > 0.0, 1.0 / size, 0.0)
+    impulse[row, world] = 0.0
+    return row + 1
+
+
+@wp.kernel(enable_backward=False)  # type: ignore[untyped-decorator]
+def constrain(
+    qpos: wp.array2d[float],
+    qvel: wp.array2d[float],
+    place: wp.array2d[wp.vec3],
+    frame: wp.array2d[wp.mat33],
+    com: wp.array2d[wp.vec3],
+    root: int,
+    cdof: wp.array2d[wp.spatial_vector],
+    ancestor: wp.array[int],
+    order: wp.array[int],
+    qpos_at: wp.array[int],
+    dof_at: wp.array[int],
+    lower: wp.array[float],
+    upper: wp.array[float],
+    rate: wp.array[float],
+    geoms: wp.array[int],
+    last_dof: wp.array[int],
+    half: wp.array[float],
+    radius: wp.array[float],
+    near: wp.array[float],
+    axes: int,
+    start: wp.array[int],
+    count: wp.array[int],
+    column: wp.array[int],
+    factor: wp.array2d[float],
+    point: wp.array2d[wp.vec3],
+    spot: wp.array2d[wp.vec3],
+    J: wp.array3d[float],
+    X: wp.array3d[float],
+    missing: wp.array2d[float],
+    own: wp.array2d[float],
+    impulse: wp.array2d[float],
+    rows: wp.array2d[int],
+) -> None:
+    """Write the rows of all constraints: limits, contacts, then frictions along one or two axes."""
+    world = wp.tid()
+    nv = qvel.shape[1]
+    row = wp.int32(0)
+    for each in range(order.shape[0]):
+        joint = order[each]
+        below = qpos[world, qpos_at[joint]] - lower[joint]
+        above = upper[joint] - qpos[world, qpos_at[joint]]
+        inside = wp.min(below, above)
+        if inside <= 0.0:
+            for k in range(nv):
+                J[row, k, world] = 0.0
+            J[row, dof_at[joint], world] = wp.where(below <= 0.0, rate[joint], -rate[joint])
+            target = wp.where(inside > -SLACK, -inside * LIMIT_SHARE / TIME_STEP, 0.0)
+            row = answer(row, world, target, qvel, start, count, column, factor, J, X, missing, own, impulse)
+    rows[0, world] = row
+    contacts = wp.int32(0)
+    for each in range(geoms.shape[0]):
+        geom = geoms[each]
+        turn = frame[world, geom]
+        up = wp.vec3(turn[2, 0], turn[2, 1], turn[2, 2])
+        if place[world, geom][2] - wp.abs(up[2]) * half[each] - radius[each] < near[each]:
+            other = wp.where(half[each] > 0.0 and up[2] > 0.0, 1, 0)
+            end = wp.vec3(0.0, 0.0, wp.where(other == 1, -half[each], half[each])) - radius[each] * up
+            lowest = place[world, geom] + turn * end
+            point[2 * each + other, world] = end
+            spot[2 * each + other, world] = wp.vec3(lowest[0], lowest[1], 1.0)
+        for side in range(2):
+            slot = 2 * each + side
+            if spot[slot, world][2] > 0.0:
+                p = place[world, geom] + turn * point[slot, world]
+                x = p[0] - spot[slot, world][0]
+                y = p[1] - spot[slot, world][1]
+                if p[2] <= near[each] and x * x + y * y <= near[each] * near[each]:
+                    contacts = contacts + 1
+                else:
+                    spot[slot, world] = wp.vec3()
+    rows[1, world] = contacts
+    for slot in range(point.shape[0]):
+        if spot[slot, world][2] > 0.0:
+            geom = geoms[slot // 2]
+            p = place[world, geom] + frame[world, geom] * point[slot, world]
+            arm = p - com[world, root]
+            for axis in range(axes + 1):
+                for k in range(nv):
+                    J[row + axis * contacts, k, world] = 0.0
+            k = last_dof[slot // 2]
+            while k >= 0:
+                motion = cdof[world, k]
+                speed = wp.spatial_bottom(motion) + wp.cross(wp.spatial_top(motion), arm)
+                J[row, k, world] = speed[2]
+                J[row + axes * contacts, k, world] = speed[0]
+                if axes == 2:
+                    J[row + contacts, k, world] = speed[1]
+                k = ancestor[k]
+            distance = p[2] + SLOP
+            target = wp.where(distance > 0.0, -distance / TIME_STEP, -distance * CONTACT_SHARE / TIME_STEP)
+            for axis in range(axes + 1):
+                at = row + axis * contacts
+                wanted = wp.where(axis == 0, target, 0.0)
+                answer(at, world, wanted, qvel, start, count, column, factor, J, X, missing, own, impulse)
+            row = row + 1
+
+
+@wp.func  # type: ignore[untyped-decorator]
+def asked(
+    row: int,
+    world: int,
+    J: wp.array3d[float],
+    missing: wp.array2d[float],
+    own: wp.array2d[float],
+    impulse: wp.array2d[float],
+    change: wp.array2d[float],
+) -> float:
+    """Return the impulse that a row needs after all changes so far."""
+    lacks = missing[row, world]
+    for k in range(change.shape[0]):
+        lacks = lacks - J[row, k, world] * change[k, world]
+    return impulse[row, world] + lacks * own[row, world]
+
+
+@wp.func  # type: ignore[untyped-decorator]
+def push(
+    row: int,
+    world: int,
+    value: float,
+    X: wp.array3d[float],
+    impulse: wp.array2d[float],
+    change: wp.array2d[float],
+) -> int:
+    """Set the impulse of a row."""
+    more = value - impulse[row, world]
+    if more != 0.0:
+        impulse[row, world] = value
+        for k in range(change.shape[0]):
+            change[k, world] = change[k, world] + X[row, k, world] * more
+    return 0
+
+
+@wp.kernel(enable_backward=False)  # type: ignore[untyped-decorator]
+def sweep(
+    J: wp.array3d[float],
+    X: wp.array3d[float],
+    missing: wp.array2d[float],
+    own: wp.array2d[float],
+    rows: wp.array2d[int],
+    axes: int,
+    friction: float,
+    impulse: wp.array2d[float],
+    change: wp.array2d[float],
+) -> None:
+    """Solve the constraints as far as Bullet does; `change`: of the speeds."""
+    world = wp.tid()
+    limits = rows[0, world]
+    contacts = rows[1, world]
+    for k in range(change.shape[0]):
+        change[k, world] = 0.0
+    for turn in range(SWEEPS):
+        for each in range(limits):
+            row = wp.where(turn % 2 == 1, each, limits - 1 - each)
+            push(row, world, wp.max(0.0, asked(row, world, J, missing, own, impulse, change)), X, impulse, change)
+        for row in range(limits, limits + contacts):
+            push(row, world, wp.max(0.0, asked(row, world, J, missing, own, impulse, change)), X, impulse, change)
+        for contact in range(contacts):
+            along = limits + axes * contacts + contact
+            across = limits + contacts + contact
+            x = asked(along, world, J, missing, own, impulse, change)
+            y = wp.float32(0.0)
+            if axes == 2:
+                y = asked(across, world, J, missing, own, impulse, change)
+            size = wp.sqrt(x * x + y * y)
+            most = friction * impulse[limits + contact, world]
+            share = wp.where(size > most, most / size, 1.0)
+            if axes == 2:
+                push(across, world, share * y, X, impulse, change)
+            push(along, world, share * x, X, impulse, change)
