@@ -10,52 +10,9 @@ from ees_mpi.tasks.mujoco.replica.bodies import TIME_STEP
 from ees_mpi.tasks.mujoco.replica.rules import CONTACT_SHARE, LIMIT_SHARE, SLACK, SLOP, SWEEPS
 
 
-@wp.func  # type: ignore[untyped-decorator]
-def answer(
-    row: int,
-    world: int,
-    target: float,
-    qvel: wp.array2d[float],
-    start: wp.array[int],
-    count: wp.array[int],
-    column: wp.array[int],
-    factor: wp.array2d[float],
-    J: wp.array3d[float],
-    X: wp.array3d[float],
-    missing: wp.array2d[float],
-    own: wp.array2d[float],
-    impulse: wp.array2d[float],
-) -> int:
-    """Finish a row: the change of speed by a unit of impulse, the speed that it lacks; return the next row."""
-    nv = qvel.shape[1]
-    for k in range(nv):
-        X[row, k, world] = J[row, k, world]
-    for step in range(nv):
-        k = nv - 1 - step
-        value = X[row, k, world]
-        if value != 0.0:
-            for i in range(count[k] - 1):
-                c = column[start[k] + i]
-                X[row, c, world] = X[row, c, world] - factor[start[k] + i, world] * value
-    lacks = float(target)
-    size = wp.float32(0.0)
-    for k in range(nv):
-        value = X[row, k, world] / factor[start[k] + count[k] - 1, world]
-        for i in range(count[k] - 1):
-            value = value - factor[start[k] + i, world] * X[row, column[start[k] + i], world]
-        X[row, k, world] = value
-        lacks = lacks - J[row, k, world] * qvel[world, k]
-        size = size + J[row, k, world] * value
-    missing[row, world] = lacks
-    own[row, world] = wp.where(size > 0.0, 1.0 / size, 0.0)
-    impulse[row, world] = 0.0
-    return row + 1
-
-
 @wp.kernel(enable_backward=False)  # type: ignore[untyped-decorator]
 def constrain(
     qpos: wp.array2d[float],
-    qvel: wp.array2d[float],
     place: wp.array2d[wp.vec3],
     frame: wp.array2d[wp.mat33],
     com: wp.array2d[wp.vec3],
@@ -74,22 +31,15 @@ def constrain(
     radius: wp.array[float],
     near: wp.array[float],
     axes: int,
-    start: wp.array[int],
-    count: wp.array[int],
-    column: wp.array[int],
-    factor: wp.array2d[float],
     point: wp.array2d[wp.vec3],
     spot: wp.array2d[wp.vec3],
     J: wp.array3d[float],
-    X: wp.array3d[float],
-    missing: wp.array2d[float],
-    own: wp.array2d[float],
-    impulse: wp.array2d[float],
+    target: wp.array2d[float],
     rows: wp.array2d[int],
 ) -> None:
-    """Write the rows of all constraints: limits, contacts, then frictions along one or two axes."""
+    """Write rows and target speeds of all constraints: limits, contacts, then frictions along one or two axes."""
     world = wp.tid()
-    nv = qvel.shape[1]
+    nv = J.shape[1]
     row = wp.int32(0)
     for each in range(order.shape[0]):
         joint = order[each]
@@ -100,8 +50,8 @@ def constrain(
             for k in range(nv):
                 J[row, k, world] = 0.0
             J[row, dof_at[joint], world] = wp.where(below <= 0.0, rate[joint], -rate[joint])
-            target = wp.where(inside > -SLACK, -inside * LIMIT_SHARE / TIME_STEP, 0.0)
-            row = answer(row, world, target, qvel, start, count, column, factor, J, X, missing, own, impulse)
+            target[row, world] = wp.where(inside > -SLACK, -inside * LIMIT_SHARE / TIME_STEP, 0.0)
+            row = row + 1
     rows[0, world] = row
     contacts = wp.int32(0)
     for each in range(geoms.shape[0]):
@@ -131,6 +81,7 @@ def constrain(
             p = place[world, geom] + frame[world, geom] * point[slot, world]
             arm = p - com[world, root]
             for axis in range(axes + 1):
+                target[row + axis * contacts, world] = 0.0
                 for k in range(nv):
                     J[row + axis * contacts, k, world] = 0.0
             k = last_dof[slot // 2]
@@ -143,12 +94,51 @@ def constrain(
                     J[row + contacts, k, world] = speed[1]
                 k = ancestor[k]
             distance = p[2] + SLOP
-            target = wp.where(distance > 0.0, -distance / TIME_STEP, -distance * CONTACT_SHARE / TIME_STEP)
-            for axis in range(axes + 1):
-                at = row + axis * contacts
-                wanted = wp.where(axis == 0, target, 0.0)
-                answer(at, world, wanted, qvel, start, count, column, factor, J, X, missing, own, impulse)
+            target[row, world] = wp.where(distance > 0.0, -distance, -distance * CONTACT_SHARE) / TIME_STEP
             row = row + 1
+
+
+@wp.kernel(enable_backward=False)  # type: ignore[untyped-decorator]
+def respond(
+    qvel: wp.array2d[float],
+    rows: wp.array2d[int],
+    axes: int,
+    start: wp.array[int],
+    count: wp.array[int],
+    column: wp.array[int],
+    factor: wp.array2d[float],
+    J: wp.array3d[float],
+    X: wp.array3d[float],
+    missing: wp.array2d[float],
+    own: wp.array2d[float],
+    impulse: wp.array2d[float],
+) -> None:
+    """Write the change of speeds by a unit of impulse on a row; replace its target by the speed that it lacks."""
+    row, world = wp.tid()
+    if row >= rows[0, world] + (1 + axes) * rows[1, world]:
+        return
+    nv = qvel.shape[1]
+    for k in range(nv):
+        X[row, k, world] = J[row, k, world]
+    for step in range(nv):
+        k = nv - 1 - step
+        value = X[row, k, world]
+        if value != 0.0:
+            for i in range(count[k] - 1):
+                c = column[start[k] + i]
+                X[row, c, world] = X[row, c, world] - factor[start[k] + i, world] * value
+    lacks = missing[row, world]
+    size = wp.float32(0.0)
+    for k in range(nv):
+        value = X[row, k, world] / factor[start[k] + count[k] - 1, world]
+        for i in range(count[k] - 1):
+            value = value - factor[start[k] + i, world] * X[row, column[start[k] + i], world]
+        X[row, k, world] = value
+        lacks = lacks - J[row, k, world] * qvel[world, k]
+        size = size + J[row, k, world] * value
+    missing[row, world] = lacks
+    own[row, world] = wp.where(size > 0.0, 1.0 / size, 0.0)
+    impulse[row, world] = 0.0
 
 
 @wp.func  # type: ignore[untyped-decorator]

@@ -11,7 +11,7 @@ import warp as wp
 
 from ees_mpi.tasks.mujoco.gpu import Toolkit
 from ees_mpi.tasks.mujoco.replica.bodies import SUB_STEPS, TIME_STEP
-from ees_mpi.tasks.mujoco.replica.impulse_kernels import constrain, sweep
+from ees_mpi.tasks.mujoco.replica.impulse_kernels import constrain, respond, sweep
 from ees_mpi.tasks.mujoco.replica.motion_kernels import accelerate, drag, move
 from ees_mpi.tasks.mujoco.replica.rules import (
     CLIP,
@@ -22,6 +22,7 @@ from ees_mpi.tasks.mujoco.replica.rules import (
 )
 
 PI = float(np.pi)
+BLOCK = 32  # threads; larger blocks leave processors of the GPU without work
 
 
 class ManyReplicas:
@@ -60,16 +61,14 @@ class ManyReplicas:
         joints = [_whole(rules.order), qpos_at, dof_at, lower, upper, rate]
         shapes = [_whole(rules.geoms), _whole(_last_dofs(compiled, rules.bodies))]
         shapes += [_real(rules.half), _real(rules.radius), _real(rules.near), axes]
-        state = [d.qpos, d.qvel, d.geom_xpos, d.geom_xmat, d.subtree_com, root, d.cdof, ancestor]
+        state = [d.qpos, d.geom_xpos, d.geom_xmat, d.subtree_com, root, d.cdof, ancestor]
         points = [self._point, self._spot]
         self._launches = [
             self._recorded(drag, (worlds, int(compiled.nbody)), drags, [wrench]),
             self._recorded(accelerate, one, forces, [factor, change, d.qvel]),
+            self._recorded(constrain, one, [*state, *joints, *shapes], [*points, J, missing, rows]),
             self._recorded(
-                constrain,
-                one,
-                [*state, *joints, *shapes, *sparse, factor],
-                [*points, J, X, missing, own, impulse, rows],
+                respond, (most, worlds), [d.qvel, rows, axes, *sparse, factor, J], [X, missing, own, impulse]
             ),
             self._recorded(sweep, one, [J, X, missing, own, rows, axes, float(rules.friction)], [impulse, change]),
             self._recorded(move, one, [change, qpos_at, dof_at, rate, int(rules.planar)], [d.qpos, d.qvel, d.time]),
@@ -89,7 +88,7 @@ class ManyReplicas:
     def _recorded(self, kernel: Any, size: tuple[int, ...], inputs: list[Any], outputs: list[Any]) -> Any:
         """Return a launch that can be repeated with little overhead, on the current stream."""
         self._arrays += [*inputs, *outputs]  # a launch knows addresses only
-        return wp.launch(kernel, dim=size, inputs=inputs, outputs=outputs, record_cmd=True)
+        return wp.launch(kernel, dim=size, inputs=inputs, outputs=outputs, record_cmd=True, block_dim=BLOCK)
 
     def reset(self) -> None:
         """Begin a batch: forget contacts, and observe the start."""
