@@ -189,7 +189,7 @@ def train(
         start = time.perf_counter()
         with ranks.together():
             if writer:
-                writer.commit(record.generation, record.arrays, following.arrays())
+                writer.commit(record.generation, record.arrays, following.arrays(), record.rollouts)
         commit_seconds = time.perf_counter() - start
         state = following
         report(record)

@@ -10,7 +10,15 @@ METHODS = {"ees": "ees_mpi.config.evolution:Evolution", "maml": "ees_mpi.maml.se
 
 # Keys that a resumed run may change: they do not change its bits.
 FREE_ON_RESUME = frozenset(
-    {"run.generations", "run.needs_start", "run.fsync", "run.fold_minutes", "run.stall_minutes", "task.device"}
+    {
+        "run.generations",
+        "run.needs_start",
+        "run.fsync",
+        "run.fold_minutes",
+        "run.stall_minutes",
+        "task.device",
+        "maml.log_iterations",
+    }
 )
 
 LARGEST = 2**63 - 1

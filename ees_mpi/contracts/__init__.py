@@ -15,8 +15,10 @@ from ees_mpi.contracts.evaluation import BatchEvaluator as BatchEvaluator
 from ees_mpi.contracts.evaluation import Closable as Closable
 from ees_mpi.contracts.evaluation import Drawable as Drawable
 from ees_mpi.contracts.evaluation import Evaluator as Evaluator
+from ees_mpi.contracts.evaluation import NoisyWalks as NoisyWalks
 from ees_mpi.contracts.evaluation import Pixels as Pixels
 from ees_mpi.contracts.evaluation import View as View
+from ees_mpi.contracts.evaluation import Walked as Walked
 from ees_mpi.contracts.evaluation import Walker as Walker
 from ees_mpi.noise import Noise
 from ees_mpi.outcomes import Arrays, Draw, Floats, Outcomes, Singles

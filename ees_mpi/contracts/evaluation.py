@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,3 +70,33 @@ class Walker(Closable, Protocol):
 
     def step(self, action: Singles) -> tuple[Singles, bool]:
         """Act for one time step; return the observation and whether the rollout has ended."""
+
+
+@dataclass(frozen=True)
+class Walked:
+    """R rollouts of each of N policies, as torch tensors on one device; steps that were not taken are zero."""
+
+    observations: Any  # [N, R, T, O], normalised and clipped
+    actions: Any  # [N, R, T, A], before the robot clips them
+    position: Any  # [N, R, 1 + T, B]: at the start, and after each step
+    length: Any  # [N, R]
+    sums: Any  # [N, 1 + 2 O]: count, sums, sums of squares of the observations of the sampled rollouts
+
+
+class NoisyWalks(Closable, Protocol):
+    """Robots on a GPU that walk with noisy actions, all at once. MAML learns from them."""
+
+    device: str  # as torch names it
+
+    def walk(
+        self,
+        parameters: Any,
+        stds: Any,
+        noise: Singles,
+        sampled: NDArray[np.bool_],
+        statistics: tuple[Floats, Floats],
+    ) -> Walked:
+        """Roll out policies [N, D] with action noise [N, R, T, A] times stds [N, A]; see `Walked` for the results.
+
+        parameters, stds: on the device; sampled: [N, R]; statistics: mean and standard deviation of the observations
+        """

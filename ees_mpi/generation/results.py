@@ -54,6 +54,7 @@ class Record:
     generation: int
     arrays: Arrays
     seconds: Mapping[str, float]
+    rollouts: Arrays = field(default_factory=dict)  # for a file of their own beside the run file; usually none
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         """Return one array by its name in the run file."""

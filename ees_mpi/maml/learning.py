@@ -6,11 +6,14 @@ With theta' = theta + lr grad J(theta), the Jacobian of the adaptation is I + lr
     KL's Hessian times v (I + lr H) F (I + lr H) v        F: the Hessian of the KL at theta'
 
 The second equation is exact at the old theta, because the KL and its gradient are zero there. It is used only there.
+
+Several tasks can be computed side by side: then theta and all tensors have one more axis in front, and the results are
+sums over the tasks. A CPU computes one task at a time, so that the bits do not depend on the number of ranks.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,8 +24,7 @@ from ees_mpi.maml.settings import MamlSettings
 from ees_mpi.outcomes import Floats, Singles
 
 
-@dataclass(frozen=True)
-class Steps:
+class Steps(NamedTuple):
     """A batch as torch tensors: M = R T steps; padded steps have weight 0."""
 
     observations: Tensor  # [M, O]
@@ -41,15 +43,24 @@ class Steps:
 
 @dataclass(frozen=True)
 class Learner:
-    """Adapts a policy to one task; `sizes`: of the layers of the network."""
+    """Adapts a policy to one task, or to `several` tasks side by side; `sizes`: of the layers of the network."""
 
     sizes: Sequence[int]
     lr: float
+    several: bool = False
+
+    def each(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a function of one task as a function of all tasks."""
+        return torch.vmap(function) if self.several else function
+
+    def policy(self, theta: Tensor, observations: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the mean actions and the log standard deviations."""
+        mean = self.each(lambda at, seen: mean_action(self.sizes, at, seen))(theta, observations)
+        return mean, log_std(self.sizes, theta)
 
     def objective(self, theta: Tensor, steps: Steps) -> Tensor:
         """Return J, whose gradient at theta is the policy gradient."""
-        mean = mean_action(self.sizes, theta, steps.observations)
-        likelihood = log_likelihood(mean, log_std(self.sizes, theta), steps.actions)
+        likelihood = self.each(log_likelihood)(*self.policy(theta, steps.observations), steps.actions)
         return (likelihood * steps.advantages * steps.weight).sum()
 
     def adapted(self, theta: Tensor, before: Steps) -> Tensor:
@@ -86,54 +97,69 @@ class Curvature:
         if gradient is None:
             (gradient,) = torch.autograd.grad(self._function(self._at), self._at, create_graph=True)
             self._gradient = gradient if self._keep else None
-        (product,) = torch.autograd.grad(gradient @ vector, self._at, retain_graph=self._keep)
+        (product,) = torch.autograd.grad(gradient.view(-1) @ vector.view(-1), self._at, retain_graph=self._keep)
         return product
 
 
 class LearningTask:
-    """One task of the outer iteration, at one theta, with its rollouts before and after the adaptation."""
+    """One task of the outer iteration, at one theta, with its rollouts before and after the adaptation.
+
+    With a learner of several tasks it is those tasks, and each result is the sum over them.
+    """
 
     def __init__(self, learner: Learner, theta: Tensor, before: Steps, after: Steps, keep: bool = False):
-        self._learner, self._theta, self._before, self._after = learner, theta, before, after
-        self._adapted = learner.adapted(theta, before)
+        self._learner, self._before, self._after = learner, before, after
+        self._theta = self._of_each(theta)
+        self._adapted = learner.adapted(self._theta, before)
         with torch.no_grad():
             self._old_mean, self._old_log_std = self._policy(self._adapted)
-            self._old_likelihood = log_likelihood(self._old_mean, self._old_log_std, after.actions)
-        self._inner = Curvature(lambda at: learner.objective(at, before), theta, keep)
+            self._old_likelihood = self._likelihood(self._old_mean, self._old_log_std)
+        self._inner = Curvature(lambda at: learner.objective(at, before), self._theta, keep)
         self._outer = Curvature(lambda at: self._divergence(*self._policy(at)), self._adapted, keep)
 
     def gradient(self) -> Floats:
         """Return the gradient of the objective with respect to theta."""
         at = self._adapted.clone().requires_grad_()
         (gradient,) = torch.autograd.grad(self._surrogate(*self._policy(at)), at)
-        return _array(self._through_adaptation(gradient))
+        return self._summed(self._through_adaptation(gradient))
 
     def hessian_product(self, vector: Floats) -> Floats:
         """Return the product of the Hessian of the KL, with respect to theta, with a vector."""
-        v = torch.tensor(vector, dtype=self._theta.dtype)
-        return _array(self._through_adaptation(self._outer.times(self._through_adaptation(v))))
+        v = self._of_each(torch.tensor(vector, dtype=self._theta.dtype))
+        return self._summed(self._through_adaptation(self._outer.times(self._through_adaptation(v))))
 
     def at(self, theta: Floats | Singles) -> Floats:
         """Return objective and KL [2] at another theta."""
-        there = torch.tensor(theta, dtype=self._theta.dtype)
+        there = self._of_each(torch.tensor(theta, dtype=self._theta.dtype))
         policy = self._policy(self._learner.adapted(there, self._before))
         return np.array([self._surrogate(*policy).item(), self._divergence(*policy).item()])
 
+    def _of_each(self, vector: Tensor) -> Tensor:
+        """Return a vector [D] on the device of the steps, once for each of several tasks."""
+        vector, observations = vector.to(self._after.observations.device), self._after.observations
+        return vector.repeat(len(observations), 1) if self._learner.several else vector
+
+    def _summed(self, tensor: Tensor) -> Floats:
+        """Return the sum over several tasks on the host."""
+        if self._learner.several:
+            tensor = tensor.double().sum(0)
+        return tensor.detach().cpu().numpy().astype(np.float64)
+
     def _policy(self, adapted: Tensor) -> tuple[Tensor, Tensor]:
-        sizes = self._learner.sizes
-        return mean_action(sizes, adapted, self._after.observations), log_std(sizes, adapted)
+        return self._learner.policy(adapted, self._after.observations)
+
+    def _likelihood(self, mean: Tensor, log_std: Tensor) -> Tensor:
+        likelihood: Tensor = self._learner.each(log_likelihood)(mean, log_std, self._after.actions)
+        return likelihood
 
     def _surrogate(self, mean: Tensor, log_std: Tensor) -> Tensor:
-        ratio = torch.exp(log_likelihood(mean, log_std, self._after.actions) - self._old_likelihood)
+        ratio = torch.exp(self._likelihood(mean, log_std) - self._old_likelihood)
         return (ratio * self._after.advantages * self._after.weight).sum()
 
     def _divergence(self, mean: Tensor, log_std: Tensor) -> Tensor:
-        return (divergence(self._old_mean, self._old_log_std, mean, log_std) * self._after.weight).sum()
+        divergences = self._learner.each(divergence)(self._old_mean, self._old_log_std, mean, log_std)
+        return (divergences * self._after.weight).sum()
 
     def _through_adaptation(self, vector: Tensor) -> Tensor:
         """Multiply with the Jacobian of the adaptation, I + lr H, which is symmetric."""
         return vector + self._learner.lr * self._inner.times(vector)
-
-
-def _array(tensor: Tensor) -> Floats:
-    return tensor.detach().numpy().astype(np.float64)

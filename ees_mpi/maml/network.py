@@ -35,8 +35,8 @@ def mean_action(sizes: Sequence[int], theta: Tensor, observations: Tensor) -> Te
 
 
 def log_std(sizes: Sequence[int], theta: Tensor) -> Tensor:
-    """Return the log standard deviations [A]."""
-    return theta[-sizes[-1] :]
+    """Return the log standard deviations [..., A] of theta [..., D]."""
+    return theta[..., -sizes[-1] :]
 
 
 def log_likelihood(mean: Tensor, log_std: Tensor, actions: Tensor) -> Tensor:

@@ -1,14 +1,14 @@
 """The rollouts of one task before and after its adaptation: their result, and their bytes for a partial generation."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ees_mpi.maml.rollouts import Batch
-from ees_mpi.outcomes import Floats
+from ees_mpi.outcomes import Arrays, Floats
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,26 @@ def packed(pairs: Mapping[int, Pair]) -> NDArray[np.uint8]:
         for index, pair in sorted(pairs.items())
     ]
     return np.frombuffer(b"".join(rows), np.uint8).reshape(len(rows), -1 if rows else 0)
+
+
+def stacked(pairs: Mapping[int, Pair]) -> Arrays:
+    """Return the rollouts of all tasks as arrays with names, the tasks in order."""
+    tasks = [pairs[index] for index in sorted(pairs)]
+    return {"index": np.array(sorted(pairs), np.int64)} | {
+        f"{moment}/{field.name}": np.stack([getattr(getattr(task, moment), field.name) for task in tasks])
+        for moment in ("before", "after")
+        for field in fields(Batch)
+    }
+
+
+def unstacked(arrays: Arrays) -> dict[int, Pair]:
+    """Return the rollouts of `stacked`, by index."""
+
+    def batch(moment: str, place: int) -> Batch:
+        return Batch(**{field.name: arrays[f"{moment}/{field.name}"][place].copy() for field in fields(Batch)})
+
+    indices = enumerate(arrays["index"].tolist())
+    return {index: Pair(batch("before", place), batch("after", place)) for place, index in indices}
 
 
 def _bytes(batch: Batch) -> bytes:

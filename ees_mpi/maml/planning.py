@@ -8,9 +8,10 @@ import numpy as np
 from ees_mpi.commands.plan import Costs, resident_bytes, seconds, time_commit, timed
 from ees_mpi.config import Config
 from ees_mpi.maml.learning import Learner, LearningTask, Steps, theta_of
+from ees_mpi.maml.on_cpu import CpuTasks
+from ees_mpi.maml.outer import KEPT, graph_bytes
 from ees_mpi.maml.rollouts import Gaussian
 from ees_mpi.maml.settings import Maml, maml_of
-from ees_mpi.maml.training import KEPT, MamlJob, graph_bytes
 from ees_mpi.ranks import Ranks
 from ees_mpi.state import State, first_state
 
@@ -42,11 +43,11 @@ def seconds_of_task(config: Config) -> tuple[float, float]:
     """Return the seconds of the rollouts of one task, and of its part of an update without kept graphs."""
     settings = maml_of(config)
     single = replace(config, method=Maml(msgspec.structs.replace(settings, rollouts=1)))
-    job, state = MamlJob.open(single, Ranks()), first_state(single)
+    work, state = CpuTasks(single, Ranks()), first_state(single)
     policy = Gaussian.of_state(config.task.layers, state)
-    job.rollouts(policy, 0, 0, 1)  # the first call also imports and allocates
-    rollouts, pair = timed(lambda: job.rollouts(policy, 1, 0, 1))
-    job.close()
+    work.rollouts(policy, 0, 0, 1)  # the first call also imports and allocates
+    rollouts, pair = timed(lambda: work.rollouts(policy, 1, 0, 1))
+    work.close()
     many = {name: np.repeat(getattr(pair.before, name), settings.rollouts, axis=0) for name in ARRAYS}
     steps = Steps.of(replace(pair.before, **many), settings.discount)
     theta = theta_of(policy.mean, policy.log_std)

@@ -12,10 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ees_mpi.contracts import Walker
+from ees_mpi.config import Config
+from ees_mpi.contracts import Task, Walker
+from ees_mpi.maml.settings import maml_of
 from ees_mpi.outcomes import Floats, Singles
 from ees_mpi.policies import CLIP, MLP, observation_sums
 from ees_mpi.state import State
+from ees_mpi.streams import stream
 from ees_mpi.tasks.locomotion import along
 
 
@@ -77,6 +80,20 @@ class Gaussian:
         mean, std = self.observation_mean.astype(np.float32), self.observation_std.astype(np.float32)
         seen: Singles = np.clip((observations - mean) / std, -CLIP, CLIP).astype(np.float32)
         return seen
+
+
+def draws(config: Config, generation: int, index: int) -> tuple[Singles, NDArray[np.bool_]]:
+    """Return the action noise [2, R, T, A] of a task, before and after adaptation, and its sampled rollouts [2, R]."""
+    task, settings = config.task, maml_of(config)
+    shape = (2, settings.rollouts, settings.steps(task), task.layers[-1])
+    noise = stream(config.run.seed, f"actions of task {index}", generation).standard_normal(shape, np.float32)
+    chance = stream(config.run.seed, f"observe task {index}", generation).random(shape[:2])
+    return noise, chance < task.observation_share
+
+
+def direction_of(task: Task, sign: int) -> float:
+    """Return the direction of a task of the iteration, in degrees."""
+    return (task.heading or 0.0) + (0.0 if sign > 0 else 180.0)
 
 
 def sample(

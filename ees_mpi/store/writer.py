@@ -13,7 +13,7 @@ from ees_mpi.config import Config
 from ees_mpi.errors import RunFileError
 from ees_mpi.noise import Noise
 from ees_mpi.outcomes import Arrays
-from ees_mpi.store import hashes, hdf5, journal, layout
+from ees_mpi.store import hashes, hdf5, journal, layout, rollouts
 from ees_mpi.store.lock import Lock
 from ees_mpi.store.reader import open_run
 from ees_mpi.store.repair import SAFE, Contents, fold_journal, write_errors
@@ -128,8 +128,11 @@ class RunWriter:
         advice = SAFE if self._config.run.fsync else CHECK
         return advice if self._resumable else ""
 
-    def commit(self, generation: int, arrays: Arrays, state: Arrays) -> None:
-        """Add a generation to the run; after this call, a kill cannot lose it."""
+    def commit(self, generation: int, arrays: Arrays, state: Arrays, kept: Arrays | None = None) -> None:
+        """Add a generation to the run; after this call, a kill cannot lose it. `kept`: rollouts for their own file."""
+        if kept:
+            with write_errors(self.path, self._advice):
+                rollouts.write(self.path, self._run_id, generation, kept)
         own = (hashes.ROW, hashes.TIMES)
         row = {name: np.asarray(arrays[name], field.dtype) for name, field in self._fields.items() if name not in own}
         row |= hashes.of_row(row, generation)

@@ -16,7 +16,7 @@ from ees_mpi import config
 from ees_mpi.analysis.report import extremes, page
 from ees_mpi.errors import ConfigError, RunFileError, TaskError
 from ees_mpi.generation.results import Unfinished
-from ees_mpi.maml import settings, training
+from ees_mpi.maml import outer, settings
 from ees_mpi.maml.training import MamlJob
 from ees_mpi.ranks import Ranks
 from ees_mpi.state import State, first_state
@@ -107,7 +107,7 @@ def test_rollouts_done_before_a_stop_are_kept_and_give_the_same_bits(monkeypatch
     sampled = []
     again = MamlJob.open(learning.config, Ranks())
     monkeypatch.setattr(
-        again, "rollouts", lambda *arguments: sampled.append(arguments[2]) or learning.rollouts(*arguments)
+        again.work, "rollouts", lambda *arguments: sampled.append(arguments[2]) or learning.work.rollouts(*arguments)
     )
     _, following = again.advance(state, known)
     assert sampled == [3, 4]
@@ -236,8 +236,8 @@ def test_a_direction_in_which_nothing_can_walk_is_refused(cheetah: Path, tmp_pat
 def test_how_gradients_are_gathered_and_graphs_kept_does_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     learning, state = job(*SMALL)
     _, usual = learning.advance(state, {})
-    monkeypatch.setattr(training, "GATHERED", 7)
-    monkeypatch.setattr(training, "KEPT", 0)
+    monkeypatch.setattr(outer, "GATHERED", 7)
+    monkeypatch.setattr(outer, "KEPT", 0)
     _, other = learning.advance(state, {})
     assert other.digest() == usual.digest()
 
@@ -245,7 +245,7 @@ def test_how_gradients_are_gathered_and_graphs_kept_does_not_show(monkeypatch: p
 def test_a_gradient_that_is_not_finite_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     learning, state = job(*SMALL)
     theta = state.mean.size + state.moments["log_std"].size
-    monkeypatch.setattr(training.LearningTask, "gradient", lambda self: np.full(theta, np.nan))
+    monkeypatch.setattr(outer.LearningTask, "gradient", lambda self: np.full(theta, np.nan))
     with pytest.raises(TaskError, match="not finite"):
         learning.advance(state, {})
 

@@ -1,0 +1,114 @@
+"""Several tasks side by side, as on a GPU, give what single tasks give; kept rollouts give the update again."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from support.program import TESTS, done, sets
+
+from ees_mpi import config
+from ees_mpi.errors import RunFileError
+from ees_mpi.maml import outer
+from ees_mpi.maml.baseline import advantages
+from ees_mpi.maml.logged import repeat_update
+from ees_mpi.maml.outer import one_by_one, side_by_side
+from ees_mpi.maml.pairs import Pair
+from ees_mpi.maml.rollouts import Batch, Gaussian
+from ees_mpi.maml.tracks import Tracks
+from ees_mpi.maml.training import MamlJob
+from ees_mpi.ranks import Ranks
+from ees_mpi.state import first_state
+from ees_mpi.store import rollouts
+from ees_mpi.store.reader import open_run
+
+POINT = TESTS / "support" / "maml_point.toml"
+SMALL = ("run.generations=3", "population.size=5", "maml.rollouts=3", "maml.cg_iterations=3")
+
+
+def shortened(batch: Batch) -> Batch:
+    """Return a batch whose second rollout ended after four steps."""
+    arrays = {name: getattr(batch, name).copy() for name in ("observations", "actions", "rewards", "length")}
+    for name in ("observations", "actions", "rewards"):
+        arrays[name][1, 4:] = 0.0
+    arrays["length"][1] = 4
+    return replace(batch, **arrays)
+
+
+@pytest.fixture(scope="module")
+def made() -> tuple[config.Config, object, dict[int, Pair]]:
+    loaded = config.load(str(POINT), SMALL)
+    job, state = MamlJob.open(loaded, Ranks()), first_state(loaded)
+    policy = Gaussian.of_state(loaded.task.layers, state)
+    pairs = {index: job.work.rollouts(policy, 0, index, 1 if index % 2 else -1) for index in (0, 2, 3)}
+    return loaded, state, {index: Pair(shortened(pair.before), shortened(pair.after)) for index, pair in pairs.items()}
+
+
+def tracks(pairs: dict[int, Pair]) -> tuple[Tracks, Tracks]:
+    return tuple(Tracks.of([getattr(pair, moment) for pair in pairs.values()], "cpu") for moment in ("before", "after"))
+
+
+def test_advantages_of_all_tasks_are_those_of_each_task(made) -> None:
+    _, _, pairs = made
+    together = tracks(pairs)[0].advantages(0.9).numpy()
+    for row, pair in zip(together, pairs.values(), strict=True):
+        np.testing.assert_allclose(row, advantages(pair.before, 0.9), atol=1e-9)
+
+
+def test_batches_come_back_from_a_device_unchanged(made) -> None:
+    _, _, pairs = made
+    for batch, pair in zip(tracks(pairs)[1].batches(), pairs.values(), strict=True):
+        assert all(np.array_equal(getattr(batch, name), getattr(pair.after, name)) for name in vars(batch))
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_tasks_side_by_side_give_the_sum_over_single_tasks(made, groups: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded, state, pairs = made
+    if groups == 2:
+        monkeypatch.setattr(outer, "SIDE_BY_SIDE", 2 * outer.graph_bytes(loaded))
+    single = one_by_one(loaded, state, pairs)
+    together = side_by_side(loaded, state, list(pairs), *tracks(pairs))
+    assert list(together) == ([0] if groups == 1 else [0, 3])
+    theta = outer.theta_of_state(state).numpy()
+    vector = np.random.default_rng(0).normal(size=len(theta))
+    for call in (
+        lambda task: task.gradient(),
+        lambda task: task.hessian_product(vector),
+        lambda task: task.at(theta + 0.01 * vector),
+    ):
+        expected = sum(call(task) for task in single.values())
+        found = sum(call(group) for group in together.values())
+        assert np.linalg.norm(found - expected) < 1e-5 * np.linalg.norm(expected)
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("kept") / "run.h5"
+    done("train", POINT, *sets(*SMALL, "maml.log_iterations=[1, 2]"), "--out", path)
+    return path
+
+
+def test_kept_rollouts_give_the_same_bits_one_by_one_and_nearly_the_same_update_side_by_side(kept: Path) -> None:
+    assert sorted(each.name for each in kept.parent.iterdir()) == ["run.h5", "run.h5.rollouts-1", "run.h5.rollouts-2"]
+    with open_run(kept) as run:
+        old, new = (np.concatenate([run["mean"][g][0], run["log_std"][g]]) for g in (1, 2))
+        assert repeat_update(run, 1).theta.tobytes() == new.tobytes()
+        near = repeat_update(run, 1, "cpu")
+        assert 0 < np.linalg.norm(near.theta - new) < 1e-4 * np.linalg.norm(new - old)
+
+
+def test_kept_rollouts_are_checked_before_they_are_believed(kept: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "run.h5"
+    copy.write_bytes(kept.read_bytes())
+    with open_run(copy) as run, pytest.raises(RunFileError, match="rollouts of generation 1 were not kept"):
+        repeat_update(run, 1)
+    other = rollouts.file_of(copy, 1)
+    other.write_bytes(rollouts.file_of(kept, 2).read_bytes())
+    with open_run(copy) as run, pytest.raises(RunFileError, match="generation is not that of"):
+        repeat_update(run, 1)
+    other.write_bytes(rollouts.file_of(kept, 1).read_bytes())
+    with h5py.File(other, "r+") as file:
+        file["before/rewards"][0, 0, 0] += 1.0
+    with open_run(copy) as run, pytest.raises(RunFileError, match="sha256 is not that of"):
+        repeat_update(run, 1)
