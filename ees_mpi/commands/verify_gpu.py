@@ -24,6 +24,11 @@ LEAST_P = 1e-4  # a smaller p fails
 
 def verify_gpu(ranks: Ranks, run: Run, generations: Sequence[int], individuals: int | None) -> int:
     """Evaluate individuals again on a GPU; raise a VerifyError if their behaviours are distributed otherwise."""
+    if run.config.population.rows != "individual":
+        raise ConfigError(
+            f"generation {generations[0]}: a GPU made the rollouts of its {run.config.population.rows}s, which happen "
+            "once; verify works with generations of CPU ranks, and maml.log_iterations keeps rollouts for checks"
+        )
     count = min(run.config.population.size, max(individuals or 0, INDIVIDUALS))
     noise = NoiseTable(run.config.noise_seed, run.config.noise.size, ranks)
     try:

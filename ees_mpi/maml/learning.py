@@ -60,7 +60,7 @@ class Learner:
 
     def objective(self, theta: Tensor, steps: Steps) -> Tensor:
         """Return J, whose gradient at theta is the policy gradient."""
-        likelihood = self.each(log_likelihood)(*self.policy(theta, steps.observations), steps.actions)
+        likelihood: Tensor = self.each(log_likelihood)(*self.policy(theta, steps.observations), steps.actions)
         return (likelihood * steps.advantages * steps.weight).sum()
 
     def adapted(self, theta: Tensor, before: Steps) -> Tensor:
@@ -157,7 +157,7 @@ class LearningTask:
         return (ratio * self._after.advantages * self._after.weight).sum()
 
     def _divergence(self, mean: Tensor, log_std: Tensor) -> Tensor:
-        divergences = self._learner.each(divergence)(self._old_mean, self._old_log_std, mean, log_std)
+        divergences: Tensor = self._learner.each(divergence)(self._old_mean, self._old_log_std, mean, log_std)
         return (divergences * self._after.weight).sum()
 
     def _through_adaptation(self, vector: Tensor) -> Tensor:

@@ -51,7 +51,7 @@ class GpuTasks:
             pairs = -(-self._config.population.size // 2)  # as `deal_batches` counts
             tasks = 2 * -(-pairs // len(self._drivers))
             sizes = tasks, settings.rollouts, settings.steps(task)
-            self._walks = opened(task.start_seed(self._config.run.seed), *sizes, say)
+            self._walks = opened(self._config.run.seed, *sizes, say)
 
     def rejoin(self) -> None:
         """Assign the GPUs again after ranks were lost."""
@@ -143,8 +143,9 @@ def opener(task: Task) -> Callable[..., NoisyWalks] | None:
 def tracks_of(walked: Walked, directions: Sequence[float]) -> Tracks:
     """Return rollouts with the rewards of their tasks; `directions`: of the tasks, in degrees."""
     position = walked.position.double()  # [N, R, 1 + T, B]
-    gone = [along(direction, *place.unbind(-1)[:2]) for direction, place in zip(directions, position, strict=True)]
-    rewards = torch.stack(gone).diff(dim=2)
+    axes = [[along(direction, *unit) for unit in ((1.0, 0.0), (0.0, 1.0))] for direction in directions]
+    along_axes = torch.tensor(axes, dtype=position.dtype, device=position.device)[:, None, None, : position.shape[3]]
+    rewards = (position * along_axes).sum(-1).diff(dim=2)
     taken = torch.arange(rewards.shape[2], device=rewards.device) < walked.length[..., None]
     last = walked.length[..., None, None].expand(-1, -1, 1, position.shape[3])
     return Tracks(

@@ -68,8 +68,8 @@ def side_by_side(
     learner, theta = Learner(config.task.layers, settings.adaptation_lr, several=True), theta_of_state(state)
     groups: dict[int, LearningTask] = {}
     for part in parts(config, len(index)):
-        steps = (tracks[part].steps(settings.discount) for tracks in (before, after))
-        groups[index[part.start]] = LearningTask(learner, theta, *steps, keep=part.stop * graph <= KEPT_ON_GPU)
+        steps = [tracks[part].steps(settings.discount) for tracks in (before, after)]
+        groups[index[part.start]] = LearningTask(learner, theta, steps[0], steps[1], part.stop * graph <= KEPT_ON_GPU)
     return groups
 
 

@@ -12,7 +12,9 @@ from ees_mpi.maml.on_cpu import CpuTasks
 from ees_mpi.maml.outer import KEPT, graph_bytes
 from ees_mpi.maml.rollouts import Gaussian
 from ees_mpi.maml.settings import Maml, maml_of
+from ees_mpi.maml.training import MamlJob
 from ees_mpi.ranks import Ranks
+from ees_mpi.ranks.gpus import visible_gpus
 from ees_mpi.state import State, first_state
 
 ARRAYS = ("observations", "actions", "rewards", "length", "final")  # of a batch, with an axis of rollouts
@@ -20,23 +22,38 @@ LINE_SEARCH = 3  # evaluations in a typical line search, the old theta included
 
 
 def maml_costs(config: Config) -> Costs:
-    """Measure the costs of one task."""
-    rollouts, each = seconds_of_task(config)
-    state = first_state(config)
+    """Measure the costs of one task, or of whole iterations on a GPU."""
+    state, job = first_state(config), MamlJob.open(config, Ranks())
+    on_gpu = job.device == "cuda"
+    rollouts, each = seconds_on_gpu(job, state) if on_gpu else seconds_of_task(config)
+    job.close()
     following = State(1, state.learned, state.moments, state.observations)
     fixed, _ = timed(following.digest)
+    size = config.population.size
+    told = f"an iteration: its rollouts ({seconds(rollouts * size)}), its update ({seconds(each * size)})"
+    if not on_gpu:
+        told = f"the rollouts of one task ({seconds(rollouts)}), its part of an update ({seconds(each)})"
     return Costs(
         rollouts,
         0.0,
         fixed,
         time_commit(config, state),
         resident_bytes(),
-        lambda rows: working_bytes(config, rows),
+        lambda rows: working_bytes(config, 0 if on_gpu else rows),
         0,
-        f"the rollouts of one task ({seconds(rollouts)}), its part of an update ({seconds(each)})",
+        told,
         each,
-        8 * config.task.parameters * config.population.size * (maml_of(config).cg_iterations + 2),
+        8 * config.task.parameters * size * (maml_of(config).cg_iterations + 2),
+        gpus=len(visible_gpus()) if on_gpu else 0,
     )
+
+
+def seconds_on_gpu(job: MamlJob, state: State) -> tuple[float, float]:
+    """Return the shares of one task in the seconds of the rollouts and the update of an iteration."""
+    job.advance(state, {})  # the first iteration also loads and warms up
+    record, _ = job.advance(replace(state, generation=1), {})
+    size = job.config.population.size
+    return record.seconds["evaluate"] / size, record.seconds["update"] / size
 
 
 def seconds_of_task(config: Config) -> tuple[float, float]:
@@ -63,4 +80,4 @@ def working_bytes(config: Config, tasks: int) -> int:
     """Return the bytes of an update on a rank with so many tasks: kept graphs, and vectors of the size of theta."""
     vectors = 8 * (8 + tasks) * config.task.parameters
     graph = graph_bytes(config)
-    return max(min(tasks, KEPT // graph), 1) * graph + vectors
+    return max(min(tasks, KEPT // graph), 1) * graph + vectors if tasks else vectors

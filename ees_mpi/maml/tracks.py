@@ -89,5 +89,5 @@ class Tracks:
         features = (features * mask[..., None]).flatten(1, 2)
         across = features.transpose(1, 2)
         gram = across @ features + RIDGE * torch.eye(features.shape[2], dtype=features.dtype, device=features.device)
-        weights = torch.linalg.solve(gram, across @ target.flatten(1)[..., None])
+        weights: Tensor = torch.linalg.solve(gram, across @ target.flatten(1)[..., None])
         return (features @ weights).view(mask.shape)

@@ -5,9 +5,8 @@ from pathlib import Path
 import h5py
 
 from ees_mpi.errors import RunFileError
-from ees_mpi.files import replaced
 from ees_mpi.outcomes import Arrays
-from ees_mpi.store import hashes
+from ees_mpi.store import hashes, hdf5
 from ees_mpi.store.reader import Run
 from ees_mpi.store.safety import open_hdf5
 
@@ -21,7 +20,7 @@ def file_of(path: Path, generation: int) -> Path:
 
 def write(path: Path, run_id: str, generation: int, arrays: Arrays) -> None:
     """Write the rollouts of a generation; an older file is replaced."""
-    with replaced(file_of(path, generation), RunFileError) as fresh, h5py.File(fresh, "w") as file:
+    with hdf5.replacement(file_of(path, generation)) as fresh, h5py.File(fresh, "w") as file:
         for name in sorted(arrays):
             file[name] = arrays[name]
         named = {name: arrays[name] for name in sorted(arrays)}

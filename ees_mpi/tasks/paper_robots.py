@@ -13,7 +13,7 @@ from typing import Annotated, ClassVar, Literal, Protocol
 
 import msgspec
 
-from ees_mpi.contracts import BatchEvaluator, Drawable, View
+from ees_mpi.contracts import BatchEvaluator, Drawable, NoisyWalks, View
 from ees_mpi.outcomes import Singles
 from ees_mpi.registry import key, loaded
 from ees_mpi.tasks.locomotion import Robot, Rollouts, WalkingTask
@@ -35,6 +35,9 @@ class Engine(Protocol):
     def open_batches(
         self, seed: int, noise: Singles, wanted: int, antithetic: bool, say: Callable[[str], None]
     ) -> BatchEvaluator: ...
+    def open_walks(
+        self, seed: int, policies: int, rollouts: int, steps: int, say: Callable[[str], None]
+    ) -> NoisyWalks: ...
 
 
 class PaperRobot(WalkingTask, frozen=True):
@@ -94,6 +97,10 @@ class PaperRobot(WalkingTask, frozen=True):
     ) -> BatchEvaluator:
         """Return rollouts on the first visible GPU, for `wanted` individuals or as many as fit into its memory."""
         return self._engine().open_batches(self.start_seed(seed), noise, wanted, antithetic, say)
+
+    def open_walks(self, seed: int, policies: int, rollouts: int, steps: int, say: Callable[[str], None]) -> NoisyWalks:
+        """Return robots on the first visible GPU that walk with noisy actions, `rollouts` of each policy."""
+        return self._engine().open_walks(self.start_seed(seed), policies, rollouts, steps, say)
 
     def _engine(self) -> Engine:
         engine: Engine = loaded(ENGINES[self.engine])(self)

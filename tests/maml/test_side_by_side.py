@@ -1,30 +1,38 @@
 """Several tasks side by side, as on a GPU, give what single tasks give; kept rollouts give the update again."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
+import torch
 from support.program import TESTS, done, sets
 
 from ees_mpi import config
-from ees_mpi.errors import RunFileError
+from ees_mpi.commands.verify import verify
+from ees_mpi.contracts import Walked
+from ees_mpi.errors import ConfigError, RunFileError
+from ees_mpi.generation.results import Evaluated, Unfinished
 from ees_mpi.maml import outer
 from ees_mpi.maml.baseline import advantages
 from ees_mpi.maml.logged import repeat_update
+from ees_mpi.maml.on_gpu import GpuTasks
 from ees_mpi.maml.outer import one_by_one, side_by_side
 from ees_mpi.maml.pairs import Pair
-from ees_mpi.maml.rollouts import Batch, Gaussian
+from ees_mpi.maml.rollouts import Batch, Gaussian, sample
 from ees_mpi.maml.tracks import Tracks
 from ees_mpi.maml.training import MamlJob
 from ees_mpi.ranks import Ranks
-from ees_mpi.state import first_state
+from ees_mpi.state import State, first_state
 from ees_mpi.store import rollouts
 from ees_mpi.store.reader import open_run
 
 POINT = TESTS / "support" / "maml_point.toml"
 SMALL = ("run.generations=3", "population.size=5", "maml.rollouts=3", "maml.cg_iterations=3")
+
+Made = tuple[config.Config, State, dict[int, Pair]]
 
 
 def shortened(batch: Batch) -> Batch:
@@ -37,7 +45,7 @@ def shortened(batch: Batch) -> Batch:
 
 
 @pytest.fixture(scope="module")
-def made() -> tuple[config.Config, object, dict[int, Pair]]:
+def made() -> Made:
     loaded = config.load(str(POINT), SMALL)
     job, state = MamlJob.open(loaded, Ranks()), first_state(loaded)
     policy = Gaussian.of_state(loaded.task.layers, state)
@@ -49,21 +57,23 @@ def tracks(pairs: dict[int, Pair]) -> tuple[Tracks, Tracks]:
     return tuple(Tracks.of([getattr(pair, moment) for pair in pairs.values()], "cpu") for moment in ("before", "after"))
 
 
-def test_advantages_of_all_tasks_are_those_of_each_task(made) -> None:
+def test_advantages_of_all_tasks_are_those_of_each_task(made: Made) -> None:
     _, _, pairs = made
     together = tracks(pairs)[0].advantages(0.9).numpy()
     for row, pair in zip(together, pairs.values(), strict=True):
         np.testing.assert_allclose(row, advantages(pair.before, 0.9), atol=1e-9)
 
 
-def test_batches_come_back_from_a_device_unchanged(made) -> None:
+def test_batches_come_back_from_a_device_unchanged(made: Made) -> None:
     _, _, pairs = made
     for batch, pair in zip(tracks(pairs)[1].batches(), pairs.values(), strict=True):
         assert all(np.array_equal(getattr(batch, name), getattr(pair.after, name)) for name in vars(batch))
 
 
 @pytest.mark.parametrize("groups", [1, 2])
-def test_tasks_side_by_side_give_the_sum_over_single_tasks(made, groups: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tasks_side_by_side_give_the_sum_over_single_tasks(
+    made: Made, groups: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     loaded, state, pairs = made
     if groups == 2:
         monkeypatch.setattr(outer, "SIDE_BY_SIDE", 2 * outer.graph_bytes(loaded))
@@ -112,3 +122,64 @@ def test_kept_rollouts_are_checked_before_they_are_believed(kept: Path, tmp_path
         file["before/rewards"][0, 0, 0] += 1.0
     with open_run(copy) as run, pytest.raises(RunFileError, match="sha256 is not that of"):
         repeat_update(run, 1)
+
+
+class StandIn:
+    """Robots of a GPU, played by the walker of a CPU rank: the same rollouts as tensors."""
+
+    device = "cpu"
+
+    def __init__(self, loaded: config.Config, tasks: int, steps: int):
+        self._task, self._tasks, self._steps, self.closed = loaded.task, tasks, steps, False
+
+    def walk(self, parameters, stds, noise, sampled, statistics) -> Walked:  # type: ignore[no-untyped-def]
+        assert len(noise) <= self._tasks and noise.shape[2] == self._steps
+        walker, position, batches = self._task.walker(0), [], []
+        for flat, std, drawn, observed in zip(parameters.numpy(), stds.numpy(), noise, sampled, strict=True):
+            policy = Gaussian.of(self._task.layers, flat, np.log(std), *statistics)
+            batches.append(sample(walker, policy, drawn, 0.0, observed, 2))
+            position.append(np.pad(batches[-1].observations, ((0, 0), (0, 1), (0, 0))))  # a point sees its position
+            position[-1][:, -1] = batches[-1].final
+        tracks = Tracks.of(batches, "cpu")
+        return Walked(tracks.observations, tracks.actions, torch.tensor(np.stack(position)), tracks.length, tracks.sums)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def on_gpu(monkeypatch: pytest.MonkeyPatch) -> MamlJob:
+    loaded = config.load(str(POINT), SMALL)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")  # is set by the job, and restored after the test
+    monkeypatch.setattr(
+        "ees_mpi.maml.on_gpu.opener",
+        lambda task: lambda seed, tasks, rollouts, steps, say: StandIn(loaded, tasks, steps),
+    )
+    return MamlJob(loaded, loaded.population, GpuTasks(loaded, Ranks(), {0: "GPU-1"}), Ranks(), Evaluated())
+
+
+def test_an_iteration_with_a_gpu_is_that_of_cpu_ranks_up_to_rounding(on_gpu: MamlJob) -> None:
+    state, cpu = first_state(on_gpu.config), MamlJob.open(on_gpu.config, Ranks())
+    assert (on_gpu.device, cpu.device) == ("cuda", "cpu") and os.environ["CUDA_VISIBLE_DEVICES"] == "GPU-1"
+    for _ in range(2):
+        (record, following), (expected, then) = on_gpu.advance(state, {}), cpu.advance(state, {})
+        assert record.arrays.keys() == expected.arrays.keys()
+        for name in ("fitness", "fitness_before", "behavior", "valid", "length", "sign", "mean_fitness", "divergence"):
+            np.testing.assert_allclose(record[name], expected[name], rtol=1e-4, atol=1e-6, err_msg=name)
+        step, other = following.mean - state.mean, then.mean - state.mean
+        assert 0 < np.linalg.norm(step - other) < 1e-3 * np.linalg.norm(other)
+        state = following
+    on_gpu.close()
+
+
+def test_a_stop_before_the_rollouts_of_a_gpu_leaves_none_behind(on_gpu: MamlJob) -> None:
+    on_gpu.ranks.stop_signal = on_gpu.work._ranks.stop_signal = "SIGUSR1"
+    with pytest.raises(Unfinished) as unfinished:
+        on_gpu.advance(first_state(on_gpu.config), {})
+    assert len(unfinished.value.rows) == 0 and on_gpu.restore({"rows": unfinished.value.rows}) == {}
+
+
+def test_a_generation_of_a_gpu_is_not_verified(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ees_mpi.store.reader.Run.device", lambda self, generation: "cuda")
+    with pytest.raises(ConfigError, match=r"a GPU made the rollouts of its tasks.*maml\.log_iterations"):
+        verify(Ranks(), kept, None, None)

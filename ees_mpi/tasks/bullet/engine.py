@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ees_mpi.contracts import BatchEvaluator, Pixels, View
+from ees_mpi.contracts import BatchEvaluator, NoisyWalks, Pixels, View
 from ees_mpi.errors import ConfigError
 from ees_mpi.outcomes import Singles
 from ees_mpi.tasks.bullet.camera import Camera
@@ -41,6 +41,10 @@ class BulletEngine:
     def open_batches(
         self, seed: int, noise: Singles, wanted: int, antithetic: bool, say: Callable[[str], None]
     ) -> BatchEvaluator:
+        """Raise a ConfigError: Bullet does not run on GPUs."""
+        raise ConfigError(CPU_ONLY)
+
+    def open_walks(self, seed: int, policies: int, rollouts: int, steps: int, say: Callable[[str], None]) -> NoisyWalks:
         """Raise a ConfigError: Bullet does not run on GPUs."""
         raise ConfigError(CPU_ONLY)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from ees_mpi.contracts import BatchEvaluator, View
+from ees_mpi.contracts import BatchEvaluator, NoisyWalks, View
 from ees_mpi.errors import ConfigError
 from ees_mpi.outcomes import Singles
 from ees_mpi.policies import CLIP
@@ -51,3 +51,9 @@ class MujocoEngine:
         from ees_mpi.tasks.mujoco.cuda import open_batches  # imports torch and Warp
 
         return open_batches(self._task, self._plant(), self._sizes, seed, noise, wanted, 0, say, antithetic)
+
+    def open_walks(self, seed: int, policies: int, rollouts: int, steps: int, say: Callable[[str], None]) -> NoisyWalks:
+        """Return robots on the first visible GPU that walk with noisy actions, `rollouts` of each policy."""
+        from ees_mpi.tasks.mujoco.walks import open_walks  # imports torch and Warp
+
+        return open_walks(self._task, self._plant(), self._sizes, seed, policies, rollouts, steps, say)

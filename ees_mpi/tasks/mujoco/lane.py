@@ -109,13 +109,16 @@ class Lane:
     def read(self, batch: Batch) -> dict[int, Outcome]:
         """Wait for the device; return the outcomes by place in the batch."""
         with self.recorder.on_stream():
-            notes, overflow = self._ledger.read(), self.physics.overflow()
-        world = self._seats.world
-        together = int(np.bitwise_or.reduce(overflow[world][notes.valid[world]], initial=0))
+            notes = self._ledger.read()
+            self._refuse_overflow(notes, self._seats.world)
+        return self._outcomes(batch, notes)
+
+    def _refuse_overflow(self, notes: Notes, worlds: NDArray[np.int64]) -> None:
+        """Raise a TaskError if the GPU has dropped contacts or constraints of a valid rollout of these worlds."""
+        together = int(np.bitwise_or.reduce(self.physics.overflow()[worlds][notes.valid[worlds]], initial=0))
         message = overflow_message(together, self._tools.mujoco_warp.OverflowType, self._buffers)
         if message:
             raise TaskError(message)
-        return self._outcomes(batch, notes)
 
     def parts(self) -> dict[str, Step]:
         """Return the parts of a step, for measuring each; call them inside `on_stream`."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from ees_mpi.contracts import BatchEvaluator, View
+from ees_mpi.contracts import BatchEvaluator, NoisyWalks, View
 from ees_mpi.outcomes import Singles
 from ees_mpi.tasks.locomotion import Rollouts
 from ees_mpi.tasks.mujoco.engine import MujocoEngine
@@ -45,6 +45,10 @@ class Mujoco(Settings, frozen=True):
     ) -> BatchEvaluator:
         """Return rollouts on the first visible GPU, for `wanted` individuals or as many as fit into its memory."""
         return self._engine().open_batches(self.start_seed(seed), noise, wanted, antithetic, say)
+
+    def open_walks(self, seed: int, policies: int, rollouts: int, steps: int, say: Callable[[str], None]) -> NoisyWalks:
+        """Return robots on the first visible GPU that walk with noisy actions, `rollouts` of each policy."""
+        return self._engine().open_walks(self.start_seed(seed), policies, rollouts, steps, say)
 
     def _engine(self) -> MujocoEngine:
         return MujocoEngine(self, self.plant, self.contacts, self.constraints)

@@ -1,0 +1,154 @@
+"""Rollouts of several policies with noisy actions on a GPU, recorded step by step: MAML learns from them."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from ees_mpi.contracts import Walked
+from ees_mpi.outcomes import Floats, Singles
+from ees_mpi.policies import CLIP
+from ees_mpi.tasks.locomotion import WalkingTask
+from ees_mpi.tasks.mujoco.batch import Seats
+from ees_mpi.tasks.mujoco.buffers import Buffers, measured_buffers, missing_memory_is_refused
+from ees_mpi.tasks.mujoco.gpu import Toolkit, toolkit
+from ees_mpi.tasks.mujoco.graphs import WAYS
+from ees_mpi.tasks.mujoco.lane import STEPS_PER_GRAPH, Lane
+from ees_mpi.tasks.mujoco.plant import Plant
+from ees_mpi.tasks.mujoco.rollouts import RobotWalker
+
+SPARE = 2 * STEPS_PER_GRAPH + 12  # steps behind the last one, into which steps are recorded while they are tried
+
+
+def open_walks(
+    task: WalkingTask,
+    plant: Plant,
+    sizes: tuple[int, int],
+    seed: int,
+    policies: int,
+    rollouts: int,
+    steps: int,
+    say: Callable[[str], Any],
+) -> "Walks":
+    """Make robots on the first visible GPU; `sizes`: contacts and constraints, 0: measured."""
+    tools, start = toolkit(0, say), time.perf_counter()
+    with missing_memory_is_refused(), tools.torch.cuda.device(0), tools.warp.ScopedDevice(tools.device):
+        say(f"preparing {tools.torch.cuda.get_device_name(0)}; the first time kernels compile for a minute")
+        walks = Walks(tools, task, plant, seed, policies, rollouts, steps, measured_buffers(plant, *sizes))
+    say(f"the GPU is ready for {walks.worlds} robots after {time.perf_counter() - start:.0f} s")
+    return walks
+
+
+class Walks(Lane):
+    """Robots of `policies` policies, `rollouts` of each; a row of the lane is a policy."""
+
+    def __init__(
+        self,
+        tools: Toolkit,
+        task: WalkingTask,
+        plant: Plant,
+        seed: int,
+        policies: int,
+        rollouts: int,
+        steps: int,
+        buffers: Buffers,
+        ways: tuple[str, ...] = WAYS,
+    ):
+        """Take all memory now, and record the steps."""
+        shortened = msgspec.structs.replace(task, steps=steps)
+        super().__init__(tools, shortened, plant, seed, None, policies, rollouts, buffers, ways, fused=False)
+        torch, self.device = tools.torch, tools.device
+        walker = RobotWalker(plant, terminates=False, seed=seed)
+        walker.reset()
+        self._start = torch.tensor(walker.position, dtype=torch.float32, device=self.device)
+
+        def track(size: int) -> Any:
+            return torch.zeros((steps + SPARE, self.worlds, size), dtype=torch.float32, device=self.device)
+
+        self._drawn, self._seen, self._acted, self._places = (
+            track(size) for size in (task.layers[-1], task.layers[0], task.layers[-1], plant.axes)
+        )
+        self._stds, self._now = torch.zeros_like(self._drawn[0]), torch.zeros_like(self._drawn[:1])
+        self.prepare(1)
+
+    def walk(
+        self,
+        parameters: Any,
+        stds: Any,
+        noise: Singles,
+        sampled: NDArray[np.bool_],
+        statistics: tuple[Floats, Floats],
+    ) -> Walked:
+        """Roll out policies with action noise; see `contracts.NoisyWalks`."""
+        several, rest = divmod(self._task.steps, self.steps_per_launch)
+        with self.recorder.on_stream():
+            self._load(parameters, stds, noise, statistics)
+            for _ in range(several):
+                self._launch()
+            for _ in range(rest):
+                self._launch_one()
+            notes = self._ledger.read()
+            self._refuse_overflow(notes, np.arange(len(noise) * self._width))
+        length = self._tools.torch.from_numpy(notes.length - ~notes.valid)  # without the step that broke
+        return self._walked(length.to(self.device).view(self._rows, self._width)[: len(noise)], sampled, statistics)
+
+    def close(self) -> None:
+        """Release the memory of the device."""
+        del self.physics, self._policy, self._ledger, self._launch, self._launch_one, self.recorder, self._noise
+        del self._drawn, self._seen, self._acted, self._places
+        if self.device != "cpu":
+            self._tools.torch.cuda.empty_cache()
+
+    def _load(self, parameters: Any, stds: Any, noise: Singles, statistics: tuple[Floats, Floats]) -> None:
+        """Bring policies and noise to the device, and all robots to the start."""
+        torch, count, everyone = self._tools.torch, len(noise), np.zeros(self.worlds, np.int64)
+        # The rows of noise are the policies themselves, around a mean of 0.
+        self._policy.load(
+            np.zeros((1, parameters.shape[1]), np.float32),
+            1.0,
+            Seats(everyone, everyone, everyone[: self._rows], np.ones(self.worlds, np.float32), everyone),
+        )
+        self._policy.normalise(*statistics)
+        self._noise[:count, : parameters.shape[1]].copy_(parameters)
+        self._stds.view(self._rows, self._width, -1)[:count].copy_(stds[:, None])
+        self._of_policies(self._drawn, count).copy_(torch.from_numpy(noise))
+        self._reset(np.empty(0, np.int64), None)
+        self._places[0].copy_(self._start)
+
+    def _of_policies(self, track: Any, count: int, more: int = 0) -> Any:
+        """Return a view [N, R, T + more, ...] of what was recorded of the first policies."""
+        shape = (len(track), self._rows, self._width, track.shape[2])
+        return track.view(shape)[: self._task.steps + more, :count].permute(1, 2, 0, 3)
+
+    def _act(self) -> None:
+        """Write noisy actions to the controls, and record them with the observations."""
+        torch, step, action = self._tools.torch, self._ledger.step, self._policy.act(self.physics.observation)
+        torch.index_select(self._drawn, 0, step, out=self._now)
+        torch.addcmul(action, self._stds, self._now[0], out=action)
+        self._seen.index_copy_(0, step, self.physics.observation[None])
+        self._acted.index_copy_(0, step, action[None])
+        torch.clamp(action, self._low, self._high, out=self.physics.ctrl)
+
+    def _note(self) -> None:
+        """Note the state after a step, and record the position."""
+        super()._note()
+        self._places.index_copy_(0, self._ledger.step, self.physics.position[None])
+
+    def _walked(self, length: Any, sampled: NDArray[np.bool_], statistics: tuple[Floats, Floats]) -> Walked:
+        """Return copies of what was recorded; `length`: [N, R] of the rollouts."""
+        torch, count = self._tools.torch, len(length)
+        mean, std = (torch.from_numpy(part.astype(np.float32)).to(self.device) for part in statistics)
+        taken = (torch.arange(self._task.steps, device=self.device) < length[..., None])[..., None]
+        raw = torch.where(taken, self._of_policies(self._seen, count), 0.0)
+        summed = raw.double() * torch.from_numpy(sampled).to(self.device)[..., None, None]
+        number = (length * torch.from_numpy(sampled).to(self.device)).sum(1, keepdim=True)
+        return Walked(
+            torch.where(taken, ((raw - mean) / std).clamp(-CLIP, CLIP), 0.0),
+            torch.where(taken, self._of_policies(self._acted, count), 0.0),
+            self._of_policies(self._places, count, more=1).clone(),
+            length,
+            torch.cat([number.double(), summed.sum((1, 2)), summed.square().sum((1, 2))], 1),
+        )
