@@ -5,20 +5,22 @@ and evaluates batches; the other ranks share the update only. Outcomes of GPU ph
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ees_mpi.config import Config
-from ees_mpi.contracts import BatchEvaluator, Evaluator, Task
+from ees_mpi.contracts import BatchEvaluator, Evaluator, Say, Task
 from ees_mpi.errors import ConfigError, before_rollouts
 from ees_mpi.noise import NoiseTable
 from ees_mpi.outcomes import Arrays, Batch, Draw, Floats, Outcome, Singles
 from ees_mpi.ranks import Ranks, gpus
 from ees_mpi.terminal import say
 
+Robots = TypeVar("Robots")
 Statistics = tuple[Floats, Floats]  # mean and standard deviation of the observations
 
 
@@ -45,23 +47,21 @@ class Evaluation:
         self._open()
 
     def _open(self) -> None:
-        task, seed = self.config.task, self.config.run.seed
         with self.ranks.together(), before_rollouts():
             if self.device == "cpu":
-                self._evaluator = task.open(seed)
-            elif self.ranks.rank in self._drivers and self._batches is None:
-                # Before torch is imported: this rank sees its own GPU only, as number 0.
-                os.environ["CUDA_VISIBLE_DEVICES"] = self._drivers[self.ranks.rank]
-                wanted = -(-self.config.population.size // len(self._drivers))
-                table = self.noise.row(0, self.noise.size)
-                self._batches = task.open_batches(seed, table, wanted, self.config.population.antithetic, say)
+                self._evaluator = self.config.task.open(self.config.run.seed)
+            elif self._batches is None:
+                self._batches = opened_on_gpu(self.ranks, self._drivers, self._open_batches)
+
+    def _open_batches(self, say: Say) -> BatchEvaluator:
+        population, table = self.config.population, self.noise.row(0, self.noise.size)
+        wanted = -(-population.size // len(self._drivers))
+        return self.config.task.open_batches(self.config.run.seed, table, wanted, population.antithetic, say)
 
     def rejoin(self) -> None:
         """Assign the GPUs again after ranks were lost: another rank of the node takes over the GPU of a lost one."""
         if self.device == "cuda":
-            self._drivers = gpus.assign(self.ranks)
-            if not self._drivers:
-                raise ConfigError("no rank that is left sees a GPU; resume continues the run on CPUs with device cpu")
+            self._drivers = remaining_drivers(self.ranks)
             self._open()
 
     def run(
@@ -174,6 +174,22 @@ def choose_device(config: Config, ranks: Ranks, wanted: str) -> tuple[str, dict[
         if problem:
             raise ConfigError(f'task.device = "cuda": {problem}; use task.device = "cpu"')
     return "cuda", drivers
+
+
+def opened_on_gpu(ranks: Ranks, drivers: Mapping[int, str], opened: Callable[[Say], Robots]) -> Robots | None:
+    """Return the robots of the GPU that this rank drives, seen as number 0 from now on; None: it drives none."""
+    if ranks.rank not in drivers:
+        return None
+    os.environ["CUDA_VISIBLE_DEVICES"] = drivers[ranks.rank]  # before CUDA starts
+    return opened(say)
+
+
+def remaining_drivers(ranks: Ranks) -> dict[int, str]:
+    """Return which rank drives which GPU after ranks were lost."""
+    drivers = gpus.assign(ranks)
+    if not drivers:
+        raise ConfigError("no rank that is left sees a GPU; resume continues the run on CPUs with device cpu")
+    return drivers
 
 
 def _problem(config: Config, drivers: dict[int, str]) -> str:

@@ -4,15 +4,16 @@ The noise of the actions is that of CPU ranks: it depends on the seed, the gener
 cannot be repeated bit by bit, so rollouts happen once; an iteration that is interrupted begins again.
 """
 
-import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ees_mpi.config import Config
 from ees_mpi.contracts import NoisyWalks, Task, Walked
-from ees_mpi.errors import ConfigError, before_rollouts
+from ees_mpi.errors import before_rollouts
+from ees_mpi.generation.evaluation import opened_on_gpu, remaining_drivers
 from ees_mpi.generation.results import evaluates_mean
 from ees_mpi.maml.learning import Learner, LearningTask
 from ees_mpi.maml.network import Tensor, log_std, torch
@@ -22,10 +23,9 @@ from ees_mpi.maml.rollouts import direction_of, draws
 from ees_mpi.maml.settings import maml_of
 from ees_mpi.maml.tracks import Tracks
 from ees_mpi.outcomes import Draw, Outcome, Singles
-from ees_mpi.ranks import Ranks, gpus
+from ees_mpi.ranks import Ranks
 from ees_mpi.state import State
 from ees_mpi.tasks.locomotion import along
-from ees_mpi.terminal import say
 
 
 class GpuTasks:
@@ -45,19 +45,14 @@ class GpuTasks:
 
     def _open(self) -> None:
         settings, task = maml_of(self._config), self._config.task
-        opened = opener(task)
-        if opened is not None and self._ranks.rank in self._drivers:
-            os.environ["CUDA_VISIBLE_DEVICES"] = self._drivers[self._ranks.rank]  # seen as number 0 from now on
-            pairs = -(-self._config.population.size // 2)  # as `deal_batches` counts
-            tasks = 2 * -(-pairs // len(self._drivers))
-            sizes = tasks, settings.rollouts, settings.steps(task)
-            self._walks = opened(self._config.run.seed, *sizes, say)
+        pairs = -(-self._config.population.size // 2)  # as `deal_batches` counts
+        tasks = 2 * -(-pairs // len(self._drivers))
+        sizes = self._config.run.seed, tasks, settings.rollouts, settings.steps(task)
+        self._walks = opened_on_gpu(self._ranks, self._drivers, lambda say: opener(task)(*sizes, say))
 
     def rejoin(self) -> None:
         """Assign the GPUs again after ranks were lost."""
-        self._drivers = gpus.assign(self._ranks)
-        if not self._drivers:
-            raise ConfigError("no rank that is left sees a GPU; resume continues the run on CPUs with device cpu")
+        self._drivers = remaining_drivers(self._ranks)
         self._close_walks()
         with self._ranks.together(), before_rollouts():
             self._open()
@@ -135,8 +130,8 @@ class GpuTasks:
             walks.close()
 
 
-def opener(task: Task) -> Callable[..., NoisyWalks] | None:
-    """Return the function of a task that makes its robots on a GPU; None: the task has no such robots."""
+def opener(task: Task) -> Any:
+    """Return the function of a task that opens `contracts.NoisyWalks` on a GPU; None: the task has none."""
     return getattr(task, "open_walks", None)
 
 

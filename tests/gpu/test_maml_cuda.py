@@ -1,0 +1,89 @@
+"""MAML on a real GPU: rollouts agree with the CPU at first, updates from the same rollouts agree, runs go on."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.program import done, ees, info, sets
+
+from ees_mpi import config
+from ees_mpi.generation.results import Evaluated
+from ees_mpi.maml.logged import repeat_update
+from ees_mpi.maml.on_cpu import CpuTasks
+from ees_mpi.maml.training import MamlJob
+from ees_mpi.ranks import Ranks
+from ees_mpi.state import first_state
+from ees_mpi.store.reader import open_run
+from ees_mpi.tasks.mujoco.gpu import lacking
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(bool(lacking()), reason=f"needs a GPU: {lacking()}"),
+    pytest.mark.filterwarnings("ignore"),
+]
+REPLICA = ("task.engine=mujoco", "task.device=cuda")
+SMALL = ("population.size=8", "maml.rollouts=4", "task.observation_share=0.5", "run.evaluate_mean_every=2")
+
+RUN = ("maml.horizon=100", "task.steps=100", "run.generations=3", "maml.log_iterations=[1]")
+
+
+def test_the_first_steps_of_an_iteration_agree_with_those_of_cpu_ranks() -> None:
+    loaded = config.load("cheetah-maml", (*REPLICA, *SMALL, "maml.horizon=13"))  # graphs do not divide 13
+    state, gpu = first_state(loaded), MamlJob.open(loaded, Ranks())
+    cpu = MamlJob(loaded, loaded.population, CpuTasks(loaded, Ranks()), Ranks(), Evaluated())
+    print("launched in the way", gpu.work._walks.way, gpu.work._walks.failures)
+    for generation in range(2):
+        (record, following), (expected, _) = gpu.advance(state, {}), cpu.advance(state, {})
+        assert record["valid"].all() and (record["length"] == 2 * 4 * 13).all()
+        np.testing.assert_array_equal(record["mean_fitness"], expected["mean_fitness"])
+        for name in ("fitness", "fitness_before", "behavior"):
+            np.testing.assert_allclose(record[name], expected[name], atol=2e-3, err_msg=f"{generation} {name}")
+        state = following
+    gpu.close()
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("maml") / "run.h5"
+    done("train", "cheetah-maml", *sets(*REPLICA, *SMALL, *RUN), "--out", path)
+    return path
+
+
+def test_updates_of_gpu_and_cpu_from_the_same_rollouts_agree(trained: Path) -> None:
+    with open_run(trained) as run:
+        old, new = (np.concatenate([run["mean"][g][0], run["log_std"][g]]) for g in (1, 2))
+        steps = {device: repeat_update(run, 1, device).theta - old for device in (None, "cpu", "cuda")}
+    steps["file"] = new - old
+    length = np.linalg.norm(steps[None])
+    differences = {device: float(np.linalg.norm(step - steps[None]) / length) for device, step in steps.items()}
+    print("relative differences to a CPU rank", differences)
+    assert length > 0 and max(differences.values()) < 1e-4
+
+
+def test_a_run_goes_on_with_a_gpu_and_without(trained: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "run.h5"
+    copy.write_bytes(trained.read_bytes())
+    assert info(copy)["devices"] == ["cuda"]
+    done("resume", copy, "--generations", 4)
+    refused = ees("verify", copy)
+    assert refused.returncode == 2 and "a GPU made the rollouts of its tasks" in refused.stderr
+    refused = ees("verify", copy, "--updates")
+    assert refused.returncode == 2 and "needs rollouts that files do not keep" in refused.stderr
+    on_cpus = sets(*REPLICA, *SMALL, *RUN, "task.device=cpu", "run.generations=5")
+    done("train", "cheetah-maml", *on_cpus, "--out", copy, "--resume")
+    assert info(copy)["devices"] == ["cpu", "cuda"]
+    done("verify", copy, "--generation", 4)
+    with open_run(copy) as run:
+        assert run.generations == 5 and np.isfinite(run["fitness"][:]).all()
+        assert (np.diff(run["mean"][:], axis=0) != 0).any(axis=(1, 2)).all()
+
+
+@pytest.mark.parametrize(("robot", "steps"), [("cheetah", 5), ("ant", 2)])  # the ant parts from MuJoCo when it touches
+def test_maml_walks_with_gymnasiums_robots_too(robot: str, steps: int) -> None:
+    text = config.read_source("cheetah-maml").replace('name = "cheetah"', f'name = "mujoco"\nmodel = "{robot}"')
+    loaded = config.parse(text, (*SMALL, "task.device=cuda", f"maml.horizon={steps}"))
+    state, gpu = first_state(loaded), MamlJob.open(loaded, Ranks())
+    cpu = MamlJob(loaded, loaded.population, CpuTasks(loaded, Ranks()), Ranks(), Evaluated())
+    (record, _), (expected, _) = gpu.advance(state, {}), cpu.advance(state, {})
+    np.testing.assert_allclose(record["fitness_before"], expected["fitness_before"], atol=5e-3)
+    gpu.close()
