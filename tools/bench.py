@@ -14,7 +14,7 @@
     tools/bench.py maml        MAML: sampling with numpy or batched torch; a Hessian product against a forward pass
     tools/bench.py estimators  the variance of two gradient estimators: perturbed parameters, perturbed actions
     tools/bench.py gpu         whole batches on a GPU, against their physics alone; bench_parts/gpu.py has its options
-    tools/bench.py maml_gpu    an iteration of MAML on a GPU, against its physics alone; bench_parts/maml_gpu.py has its options
+    tools/bench.py maml_gpu    an iteration of MAML on a GPU, against its physics alone
     tools/bench.py large       peak memory of commands that read a run file of 2 GB, against a limit of 500 MB
 
 --json prints the numbers for scripts. tools/bench_parts/ has one file per benchmark.

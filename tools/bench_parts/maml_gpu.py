@@ -9,13 +9,14 @@ import sys
 import time
 from typing import Any
 
-from bench_parts.gpu import Recorder, driven, timed
+from bench_parts.gpu import driven, timed
 
 from ees_mpi import config
 from ees_mpi.maml.training import MamlJob
 from ees_mpi.ranks import Ranks
 from ees_mpi.state import first_state
 from ees_mpi.tasks.mujoco.gpu import lacking
+from ees_mpi.tasks.mujoco.graphs import Recorder
 
 GRAPHS = 20  # of physics alone, ten steps each
 
@@ -55,11 +56,8 @@ def maml_gpu(words: list[str]) -> dict[str, Any]:
 
 def show(found: dict[str, Any]) -> None:
     """Print the result for reading."""
-    print(
-        f"an iteration            {found['seconds']:.2f} s: rollouts {found['evaluate']:.2f}, update {found['update']:.2f}"
-    )
+    parts = f"rollouts {found['evaluate']:.2f}, update {found['update']:.2f}"
+    print(f"an iteration            {found['seconds']:.2f} s: {parts}")
     print(f"an env step             {found['step_ms']:.2f} ms of {found['robots']} robots, launched: {found['way']}")
     print(f"physics of them alone   {found['physics_alone_ms']:.2f} ms")
-    print(
-        f"memory of torch         {found['memory_gb']:.1f} GB at most; ways that failed: {found['failures'] or 'none'}"
-    )
+    print(f"memory of torch         {found['memory_gb']:.1f} GB; ways that failed: {found['failures'] or 'none'}")
