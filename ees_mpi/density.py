@@ -15,6 +15,7 @@ from ees_mpi.ranks import Ranks
 
 ROWS = 16
 COLUMNS = 5120  # at most, so that a tile and its temporary stay in the cache
+NARROWEST, WIDEST = 1e-6, 1e6  # bandwidths; beyond them, distances in single precision are infinite or zero
 
 
 def kernel_sums(x: Floats, bandwidth: float, ranks: Ranks, weights: Floats | None = None) -> Floats:

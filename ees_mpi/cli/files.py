@@ -48,13 +48,15 @@ def info(runs: tuple[Path, ...], sort: str | None, as_json: bool) -> None:
 @click.command()
 @RUN
 def repair(run: Path) -> None:
-    """Fold the journal of a killed run into its file."""
+    """Fold the journal of a killed run into its file; return a damaged file to its newest whole state."""
+    from ees_mpi.store import journal
     from ees_mpi.store.reader import open_run
     from ees_mpi.store.repair import repair
 
+    done = "journal folded" if journal.path_of(run).exists() else "no journal to fold"
     lost = repair(run)
     with open_run(run) as opened:
-        echo(f"{run}: {opened.generations} generations, journal folded")
+        echo(f"{run}: {opened.generations} generations, {done}")
     if lost:
         echo(f"warning: {lost}")
 

@@ -11,7 +11,7 @@ from ees_mpi import machine, ranks
 from ees_mpi.cli import files, looking, numbers, running
 from ees_mpi.cli.help import cli
 from ees_mpi.errors import EesError, RunFileError
-from ees_mpi.terminal import say_on_stderr
+from ees_mpi.terminal import is_utf8, say_on_stderr
 
 LONGEST = 2000  # characters of a message
 COMMANDS = (
@@ -29,6 +29,9 @@ for _command in COMMANDS:
 def main() -> NoReturn:
     """Run the command line; an error is printed once, by one rank."""
     machine.pin_threads()
+    for word in sys.argv[1:]:
+        if not is_utf8(word):
+            _leave(f"{word!a}: expected UTF-8; rename the file", 2)
     try:
         cli(standalone_mode=False)
     except click.ClickException as error:

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 from ees_mpi import machine
 from ees_mpi.commands.arguments import (
     LARGEST,
+    file_name_or_none,
+    finite,
     path_of,
     positive,
     settings_of,
@@ -66,8 +68,6 @@ def train(
     """
     if resume and overwrite:
         raise ConfigError("resume and overwrite exclude each other")
-    if start is not None and not os.fspath(start):
-        raise ConfigError("start: expected RUN.h5 or RUN.h5@GENERATION, got an empty name")
     if on_generation is not None and not callable(on_generation):
         raise ConfigError(f"on_generation: expected a function, got {on_generation!r:.80}")
     if max_hours is not None:
@@ -79,9 +79,9 @@ def train(
         machine.require_portable()
     if isinstance(config, (str, os.PathLike)) and os.fspath(config).endswith(".toml"):
         beside(os.fspath(config))  # on every rank: rank 0 alone reads the file
-    begin = None if start is None else os.fspath(start)
-    options = {"start": begin, "resume": resume, "overwrite": overwrite, "force": force}
-    request = partial(_prepare, config, changes, None if out is None else Path(out), options)
+    begin, target = file_name_or_none("start", start), file_name_or_none("out", out)
+    options = {"start": None if begin is None else str(begin), "resume": resume, "overwrite": overwrite, "force": force}
+    request = partial(_prepare, config, changes, target, options)
     by_keyboard = False
     with computing(trust):
         from ees_mpi import ranks
@@ -147,7 +147,7 @@ def sample(
     generation = whole_or_none("generation", generation, -LARGEST)
     if std is not None:
         std = positive("std", std)
-    target = Path(out) if out is not None else path.with_name(f"{path.stem}-sample.h5")
+    target = file_name_or_none("out", out) or path.with_name(f"{path.stem}-sample.h5")
     with computing(trust):
         from ees_mpi import ranks
         from ees_mpi.commands.sample import SampleRequest, sample
@@ -180,7 +180,8 @@ def adapt(
     mutations: the number of mutations  [default: 40]; evaluations: the number of rollouts that score the result
     generation, std, trust: as in `sample`; out: [default: RUN-adapt-DIRECTION.h5]
     """
-    path, wanted = path_of(run), direction if isinstance(direction, str) else f"{direction:g}"
+    path, named = path_of(run), file_name_or_none("out", out)
+    wanted = direction if isinstance(direction, str) else f"{finite('direction', direction):g}"
     mutations, evaluations = whole_or_none("mutations", mutations, 2), whole("evaluations", evaluations, 1, 10**6)
     generation = whole_or_none("generation", generation, -LARGEST)
     if std is not None:
@@ -191,7 +192,7 @@ def adapt(
         from ees_mpi.tasks.locomotion import angle_of, direction_name
 
         name = direction_name(angle_of(wanted, "direction"))
-        target = Path(out) if out is not None else path.with_name(f"{path.stem}-adapt-{name}.h5")
+        target = named or path.with_name(f"{path.stem}-adapt-{name}.h5")
         request = AdaptRequest(path, wanted, mutations, evaluations, generation, std)
 
         def job(world: "Ranks") -> "Adaptation":

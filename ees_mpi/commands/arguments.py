@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import sys
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
@@ -13,6 +14,7 @@ import tomli_w
 
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.registry import tables
+from ees_mpi.terminal import is_utf8
 
 LARGEST = 2**62
 
@@ -49,9 +51,22 @@ def wants_portable(source: Any, settings: list[str]) -> bool:
         return False  # the error is reported later, from one rank
 
 
+def file_name(name: str, value: Any) -> Path:
+    """Return the path of a file; raise a ConfigError if the value is no name of a file."""
+    text = os.fspath(value) if isinstance(value, (str, os.PathLike)) else ""
+    if not text or not isinstance(text, str) or not is_utf8(text):
+        raise ConfigError(f"{name}: expected the name of a file in UTF-8, got {value!a:.80}")
+    return Path(text)
+
+
+def file_name_or_none(name: str, value: Any) -> Path | None:
+    """Return the path of a file, or None."""
+    return None if value is None else file_name(name, value)
+
+
 def path_of(run: Any) -> Path:
     """Return the path of a run file, which may be open."""
-    path = Path(getattr(run, "path", run))
+    path = file_name("run", getattr(run, "path", run))
     if path.exists() and not path.is_file():
         kind = "a folder" if path.is_dir() else "not a plain file"
         raise RunFileError(f"{path} is {kind}; expected a run file")
@@ -71,11 +86,30 @@ def whole_or_none(name: str, value: Any, low: int) -> int | None:
     return None if value is None else whole(name, value, low)
 
 
+def finite(name: str, value: Any) -> float:
+    """Return a finite number; raise a ConfigError if it is none."""
+    return _number(name, value, "a finite number", -LARGEST, LARGEST)
+
+
 def positive(name: str, value: Any) -> float:
     """Return a positive number; raise a ConfigError if it is none."""
-    number = float(value) if hasattr(value, "__float__") else math.nan
-    if not 0 < number <= 1e30:
-        raise ConfigError(f"{name}: expected a positive number, got {value!r:.80}")
+    return _number(name, value, "a positive number", sys.float_info.min, 1e30)
+
+
+def positives(name: str, values: Any) -> tuple[float, ...]:
+    """Return one positive number, or several in a list or array, as a tuple."""
+    values = values.tolist() if hasattr(values, "tolist") else values
+    several = hasattr(values, "__iter__") and not isinstance(values, str)
+    return tuple(positive(name, each) for each in (values if several else [values]))
+
+
+def _number(name: str, value: Any, expected: str, low: float, high: float) -> float:
+    try:
+        number = math.nan if isinstance(value, str) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if not low <= number <= high:
+        raise ConfigError(f"{name}: expected {expected}, got {value!r:.80}")
     return number
 
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from ees_mpi import config as configs
 from ees_mpi import machine
 from ees_mpi.commands.api import computing, open_on_all_ranks
+from ees_mpi.commands.arguments import file_name, file_name_or_none, positives, settings_of, whole
 from ees_mpi.commands.sample import check_target, gather
 from ees_mpi.config import Config
 from ees_mpi.contracts import Say
@@ -70,14 +71,17 @@ def measure(
     policy: a file, "module:function", a function, a torch module, or named arrays
     settings: changes of the config, {"task.steps": 100}
     """
-    stds = tuple(float(each) for each in np.atleast_1d(std))
-    changes = tuple(f"{key}={json.dumps(value)}" for key, value in (settings or {}).items())
-    beside = None if normaliser is None else Path(normaliser)
-    request = MeasureRequest(policy, stds, task, count, changes, tuple(layers), beside, label)
+    stds = positives("std", std)
+    if isinstance(layers, str):
+        raise ConfigError(f"layers: expected a list of names, got the text {layers!r:.80}")
+    count, changes = whole("count", count, 2), tuple(settings_of(settings))
+    beside, target = file_name_or_none("normaliser", normaliser), file_name("out", out)
+    source = None if task is None else str(file_name("task", task))
+    request = MeasureRequest(policy, stds, source, count, changes, tuple(layers), beside, str(label))
 
     def job(ranks: Ranks) -> Run:
-        measure_on(ranks, request, Path(out), overwrite, lambda line: None)
-        return open_on_all_ranks(ranks, Path(out), True)
+        measure_on(ranks, request, target, overwrite, lambda line: None)
+        return open_on_all_ranks(ranks, target, True)
 
     with computing(False):
         return call("measure", job)

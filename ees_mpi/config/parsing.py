@@ -2,7 +2,7 @@
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
@@ -68,13 +68,13 @@ def parse(text: str, settings: Sequence[str] = (), source: str = "config", trust
     """Return the config of TOML text, changed by `settings`; `trusted`: the code that it names may run."""
     sections = tables(text, (), source)
     notes = change(sections, settings)
-    note_code(sections, trusted)
     for key, value in flat(sections):
-        for number in value if isinstance(value, list) else [value]:
+        for number in _numbers(value):
             if isinstance(number, float) and not math.isfinite(number):
                 raise ConfigError(f"{key}: expected a finite number, got {number}")
             if isinstance(number, int) and abs(number) > LARGEST:
                 raise ConfigError(f"{key}: expected an integer between -{LARGEST} and {LARGEST}")
+    note_code(sections, trusted)
     name = sections.pop("method", "ees")
     if not isinstance(name, str) or name not in METHODS:
         raise ConfigError(f"method: {unknown(str(name), METHODS)}")
@@ -96,6 +96,14 @@ def parse(text: str, settings: Sequence[str] = (), source: str = "config", trust
         method=method.build(sections),
         notes=tuple(notes),
     )
+
+
+def _numbers(value: Any) -> Iterator[int | float]:
+    """Yield all numbers in nested lists and tables."""
+    if isinstance(value, (int, float)):
+        yield value
+    for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _numbers(each)
 
 
 def check(config: Config, here: bool = True) -> None:

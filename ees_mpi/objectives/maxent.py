@@ -15,7 +15,7 @@ from typing import Annotated
 import numpy as np
 
 from ees_mpi.contracts import Memory
-from ees_mpi.density import density, kernel_sums
+from ees_mpi.density import NARROWEST, WIDEST, density, kernel_sums
 from ees_mpi.objectives.base import ObjectivePart
 from ees_mpi.outcomes import Floats, Normalization, Outcomes
 from ees_mpi.ranks import Ranks
@@ -26,7 +26,13 @@ class MaxEnt(ObjectivePart, frozen=True):
     """Gives rare behaviours large weights; `bandwidth`: the standard deviation of the kernel."""
 
     bandwidth: Annotated[
-        float, key("The standard deviation of the kernel, on normalised behaviours.", "standard deviations", gt=0)
+        float,
+        key(
+            "The standard deviation of the kernel, on normalised behaviours.",
+            "standard deviations",
+            ge=NARROWEST,
+            le=WIDEST,
+        ),
     ] = 1.0
     normalization: Annotated[Normalization, key("How each behaviour number is normalised.")] = "whiten"
 

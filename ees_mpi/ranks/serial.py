@@ -181,7 +181,9 @@ class Ranks:
             raise self._agree_on_error(mine, int(failed.argmax()))
 
     def _agree_on_error(self, mine: EesError | None, rank: int) -> EesError:
-        text = f"{type(mine).__name__}\n{mine}".encode() if mine and rank == self.rank else b""
+        kinds = (kind.__name__ for kind in type(mine).__mro__ if kind.__name__ in errors.BY_NAME)
+        words = f"{next(kinds, '')}\n{mine}" if mine and rank == self.rank else ""
+        text = words.encode(errors="backslashreplace")  # a name of a file need not be UTF-8
         name, _, message = self.gather(np.frombuffer(text, np.uint8)).tobytes().decode().partition("\n")
         return collective(errors.BY_NAME.get(name, EesError)(message))
 

@@ -175,7 +175,8 @@ def check_row(row: Mapping[str, NDArray[Any]], generation: int, path: Path) -> N
     wrong = [name for name in found if name not in row or row[name] != found[name]]
     if wrong:
         raise RunFileError(
-            f"{path} is damaged: generation {generation} does not have the hash in it ({wrong[0]}). {REPAIR}"
+            f"{path} is damaged: generation {generation} does not have the hash in it ({wrong[0]}). "
+            "`ees-mpi repair` says which generations are whole"
         )
 
 

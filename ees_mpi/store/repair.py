@@ -54,16 +54,34 @@ def fold_journal(path: Path) -> Contents:
 def repair(path: Path) -> str:
     """Lock a run file, return to its newest whole state if it is damaged, and fold the journal of a killed run.
 
-    Return a sentence about what was lost; empty if nothing was.
+    Return a sentence about what was lost, or is damaged and cannot be repaired; empty if nothing is.
     """
     path = real(path)
     open_hdf5(path).close()  # raises an error if this is no HDF5 file, before anything is locked
     lock = Lock(path)
     try:
         lost = _restore_if_damaged(path)
-        return " ".join(filter(None, (lost, fold_journal(path).warning)))
+        return " ".join(filter(None, (lost, fold_journal(path).warning, _damaged_rows(path))))
     finally:
         lock.release()
+
+
+def _damaged_rows(path: Path) -> str:
+    """Return a sentence that names the damaged generations; empty if all are whole."""
+    damaged = []
+    with open_run(path) as run:
+        for generation in range(run.generations):
+            try:
+                run.check_generation(generation)
+            except RunFileError:
+                damaged.append(str(generation))
+    if not damaged:
+        return ""
+    listed = ", ".join(damaged[:20]) + (f" and {len(damaged) - 20} more" if len(damaged) > 20 else "")
+    return (
+        f"generation {listed}: the data are damaged, and the file has no copy of them. The others and the last "
+        "state are whole: `ees-mpi resume` continues the run."
+    )
 
 
 def _restore_if_damaged(path: Path) -> str:

@@ -25,7 +25,7 @@ def pattern(x: float) -> float:
 class Interference(TaskPart, frozen=True):
     """The interference pattern: one parameter. The task is also its evaluator."""
 
-    start: Annotated[float, key("The first mean.")] = 1.0
+    start: Annotated[float, key("The first mean.", ge=-1e30, le=1e30)] = 1.0
     behavior_steps: Annotated[tuple[int, ...] | None, key("Refused: this task has no steps.")] = None
 
     parameters = 1

@@ -74,7 +74,7 @@ class PolicyTask(TaskPart, frozen=True):
     observation_share: Annotated[
         float, key("The share of rollouts whose observations feed the normaliser.", "share", ge=0, le=1)
     ] = 0.01
-    observation_clip: Annotated[float, key("The limit of normalised observations; 0: none.", ge=0)] = CLIP
+    observation_clip: Annotated[float, key("The limit of normalised observations; 0: none.", ge=0, le=1e30)] = CLIP
     behavior_steps: Annotated[
         tuple[Count, ...], key("The steps at which the behaviour is recorded; empty: the last one.", "steps")
     ] = ()

@@ -10,7 +10,7 @@ from ees_mpi import config
 from ees_mpi.errors import ConfigError
 from ees_mpi.terminal import plain
 
-TRAIN = ("train", "interference-maxvar", *sets(*TINY, "run.fsync=false"), "--out", "new.h5")
+TRAIN = ("train", "interference-maxent", *sets(*TINY, "run.fsync=false"), "--out", "new.h5")
 
 
 @pytest.fixture
@@ -21,6 +21,7 @@ def folder(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
     os.mkfifo("pipe.toml")
     Path("deep.toml").write_text("a=" + "[" * 5000 + "]" * 5000)
     Path("dotted.toml").write_text(".".join("a" * 5000) + "=1")
+    Path("wrong.toml").write_text("[run")
     Path("long.toml").write_text("a=" + "9" * 5000)
     return tmp_path
 
@@ -31,6 +32,8 @@ def folder(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
         "population.size=1000000000000",
         "population.size=2000000000000000000000",
         "population.std=1e300",
+        "objective.bandwidth=1e-308",
+        "task.start=1e39",
         "run.stall_minutes=1e308",
         "run.fold_minutes=1e308",
         "noise.size=1000000000000000",
@@ -52,6 +55,13 @@ def test_a_setting_that_cannot_work_is_refused(folder: Path, setting: str) -> No
         ("train", "deep.toml"),
         ("train", "dotted.toml"),
         ("train", "long.toml"),
+        ("train", "wrong.toml"),
+        ("measure", "policy.pt", "--task", "wrong.toml"),
+        ("config", "wrong.toml"),
+        ("plan", "wrong.toml", "--ranks", "1"),
+        ("resume", "\udcff.h5"),
+        ("info", "run.h5", "\udcff.h5"),
+        (*TRAIN, "--out", "\udcff.h5"),
         ("train", "pipe.toml"),
         (*TRAIN, "--from", ""),
         (*TRAIN, "--from", "run.h5@" + "9" * 5000),
@@ -76,6 +86,7 @@ def test_a_setting_that_cannot_work_is_refused(folder: Path, setting: str) -> No
 def test_a_malformed_command_is_refused(folder: Path, words: tuple[str, ...]) -> None:
     code, line = refusal(*words)
     assert code in (2, 3) and len(line) < 2500
+    assert code == 2 or not {"wrong.toml", "\udcff.h5"} & set(words)
 
 
 def test_memory_is_estimated_before_it_is_asked_for() -> None:

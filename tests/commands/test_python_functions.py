@@ -191,7 +191,10 @@ def test_errors_are_exceptions_with_the_words_of_the_command(
     ("options", "message"),
     [
         ({"resume": True, "overwrite": True}, "exclude each other"),
-        ({"start": ""}, "got an empty name"),
+        ({"start": ""}, "start: expected the name of a file in UTF-8, got ''"),
+        ({"start": 3}, "start: expected the name of a file in UTF-8, got 3"),
+        ({"out": 5}, "out: expected the name of a file in UTF-8, got 5"),
+        ({"out": "\udcff.h5"}, "out: expected the name of a file in UTF-8"),
         ({"on_generation": 3}, "on_generation: expected a function, got 3"),
         ({"max_hours": float("nan")}, "max_hours: expected a positive number, got nan"),
         ({"settings": ["run.seed=1"]}, "settings: expected a dict"),
@@ -270,11 +273,20 @@ def test_sample_and_adapt_are_those_of_the_commands(cheetah: Path, tmp_path: Pat
         (lambda run: ees_mpi.sample(run, 4, std=0), "std: expected a positive number, got 0"),
         (lambda run: ees_mpi.sample(run, 4, generation=-7), "generation -7: .* has 0 to 6"),
         (lambda run: ees_mpi.sample(run, 4, component=1), "--component 1: expected 0 to 0"),
+        (lambda run: ees_mpi.sample(run, 4, 5), "out: expected the name of a file in UTF-8, got 5"),
+        (lambda run: ees_mpi.sample(None, 4), "run: expected the name of a file in UTF-8, got None"),
+        (lambda run: ees_mpi.adapt(run, None), "direction: expected a finite number, got None"),
         (lambda run: ees_mpi.adapt(run, "up"), "direction up: expected left, right, or degrees"),
         (lambda run: ees_mpi.adapt(run, 90.0), "the task of this run has no direction"),
+        (lambda run: ees_mpi.measure(run, std="abc"), "std: expected a positive number, got 'abc'"),
+        (lambda run: ees_mpi.measure(run, std=[0.1, "a"]), "std: expected a positive number, got 'a'"),
+        (lambda run: ees_mpi.measure(run, count="5"), "count: expected a whole number of at least 2, got '5'"),
+        (lambda run: ees_mpi.measure(run, out=5), "out: expected the name of a file in UTF-8, got 5"),
+        (lambda run: ees_mpi.measure(run, layers="pi"), "layers: expected a list of names, got the text 'pi'"),
+        (lambda run: ees_mpi.measure(run, settings={"task.a": np.int64(3)}), "task.a: unknown name 'a'"),
     ],
 )
-def test_wrong_arguments_of_sample_and_adapt(call: Callable[[Path], Any], message: str, finished: Path) -> None:
+def test_wrong_arguments_of_sample_adapt_and_measure(call: Callable[[Path], Any], message: str, finished: Path) -> None:
     before = sorted(finished.parent.iterdir())
     with pytest.raises(ees_mpi.ConfigError, match=message):
         call(finished)

@@ -319,3 +319,17 @@ def test_a_damaged_heap_of_texts_is_refused_by_every_command_and_hangs_none(tmp_
             assert code == 3 and "run.h5" in line, (harm, words, line)
         with pytest.raises(RunFileError, match="--overwrite does not replace it"):
             check_ours(run)
+
+
+def test_repair_names_an_old_generation_that_is_damaged(finished: Path, tmp_path: Path) -> None:
+    path = tmp_path / "run.h5"
+    path.write_bytes(finished.read_bytes())
+    with h5py.File(path, "r+") as file:
+        file["generations/fitness"][1, 0] += 1
+    before = path.read_bytes()
+    code, line = refusal("export", path, "--to", "npz", "-o", tmp_path / "out.npz")
+    assert code == 3 and "generation 1 " in line and "says which generations are whole" in line
+    said = done("repair", path).stdout
+    assert "no journal to fold" in said and "generation 1: the data are damaged" in said
+    assert path.read_bytes() == before
+    done("resume", path, "--generations", 9)

@@ -1,7 +1,8 @@
 """The style of all figures: sizes for a two-column page, colors that work in grey print, panels, curves, titles."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -37,11 +38,14 @@ LINES = ("-", "--", "-.", ":")
 def drawing() -> Iterator[None]:
     """Draw into files, in the style of all figures."""
     try:
-        import matplotlib
+        with chdir(
+            Path(__file__).parent
+        ):  # at its import, matplotlib reads the file matplotlibrc of the present folder
+            import matplotlib
     except ImportError:
         raise MissingExtra("figures need matplotlib: pip install 'ees_mpi[analysis]'") from None
     matplotlib.use("agg")
-    with matplotlib.rc_context(STYLE):
+    with matplotlib.rc_context({**matplotlib.rcParamsDefault, "backend": "agg", **STYLE}):
         yield
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ees_mpi import density
 from ees_mpi.analysis.offspring import Offspring
+from ees_mpi.density import NARROWEST, WIDEST
 from ees_mpi.errors import ConfigError
 from ees_mpi.outcomes import Floats
 from ees_mpi.ranks import Ranks
@@ -49,8 +50,8 @@ def bandwidth(text: str) -> float | str:
         value = float(text)
     except ValueError:
         raise ConfigError(f"--bandwidth {text}: expected a number, {' or '.join(RULES)}") from None
-    if not 0 < value < math.inf:
-        raise ConfigError(f"--bandwidth {text}: expected a number above 0")
+    if not NARROWEST <= value <= WIDEST:
+        raise ConfigError(f"--bandwidth {text}: expected a number between {NARROWEST:g} and {WIDEST:g}")
     return value
 
 

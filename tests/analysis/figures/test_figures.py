@@ -13,7 +13,7 @@ import pytest
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LogNorm
 from matplotlib.image import imread
-from support.program import ees, refused
+from support.program import done, ees, refused
 from support.run_files import edited
 from support.small_runs import seeds, walk
 
@@ -93,6 +93,17 @@ def test_every_figure_is_drawn_and_saved_whole(walked: dict[str, Path], folder: 
     if suffix == ".png":
         picture = imread(out)
         assert picture.shape[1] <= 7.2 * 200 and picture[..., :3].std() > 0.01
+
+
+def test_a_file_matplotlibrc_in_the_present_folder_changes_nothing(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done("figure", "feasibility", "-o", folder / "usual.png")
+    (folder / "here").mkdir()
+    (folder / "here" / "matplotlibrc").write_text("axes.facecolor: red\nno.such.key: 1\n")
+    monkeypatch.chdir(folder / "here")
+    said = done("figure", "feasibility", "-o", folder / "here.png", ranks=0)
+    assert not said.stderr and (imread(folder / "here.png") == imread(folder / "usual.png")).all()
 
 
 def test_every_figure_says_what_it_needs() -> None:
