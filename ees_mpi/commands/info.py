@@ -161,7 +161,7 @@ def table(files: Sequence[Facts]) -> list[tuple[str, ...]]:
 
 def _cell(value: Any) -> str:
     if isinstance(value, dict) and "generation" in value:
-        return f"{value.get('path')}, generation {value['generation']}"
+        return f"{Path(str(value.get('path'))).name}, generation {value['generation']}"
     if isinstance(value, list):
         return ", ".join(map(str, value)) or "-"
     return "-" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)

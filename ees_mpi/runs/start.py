@@ -153,7 +153,7 @@ def _check_same_run(run: Run, config: Config, start: str | None) -> None:
     if start:
         begun_from = json.loads(run.attributes["started_from"] or "null")
         wanted = starting_point.load(start).about
-        if begun_from is None or any(begun_from[key] != wanted[key] for key in ("run_id", "state_sha256")):
+        if begun_from is None or any(begun_from.get(key) != wanted[key] for key in ("run_id", "state_sha256")):
             raise ConfigError(f"{run.path} was not begun from {start}; leave out --from to continue it as it is")
 
 

@@ -64,9 +64,8 @@ def load(text: str) -> StartingPoint:
 
 def of_policy(policy: ForeignPolicy, label: str = "") -> StartingPoint:
     """Return the starting point of a policy that was trained elsewhere; `label`: its name in tables and figures."""
-    source = policy.source if ":" in policy.source else str(Path(policy.source).resolve())
     about = {
-        "path": source,
+        "path": Path(policy.source).name,
         "run_id": policy.digest[:32],
         "objective": label or policy.name,
         "method": "another program",
@@ -82,7 +81,7 @@ def read(run: Run, generation: int | None) -> StartingPoint:
     """Return the starting point after the last generation of a run, or before another generation."""
     method, std = run.config.method, run.config.population.std
     about: dict[str, Any] = {
-        "path": str(run.path.resolve()),
+        "path": run.path.name,  # without its folder: files are passed on
         "run_id": run.run_id,
         "objective": method.algorithm,
         "method": method.name,
@@ -134,6 +133,10 @@ def read_policy(path: Path) -> StartingPoint:
         observations = _observation_sums(arrays)
         about = checks.json_object(str(arrays["about"]))
         checks.check_note(about)
+        missing = [name for name in ("run_id", "objective", "state_sha256", "training_steps") if name not in about]
+        if missing:
+            raise ValueError(f"its note has no {missing[0]}")
+        about["path"] = Path(about["path"]).name  # older versions wrote the folder, too
         std, config = float(about.pop("std")), str(arrays["config"])
         if not 0 < std <= 1e30:
             raise ValueError(f"its std is {std:g}; expected a number above 0")

@@ -68,7 +68,7 @@ def test_an_adaptation_is_read(name: str, how: str) -> None:
 def test_a_sample_is_read() -> None:
     facts = info(Path("sample.h5"))
     assert (facts["kind"], facts["generations"]) == ("sample", 1) and facts["started_from"]["generation"] == 4
-    assert "started_from         /" in done("info", "sample.h5").stdout
+    assert "started_from         cheetah.h5, generation 4" in done("info", "sample.h5").stdout
 
 
 def test_a_table_has_the_keys_in_which_runs_differ_and_is_sorted() -> None:

@@ -87,6 +87,7 @@ def test_a_torch_network_a_safetensors_file_and_a_numpy_network_have_the_same_bi
     assert_same_bits(numpy_network, tmp_path / "torch.h5")
     path = safetensors(tmp_path / "net.safetensors", arrays())
     assert_same_bits(numpy_network, measured(path, tmp_path / "safe.h5"))
+    assert info(tmp_path / "safe.h5")["started_from"]["path"] == path.name  # without its folder
 
 
 def test_python_measures_with_the_bits_of_the_command(numpy_network: Path, tmp_path: Path) -> None:

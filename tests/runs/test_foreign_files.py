@@ -155,12 +155,14 @@ def test_numbers_beyond_single_precision_are_refused() -> None:
         ({"std": -1}, "its std is -1"),
         ({"std": "wide"}, "not a policy"),
         ({"objective": 3}, "no usable objective"),
+        ({"path": 3}, "no usable path"),
     ],
 )
 def test_a_note_in_a_policy_that_we_do_not_write_is_refused(
     tmp_path: Path, changes: dict[str, Any], words: str
 ) -> None:
-    about = {"path": "a.h5", "generation": 3, "std": 0.1, "objective": "maxent", "training_steps": 0}
+    about = {"path": "/home/somebody/a.h5", "generation": 3, "std": 0.1, "objective": "maxent", "training_steps": 0}
+    about |= {"run_id": "0", "state_sha256": "0"}
     arrays = {
         "layers": np.array(["layer0"]),
         "layer0": np.zeros((4, 2), np.float32),
@@ -171,7 +173,8 @@ def test_a_note_in_a_policy_that_we_do_not_write_is_refused(
     with io.BytesIO() as file:
         np.savez(file, about=np.array(json.dumps(about)), **arrays)
         (tmp_path / "good.npz").write_bytes(file.getvalue())
-    assert starting_point.read_policy(tmp_path / "good.npz").generation == 3
+    good = starting_point.read_policy(tmp_path / "good.npz")
+    assert good.generation == 3 and good.about["path"] == "a.h5"
     np.savez(tmp_path / "policy.npz", about=np.array(json.dumps({**about, **changes})), **arrays)
     refused(lambda: starting_point.read_policy(tmp_path / "policy.npz"), words)
     np.savez(tmp_path / "learned.npz", about=np.array(json.dumps(about)), learned_std=np.array(["x"]), **arrays)

@@ -1,5 +1,6 @@
 """A policy that `export --policy` wrote is a starting point: what leaves a machine is enough to go on elsewhere."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,7 @@ def test_a_sample_of_a_policy_has_the_bits_of_a_sample_of_its_run_file(
     with open_run(tmp_path / "one.h5") as one, open_run(tmp_path / "other.h5") as other:
         assert one["behavior"][0].tobytes() == other["behavior"][0].tobytes()
         assert one.attributes["started_from"] == other.attributes["started_from"]
+        assert json.loads(one.attributes["started_from"])["path"] == walked.name  # without its folder
 
 
 def changed(policy: Path, out: Path, **changes: Any) -> Path:

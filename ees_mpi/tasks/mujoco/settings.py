@@ -4,6 +4,7 @@ The observation is qpos without the coordinates that the behaviour measures (che
 behaviour is the position of the body `task.root` at the end, or after each of `task.behavior_steps`.
 """
 
+from pathlib import Path
 from typing import Annotated, Literal, Self
 
 import msgspec
@@ -65,7 +66,8 @@ class Settings(WalkingTask, frozen=True):
         """Return the task with the text of the user's model in it, so that it no longer needs the file."""
         if self.model in ROBOTS or self.xml:
             return self
-        return msgspec.structs.replace(self, xml=xml_text(self.model))
+        name = Path(self.model).name  # without its folder: run files are passed on
+        return msgspec.structs.replace(self, model=f"own {name}" if name in ROBOTS else name, xml=xml_text(self.model))
 
     def check(self) -> None:
         """Raise a ConfigError if settings contradict each other, or the user's own network cannot act."""
