@@ -263,7 +263,7 @@ side_by_side() { # preset or file, words of `ees-mpi train`: trains the runs of 
 runs, preset, *others = sys.argv[1:]
 for line in sys.stdin:
     run = json.loads(line)
-    print(shlex.join(["runs", "train", preset, *others, *run["words"], "--out", f"{runs}/{run[\"file\"]}"]))' \
+    print(shlex.join(["runs", "train", preset, *others, *run["words"], "--out", runs + "/" + run["file"]]))' \
         "$runs" "$1" "${others[@]}" <<<"$config" | python3 "$jobs/side_by_side.py" -j "$parallel" --ranks "$(share "$parallel")"
 }
 

@@ -13,6 +13,7 @@ Exit codes: 0 all is done; 1 something failed, and is named; 75 work is left.
 
 import argparse
 import os
+import platform
 import shutil
 import signal
 import subprocess
@@ -55,6 +56,7 @@ class Foreman:
     collect: Path | None
     waiting: list[Work]
     used: set[Path]  # files from which work of the list starts
+    note: str  # on the machine, for the small files
     running: list[Running] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)  # by name: the reason
     stopped: set[str] = field(default_factory=set)
@@ -107,8 +109,7 @@ class Foreman:
         elif code:
             self.failed[work.name] = f"exit code {code}; see {work.out.parent}/logs/{work.name}.log"
         elif self.collect and not one.collecting:
-            note = f"{self.places} runs at a time, {self.ranks} ranks each"
-            words = [sys.executable, str(JOBS / "results.py"), "collect", str(work.out), "--note", note]
+            words = [sys.executable, str(JOBS / "results.py"), "collect", str(work.out), "--note", self.note]
             words += ["--policy"] if work.out in self.used else []
             self.launch(work, [*words, "--results", str(self.collect)], collecting=True)
         else:
@@ -177,6 +178,16 @@ def shared_gpu() -> Iterator[None]:
             subprocess.run([control], input=b"quit\n", capture_output=True)
 
 
+def machine(places: int, ranks: int) -> str:
+    """Return the machine in words."""
+    query = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
+    gpus = (
+        subprocess.run(query, capture_output=True, text=True).stdout.split("\n")[:-1] if shutil.which(query[0]) else []
+    )
+    cores = f"{ranks} ranks on {os.cpu_count()} {platform.machine()} cores"
+    return ", ".join([*gpus, cores, f"{places} runs at a time"])
+
+
 def main() -> int:
     """Do all work of the list."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
@@ -189,7 +200,8 @@ def main() -> int:
     ends = time.monotonic() + 60 * told.minutes if told.minutes else float("inf")
     work = read(sys.stdin, told.results)
     used = {each.needs for each in work if each.needs}
-    foreman = Foreman(told.places, told.ranks, ends, told.collect, [each for each in work if not each.done()], used)
+    left = [each for each in work if not each.done()]
+    foreman = Foreman(told.places, told.ranks, ends, told.collect, left, used, machine(told.places, told.ranks))
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
         signal.signal(number, foreman.stop)
     with shared_gpu():

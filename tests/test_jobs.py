@@ -4,6 +4,8 @@ import os
 import re
 import shutil
 import subprocess
+import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,10 @@ from support.program import BIN, CHECKOUT, MPIRUN, TIMEOUT, TINY, ees, environme
 from support.run_files import assert_same_bits
 
 JOBS = CHECKOUT / "jobs"
+sys.path.insert(0, str(JOBS))  # the scripts import each other by name
+
+import worklist  # noqa: E402
+
 WORDS = ["interference-maxvar", *sets(*TINY)]
 NAME = "interference-maxvar-noise.size5000-population.size20-seed0.h5"
 WORKS = 'while [ "$1" != ees-mpi ]; do shift; done\nexec "$@"'  # a launcher of one rank
@@ -303,8 +309,8 @@ def test_reproduce_tells_which_work_is_done_and_which_is_missing(place: Place) -
     assert not list((place.folder / "runs").rglob("cheetah*"))  # nothing was trained
 
 
-def test_reproduce_on_mujoco_begins_with_the_largest_runs_and_repeats_none(place: Place) -> None:
-    script = '. "$0/experiments.sh"; engine=mujoco; check_options; work'
+def test_reproduce_on_gymnasiums_robots_begins_with_the_largest_runs_and_repeats_none(place: Place) -> None:
+    script = '. "$0/experiments.sh"; robots=gymnasium; check_options; work'
     done = subprocess.run(["bash", "-c", script, str(JOBS)], capture_output=True, text=True, check=True)
     tasks = [(line.split()[0], line.split()[1], *line.split()[3:]) for line in done.stdout.splitlines()]
     assert tasks[:2] == [("largest", "1", "fresh", "cheetah-maxent", "0"), ("largest", "1", "fresh", "ant-maxent", "0")]
@@ -314,17 +320,76 @@ def test_reproduce_on_mujoco_begins_with_the_largest_runs_and_repeats_none(place
         "adaptation",
         "sampling",
     ]
-    code, said = place.run(JOBS / "reproduce.sh", "--engine", "mujoco", "--status")
+    code, said = place.run(JOBS / "reproduce.sh", "--robots", "gymnasium", "--status")
     assert code == 0 and "largest            0        2" in said, said  # and every config can be read
 
 
 def test_reproduce_stops_in_time(place: Place) -> None:
     place.program("mpirun", f'echo "$*" >>{place.log}; exit 75')
-    code, said = place.run(JOBS / "reproduce.sh", "--engine", "mujoco", "--minutes", "2")
+    code, said = place.run(JOBS / "reproduce.sh", "--robots", "gymnasium", "--minutes", "2")
     words = place.log.read_text().split()
     assert code == 75 and "Run the same command again" in said and len(words) < 40, said
     assert 0.02 < float(words[words.index("--max-hours") + 1]) <= 2 / 60
     assert words[words.index("--out") + 1] == "runs/reproduce/mujoco-cheetah-maxent-seed0.h5"
+
+
+def test_the_plan_has_its_blocks_in_order_and_inside_a_block_goes_seed_by_seed() -> None:
+    script = '. "$0/experiments.sh"; engine=mujoco; check_options; work'
+    done = subprocess.run(["bash", "-c", script, str(JOBS)], capture_output=True, text=True, check=True)
+    tasks = [line.split() for line in done.stdout.splitlines()]
+    counts = Counter(task[0] for task in tasks)
+    assert list(counts) == ["ant", "seeding", "cheetah", "maml", "mixtures", "authors"]
+    assert (
+        counts["ant"] == 18 and counts["seeding"] == 27 + 3 and {tuple(task[1:3]) for task in tasks} == {("plan", "6")}
+    )
+    assert [task[4:] for task in tasks[:4]] == [
+        ["ant-es", "0"],
+        ["ant-maxvar", "0"],
+        ["ant-maxent", "0"],
+        ["ant-es", "1"],
+    ]
+    seeding = Counter(tuple(task[3:5]) for task in tasks if task[0] == "seeding")
+    assert seeding == {
+        **{("further", f"ant-{name}"): 6 for name in ("maxvar", "maxent")},
+        ("random_gentle", "ant-adapt"): 6,
+        ("fresh", "ant-adapt"): 3,
+        ("further_fresh", "ant-maxent"): 3,
+        **{(kind, "ant-es-backward"): 3 for kind in ("fresh", "further")},
+    }
+
+
+def test_runs_of_the_plan_in_the_results_are_done_and_later_work_starts_from_their_means(place: Place) -> None:
+    made = place.folder / "results" / "ant-maxent-mujoco-seed0"
+    made.mkdir(parents=True)
+    (made / "run.json").write_text('{"generations": 30}')
+    (made / "policy.npz").write_text("")
+    script = f""". "$0/experiments.sh"; engine=mujoco; collected={place.folder}/results; check_options
+        train() {{ echo "x train $*"; }}; for task in fresh further; do $task ant-maxent 0; $task ant-maxent 1; done"""
+    done = subprocess.run(["bash", "-c", script, str(JOBS)], capture_output=True, text=True, check=True)
+    work = worklist.read(done.stdout.splitlines(), place.folder / "results")
+    assert [each.done() for each in work] == [True, False, False, False]
+    assert [each.needs for each in work[2:]] == [made / "policy.npz", Path("runs/reproduce/ant-maxent-mujoco-seed1.h5")]
+
+
+def test_seeds_side_by_side_end_with_the_same_bits_and_a_bad_run_does_not_end_the_others(place: Place) -> None:
+    place.program("mpirun", f'case "$*" in *--seed\\ 1*) echo bad luck; exit 2 ;; esac\n{WORKS}')
+    code, said = place.run(JOBS / "seeds.sh", "-j", "2", "--seeds", "0-2", *WORDS)
+    names = [NAME.replace("seed0", f"seed{seed}") for seed in range(3)]
+    assert code == 1 and f"failed: {Path(names[1]).stem}: exit code 2" in said and "2 done, 0 running" in said, said
+    assert "bad luck" in (place.folder / "runs" / "logs" / f"{Path(names[1]).stem}.log").read_text()
+    ees("train", *WORDS, "--seed", 2, "--out", place.folder / "alone.h5")
+    assert_same_bits(place.folder / "alone.h5", place.folder / "runs" / names[2])
+    place.program("mpirun", WORKS)
+    code, said = place.run(JOBS / "seeds.sh", "-j", "2", "--seeds", "0-2", *WORDS)
+    assert code == 0 and "1 done, 0 running" in said, said  # only the bad one was left
+
+
+def test_a_machine_that_has_the_package_on_its_path_only_runs_it_as_a_module(place: Place) -> None:
+    place.program("mpirun", WORKS)
+    place.program("python3", f'exec {sys.executable} "$@"')
+    shutil.copytree(JOBS, place.folder / "jobs", ignore=shutil.ignore_patterns("results"))  # no .venv beside it
+    code, said = place.run(place.folder / "jobs" / "train.sh", *WORDS, PATH=f"{place.folder}/bin:/usr/bin:/bin")
+    assert code == 0 and info(place.folder / "runs" / NAME)["complete"] is True, said
 
 
 @pytest.mark.parametrize("seeds", ["0-x", "x", "5-2", "0-", "-3", "0-1-2", ""])

@@ -15,6 +15,7 @@ from ees_mpi.analysis.offspring import read_offspring
 sys.path.insert(0, str(CHECKOUT / "jobs"))  # the scripts import each other by name
 
 import results
+from results_figures import draw
 from small_runs import THIN, SmallRun, collect, read_all
 
 RESULTS = CHECKOUT / "jobs" / "results"
@@ -63,7 +64,7 @@ def test_every_claim_has_a_verdict() -> None:
 
 
 def test_figures_and_statistics_are_drawn_from_the_small_files_alone(tmp_path: Path) -> None:
-    made = results.draw(RESULTS, tmp_path)
+    made = draw(RESULTS, tmp_path)
     assert {path.relative_to(tmp_path) for path in made} == {
         path.relative_to(RESULTS) for path in [RESULTS / "statistics.txt", *(RESULTS / "figures").iterdir()]
     }
