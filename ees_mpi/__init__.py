@@ -13,7 +13,7 @@ The map of the package. A module or folder imports only from lines below its own
     state.py         everything that a run carries from one generation to the next
     store/           the run file: layout, journal, HDF5, reader, writer, lock
     config/          the typed config, its keys, its changes; the method of evolution strategies; names of sweeps
-    objectives/ populations/ optimizers.py scg/       the parts of evolution strategies; stochastic computation graphs
+    objectives/ populations/ optimizers/ scg/         the parts of evolution strategies; stochastic computation graphs
     tasks/           interference, custom, locomotion, and one folder per engine
     policies.py density.py                            networks; Gaussian kernel sums
     contracts/       the Protocols that people implement

@@ -203,6 +203,9 @@ class OwnOptimizer(Protocol):
 class Optimizer(OwnOptimizer, Checked, Protocol):
     """An optimizer with its check."""
 
+    def step(self, learned: Arrays, gradient: Arrays, moments: Arrays, std: float = 1.0) -> tuple[Arrays, Arrays]:
+        """Return the next learned arrays and moments; `std`: of the population, unless it learns one."""
+
 
 class Method(Protocol):
     """How a run learns: the settings of its config sections, and where its parts are."""

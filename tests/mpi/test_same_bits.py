@@ -43,6 +43,12 @@ def test_same_bits_with_adam_and_standard_es(tmp_path: Path) -> None:
     assert_same_bits(*paths)
 
 
+def test_same_bits_with_trust_and_a_diagonal_population(tmp_path: Path) -> None:
+    settings = ("optimizer.name=trust", "optimizer.l2=0.05", "population.name=diagonal")
+    paths = [train(tmp_path / f"{n}.h5", "interference-maxvar", *settings, ranks=n) for n in (None, 3)]
+    assert_same_bits(*paths)
+
+
 def test_more_ranks_than_individuals_are_allowed_and_the_idle_ones_named(tmp_path: Path) -> None:
     small = sets("population.size=4", "run.generations=3", "noise.size=100")
     finished = done("train", "interference-maxent", *small, "--out", tmp_path / "run.h5", ranks=6)

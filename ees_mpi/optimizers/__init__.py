@@ -1,4 +1,6 @@
-"""Plain ascent, Adam, and the user's own: ascent on `gradient - l2 * theta` for each learned array of a population.
+"""Optimizers: plain ascent, Adam, the user's own, and `trust`. They move each learned array of a population.
+
+Ascent and Adam ascend along `gradient - l2 * theta`.
 
 The array `std` holds standard deviations: its gradient is that of its logarithm, the step multiplies it, its learning
 rate is `std_lr`, and L2 does not apply to it.
@@ -29,6 +31,7 @@ OPTIMIZERS = Family(
     {
         "ascent": "ees_mpi.optimizers:Ascent",
         "adam": "ees_mpi.optimizers:Adam",
+        "trust": "ees_mpi.optimizers.trust:Trust",
         "custom": "ees_mpi.optimizers:Custom",
     },
     default="adam",
@@ -49,13 +52,13 @@ class Ascent(Part, frozen=True):
         return {}
 
     @quietly
-    def step(self, learned: Arrays, gradient: Arrays, moments: Arrays) -> tuple[Arrays, Arrays]:
+    def step(self, learned: Arrays, gradient: Arrays, moments: Arrays, std: float = 1.0) -> tuple[Arrays, Arrays]:
         """Return the next learned arrays and moments."""
         following = {}
         for name, theta in learned.items():
             rate, l2 = _rates(self, name)
             slope = gradient[name] - l2 * theta.astype(np.float64)
-            following[name] = _moved(name, theta, rate * slope)
+            following[name] = moved(name, theta, rate * slope)
         return following, moments
 
 
@@ -78,11 +81,11 @@ class Adam(Part, frozen=True):
 
     def start(self, learned: Arrays) -> Arrays:
         """Return the moments before the first step."""
-        zeros = {f"{_prefix(name)}{moment}": np.zeros(learned[name].shape) for name in learned for moment in MOMENTS}
+        zeros = {f"{prefix(name)}{moment}": np.zeros(learned[name].shape) for name in learned for moment in MOMENTS}
         return {**zeros, "steps": np.array(0)}
 
     @quietly
-    def step(self, learned: Arrays, gradient: Arrays, moments: Arrays) -> tuple[Arrays, Arrays]:
+    def step(self, learned: Arrays, gradient: Arrays, moments: Arrays, std: float = 1.0) -> tuple[Arrays, Arrays]:
         """Return the next learned arrays and moments."""
         steps = int(moments["steps"]) + 1
         following, grown = {}, {"steps": np.array(steps)}
@@ -90,12 +93,12 @@ class Adam(Part, frozen=True):
             rate, l2 = _rates(self, name)
             size = rate / (1 - self.beta1**steps) if self.correct_first else rate
             slope = gradient[name] - l2 * theta.astype(np.float64)
-            before = [moments[f"{_prefix(name)}{moment}"] for moment in MOMENTS]
+            before = [moments[f"{prefix(name)}{moment}"] for moment in MOMENTS]
             first = self.beta1 * before[0] + (1 - self.beta1) * slope
             second = self.beta2 * before[1] + (1 - self.beta2) * slope * slope
             scale = np.sqrt(second) / np.sqrt(1 - self.beta2**steps) + self.epsilon
-            following[name] = _moved(name, theta, size * (first / scale))
-            grown |= {f"{_prefix(name)}first": first, f"{_prefix(name)}second": second}
+            following[name] = moved(name, theta, size * (first / scale))
+            grown |= {f"{prefix(name)}first": first, f"{prefix(name)}second": second}
         return following, grown
 
 
@@ -126,7 +129,7 @@ class Custom(Part, frozen=True):
         """Return the moments before the first step."""
         return as_table(self.optimizer.start(readonly(learned)), f"{self._code}: start()")
 
-    def step(self, learned: Arrays, gradient: Arrays, moments: Arrays) -> tuple[Arrays, Arrays]:
+    def step(self, learned: Arrays, gradient: Arrays, moments: Arrays, std: float = 1.0) -> tuple[Arrays, Arrays]:
         """Return the next learned arrays and moments."""
         found = self.optimizer.step(readonly(learned), gradient, readonly(moments))
         following, grown = found if isinstance(found, tuple) and len(found) == 2 else (found, None)
@@ -145,7 +148,7 @@ def _rates(optimizer: Ascent | Adam, name: str) -> tuple[float, float]:
     return (optimizer.std_lr or optimizer.lr, 0.0) if name == "std" else (optimizer.lr, optimizer.l2)
 
 
-def _moved(name: str, theta: Singles, step: Floats) -> Singles:
+def moved(name: str, theta: Singles, step: Floats) -> Singles:
     """Return a learned array after a step; the step of `std` is one of its logarithm."""
     wide = theta.astype(np.float64)
     with np.errstate(over="ignore"):  # training refuses an update that is not finite
@@ -153,5 +156,6 @@ def _moved(name: str, theta: Singles, step: Floats) -> Singles:
     return moved
 
 
-def _prefix(name: str) -> str:
+def prefix(name: str) -> str:
+    """Return the beginning of the names of the moments of a learned array."""
     return "" if name == "mean" else f"{name}/"
