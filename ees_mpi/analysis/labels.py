@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ees_mpi.store.reader import Run
+from ees_mpi.tasks.paper_robots import REPLICA
 
 ALGORITHMS = {"fitness": "standard ES", "maxvar": "MaxVar-EES", "maxent": "MaxEnt-EES", "maml": "MAML"}
 PHASES = {  # of rank 0 in a generation; the run file has the seconds of each
@@ -46,12 +47,21 @@ def label(run: Run) -> str:
     if given_label(run):
         return given_label(run)
     if run.attributes.get("kind") == "measure":
-        return algorithm(starting_note(run)["objective"])
+        return algorithm(starting_note(run)["objective"]) + _engine(run)
     name, means = algorithm(run.config.method.algorithm), run["mean"].shape[1]
-    origin = "" if is_sample(run) else started_from(run)
+    origin, engine = "" if is_sample(run) else started_from(run), _engine(run)
     if means > 1:
-        return f"{name}, split in {means}" if origin else f"{name}, {means} components"
-    return f"{name} from {origin}" if origin else name
+        return (f"{name}, split in {means}" if origin else f"{name}, {means} components") + engine
+    return (f"{name} from {origin}" if origin else name) + engine
+
+
+def _engine(run: Run) -> str:
+    """Return a note on the engine, if it is not the paper's; of a sample also that of its run, if it is another one."""
+    engine, before = run.config.task.engine, str(starting_note(run).get("engine", ""))
+    names = {"bullet": "Bullet", "mujoco": REPLICA}
+    if before in names and engine in names and before != engine:
+        return f" ({names[engine]}; trained in {names[before]})"
+    return f" ({REPLICA})" if engine == "mujoco" else ""
 
 
 def is_sample(run: Run) -> bool:

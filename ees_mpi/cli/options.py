@@ -96,6 +96,9 @@ SEEDS = click.option(
     "--seeds", type=Seeds(), default=(), metavar="0-5", help="Random seeds, one run each: 0-5 or 1,4,7."
 )
 SET = click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Set a key of the config; repeatable.")
+ENGINE = click.option(
+    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Evaluate with another task.engine or task.device."
+)
 MAX_HOURS = click.option("--max-hours", type=POSITIVE, help="Stop after so many hours: save the state, exit code 75.")
 TRUST = click.option(
     "--trust",

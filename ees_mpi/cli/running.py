@@ -8,6 +8,7 @@ import click
 
 from ees_mpi import ranks
 from ees_mpi.cli.options import (
+    ENGINE,
     FORCE,
     MAX_HOURS,
     RUN,
@@ -148,6 +149,7 @@ def _verify_updates(world: ranks.Ranks, path: Path) -> None:
 @click.option("--generation", type=click.IntRange(min=0), help="Of the mean.  [default: the state after the last one]")
 @click.option("--std", type=Finite(min=1e-30, max=1e30), help="Of the mutations.  [default: the run's]")
 @click.option("--component", type=click.IntRange(min=0), help="Of a mixture.  [default: all of them]")
+@ENGINE
 @click.option("-o", "--out", type=click.Path(path_type=Path), metavar="S.h5", help="[default: RUN-sample.h5]")
 @click.option("--overwrite", is_flag=True, help="Replace an existing file.")
 @TRUST
@@ -169,6 +171,7 @@ def sample(run: Path, out: Path | None, overwrite: bool, **options: Any) -> None
 @click.option("--evaluations", type=AtLeastOne(10**6), default=10, help="From other starts.  [default: 10]")
 @click.option("--generation", type=click.IntRange(min=0), help="Of the mean.  [default: the state after the last one]")
 @click.option("--std", type=Finite(min=1e-30, max=1e30), help="Of the mutations.  [default: the run's]")
+@ENGINE
 @click.option("-o", "--out", type=click.Path(path_type=Path), metavar="A.h5", help="[default: RUN-adapt-DIRECTION.h5]")
 @click.option("--overwrite", is_flag=True, help="Replace an existing file.")
 @TRUST

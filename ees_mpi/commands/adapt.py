@@ -38,6 +38,7 @@ class AdaptRequest:
     evaluations: int = 10
     generation: int | None = None
     std: float | None = None
+    settings: tuple[str, ...] = ()  # changes of the engine and the device
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ def adapt(ranks: Ranks, request: AdaptRequest, out: Path, overwrite: bool, say: 
 def by_mutation(ranks: Ranks, request: AdaptRequest) -> Adapted:
     """Return the mutation that goes farthest in a direction."""
     count = request.mutations or MUTATIONS
-    sampled = SampleRequest(request.run, count, request.generation, request.std)
+    sampled = SampleRequest(request.run, count, request.generation, request.std, settings=request.settings)
     parent, drawn, noise = read_parent(ranks, sampled, "adapt")
     with ranks.together():
         task = toward(parent.config.task, request.direction)

@@ -133,6 +133,7 @@ def sample(
     generation: int | None = None,
     std: float | None = None,
     component: int | None = None,
+    settings: Mapping[str, Any] | None = None,
     overwrite: bool = False,
     trust: bool = False,
 ) -> "Run":
@@ -140,6 +141,7 @@ def sample(
 
     generation: the mean(s) before this one, negative from the end  [default: the state after the last one]
     std: of the offspring  [default: the run's]; component: of a mixture  [default: all of them]
+    settings: another engine or device, {"task.engine": "mujoco"}
     out: [default: RUN-sample.h5]; trust: run the code that the run file names
     """
     path = path_of(run)
@@ -152,7 +154,7 @@ def sample(
         from ees_mpi import ranks
         from ees_mpi.commands.sample import SampleRequest, sample
 
-        request = SampleRequest(path, count, generation, std, component)
+        request = SampleRequest(path, count, generation, std, component, tuple(settings_of(settings)))
 
         def job(world: "Ranks") -> "Run":
             check_portable(world, path)
@@ -171,6 +173,7 @@ def adapt(
     evaluations: int = 10,
     generation: int | None = None,
     std: float | None = None,
+    settings: Mapping[str, Any] | None = None,
     overwrite: bool = False,
     trust: bool = False,
 ) -> "Adaptation":
@@ -178,7 +181,7 @@ def adapt(
 
     direction: "left", "right", or an angle in degrees from +x towards +y
     mutations: the number of mutations  [default: 40]; evaluations: the number of rollouts that score the result
-    generation, std, trust: as in `sample`; out: [default: RUN-adapt-DIRECTION.h5]
+    generation, std, settings, trust: as in `sample`; out: [default: RUN-adapt-DIRECTION.h5]
     """
     path, named = path_of(run), file_name_or_none("out", out)
     wanted = direction if isinstance(direction, str) else f"{finite('direction', direction):g}"
@@ -193,7 +196,7 @@ def adapt(
 
         name = direction_name(angle_of(wanted, "direction"))
         target = named or path.with_name(f"{path.stem}-adapt-{name}.h5")
-        request = AdaptRequest(path, wanted, mutations, evaluations, generation, std)
+        request = AdaptRequest(path, wanted, mutations, evaluations, generation, std, tuple(settings_of(settings)))
 
         def job(world: "Ranks") -> "Adaptation":
             check_portable(world, path)

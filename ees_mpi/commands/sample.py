@@ -1,6 +1,7 @@
 """`ees-mpi sample`: new offspring of a trained mean."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,8 @@ from ees_mpi.store.safety import check_ours
 from ees_mpi.store.writer import RunWriter, check_folder
 from ees_mpi.streams import stream
 
+ENGINE_KEYS = ("task.engine", "task.device")
+
 
 @dataclass(frozen=True)
 class SampleRequest:
@@ -37,6 +40,7 @@ class SampleRequest:
     generation: int | None = None
     std: float | None = None
     component: int | None = None
+    settings: tuple[str, ...] = ()  # changes of the engine and the device
 
 
 @dataclass(frozen=True)
@@ -120,6 +124,7 @@ def _read(request: SampleRequest) -> dict[str, Any]:
             config, steps = run.config, steps_until(run, start.generation)
     if request.component is not None and not 0 <= request.component < len(start.mean):
         raise ConfigError(f"--component {request.component}: expected 0 to {len(start.mean) - 1}")
+    config = with_engine(config, request.settings)
     config = replace(
         config,
         population=config.population.offspring(request.count, request.std),
@@ -131,6 +136,14 @@ def _read(request: SampleRequest) -> dict[str, Any]:
         "about": {**start.about, "training_steps": steps},
         "state": {"mean": start.mean, "observations": start.observations, **start.learned},
     }
+
+
+def with_engine(config: Config, settings: Sequence[str]) -> Config:
+    """Return the config of a run with another engine or device; raise a ConfigError if other keys are to be changed."""
+    for setting in settings:
+        if setting.partition("=")[0].strip() not in ENGINE_KEYS:
+            raise ConfigError(f"--set {setting}: expected {' or '.join(ENGINE_KEYS)}; all other keys are the run's")
+    return configs.parse(config.to_toml(), settings, "the config of the run") if settings else config
 
 
 def steps_until(run: Run, generation: int) -> int:

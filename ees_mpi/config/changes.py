@@ -28,6 +28,7 @@ def change(sections: dict[str, Any], settings: Sequence[str]) -> list[str]:
         section = wanted.get(name)
         if isinstance(section, dict) and isinstance(sections.get(name), dict):
             notes += _change_part(sections[name], section.get("name"), family)
+            notes += _drop_dependent(sections[name], section, family)
     for setting in settings:
         apply(sections, setting)
     return notes
@@ -57,3 +58,14 @@ def _change_part(section: dict[str, Any], name: Any, family: Family) -> list[str
         del section[each]
     keys = ", ".join(f"{family.kind}.{each}" for each in dropped)
     return [f"{family.kind}.name={name} drops {keys}, which {name} does not have"]
+
+
+def _drop_dependent(section: dict[str, Any], wanted: dict[str, Any], family: Family) -> list[str]:
+    """Drop the keys that do not apply to a new value of another key, such as task.device without engine mujoco."""
+    name, notes = wanted.get("name", section.get("name", family.default)), []
+    known = family[name].only_with if isinstance(name, str) and name in [*family] else {}
+    for each, (other, needed) in known.items():
+        if each in section and each not in wanted and wanted.get(other, needed) != needed:
+            del section[each]
+            notes.append(f"{family.kind}.{other}={wanted[other]} drops {family.kind}.{each}, which it does not have")
+    return notes

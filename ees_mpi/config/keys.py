@@ -37,6 +37,7 @@ class Key:
     unit: str
     about: str
     parts: tuple[str, ...] = ()  # the names for which the key exists; empty: always
+    only_with: tuple[str, str] | None = None  # another key, and the value that it must have
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,10 @@ def _keys(section: str, kind: type[Part]) -> Iterator[Key]:
         info = inspect.type_info(field.type)
         extra, schema = _metadata(info)
         default = "required" if field.required else _toml(field)
-        yield Key(f"{section}.{field.name}", _type(info), default, extra.get("unit", ""), schema.get("description", ""))
+        about, needed = schema.get("description", ""), kind.only_with.get(field.name)
+        only_with = (f"{section}.{needed[0]}", needed[1]) if needed else None
+        name, unit = f"{section}.{field.name}", extra.get("unit", "")
+        yield Key(name, _type(info), default, unit, about, only_with=only_with)
 
 
 def _metadata(info: inspect.Type) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -166,6 +170,8 @@ def _belongs(each: Key, values: Mapping[str, Any]) -> bool:
     section = each.key.rpartition(".")[0]
     if not section:
         return True
+    if each.only_with and values.get(each.only_with[0]) != each.only_with[1]:
+        return False
     used = any(key.startswith(f"{section}.") for key in values)
     return used and (not each.parts or values.get(f"{section}.name") in each.parts)
 

@@ -92,7 +92,9 @@ class Task(OwnTask, Checked, Protocol):
     @property
     def label(self) -> str: ...  # the name that users know: an environment's, a function's; empty: the registered name
     @property
-    def device(self) -> str: ...  # "cpu", "cuda", or "auto": a GPU if every node has one
+    def engine(self) -> str: ...  # the name of the physics engine, if the task has a choice of engines; else empty
+    @property
+    def device(self) -> str | None: ...  # "cpu" or None, "cuda", or "auto": a GPU if every node has one
 
     def resolved(self) -> Self:
         """Return the task with everything that it reads from other files, for the config in the run file."""

@@ -7,7 +7,7 @@ import numpy as np
 from ees_mpi import config as configs
 from ees_mpi import machine
 from ees_mpi.commands.adapt import Adapted, AdaptRequest, toward
-from ees_mpi.commands.sample import Parent, steps_until
+from ees_mpi.commands.sample import Parent, steps_until, with_engine
 from ees_mpi.contracts import Task, Walker
 from ees_mpi.errors import ConfigError, RunFileError, TaskError, collective
 from ees_mpi.maml.learning import adapt
@@ -80,9 +80,10 @@ def _read(request: AdaptRequest) -> dict[str, Any]:
         if run.generations == 0:
             raise RunFileError(f"{request.run} has no committed generation yet")
         start = starting_point.read(run, request.generation)
-        configs.check(run.config)
+        config = with_engine(run.config, request.settings)
+        configs.check(config)
         return {
-            "config": run.config.to_toml(),
+            "config": config.to_toml(),
             "about": {**start.about, "training_steps": steps_until(run, start.generation)},
             "state": {"mean": start.mean, "observations": start.observations, **start.inherited},
         }

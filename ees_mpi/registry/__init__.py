@@ -13,7 +13,7 @@ import os
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -28,6 +28,8 @@ DEEPEST = 20  # levels of tables in a config
 
 class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The base class of all members."""
+
+    only_with: ClassVar[Mapping[str, tuple[str, str]]] = {}  # key -> another key, and the value that it must have
 
     def check(self) -> None:
         """Raise a ConfigError if the part cannot work; called before the run starts."""

@@ -85,6 +85,7 @@ def read(run: Run, generation: int | None) -> StartingPoint:
         "run_id": run.run_id,
         "objective": method.algorithm,
         "method": method.name,
+        **({"engine": run.config.task.engine} if run.config.task.engine else {}),
     }
     if generation is not None and -run.generations <= generation < 0:
         generation += run.generations  # from the end

@@ -37,7 +37,7 @@ def check_texts(file: h5py.File) -> None:
 
 def check_note(note: Mapping[str, Any]) -> None:
     """Raise a ValueError if a note on the run that a file started from has values of other types than we write."""
-    kinds: dict[str, type] = dict.fromkeys(("path", "run_id", "objective", "method", "state_sha256"), str)
+    kinds: dict[str, type] = dict.fromkeys(("path", "run_id", "objective", "method", "engine", "state_sha256"), str)
     kinds |= dict.fromkeys(("generation", "training_steps"), int)
     wrong = [name for name, kind in kinds.items() if not isinstance(note.get(name, kind()), kind)]
     wrong += [name for name, kind in kinds.items() if kind is int and not wrong and not 0 <= note.get(name, 0) < 2**62]

@@ -53,7 +53,11 @@ class TaskPart(Part, frozen=True):
         return ""
 
     @property
-    def device(self) -> str:
+    def engine(self) -> str:
+        return ""
+
+    @property
+    def device(self) -> str | None:
         return "cpu"
 
     def resolved(self) -> Self:

@@ -22,7 +22,7 @@ ENGINES = {
     "bullet": "ees_mpi.tasks.bullet.engine:BulletEngine",
     "mujoco": "ees_mpi.tasks.mujoco.replica.engine:replica_engine",
 }
-LABELS = {"bullet": "Bullet", "mujoco": "Bullet replica in MuJoCo"}
+REPLICA = "Bullet replica in MuJoCo"
 
 
 class Engine(Protocol):
@@ -51,6 +51,7 @@ class PaperRobot(WalkingTask, frozen=True):
         key("Where rollouts of engine mujoco run; auto, also if not set: on a GPU if there is one."),
     ] = None
 
+    only_with = {"device": ("engine", "mujoco")}  # noqa: RUF012
     robot: ClassVar[str]
     sizes: ClassVar[tuple[int, int]]  # observations, actions
     axes: ClassVar[int]
@@ -64,8 +65,8 @@ class PaperRobot(WalkingTask, frozen=True):
 
     @property
     def label(self) -> str:
-        """Return the robot with its engine; the paper's engine has no name of its own."""
-        return "" if self.engine == "bullet" else f"{self.robot} ({LABELS[self.engine]})"
+        """Return the robot with its engine; the paper's engine goes without saying."""
+        return f"{self.robot} ({REPLICA})" if self.engine == "mujoco" else ""
 
     @property
     def layers(self) -> tuple[int, ...]:

@@ -1,7 +1,11 @@
 """Whole batches of rollouts on a GPU, against MuJoCo Warp's physics alone for as many robots in one graph.
 
-Options: --individuals 10000, --steps 300, --robots cheetah ant, --lanes 1 2 4 (each is measured), --contacts,
---constraints (0: as measured by the task), --torch (policies without Warp's kernels).
+Robots: cheetah and ant are Gymnasium's, paper-cheetah and paper-ant are the replicas of Bullet's. For a replica,
+`rules` are Bullet's drag, limits and observations; they are part of `physics`.
+
+Options: --individuals 10000, --steps 300, --robots paper-cheetah paper-ant, --lanes 1 2 4 (each is measured),
+--contacts, --constraints (0: as measured), --iterations (of the solver; 0: the robot's), --torch (policies without
+Warp's kernels).
 """
 
 import argparse
@@ -15,15 +19,17 @@ import numpy as np
 from ees_mpi.outcomes import Batch
 from ees_mpi.tasks import TASKS
 from ees_mpi.tasks.mujoco import cuda
-from ees_mpi.tasks.mujoco.buffers import measured_buffers
+from ees_mpi.tasks.mujoco.buffers import Buffers, measured_buffers
 from ees_mpi.tasks.mujoco.gpu import Toolkit, lacking, toolkit
 from ees_mpi.tasks.mujoco.graphs import Recorder
 from ees_mpi.tasks.mujoco.physics import Physics
+from ees_mpi.tasks.mujoco.replica.engine import replica_plant
 
 TABLE = 1 << 26
 STD = 0.02
 DRIVEN_STEPS, STRENGTH = 10, 0.3  # steps in a graph of physics alone, and the standard deviation of its controls
 REPEAT = 20
+PARTS = ("physics", "policies", "observations", "notes")  # of a step
 Row = dict[str, Any]
 
 
@@ -32,10 +38,11 @@ def options(words: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="tools/bench.py gpu")
     parser.add_argument("--individuals", type=int, default=10_000)
     parser.add_argument("--steps", type=int, default=300)
-    parser.add_argument("--robots", nargs="+", default=["cheetah", "ant"])
+    parser.add_argument("--robots", nargs="+", default=["paper-cheetah", "paper-ant", "cheetah", "ant"])
     parser.add_argument("--lanes", nargs="+", type=int, default=[cuda.LANES])
     parser.add_argument("--contacts", type=int, default=0)
     parser.add_argument("--constraints", type=int, default=0)
+    parser.add_argument("--iterations", type=int, default=0)
     parser.add_argument("--torch", action="store_true")
     return parser.parse_args(words)
 
@@ -54,28 +61,38 @@ def gpu(words: list[str]) -> list[Row]:
     table = np.random.default_rng(0).standard_normal(TABLE, dtype=np.float32)
     table.flags.writeable = False
     for robot in chosen.robots:
-        sizes = {"contacts": chosen.contacts, "constraints": chosen.constraints, "steps": chosen.steps}
-        task = TASKS.build({"name": "mujoco", "model": robot, "device": "cuda", **sizes})
-        alone = physics_alone(tools, task, chosen.individuals)
+        task, plant = task_and_plant(robot, chosen.steps)
+        plant.model.opt.iterations = chosen.iterations or plant.model.opt.iterations
+        buffers = measured_buffers(plant, chosen.contacts, chosen.constraints)
+        alone = physics_alone(tools, plant, buffers, chosen.individuals, chosen.steps)
         for lanes in chosen.lanes:
             row = {"robot": robot, "lanes": lanes, "individuals": chosen.individuals, "physics_alone_ms": alone}
-            rows.append(row | bench_batches(tools, task, table, row["individuals"], lanes, not chosen.torch))
+            rows.append(row | bench_batches(tools, task, plant, buffers, table, chosen, lanes))
             row = rows[-1]
             row["ratio_to_physics"] = row["step_ms"] / alone
-            row["rest_ms"] = row["step_ms"] - row["physics_ms"] - row["policies_ms"] - row["notes_ms"]
+            row["rest_ms"] = row["step_ms"] - sum(row[f"{part}_ms"] for part in PARTS)
             say(f"{robot} in {lanes} lanes: {row['steps_per_second']:,.0f} env steps/s")
     return rows
 
 
-def physics_alone(tools: Toolkit, task: Any, individuals: int) -> float:
+def task_and_plant(robot: str, steps: int) -> tuple[Any, Any]:
+    """Return the task and the compiled robot of a name."""
+    if robot.startswith("paper-"):
+        name = robot.removeprefix("paper-")
+        task = TASKS.build({"name": name, "engine": "mujoco", "device": "cuda", "steps": steps})
+        return task, replica_plant(name)
+    task = TASKS.build({"name": "mujoco", "model": robot, "device": "cuda", "steps": steps})
+    return task, task.plant()
+
+
+def physics_alone(tools: Toolkit, plant: Any, buffers: Buffers, individuals: int, steps: int) -> float:
     """Return the milliseconds of one step of so many robots that are moved by random controls."""
     recorder = Recorder(tools)
-    buffers = measured_buffers(task.plant(), task.contacts, task.constraints)
     with recorder.on_stream():
-        physics = Physics(tools, task.plant(), individuals, buffers, task.frame_skip)
-        physics.reset(*(part[None].astype(np.float32) for part in task.plant().start(0)))
+        physics = Physics(tools, plant, individuals, buffers)
+        physics.reset(*(part[None].astype(np.float32) for part in plant.start(0)))
         launch = driven(tools, recorder, physics)
-        return timed(tools, [recorder], [launch], max(1, task.steps // DRIVEN_STEPS)) / DRIVEN_STEPS
+        return timed(tools, [recorder], [launch], max(1, steps // DRIVEN_STEPS)) / DRIVEN_STEPS
 
 
 def driven(tools: Toolkit, recorder: Recorder, physics: Physics) -> Callable[[], None]:
@@ -104,11 +121,13 @@ def timed(tools: Toolkit, recorders: list[Recorder], launches: list[Callable[[],
     return (time.perf_counter() - start) / repeat * 1e3
 
 
-def bench_batches(tools: Toolkit, task: Any, table: Any, individuals: int, lanes: int, fused: bool) -> Row:
+def bench_batches(
+    tools: Toolkit, task: Any, plant: Any, buffers: Buffers, table: Any, chosen: argparse.Namespace, lanes: int
+) -> Row:
     """Evaluate a batch twice, and time the second; then time the parts of a step."""
-    torch, before = tools.torch, tools.torch.cuda.mem_get_info()[0]
-    buffers, rows = measured_buffers(task.plant(), task.contacts, task.constraints), -(-(individuals // 2 + 1) // lanes)
-    rollouts = cuda.GpuRollouts(tools, task, 0, table, rows, 2, buffers, lanes, fused=fused)
+    torch, before, individuals = tools.torch, tools.torch.cuda.mem_get_info()[0], chosen.individuals
+    rows, fused = -(-(individuals // 2 + 1) // lanes), not chosen.torch
+    rollouts = cuda.GpuRollouts(tools, task, plant, 0, table, rows, 2, buffers, lanes, fused=fused, say=say)
     batch, size = batch_of(task, individuals), task.observation_dim
     seconds = []
     for _ in range(2):
@@ -131,13 +150,14 @@ def bench_batches(tools: Toolkit, task: Any, table: Any, individuals: int, lanes
         "constraints": buffers.constraints,
         "contacts": buffers.contacts,
     }
-    row |= {f"{name}_ms": part_of_a_step(tools, rollouts.lanes, name) for name in ("policies", "notes", "physics")}
+    parts = [name for name in (*PARTS, "rules") if name in rollouts.lanes[0].parts()]
+    row |= {f"{name}_ms": part_of_a_step(tools, rollouts.lanes, name) for name in parts}
     rollouts.close()
     return row
 
 
 def part_of_a_step(tools: Toolkit, lanes: list[Any], name: str) -> float:
-    """Return the milliseconds of one part of a step: policies, physics or notes of all lanes in turns."""
+    """Return the milliseconds of one part of a step, of all lanes in turns."""
     recorders, launches = [lane.recorder for lane in lanes], []
     for lane, recorder in zip(lanes, recorders, strict=True):
         with recorder.on_stream():
@@ -160,16 +180,19 @@ def batch_of(task: Any, individuals: int) -> Batch:
 
 def show(rows: list[Row]) -> None:
     """Print the results for reading."""
-    print("robot    lanes  env steps/s   ms/step  physics  policies  notes   rest  physics alone  ratio  memory")
+    print(
+        "robot         lanes  env steps/s   ms/step  physics  (rules)  policies  observe  notes   rest  physics alone"
+        "  ratio  memory"
+    )
     for r in rows:
         print(
-            f"{r['robot']:8} {r['lanes']:5} {r['steps_per_second']:12,.0f} {r['step_ms']:9.3f} {r['physics_ms']:8.3f} "
-            f"{r['policies_ms']:9.3f} {r['notes_ms']:6.3f} {r['rest_ms']:6.3f} {r['physics_alone_ms']:14.3f} "
-            f"{r['ratio_to_physics']:6.2f} {r['memory_gb']:6.2f}G"
+            f"{r['robot']:13} {r['lanes']:5} {r['steps_per_second']:12,.0f} {r['step_ms']:9.3f} {r['physics_ms']:8.3f} "
+            f"{r.get('rules_ms', 0):8.3f} {r['policies_ms']:9.3f} {r['observations_ms']:8.3f} {r['notes_ms']:6.3f} "
+            f"{r['rest_ms']:6.3f} {r['physics_alone_ms']:14.3f} {r['ratio_to_physics']:6.2f} {r['memory_gb']:6.2f}G"
         )
     for r in rows:
         print(
-            f"{r['robot']:8} {r['lanes']:5} way {r['way']}, failed {r['failures'] or 'none'}, invalid {r['invalid']}, "
+            f"{r['robot']:13} {r['lanes']:5} way {r['way']}, failed {r['failures'] or 'none'}, invalid {r['invalid']}, "
             f"mean distance {r['distance']:.3f}, first batch {r['first_batch_s']:.1f} s, iterations of the solver "
             f"{r['iterations_mean']:.2f} (at most {r['iterations_max']}), constraints at most {r['constraints_max']} "
             f"of {r['constraints']}, contacts {r['contacts']}"

@@ -121,11 +121,11 @@ class Lane:
             raise TaskError(message)
 
     def parts(self) -> dict[str, Step]:
-        """Return the parts of a step, for measuring each; call them inside `on_stream`."""
+        """Return the parts of a step, for measuring each; call them inside `on_stream`; `rules`: of the physics."""
         return {
+            **self.physics.parts(),
             "observations": self._observe,
             "policies": self._act,
-            "physics": self.physics.step,
             "notes": self._ledger.note,
         }
 

@@ -1,6 +1,7 @@
 """Many copies of one robot in MuJoCo Warp, with torch's view of their state."""
 
 import dataclasses
+from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
@@ -68,6 +69,11 @@ class Physics:
         """Advance all robots by one action."""
         with self._scratch:
             self._robots.step()
+
+    def parts(self) -> dict[str, Callable[[], None]]:
+        """Return the physics, and the part of it that is not MuJoCo Warp's, if there is one, for measuring."""
+        rules = getattr(self._robots, "rules", None)
+        return {"physics": self.step, **({"rules": rules} if rules else {})}
 
     def overflow(self) -> Any:
         """Return the overflow flags since the last reset, int[worlds], on the host."""

@@ -1,5 +1,6 @@
 """Launching steps, with stand-ins for torch and Warp: the real ones need a GPU."""
 
+import threading
 from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
@@ -14,8 +15,12 @@ from ees_mpi.tasks.mujoco.cuda import GpuRollouts
 from ees_mpi.tasks.mujoco.gpu import Toolkit
 from ees_mpi.tasks.mujoco.graphs import Recorder
 from ees_mpi.tasks.mujoco.lane import Lane
+from ees_mpi.tasks.mujoco.scratch import Scratch
+from ees_mpi.tasks.mujoco.waiting import FirstSteps, Waiting
 
-TOOLS = Toolkit(None, SimpleNamespace(ScopedDevice=lambda device: nullcontext()), None, "cpu")
+SCOPES = dict.fromkeys(("ScopedDevice", "ScopedLogger", "ScopedLogLevel"), lambda setting: nullcontext())
+LOGGER = SimpleNamespace(warning=None, error=None)
+TOOLS = Toolkit(None, SimpleNamespace(**SCOPES, get_logger=lambda: LOGGER, LOG_INFO=20), None, "cpu")
 
 
 def test_steps_without_a_graph_come_in_order() -> None:
@@ -80,6 +85,7 @@ def test_lanes_take_turns_and_pairs_stay_in_one_lane() -> None:
     calls: list[str] = []
     rollouts: Any = object.__new__(GpuRollouts)
     rollouts._task, rollouts._rows, rollouts._width = TASKS.build({"name": "mujoco", "steps": 21}), 2, 2
+    rollouts._tools, rollouts._say, rollouts._first = TOOLS, print, None
     rollouts._components, rollouts.lanes = 0, [Noted("a", calls), Noted("b", calls)]
     n = 10
     sign = np.tile(np.array([1, -1], np.int8), n // 2)
@@ -91,3 +97,59 @@ def test_lanes_take_turns_and_pairs_stay_in_one_lane() -> None:
     steps = ["launch", "launch", "launch_one"]
     first = ["a load", "b load", *(f"{name} {step}" for step in steps for name in "ab")]
     assert calls == ["a prepare", "b prepare", *first, "a load", *(f"a {step}" for step in steps)]
+
+
+def test_a_wait_says_what_it_waits_for_until_it_ends() -> None:
+    said, enough = [], threading.Event()
+
+    def say(line: str) -> None:
+        said.append(line)
+        if len(said) == 3:
+            enough.set()
+
+    with Waiting(say, lambda: "preparing kernels: 7 modules are ready", every=1e-4):
+        assert enough.wait(60)
+    count = len(said)
+    assert all(line.startswith("preparing kernels: 7 modules are ready (") for line in said) and len(said) == count
+
+
+def test_the_first_batch_says_how_many_steps_are_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ees_mpi.tasks.mujoco.waiting.EVERY", 0.0)
+    said: list[str] = []
+    waits: list[int] = []
+    first = FirstSteps(said.append, 1000)
+    first.done(250, lambda: waits.append(1))
+    assert said == ["first batch: 250 of 1,000 steps"] and waits == [1]
+
+
+class Memory:
+    """A stand-in for Warp's memory: each array has an address."""
+
+    uint8, is_capturing = "uint8", False
+
+    def __init__(self) -> None:
+        self.taken = 0
+
+    def get_device(self, name: str) -> "Memory":
+        return self
+
+    def ScopedAllocator(self, device: Any, allocator: Any) -> Any:
+        assert allocator is None  # Warp's own
+        return nullcontext()
+
+    def empty(self, size: int, dtype: str, device: Any) -> Any:
+        self.taken += 1
+        return SimpleNamespace(ptr=1000 + self.taken)
+
+
+def test_steps_use_the_same_memory_again_and_what_a_graph_takes_stays_with_the_graph() -> None:
+    memory = Memory()
+    scratch = Scratch(memory, "cuda:0")
+    one, two = scratch.allocate(8), scratch.allocate(8)
+    scratch.deallocate(two, 8)
+    scratch.deallocate(one, 8)
+    memory.is_capturing = True
+    assert {scratch.allocate(8), scratch.allocate(8)} == {one, two} and memory.taken == 2
+    third = scratch.allocate(8)
+    scratch.deallocate(third, 8)
+    assert memory.taken == 3 and scratch.allocate(8) != third

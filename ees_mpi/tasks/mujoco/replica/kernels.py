@@ -108,6 +108,13 @@ class ManyReplicas:
                 launch.launch()
         self._look.launch()
 
+    def rules(self) -> None:
+        """Launch the kernels of Bullet's rules only, for measuring."""
+        self._drag.launch()
+        for _ in range(SUB_STEPS):
+            self._joints.launch()
+        self._look.launch()
+
     def observe(self) -> None:
         """Do nothing: `step` and `reset` have observed."""
 
