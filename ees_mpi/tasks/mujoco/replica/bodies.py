@@ -139,19 +139,19 @@ XML = {"cheetah": cheetah_xml, "ant": ant_xml}
 # geom: the height below which Bullet makes a contact, 0.02 of the size that Bullet gives to the link
 NEAR = {
     "cheetah": {
-        "torso": 0.01681,
-        "head": 0.01681,
-        "bthigh": 0.00809,
-        "bshin": 0.0079,
-        "bfoot": 0.00552,
-        "fthigh": 0.00727,
-        "fshin": 0.00624,
-        "ffoot": 0.00499,
+        "torso": 0.01680706,
+        "head": 0.01680706,
+        "bthigh": 0.00808529,
+        "bshin": 0.00790446,
+        "bfoot": 0.00552088,
+        "fthigh": 0.00727182,
+        "fshin": 0.0062388,
+        "ffoot": 0.00498907,
     },
     "ant": {
-        "torso": 0.00866,
-        **{f"aux_{number}_geom": 0.00667 for number in (1, 2, 3, 4)},
-        **{f"leg_{number}_geom": 0.00667 for number in (1, 2, 3, 4)},
-        **{f"{leg}_foot": 0.00936 for leg in ANT_LEGS},
+        "torso": 0.00866025,
+        **{f"aux_{number}_geom": 0.00666933 for number in (1, 2, 3, 4)},
+        **{f"leg_{number}_geom": 0.00666933 for number in (1, 2, 3, 4)},
+        **{f"{leg}_foot": 0.00936376 for leg in ANT_LEGS},
     },
 }

@@ -62,8 +62,11 @@ def constrain(
             other = wp.where(half[each] > 0.0 and up[2] > 0.0, 1, 0)
             end = wp.vec3(0.0, 0.0, wp.where(other == 1, -half[each], half[each])) - radius[each] * up
             lowest = place[world, geom] + turn * end
+            turn_of_point = spot[2 * each + other, world][2]
+            if turn_of_point == 0.0:
+                turn_of_point = 1.0 + spot[2 * each + 1 - other, world][2]
             point[2 * each + other, world] = end
-            spot[2 * each + other, world] = wp.vec3(lowest[0], lowest[1], 1.0)
+            spot[2 * each + other, world] = wp.vec3(lowest[0], lowest[1], turn_of_point)
         for side in range(2):
             slot = 2 * each + side
             if spot[slot, world][2] > 0.0:
@@ -75,7 +78,10 @@ def constrain(
                 else:
                     spot[slot, world] = wp.vec3()
     rows[1, world] = contacts
-    for slot in range(point.shape[0]):
+    for each in range(point.shape[0]):
+        slot = each
+        if spot[2 * (each // 2), world][2] > spot[2 * (each // 2) + 1, world][2]:
+            slot = 4 * (each // 2) + 1 - each  # the other one came first
         if spot[slot, world][2] > 0.0:
             geom = geoms[slot // 2]
             p = place[world, geom] + frame[world, geom] * point[slot, world]

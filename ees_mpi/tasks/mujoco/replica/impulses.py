@@ -32,7 +32,13 @@ class Impulses:
         self._places, self._frames = data.geom_xpos, data.geom_xmat
         self._jacobian = np.zeros((3, model.nv))
         self._axes = (0,) if rules.planar else (1, 0)  # of the friction; in a plane nothing moves along y
-        self._limits = list(zip(*(each.tolist() for each in (rules.lower, rules.upper, rules.rate)), strict=True))
+        # Numbers of Python, because those of numpy are slow one by one.
+        self._order, joints = rules.order.tolist(), (rules.dof_at, rules.lower, rules.upper, rules.rate)
+        shapes = (rules.geoms, rules.bodies, rules.half, rules.radius, rules.near)
+        self._joints, self._shapes = (
+            list(zip(*(each.tolist() for each in numbers), strict=True)) for numbers in (joints, shapes)
+        )
+        self._feet = rules.feet.tolist()
         self._points: dict[int, tuple[Point, float, float]] = {}
 
     def reset(self) -> None:
@@ -41,7 +47,7 @@ class Impulses:
 
     def touching(self) -> Floats:
         """Return 1 for feet with a contact point, 0 for others."""
-        return np.array([float(2 * foot in self._points or 2 * foot + 1 in self._points) for foot in self._rules.feet])
+        return np.array([float(2 * foot in self._points or 2 * foot + 1 in self._points) for foot in self._feet])
 
     def solve(self, speed: Floats) -> Floats:
         """Return the change of `speed`, float64[nv], that satisfies the constraints as far as Bullet does."""
@@ -65,25 +71,29 @@ class Impulses:
 
     def _limit_rows(self) -> tuple[list[Floats], list[float]]:
         """Return the rows and target speeds of joints outside of their limits."""
-        rules, angles = self._rules, self._data.qpos[self._rules.qpos_at].tolist()
+        angles = self._data.qpos[self._rules.qpos_at].tolist()
         rows, targets = [], []
-        for joint in rules.order:
-            lower, upper, rate = self._limits[joint]
-            inside = min(angles[joint] - lower, upper - angles[joint])
-            if inside <= 0:
-                row = np.zeros(self._model.nv)
-                row[rules.dof_at[joint]] = rate if angles[joint] <= lower else -rate
-                rows.append(row)
-                targets.append(-inside * LIMIT_SHARE / TIME_STEP if inside > -SLACK else 0.0)
+        for joint in self._order:
+            dof, lower, upper, rate = self._joints[joint]
+            angle = angles[joint]
+            if lower < angle < upper:
+                continue
+            inside = min(angle - lower, upper - angle)
+            row = np.zeros(self._model.nv)
+            row[dof] = rate if angle <= lower else -rate
+            rows.append(row)
+            targets.append(-inside * LIMIT_SHARE / TIME_STEP if inside > -SLACK else 0.0)
         return rows, targets
 
     def _contact_points(self) -> list[tuple[int, Point]]:
         """Return slots and positions of contact points: the lowest of each capsule, and earlier ones still there."""
         self._find_points()
         touched = []
-        for slot in sorted(self._points):
+        for slot in sorted(
+            self._points, key=lambda slot: slot // 2
+        ):  # of one capsule: in the order of their first step
             (a, b, c), x, y = self._points[slot]
-            geom, near = self._rules.geoms[slot // 2], self._rules.near[slot // 2]
+            geom, _, _, _, near = self._shapes[slot // 2]
             frame, (px, py, pz) = self._frames[geom].tolist(), self._places[geom].tolist()
             px += frame[0] * a + frame[1] * b + frame[2] * c
             py += frame[3] * a + frame[4] * b + frame[5] * c
@@ -99,7 +109,7 @@ class Impulses:
         rules = self._rules
         lowest = self._places[rules.geoms, 2] - np.abs(self._frames[rules.geoms, 8]) * rules.half - rules.radius
         for index in np.flatnonzero(lowest < rules.near).tolist():
-            geom, half, radius = rules.geoms[index], rules.half[index], rules.radius[index]
+            geom, _, half, radius, _ = self._shapes[index]
             frame, (x, y, _) = self._frames[geom].tolist(), self._places[geom].tolist()
             other = half > 0 and frame[8] > 0  # the end at -half is the lower one
             a, b, c = -radius * frame[6], -radius * frame[7], (-half if other else half) - radius * frame[8]
@@ -109,7 +119,7 @@ class Impulses:
 
     def _jacobian_at(self, slot: int, point: Point) -> Floats:
         """Return the Jacobian of a point of a link, float64[3, nv]."""
-        body = self._rules.bodies[slot // 2]
+        body = self._shapes[slot // 2][1]
         self._mujoco.mj_jac(self._model, self._data, self._jacobian, None, np.array(point), body)
         return self._jacobian.copy()
 

@@ -231,4 +231,5 @@ def look(
         observation[world, JOINTS_AT + 1 + 2 * each] = clipped(0.1 * rate[each] * qvel[world, dof_at[each]])
     for foot in range(feet.shape[0]):
         observation[world, JOINTS_AT + 2 * count + foot] = touching[world, foot]
-        touching[world, foot] = wp.max(spot[2 * feet[foot], world][2], spot[2 * feet[foot] + 1, world][2])
+        points = spot[2 * feet[foot], world][2] + spot[2 * feet[foot] + 1, world][2]
+        touching[world, foot] = wp.min(points, 1.0)

@@ -1,0 +1,231 @@
+#!/usr/bin/env python3
+"""Compare Bullet's robots with their replicas in MuJoCo: bodies, motion under the same torques, final positions.
+
+    jobs/replica.py [--robots cheetah ant] [--policies POLICY.npz ...] [--count 100] [--steps 600] [--figure FILE.png]
+
+Prints the tables of `ees_mpi/docs/replica.md`. Final positions are those of random policies (std 0.02 around a random
+mean), and of offspring of each POLICY.npz, wherever it was trained; every individual walks in both engines, on the CPU.
+"between halves" compares two random halves of Bullet's individuals: differences of that size are chance.
+"""
+
+import argparse
+import json
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ees_mpi.outcomes import Floats, Singles
+from ees_mpi.tasks.bullet.world import pybullet
+from ees_mpi.tasks.mujoco.replica.engine import replica_plant
+from ees_mpi.tasks.paper_robots import Ant, Cheetah, PaperRobot
+
+ROBOTS: dict[str, type[PaperRobot]] = {"cheetah": Cheetah, "ant": Ant}
+STRENGTHS, SEQUENCES, SECOND = (0.1, 0.3, 1.0), 30, 60  # of random torques: standard deviations, number, steps
+STD = 0.02
+ENGINES = ("bullet", "mujoco")
+
+
+def task_of(robot: str, engine: str, steps: int = 600) -> PaperRobot:
+    """Return the task of a robot in one engine, on the CPU."""
+    device = {"device": "cpu"} if engine == "mujoco" else {}
+    return ROBOTS[robot](engine=engine, steps=steps, **device)
+
+
+def show_bodies(robot: str) -> None:
+    """Print masses and inertias of all links in both engines, and the largest differences."""
+    bullet, plant = task_of(robot, "bullet").walker(0).robot, replica_plant(robot)
+    world, model = bullet._world, plant.model
+    print(
+        f"\n## {robot}: links\n\n| link | mass in Bullet, MuJoCo | inertia in Bullet | in MuJoCo |\n|---|---|---|---|"
+    )
+    links = {joint.link: joint.index for joint in world.joints()} | ({"torso": -1} if robot == "ant" else {})
+    for body in range(1, model.nbody):
+        name = model.body(body).name
+        mass, _, inertia, *_ = pybullet.getDynamicsInfo(world.body, links[name], world.client)
+        ours = model.body_mass[body], model.body_inertia[body]
+        cells = (" ".join(f"{value:.4f}" for value in sorted(values)) for values in (inertia, ours[1]))
+        print(f"| {name} | {mass:.4f}, {ours[0]:.4f} | {' | '.join(cells)} |")
+    torques = (
+        " ".join(f"{power:g}" for power in bullet._powers),
+        " ".join(f"{power:g}" for power in model.actuator_gear[:, 0] / plant.rules.rate),
+    )
+    print(
+        f"\nMass: {model.body_mass.sum():.3f} kg. Torques at action 1: {torques[0]} in Bullet, {torques[1]} in MuJoCo."
+    )
+
+
+def show_motion(robot: str) -> None:
+    """Print how far the engines drift apart at the start and under the same torques."""
+    bullet, replica = (task_of(robot, engine) for engine in ENGINES)
+    starts = [(bullet.walker(seed), replica.walker(seed)) for seed in range(20)]
+    poses = [np.abs(a.reset() - b.reset()).max() for a, b in starts]
+    places = [np.abs(np.subtract(a.position, b.position)).max() for a, b in starts]
+    print(f"\n## {robot}: motion\n")
+    print(f"20 starts: observations differ by {max(poses):.1e}, positions by {max(places):.1e} m.\n")
+    print(
+        "| torques | before contact, rad | 10 steps after | after 1 s | position after 1 s, m | equal foot contacts |"
+    )
+    print("|---|---|---|---|---|---|")
+    a, b = starts[0]
+    for strength in STRENGTHS:
+        rows = [differences(a, b, robot, strength, seed) for seed in range(SEQUENCES)]
+        before, later, last, place, feet = (np.array(column) for column in zip(*rows, strict=True))
+        cells = [f"{before.max():.1e} (largest)"]
+        cells += [f"{np.median(x):.1e}, {x.max():.1e}" for x in (later, last, place)] + [f"{feet.mean():.2%}"]
+        print(f"| {strength} | {' | '.join(cells)} |", flush=True)
+    for each in starts:
+        each[0].close()
+
+
+def differences(bullet: Any, replica: Any, robot: str, strength: float, seed: int) -> tuple[float, ...]:
+    """Return the differences under the same torques: joint angles (before contact, later, last), place, equal feet."""
+    actions, bodies = ROBOTS[robot].sizes[1], [bullet, replica]
+    torques = strength * np.random.default_rng([seed, 1]).standard_normal((SECOND, actions)).astype(np.float32)
+    seen: list[list[Singles]] = [[], []]
+    for walker, observations in zip(bodies, seen, strict=True):
+        walker.reset()
+        observations += [walker.step(torque)[0].copy() for torque in torques]
+    ours, theirs = np.array(seen[1]), np.array(seen[0])
+    joints, feet = slice(8, 8 + 2 * actions, 2), slice(8 + 2 * actions, None)
+    widths = np.array([width for _, width in bullet.robot._scales])
+    apart = np.abs((ours - theirs)[:, joints]) * widths / 2
+    touched = np.flatnonzero(theirs[:, feet].any(1))  # an observation has the contacts of the step before
+    first = max(int(touched[0]) - 1, 1) if touched.size else SECOND
+    place = np.abs(np.subtract(bullet.position, replica.position)).max()
+    later = apart[min(first + 10, SECOND - 1)].mean()
+    return apart[:first].max(), later, apart[-1].mean(), place, (ours[:, feet] == theirs[:, feet]).mean()
+
+
+@dataclass(frozen=True)
+class Source:
+    """A mean whose offspring walk."""
+
+    name: str
+    robot: str
+    mean: Singles
+    observation_mean: Floats
+    observation_std: Floats
+    seed: int  # of the start
+
+
+def sources(robots: list[str], files: list[Path]) -> Iterator[Source]:
+    """Return a random mean for each robot, and the means of all files."""
+    for robot in robots:
+        task, size = task_of(robot, "bullet"), ROBOTS[robot].sizes[0]
+        mean = task.initial(np.random.default_rng(0))
+        yield Source("random", robot, mean, np.zeros(size), np.ones(size), 0)
+    for file in files:
+        with np.load(file) as arrays:
+            config, about = tomllib.loads(str(arrays["config"])), json.loads(str(arrays["about"]))
+            mean = np.concatenate([arrays[name].ravel() for name in arrays["layers"]])
+            scale = arrays["observation_mean"].astype(float), arrays["observation_std"].astype(float)
+        engine = config["task"].get("engine", "bullet")
+        name = f"{file.parent.name} (trained in {engine}, generation {about['generation']})"
+        if config["task"]["name"] in robots:
+            yield Source(name, config["task"]["name"], mean, *scale, config["run"]["seed"])
+
+
+def walk(source: Source, count: int, steps: int) -> list[Floats]:
+    """Return the final positions of the same offspring in both engines, [count, axes] each."""
+    found = []
+    for engine in ENGINES:
+        rollouts, places = task_of(source.robot, engine, steps).open(source.seed), []
+        generator = np.random.default_rng(7)
+        for index in range(count):
+            child = source.mean + np.float32(STD) * generator.standard_normal(source.mean.size, np.float32)
+            outcome = rollouts.evaluate(index, child, source.observation_mean, source.observation_std, False)
+            places.append(outcome.behavior)
+        rollouts.close()
+        found.append(np.array(places))
+    return found
+
+
+def largest_gap(a: Floats, b: Floats) -> float:
+    """Return the Kolmogorov-Smirnov distance of two samples."""
+    both = np.sort(np.concatenate([a, b]))
+    shares = (np.searchsorted(np.sort(each), both, side="right") / len(each) for each in (a, b))
+    return float(np.abs(np.subtract(*shares)).max())
+
+
+def halves(values: Floats) -> float:
+    """Return the median distance between two random halves, for halves as large as the whole sample."""
+    generator, gaps = np.random.default_rng(0), []
+    for _ in range(200):
+        a, b = np.array_split(generator.permutation(values), 2)
+        gaps.append(largest_gap(a, b))
+    return float(np.median(gaps) / np.sqrt(2))
+
+
+def show_positions(source: Source, bullet: Floats, replica: Floats) -> None:
+    """Print statistics of the final positions in both engines."""
+    print(f"\n## {source.robot}: offspring of {source.name}, {len(bullet)} individuals\n")
+    print("| | mean | sd | 5, 25, 50, 75, 95 % |\n|---|---|---|---|")
+    views = {"x": 0} if bullet.shape[1] == 1 else {"x": 0, "y": 1, "distance": None}
+    for name, axis in views.items():
+        samples = [np.linalg.norm(each, axis=1) if axis is None else each[:, axis] for each in (bullet, replica)]
+        for engine, sample in zip(("Bullet", "replica"), samples, strict=True):
+            quantiles = " ".join(f"{q:.2f}" for q in np.quantile(sample, (0.05, 0.25, 0.5, 0.75, 0.95)))
+            print(f"| {name}, {engine} | {sample.mean():.3f} | {sample.std():.3f} | {quantiles} |")
+        a, b = samples
+        error = np.sqrt((a.var() + b.var()) / len(a))
+        print(
+            f"| {name}: correlation {np.corrcoef(a, b)[0, 1]:.3f}; median difference {np.median(np.abs(a - b)):.1e} | "
+            f"differs by {b.mean() - a.mean():+.3f} (chance: {error:.3f}) | "
+            f"ratio {b.std() / a.std():.3f} (chance: {1 / np.sqrt(len(a)):.3f}) | "
+            f"KS {largest_gap(a, b):.3f} (between halves: {halves(a):.3f}) |",
+            flush=True,
+        )
+
+
+def draw(results: list[tuple[Source, list[Floats]]], out: Path) -> None:
+    """Draw the final positions of all populations in both engines."""
+    import matplotlib
+
+    matplotlib.use("agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, len(results), figsize=(3.2 * len(results), 3.4), squeeze=False, layout="constrained")
+    for axis, (source, (bullet, replica)) in zip(axes[0], results, strict=True):
+        axis.set_title(f"{source.robot}\n{source.name.split(' (')[0]}", fontsize=8)
+        if bullet.shape[1] == 1:
+            ends = [min(bullet.min(), replica.min()), max(bullet.max(), replica.max())]
+            axis.plot(ends, ends, color="0.8", zorder=0)
+            axis.scatter(bullet, replica, s=8, color="tab:blue")
+            axis.set(xlabel="final x in Bullet", ylabel="final x in the replica")
+        else:
+            for start, end in zip(bullet, replica, strict=True):
+                axis.plot(*zip(start, end, strict=True), color="0.85", lw=0.6, zorder=0)
+            axis.scatter(*bullet.T, s=14, facecolors="none", edgecolors="tab:orange", label="Bullet")
+            axis.scatter(*replica.T, s=4, color="tab:blue", label="replica")
+            axis.legend(fontsize=7)
+            axis.set(xlabel="final x", ylabel="final y", aspect="equal")
+        axis.tick_params(labelsize=7)
+    figure.savefig(out, dpi=110)
+
+
+def main() -> None:
+    """Print all tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--robots", nargs="+", choices=ROBOTS, default=list(ROBOTS))
+    parser.add_argument("--policies", nargs="*", type=Path, default=[])
+    parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--steps", type=int, default=600)
+    parser.add_argument("--figure", type=Path)
+    wanted = parser.parse_args()
+    for robot in wanted.robots:
+        show_bodies(robot)
+        show_motion(robot)
+    results = []
+    for source in sources(wanted.robots, wanted.policies):
+        results.append((source, walk(source, wanted.count, wanted.steps)))
+        show_positions(source, *results[-1][1])
+    if wanted.figure:
+        draw(results, wanted.figure)
+
+
+if __name__ == "__main__":
+    main()
