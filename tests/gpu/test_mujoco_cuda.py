@@ -1,23 +1,33 @@
 """Rollouts on a real GPU. Nothing here asserts equal bits: GPU physics does not have them.
 
+Robots: cheetah and ant are Gymnasium's; paper-cheetah and paper-ant are the replicas of Bullet's robots.
+
 The cheetah's steps agree with MuJoCo's to single precision for dozens of steps. The ant's do until a foot touches the
 ground: MuJoCo Warp orients the friction pyramid of steep capsules differently (seen in version 4.0).
 """
 
 import math
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from ees_mpi import train
+from ees_mpi.commands.verify import verify
+from ees_mpi.commands.verify_gpu import kolmogorov_smirnov
+from ees_mpi.commands.verify_updates import verify_updates
 from ees_mpi.errors import TaskError
 from ees_mpi.outcomes import Batch, Outcome
+from ees_mpi.ranks import call
 from ees_mpi.tasks import TASKS
 from ees_mpi.tasks.mujoco.buffers import measured_buffers
 from ees_mpi.tasks.mujoco.cuda import GpuRollouts
 from ees_mpi.tasks.mujoco.gpu import lacking, toolkit
-from ees_mpi.tasks.mujoco.task import Mujoco
+from ees_mpi.tasks.mujoco.plant import Plant
+from ees_mpi.tasks.mujoco.replica.engine import replica_plant
+from ees_mpi.tasks.paper_robots import PaperRobot
 
 pytestmark = [
     pytest.mark.gpu,
@@ -27,18 +37,31 @@ pytestmark = [
 STD = 0.1
 
 
-def build(**settings: Any) -> Mujoco:
-    task: Mujoco = TASKS.build({"name": "mujoco", "hidden": [16], "steps": 25, "observation_share": 0.5, **settings})
-    return task
+ROBOTS = {
+    "cheetah": {"name": "mujoco", "model": "cheetah"},
+    "ant": {"name": "mujoco", "model": "ant"},
+    "paper-cheetah": {"name": "cheetah", "engine": "mujoco"},
+    "paper-ant": {"name": "ant", "engine": "mujoco"},
+}
+SOON_APART = {"ant"}  # robots that agree with the CPU for three steps only
+PAPER = ["cheetah", "ant"]
 
 
-def table(task: Mujoco) -> Any:
+def build(robot: str = "cheetah", **settings: Any) -> Any:
+    return TASKS.build({"hidden": [16], "steps": 25, "observation_share": 0.5, **ROBOTS[robot], **settings})
+
+
+def plant_of(task: Any) -> Plant:
+    return replica_plant(task.robot) if isinstance(task, PaperRobot) else task.plant()
+
+
+def table(task: Any) -> Any:
     noise = np.random.default_rng(0).standard_normal(8 * task.parameters).astype(np.float32)
     noise.flags.writeable = False
     return noise
 
 
-def mixed_batch(task: Mujoco) -> Batch:
+def mixed_batch(task: Any) -> Batch:
     """Two pairs around two means, a lone individual, and an unperturbed mean that starts elsewhere."""
     means = np.stack([task.initial(np.random.default_rng(k)) * np.float32(5) for k in range(2)])
     return Batch(
@@ -53,7 +76,7 @@ def mixed_batch(task: Mujoco) -> Batch:
     )
 
 
-def on_the_cpu(task: Mujoco, batch: Batch, noise: Any, place: int) -> Outcome:
+def on_the_cpu(task: Any, batch: Batch, noise: Any, place: int) -> Outcome:
     start, seed = batch.offset[place], 5 if batch.reset_seed is None else batch.reset_seed[place]
     eps = noise[start : start + task.parameters] * np.float32(STD) * batch.sign[place]
     size = task.observation_dim
@@ -64,23 +87,23 @@ def on_the_cpu(task: Mujoco, batch: Batch, noise: Any, place: int) -> Outcome:
     )
 
 
-def on_the_gpu(task: Mujoco, batch: Batch, rollouts: Any) -> list[Outcome]:
+def on_the_gpu(task: Any, batch: Batch, rollouts: Any) -> list[Outcome]:
     outcomes: list[Outcome] = rollouts.evaluate_batch(
         batch, np.zeros(task.observation_dim), np.ones(task.observation_dim)
     )
     return outcomes
 
 
-@pytest.fixture(params=["cheetah", "ant"])
-def opened(request: pytest.FixtureRequest) -> Iterator[tuple[Mujoco, Any, Any]]:
-    task = build(model=request.param, steps=25 if request.param == "cheetah" else 3)
+@pytest.fixture(params=list(ROBOTS))
+def opened(request: pytest.FixtureRequest) -> Iterator[tuple[Any, Any, Any]]:
+    task = build(request.param, steps=3 if request.param in SOON_APART else 25)
     noise = table(task)
     rollouts = task.open_batches(5, noise, wanted=6, antithetic=True, say=print)
     yield task, noise, rollouts
     rollouts.close()
 
 
-def test_a_mixed_batch_gives_about_what_the_cpu_gives(opened: tuple[Mujoco, Any, Any]) -> None:
+def test_a_mixed_batch_gives_about_what_the_cpu_gives(opened: tuple[Any, Any, Any]) -> None:
     task, noise, rollouts = opened
     batch = mixed_batch(task)
     outcomes = on_the_gpu(task, batch, rollouts)
@@ -96,8 +119,8 @@ def test_a_mixed_batch_gives_about_what_the_cpu_gives(opened: tuple[Mujoco, Any,
 
 
 def test_the_first_steps_agree_to_the_rounding_of_single_precision() -> None:
-    for model, steps in (("cheetah", 5), ("ant", 2)):
-        task = build(model=model, steps=steps)
+    for robot, steps in (("cheetah", 5), ("ant", 2), ("paper-cheetah", 12), ("paper-ant", 12)):
+        task = build(robot, steps=steps)
         noise = table(task)
         rollouts = task.open_batches(5, noise, wanted=6, antithetic=True, say=print)
         batch = mixed_batch(task)
@@ -109,7 +132,7 @@ def test_the_first_steps_agree_to_the_rounding_of_single_precision() -> None:
         rollouts.close()
 
 
-def test_a_second_batch_starts_afresh(opened: tuple[Mujoco, Any, Any]) -> None:
+def test_a_second_batch_starts_afresh(opened: tuple[Any, Any, Any]) -> None:
     task, _, rollouts = opened
     batch = mixed_batch(task)
     first, second = (on_the_gpu(task, batch, rollouts) for _ in range(2))
@@ -117,7 +140,7 @@ def test_a_second_batch_starts_afresh(opened: tuple[Mujoco, Any, Any]) -> None:
         np.testing.assert_allclose(one.behavior, two.behavior, atol=0.05)
 
 
-def test_more_individuals_than_fit_run_in_several_passes(opened: tuple[Mujoco, Any, Any]) -> None:
+def test_more_individuals_than_fit_run_in_several_passes(opened: tuple[Any, Any, Any]) -> None:
     task, _, rollouts = opened
     n = 30
     sign = np.where(np.arange(n) % 2, -1, 1).astype(np.int8)
@@ -135,7 +158,7 @@ def test_more_individuals_than_fit_run_in_several_passes(opened: tuple[Mujoco, A
     assert all(each.observations is not None and each.observations[0] == task.steps for each in outcomes)
 
 
-def test_one_broken_world_harms_no_other(opened: tuple[Mujoco, Any, Any]) -> None:
+def test_one_broken_world_harms_no_other(opened: tuple[Any, Any, Any]) -> None:
     task, _, rollouts = opened
     good = mixed_batch(task)
     means = np.stack([good.means[0], np.full(task.parameters, 1e30, np.float32)])
@@ -155,8 +178,9 @@ def test_one_broken_world_harms_no_other(opened: tuple[Mujoco, Any, Any]) -> Non
         assert each.observations is not None and np.isfinite(each.observations).all()
 
 
-def test_a_steps_count_that_graphs_do_not_divide_and_marks() -> None:
-    task = build(steps=13, behavior_steps=[4, 13])
+@pytest.mark.parametrize("robot", ["cheetah", "paper-cheetah", "paper-ant"])
+def test_a_steps_count_that_graphs_do_not_divide_and_marks(robot: str) -> None:
+    task = build(robot, steps=13, behavior_steps=[4, 13])
     noise = table(task)
     rollouts = task.open_batches(5, noise, wanted=6, antithetic=True, say=print)
     batch = mixed_batch(task)
@@ -167,8 +191,9 @@ def test_a_steps_count_that_graphs_do_not_divide_and_marks() -> None:
     rollouts.close()
 
 
-def test_ants_that_fall_end_early() -> None:
-    task = build(model="ant", steps=200, terminate="environment")
+@pytest.mark.parametrize("robot", ["ant", "paper-ant"])
+def test_ants_that_fall_end_early(robot: str) -> None:
+    task = build(robot, steps=200, terminate="environment")
     rollouts = task.open_batches(5, table(task), wanted=6, antithetic=True, say=print)
     good = mixed_batch(task)
     wild = Batch(good.index, good.means * 10, 2.0, good.offset, good.sign, good.parent, good.observe)
@@ -190,20 +215,22 @@ def test_individuals_without_pairs() -> None:
 
 
 def test_constraints_that_do_not_fit_are_an_error_that_names_the_setting() -> None:
-    task = build(model="ant", constraints=4, contacts=24, steps=50)
+    task = build("ant", constraints=4, contacts=24, steps=50)
     rollouts = task.open_batches(5, table(task), wanted=6, antithetic=True, say=print)
     with pytest.raises(TaskError, match=r"raise task\.constraints \(now 4\)"):
         on_the_gpu(task, mixed_batch(task), rollouts)
     rollouts.close()
 
 
-def rollouts_like(task: Mujoco, noise: Any, rows: int, **more: Any) -> GpuRollouts:
-    return GpuRollouts(toolkit(0, print), task, 5, noise, rows, 2, measured_buffers(task.plant()), **more)
+def rollouts_like(task: Any, noise: Any, rows: int, **more: Any) -> GpuRollouts:
+    plant = plant_of(task)
+    return GpuRollouts(toolkit(0, print), task, plant, 5, noise, rows, 2, measured_buffers(plant), **more)
 
 
+@pytest.mark.parametrize("robot", ["cheetah", "paper-ant"])
 @pytest.mark.parametrize("way", ["joint", "external", "split"])
-def test_each_way_to_launch_steps(way: str) -> None:
-    task = build()
+def test_each_way_to_launch_steps(way: str, robot: str) -> None:
+    task = build(robot)
     noise, batch = table(task), mixed_batch(task)
     rollouts = rollouts_like(task, noise, 4, ways=(way,))
     try:
@@ -232,11 +259,59 @@ def test_lanes_run_side_by_side(way: str, fused: bool) -> None:
 
 def test_many_robots_in_lanes_are_all_the_same_where_their_policies_are() -> None:
     task, n = build(steps=20), 2000
-    rollouts = task.open_batches(5, table(task), wanted=n, antithetic=True, say=print)
-    assert len(rollouts.lanes) > 1  # type: ignore[attr-defined]
+    rollouts = rollouts_like(task, table(task), n // 8 + 1, lanes=4)
     sign = np.tile(np.array([1, -1], np.int8), n // 2)
     nothing = np.zeros(n, np.int64), sign, np.zeros(n, np.int32), np.zeros(n, np.bool_)
     outcomes = on_the_gpu(task, Batch(np.arange(n), mixed_batch(task).means[:1], STD, *nothing), rollouts)
     places = np.array([each.behavior[0] for each in outcomes]).reshape(-1, 2)
     assert np.ptp(places, axis=0).max() < 0.05 and abs(places[0, 0] - places[0, 1]) > 1e-3
     rollouts.close()
+
+
+def test_a_robot_that_is_faster_than_any_robot_is_invalid(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ees_mpi.tasks.mujoco.ledger.FASTEST", 1e-6)  # no robot is that slow
+    task = build("paper-ant", steps=5)
+    rollouts = task.open_batches(5, table(task), wanted=6, antithetic=True, say=print)
+    outcomes = on_the_gpu(task, mixed_batch(task), rollouts)
+    assert not any(each.valid for each in outcomes) and {each.length for each in outcomes} == {2}
+    rollouts.close()
+
+
+def settings(device: str, generations: int) -> dict[str, Any]:
+    task = {"task.engine": "mujoco", "task.device": device, "task.steps": 30, "task.hidden": [16]}
+    run = {"population.size": 200, "noise.size": 100_000, "run.generations": generations}
+    return {**task, **run, "task.observation_share": 0.5}
+
+
+def checks_of(path: Path) -> tuple[list[int], list[int], int]:
+    """Return the generations that have the same bits, those with the same distribution, and the repeated updates."""
+    check = call("verify", lambda ranks: verify(ranks, path, None, None))
+    return check.generations, check.gpu_generations, call("verify", lambda ranks: verify_updates(ranks, path)).updates
+
+
+@pytest.mark.parametrize("robot", PAPER)
+def test_a_run_is_verified_and_goes_on_on_the_other_device(robot: str, tmp_path: Path) -> None:
+    path = tmp_path / "run.h5"
+    train(f"{robot}-maxent", path, settings=settings("cuda", 2)).close()
+    assert checks_of(path) == ([], [0, 1], 2)
+    train(f"{robot}-maxent", path, settings=settings("cpu", 3), resume=True).close()
+    assert checks_of(path) == ([2], [0, 1], 3)
+    with train(f"{robot}-maxent", path, settings=settings("cuda", 4), resume=True) as run:
+        assert [run.device(generation) for generation in range(4)] == ["cuda", "cuda", "cpu", "cuda"]
+        assert np.asarray(run["valid"]).all()
+
+
+@pytest.mark.parametrize("robot", PAPER)
+def test_both_devices_give_the_same_distribution_of_behaviours(robot: str, tmp_path: Path) -> None:
+    places = []
+    for device in ("cpu", "cuda"):
+        with train(f"{robot}-maxent", tmp_path / f"{device}.h5", settings=settings(device, 1)) as run:
+            places.append(np.asarray(run["behavior"][0]))
+    for one, other in zip(*(place.T for place in places), strict=True):
+        assert kolmogorov_smirnov(one, other) > 1e-4
+
+
+def test_a_mixture_of_the_papers_robots_runs_on_a_gpu(tmp_path: Path) -> None:
+    mixture = {"population.name": "mixture", "population.components": 2}
+    with train("ant-maxent", tmp_path / "mix.h5", settings={**settings("cuda", 2), **mixture}) as run:
+        assert run.device(1) == "cuda" and np.isfinite(np.asarray(run["behavior"])).all()
