@@ -9,5 +9,5 @@ the weights and the log standard deviations of a Gaussian policy. A is the advan
     maximise   L(theta) = mean_i mean exp(log pi_theta_i'(a|s) - log pi_old(a|s)) A              (rollouts of theta_i')
     within     mean_i mean KL(pi_old || pi_theta_i') <= kl_bound                                 (the TRPO step)
 
-Only `network` and `learning` import torch.
+CPU ranks (`on_cpu`) and the drivers of GPUs (`on_gpu`) share the outer step (`outer`). `settings` imports no torch.
 """

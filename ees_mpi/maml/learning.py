@@ -7,8 +7,8 @@ With theta' = theta + lr grad J(theta), the Jacobian of the adaptation is I + lr
 
 The second equation is exact at the old theta, because the KL and its gradient are zero there. It is used only there.
 
-Several tasks can be computed side by side: then theta and all tensors have one more axis in front, and the results are
-sums over the tasks. A CPU computes one task at a time, so that the bits do not depend on the number of ranks.
+`products.LearningTasks` computes several tasks side by side: then theta and all tensors have one more axis in front. A
+CPU rank computes one task after the other, so that the bits do not depend on the number of ranks.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,6 +22,8 @@ from ees_mpi.maml.network import Tensor, divergence, log_likelihood, log_std, me
 from ees_mpi.maml.rollouts import Batch, Gaussian
 from ees_mpi.maml.settings import MamlSettings
 from ees_mpi.outcomes import Floats, Singles
+
+Product = Callable[[Tensor], Tensor]  # of a matrix with a vector
 
 
 class Steps(NamedTuple):
@@ -97,15 +99,12 @@ class Curvature:
         if gradient is None:
             (gradient,) = torch.autograd.grad(self._function(self._at), self._at, create_graph=True)
             self._gradient = gradient if self._keep else None
-        (product,) = torch.autograd.grad(gradient.view(-1) @ vector.view(-1), self._at, retain_graph=self._keep)
+        (product,) = torch.autograd.grad(gradient @ vector, self._at, retain_graph=self._keep)
         return product
 
 
 class LearningTask:
-    """One task of the outer iteration, at one theta, with its rollouts before and after the adaptation.
-
-    With a learner of several tasks it is those tasks, and each result is the sum over them.
-    """
+    """One task of the outer iteration, at one theta, with its rollouts before and after the adaptation."""
 
     def __init__(self, learner: Learner, theta: Tensor, before: Steps, after: Steps, keep: bool = False):
         self._learner, self._before, self._after = learner, before, after
@@ -114,8 +113,12 @@ class LearningTask:
         with torch.no_grad():
             self._old_mean, self._old_log_std = self._policy(self._adapted)
             self._old_likelihood = self._likelihood(self._old_mean, self._old_log_std)
-        self._inner = Curvature(lambda at: learner.objective(at, before), self._theta, keep)
-        self._outer = Curvature(lambda at: self._divergence(*self._policy(at)), self._adapted, keep)
+        self._inner, self._outer = self._curvatures(keep)
+
+    def _curvatures(self, keep: bool) -> tuple[Product, Product]:
+        """Return the products with the Hessians of the objective, at theta, and of the KL, after the adaptation."""
+        inner = Curvature(lambda at: self._learner.objective(at, self._before), self._theta, keep)
+        return inner.times, Curvature(lambda at: self._divergence(*self._policy(at)), self._adapted, keep).times
 
     def gradient(self) -> Floats:
         """Return the gradient of the objective with respect to theta."""
@@ -126,7 +129,7 @@ class LearningTask:
     def hessian_product(self, vector: Floats) -> Floats:
         """Return the product of the Hessian of the KL, with respect to theta, with a vector."""
         v = self._of_each(torch.tensor(vector, dtype=self._theta.dtype))
-        return self._summed(self._through_adaptation(self._outer.times(self._through_adaptation(v))))
+        return self._summed(self._through_adaptation(self._outer(self._through_adaptation(v))))
 
     def at(self, theta: Floats | Singles) -> Floats:
         """Return objective and KL [2] at another theta."""
@@ -162,4 +165,4 @@ class LearningTask:
 
     def _through_adaptation(self, vector: Tensor) -> Tensor:
         """Multiply with the Jacobian of the adaptation, I + lr H, which is symmetric."""
-        return vector + self._learner.lr * self._inner.times(vector)
+        return vector + self._learner.lr * self._inner(vector)

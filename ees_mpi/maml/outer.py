@@ -13,6 +13,7 @@ from ees_mpi.maml import trpo
 from ees_mpi.maml.learning import Learner, LearningTask, Steps, theta_of
 from ees_mpi.maml.network import Tensor
 from ees_mpi.maml.pairs import Pair
+from ees_mpi.maml.products import LearningTasks
 from ees_mpi.maml.settings import maml_of
 from ees_mpi.maml.tracks import Tracks
 from ees_mpi.outcomes import Floats, Singles
@@ -22,8 +23,7 @@ from ees_mpi.state import State
 GATHERED = 8192  # parameters that are gathered at a time, so that no rank holds the gradients of all tasks
 GRAPH_FLOATS = 10  # numbers that torch keeps per step and unit of the network, for both graphs of a task; measured
 KEPT = 1 << 30  # bytes of graphs that a rank keeps; this saves a third or more of the time of its Hessian products
-KEPT_ON_GPU = 12 << 30  # 40 tasks at the paper's scale need 8 GiB
-SIDE_BY_SIDE = 4 << 30  # bytes of graphs of the tasks that a GPU computes side by side
+SIDE_BY_SIDE = 16 << 30  # bytes of the tasks that a GPU computes side by side; 40 at the paper's scale have 8 GiB
 
 
 def outer_step(
@@ -64,12 +64,12 @@ def side_by_side(
     config: Config, state: State, index: Sequence[int], before: Tracks, after: Tracks
 ) -> dict[int, LearningTask]:
     """Return groups of tasks that a GPU computes side by side; `index`: of the tasks whose rollouts are given."""
-    settings, graph = maml_of(config), graph_bytes(config)
-    learner, theta = Learner(config.task.layers, settings.adaptation_lr, several=True), theta_of_state(state)
+    settings, theta = maml_of(config), theta_of_state(state)
+    learner = Learner(config.task.layers, settings.adaptation_lr, several=True)
     groups: dict[int, LearningTask] = {}
     for part in parts(config, len(index)):
         steps = [tracks[part].steps(settings.discount) for tracks in (before, after)]
-        groups[index[part.start]] = LearningTask(learner, theta, steps[0], steps[1], part.stop * graph <= KEPT_ON_GPU)
+        groups[index[part.start]] = LearningTasks(learner, theta, steps[0], steps[1])
     return groups
 
 

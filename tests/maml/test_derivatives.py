@@ -8,6 +8,7 @@ from torch import Tensor
 from ees_mpi.maml import trpo
 from ees_mpi.maml.learning import Learner, LearningTask, Steps
 from ees_mpi.maml.network import divergence, log_likelihood, log_std, mean_action
+from ees_mpi.maml.products import LearningTasks
 from ees_mpi.maml.settings import MamlSettings
 
 SIZES = (3, 4, 4, 2)
@@ -89,6 +90,19 @@ def test_at_the_old_theta_nothing_has_moved(task: LearningTask) -> None:
     after = steps(2)
     assert kl == pytest.approx(0.0, abs=1e-12)
     assert objective == pytest.approx((after.advantages * after.weight).sum().item())
+
+
+def test_several_tasks_in_closed_form_are_the_sums_of_single_tasks() -> None:
+    seeds = ((1, 2), (3, 4), (5, 6))
+    single = [LearningTask(Learner(SIZES, LR), start(), *(steps(seed) for seed in pair)) for pair in seeds]
+    stacked = [
+        Steps(*(torch.stack(each) for each in zip(*(steps(pair[k]) for pair in seeds), strict=True))) for k in (0, 1)
+    ]
+    together = LearningTasks(Learner(SIZES, LR, several=True), start(), *stacked)
+    vector = np.random.default_rng(0).normal(size=COUNT)
+    for name, arguments in (("gradient", ()), ("hessian_product", (vector,)), ("at", (vector,))):
+        expected = sum(getattr(each, name)(*arguments) for each in single)
+        np.testing.assert_allclose(getattr(together, name)(*arguments), expected, atol=1e-12)
 
 
 def test_conjugate_gradients_solve_a_known_system() -> None:
