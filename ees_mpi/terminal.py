@@ -18,7 +18,7 @@ def is_utf8(text: str) -> bool:
 
 
 LONGEST = 1e12  # seconds
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def say_on_stderr(text: str) -> None:

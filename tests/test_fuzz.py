@@ -7,6 +7,8 @@ from support.program import CHECKOUT
 
 
 def test_damaged_files_give_the_right_bits_or_a_refusal() -> None:
-    words = [sys.executable, CHECKOUT / "tools" / "fuzz.py", "--cases", "39", "--seed", "suite", "--without", "options"]
+    words = [sys.executable, CHECKOUT / "tools" / "fuzz.py", "--cases", "45", "--seed", "suite"]
+    for kind in ("options", "heap", "zeroed", "splices", "bombs", "states"):
+        words += ["--without", kind]
     found = subprocess.run(words, capture_output=True, text=True)
     assert found.returncode == 0, found.stdout + found.stderr

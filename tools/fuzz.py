@@ -3,8 +3,9 @@
 
 A case is a fresh copy of small files, one damage and one command, all chosen from a seed. Every command must either
 give the right bits, or refuse with exit code 2 or 3 and a sentence (`verify` may also say with 1 that bits differ).
-A traceback, a warning of Python, a control character, a crash, a call of more than 20 s, wrong bits, or a change of
-any other file is a fault.
+A traceback, a warning of Python, a control character, a crash, a call of more than 20 s, wrong bits, a change of any
+other file, opening one (inotify of Linux tells, also for libraries in C), or more than 1 GB of memory in a command that
+only reads is a fault.
 
     tools/fuzz.py                        2,000 cases
     tools/fuzz.py --cases 200 --seed 7   others, or more
@@ -14,6 +15,7 @@ any other file is a fault.
 
 import argparse
 import os
+import resource
 import sys
 import tempfile
 import time
@@ -41,12 +43,13 @@ def main() -> int:
         "--patience", type=float, default=20.0, help="seconds until a call hangs; more if cores are busy"
     )
     parser.add_argument("--kinds", default="", help="a word in the names of the damages")
-    parser.add_argument("--without", default=None, help="a word in the names of damages that are left out")
+    parser.add_argument("--without", action="append", default=[], help="a word in the names of damages to leave out")
     parser.add_argument("--repeat", nargs=3, metavar=("SEED", "TEMPLATE", "KIND"))
     options = parser.parse_args()
     machine.pin_threads()
+    sys.path.append(str(CHECKOUT / "tests"))  # for `support.run_files`, which renews hashes
     from fuzz_parts import trial
-    from fuzz_parts.damages import DAMAGES
+    from fuzz_parts.catalog import KINDS, TEMPLATES
 
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # thousands of files need no disk
     with tempfile.TemporaryDirectory(prefix="fuzz", dir=memory) as name:
@@ -58,29 +61,29 @@ def main() -> int:
             seed, template, kind = options.repeat
             print(trial.case(folder, template, kind, seed, sound, options.patience))
             return 0
-        kinds = [kind for kind in (*DAMAGES, "options") if options.kinds in kind]
-        kinds = [kind for kind in kinds if options.without is None or options.without not in kind]
+        kinds = [kind for kind in KINDS if options.kinds in kind and not any(word in kind for word in options.without)]
         counts: dict[str, Counter[str]] = {kind: Counter() for kind in kinds}
-        slowest = dict.fromkeys(kinds, 0.0)
+        slowest, largest = dict.fromkeys(kinds, 0.0), dict.fromkeys(kinds, 0)
         begin = time.monotonic()
         for number in range(options.cases):
             if options.minutes and time.monotonic() - begin > 60 * options.minutes:
                 break
             kind = kinds[number % len(kinds)]
-            template = "killed" if kind.startswith("journal") else trial.TEMPLATES[number // len(kinds) % 3]
+            template = TEMPLATES.get(kind, trial.TEMPLATES[number // len(kinds) % len(trial.TEMPLATES)])
             verdict = trial.case(folder, template, kind, f"{options.seed}/{number}", sound, options.patience)
             counts[kind][verdict.outcome] += 1
-            slowest[kind] = max(slowest[kind], verdict.seconds)
+            slowest[kind], largest[kind] = max(slowest[kind], verdict.seconds), max(largest[kind], verdict.memory)
             if verdict.fault:
                 print(f"{verdict.fault}\n", flush=True)
-    print("| damage | cases | right bits | refused | not judged by bits | faults | slowest |")
-    print("|---|---|---|---|---|---|---|")
-    for kind, count in counts.items():
-        cells = " | ".join(str(count[outcome]) for outcome in OUTCOMES)
-        print(f"| {kind} | {sum(count.values())} | {cells} | {slowest[kind]:.1f} s |")
+    print("| damage | cases | right bits | refused | not judged by bits | faults | slowest | largest |")
+    print("|---|---|---|---|---|---|---|---|")
     total = sum(counts.values(), Counter())
-    cells = " | ".join(str(total[outcome]) for outcome in OUTCOMES)
-    print(f"| all | {sum(total.values())} | {cells} | {max(slowest.values()):.1f} s |")
+    for kind, count in (*counts.items(), ("all", total)):
+        cells = " | ".join(str(count[outcome]) for outcome in OUTCOMES)
+        slow, large = slowest.get(kind, max(slowest.values())), largest.get(kind, max(largest.values()))
+        print(f"| {kind} | {sum(count.values())} | {cells} | {slow:.1f} s | {large >> 20} MB |")
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(f"seed {options.seed}, {(used.ru_utime + used.ru_stime) / 3600:.2f} CPU hours")
     return int(total["fault"] > 0)
 
 

@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from ees_mpi.errors import ConfigError, TrustError
+from ees_mpi.terminal import is_utf8
 
 TRUST = "EES_MPI_TRUST"  # an environment variable; 1: run files are trusted
 CONSENT = (
@@ -96,6 +97,8 @@ def tables(text: str, settings: Sequence[str], source: str) -> dict[str, Any]:
 
 def _toml(text: str, source: str) -> dict[str, Any]:
     """Parse TOML; raise a ConfigError also for deep tables and long integers, which Python cannot read."""
+    if not is_utf8(text):
+        raise ConfigError(f"{source} is not UTF-8")
     try:
         found = tomllib.loads(text)
     except RecursionError:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ees_mpi.config import Config
 from ees_mpi.errors import ConfigError, RunFileError
@@ -154,33 +155,40 @@ def _observation_sums(arrays: Arrays) -> Floats:
     expected = 1 + 2 * len(arrays["observation_mean"])
     if "observation_sums" not in arrays:
         raise ValueError("it has no observation_sums; an older version exported it, so export it again")
-    sums = np.asarray(arrays["observation_sums"], np.float64)
-    if sums.shape != (expected,) or not np.isfinite(sums).all():
-        raise ValueError(f"its observation_sums are not {expected} finite numbers")
+    sums = _finite(arrays, "observation_sums", np.float64)
+    if sums.shape != (expected,):
+        raise ValueError(f"its observation_sums are not {expected} numbers")
     return sums
 
 
 def _real(arrays: Arrays, prefix: str) -> Arrays:
     """Return the arrays whose names have a prefix, without it; raise a ValueError if they are no finite numbers."""
-    found = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-    wrong = [name for name, array in found.items() if array.dtype.kind not in "fiu" or not np.isfinite(array).all()]
-    if wrong:
-        raise ValueError(f"its {prefix}{wrong[0]} is not an array of finite numbers")
-    return found
+    names = [name for name in arrays if name.startswith(prefix)]
+    return {name.removeprefix(prefix): _finite(arrays, name, arrays[name].dtype) for name in names}
+
+
+def _finite(arrays: Arrays, name: str, dtype: Any) -> NDArray[Any]:
+    """Return an array; raise a ValueError if it has anything but finite numbers."""
+    if arrays[name].dtype.kind in "fiu":
+        with np.errstate(over="ignore"):
+            found = arrays[name].astype(dtype)
+        if np.isfinite(found).all():
+            return found
+    raise ValueError(f"its {name} is not an array of finite numbers")
 
 
 def _parameters(arrays: Arrays) -> tuple[Singles, tuple[int, ...]]:
     """Return the parameters [D] of an exported policy and the sizes of its layers; none for a network of the user."""
     if "layers" not in arrays:
-        mean = np.asarray(arrays["parameters"], np.float32)
-        if mean.ndim != 1 or not np.isfinite(mean).all():
-            raise ValueError("its parameters are not a vector of finite numbers")
+        mean = _finite(arrays, "parameters", np.float32)
+        if mean.ndim != 1:
+            raise ValueError("its parameters are not a vector")
         return mean, ()
-    layers = [np.asarray(arrays[name], np.float32) for name in arrays["layers"].tolist()]
+    layers = [_finite(arrays, name, np.float32) for name in arrays["layers"].tolist()]
     sizes = (*(len(layer) - 1 for layer in layers), layers[-1].shape[1])
     mean = np.concatenate([layer.ravel() for layer in layers])
-    if [layer.shape for layer in layers] != [(a + 1, b) for a, b in pairwise(sizes)] or not np.isfinite(mean).all():
-        raise ValueError("its layers are not finite matrices that fit together")
+    if [layer.shape for layer in layers] != [(a + 1, b) for a, b in pairwise(sizes)]:
+        raise ValueError("its layers are not matrices that fit together")
     return mean, sizes
 
 

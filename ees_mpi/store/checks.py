@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ees_mpi.errors import RunFileError
 from ees_mpi.store import hashes, layout
 from ees_mpi.store.journal import Entry
+from ees_mpi.terminal import is_utf8
 
 STATE = ("generation", "mean", "observations")  # every state has these
 LAST_DATE = 1e11  # seconds since 1970
@@ -44,6 +45,8 @@ def check_note(note: Mapping[str, Any]) -> None:
     wrong += [name for name in ("path", "generation") if note and name not in note]
     if wrong:
         raise ValueError(f"its note on the run that it started from has no usable {wrong[0]}")
+    if not is_utf8(json.dumps(note, ensure_ascii=False)):
+        raise ValueError("its note on the run that it started from is not UTF-8")
 
 
 def check_noise_table(file: h5py.File, seed: int, size: int) -> None:

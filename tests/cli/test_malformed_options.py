@@ -89,6 +89,11 @@ def test_a_malformed_command_is_refused(folder: Path, words: tuple[str, ...]) ->
     assert code == 2 or not {"wrong.toml", "\udcff.h5"} & set(words)
 
 
+def test_a_config_that_is_not_utf8_is_refused() -> None:
+    with pytest.raises(ConfigError, match="is not UTF-8"):
+        config.parse('[task]\nname = "\udcff"')
+
+
 def test_memory_is_estimated_before_it_is_asked_for() -> None:
     huge = config.load("interference-maxvar", ["population.size=2000000000"])
     with pytest.raises(ConfigError, match=r"population\.size: needs at least \d+ GiB of memory"):

@@ -36,11 +36,17 @@ def edited(path: Path) -> Iterator[h5py.File]:
     """Open a run file for changes, and renew its hashes: a file of a writer that had other numbers."""
     with h5py.File(path, "r+") as file:
         yield file
-        group = file["generations"]
-        rows = len(group["generation"])
-        if rows and file["final/generation"][()] == rows:
-            group["state_sha256"][-1] = hashes.of_group(file["final"])
-        for generation in range(rows):
-            for name, value in hashes.of_row(checks.row_of(file, generation), generation).items():
+        renew(file)
+
+
+def renew(file: h5py.File) -> None:
+    """Renew all hashes of a file, those of its state included."""
+    group = file["generations"]
+    rows = len(group["generation"])
+    if rows and file["final/generation"][()] == rows:
+        group["state_sha256"][-1] = hashes.of_group(file["final"])
+    for generation in range(rows):
+        for name, value in hashes.of_row(checks.row_of(file, generation), generation).items():
+            if name in group:
                 group[name][generation] = value
-        hashes.renew(file, *(name for name in ("final", "previous", "partial", "sessions") if name in file))
+    hashes.renew(file, *(name for name in ("final", "previous", "partial", "sessions") if name in file))

@@ -6,17 +6,41 @@ A case is a folder with the run file `run.h5`, perhaps its journal, and a folder
 import os
 import random
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import h5py
 import numpy as np
+from support.run_files import renew
 
-from ees_mpi.store import checks, hashes, journal
+from ees_mpi.store import journal
 
 Damage = Callable[[Path, random.Random], str]
 RUN, OTHER, SECRET = "run.h5", "elsewhere/other.h5", "elsewhere/secret.bin"
+
+
+@contextmanager
+def renewed(path: Path) -> Iterator[h5py.File]:
+    """Open a file for changes, and renew its hashes if the changed file still has what they are made of."""
+    with h5py.File(path, "r+") as file:
+        yield file
+        try:
+            renew(file)
+        except Exception:  # a group is no longer what it was
+            return
+
+
+def put(file: h5py.File, name: str, text: str) -> None:
+    """Write a text attribute with the type that it has: of fixed or of variable length."""
+    fixed = name in file.attrs and h5py.check_string_dtype(file.attrs.get_id(name).dtype) is not None
+    length = h5py.check_string_dtype(file.attrs.get_id(name).dtype).length if fixed else None
+    if length is None:
+        file.attrs[name] = text
+    else:
+        data = text.encode("utf-8", "surrogateescape")
+        file.attrs.create(name, data, dtype=h5py.string_dtype("utf-8", max(len(data), 1)))
 
 
 def flip(path: Path, chance: random.Random, first: int = 0, last: int | None = None, count: int = 1) -> str:
@@ -164,11 +188,13 @@ TEXTS = (
 
 def attribute(folder: Path, chance: random.Random) -> str:
     """Give an attribute another value; half of the time with the right hashes, as a stranger would."""
-    with h5py.File(folder / RUN, "r+") as file:
+    crafted = chance.random() < 0.5
+    with renewed(folder / RUN) if crafted else h5py.File(folder / RUN, "r+") as file:
         name = chance.choice(sorted(file.attrs))
         text = chance.choice(TEXTS)
         if name == "config" and chance.random() < 0.8:
-            lines = str(file.attrs["config"]).splitlines()
+            config = file.attrs["config"]
+            lines = (config.decode() if isinstance(config, bytes) else str(config)).splitlines()
             row = chance.choice([row for row, line in enumerate(lines) if "=" in line])
             key = lines[row].split("=")[0]
             values = [
@@ -191,18 +217,18 @@ def attribute(folder: Path, chance: random.Random) -> str:
             chance.choice([text, text, -1, 2**62, np.float64("nan"), np.zeros(3)]) if name != "config" else text
         )
         try:
-            file.attrs[name] = value
+            if isinstance(value, str):
+                put(file, name, value)
+            else:
+                file.attrs[name] = value
         except (OSError, RuntimeError, ValueError, UnicodeError):
-            file.attrs[name] = "short"
-        crafted = chance.random() < 0.5 and name != hashes.ATTRIBUTES
-        if crafted:
-            hashes.renew(file)
+            put(file, name, "short")
     return f"attribute {name}, {'with' if crafted else 'without'} the right hash: {str(value)[:60]!r}"
 
 
 def craft(folder: Path, chance: random.Random) -> str:
     """Change numbers or texts and renew all hashes, as a stranger would."""
-    with h5py.File(folder / RUN, "r+") as file:
+    with renewed(folder / RUN) as file:
         name = chance.choice([name for name in _names(file) if isinstance(file[name], h5py.Dataset)])
         dataset = file[name]
         if dataset.size:
@@ -213,13 +239,6 @@ def craft(folder: Path, chance: random.Random) -> str:
                 value = np.array(chance.choice(numbers)).astype(dataset.dtype if dataset.dtype.kind in "fiu" else int)
             place = tuple(chance.randrange(size) for size in dataset.shape)
             dataset[place] = chance.choice(TEXTS[:-1]).replace("\udcff", "") if dataset.dtype.kind in "OS" else value
-        for generation in range(len(file["generations/generation"])):
-            for row, found in hashes.of_row(checks.row_of(file, generation), generation).items():
-                if row in file["generations"]:
-                    file["generations"][row][generation] = found
-        if name.startswith("final/"):
-            file["generations/state_sha256"][-1] = hashes.of_group(file["final"])
-        hashes.renew(file, *(group for group in ("final", "previous", "sessions") if group in file))
     return f"changed {name}, with the right hashes"
 
 
@@ -271,21 +290,3 @@ def journal_contents(folder: Path, chance: random.Random) -> str:
     head = path.read_bytes()[: 24 + journal.SEAL]
     path.write_bytes(head + b"".join(map(journal.encode, records)))
     return f"{kind} in record {place} of the journal"
-
-
-DAMAGES: dict[str, Damage] = {
-    "one flipped bit": flip_one,
-    "many flipped bits": flip_many,
-    "flips in the head": flip_head,
-    "overwritten block": overwrite,
-    "truncated": truncate,
-    "deleted": delete,
-    "reshaped": reshape,
-    "links, filters, sizes": link,
-    "links of paths": path_link,
-    "attributes": attribute,
-    "crafted with hashes": craft,
-    "journal, bytes": journal_bytes,
-    "journal, contents": journal_contents,
-}
-CRAFTED = ("crafted with hashes", "attributes", "journal, contents")  # other bits than the original may be right

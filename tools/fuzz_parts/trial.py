@@ -18,7 +18,10 @@ import zipfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fuzz_parts.damages import CRAFTED, DAMAGES, SECRET
+from fuzz_parts import policies
+from fuzz_parts.catalog import CRAFTED, DAMAGES
+from fuzz_parts.damages import SECRET
+from fuzz_parts.opens import opened
 from fuzz_parts.options import malformed
 
 from ees_mpi.cli import main as cli
@@ -26,13 +29,13 @@ from ees_mpi.config import load
 from ees_mpi.errors import EesError
 from ees_mpi.ranks import Ranks
 from ees_mpi.state import State, first_state
-from ees_mpi.store import hashes
 from ees_mpi.store.reader import open_run
 from ees_mpi.store.writer import RunWriter
 from ees_mpi.training import open_job, train
 
 LIMIT = 20.0  # seconds of one call: of its CPU time, and of waiting on a machine that is not busy
-MEMORY = 6 << 30  # bytes of address space of one call
+MEMORY = 6 << 30  # bytes of address space of one call, more than the process that it is forked from has
+READING = 1 << 30  # bytes of memory of a command that only reads; files of this tool have less than 10 MB
 TINY = ("population.size=20", "noise.size=5000", "run.fsync=false")
 SETS = [word for setting in (*TINY, "run.generations=1") for word in ("--set", setting)]
 COMMANDS: dict[str, list[str]] = {
@@ -55,10 +58,12 @@ COMMANDS: dict[str, list[str]] = {
 }
 # These read arrays whose hashes only `verify` checks, or print no bits that could be compared.
 UNCHECKED = ("export csv", "metrics", "watch", "compare", "report", "figure", "replay")
+READERS = ("info", "repair", "export", "config", "export csv", "metrics", "watch", "compare", "report", "figure")
 VERIFYING = ("verify", "verify --updates", "replay")  # they may find, with exit code 1, that bits differ
 ENDED = ("is not finite, and was not committed", "has made no progress")  # with 1: a config that asks for it
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 TEMPLATES = ("sound", "killed", "older")
+MAY_OPEN = {"compare": {"other.h5"}}
 
 
 class Verdict(NamedTuple):
@@ -67,6 +72,15 @@ class Verdict(NamedTuple):
     outcome: str
     fault: str
     seconds: float
+    memory: int = 0  # bytes
+
+
+class Ended(NamedTuple):
+    """The end of a command in a forked process."""
+
+    code: int  # negative: the signal that ended it
+    seconds: float  # of CPU time; if it was killed because it hangs, those that passed
+    memory: int  # bytes that it took
 
 
 def preload() -> None:
@@ -85,19 +99,21 @@ def make_templates(folder: Path, older: Path) -> None:
         (place / "elsewhere").mkdir(parents=True)
         (place / SECRET).write_bytes(b"private" * 5000)
         _train(place / "run.h5", (3, last), last + killed, killed)
-        _train(place / "elsewhere/other.h5", (6,), 6, False)
+        _train(place / "elsewhere/other.h5", (6,), 6, False, 1)
+        _train(place / "elsewhere/killed.h5", (3, 5), 6, True, 1)
     shutil.copytree(folder / "sound", folder / "older")
     (folder / "older/run.h5").write_bytes(gzip.decompress(older.read_bytes()))
+    policies.make(folder / "policy", folder / "sound/elsewhere/other.h5")
 
 
-def _train(path: Path, stops: tuple[int, ...], wanted: int, killed: bool) -> None:
+def _train(path: Path, stops: tuple[int, ...], wanted: int, killed: bool, seed: int = 0) -> None:
     """Train to each of the stops, and fold before all but the last."""
-    config = load("interference-maxvar", [*TINY, f"run.generations={wanted}"])
+    config = load("interference-maxvar", [*TINY, f"run.generations={wanted}", f"run.seed={seed}"])
     state = first_state(config)
     writer = RunWriter.create(path, config, state.arrays())
     writer.begin_session(0, 1, 1, {"numpy": "0"})
     for stop in stops:
-        part = load("interference-maxvar", [*TINY, f"run.generations={stop}"])
+        part = load("interference-maxvar", [*TINY, f"run.generations={stop}", f"run.seed={seed}"])
         job = open_job(part, Ranks())
         state = train(job, state, writer)
         job.close()
@@ -116,8 +132,8 @@ class References(dict[str, Any]):
     def __missing__(self, command: str) -> Any:
         place = self._folder / f"reference-{self._template}-{command.replace(' ', '')}"
         shutil.copytree(self._folder / self._template, place)
-        code, _ = _in_fork(place, COMMANDS[command], command, 10 * LIMIT)
-        if code:
+        words = {**COMMANDS, **policies.COMMANDS}[command]
+        if _in_fork(place, words, command, 10 * LIMIT).code:
             raise SystemExit(f"{command} fails on the sound file: {(place / 'stderr').read_text()}")
         self[command] = json.loads((place / "answer").read_text())
         return self[command]
@@ -125,7 +141,7 @@ class References(dict[str, Any]):
 
 def references(folder: Path) -> dict[str, References]:
     """Return the right answers for each template."""
-    return {name: References(folder, name) for name in TEMPLATES}
+    return {name: References(folder, name) for name in (*TEMPLATES, "policy")}
 
 
 def case(
@@ -138,6 +154,8 @@ def case(
     shutil.copytree(folder / template, place)
     if kind == "options":
         command, words, did = "options", malformed(chance), "options"
+    elif kind == "policies":
+        command, words, did = policies.damage(place, chance)
     else:
         command = chance.choice(list(COMMANDS))
         words = COMMANDS[command]
@@ -148,17 +166,22 @@ def case(
         finally:
             os.chdir(here)
     before = _contents(place / "elsewhere")
-    code, seconds = _in_fork(place, words, command, patience)
+    with opened(place / "elsewhere") as others:
+        ended = _in_fork(place, words, command, patience)
     strict = kind not in (*CRAFTED, "options") and template != "older" and command not in UNCHECKED
+    if kind == "policies":  # safetensors have no checksums, and a stranger writes the right ones
+        strict = did.startswith(("flip", "cut", "zeros")) and not did.endswith(".safetensors")
     if did.startswith("cut") and command not in ("resume", "repair"):
         strict = False  # a cut journal is the same as that of a run that was killed earlier
-    outcome, fault = _judge(place, code, seconds, command, sound[template] if strict else None)
+    outcome, fault = _judge(place, ended, command, sound[template] if strict else None)
     if _contents(place / "elsewhere") != before:
-        fault = "touched another file"
+        outcome, fault = "fault", "touched another file"
+    if strangers := others - MAY_OPEN.get(command, set()):
+        outcome, fault = "fault", f"opened {', '.join(sorted(strangers))}"
     if fault:
         errors = (place / "stderr").read_text(errors="replace").strip()[-1500:]
         fault = f"{fault}: seed {seed}, {template}, {kind}: {did}; ees-mpi {' '.join(words)[:200]}\n{errors}"
-    return Verdict(outcome, fault, seconds)
+    return Verdict(outcome, fault, ended.seconds, ended.memory)
 
 
 def _contents(folder: Path) -> dict[str, tuple[str, int]]:
@@ -167,11 +190,8 @@ def _contents(folder: Path) -> dict[str, tuple[str, int]]:
     }
 
 
-def _in_fork(place: Path, words: list[str], command: str, patience: float) -> tuple[int, float]:
-    """Run a command in a forked process; return its exit code (negative: the signal that ended it) and CPU seconds.
-
-    The seconds of a command that was killed because it hangs are those that passed.
-    """
+def _in_fork(place: Path, words: list[str], command: str, patience: float) -> Ended:
+    """Run a command in a forked process, which is killed if it does not end in time."""
     start = time.monotonic()
     child = os.fork()
     if child == 0:
@@ -181,16 +201,27 @@ def _in_fork(place: Path, words: list[str], command: str, patience: float) -> tu
         passed = time.monotonic() - start
         if ended:
             cpu = used.ru_utime + used.ru_stime
-            return os.waitstatus_to_exitcode(status), passed if passed > patience else cpu
+            before = place / "memory"
+            took = max(0, 1024 * used.ru_maxrss - int(before.read_text())) if before.exists() else 0
+            return Ended(os.waitstatus_to_exitcode(status), passed if passed > patience else cpu, took)
         if passed > patience:
             os.kill(child, signal.SIGKILL)
         time.sleep(0.002)
 
 
+def _memory() -> tuple[int, int]:
+    """Return the bytes of address space and of memory of this process."""
+    pages = Path("/proc/self/statm").read_text().split()
+    return int(pages[0]) * resource.getpagesize(), int(pages[1]) * resource.getpagesize()
+
+
 def _child(place: Path, words: list[str], command: str) -> int:
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    space, memory = _memory()
+    (place / "memory").write_text(str(memory))
+    resource.setrlimit(resource.RLIMIT_AS, (space + MEMORY, space + MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     os.chdir(place)
+    os.environ.pop("EES_MPI_TRUST", None)
     for number, name in ((1, "stdout"), (2, "stderr")):
         file = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(file, number)
@@ -225,7 +256,8 @@ def _answer(command: str) -> Any:
         with zipfile.ZipFile("out.npz") as archive:
             names = sorted(name for name in archive.namelist() if not name.startswith("seconds_"))
             return {name: hashlib.sha256(archive.read(name)).hexdigest() for name in names}
-    return _bits(Path("out.h5" if command in ("sample", "train --from") else "run.h5"))
+    made = command in ("sample", "train --from", *policies.COMMANDS)
+    return _bits(Path("out.h5" if made else "run.h5"))
 
 
 def _bits(path: Path) -> dict[str, Any]:
@@ -238,17 +270,21 @@ def _bits(path: Path) -> dict[str, Any]:
             noticed = str(error)
         rows = []
         for generation in range(run.generations):
-            row = {name: run[name][generation] for name in run.names if name != hashes.ROW}
-            rows.append(hashes.of_row(row, generation)[hashes.ROW].item().decode())
+            names = (name for name in sorted(run.names) if not name.startswith("seconds_") and "sha256" not in name)
+            row = b"".join(f"{name} {run[name][generation]!r}".encode() for name in names)
+            rows.append(hashlib.sha256(row).hexdigest())
         state = State.from_arrays(run.state_arrays()).digest().hex()
         return {"rows": rows, "state": state, "noticed": noticed}
 
 
-def _judge(place: Path, code: int, seconds: float, command: str, sound: References | None) -> tuple[str, str]:
+def _judge(place: Path, ended: Ended, command: str, sound: References | None) -> tuple[str, str]:
     """Return the outcome and the fault of a case."""
+    code, seconds, memory = ended
     errors = (place / "stderr").read_text(errors="replace")
     if seconds > LIMIT:
         return "fault", f"took {seconds:.0f} s"
+    if memory > READING and command in READERS:
+        return "fault", f"took {memory >> 20} MB"
     if code < 0:
         return "fault", f"ended by signal {-code}"
     if code == 99 or "Traceback" in errors:
