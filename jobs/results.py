@@ -2,26 +2,31 @@
 """Keep the results of runs as small files in jobs/results/, and draw figures and statistics from them alone.
 
     python jobs/results.py collect RUN.h5 ... [--note "16 ranks"] [--policy]   makes the small files of runs
-    python jobs/results.py draw                                             figures/ and statistics.txt
-    python jobs/results.py table                                            the numbers of docs/results.md
+    python jobs/results.py update                    figures/, statistics.txt, and the tables of docs/results.md
+    python jobs/results.py draw                      figures/ and statistics.txt only
+    python jobs/results.py numbers                   all numbers that the text of docs/results.md may use
 
 A run NAME.h5 becomes a folder NAME; small_runs.py describes its files.
 """
 
 import argparse
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from claims import GYMNASIUM, PLAN, examine
+from claims_tables import details, gpu_time, interference
+from claims_tables import table as claim_table
 from small_runs import SmallRun, collect, collect_adaptation, is_adaptation, read_all
 from small_statistics import group_numbers, groups, scale
 
 from ees_mpi.analysis.labels import is_sample
 from ees_mpi.analysis.numbers.measures import MEASURES, Settings, direction_uniformity, directions, sides
 from ees_mpi.analysis.offspring import has_positions, read_offspring
-from ees_mpi.errors import EesError
+from ees_mpi.errors import ConfigError, EesError
 
 RESULTS = Path(__file__).parent / "results"
+PAGE = Path(__file__).parent.parent / "ees_mpi" / "docs" / "results.md"
 SETTLED = 500  # the last generations of an interference run, for "settled" numbers
 LATE = 20  # the last generations of a run, at most half of it, for "late" numbers
 
@@ -38,7 +43,7 @@ def numbers(run: SmallRun) -> dict[str, str]:
     values["within 5"] = _percent(MEASURES["near_origin"].compute(offspring, settings))
     if offspring.position.shape[1] == 1:
         left, right = sides(offspring, Settings(radius=1.0))
-        late = [sides(read_offspring(run, g), Settings(radius=1.0))[0] for g in late_generations(run)]
+        late = run["left"][late_generations(run)]
         values |= {"left": _percent(left), "right": _percent(right)}
         values |= {"lowest late left": _percent(min(late)), "highest late left": _percent(max(late))}
     else:
@@ -48,9 +53,9 @@ def numbers(run: SmallRun) -> dict[str, str]:
     return values
 
 
-def late_generations(run: SmallRun) -> range:
+def late_generations(run: SmallRun) -> slice:
     """Return the last generations of a run, in which the shares of both sides still change."""
-    return range(max(run.generations - LATE, run.generations // 2), run.generations)
+    return slice(max(run.generations - LATE, run.generations // 2), run.generations)
 
 
 def _percent(share: float) -> str:
@@ -62,32 +67,60 @@ def table(runs: Iterable[SmallRun]) -> str:
     lines = ["| run | engine and size | machine | numbers |", "|---|---|---|---|"]
     for run in (run for run in runs if not is_sample(run)):  # samples: see statistics.txt
         found = ", ".join(f"{name} {value}" for name, value in numbers(run).items())
-        lines.append(f"| `{run.path.name}` | {scale(run)} | {run.about['note']} | `{run.path.name}`: {found} |")
+        lines.append(f"| `{run.path.name}` | {scale(run)} | {run.about['note']} | {found} |")
     return "\n".join(lines) + "\n"
 
 
+def blocks(results: Path) -> dict[str, str]:
+    """Return the generated tables of docs/results.md, by the name of their markers."""
+    runs = {run.path.name: run for run in read_all(results)}
+    plan, gymnasium = examine(runs, results, PLAN), examine(runs, results, GYMNASIUM)
+    return {
+        "claims": claim_table(plan) + interference(runs),
+        "tests": details(plan),
+        "gymnasium": claim_table(gymnasium, verdicts=False),
+        "gpu": gpu_time(list(runs.values())),
+        "runs": table(runs.values()),
+    }
+
+
+def fill(page: str, tables: Mapping[str, str]) -> str:
+    """Return a page with new text between its markers."""
+    for name, text in tables.items():
+        begin, end = f"<!-- begin {name} -->\n", f"<!-- end {name} -->"
+        if page.count(begin) != 1 or page.count(end) != 1:
+            raise ConfigError(f"docs/results.md: expected one {begin.strip()} and one {end}")
+        page = page[: page.index(begin) + len(begin)] + text + page[page.index(end) :]
+    return page
+
+
 def main(words: Sequence[str] | None = None) -> int:
-    """Run one of the three commands."""
+    """Run one of the commands."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("command", choices=["collect", "draw", "table"])
+    parser.add_argument("command", choices=["collect", "update", "draw", "numbers"])
     parser.add_argument("runs", nargs="*", type=Path, help="run files to collect")
     parser.add_argument("--results", type=Path, default=RESULTS, help="the folder of the small files")
     parser.add_argument("--note", default="", help="the machine, in words")
     parser.add_argument("--policy", action="store_true", help="collect the trained mean, too: policy.npz")
     given = parser.parse_args(words)
     if (given.command == "collect") != bool(given.runs):
-        parser.error("collect needs run files; draw and table take none")
+        parser.error("collect needs run files; the others take none")
     for path in given.runs:
         if is_adaptation(path):
             print(collect_adaptation(path, given.results))
         else:
             print(collect(path, given.results, given.note, given.policy))
-    if given.command == "draw":
+    if given.command == "update":
+        PAGE.write_text(fill(PAGE.read_text(encoding="utf-8"), blocks(given.results)), encoding="utf-8")
+        print(PAGE)
+    if given.command in ("update", "draw"):
         from results_figures import draw  # needs matplotlib, which `collect` does not
 
         print(*draw(given.results, given.results), sep="\n")
-    if given.command == "table":
-        print(table(runs := read_all(given.results)))
+    if given.command == "numbers":
+        runs = read_all(given.results)
+        for run in runs:
+            print(*(f"`{run.path.name}`: {key} {value}" for key, value in numbers(run).items()), sep="\n")
         for name, members in groups(runs).items():
             print(
                 *(f"`{name}`: {key} {value}" for key, value in group_numbers(members, given.results).items()), sep="\n"

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 from small_runs import SmallRun, read_all, shown
-from small_statistics import first_of_each, further, groups, last_generation, scale, statistics
+from small_statistics import first_of_each, further, groups, label, last_generation, scale, statistics
 
 from ees_mpi.analysis.figures import curves, positions
 from ees_mpi.analysis.figures.style import COLUMN, Figure, draw_curves, drawing, grid
-from ees_mpi.analysis.labels import is_sample, label
+from ees_mpi.analysis.labels import given_labels, is_sample
 from ees_mpi.analysis.offspring import has_positions
 
 
@@ -20,7 +20,7 @@ def draw(results: Path, out: Path) -> list[Path]:
     runs, made = read_all(results), [out / "statistics.txt"]
     (out / "figures").mkdir(parents=True, exist_ok=True)
     made[0].write_text(statistics(results), encoding="utf-8")
-    with drawing():
+    with drawing(), given_labels({run.path: label(run) for run in runs}):
         for name, members in groups(runs).items():
             for figure_name, figure in _figures(name, members):
                 figure.suptitle(scale(members[0]).replace("; ", "\n"), fontsize=6)
@@ -55,6 +55,22 @@ def _figures(name: str, runs: Sequence[SmallRun]) -> Iterator[tuple[str, Figure]
     figure, (panel,) = grid(1, 1, 0.75 * COLUMN)
     draw_curves(panel, lines, list(lines), xlabel="generation", ylabel="mean distance from the origin")
     yield f"{name}-distance", figure
+    if "standard ES" in lines:
+        yield f"{name}-ratio", draw_ratio(lines)
+
+
+def draw_ratio(lines: dict[str, list[Any]]) -> Figure:
+    """Draw the mean distance of each algorithm over that of standard ES, against generations; means over the seeds."""
+    figure, (panel,) = grid(1, 1, 0.75 * COLUMN)
+    count = min(len(curve) for curves_of in lines.values() for curve in curves_of)
+    means = {name: np.mean([curve[:count] for curve in each], axis=0) for name, each in lines.items()}
+    for name, mean in means.items():
+        if name != "standard ES":
+            panel.plot(np.arange(count), mean / means["standard ES"], label=f"{name}, {len(lines[name])} runs")
+    panel.axhline(1.0, color="0.5", linewidth=0.5, linestyle=":")
+    panel.set(xlabel="generation", ylabel="distance over that of standard ES", ylim=(0, None))
+    panel.legend()
+    return figure
 
 
 def draw_scaling(measured: dict[str, dict[str, float]]) -> Figure:

@@ -27,6 +27,12 @@ SHOWN = (0, 5, 10, 20)  # generations that figures show, besides the last
 THIN = 1000  # offspring of the earlier generations, at most
 MOST = 100  # earlier generations with offspring; longer runs have gaps
 ROOM = 32_000  # numbers in behaviors.npz
+TIMES = [
+    f"seconds_{name}"
+    for name in ("commit", "gather", "slowest_rank", *(f"evaluate_{n}" for n in ("max", "mean", "min")))
+]
+MANY, LONG = 500, ("seconds_clock", "distance_mean", "entropy", "fitness_mean")  # a run of more generations has these
+FARTHEST = 1e4  # a generation with a robot beyond this has no mean; newer runs count such a robot as invalid
 SMALL = 16  # parameters: the means of so small individuals are stored
 
 
@@ -53,6 +59,10 @@ class SmallRun(Run):
         with (folder / "metrics.csv").open(newline="") as file:
             rows = list(csv.DictReader(file))
         self._metrics = {name: np.array([float(row[name]) for row in rows]) for name in rows[0]}
+        if "distance_max" in self._metrics:
+            broken = self._metrics["distance_max"] > FARTHEST
+            for name in ("distance_max", "distance_mean", "fitness_max", "fitness_mean"):
+                self._metrics[name][broken] = np.nan
         with np.load(folder / "behaviors.npz") as arrays:
             self._arrays = dict(arrays)
 
@@ -151,7 +161,8 @@ def positions(run: Run) -> dict[str, Any]:
     """Return the arrays of behaviors.npz: the last generation whole, earlier ones with as many individuals as fit."""
     count, size, numbers = run["behavior"].shape
     whole = [count - 1] if size > THIN else []
-    earlier = shown(count) if numbers > 1 else [*range(0, count, -(-count // MOST)), count - 1]
+    line = numbers == 1 and has_positions(run)  # its figure shows every generation
+    earlier = shown(count) if not line else [*range(0, count, -(-count // MOST)), count - 1]
     some = sorted({*earlier} - {*whole})
     room = (ROOM - len(whole) * size * numbers) // (numbers * max(len(some), 1))
     arrays: dict[str, Any] = {"full_generation": np.array(whole, np.int64), "thin_generation": np.array(some, np.int64)}
@@ -182,7 +193,8 @@ def collect(path: Path, results: Path, note: str = "", policy: bool = False) -> 
             "sessions": run.sessions(),
             "config": run.config.to_toml(),
         }
-        metrics = {name: run[name][:] for name in scalar if name != "generation"}
+        kept = LONG if run.generations > MANY else [name for name in scalar if name not in ("generation", *TIMES)]
+        metrics = {name: run[name][:] for name in kept if name in scalar}
         write(folder, about, {**metrics, **measures(run)}, positions(run))
         means = run["mean"].shape[1] if policy and isinstance(run.config.task, PolicyTask) else 0
         for component in range(means):

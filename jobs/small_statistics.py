@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 from small_runs import SmallRun, read_all
 
-from ees_mpi.analysis.labels import is_sample, label, started_from
+from ees_mpi.analysis.labels import is_sample, started_from
+from ees_mpi.analysis.labels import label as plain_label
 from ees_mpi.analysis.numbers import tables
 from ees_mpi.analysis.numbers.measures import MEASURES, Settings
 from ees_mpi.analysis.numbers.run_values import AFTER, GENERATIONS, distance_after
@@ -17,7 +18,7 @@ from ees_mpi.analysis.numbers.statistics import Group, Test, compare
 from ees_mpi.analysis.offspring import has_positions, read_offspring
 
 EES = ("MaxVar-EES", "MaxEnt-EES")
-ORDER = ("standard ES", *EES, *(f"standard ES from {name}" for name in EES))
+ORDER = ("standard ES", *EES, *(f"standard ES from {name}" for name in EES), "MAML")
 CLAIMS = {  # the metric: the claim of the paper that it tests
     "distance_mean": "standard ES moves further than either variant; MaxVar and MaxEnt do not differ",
     "balance": "offspring run left and right (the smaller of both shares over the larger)",
@@ -28,8 +29,8 @@ SAMPLE_CLAIMS = {  # the same for samples
     "distance_mean": "distance of 1,000 new offspring",
     "distance_variance": "variance of the distance of 1,000 new offspring",
 }
-ENGINES = {"mujoco": "MuJoCo, other physics than the paper's", "cheetah": "Bullet, the paper's robot"}
-ENGINES |= {"ant": ENGINES["cheetah"], "interference": "no physics"}
+ENGINES = {"bullet": "Bullet, the paper's robot", "mujoco": "Bullet replica in MuJoCo, agreement measured"}
+OTHERS = {"mujoco": "Gymnasium's robot in MuJoCo", "interference": "no physics"}
 LEFT_OUT = ("fitness_mean", "entropy")  # measures: not stored; slow, and logged while training
 Values = dict[str, list[float]]  # numbers of runs, by algorithm
 
@@ -37,7 +38,7 @@ Values = dict[str, list[float]]  # numbers of runs, by algorithm
 def scale(run: SmallRun) -> str:
     """Return the engine and the size of a run."""
     task = run.config.sections()["task"]
-    engine = ENGINES.get(run.config.task_name, run.config.task_name)
+    engine = OTHERS.get(run.config.task_name) or ENGINES[task.get("engine", "bullet")]
     steps = f", {task['steps']:,} steps" if "steps" in task else ""
     return f"{engine}; N = {run.config.population.size:,}{steps}"
 
@@ -49,9 +50,18 @@ def groups(runs: Sequence[SmallRun]) -> dict[str, list[SmallRun]]:
     """
     found: dict[str, list[SmallRun]] = {}
     for run in runs:
-        name = re.sub(r"-(es|maxvar|maxent)(?=-)|-seed\d+", "", run.path.name)
-        found.setdefault(re.sub(r"-adapt\b", "-further", name), []).append(run)
+        name = re.sub(r"-(es|maxvar|maxent|maml)(?=-)|-seed\d+", "", run.path.name)
+        name = re.sub(r"-adapt\b", "-further", name)
+        if "-further" in name:
+            name = re.sub(r"-(gentle|fresh|backward)\b", "", name)
+        found.setdefault(name, []).append(run)
     return {name: sorted(members, key=_place) for name, members in found.items()}
+
+
+def label(run: SmallRun) -> str:
+    """Return the label of a run; one that begins gently says so."""
+    gentle = run.config.sections().get("optimizer", {}).get("correct_first") is False
+    return f"{plain_label(run)}{', gentle' if gentle else ''}"
 
 
 def _place(run: SmallRun) -> tuple[int, str]:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from support.program import CHECKOUT, ees
 
@@ -15,13 +16,15 @@ from ees_mpi.analysis.offspring import read_offspring
 sys.path.insert(0, str(CHECKOUT / "jobs"))  # the scripts import each other by name
 
 import results
+from claims import CLAIMS, GYMNASIUM, examine
 from results_figures import draw
-from small_runs import THIN, SmallRun, collect, read_all
+from small_runs import SmallRun, collect, read_all
 
 RESULTS = CHECKOUT / "jobs" / "results"
 PAGE = (CHECKOUT / "ees_mpi" / "docs" / "results.md").read_text(encoding="utf-8")
-NAMED = re.compile(r"`([\w-]+)`:\s([^|;)]*)")
-VERDICTS = {"holds", "does not hold", "not decided"}
+NAMED = re.compile(r"`([\w-]+)`:\s((?:[^|;).]|\.(?=\d))*)")
+NUMBER = r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?"
+VERDICTS = {"holds", "does not hold", "not decided", "not run"}
 
 
 @pytest.fixture(scope="module")
@@ -30,20 +33,44 @@ def runs() -> dict[str, SmallRun]:
     return {run.path.name: run for run in read_all(RESULTS)}
 
 
-def test_every_number_on_the_page_is_that_of_its_run(runs: dict[str, SmallRun]) -> None:
+def numbers_differ(one: str, other: str) -> str:
+    """Return the first place in which two texts differ by more than the last digit of a number; empty if none."""
+    ours, theirs = one.split(), other.split()
+    if len(ours) != len(theirs):
+        return f"{len(ours)} and {len(theirs)} words"
+    for mine, yours in zip(ours, theirs, strict=True):
+        values = [re.findall(NUMBER, word) for word in (mine, yours)]
+        words = [re.sub(NUMBER, "#", word) for word in (mine, yours)]
+        near = len(values[0]) == len(values[1]) and [float(x) for x in values[0]] == pytest.approx(
+            [float(x) for x in values[1]], rel=0.02, abs=1e-9
+        )
+        if mine != yours and (words[0] != words[1] or not near):
+            return f"{mine} and {yours}"
+    return ""
+
+
+def test_every_number_in_the_text_is_that_of_its_run(runs: dict[str, SmallRun]) -> None:
     found = NAMED.findall(PAGE)
     groups = results.groups(list(runs.values()))
-    names = {name for name, _ in found}
-    assert (
-        names >= {name for name in runs if "-sample" not in name}
-        and names <= set(runs) | set(groups)
-        and len(found) > 40
-    )
+    assert {name for name, _ in found} <= set(runs) | set(groups) and len(found) > 10
     for name, text in found:
         values = results.numbers(runs[name]) if name in runs else results.group_numbers(groups[name], RESULTS)
-        known = {f"{key} {value}" for key, value in values.items()}
-        shown = {part.strip().replace("\n", " ") for part in text.split(",")}
-        assert shown <= known, f"{name}: the page has {sorted(shown - known)}; the results have {sorted(known)}"
+        shown = [part.strip().replace("\n", " ") for part in text.split(",")]
+        for part in shown:
+            key = max((key for key in values if part.startswith(f"{key} ")), key=len, default="")
+            assert key, f"{name} has no number called {part}; it has {sorted(values)}"
+            assert not numbers_differ(part, f"{key} {values[key]}"), f"{name}: {part}, but {key} {values[key]}"
+
+
+def test_the_tables_of_the_page_have_the_numbers_of_the_small_files() -> None:
+    for name, text in results.blocks(RESULTS).items():
+        shown = PAGE.split(f"<!-- begin {name} -->")[1].split(f"<!-- end {name} -->")[0]
+        assert not numbers_differ(shown, text), "run: python jobs/results.py update"
+
+
+def test_numbers_are_compared_not_bytes() -> None:
+    assert not numbers_differ("p 0.0291 (6)", "p 0.0290 (6)") and not numbers_differ("left 12.4 %", "left 12.41 %")
+    assert numbers_differ("left 12.4 %", "left 13.4 %") and numbers_differ("left 1 %", "right 1 %")
 
 
 def test_a_wrong_number_would_be_found() -> None:
@@ -53,14 +80,31 @@ def test_a_wrong_number_would_be_found() -> None:
     ]
 
 
-def test_the_table_of_runs_is_the_one_that_the_script_prints(runs: dict[str, SmallRun]) -> None:
-    assert results.table(runs.values()) in PAGE, "run: python jobs/results.py table"
+def test_every_claim_has_one_short_line_with_a_verdict() -> None:
+    table = PAGE.split("<!-- begin claims -->")[1].split("<!-- end claims -->")[0]
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines() if line][2:]
+    assert len(rows) == len(CLAIMS) + 2 and all(len(row) == 6 and all(row) for row in rows)
+    assert all(row[5] in VERDICTS or row[5].startswith("not decided (") for row in rows)
 
 
-def test_every_claim_has_a_verdict() -> None:
-    rows = [line.split("|")[1:-1] for line in PAGE.splitlines() if line.count("|") == 7 and "---" not in line]
-    assert len(rows) > 10 and rows[0][4].strip() == "verdict"
-    assert {row[4].strip() for row in rows[1:]} <= VERDICTS and all(cell.strip() for row in rows for cell in row)
+def test_the_second_family_shows_the_directions_of_the_ant_with_four_seeds(runs: dict[str, SmallRun]) -> None:
+    found = next(each for each in examine(runs, RESULTS, GYMNASIUM) if each.claim.name == "ant-directions")
+    assert [answer.test.p for answer in found.answers] == pytest.approx([2 / 70] * 2)
+    ranges = [(min(group.values), max(group.values)) for group in found.groups.values()]
+    assert ranges[1] == pytest.approx((0.28, 0.34), abs=0.005)
+    assert min(low for low, _ in (ranges[0], ranges[2])) > 0.8 and found.verdict == "not decided (4 of 6)"
+
+
+def test_no_small_file_has_a_path_of_a_machine_and_each_run_is_small() -> None:
+    for folder in (path.parent for path in RESULTS.glob("*/run.json")):
+        policies = list(folder.glob("policy*.npz"))
+        sizes = sum(path.stat().st_size for path in folder.iterdir() if path not in policies)
+        assert sizes < 150_000, folder.name
+        texts = [(folder / "run.json").read_text()]
+        for path in policies:
+            with np.load(path) as file:
+                texts += [str(file["about"]), str(file["config"])]
+        assert not any(re.search(r"[\"' ]/\w+/", text) for text in texts), folder.name
 
 
 def test_figures_and_statistics_are_drawn_from_the_small_files_alone(tmp_path: Path) -> None:
@@ -69,7 +113,7 @@ def test_figures_and_statistics_are_drawn_from_the_small_files_alone(tmp_path: P
         path.relative_to(RESULTS) for path in [RESULTS / "statistics.txt", *(RESULTS / "figures").iterdir()]
     }
     assert all(path.stat().st_size > 10_000 for path in made[1:])
-    assert made[0].read_text() == (RESULTS / "statistics.txt").read_text()
+    assert not numbers_differ(made[0].read_text(), (RESULTS / "statistics.txt").read_text())
     for picture in re.findall(r"\]\(\.\./\.\./(jobs/[^)]*)\)", PAGE):
         assert (CHECKOUT / picture).is_file()
 
@@ -90,10 +134,10 @@ def test_small_files_give_back_the_offspring_of_a_run_file(cheetah: Path, specie
             assert small["distance_mean"].tolist() == pytest.approx(run["distance_mean"][:].tolist(), rel=1e-5)
 
 
-def test_a_large_run_keeps_all_offspring_of_the_shown_generations_only(runs: dict[str, SmallRun]) -> None:
+def test_a_large_run_keeps_all_offspring_of_its_last_generation_only(runs: dict[str, SmallRun]) -> None:
     run = runs["mujoco-ant-maxent-seed0"]
-    sizes = [len(run["behavior"][g]) for g in (0, 1, 10, 58, 59)]
-    assert sizes == [10_000, THIN, 10_000, THIN, 10_000]
+    assert [len(run["behavior"][g]) for g in (1, 58, 59)] == [0, 0, 10_000] and 500 < len(run["behavior"][10]) <= 1000
+    assert np.isfinite(run["direction_uniformity"]).all()  # the measures of each generation are in the table
 
 
 def test_the_script_collects_runs_with_their_trained_means(
