@@ -5,7 +5,7 @@ The map of the package. A module or folder imports only from lines below its own
     cli/             the command `ees-mpi`: parses, calls, prints
     maml/            a second method, MAML with TRPO; found by name, in `config.METHODS`
     analysis/        offline: reads run files, never starts MPI
-    commands/        the longer commands: plan, verify, signal, doctor, info, sample, measure and others; `api`: Python
+    commands/        the longer commands: plan, verify, signal, info, sample and others; Python: `api`, `ask_tell`
     runs/            the life of a run: start or reopen it, recover from lost ranks, show its progress
     training.py      one generation (`EvolutionJob.advance`), and the loop over generations (`train`)
     strategy.py      the update of an evolution strategy, `ask` and `tell`; no other module computes one
@@ -35,6 +35,7 @@ from ees_mpi.version import __version__
 
 if TYPE_CHECKING:
     from ees_mpi.commands.api import adapt, load_config, presets, sample, train
+    from ees_mpi.commands.ask_tell import Strategy
     from ees_mpi.commands.measure import measure
     from ees_mpi.commands.signal import signal
     from ees_mpi.errors import ConfigError, EesError, Interrupted, LaunchError, RunFileError, TrustError
@@ -49,6 +50,7 @@ _MODULES = {
     "LaunchError": "errors",
     "Run": "store.reader",
     "RunFileError": "errors",
+    "Strategy": "commands.ask_tell",
     "TrustError": "errors",
     "adapt": "commands.api",
     "load_config": "commands.api",
@@ -67,6 +69,7 @@ __all__ = [
     "LaunchError",
     "Run",
     "RunFileError",
+    "Strategy",
     "TrustError",
     "__version__",
     "adapt",

@@ -23,6 +23,7 @@ from ees_mpi.generation.results import (
     check_enough,
     describe,
     evaluates_mean,
+    gather_sums,
     observed,
     with_times,
 )
@@ -91,9 +92,7 @@ class EvolutionJob:
         if width == 1:
             return np.zeros((0, 1 + width))
         sampled = [(each.index, *each.observations) for each in mine if each.observations is not None and each.valid]
-        tagged = self.ranks.gather(np.array(sampled, np.float64).reshape(len(sampled), 1 + width))
-        observations: Floats = tagged[np.argsort(tagged[:, 0])]
-        return observations[np.isfinite(observations).all(axis=1)]
+        return gather_sums(np.array(sampled, np.float64).reshape(len(sampled), 1 + width), self.ranks)
 
     @classmethod
     def open(cls, config: Config, ranks: Ranks) -> "EvolutionJob":
@@ -176,26 +175,36 @@ def train(
                     writer.save_partial(state.generation, unfinished.rows, unfinished.observations)
             raise _interrupted(ranks, state, f" and {len(unfinished.rows)} rollouts of the next") from None
         known = None
-        if not all(np.isfinite(each).all() for each in following.learned.values()):
-            raise collective(
-                TaskError(
-                    f"the update of generation {state.generation} is not finite, and was not committed; optimizer.lr "
-                    "may be too large, or population.std too small"
-                )
-            )
-        digest = following.digest()
-        ranks.check_same(digest, f"the state after generation {state.generation}")
-        record = with_times(record, digest, commit_seconds, ranks)
-        start = time.perf_counter()
-        with ranks.together():
-            if writer:
-                writer.commit(record.generation, record.arrays, following.arrays(), record.rollouts)
-        commit_seconds = time.perf_counter() - start
+        record, commit_seconds = commit(ranks, writer, record, following, commit_seconds)
         state = following
         report(record)
         if ranks.any(ranks.stopping()) and state.generation < job.config.run.generations:
             raise _interrupted(ranks, state)
     return state
+
+
+def commit(
+    ranks: Ranks, writer: RunWriter | None, record: Record, following: State, commit_seconds: float
+) -> tuple[Record, float]:
+    """Compare the next state on all ranks, and commit the generation; `writer`: on rank 0, if there is a file.
+
+    Return the record with all times, and the seconds of this commit; `commit_seconds`: those of the one before.
+    """
+    if not all(np.isfinite(each).all() for each in following.learned.values()):
+        raise collective(
+            TaskError(
+                f"the update of generation {record.generation} is not finite, and was not committed; optimizer.lr may "
+                "be too large, or population.std too small"
+            )
+        )
+    digest = following.digest()
+    ranks.check_same(digest, f"the state after generation {record.generation}")
+    record = with_times(record, digest, commit_seconds, ranks)
+    start = time.perf_counter()
+    with ranks.together():
+        if writer:
+            writer.commit(record.generation, record.arrays, following.arrays(), record.rollouts)
+    return record, time.perf_counter() - start
 
 
 def _interrupted(ranks: Ranks, state: State, more: str = "") -> EesError:

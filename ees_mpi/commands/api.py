@@ -39,9 +39,15 @@ if TYPE_CHECKING:
 
 
 def train(
-    config: "str | os.PathLike[str] | Mapping[str, Any] | Config",
+    config: "str | os.PathLike[str] | Mapping[str, Any] | Config | None" = None,
     out: str | os.PathLike[str] | None = None,
     *,
+    task: Callable[..., Any] | None = None,
+    parameters: int | None = None,
+    behavior_dim: int | None = None,
+    batch: bool | None = None,
+    mean: Any = None,
+    keep_source: bool = False,
     settings: Mapping[str, Any] | None = None,
     resume: bool = False,
     overwrite: bool = False,
@@ -54,7 +60,12 @@ def train(
     """Train a config, as `ees-mpi train` does, and return the open run file on every rank.
 
     config: the name of a preset, the path of a .toml file or of a run file, a dict, or a Config
-    out: the run file; needed for a dict and a Config; for a run file the default is that file
+    out: the run file; needed for a dict, a Config and a task; for a run file the default is that file
+    task: a function in place of the config's task: f(z) returns a behaviour, or a behaviour and a fitness; without a
+        config, MaxEnt trains it
+    parameters, behavior_dim: the lengths of z and of a behaviour, for `task`; a run file knows them
+    batch: `task` gets several individuals, f(z[n, D]); mean: the first mean [D] for `task`  [default: zeros]
+    keep_source: keep the source of `task` in the file, to read; nothing runs it
     settings: keys to change, such as {"population.std": 0.05, "run.seed": 3}
     resume: continue an existing file, or start one; overwrite: start again in place of an existing file
     start: RUN.h5, RUN.h5@GENERATION or POLICY.npz, to start from
@@ -73,6 +84,15 @@ def train(
     if max_hours is not None:
         max_hours = positive("max_hours", max_hours)
     changes = settings_of(settings)
+    if task is not None:
+        out = config if out is None and isinstance(config, (str, os.PathLike)) and resume else out
+        keys = {"parameters": parameters, "behavior_dim": behavior_dim, "batch": batch}
+        with computing(trust):
+            from ees_mpi.commands.config import with_function
+
+            config = with_function(config, task, keys, mean, keep_source)
+    elif config is None:
+        raise ConfigError("config: expected a preset, a path, a dict or a Config; or task=, a function")
     if out is None and text_of(config) is not None:
         raise ConfigError("out: expected the name of the run file; only a preset or a file gives it a name")
     if wants_portable(config, changes) and "numpy" not in sys.modules:

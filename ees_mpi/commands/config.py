@@ -2,15 +2,19 @@
 
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from ees_mpi.commands.arguments import text_of
-from ees_mpi.config import Config, load, parse
-from ees_mpi.registry import flat
+from ees_mpi.config import Config, load, parse, read_source
+from ees_mpi.registry import flat, tables
 from ees_mpi.store.reader import open_run
+from ees_mpi.tasks.function import give
+
+# The config of a loop or a function of the user that has no other one.
+DEFAULT = {"population": {"name": "normal", "size": 1000, "std": 0.02}, "objective": {"name": "maxent"}}
 
 
 def resolve(source: Any, settings: Sequence[str]) -> Config:
@@ -23,6 +27,25 @@ def resolve(source: Any, settings: Sequence[str]) -> Config:
         with open_run(source) as run:
             return parse(run.config.to_toml(), settings, f"the config in {source}")
     return load(os.fspath(source), settings)
+
+
+def sections_of(source: Any) -> dict[str, Any]:
+    """Return the tables of a preset, a .toml file, a run file, a dict or a Config; None: MaxEnt with its defaults."""
+    text = text_of(DEFAULT if source is None else source)
+    if text is None:
+        text = resolve(source, ()).to_toml() if is_run_file(source) else read_source(os.fspath(source))
+    return tables(text, (), str(source))
+
+
+def with_function(
+    source: Any, task: Callable[..., Any], keys: Mapping[str, Any], mean: Any, keep_source: bool
+) -> dict[str, Any]:
+    """Return the tables of a source with a function of the user as their task; `keys`: those of the task, or None."""
+    sections = sections_of(source)
+    before = sections.get("task", {})
+    known = {key: before[key] for key in keys if before.get("name") == "function" and key in before}
+    given = {key: value for key, value in keys.items() if value is not None}
+    return {**sections, "task": {"name": "function", **known, **given, **give(task, mean, keep_source)}}
 
 
 def is_run_file(source: Any) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import tomli_w
 
-from ees_mpi.config import FREE_ON_RESUME, Config
+from ees_mpi.config import FREE_ON_RESUME, INERT, Config
 from ees_mpi.errors import ConfigError
 from ees_mpi.registry import flat, texts, unknown
 from ees_mpi.state import State
@@ -130,7 +130,7 @@ def _adaptation(path: Path) -> Facts:
 
 def _functions(config: Mapping[str, Any]) -> list[str]:
     """Return the user's code that a config names, each with its key."""
-    return [f"{key} = {text}" for key, text in texts(dict(config)) if ":" in text and key != "task.xml"]
+    return [f"{key} = {text}" for key, text in texts(dict(config)) if ":" in text and key not in ("task.xml", INERT)]
 
 
 def _date(seconds: float) -> str:

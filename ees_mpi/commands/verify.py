@@ -7,8 +7,9 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from ees_mpi import machine
-from ees_mpi.contracts import Evaluator
+from ees_mpi.contracts import Evaluator, RowsEvaluator
 from ees_mpi.errors import ConfigError, RunFileError, VerifyError, before_rollouts, located
+from ees_mpi.generation.evaluation import call_of
 from ees_mpi.generation.results import observed, uses_torch
 from ees_mpi.outcomes import Floats, pack, unpack
 from ees_mpi.ranks import Ranks
@@ -64,7 +65,12 @@ def repeat(run: Run, evaluator: Evaluator, generation: int, index: int) -> Repea
     observe = bool(observed(run.config, generation)[index])
     statistics = run.observation_statistics(generation)
     with located(f"generation {generation}"):
-        outcome = evaluator.evaluate(index, run.individual(generation, index), *statistics, observe)
+        if isinstance(evaluator, RowsEvaluator):
+            call = call_of(index, evaluator.rows, run.config)
+            rows = np.stack([run.individual(generation, each) for each in call])
+            outcome = evaluator.evaluate_rows(call, rows)[index - call[0]]
+        else:
+            outcome = evaluator.evaluate(index, run.individual(generation, index), *statistics, observe)
     return Repeated(logged(run, generation, index), as_logged(pack([outcome], run.config.task.behavior_dim)))
 
 

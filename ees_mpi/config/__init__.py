@@ -17,10 +17,11 @@ from ees_mpi.config.parsing import (
     read_source,
     wants_portable,
 )
-from ees_mpi.config.settings import FREE_ON_RESUME, LARGEST, METHODS, NoiseSettings, RunSettings
+from ees_mpi.config.settings import FREE_ON_RESUME, INERT, LARGEST, METHODS, NoiseSettings, RunSettings
 
 __all__ = [
     "FREE_ON_RESUME",
+    "INERT",
     "LARGEST",
     "METHODS",
     "Config",

@@ -12,7 +12,7 @@ import msgspec
 import tomli_w
 
 from ees_mpi.config.changes import change
-from ees_mpi.config.settings import FREE_ON_RESUME, LARGEST, METHODS, NoiseSettings, RunSettings
+from ees_mpi.config.settings import FREE_ON_RESUME, INERT, LARGEST, METHODS, NoiseSettings, RunSettings
 from ees_mpi.contracts import Method, Population, Task
 from ees_mpi.errors import ConfigError
 from ees_mpi.populations import POPULATIONS
@@ -109,7 +109,8 @@ def _numbers(value: Any) -> Iterator[int | float]:
 def check(config: Config, here: bool = True) -> None:
     """Raise an error if the config cannot work, or not `here`: if its noise table does not fit in the memory."""
     for key, text in texts(config.sections()):
-        check_trust(text, key)
+        if key != INERT:
+            check_trust(text, key)
     config.task.check()
     config.population.check()
     config.method.check(config.task, config.population)

@@ -8,6 +8,8 @@ from ees_mpi.registry import Part, key
 
 METHODS = {"ees": "ees_mpi.config.evolution:Evolution", "maml": "ees_mpi.maml.settings:Maml"}
 
+INERT = "task.source"  # a text to read; nothing runs it
+
 # Keys that a resumed run may change: they do not change its bits.
 FREE_ON_RESUME = frozenset(
     {
@@ -18,6 +20,7 @@ FREE_ON_RESUME = frozenset(
         "run.stall_minutes",
         "task.device",
         "maml.log_iterations",
+        INERT,
     }
 )
 

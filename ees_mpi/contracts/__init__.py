@@ -17,6 +17,7 @@ from ees_mpi.contracts.evaluation import Drawable as Drawable
 from ees_mpi.contracts.evaluation import Evaluator as Evaluator
 from ees_mpi.contracts.evaluation import NoisyWalks as NoisyWalks
 from ees_mpi.contracts.evaluation import Pixels as Pixels
+from ees_mpi.contracts.evaluation import RowsEvaluator as RowsEvaluator
 from ees_mpi.contracts.evaluation import View as View
 from ees_mpi.contracts.evaluation import Walked as Walked
 from ees_mpi.contracts.evaluation import Walker as Walker

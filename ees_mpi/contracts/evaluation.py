@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,19 @@ class Evaluator(Closable, Protocol):
         self, index: int, parameters: Singles, observation_mean: Floats, observation_std: Floats, observe: bool
     ) -> Outcome:
         """Roll out one individual; `observe`: also return the sums of its observations."""
+
+
+@runtime_checkable
+class RowsEvaluator(Evaluator, Protocol):
+    """Evaluates several individuals in one call on a CPU. Their bits may depend on the other rows of the call.
+
+    So the rows of a call are fixed by index: individuals k * rows to (k + 1) * rows - 1, and the mean alone.
+    """
+
+    rows: int  # individuals in a call, at most
+
+    def evaluate_rows(self, index: Sequence[int], parameters: Singles) -> list[Outcome]:
+        """Roll out individuals [n, D]; return their outcomes in this order."""
 
 
 class BatchEvaluator(Closable, Protocol):

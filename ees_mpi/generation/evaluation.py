@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ees_mpi.config import Config
-from ees_mpi.contracts import BatchEvaluator, Evaluator, Say, Task
+from ees_mpi.contracts import BatchEvaluator, Evaluator, RowsEvaluator, Say, Task
 from ees_mpi.errors import ConfigError, before_rollouts
 from ees_mpi.noise import NoiseTable
 from ees_mpi.outcomes import Arrays, Batch, Draw, Floats, Outcome, Singles
@@ -74,15 +74,29 @@ class Evaluation:
         if self.device == "cuda":
             self._run_batches(work, missing, into, generation)
             return into
-        population = self.config.population
+        if isinstance(self._single, RowsEvaluator):
+            self._run_rows(self._single, work, missing, into, generation)
+            return into
         for index in self.ranks.deal(missing, generation):
-            if index < population.size:
-                parameters = population.individual(work.learned, work.draw, index, self.noise)
-                observe = bool(work.observe[index])
-            else:
-                parameters, observe = work.learned["mean"][0].copy(), False
-            into[index] = self._single.evaluate(index, parameters, *work.statistics, observe)
+            observe = index < self.config.population.size and bool(work.observe[index])
+            into[index] = self._single.evaluate(index, self._parameters(work, index), *work.statistics, observe)
         return into
+
+    def _parameters(self, work: Work, index: int) -> Singles:
+        if index == self.config.population.size:
+            return np.array(work.learned["mean"][0])
+        return self.config.population.individual(work.learned, work.draw, index, self.noise)
+
+    def _run_rows(
+        self, evaluator: RowsEvaluator, work: Work, missing: Sequence[int], into: dict[int, Outcome], generation: int
+    ) -> None:
+        """Evaluate whole calls: those with a missing individual, with all of their rows."""
+        wanted = frozenset(missing)
+        calls = {call[0]: call for index in missing for call in [call_of(index, evaluator.rows, self.config)]}
+        for first in self.ranks.deal(list(calls), generation):
+            rows = np.stack([self._parameters(work, index) for index in calls[first]])
+            found = evaluator.evaluate_rows(calls[first], rows)
+            into.update((each.index, each) for each in found if each.index in wanted)
 
     @property
     def _single(self) -> Evaluator:
@@ -140,6 +154,13 @@ class Evaluation:
             if evaluator is not None:
                 evaluator.close()
         self._evaluator = self._batches = None
+
+
+def call_of(index: int, rows: int, config: Config) -> range:
+    """Return the individuals that a RowsEvaluator evaluates in the same call as one of them; the mean is alone."""
+    size = config.population.size
+    first = index if index == size else index - index % rows
+    return range(first, index + 1 if index == size else min(first + rows, size))
 
 
 def from_starts(

@@ -180,14 +180,21 @@ def evaluates_mean(config: Config, generation: int) -> bool:
     return every > 0 and generation % every == 0
 
 
-def check_enough(outcomes: Outcomes, generation: int) -> None:
-    """Raise on every rank if most rollouts of a generation are not finite."""
+def gather_sums(mine: Floats, ranks: Ranks) -> Floats:
+    """Return the observation sums [sampled, 2 + 2 O] of all ranks, in the order of the index in front of each."""
+    tagged = ranks.gather(mine)
+    observations: Floats = tagged[np.argsort(tagged[:, 0])]
+    return observations[np.isfinite(observations).all(axis=1)]
+
+
+def check_enough(outcomes: Outcomes, generation: int, saved: bool = True) -> None:
+    """Raise on every rank if most rollouts of a generation are not finite; `saved`: there is a run file."""
     size = len(outcomes.valid)
     if 2 * outcomes.size < size or outcomes.size < 2:
         raise collective(
             TaskError(
                 f"generation {generation}: {size - outcomes.size} of {size} rollouts are not finite; "
-                f"no update can be made of the rest{kept(generation)}"
+                f"no update can be made of the rest{kept(generation) if saved else ''}"
             )
         )
 

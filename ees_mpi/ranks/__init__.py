@@ -8,5 +8,6 @@ from ees_mpi.ranks.launch import call, run
 from ees_mpi.ranks.launcher import launched
 from ees_mpi.ranks.serial import Ranks
 from ees_mpi.ranks.signals import accept_stop_signals, note_early_signals
+from ees_mpi.ranks.user_loop import UserLoop
 
-__all__ = ["Ranks", "accept_stop_signals", "call", "launched", "note_early_signals", "run"]
+__all__ = ["Ranks", "UserLoop", "accept_stop_signals", "call", "launched", "note_early_signals", "run"]

@@ -61,8 +61,9 @@ class HeartbeatRing:
         self.set_limit(limit)
 
     def set_limit(self, limit: float) -> None:
-        """Set the number of seconds without progress after which a rank hangs; 0: no limit."""
+        """Set the number of seconds without progress, from now on, after which a rank hangs; 0: no limit."""
         self._limit = limit or math.inf
+        self._silence = self._idle = 0.0  # there may have been no limit for hours
         # A heartbeat must go around the ring well within the limit.
         self._interval = min(IDLE_INTERVAL, self._limit / (8 * self._comm.size))
 

@@ -75,7 +75,7 @@ def run(job: Callable[[Ranks], object]) -> NoReturn:
     code = 0
     try:
         signal.signal(signal.SIGINT, _raise_ctrl_c)
-        _supervise(ranks, job)
+        supervise(ranks, job)
     except EesError as error:
         code = tell(error) if ranks.first else error.exit_code
     finally:
@@ -104,7 +104,7 @@ def call(name: str, job: Callable[[Ranks], T], trains: bool = False) -> T:
             ranks = connect(from_python=True)
             try:
                 ranks.check_same(name.encode().ljust(NAME_BYTES), "the function of ees_mpi that is called")
-                return job(ranks) if ranks.size == 1 else _supervise(ranks, job)
+                return job(ranks) if ranks.size == 1 else supervise(ranks, job)
             finally:
                 ranks.stop_heartbeat()
                 ranks.release()
@@ -112,7 +112,7 @@ def call(name: str, job: Callable[[Ranks], T], trains: bool = False) -> T:
         _CALLING.release()
 
 
-def _supervise(ranks: Ranks, job: Callable[[Ranks], T]) -> T:
+def supervise(ranks: Ranks, job: Callable[[Ranks], T]) -> T:
     """Run a job; raise an error that all ranks have; end the whole job after any other one."""
     try:
         return job(ranks)

@@ -117,6 +117,10 @@ class RunWriter:
         }
         self._append(record)
 
+    def note_config(self, config: Config) -> None:
+        """Change the config in the file, for example after a loop whose length was not known."""
+        self._append({"kind": "config", "config": config.to_toml()})
+
     def _append(self, record: dict[str, Any]) -> None:
         with write_errors(self.path, self._advice):
             self._journal.append(record)

@@ -11,5 +11,7 @@ TASKS = Family(
         "mujoco": "ees_mpi.tasks.mujoco.task:Mujoco",
         "gymnasium": "ees_mpi.tasks.gymnasium.task:Gymnasium",
         "custom": "ees_mpi.tasks.custom:Custom",
+        "function": "ees_mpi.tasks.function:Function",
+        "own_loop": "ees_mpi.tasks.own_loop:OwnLoop",
     },
 )

@@ -1,0 +1,275 @@
+"""`ees_mpi.Strategy`: the algorithm for a loop that the user writes. `docs/ask_tell.md` explains it.
+
+`ask` hands out the individuals of this rank, `tell` takes their behaviours and makes the update of `strategy.py`. Under
+mpirun all ranks make the same calls. With `record`, every generation is committed to an ordinary run file.
+"""
+
+import atexit
+import hashlib
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import threadpoolctl
+from numpy.typing import ArrayLike, NDArray
+
+from ees_mpi import config as configs
+from ees_mpi import machine
+from ees_mpi.commands import loop_input
+from ees_mpi.commands.api import computing
+from ees_mpi.commands.arguments import whole_or_none
+from ees_mpi.commands.loop_file import LoopFile, check_recorded, check_target
+from ees_mpi.config import Config
+from ees_mpi.errors import ConfigError, TaskError, located
+from ees_mpi.generation.results import Clock, Record, check_enough, describe, gather_sums, observed, uses_torch
+from ees_mpi.noise import NoiseTable
+from ees_mpi.outcomes import LEADING, Arrays, Draw, Floats, Outcomes, Singles, unpack
+from ees_mpi.ranks import Ranks, UserLoop
+from ees_mpi.runs import broadcast
+from ees_mpi.runs.start import reopen
+from ees_mpi.state import State
+from ees_mpi.store.writer import RunWriter
+from ees_mpi.strategy import Update
+from ees_mpi.training import commit
+
+NO_END = 10**6  # generations of a recorded run whose end is not known
+
+
+class Strategy:
+    """An evolution strategy for your own loop: `z = es.ask()`, then `es.tell(behavior)`.
+
+    mean: the first mean [D]; of a mixture, its means [K, D]
+    objective, population, optimizer: a name, a dict of settings, or a settings object
+    size, std: N and the standard deviation of the population; seed: of the run
+    config: a preset, a .toml file, a dict or a Config, for all that is not given here; its task is not used
+    observation_dim, observation_share: O, and the share of individuals that feed the observation normaliser
+    record: a run file to write; overwrite: replace an existing one; generations: how many are planned, for `watch`
+    """
+
+    config: Config
+    metrics: dict[str, float]  # the numbers of the last generation: entropy, fitness_mean, gradient_norm and others
+    sampled: NDArray[np.bool_]  # [n] which of the rows that `ask` returned last feed the observation normaliser
+
+    def __init__(
+        self,
+        mean: ArrayLike,
+        objective: Any = None,
+        *,
+        size: int | None = None,
+        std: float | None = None,
+        seed: int | None = None,
+        population: Any = None,
+        optimizer: Any = None,
+        config: Any = None,
+        observation_dim: int = 0,
+        observation_share: float = 0.01,
+        record: str | os.PathLike[str] | None = None,
+        overwrite: bool = False,
+        generations: int | None = None,
+    ):
+        parts = {"population": population, "objective": objective, "optimizer": optimizer}
+        planned = NO_END if generations is None and config is None else generations
+        keys = {"population.size": size, "population.std": std, "run.seed": seed, "run.generations": planned}
+        target = None if record is None else Path(record)
+        with computing(False):
+            loop = UserLoop("Strategy")
+            with loop.ranks.together():
+                means = loop_input.means_of(mean)
+                observations = {"observation_dim": observation_dim, "observation_share": observation_share}
+                found = loop_input.config_of(config, {"parameters": means.shape[1], **observations}, parts, keys)
+                state = loop_input.first_state(found, means)
+                if loop.ranks.first and target:
+                    check_target(target, overwrite)
+            create = partial(RunWriter.create, target, state=state.arrays(), overwrite=overwrite) if target else None
+            self._begin(loop, found, state, LoopFile(target is not None, create))
+        self._pin_threads()
+
+    @classmethod
+    def resume(
+        cls, path: str | os.PathLike[str], *, generations: int | None = None, trust: bool = False, force: bool = False
+    ) -> "Strategy":
+        """Continue a recorded loop after its last committed generation.
+
+        generations: how many are planned now; trust: run the code that the file names, such as its objective
+        force: ignore the lock of another writer if the file system has no locks
+        """
+        self = cls.__new__(cls)
+        with computing(trust):
+            loop, writer, found = UserLoop("Strategy.resume"), None, None
+            with loop.ranks.together():
+                if loop.ranks.first:
+                    check_recorded(Path(path))
+                    prepared = reopen(Path(path), generations or NO_END, force)
+                    writer = prepared.open()
+                    found = {"config": prepared.config.to_toml(), "state": prepared.state}
+            told = broadcast.from_first(loop.ranks, found)
+            config = configs.parse(told["config"], trusted=True)  # rank 0 has checked it
+            self._begin(loop, config, State.from_arrays(told["state"]), LoopFile(True, writer=writer))
+            self._file.open(config, self._state.generation, loop.ranks)
+            self._ready = True
+        self._pin_threads()
+        return self
+
+    def _begin(self, loop: UserLoop, config: Config, state: State, file: LoopFile) -> None:
+        """Check that all ranks begin alike, and fill the noise table."""
+        ranks = loop.ranks
+        ranks.check_same(state.digest(), "the first mean")
+        ranks.check_same(hashlib.sha256(config.to_toml().encode()).digest(), "a setting of Strategy")
+        ranks.check_alike(machine.fingerprint(uses_torch(config)))
+        self._update = Update.of(config, NoiseTable(config.noise_seed, config.noise.size, ranks))
+        self._loop, self.config, self._state, self._file = loop, config, state, file
+        self._draw: Draw | None = None
+        self._asked: list[range] = []
+        self._chunked = self._ready = False  # ready: B is known, and the file is open
+        self._clock, self._commit_seconds = Clock(), 0.0
+        self.metrics, self.sampled = {}, np.zeros(0, np.bool_)
+        if ranks.size > 1 or file.wanted:
+            atexit.register(self.close)
+
+    def _pin_threads(self) -> None:
+        """Give BLAS one thread until `close`: sums over several threads have other bits."""
+        pools = threadpoolctl.ThreadpoolController()
+        # Several ranks share the cores of a node, so there all libraries have one thread.
+        self._threads = (pools.select(user_api="blas") if self._loop.ranks.size == 1 else pools).limit(limits=1)
+
+    @property
+    def state(self) -> State:
+        """Everything that the next generation depends on; `np.savez(file, **es.state.arrays())` saves it.
+
+        Set it to such a state, or to the arrays of `np.load(file)`, on all ranks to continue from there.
+        """
+        return self._state
+
+    @state.setter
+    def state(self, state: State | Arrays) -> None:
+        if self._file.wanted:
+            raise ConfigError("state: a recorded run has a fixed history; Strategy.resume continues it")
+        self._state, self._draw = loop_input.state_like(state, self._state), None
+
+    @property
+    def mean(self) -> Singles:
+        """The present mean [D], read-only; of a mixture, its means [K, D]."""
+        view = (self._state.mean[0] if len(self._state.mean) == 1 else self._state.mean).view()
+        view.flags.writeable = False
+        return view
+
+    @property
+    def normaliser(self) -> tuple[Floats, Floats]:
+        """Mean and standard deviation [O] of the observations so far; 0 and 1 before the first ones."""
+        return self._state.observation_mean_std()
+
+    def ask(self, chunk: int | None = None) -> Any:
+        """Return the individuals of this rank [n, D]; with `chunk`, an iterator over parts [m, D] of them.
+
+        chunk: m at most. The parts are then the same for any number of ranks.
+        """
+        size, parameters = self.config.population.size, self._state.mean.shape[1]
+        if self._draw is None:
+            self._draw, self._clock = self._update.ask(self._state), Clock()
+        chunk = whole_or_none("chunk", chunk, 1)
+        shares = self._loop.ranks.shares(size if chunk is None else -(-size // chunk))
+        loop_input.check_ask(max(map(len, shares)) if chunk is None else min(chunk, size), parameters)
+        mine, self._chunked = shares[self._loop.ranks.rank], chunk is not None
+        self._asked = [mine] if chunk is None else [range(k * chunk, min((k + 1) * chunk, size)) for k in mine]
+        sampled = observed(self.config, self._state.generation)
+        self.sampled, parts = sampled[:0], self._parts(self._draw, sampled)
+        return parts if self._chunked else next(parts)
+
+    def _parts(self, draw: Draw, sampled: NDArray[np.bool_]) -> Iterator[Singles]:
+        population, learned, noise = self.config.population, self._state.learned, self._update.noise
+        for part in self._asked:
+            rows = np.empty((len(part), self._state.mean.shape[1]), np.float32)
+            for row, index in zip(rows, part, strict=True):
+                row[:] = population.individual(learned, draw, index, noise)
+            self.sampled = sampled[part.start : part.stop]
+            yield rows
+
+    def tell(self, behavior: Any, fitness: Any = None, *, valid: Any = None, observations: Any = None) -> None:
+        """Make the update from the results of the individuals that `ask` returned last; all ranks call this.
+
+        behavior [n, B], fitness [n], valid [n]: arrays, or after `ask(chunk)` lists with an array for each part
+        observations: of each individual that is `sampled`, in order, an array [T, O]
+        """
+
+        def job(ranks: Ranks) -> None:
+            with ranks.together():
+                if self._draw is None:
+                    raise TaskError("tell: expected a call of ask before it")
+                draw, (rows, sums) = self._draw, self._rows(behavior, fitness, valid, observations)
+            self._clock.lap("evaluate")
+            outcomes = self._gather(self._prepare(rows, ranks), sums, ranks)
+            self._clock.lap("gather")
+            self._advance(draw, outcomes, ranks)
+
+        self._loop.call(job, 60 * self.config.run.stall_minutes)
+
+    def _rows(self, behavior: Any, fitness: Any, valid: Any, observations: Any) -> tuple[Floats, Floats]:
+        """Return the checked outcomes of this rank, and its observation sums."""
+        task, index = self.config.task, [each for part in self._asked for each in part]
+        parts = len(self._asked) if self._chunked else None
+        if fitness is None and loop_input.needs_fitness(self._update.objective):
+            raise TaskError("tell: the objective needs the fitness of each individual; expected fitness=")
+        rows = loop_input.rows_of(index, parts, behavior, fitness, valid, task.behavior_dim)
+        if not task.observation_dim:
+            return rows, np.zeros((0, 2))
+        sampled = observed(self.config, self._state.generation)[index]
+        return rows, loop_input.sums_of(rows, sampled, observations, task.observation_dim)
+
+    def _prepare(self, rows: Floats, ranks: Ranks) -> Floats:
+        """Learn B from the first outcomes, and open the file; return the rows with B columns for the behaviour."""
+        if not self._ready:
+            found = rows.shape[1] - LEADING if len(rows) else 0
+            dims = set(ranks.gather(np.array([found]), counts=[1] * ranks.size).tolist()) - {0}
+            with ranks.together():
+                if len(dims) != 1:
+                    raise TaskError(f"tell: expected behaviours with the same number of components, got {sorted(dims)}")
+                task = msgspec.structs.replace(self.config.task, behavior_dim=dims.pop())  # type: ignore[type-var]
+                self.config = replace(self.config, task=task)
+                self.config.method.rehearse(task, self.config.population)
+            self._file.open(self.config, self._state.generation, ranks)
+            self._ready = True
+        return rows.reshape(len(rows), LEADING + self.config.task.behavior_dim)
+
+    def _gather(self, rows: Floats, sums: Floats, ranks: Ranks) -> Outcomes:
+        """Return the outcomes of all ranks on every rank."""
+        gathered = ranks.gather_by_index(rows[:, 0].astype(np.int64), rows, self.config.population.size)
+        sums = gather_sums(sums, ranks) if self.config.task.observation_dim else sums
+        outcomes = unpack(gathered, sums[:, 1:])
+        check_enough(outcomes, self._state.generation, saved=self._file.wanted)
+        return outcomes
+
+    def _advance(self, draw: Draw, outcomes: Outcomes, ranks: Ranks) -> None:
+        """Make the update and commit the generation."""
+        state = self._state
+        with located(f"generation {state.generation}"):
+            following, told = self._update.tell(state, draw, outcomes, ranks)
+        nothing = {"mean_behavior": np.full(self.config.task.behavior_dim, np.nan), "mean_fitness": np.array(np.nan)}
+        arrays = {**describe(self.config, state, draw, outcomes, ranks), **nothing, **told}
+        self._clock.lap("update")
+        record = Record(state.generation, arrays, self._clock.seconds)
+        record, self._commit_seconds = commit(ranks, self._file.writer, record, following, self._commit_seconds)
+        self._state, self._draw, self.metrics = following, None, record.metrics
+
+    def close(self, finished: bool | None = None) -> None:
+        """Close the run file and leave the loop; called on all ranks, and at the end of the program.
+
+        finished: whether the file says that the run is complete  [default: no exception ends the program]
+        """
+        atexit.unregister(self.close)
+        try:
+            self._file.close(self.config, self._state.generation, finished)
+        finally:
+            self._loop.close()
+            self._threads.restore_original_limits()
+
+    def __enter__(self) -> "Strategy":
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is None or self._loop.ranks.size == 1:  # otherwise the other ranks may be far from their next call
+            self.close(finished=error is None)

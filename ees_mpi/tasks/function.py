@@ -1,0 +1,134 @@
+"""A task that is one plain function: `f(z)` returns a behaviour, or a behaviour and a fitness.
+
+The function has a name, "package.module:f", or it was given to `ees_mpi.train` as an object. The file keeps the name of
+such an object and a SHA-256 of its source; it runs only in programs that give it again. With `batch`, the function gets
+several individuals, `f(z[n, D])`. Their number is fixed, so that the bits do not depend on the number of ranks.
+"""
+
+import hashlib
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
+
+import numpy as np
+
+from ees_mpi.errors import ConfigError, OwnCodeError, RunFileError, before_rollouts, located
+from ees_mpi.outcomes import Floats, Outcome, Singles
+from ees_mpi.registry import key
+from ees_mpi.registry.own import calling, function
+from ees_mpi.tasks.base import TaskPart
+
+KEY = "task.function"
+ROWS = 64  # individuals of a batch
+
+_GIVEN: dict[tuple[str, str], tuple[Callable[..., Any], Any]] = {}  # by name and SHA-256: function, first mean
+
+
+def give(task: Callable[..., Any], mean: Any = None, keep_source: bool = False) -> dict[str, str]:
+    """Let this process use a function as a task; return the keys of the config that describe it."""
+    if not callable(task) or isinstance(task, type):
+        raise ConfigError(f"task: expected a function, got {task!r:.80}; a class belongs into the config")
+    named = task if hasattr(task, "__qualname__") else type(task)
+    name = f"{named.__module__}.{named.__qualname__}"
+    try:
+        source = inspect.getsource(task)
+    except (OSError, TypeError):  # typed into an interpreter, or not written in Python
+        source = ""
+    sha256 = hashlib.sha256(source.encode()).hexdigest() if source else ""
+    _GIVEN[name, sha256] = task, mean
+    return {"function": name, "sha256": sha256, **({"source": source} if keep_source else {})}
+
+
+class Function(TaskPart, frozen=True):
+    """A plain function of the user: f(z) returns a behaviour, or a behaviour and a fitness."""
+
+    function: Annotated[str, key("The function, as package.module:f; without a colon, one that a program gave.")]
+    parameters: Annotated[int, key("D: the number of parameters of an individual.", ge=1)]
+    behavior_dim: Annotated[int, key("B: the number of numbers in a behaviour.", ge=1)]
+    batch: Annotated[bool, key(f"Whether the function gets up to {ROWS} individuals at a time: f(z[n, D]).")] = False
+    start: Annotated[float, key("The first mean: this number in all parameters.")] = 0.0
+    sha256: Annotated[str, key("The SHA-256 of the source of a function that a program gave.")] = ""
+    source: Annotated[str, key("The source of that function, to read; nothing runs it.")] = ""
+
+    @property
+    def label(self) -> str:
+        return self.function
+
+    def initial(self, generator: np.random.Generator) -> Singles:
+        """Return the first mean."""
+        mean = _GIVEN.get((self.function, self.sha256), (None, None))[1]
+        if mean is None:
+            return np.full(self.parameters, self.start, np.float32)
+        found = np.array(mean, np.float32)
+        if found.shape != (self.parameters,) or not np.isfinite(found).all():
+            raise ConfigError(f"mean: expected {self.parameters} finite numbers, got shape {found.shape}")
+        return found
+
+    def open(self, seed: int) -> "OneByOne":
+        """Return the evaluator of the function."""
+        return (InBatches if self.batch else OneByOne)(self, self._loaded())
+
+    def _loaded(self) -> Callable[..., Any]:
+        if ":" in self.function:
+            return function(self.function, KEY)
+        if (self.function, self.sha256) not in _GIVEN:
+            raise RunFileError(
+                f"the task of this run was the Python function {self.function}, which is not in the file; only a "
+                "program that has it can evaluate individuals: ees_mpi.train(RUN, task=..., resume=True) continues"
+            )
+        return _GIVEN[self.function, self.sha256][0]
+
+    @before_rollouts()
+    def check(self) -> None:
+        """Evaluate the first mean."""
+        self.open(0).evaluate(0, self.initial(np.random.default_rng(0)), np.zeros(0), np.zeros(0), False)
+
+
+class OneByOne:
+    """Calls the function with one individual at a time."""
+
+    def __init__(self, task: Function, call: Callable[..., Any]):
+        self._task, self._call = task, call
+        self._code = f"{KEY} {task.function}"
+
+    def evaluate(
+        self, index: int, parameters: Singles, observation_mean: Floats, observation_std: Floats, observe: bool
+    ) -> Outcome:
+        """Evaluate one individual."""
+        return self._outcomes([index], parameters, (self._task.behavior_dim,))[0]
+
+    def _outcomes(self, index: Sequence[int], parameters: Singles, shape: tuple[int, ...]) -> list[Outcome]:
+        """Call the function; return the outcomes of its individuals. `shape`: that of their behaviours."""
+        with located(f"individual {index[0]}"):
+            with calling(self._code, f"{self._task.function.rpartition('.')[2].rpartition(':')[2]}()"):
+                found = self._call(parameters)
+                given = isinstance(found, tuple) and len(found) == 2 and np.size(found[0]) == np.prod(shape)
+                behavior, fitness = found if given else (found, np.zeros(shape[:-1]))
+                behavior, fitness = np.asarray(behavior, np.float64), np.asarray(fitness, np.float64)
+            whole = behavior.size == np.prod(shape) and behavior.shape[:1] in (shape[:1], ())
+            if not whole or fitness.size != len(index):
+                raise OwnCodeError(
+                    f"{self._code} returned a behaviour of shape {behavior.shape} and a fitness of shape "
+                    f"{fitness.shape}; expected {shape} and {shape[:-1]}, or the behaviour alone"
+                )
+        rows = zip(index, behavior.reshape(len(index), -1).tolist(), fitness.ravel().tolist(), strict=True)
+        return [Outcome(number, tuple(row), value, 1) for number, row, value in rows]
+
+    def close(self) -> None:
+        """Do nothing: there are no resources to release."""
+
+
+class InBatches(OneByOne):
+    """Calls the function with several individuals at a time."""
+
+    rows = ROWS
+
+    def evaluate(
+        self, index: int, parameters: Singles, observation_mean: Floats, observation_std: Floats, observe: bool
+    ) -> Outcome:
+        """Evaluate a batch of one individual."""
+        return self.evaluate_rows([index], parameters[None])[0]
+
+    def evaluate_rows(self, index: Sequence[int], parameters: Singles) -> list[Outcome]:
+        """Evaluate individuals [n, D] in one call."""
+        return self._outcomes(index, parameters, (len(index), self._task.behavior_dim))

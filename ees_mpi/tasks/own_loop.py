@@ -1,0 +1,39 @@
+"""The task of a run that `ees_mpi.Strategy` recorded: the user's own loop, which no file can repeat."""
+
+from typing import Annotated, NoReturn
+
+import numpy as np
+
+from ees_mpi.contracts import View
+from ees_mpi.errors import RunFileError
+from ees_mpi.registry import key
+from ees_mpi.tasks.base import TaskPart
+
+
+class OwnLoop(TaskPart, frozen=True):
+    """The user's own loop with `ees_mpi.Strategy`; only that program can evaluate individuals."""
+
+    parameters: Annotated[int, key("D: the number of parameters of an individual.", ge=1)]
+    behavior_dim: Annotated[int, key("B: the number of numbers in a behaviour; 0: not yet known.", ge=0)] = 0
+    observation_dim: Annotated[int, key("O: the number of normalised observations; 0: none.", ge=0)] = 0
+    observation_share: Annotated[
+        float, key("The share of individuals whose observations feed the normaliser.", "share", ge=0, le=1)
+    ] = 0.01
+
+    def initial(self, generator: np.random.Generator) -> NoReturn:
+        """Raise a RunFileError: the program has given the first mean."""
+        raise self._error()
+
+    def open(self, seed: int) -> NoReturn:
+        """Raise a RunFileError: only the program can evaluate individuals."""
+        raise self._error()
+
+    def film(self, seed: int, view: View) -> NoReturn:
+        """Raise a RunFileError: only the program can evaluate individuals."""
+        raise self._error()
+
+    def _error(self) -> RunFileError:
+        return RunFileError(
+            "the task of this run was the user's own loop (ees_mpi.Strategy), so only that program can evaluate "
+            "individuals; in Python, ees_mpi.Strategy.resume(RUN) continues the run"
+        )

@@ -1,0 +1,290 @@
+"""`ees_mpi.Strategy`: the algorithm in a loop of the user has the bits of training, and clear errors."""
+
+import gc
+import weakref
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from support.program import done, info, refusal
+from support.small_runs import trained
+
+import ees_mpi
+from ees_mpi.config import load
+from ees_mpi.errors import TaskError
+from ees_mpi.objectives.maxent import MaxEnt
+from ees_mpi.tasks.interference import pattern
+
+NOISE = {"noise": {"size": 5000}, "run": {"fsync": False}}
+SMALL = {**NOISE, "population": {"name": "normal", "size": 20, "std": 0.5}, "objective": {"name": "maxent"}}
+TINY = ("population.size=20", "run.generations=6", "noise.size=5000", "run.fsync=false")
+
+
+def simulate(z: NDArray[Any]) -> NDArray[Any]:
+    """Return the behaviours of the interference task."""
+    return np.array([[pattern(float(x))] for x in z[:, 0]]).reshape(-1, 1)
+
+
+def plane(z: NDArray[Any]) -> NDArray[Any]:
+    return np.stack([np.sin(3.0 * z[:, 0]), z[:, 1] * z[:, 2]], axis=1)
+
+
+def small(mean: Any = (1.0,), **more: Any) -> ees_mpi.Strategy:
+    return ees_mpi.Strategy(mean, **{"config": SMALL, **more})
+
+
+def run(es: ees_mpi.Strategy, generations: int, behave: Any = simulate) -> str:
+    for _ in range(generations):
+        behavior = behave(es.ask())
+        es.tell(behavior, behavior[:, 0])
+    return es.state.digest().hex()
+
+
+@pytest.mark.parametrize("preset", ["interference-maxvar", "interference-maxent"])
+def test_the_interference_task_in_a_loop_has_the_bits_of_the_preset(preset: str) -> None:
+    config = load(preset, TINY)
+    with small(config=config) as es:
+        assert run(es, 6) == trained(config).digest().hex()
+        assert es.state.generation == 6 and es.mean.shape == (1,) and es.metrics["invalid_share"] == 0.0
+    with pytest.raises(ValueError, match="read-only"):
+        es.mean[0] = 0.0
+
+
+def test_parts_are_names_dicts_settings_objects_or_a_config_and_mean_the_same() -> None:
+    whole = run(small(), 3)
+    other = {"population": {"name": "normal", "size": 4, "std": 1.0}, "objective": {"name": "fitness"}}
+    for objective in ("maxent", {"name": "maxent", "bandwidth": 1.0}, MaxEnt()):
+        assert run(small(config={**NOISE, **other}, objective=objective, size=20, std=0.5, seed=0), 3) == whole
+    assert run(small(seed=1), 3) != whole
+    assert run(small(optimizer={"name": "ascent", "lr": 0.1}), 3) != whole
+
+
+@pytest.mark.parametrize(
+    ("mean", "parts"),
+    [
+        (np.ones(3), {"objective": "maxvar"}),
+        (np.ones(3), {"objective": "fitness"}),
+        (np.ones(3), {"objective": "novelty"}),
+        (
+            np.ones(3),
+            {
+                "objective": {
+                    "name": "blend",
+                    "parts": [{"name": "fitness", "share": 0.5}, {"name": "maxent", "share": 0.5}],
+                }
+            },
+        ),
+        (np.ones(3), {"objective": {"name": "custom", "function": "support.own_objectives:distance_variance"}}),
+        (np.ones(3), {"population": "diagonal"}),
+        (np.eye(3)[:2], {"population": {"name": "mixture", "size": 20, "std": 0.5, "components": 2}}),
+    ],
+)
+def test_every_objective_and_population_works_and_a_recorded_run_follows_from_its_outcomes(
+    mean: NDArray[Any], parts: dict[str, Any], tmp_path: Path
+) -> None:
+    out = tmp_path / "run.h5"
+    with small(mean, record=out, **parts) as es:
+        final = run(es, 4, plane)
+        assert es.mean.shape == mean.shape and not np.array_equal(es.mean, mean)
+    assert info(out)["state_sha256"] == final and "the same states" in done("verify", "--updates", out).stdout
+
+
+def test_parts_of_a_chunk_are_told_as_a_list_and_have_the_bits_of_one_array() -> None:
+    es, sizes = small(), []
+    for _ in range(3):
+        parts = list(es.ask(chunk=3))
+        sizes += [len(part) for part in parts]
+        es.tell([simulate(part) for part in parts], [simulate(part)[:, 0] for part in parts])
+    assert sizes == 3 * [3, 3, 3, 3, 3, 3, 2] and es.state.digest().hex() == run(small(), 3)
+
+
+def test_asking_again_returns_the_same_individuals_and_nothing_is_shared_with_the_user() -> None:
+    es = small()
+    first = es.ask()
+    kept = first.copy()
+    first[:] = 0
+    np.testing.assert_array_equal(es.ask(), kept)
+    mean = np.ones(1, np.float32)
+    es = small(mean)
+    mean[:] = 5
+    assert es.mean[0] == 1.0
+
+
+def test_rows_that_are_not_finite_or_not_valid_have_weight_0() -> None:
+    states = []
+    for missing in ({"valid": np.arange(20) > 2}, {}):
+        es = small(objective="maxvar")
+        behavior = simulate(es.ask())
+        behavior[:3] = 77.0 if missing else np.nan
+        es.tell(behavior, **missing)
+        states.append(es.state.digest())
+        assert es.metrics["invalid_share"] == pytest.approx(0.15)
+    assert states[0] == states[1]
+
+
+def test_a_state_is_saved_and_loaded_as_npz(tmp_path: Path) -> None:
+    es, again = small(), small()
+    run(es, 2)
+    np.savez(tmp_path / "state.npz", **es.state.arrays())
+    with np.load(tmp_path / "state.npz") as file:
+        again.state = file
+    assert run(again, 2) == run(es, 2)
+    with pytest.raises(ees_mpi.ConfigError, match="state: mean: expected"):
+        small(np.ones(2)).state = es.state
+
+
+def observing(es: ees_mpi.Strategy, chunk: int | None) -> str:
+    for _ in range(3):
+        parts = [es.ask()] if chunk is None else es.ask(chunk)
+        behavior, seen = [], []
+        for part in parts:
+            mean, std = es.normaliser
+            behavior.append((part[:, :2] - mean) / std)
+            seen += [np.outer([1.0, 2.0], row[:2]) for row in part[es.sampled]]
+        es.tell(behavior if chunk else behavior[0], observations=seen)
+    return es.state.digest().hex()
+
+
+def test_observations_of_the_sampled_feed_the_normaliser() -> None:
+    options = {"observation_dim": 2, "observation_share": 0.3}
+    es = small(np.ones(3), **options)
+    whole = observing(es, None)
+    assert observing(small(np.ones(3), **options), 6) == whole
+    count = es.state.observations[0]
+    assert 0 < count < 120 and count % 2 == 0
+    np.testing.assert_allclose(es.normaliser[0], es.state.observations[1:3] / count)
+    es.ask()
+    with pytest.raises(TaskError, match=r"expected observations= with one array \[T, 2\] for each of the"):
+        es.tell(np.ones((20, 2)))
+
+
+WRONG_CALLS = [
+    ("expected a call of ask before it", lambda es: es.tell(np.ones((20, 1)))),
+    (r"expected a behaviour of shape \(20, B\), got \(19, 1\)", lambda es: es.tell(simulate(es.ask())[1:])),
+    (r"expected fitness of shape \(20,\), got \(1, 20\)", lambda es: es.tell(simulate(es.ask()), np.ones((1, 20)))),
+    ("20 of 20 rollouts are not finite; no update can be made of the rest$", lambda es: es.tell(np.nan * es.ask())),
+    ("11 of 20 rollouts are not finite", lambda es: es.tell(es.ask(), valid=np.arange(20) > 10)),
+    ("arrays of numbers that fit together", lambda es: es.tell([["a"]] * len(es.ask()))),
+]
+
+
+@pytest.mark.parametrize(("message", "call"), WRONG_CALLS)
+def test_a_wrong_call_of_tell_is_one_sentence_and_changes_nothing(message: str, call: Any) -> None:
+    es = small()
+    before = es.state.digest()
+    with pytest.raises(TaskError, match=message):
+        call(es)
+    assert es.state.digest() == before
+    run(es, 1)
+
+
+@pytest.mark.parametrize(
+    ("mean", "more", "message"),
+    [
+        ([], {}, r"mean: expected \[D\] or \[K, D\] finite numbers, got an array of shape \(0,\)"),
+        ([np.nan], {}, "mean: expected"),
+        (np.ones((2, 3)), {}, r"mean: expected the shape \(1, 3\)"),
+        ([1.0], {"objective": "maxant"}, "objective.name: unknown name 'maxant'; did you mean"),
+        ([1.0], {"optimizer": 3}, "optimizer: expected a name, a dict or a settings object, got 3"),
+        ([1.0], {"config": "cheetah-maml"}, "expected an evolution strategy, got method 'maml'"),
+        (np.ones(6000), {}, "noise.size: expected at least the 6000 parameters"),
+    ],
+)
+def test_wrong_settings_are_refused(mean: Any, more: dict[str, Any], message: str) -> None:
+    with pytest.raises(ees_mpi.ConfigError, match=message):
+        small(mean, **more)
+
+
+def test_more_than_a_gibibyte_is_refused_with_a_word_on_chunks_and_the_fitness_is_asked_for() -> None:
+    es = ees_mpi.Strategy(np.zeros(100_000), size=3000, std=0.02, config={**SMALL, "noise": {"size": 200_000}})
+    with pytest.raises(ees_mpi.ConfigError, match=r"need 1.12 GiB; expected at most 1 GiB: .*es.ask\(chunk=64\)"):
+        es.ask()
+    assert next(es.ask(chunk=64)).shape == (64, 100_000)
+    es = small(objective="fitness")
+    with pytest.raises(TaskError, match="expected fitness="):
+        es.tell(simulate(es.ask()))
+
+
+def test_a_recorded_run_has_the_bits_of_train_with_the_same_function(tmp_path: Path) -> None:
+    with small(record=tmp_path / "loop.h5") as es:
+        run(es, 4)
+    settings = {"run.generations": 4}
+    found = ees_mpi.train(
+        SMALL, tmp_path / "f.h5", task=one, parameters=1, behavior_dim=1, mean=[1.0], settings=settings
+    )
+    with found, ees_mpi.open_run(tmp_path / "loop.h5") as loop:
+        for name in ("behavior", "fitness", "mean", "offset", "entropy", "state_sha256"):
+            np.testing.assert_array_equal(loop[name][:], found[name][:])
+        assert loop.complete and loop.config.run.generations == 4
+
+
+def one(z: NDArray[Any]) -> tuple[float, float]:
+    value = pattern(float(z[0]))
+    return value, value
+
+
+def test_a_loop_that_was_killed_resumes_with_the_same_bits(tmp_path: Path) -> None:
+    whole = run(small(), 6)
+    out = tmp_path / "run.h5"
+    es = small(record=out, generations=6)
+    run(es, 3)
+    es.ask()
+    assert es._file.writer
+    es._file.writer.release()  # as the death of the process does
+    es._file.writer = None
+    with ees_mpi.Strategy.resume(out) as again:
+        assert again.state.generation == 3
+        run(again, 2)
+    with ees_mpi.Strategy.resume(out) as again:
+        assert run(again, 1) == whole
+        with pytest.raises(ees_mpi.ConfigError, match="a recorded run has a fixed history"):
+            again.state = es.state
+    assert info(out)["generations"] == 6 and info(out)["sessions"] == 3 and info(out)["complete"]
+    with pytest.raises(ees_mpi.RunFileError, match=r"exists already; Strategy.resume continues it, overwrite=True"):
+        small(record=out)
+    with small(record=out, overwrite=True) as es:
+        run(es, 1)
+    assert info(out)["generations"] == 1
+
+
+def test_a_loop_that_ended_with_an_exception_is_not_complete(tmp_path: Path) -> None:
+    out = tmp_path / "run.h5"
+    with pytest.raises(ZeroDivisionError), small(record=out) as es:
+        run(es, 2)
+        raise ZeroDivisionError
+    assert info(out)["generations"] == 2 and not info(out)["complete"]
+    with pytest.raises(ees_mpi.LaunchError, match="this object is closed"):
+        es.tell(simulate(es.ask()))
+
+
+def test_commands_work_on_a_recorded_run_and_those_that_need_the_task_say_whose_it_was(
+    tmp_path: Path, finished: Path
+) -> None:
+    out = tmp_path / "run.h5"
+    with small(np.ones(3), record=out) as es:
+        run(es, 3, plane)
+    done("report", out, "-o", tmp_path / "report.html")
+    done("watch", out, "--once")
+    done("metrics", out)
+    done("export", out, "--to", "npz", "-o", tmp_path / "run.npz")
+    done("figure", "ant", out, "-o", tmp_path / "figure.png")
+    with small(np.ones(3), record=tmp_path / "other.h5", seed=1) as es:
+        run(es, 3, plane)
+    done("compare", "--metric", "entropy", out, "--against", tmp_path / "other.h5")
+    sentence = "the task of this run was the user's own loop (ees_mpi.Strategy), so only that program can"
+    for words in (["verify"], ["replay"], ["sample", "--count", "4"], ["resume", "--generations", "9"]):
+        code, said = refusal(*words, out)
+        assert code == 3 and sentence in said, said
+    with pytest.raises(ees_mpi.ConfigError, match="its task is interference, not a loop"):
+        ees_mpi.Strategy.resume(finished)
+
+
+def test_a_loop_without_a_file_leaves_nothing_behind() -> None:
+    es = small()
+    run(es, 1)
+    gone = weakref.ref(es)
+    del es
+    gc.collect()
+    assert gone() is None

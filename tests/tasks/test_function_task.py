@@ -1,0 +1,159 @@
+"""Plain functions as tasks: given to `ees_mpi.train` as objects, or named in a config."""
+
+import hashlib
+import inspect
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from support.program import done, refusal, sets
+
+import ees_mpi
+from ees_mpi.config import load
+from ees_mpi.generation import evaluation
+from ees_mpi.tasks.function import _GIVEN, ROWS
+
+SMALL = {"population.size": 2 * ROWS + 10, "run.generations": 3, "noise.size": 5000, "run.fsync": False}
+SHAPE = {"parameters": 3, "behavior_dim": 2}
+MATRIX = np.random.default_rng(0).normal(size=(3, 2)).astype(np.float32)
+
+
+def single(z: NDArray[Any]) -> NDArray[Any]:
+    return np.sin(z[:2]).astype(float) * z[2]
+
+
+def several(z: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    return np.sin(z @ MATRIX), z[:, 0]
+
+
+def train(out: Path, task: Any, **more: Any) -> str:
+    """Train a function and return the digest of the last state."""
+    options: dict[str, Any] = {"settings": SMALL, **SHAPE, **more}
+    with ees_mpi.train(out=out, task=task, **options) as run:
+        return str(run["state_sha256"][-1].decode())
+
+
+def test_a_function_a_lambda_a_closure_and_a_callable_object_are_tasks(tmp_path: Path) -> None:
+    class Callable:
+        def __call__(self, z: NDArray[Any]) -> NDArray[Any]:
+            return single(z)
+
+    tasks = [single, lambda z: list(single(z)), lambda z: (single(z), 3.0), Callable()]
+    assert len({train(tmp_path / f"{number}.h5", task) for number, task in enumerate(tasks)}) == 1
+    with ees_mpi.open_run(tmp_path / "2.h5") as run:
+        assert (run["fitness"][:] == 3.0).all() and run.config.method.algorithm == "maxent"
+        np.testing.assert_array_equal(run["mean"][0], np.zeros((1, 3)))
+        task = run.config.sections()["task"]
+        assert task["function"].endswith("<lambda>") and task["source"] == ""
+
+
+def test_the_file_keeps_the_name_and_the_hash_of_the_source_and_the_source_if_it_is_wanted(tmp_path: Path) -> None:
+    train(tmp_path / "run.h5", single)
+    train(tmp_path / "kept.h5", single, keep_source=True)
+    source = inspect.getsource(single)
+    for name, text in (("run", ""), ("kept", source)):
+        with ees_mpi.open_run(tmp_path / f"{name}.h5") as run:
+            task = run.config.sections()["task"]
+        assert task["source"] == text and task["sha256"] == hashlib.sha256(source.encode()).hexdigest()
+        assert task["function"] == f"{__name__}.single"
+    with ees_mpi.train(tmp_path / "kept.h5", task=single, resume=True, settings={"run.generations": 4}) as run:
+        assert run.generations == 4  # neither the shapes nor keep_source must be given again
+
+
+def test_a_batch_has_the_same_rows_for_any_number_of_missing_individuals(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[int] = []
+    out = tmp_path / "run.h5"
+
+    def counting(z: NDArray[Any]) -> Any:
+        calls.append(len(z))
+        return several(z)
+
+    train(out, counting, batch=True, settings={**SMALL, "run.generations": 1})
+    assert calls == [1, ROWS, ROWS, 10, 1]  # the check; the mean
+    config = load("interference-maxvar")
+    assert [evaluation.call_of(index, 64, config) for index in (499, 500)] == [range(448, 500), range(500, 501)]
+    done("verify", out)  # in this process, which has the function
+    assert set(calls[5:]) == {ROWS, 10}
+
+
+@pytest.mark.parametrize(
+    ("task", "more", "message"),
+    [
+        (
+            lambda z: z,
+            {},
+            r"returned a behaviour of shape \(3,\) and a fitness of shape \(\); expected \(2,\) and \(\)",
+        ),
+        (lambda z: z[0, :2], {"batch": True}, r"shape \(2,\).* expected \(1, 2\) and \(1,\)"),
+        (lambda z: 1 / 0, {}, r"<lambda>\(\) raised ZeroDivisionError"),
+        (lambda z: z[:2], {"mean": [1.0]}, r"mean: expected 3 finite numbers, got shape \(1,\)"),
+        (lambda z: z[:2], {"behavior_dim": None}, "task.behavior_dim: is required"),
+        (int, {}, "task: expected a function, got <class 'int'>"),
+    ],
+)
+def test_a_faulty_function_is_refused_before_the_file_is_made(
+    task: Any, more: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ees_mpi.ConfigError, match=message):
+        train(tmp_path / "run.h5", task, **more)
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_error_in_a_later_generation_names_the_individual(tmp_path: Path) -> None:
+    def fails(z: NDArray[Any]) -> Any:
+        return 1 / 0 if z[0] else z[:2]
+
+    with pytest.raises(ees_mpi.EesError, match=r"generation 0, individual 0: .*fails\(\) raised ZeroDivisionError"):
+        train(tmp_path / "run.h5", fails)
+
+
+def test_nothing_runs_from_a_file_and_another_function_does_not_continue_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "run.h5"
+    train(out, single, keep_source=True)
+    with pytest.raises(ees_mpi.ConfigError, match=r"begun with another config: task.function is .*; task.sha256"):
+        ees_mpi.train(out, task=lambda z: z[:2], resume=True)
+    monkeypatch.setattr("ees_mpi.tasks.function._GIVEN", {})  # as in another process
+    for words in (["verify"], ["replay"], ["sample", "--count", "4"], ["resume", "--generations", "9"]):
+        code, said = refusal(*words, out)
+        assert code == 3 and "was the Python function" in said and "which is not in the file" in said, said
+    done("verify", "--updates", out)
+    assert f"source = {inspect.getsource(single)!r}"[:20] in done("config", out).stdout.replace('"', "'")
+    assert _GIVEN  # the one of this process is still there
+
+
+TOML = """\
+[task]
+name = "function"
+function = "landing:land"
+parameters = 2
+behavior_dim = 1
+batch = true
+start = 0.5
+[population]
+name = "normal"
+size = 20
+std = 0.1
+[objective]
+name = "maxvar"
+"""
+
+
+def test_a_config_names_a_function_and_a_file_needs_trust_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("EES_MPI_TRUST")
+    Path("landing.py").write_text("def land(z):\n    return z[:, :1] * z[:, 1:]\n")
+    Path("own.toml").write_text(TOML)
+    done("train", "own.toml", *sets("run.generations=2", "noise.size=5000"), "--out", "run.h5")
+    code, said = refusal("verify", "run.h5")
+    assert code == 3 and "task.function = 'landing:land': the run file names this code" in said
+    assert "same bits" in done("verify", "run.h5", "--trust").stdout
+    with ees_mpi.open_run("run.h5") as run:
+        np.testing.assert_array_equal(run["mean"][0], np.full((1, 2), 0.5, np.float32))
