@@ -72,8 +72,11 @@ def run(empty: Path, *words: object) -> str:
 def test_the_wheel_has_every_preset_every_page_and_every_job_script_and_nothing_else(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     for folder in ("presets", "docs", "jobs"):
-        expected = {entry.name for entry in (PACKAGE / folder).iterdir() if entry.is_file()} - {"site.sh"}
-        assert expected and {name.split("/")[2] for name in names if name.startswith(f"ees_mpi/{folder}/")} == expected
+        files = [*(PACKAGE / folder).iterdir(), *(PACKAGE / folder / "examples").glob("*")]
+        expected = {f"ees_mpi/{file.relative_to(PACKAGE)}" for file in files if file.is_file()} - {
+            "ees_mpi/jobs/site.sh"
+        }
+        assert expected and {name for name in names if name.startswith(f"ees_mpi/{folder}/")} == expected
     assert {name.split("/")[0].split("-")[0] for name in names} == {"ees_mpi"}
 
 

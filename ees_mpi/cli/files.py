@@ -196,11 +196,11 @@ def docs(topic: str | None) -> None:
 @click.option("--copy", "folder", type=click.Path(path_type=Path), metavar="FOLDER", help="Copy them into this folder.")
 def jobs(folder: Path | None) -> None:
     """List the job scripts for clusters and single machines, or copy them."""
-    from ees_mpi.commands.jobs import copy_jobs, describe, job_files
+    from ees_mpi.commands.jobs import copy_jobs, describe, job_files, name_of
 
     if folder is None:
         for file in job_files():
-            echo(f"{file.name:20} {describe(file)}")
+            echo(f"{name_of(file):24} {describe(file)}")
         return
     copied = copy_jobs(folder)
     echo(f"{folder}: {len(copied)} files; begin with README.md")

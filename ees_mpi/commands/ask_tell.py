@@ -153,10 +153,14 @@ class Strategy:
 
     @property
     def mean(self) -> Singles:
-        """The present mean [D], read-only; of a mixture, its means [K, D]."""
+        """The present mean [D], read-only; of a mixture, its means [K, D]. Set it on all ranks to move it."""
         view = (self._state.mean[0] if len(self._state.mean) == 1 else self._state.mean).view()
         view.flags.writeable = False
         return view
+
+    @mean.setter
+    def mean(self, mean: ArrayLike) -> None:
+        self.state = replace(self._state, learned={**self._state.learned, "mean": loop_input.means_of(mean)})
 
     @property
     def normaliser(self) -> tuple[Floats, Floats]:

@@ -8,7 +8,17 @@ from typing import NamedTuple
 from ees_mpi.errors import ConfigError
 from ees_mpi.registry import unknown
 
-FIRST = ("first_steps", "tutorial", "generation", "config", "python", "own_parts", "sweeps", "format")  # in this order
+FIRST = (
+    "first_steps",
+    "tutorial",
+    "generation",
+    "config",
+    "python",
+    "ask_tell",
+    "own_parts",
+    "sweeps",
+    "format",
+)  # in this order
 
 
 class Page(NamedTuple):

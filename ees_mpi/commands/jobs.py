@@ -6,14 +6,21 @@ from pathlib import Path
 from ees_mpi.errors import ConfigError
 
 JOBS = Path(__file__).parents[1] / "jobs"  # in a checkout a link to the folder of that name
+EXAMPLES = "examples"
 SITE = "site.sh"  # the settings of one site, which belong to its user
 
 
 def job_files() -> list[Path]:
-    """Return the job scripts and the files that they need."""
+    """Return the job scripts and the files that they need, and the examples."""
     if not JOBS.is_dir():
         raise ConfigError(f"expected the job scripts in {JOBS}; install the package again")
-    return sorted(path for path in JOBS.iterdir() if path.is_file() and path.name != SITE)
+    files = [path for folder in (JOBS, JOBS / EXAMPLES) for path in sorted(folder.iterdir())]
+    return [path for path in files if path.is_file() and path.name != SITE]
+
+
+def name_of(file: Path) -> str:
+    """Return the name of a job script in the folder of all of them."""
+    return str(file.relative_to(JOBS))
 
 
 def describe(file: Path) -> str:
@@ -26,7 +33,7 @@ def describe(file: Path) -> str:
 
 def copy_jobs(folder: Path) -> list[Path]:
     """Copy the job scripts into a folder, which may exist; raise a ConfigError before a changed file is replaced."""
-    copies = {file: folder / file.name for file in job_files()}
+    copies = {file: folder / name_of(file) for file in job_files()}
     changed = [str(copy) for file, copy in copies.items() if os.path.lexists(copy) and not _same(file, copy)]
     if changed:
         raise ConfigError(
@@ -37,6 +44,7 @@ def copy_jobs(folder: Path) -> list[Path]:
         folder.mkdir(parents=True, exist_ok=True)
         for file, copy in copies.items():
             if not copy.exists():
+                copy.parent.mkdir(exist_ok=True)
                 copy.write_bytes(file.read_bytes())
                 copy.chmod(0o755 if file.read_bytes().startswith(b"#!") else 0o644)
     except OSError as error:

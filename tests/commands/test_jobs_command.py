@@ -6,11 +6,13 @@ from pathlib import Path
 import pytest
 from support.program import CHECKOUT, done, refused
 
-SCRIPTS = {path.name for path in (CHECKOUT / "jobs").iterdir() if path.is_file()} - {"site.sh"}
+JOBS = CHECKOUT / "jobs"
+FILES = [path for folder in (JOBS, JOBS / "examples") for path in folder.iterdir() if path.is_file()]
+SCRIPTS = {str(path.relative_to(JOBS)) for path in FILES} - {"site.sh"}
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def test_every_job_script_is_listed_with_a_sentence() -> None:
