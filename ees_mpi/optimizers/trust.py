@@ -31,7 +31,7 @@ class Trust(Part, frozen=True):
 
     nats: Annotated[
         float, key("The KL divergence of a step along an average without noise.", "nats", gt=0, le=1e30)
-    ] = 1000.0
+    ] = 10_000.0
     memory: Annotated[float, key("How many gradients are averaged.", "generations", ge=1, le=1e9)] = 10.0
     l2: Decay = 0.0
 
