@@ -22,8 +22,8 @@ from ees_mpi.tasks.own_policy import OwnPolicy
 Count = Annotated[int, msgspec.Meta(ge=1)]
 
 # A rollout in which a robot is faster is invalid, like one with NaN: its physics has blown up. The fastest robots here
-# reach 7 m/s and 60 rad/s.
-FASTEST = 300.0  # m/s, from one action to the next
+# reach 7 m/s and 60 rad/s. Bullet itself cuts all speeds at 100.
+FASTEST = 75.0  # m/s, from one action to the next
 FASTEST_COORDINATE = 3000.0  # m/s or rad/s, of a joint
 SIDES = {"right": 0.0, "left": 180.0}  # degrees
 

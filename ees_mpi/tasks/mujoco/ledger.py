@@ -16,6 +16,7 @@ from ees_mpi.tasks.mujoco.physics import Physics
 from ees_mpi.tasks.mujoco.plant import Plant
 
 LIMIT = 1e10  # MuJoCo's own: a larger number in the state counts as an error
+BLOCK = 32  # threads; larger blocks leave processors of the GPU without work
 HIGHEST = 3e38  # stands for no limit of the height
 
 
@@ -82,7 +83,13 @@ class Ledger:
         """Tell the tensor that holds the actions, float32[worlds, A]."""
         inputs = [wp.from_torch(action), *self._state, *self._limits]
         self._note_launch = wp.launch(
-            note, dim=self._worlds, inputs=inputs, outputs=self._kept, device=self._device, record_cmd=True
+            note,
+            dim=self._worlds,
+            inputs=inputs,
+            outputs=self._kept,
+            device=self._device,
+            record_cmd=True,
+            block_dim=BLOCK,
         )
 
     def note(self) -> None:

@@ -53,5 +53,5 @@ def replica_plant(robot: str) -> ReplicaPlant:
 
 
 def replica_engine(task: PaperRobot) -> MujocoEngine:
-    """Return MuJoCo as the engine of one of the paper's tasks."""
-    return MujocoEngine(task, lambda: replica_plant(task.robot))
+    """Return MuJoCo as the engine of one of the paper's tasks; MuJoCo solves no contacts here, so buffers are tiny."""
+    return MujocoEngine(task, lambda: replica_plant(task.robot), contacts=1, constraints=1)

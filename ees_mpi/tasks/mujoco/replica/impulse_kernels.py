@@ -4,10 +4,13 @@ One thread computes one world. The world is the last index of all scratch memory
 neighbouring numbers. A row of M has the ancestors of its degree of freedom as columns, and itself as the last one.
 """
 
+from functools import cache
+from typing import Any
+
 import warp as wp
 
 from ees_mpi.tasks.mujoco.replica.bodies import TIME_STEP
-from ees_mpi.tasks.mujoco.replica.rules import CONTACT_SHARE, LIMIT_SHARE, SLACK, SLOP, SWEEPS
+from ees_mpi.tasks.mujoco.replica.rules import CONTACT_SHARE, LIMIT_SHARE, SLACK, SLOP
 
 
 @wp.kernel(enable_backward=False)  # type: ignore[untyped-decorator]
@@ -147,75 +150,88 @@ def respond(
     impulse[row, world] = 0.0
 
 
-@wp.func  # type: ignore[untyped-decorator]
-def asked(
-    row: int,
-    world: int,
-    J: wp.array3d[float],
-    missing: wp.array2d[float],
-    own: wp.array2d[float],
-    impulse: wp.array2d[float],
-    change: wp.array2d[float],
-) -> float:
-    """Return the impulse that a row needs after all changes so far."""
-    lacks = missing[row, world]
-    for k in range(change.shape[0]):
-        lacks = lacks - J[row, k, world] * change[k, world]
-    return impulse[row, world] + lacks * own[row, world]
+@cache
+def sweep_kernel(nv: int) -> Any:
+    """Return the kernel that solves the constraints of robots with `nv` degrees of freedom as far as Bullet does.
 
+    The number is a constant of the kernel, so that the change of the speeds stays in registers.
+    """
+    speeds = wp.types.vector(length=nv, dtype=wp.float32)
 
-@wp.func  # type: ignore[untyped-decorator]
-def push(
-    row: int,
-    world: int,
-    value: float,
-    X: wp.array3d[float],
-    impulse: wp.array2d[float],
-    change: wp.array2d[float],
-) -> int:
-    """Set the impulse of a row."""
-    more = value - impulse[row, world]
-    if more != 0.0:
-        impulse[row, world] = value
-        for k in range(change.shape[0]):
-            change[k, world] = change[k, world] + X[row, k, world] * more
-    return 0
+    @wp.func  # type: ignore[untyped-decorator]
+    def asked(
+        row: int,
+        world: int,
+        J: wp.array3d[float],
+        missing: wp.array2d[float],
+        own: wp.array2d[float],
+        impulse: wp.array2d[float],
+        change: speeds,  # type: ignore[valid-type]
+    ) -> float:
+        """Return the impulse that a row needs after all changes so far."""
+        lacks = missing[row, world]
+        for k in range(nv):
+            lacks = lacks - J[row, k, world] * change[k]  # type: ignore[index]
+        return impulse[row, world] + lacks * own[row, world]  # type: ignore[no-any-return]
 
+    @wp.func  # type: ignore[untyped-decorator]
+    def pushed(
+        row: int,
+        world: int,
+        value: float,
+        X: wp.array3d[float],
+        impulse: wp.array2d[float],
+        change: speeds,  # type: ignore[valid-type]
+    ) -> speeds:  # type: ignore[valid-type]
+        """Set the impulse of a row; return the change of the speeds with it."""
+        result = change
+        more = value - impulse[row, world]
+        if more != 0.0:
+            impulse[row, world] = value
+            for k in range(nv):
+                result[k] = result[k] + X[row, k, world] * more  # type: ignore[index]
+        return result
 
-@wp.kernel(enable_backward=False)  # type: ignore[untyped-decorator]
-def sweep(
-    J: wp.array3d[float],
-    X: wp.array3d[float],
-    missing: wp.array2d[float],
-    own: wp.array2d[float],
-    rows: wp.array2d[int],
-    axes: int,
-    friction: float,
-    impulse: wp.array2d[float],
-    change: wp.array2d[float],
-) -> None:
-    """Solve the constraints as far as Bullet does; `change`: of the speeds."""
-    world = wp.tid()
-    limits = rows[0, world]
-    contacts = rows[1, world]
-    for k in range(change.shape[0]):
-        change[k, world] = 0.0
-    for turn in range(SWEEPS):
-        for each in range(limits):
-            row = wp.where(turn % 2 == 1, each, limits - 1 - each)
-            push(row, world, wp.max(0.0, asked(row, world, J, missing, own, impulse, change)), X, impulse, change)
-        for row in range(limits, limits + contacts):
-            push(row, world, wp.max(0.0, asked(row, world, J, missing, own, impulse, change)), X, impulse, change)
-        for contact in range(contacts):
-            along = limits + axes * contacts + contact
-            across = limits + contacts + contact
-            x = asked(along, world, J, missing, own, impulse, change)
-            y = wp.float32(0.0)
-            if axes == 2:
-                y = asked(across, world, J, missing, own, impulse, change)
-            size = wp.sqrt(x * x + y * y)
-            most = friction * impulse[limits + contact, world]
-            share = wp.where(size > most, most / size, 1.0)
-            if axes == 2:
-                push(across, world, share * y, X, impulse, change)
-            push(along, world, share * x, X, impulse, change)
+    @wp.kernel(module="unique", enable_backward=False)  # type: ignore[untyped-decorator]
+    def sweep(
+        J: wp.array3d[float],
+        X: wp.array3d[float],
+        missing: wp.array2d[float],
+        own: wp.array2d[float],
+        rows: wp.array2d[int],
+        axes: int,
+        friction: float,
+        sweeps: int,
+        impulse: wp.array2d[float],
+        change: wp.array2d[float],
+    ) -> None:
+        """Solve the constraints; `change`: of the speeds."""
+        world = wp.tid()
+        limits = rows[0, world]
+        contacts = rows[1, world]
+        now = speeds()
+        for turn in range(sweeps):
+            for each in range(limits):
+                row = wp.where(turn % 2 == 1, each, limits - 1 - each)
+                value = wp.max(0.0, asked(row, world, J, missing, own, impulse, now))
+                now = pushed(row, world, value, X, impulse, now)
+            for row in range(limits, limits + contacts):
+                value = wp.max(0.0, asked(row, world, J, missing, own, impulse, now))
+                now = pushed(row, world, value, X, impulse, now)
+            for contact in range(contacts):
+                along = limits + axes * contacts + contact
+                across = limits + contacts + contact
+                x = asked(along, world, J, missing, own, impulse, now)
+                y = wp.float32(0.0)
+                if axes == 2:
+                    y = asked(across, world, J, missing, own, impulse, now)
+                size = wp.sqrt(x * x + y * y)
+                most = friction * impulse[limits + contact, world]
+                share = wp.where(size > most, most / size, 1.0)
+                if axes == 2:
+                    now = pushed(across, world, share * y, X, impulse, now)
+                now = pushed(along, world, share * x, X, impulse, now)
+        for k in range(nv):
+            change[k, world] = now[k]
+
+    return sweep

@@ -11,18 +11,20 @@ import warp as wp
 
 from ees_mpi.tasks.mujoco.gpu import Toolkit
 from ees_mpi.tasks.mujoco.replica.bodies import SUB_STEPS, TIME_STEP
-from ees_mpi.tasks.mujoco.replica.impulse_kernels import constrain, respond, sweep
+from ees_mpi.tasks.mujoco.replica.impulse_kernels import constrain, respond, sweep_kernel
 from ees_mpi.tasks.mujoco.replica.motion_kernels import accelerate, drag, move
 from ees_mpi.tasks.mujoco.replica.rules import (
     CLIP,
     INITIAL_Z,
     JOINTS_AT,
+    SWEEPS,
     TARGET_X,
     Rules,
 )
 
 PI = float(np.pi)
-BLOCK = 32  # threads; larger blocks leave processors of the GPU without work
+BLOCK = 32  # threads, if each computes a whole world; larger blocks leave processors of the GPU without work
+BLOCK_OF_MANY = 256  # threads, if a world has many of them
 
 
 class ManyReplicas:
@@ -62,7 +64,7 @@ class ManyReplicas:
         shapes = [_whole(rules.geoms), _whole(_last_dofs(compiled, rules.bodies))]
         shapes += [_real(rules.half), _real(rules.radius), _real(rules.near), axes]
         state = [d.qpos, d.geom_xpos, d.geom_xmat, d.subtree_com, root, d.cdof, ancestor]
-        points = [self._point, self._spot]
+        points, solved = [self._point, self._spot], [J, X, missing, own, rows, axes, float(rules.friction), SWEEPS]
         self._launches = [
             self._recorded(drag, (worlds, int(compiled.nbody)), drags, [wrench]),
             self._recorded(accelerate, one, forces, [factor, change, d.qvel]),
@@ -70,7 +72,7 @@ class ManyReplicas:
             self._recorded(
                 respond, (most, worlds), [d.qvel, rows, axes, *sparse, factor, J], [X, missing, own, impulse]
             ),
-            self._recorded(sweep, one, [J, X, missing, own, rows, axes, float(rules.friction)], [impulse, change]),
+            self._recorded(sweep_kernel(nv), one, solved, [impulse, change]),
             self._recorded(move, one, [change, qpos_at, dof_at, rate, int(rules.planar)], [d.qpos, d.qvel, d.time]),
         ]
         weights = [float(rules.torso), _real(rules.frames), _real(rules.centers)]
@@ -88,7 +90,8 @@ class ManyReplicas:
     def _recorded(self, kernel: Any, size: tuple[int, ...], inputs: list[Any], outputs: list[Any]) -> Any:
         """Return a launch that can be repeated with little overhead, on the current stream."""
         self._arrays += [*inputs, *outputs]  # a launch knows addresses only
-        return wp.launch(kernel, dim=size, inputs=inputs, outputs=outputs, record_cmd=True, block_dim=BLOCK)
+        block = BLOCK if len(size) == 1 else BLOCK_OF_MANY
+        return wp.launch(kernel, dim=size, inputs=inputs, outputs=outputs, record_cmd=True, block_dim=block)
 
     def reset(self) -> None:
         """Begin a batch: forget contacts, and observe the start."""
@@ -109,10 +112,10 @@ class ManyReplicas:
         self._look.launch()
 
     def rules(self) -> None:
-        """Launch the kernels of Bullet's rules only, for measuring."""
-        self._drag.launch()
+        """Launch the kernels that are not MuJoCo Warp's, for measuring."""
         for _ in range(SUB_STEPS):
-            self._joints.launch()
+            for launch in self._launches:
+                launch.launch()
         self._look.launch()
 
     def observe(self) -> None:

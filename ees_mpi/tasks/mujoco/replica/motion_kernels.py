@@ -102,7 +102,8 @@ def move(
     """Change the speeds, and move all joints for one physics step."""
     world = wp.tid()
     for k in range(qvel.shape[1]):
-        qvel[world, k] = wp.clamp(qvel[world, k] + change[k, world], -FASTEST, FASTEST)
+        speed = qvel[world, k] + change[k, world]
+        qvel[world, k] = wp.where(wp.isnan(speed), speed, wp.clamp(speed, -FASTEST, FASTEST))  # `clamp` drops NaN
     for axis in range(3):
         qpos[world, axis] = qpos[world, axis] + TIME_STEP * qvel[world, axis]
     if planar == 0:
