@@ -5,7 +5,8 @@
 
 Prints the tables of `ees_mpi/docs/replica.md`. Final positions are those of random policies (std 0.02 around a random
 mean), and of offspring of each POLICY.npz, wherever it was trained; every individual walks in both engines, on the CPU.
-"between halves" compares two random halves of Bullet's individuals: differences of that size are chance.
+"between halves" compares two random halves of Bullet's individuals: differences of that size are chance. "Bullet and
+Bullet" compares two walks in Bullet whose first torques differ by 1e-6 of the largest: so chaotic the motion is.
 """
 
 import argparse
@@ -67,37 +68,46 @@ def show_motion(robot: str) -> None:
     print(f"\n## {robot}: motion\n")
     print(f"20 starts: observations differ by {max(poses):.1e}, positions by {max(places):.1e} m.\n")
     print(
-        "| torques | before contact, rad | 10 steps after | after 1 s | position after 1 s, m | equal foot contacts |"
+        "| torques | before contact, rad | 10 steps after | after 1 s | Bullet and Bullet | position, m | equal feet |"
     )
-    print("|---|---|---|---|---|---|")
+    print("|---|---|---|---|---|---|---|")
     a, b = starts[0]
     for strength in STRENGTHS:
         rows = [differences(a, b, robot, strength, seed) for seed in range(SEQUENCES)]
-        before, later, last, place, feet = (np.array(column) for column in zip(*rows, strict=True))
+        before, *others, feet = (np.array(column) for column in zip(*rows, strict=True))
         cells = [f"{before.max():.1e} (largest)"]
-        cells += [f"{np.median(x):.1e}, {x.max():.1e}" for x in (later, last, place)] + [f"{feet.mean():.2%}"]
+        cells += [f"{np.median(x):.1e}, {x.max():.1e}" for x in others] + [f"{feet.mean():.2%}"]
         print(f"| {strength} | {' | '.join(cells)} |", flush=True)
     for each in starts:
         each[0].close()
 
 
 def differences(bullet: Any, replica: Any, robot: str, strength: float, seed: int) -> tuple[float, ...]:
-    """Return the differences under the same torques: joint angles (before contact, later, last), place, equal feet."""
-    actions, bodies = ROBOTS[robot].sizes[1], [bullet, replica]
+    """Return the differences under the same torques: joint angles (before contact, later, last), place, equal feet.
+
+    The fourth number is the last difference between Bullet and Bullet with first torques that are changed by 1e-6.
+    """
+    actions = ROBOTS[robot].sizes[1]
     torques = strength * np.random.default_rng([seed, 1]).standard_normal((SECOND, actions)).astype(np.float32)
-    seen: list[list[Singles]] = [[], []]
-    for walker, observations in zip(bodies, seen, strict=True):
-        walker.reset()
-        observations += [walker.step(torque)[0].copy() for torque in torques]
-    ours, theirs = np.array(seen[1]), np.array(seen[0])
+    changed = torques.copy()
+    changed[0] += 1e-6
+    again = observations(bullet, changed)
+    theirs, ours = observations(bullet, torques), observations(replica, torques)
     joints, feet = slice(8, 8 + 2 * actions, 2), slice(8 + 2 * actions, None)
-    widths = np.array([width for _, width in bullet.robot._scales])
-    apart = np.abs((ours - theirs)[:, joints]) * widths / 2
+    half = np.array([width for _, width in bullet.robot._scales]) / 2
+    apart, alone = (np.abs((each - theirs)[:, joints]) * half for each in (ours, again))
     touched = np.flatnonzero(theirs[:, feet].any(1))  # an observation has the contacts of the step before
     first = max(int(touched[0]) - 1, 1) if touched.size else SECOND
     place = np.abs(np.subtract(bullet.position, replica.position)).max()
     later = apart[min(first + 10, SECOND - 1)].mean()
-    return apart[:first].max(), later, apart[-1].mean(), place, (ours[:, feet] == theirs[:, feet]).mean()
+    equal = (ours[:, feet] == theirs[:, feet]).mean()
+    return apart[:first].max(), later, apart[-1].mean(), alone[-1].mean(), place, equal
+
+
+def observations(walker: Any, torques: Singles) -> Singles:
+    """Return the observations of a walk with given torques."""
+    walker.reset()
+    return np.array([walker.step(torque)[0].copy() for torque in torques])
 
 
 @dataclass(frozen=True)
