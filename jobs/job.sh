@@ -257,14 +257,19 @@ share() { # number of runs at a time: prints the number of ranks of each
     echo $((all / $1 > 0 ? all / $1 : 1))
 }
 
-side_by_side() { # preset or file, words of `ees-mpi train`: trains the runs of a sweep, $parallel at a time
-    read_runs "$@"
+side_by_side() { # runs at a time, more options of side_by_side.py: does the work of the list $TMPDIR/list; passes signals on to it
+    run_watched 100000000 "" python3 "$jobs/side_by_side.py" "$TMPDIR/list" -j "$1" --ranks "$(share "$1")" "${@:2}"
+}
+
+sweep() { # runs at a time, preset or file, words of `ees-mpi train`: trains the runs of a sweep
+    read_runs "${@:2}"
     python3 -c 'import json, shlex, sys
 runs, preset, *others = sys.argv[1:]
 for line in sys.stdin:
     run = json.loads(line)
     print(shlex.join(["runs", "train", preset, *others, *run["words"], "--out", runs + "/" + run["file"]]))' \
-        "$runs" "$1" "${others[@]}" <<<"$config" | python3 "$jobs/side_by_side.py" -j "$parallel" --ranks "$(share "$parallel")"
+        "$runs" "$2" "${others[@]}" <<<"$config" >"$TMPDIR/list" || exit 2
+    side_by_side "$1"
 }
 
 take_options() { # words of a script without a queue: sets `ranks`, `parallel`, `seeds`, and `rest` to the other words

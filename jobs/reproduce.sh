@@ -53,8 +53,8 @@ commands() { # prints the commands of all tasks, for worklist.py
 if [ -n "$status" ]; then
     commands | python3 "$jobs/status.py" ${collected:+"$collected"}
 elif [ -n "${parallel:=${planned:+1}}" ]; then
-    commands | python3 "$jobs/side_by_side.py" -j "$parallel" --ranks "$(share "$parallel")" ${minutes:+--minutes "$minutes"} \
-        ${collected:+--results "$collected"} --collect "$EES_RUNS/results"
+    commands >"$TMPDIR/list" || exit
+    side_by_side "$parallel" ${minutes:+--minutes "$minutes"} ${collected:+--results "$collected"} --collect "$EES_RUNS/results"
 else
     do_all
 fi

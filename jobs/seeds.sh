@@ -6,7 +6,7 @@
 . "$(dirname "${BASH_SOURCE[0]}")/job.sh" || exit 2
 take_options "$@"
 if [ -n "$parallel" ]; then
-    side_by_side "${rest[@]}" --seeds "$seeds"
+    sweep "$parallel" "${rest[@]}" --seeds "$seeds"
     exit
 fi
 for seed in $(seq "${seeds%-*}" "${seeds#*-}"); do

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Do a list of work (see worklist.py), several runs at a time, and show their progress in one table.
 
-    side_by_side.py -j 4 --ranks 4 [--minutes 24] [--results FOLDER] [--collect FOLDER] <LIST
+    side_by_side.py LIST -j 4 --ranks 4 [--minutes 24] [--results FOLDER] [--collect FOLDER]
 
 Each run gets its own mpirun, started by job.sh: it is resumed after a fault, and its output goes to logs/NAME.log
 beside its file. A run that fails does not end the others. Work that starts from another run of the list waits for it.
@@ -191,6 +191,7 @@ def machine(places: int, ranks: int) -> str:
 def main() -> int:
     """Do all work of the list."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("list", type=Path, help="a file with the list of work")
     parser.add_argument("-j", dest="places", type=int, required=True, help="runs at a time")
     parser.add_argument("--ranks", type=int, required=True, help="ranks of each run")
     parser.add_argument("--minutes", type=float, help="stop after this time")
@@ -198,7 +199,7 @@ def main() -> int:
     parser.add_argument("--collect", type=Path, help="make the small files of finished runs in this folder")
     told = parser.parse_args()
     ends = time.monotonic() + 60 * told.minutes if told.minutes else float("inf")
-    work = read(sys.stdin, told.results)
+    work = read(told.list.read_text().splitlines(), told.results)
     used = {each.needs for each in work if each.needs}
     left = [each for each in work if not each.done()]
     foreman = Foreman(told.places, told.ranks, ends, told.collect, left, used, machine(told.places, told.ranks))

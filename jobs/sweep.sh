@@ -5,5 +5,4 @@
 #   nohup jobs/sweep.sh [-n RANKS] [-j K] cheetah-maxent --set population.std=0.01,0.02 --seeds 0-5 >sweep.log &
 . "$(dirname "${BASH_SOURCE[0]}")/job.sh" || exit 2
 take_options "$@"
-parallel=${parallel:-1}
-side_by_side "${rest[@]}"
+sweep "${parallel:-1}" "${rest[@]}"

@@ -384,6 +384,17 @@ def test_seeds_side_by_side_end_with_the_same_bits_and_a_bad_run_does_not_end_th
     assert code == 0 and "1 done, 0 running" in said, said  # only the bad one was left
 
 
+def test_runs_side_by_side_save_their_state_when_the_script_is_told_to_stop(place: Place) -> None:
+    place.program(
+        "mpirun", f"[ -e {place.folder}/asked ] || {{ touch {place.folder}/asked; kill -TERM $EES_SCRIPT; }}\n{WORKS}"
+    )
+    words = [*WORDS, "--set", "run.generations=100000", "--set", "run.fsync=false"]
+    start = f'export EES_SCRIPT=$$; exec bash {JOBS}/seeds.sh "$@"'
+    (place.folder / "start.sh").write_text(start)
+    code, said = place.run(place.folder / "start.sh", "-j", "1", "--seeds", "0-1", *words)
+    assert code == 75 and "Run the same command again to continue" in said, said
+
+
 def test_a_machine_that_has_the_package_on_its_path_only_runs_it_as_a_module(place: Place) -> None:
     place.program("mpirun", WORKS)
     place.program("python3", f'exec {sys.executable} "$@"')
