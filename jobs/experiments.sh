@@ -151,7 +151,7 @@ preset() { # name of a run: prints its preset, and the settings that make it the
 
 sized() { # name of a run: prints the settings that shrink it
     case $scale,$1 in
-        1,* | short,interference-* | short,ant-adapt | short,*-split) return ;;
+        1,* | short,interference-* | plan,interference-* | short,ant-adapt | short,*-split) return ;;
         plan,ant-adapt | plan,*-split) return ;;
         plan,*-maml) echo "--set run.generations=375" && return ;; # as many steps as the other runs
         plan,*-mixture) echo "--set run.generations=20" && return ;;

@@ -23,6 +23,10 @@ from small_runs import SmallRun, collect, read_all
 RESULTS = CHECKOUT / "jobs" / "results"
 PAGE = (CHECKOUT / "ees_mpi" / "docs" / "results.md").read_text(encoding="utf-8")
 NAMED = re.compile(r"`([\w-]+)`:\s((?:[^|;).]|\.(?=\d))*)")
+STARTS = (  # jobs/seeding.sh, jobs/gentle_start.py; seeding and splits of the plan; jobs/replica.py
+    r"mujoco-(cheetah|ant)-(maxvar|maxent)-short-seed\d|ant-(maxvar|maxent|es-backward)-mujoco-seed\d"
+    r"|cheetah-maxent-laptop-seed0|ant-maxent-n1000-seed0"
+)
 NUMBER = r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?"
 VERDICTS = {"holds", "does not hold", "not decided", "not run"}
 
@@ -93,6 +97,15 @@ def test_the_second_family_shows_the_directions_of_the_ant_with_four_seeds(runs:
     ranges = [(min(group.values), max(group.values)) for group in found.groups.values()]
     assert ranges[1] == pytest.approx((0.28, 0.34), abs=0.005)
     assert min(low for low, _ in (ranges[0], ranges[2])) > 0.8 and found.verdict == "not decided (4 of 6)"
+
+
+def test_a_trained_mean_is_kept_only_where_a_command_starts_from_it() -> None:
+    for path in RESULTS.glob("*/policy*.npz"):
+        name = path.parent.name
+        measured = (RESULTS / f"{name}-sample").exists() and (
+            RESULTS / "adaptations" / f"{name}-adapt-left.json"
+        ).exists()
+        assert re.fullmatch(STARTS, name) or ("-mujoco-" in name and not measured), f"nothing starts from {path}"
 
 
 def test_no_small_file_has_a_path_of_a_machine_and_each_run_is_small() -> None:
