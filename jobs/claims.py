@@ -123,7 +123,6 @@ class Family:
 
 PLAN = Family("{robot}-{group}-mujoco-seed{seed}")
 GYMNASIUM = Family("mujoco-{robot}-{group}-short-seed{seed}", last_only=True)
-SMALL_SEEDING = Family("mujoco-{robot}-{group}-n200-seed{seed}")
 
 
 @dataclass(frozen=True)
