@@ -30,7 +30,7 @@ LIBVER = ("v110", "v110")  # the oldest version whose metadata have checksums
 def create(path: Path, sizes: dict[str, int], attributes: Mapping[str, Any], state: Mapping[str, NDArray[Any]]) -> None:
     """Create the file of a new run. It is built in memory, so that a full disk raises an error in a plain write."""
     options: dict[str, Any] = {"driver": "core", "backing_store": False, "libver": LIBVER}
-    with replacement(path) as fresh, h5py.File(fresh.name, "w", **options) as file:
+    with _replacement(path) as fresh, h5py.File(fresh.name, "w", **options) as file:
         file.attrs.update(attributes)
         _make_generations(file.create_group("generations"), sizes)
         _make_sessions(file.create_group("sessions"))
@@ -54,7 +54,7 @@ def fold(path: Path, records: Sequence[Entry], run_id: str) -> None:
 @contextmanager
 def _copy(path: Path, records: Sequence[Entry] = ()) -> Iterator[h5py.File]:
     """Open a copy of a run file for writing, and replace the file by it at the end."""
-    with replacement(path) as fresh:
+    with _replacement(path) as fresh:
         shutil.copyfile(path, fresh)
         shutil.copymode(path, fresh)
         with damage_reported(path):
@@ -113,7 +113,7 @@ def _has_state(file: h5py.File, name: str, path: Path) -> bool:
 
 
 @contextmanager
-def replacement(path: Path) -> Iterator[Path]:
+def _replacement(path: Path) -> Iterator[Path]:
     """Yield the name of a temporary file, and rename it over `path` at the end; an error removes it."""
     fresh = path.with_name(path.name + ".folding")
     fresh.unlink(missing_ok=True)  # a link that somebody placed there is not followed

@@ -1,14 +1,16 @@
 """Files beside a run file, `RUN.h5.rollouts-G`: the rollouts of one generation, if the config asks for them."""
 
+import hashlib
+import os
 from pathlib import Path
 
 import h5py
+import numpy as np
 
 from ees_mpi.errors import RunFileError
 from ees_mpi.outcomes import Arrays
-from ees_mpi.store import hashes, hdf5
 from ees_mpi.store.reader import Run
-from ees_mpi.store.safety import open_hdf5
+from ees_mpi.store.safety import damage_reported, open_hdf5
 
 FORMAT = "ees_mpi rollouts"
 
@@ -20,11 +22,13 @@ def file_of(path: Path, generation: int) -> Path:
 
 def write(path: Path, run_id: str, generation: int, arrays: Arrays) -> None:
     """Write the rollouts of a generation; an older file is replaced."""
-    with hdf5.replacement(file_of(path, generation)) as fresh, h5py.File(fresh, "w") as file:
-        for name in sorted(arrays):
-            file[name] = arrays[name]
-        named = {name: arrays[name] for name in sorted(arrays)}
-        file.attrs.update(format=FORMAT, run_id=run_id, generation=generation, sha256=hashes.digest(named))
+    target = file_of(path, generation)
+    fresh = target.with_name(f"{target.name}.new")
+    with h5py.File(fresh, "w") as file:
+        for name, array in arrays.items():
+            file[name] = array
+        file.attrs.update(_attributes(run_id, generation, arrays))
+    os.replace(fresh, target)
 
 
 def read(run: Run, generation: int) -> Arrays:
@@ -32,13 +36,23 @@ def read(run: Run, generation: int) -> Arrays:
     path = file_of(run.path, generation)
     if not path.exists():
         raise RunFileError(f"{path} does not exist: the rollouts of generation {generation} were not kept")
-    with open_hdf5(path) as file:
+    with open_hdf5(path) as file, damage_reported(path):
         found: list[str] = []
         file.visititems(lambda name, item: found.append(name) if isinstance(item, h5py.Dataset) else None)
-        arrays = {name: file[name][()] for name in sorted(found)}
-        attributes = dict(file.attrs)
-    expected = {"format": FORMAT, "run_id": run.run_id, "generation": generation, "sha256": hashes.digest(arrays)}
-    wrong = [name for name, value in expected.items() if attributes.get(name) != value]
+        arrays = {name: file[name][()] for name in found}
+        wrong = [
+            name for name, value in _attributes(run.run_id, generation, arrays).items() if file.attrs.get(name) != value
+        ]
     if wrong:
         raise RunFileError(f"{path}: {wrong[0]} is not that of {run.path}; the file is damaged, or of another run")
     return arrays
+
+
+def _attributes(run_id: str, generation: int, arrays: Arrays) -> dict[str, np.bytes_]:
+    """Return the attributes; `sha256` is of the arrays, in the order of their names: NAME DTYPE SHAPE, then the bytes."""
+    digest = hashlib.sha256()
+    for name, array in sorted(arrays.items()):
+        digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
+        digest.update(np.ascontiguousarray(array).data)
+    texts = {"format": FORMAT, "run_id": run_id, "generation": str(generation), "sha256": digest.hexdigest()}
+    return {name: np.bytes_(text) for name, text in texts.items()}

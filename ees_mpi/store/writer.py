@@ -132,11 +132,13 @@ class RunWriter:
         advice = SAFE if self._config.run.fsync else CHECK
         return advice if self._resumable else ""
 
-    def commit(self, generation: int, arrays: Arrays, state: Arrays, kept: Arrays | None = None) -> None:
-        """Add a generation to the run; after this call, a kill cannot lose it. `kept`: rollouts for their own file."""
-        if kept:
-            with write_errors(self.path, self._advice):
-                rollouts.write(self.path, self._run_id, generation, kept)
+    def keep_rollouts(self, generation: int, arrays: Arrays) -> None:
+        """Write the rollouts of a generation to a file of their own."""
+        with write_errors(self.path, self._advice):
+            rollouts.write(self.path, self._run_id, generation, arrays)
+
+    def commit(self, generation: int, arrays: Arrays, state: Arrays) -> None:
+        """Add a generation to the run; after this call, a kill cannot lose it."""
         own = (hashes.ROW, hashes.TIMES)
         row = {name: np.asarray(arrays[name], field.dtype) for name, field in self._fields.items() if name not in own}
         row |= hashes.of_row(row, generation)
