@@ -93,9 +93,13 @@ class Outcomes:
         return self.ranked if normalization == "ranks" else self.whitened
 
     def spread(self, weights: Floats) -> Floats:
-        """Return weights [N] from those of the valid individuals [size]: mean 0, and exactly 0 for invalid ones."""
+        """Return weights [N] from those of the valid individuals [size]: mean 0, and exactly 0 for invalid ones.
+
+        Weights that differ by rounding errors only are all exactly 0: they say nothing, and Adam would scale them up.
+        """
         spread = np.zeros(len(self.valid))
-        spread[self.valid] = weights - weights.mean()
+        if np.ptp(weights) > 1e-12 * np.abs(weights).max():
+            spread[self.valid] = weights - weights.mean()
         return spread
 
     def once(self, key: Any, compute: Callable[[], Any]) -> Any:

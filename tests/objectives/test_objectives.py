@@ -100,6 +100,15 @@ def test_weights_have_mean_zero_and_survive_constant_behavior(name: str) -> None
     np.testing.assert_allclose(objective.weights(constant, {}, Ranks())[0], 0.0, atol=1e-12)
 
 
+@pytest.mark.parametrize("name", [*OBJECTIVES, "ranked maxvar", "ranked maxent"])
+def test_weights_are_exactly_zero_if_all_individuals_are_alike(name: str) -> None:
+    objective = OBJECTIVES.build(SECTIONS.get(name, {"name": name}))
+    for size in (100, 1000, 5000):
+        alike = outcomes(size, 2)
+        alike.behavior[:] = alike.fitness[:] = 0.1
+        assert not objective.weights(alike, {}, Ranks())[0].any(), size
+
+
 def test_whitening_leaves_a_constant_component_at_zero() -> None:
     given = outcomes()
     given.behavior[:, 1] = 1e6 / 3
