@@ -193,7 +193,9 @@ def _parameters(arrays: Arrays) -> tuple[Singles, tuple[int, ...]]:
 
 
 def _sums(run: Run, generation: int) -> Floats:
-    """Compute the observation sums from the statistics that a generation used."""
+    """Return the observation sums of a generation; older files have only its statistics, whose std has a floor."""
+    if "observation_sums" in run.names:
+        return run.observation_sums(generation)
     if "observation_mean" not in run.names:
         return np.zeros(1)
     count = run["observation_count"][generation]

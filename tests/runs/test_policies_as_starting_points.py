@@ -10,6 +10,7 @@ from support.program import ees, info, sets
 from support.run_files import assert_same_bits
 
 from ees_mpi import open_run
+from ees_mpi.runs import starting_point
 
 SMALL = sets("population.size=6", "task.steps=10", "noise.size=100000", "run.generations=2")
 
@@ -52,6 +53,12 @@ def test_a_sample_of_a_policy_has_the_bits_of_a_sample_of_its_run_file(
         assert one["behavior"][0].tobytes() == other["behavior"][0].tobytes()
         assert one.attributes["started_from"] == other.attributes["started_from"]
         assert json.loads(one.attributes["started_from"])["path"] == walked.name  # without its folder
+
+
+def test_an_earlier_generation_passes_on_its_exact_observation_sums(walked: Path) -> None:
+    with open_run(walked) as run:
+        start, exact = starting_point.read(run, 1), run["observation_sums"][1]
+        assert exact[0] > 0 and start.observations.tobytes() == exact.tobytes()
 
 
 def changed(policy: Path, out: Path, **changes: Any) -> Path:
