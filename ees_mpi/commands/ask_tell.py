@@ -216,7 +216,7 @@ class Strategy:
         """Return the checked outcomes of this rank, and its observation sums."""
         task, index = self.config.task, [each for part in self._asked for each in part]
         parts = len(self._asked) if self._chunked else None
-        if fitness is None and loop_input.needs_fitness(self._update.objective):
+        if fitness is None and loop_input.needs_fitness(self.config):
             raise TaskError("tell: the objective needs the fitness of each individual; expected fitness=")
         rows = loop_input.rows_of(index, parts, behavior, fitness, valid, task.behavior_dim)
         if not task.observation_dim:

@@ -13,7 +13,7 @@ from ees_mpi.registry import flat, tables
 from ees_mpi.store.reader import open_run
 from ees_mpi.tasks.function import give
 
-# The config of a loop or a function of the user that has no other one.
+# The sections of a loop or a function of the user that has no others.
 DEFAULT = {"population": {"name": "normal", "size": 1000, "std": 0.02}, "objective": {"name": "maxent"}}
 
 
@@ -30,11 +30,12 @@ def resolve(source: Any, settings: Sequence[str]) -> Config:
 
 
 def sections_of(source: Any) -> dict[str, Any]:
-    """Return the tables of a preset, a .toml file, a run file, a dict or a Config; None: MaxEnt with its defaults."""
-    text = text_of(DEFAULT if source is None else source)
+    """Return the tables of a preset, a .toml file, a run file, a dict or a Config; what is missing is `DEFAULT`."""
+    text = text_of({} if source is None else source)
     if text is None:
         text = resolve(source, ()).to_toml() if is_run_file(source) else read_source(os.fspath(source))
-    return tables(text, (), str(source))
+    found = tables(text, (), str(source))
+    return found if found.get("method", "ees") != "ees" else {**DEFAULT, **found}
 
 
 def with_function(

@@ -10,10 +10,10 @@ import msgspec
 from ees_mpi import machine
 from ees_mpi.config import Config
 from ees_mpi.errors import ConfigError, RunFileError
-from ees_mpi.files import check_ours
 from ees_mpi.generation.results import uses_torch
 from ees_mpi.ranks import Ranks
 from ees_mpi.store.reader import open_run
+from ees_mpi.store.safety import check_ours
 from ees_mpi.store.writer import RunWriter, check_folder
 
 

@@ -12,9 +12,7 @@ from ees_mpi.commands.arguments import settings_of, text_of
 from ees_mpi.commands.config import sections_of
 from ees_mpi.config import Config, parse
 from ees_mpi.config.changes import FAMILIES
-from ees_mpi.contracts import Objective
 from ees_mpi.errors import ConfigError, TaskError
-from ees_mpi.objectives import OBJECTIVES
 from ees_mpi.outcomes import LEADING, Arrays, Floats, Singles
 from ees_mpi.registry import Part
 from ees_mpi.state import State, state_of
@@ -24,7 +22,7 @@ LARGEST = 1 << 30  # bytes of the individuals that are in memory at a time
 
 def means_of(mean: ArrayLike) -> Singles:
     """Return the first mean(s) as [K, D]."""
-    means = np.array(mean, np.float32, ndmin=2)
+    means = np.array(np.asarray(mean, np.float32), ndmin=2)  # a copy
     if means.ndim != 2 or means.size == 0 or not np.isfinite(means).all():
         raise ConfigError(f"mean: expected [D] or [K, D] finite numbers, got an array of shape {np.shape(mean)}")
     return means
@@ -74,9 +72,10 @@ def check_ask(rows: int, parameters: int) -> None:
         )
 
 
-def needs_fitness(objective: Objective) -> bool:
-    """Return whether an objective, or a part of a blend, is the fitness."""
-    return any(OBJECTIVES.name_of(part) == "fitness" for _, part in objective.members)
+def needs_fitness(config: Config) -> bool:
+    """Return whether the objective, or a part of a blend, is the fitness."""
+    objective = config.method.sections()["objective"]
+    return "fitness" in [part["name"] for part in (objective, *objective.get("parts", ()))]
 
 
 def rows_of(index: Sequence[int], parts: int | None, behavior: Any, fitness: Any, valid: Any, dim: int) -> Floats:

@@ -93,6 +93,8 @@ class Task(OwnTask, Checked, Protocol):
     @property
     def label(self) -> str: ...  # the name that users know: an environment's, a function's; empty: the registered name
     @property
+    def in_program(self) -> bool: ...  # whether only the user's own program can evaluate it, and no command
+    @property
     def engine(self) -> str: ...  # the name of the physics engine, if the task has a choice of engines; else empty
     @property
     def device(self) -> str | None: ...  # "cpu" or None, "cuda", or "auto": a GPU if every node has one

@@ -53,6 +53,10 @@ class TaskPart(Part, frozen=True):
         return ""
 
     @property
+    def in_program(self) -> bool:
+        return False
+
+    @property
     def engine(self) -> str:
         return ""
 

@@ -54,6 +54,10 @@ class Function(TaskPart, frozen=True):
     def label(self) -> str:
         return self.function
 
+    @property
+    def in_program(self) -> bool:
+        return ":" not in self.function
+
     def initial(self, generator: np.random.Generator) -> Singles:
         """Return the first mean."""
         mean = _GIVEN.get((self.function, self.sha256), (None, None))[1]
@@ -69,7 +73,7 @@ class Function(TaskPart, frozen=True):
         return (InBatches if self.batch else OneByOne)(self, self._loaded())
 
     def _loaded(self) -> Callable[..., Any]:
-        if ":" in self.function:
+        if not self.in_program:
             return function(self.function, KEY)
         if (self.function, self.sha256) not in _GIVEN:
             raise RunFileError(

@@ -20,6 +20,8 @@ class OwnLoop(TaskPart, frozen=True):
         float, key("The share of individuals whose observations feed the normaliser.", "share", ge=0, le=1)
     ] = 0.01
 
+    in_program = True
+
     def initial(self, generator: np.random.Generator) -> NoReturn:
         """Raise a RunFileError: the program has given the first mean."""
         raise self._error()

@@ -1,4 +1,4 @@
-"""A cart-pole for many individuals at once, in numpy, under mpirun. The behaviour: where the cart is after four seconds.
+"""A cart-pole for many individuals at once, in numpy, under mpirun. The behaviour: where the cart is after 4 seconds.
 
     mpirun -n 3 python jobs/examples/cart_pole.py [RUN.h5]          ees-mpi watch RUN.h5
 

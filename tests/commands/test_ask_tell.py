@@ -1,6 +1,7 @@
 """`ees_mpi.Strategy`: the algorithm in a loop of the user has the bits of training, and clear errors."""
 
 import gc
+import re
 import weakref
 from pathlib import Path
 from typing import Any
@@ -8,17 +9,19 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from support.program import done, info, refusal
+from support.program import CHECKOUT, done, info, refusal
 from support.small_runs import trained
 
 import ees_mpi
 from ees_mpi.config import load
 from ees_mpi.errors import TaskError
 from ees_mpi.objectives.maxent import MaxEnt
+from ees_mpi.ranks import Ranks
 from ees_mpi.tasks.interference import pattern
 
 NOISE = {"noise": {"size": 5000}, "run": {"fsync": False}}
 SMALL = {**NOISE, "population": {"name": "normal", "size": 20, "std": 0.5}, "objective": {"name": "maxent"}}
+README_LOOP = re.findall(r"```python\n(.*?)```", (CHECKOUT / "README.md").read_text(), re.DOTALL)[1]
 TINY = ("population.size=20", "run.generations=6", "noise.size=5000", "run.fsync=false")
 
 
@@ -279,6 +282,35 @@ def test_commands_work_on_a_recorded_run_and_those_that_need_the_task_say_whose_
         assert code == 3 and sentence in said, said
     with pytest.raises(ees_mpi.ConfigError, match="its task is interference, not a loop"):
         ees_mpi.Strategy.resume(finished)
+
+
+def test_the_stall_limit_holds_inside_tell_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits: list[float] = []
+    monkeypatch.setattr(Ranks, "set_stall_limit", lambda ranks, seconds: limits.append(seconds))
+    monkeypatch.setattr(Ranks, "check_same", lambda ranks, *rest: limits.append(-1.0))
+    es = small(config={**SMALL, "run": {"stall_minutes": 2.0}})
+    assert limits[-1] != 120.0 and 0 in limits
+    limits.clear()
+    es.tell(simulate(es.ask()))
+    assert limits == [120.0, -1.0, 0]  # the comparison of the states is inside
+
+
+def test_the_examples_of_the_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = (CHECKOUT / "ees_mpi" / "docs" / "ask_tell.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    assert len(page.splitlines()) <= 80 and len(blocks) == 4 and len(blocks[0].splitlines()) <= 10
+    assert page.split("```python")[0].count("\n") == 2 and blocks[0] == README_LOOP
+    names: dict[str, Any] = {}
+    for block in blocks:
+        exec(block, names)
+    names["run"].close()
+
+
+def test_the_torch_example_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (CHECKOUT / "jobs" / "examples" / "torch_loop.py").read_text()
+    exec(text.replace("range(101)", "range(1)").replace("size=200", "size=20, config={'noise': {'size': 5000}}"), {})
+    assert capsys.readouterr().out.startswith("step 0: loss 8.9")
 
 
 def test_a_loop_without_a_file_leaves_nothing_behind() -> None:

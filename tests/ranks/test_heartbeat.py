@@ -89,6 +89,16 @@ def test_a_job_that_was_suspended_as_a_whole_has_not_stalled(ring: Ring) -> None
     assert ring.wait(20, waiting=range(4)) == {}
 
 
+def test_a_limit_counts_from_when_it_is_set(ring: Ring) -> None:
+    for rank in ring.ranks:
+        rank.set_limit(0)
+    assert ring.wait(50 * LIMIT, waiting=[0, 1, 3], step=10.0) == {}  # the program of rank 2 takes its time
+    for rank in ring.ranks:
+        rank.set_limit(LIMIT)
+    assert ring.wait(0.9 * LIMIT, waiting=[0, 1, 3]) == {}
+    assert ring.wait(0.2 * LIMIT, waiting=[0, 1, 3])[1].rank == 2
+
+
 def test_two_ranks_watch_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
     ring = Ring(2, monkeypatch)
     assert ring.wait(1.2 * LIMIT, waiting=[0])[0].rank == 1

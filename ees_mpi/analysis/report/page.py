@@ -178,16 +178,18 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def _commands(run: Run) -> str:
     """Return the commands that work on this file."""
-    trained, offspring, walking = not is_sample(run), has_offspring(run), has_positions(run)
+    updates, walking = not is_sample(run) and has_offspring(run), has_positions(run)
+    alone = not run.config.task.in_program  # otherwise no command can evaluate individuals
+    trained, offspring = alone and not is_sample(run), alone and has_offspring(run)
     directed = trained and walking and run.config.task.heading is not None
     component = " --component 0" if run["mean"].shape[1] > 1 else ""
     longer = f"mpirun -n 2 ees-mpi resume RUN --generations {2 * run.generations}"
     film = "ees-mpi replay RUN --toward left --toward right --video farthest.mp4"
     commands = [
-        (not run.complete, "continue the run", "mpirun -n 2 ees-mpi resume RUN"),
+        (alone and not run.complete, "continue the run", "mpirun -n 2 ees-mpi resume RUN"),
         (run.complete and trained, "train longer", longer),
         (offspring, "evaluate individuals again and compare every bit", "ees-mpi verify RUN"),
-        (offspring and trained, "measure how much of a step is signal", "ees-mpi signal RUN"),
+        (updates, "measure how much of a step is signal", "ees-mpi signal RUN"),
         (offspring and walking, "film the two that went farthest", film),
         (trained, "evaluate 1,000 new offspring", "mpirun -n 2 ees-mpi sample RUN --count 1000"),
         (directed, "adapt to a direction in one step", "ees-mpi adapt RUN --direction left"),

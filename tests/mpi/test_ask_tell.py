@@ -1,0 +1,46 @@
+"""`ees_mpi.Strategy` under mpirun: the same bits as alone; a fault on one rank ends all ranks with one sentence."""
+
+from pathlib import Path
+
+import pytest
+from support.processes import processes_with
+from support.program import CHECKOUT, TESTS, info, python, run
+
+EXAMPLES = CHECKOUT / "jobs" / "examples"
+PROGRAM = TESTS / "support" / "ask_tell_loop.py"
+
+
+def test_the_toy_has_the_same_digest_alone_and_on_three_ranks() -> None:
+    alone, three = (run(python(EXAMPLES / "ask_tell.py", ranks=ranks)) for ranks in (0, 3))
+    assert alone.returncode == three.returncode == 0, three.stderr
+    digest = alone.stdout.splitlines()[-1]
+    assert len(digest) == 64 and three.stdout.splitlines().count(digest) == 3 and three.stderr == ""
+    assert len((EXAMPLES / "ask_tell.py").read_text().splitlines()) <= 25
+
+
+def test_matrix_products_in_parts_of_a_chunk_have_the_same_bits_and_a_recorded_loop_continues(tmp_path: Path) -> None:
+    program = tmp_path / "short.py"
+    text = (EXAMPLES / "cart_pole.py").read_text()
+    program.write_text(text.replace("STEPS, DT = 16, 200,", "STEPS, DT = 16, 5,").replace("range(20)", "range(4)"))
+    assert "16, 5," in program.read_text() and "range(4)" in program.read_text()
+    one, two = tmp_path / "one.h5", tmp_path / "two.h5"
+    for ranks, out in ((0, one), (0, one), (3, two), (2, two)):
+        ended = run(python(program, out, ranks=ranks))
+        assert ended.returncode == 0, ended.stderr
+    assert info(one)["generations"] == 8 and info(one)["state_sha256"] == info(two)["state_sha256"]
+    assert info(two)["ranks"] == 2 and info(two)["complete"]
+
+
+@pytest.mark.parametrize(
+    ("fault", "sentence"),
+    [
+        ("raises", "ValueError: a mistake on one rank"),
+        ("leaves", "ees-mpi: rank 1 has left the loop; make the same calls on all ranks"),
+        ("shape", "ees-mpi: tell: expected a behaviour of shape (7, 2), got (6, 2)"),
+    ],
+)
+def test_a_fault_on_one_rank_ends_all_ranks_with_one_sentence(fault: str, sentence: str, tmp_path: Path) -> None:
+    out = tmp_path / "run.h5"
+    ended = run(python(PROGRAM, fault, out, ranks=3))
+    assert ended.returncode != 0 and ended.stderr.count(sentence) == 1 and ended.stderr.count("ees-mpi: ") == 1
+    assert processes_with(out) == [] and info(out)["generations"] == 2 and not info(out)["complete"]
