@@ -142,10 +142,13 @@ def compare(
 @click.option("--generation", type=click.IntRange(min=0), help="[default: five, from the first to the last]")
 @click.option("--every", type=AtLeastOne(), help="Measure each so many-th generation.")
 @click.option("--splits", type=AtLeastOne(10**6), default=2, help="Into halves; each costs a gradient.  [default: 2]")
+@click.option("--objective", metavar="NAME", help="Of the gradient, on the same rollouts.  [default: the run's]")
 @click.option("--json", "as_json", is_flag=True, help="One JSON list, an object for each generation.")
 @TRUST
 @START_MINUTES
-def signal(run: Path, generation: int | None, every: int | None, splits: int, as_json: bool) -> None:
+def signal(
+    run: Path, generation: int | None, every: int | None, splits: int, objective: str | None, as_json: bool
+) -> None:
     """Measure how much of a gradient is signal, and how long the steps are; with or without mpirun.
 
     Is the population large enough? Is the step too long? See `ees-mpi docs signal`.
@@ -153,14 +156,14 @@ def signal(run: Path, generation: int | None, every: int | None, splits: int, as
     if generation is not None and every is not None:
         raise click.UsageError("--generation and --every exclude each other")
     pin_for_run(run)
-    ranks.run(partial(_signal, path=run, of=(generation, every), splits=splits, as_json=as_json))
+    ranks.run(partial(_signal, as_json=as_json, of=(run, generation, every, splits, objective)))
 
 
-def _signal(world: ranks.Ranks, path: Path, of: tuple[int | None, int | None], splits: int, as_json: bool) -> None:
+def _signal(world: ranks.Ranks, as_json: bool, of: tuple[Path, int | None, int | None, int, str | None]) -> None:
     from ees_mpi.analysis.numbers import signals, tables
     from ees_mpi.commands.signal import signal_on
 
-    found = signal_on(world, path, *of, splits)
+    found = signal_on(world, *of)
     if world.first:
         plain = tables.plain([asdict(each) for each in found])
         echo(json.dumps(plain) if as_json else "\n".join([*tables.columns(signals.table(found)), "", signals.LEGEND]))

@@ -13,7 +13,7 @@ kernel sums are those of the half. So the two gradients are independent, and the
 import math
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -24,9 +24,10 @@ from ees_mpi.commands.arguments import LARGEST, path_of, whole, whole_or_none
 from ees_mpi.commands.signal_estimate import Split, ratio_of, share, split_of
 from ees_mpi.commands.verify_updates import learned_after, logged_outcomes
 from ees_mpi.config import Evolution
-from ees_mpi.contracts import Memory, Population
+from ees_mpi.contracts import Memory, Objective, Population
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.noise import NoiseTable
+from ees_mpi.objectives import OBJECTIVES
 from ees_mpi.outcomes import Arrays, Draw, Floats, Outcomes
 from ees_mpi.ranks import Ranks, call
 from ees_mpi.state import State
@@ -61,12 +62,14 @@ def signal(
     generation: int | None = None,
     every: int | None = None,
     splits: int = SPLITS,
+    objective: str | None = None,
     trust: bool = False,
 ) -> list[Signal]:
     """Return the signal of some generations of a run, as `ees-mpi signal` does, on every rank.
 
     generation: this one, negative from the end; every: each so many-th one  [default: five, first to last]
-    splits: into halves, for each generation; trust: run the code that the run file names
+    splits: into halves, for each generation; objective: another one on the same rollouts  [default: the run's]
+    trust: run the code that the run file names
     """
     path, splits = path_of(run), whole("splits", splits, 1, 10**6)
     generation, every = whole_or_none("generation", generation, -LARGEST), whole_or_none("every", every, 1)
@@ -74,19 +77,22 @@ def signal(
 
         def job(world: Ranks) -> list[Signal]:
             check_portable(world, path)
-            return signal_on(world, path, generation, every, splits)
+            return signal_on(world, path, generation, every, splits, objective)
 
         return call("signal", job)
 
 
-def signal_on(ranks: Ranks, path: Path, generation: int | None, every: int | None, splits: int) -> list[Signal]:
+def signal_on(
+    ranks: Ranks, path: Path, generation: int | None, every: int | None, splits: int, objective: str | None = None
+) -> list[Signal]:
     """Measure the signal of some generations, shared by the ranks; the bits do not depend on their number."""
     with ranks.together():
         run = open_run(path)
         chosen = choose(run, generation, every)
+        other = OBJECTIVES.build({"name": objective}) if objective else None
     agreed = np.frombuffer(ranks.from_first(np.array(chosen, np.int64).tobytes()), np.int64).tolist()
     ranks.set_stall_limit(60 * run.config.run.stall_minutes)
-    found = list(measure_signal(ranks, run, agreed, splits))
+    found = list(measure_signal(ranks, run, agreed, splits, other))
     run.close()
     return found
 
@@ -108,12 +114,15 @@ def choose(run: Run, generation: int | None, every: int | None) -> list[int]:
     return sorted({round(place) for place in np.linspace(0, run.generations - 1, GENERATIONS)})
 
 
-def measure_signal(ranks: Ranks, run: Run, generations: Sequence[int], splits: int) -> Iterator[Signal]:
-    """Yield the signal of each generation; called on all ranks together."""
+def measure_signal(
+    ranks: Ranks, run: Run, generations: Sequence[int], splits: int = SPLITS, objective: Objective | None = None
+) -> Iterator[Signal]:
+    """Yield the signal of each generation; called on all ranks together. `objective`: in place of the run's."""
     noise = NoiseTable(run.config.noise_seed, run.config.noise.size, ranks)
     with ranks.together():
         run.check_noise(noise)
-    update = Update.of(run.config, noise)
+    own = Update.of(run.config, noise)
+    update = replace(own, objective=objective or own.objective)
     memory: Memory = {}
     remembered = 0
     for g in sorted(generations):

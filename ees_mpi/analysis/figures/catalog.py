@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from ees_mpi.analysis.figures import curves, measurement, positions, sweeps
+from ees_mpi.analysis.figures import curves, measurement, positions, signals, sweeps
 from ees_mpi.analysis.figures.style import Figure, drawing
 from ees_mpi.analysis.labels import given_labels
 from ees_mpi.errors import ConfigError
@@ -46,6 +46,7 @@ FIGURES = {
     "locomotion": Recipe(curves.locomotion, "S1, S2", "runs of one robot, any algorithms and seeds"),
     "sweep": Recipe(sweeps.sweep, "", "runs of a sweep, any seeds; a curve for each value of --by", groups=True),
     "measure": Recipe(measurement.measurement, "", "files of ees-mpi measure; a curve for each policy"),
+    "signal": Recipe(signals.signal, "", "runs of any objective; a curve for each, of signal and of step lengths"),
     "feasibility": Recipe(curves.feasibility, "theorem", "no run file", runs=False),
 }
 

@@ -20,6 +20,6 @@ def measured(run: Run) -> tuple[Sequence[Row], str]:
         work = size * (run["mean"][0].size + size) * SPLITS * len(generations) + run.config.noise.size
         if work > MOST:
             return [], f"It takes some time to compute: ees-mpi signal {run.path.name}"
-        return table(list(measure_signal(Ranks(), run, generations, SPLITS))), LEGEND
+        return table(list(measure_signal(Ranks(), run, generations))), LEGEND
     except EesError as error:
         return [], f"Not measured: {error}"

@@ -32,6 +32,7 @@ INGREDIENTS = {
     "mixture": ["ant", "mixture", "split"],
     "locomotion": ["ant", "ant1", "ant-es"],
     "sweep": ["cheetah", "cheetah1", "narrow"],
+    "signal": ["mixture", "split"],
     "feasibility": [],
 }
 
