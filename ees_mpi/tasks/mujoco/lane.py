@@ -113,7 +113,7 @@ class Lane:
             self._refuse_overflow(notes, self._seats.world)
         return self._outcomes(batch, notes)
 
-    def _refuse_overflow(self, notes: Notes, worlds: NDArray[np.int64]) -> None:
+    def _refuse_overflow(self, notes: "Notes", worlds: NDArray[np.int64]) -> None:
         """Raise a TaskError if the GPU has dropped contacts or constraints of a valid rollout of these worlds."""
         together = int(np.bitwise_or.reduce(self.physics.overflow()[worlds][notes.valid[worlds]], initial=0))
         message = overflow_message(together, self._tools.mujoco_warp.OverflowType, self._buffers)
