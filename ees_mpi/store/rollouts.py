@@ -49,7 +49,7 @@ def read(run: Run, generation: int) -> Arrays:
 
 
 def _attributes(run_id: str, generation: int, arrays: Arrays) -> dict[str, np.bytes_]:
-    """Return the attributes; `sha256` is of the arrays, in the order of their names: NAME DTYPE SHAPE, then the bytes."""
+    """Return the attributes; `sha256`: of the arrays in the order of names, each NAME DTYPE SHAPE and its bytes."""
     digest = hashlib.sha256()
     for name, array in sorted(arrays.items()):
         digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())

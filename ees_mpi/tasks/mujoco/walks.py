@@ -12,6 +12,7 @@ from ees_mpi.contracts import Walked
 from ees_mpi.outcomes import Floats, Singles
 from ees_mpi.policies import CLIP
 from ees_mpi.tasks.locomotion import WalkingTask
+from ees_mpi.tasks.mujoco import waiting
 from ees_mpi.tasks.mujoco.batch import Seats
 from ees_mpi.tasks.mujoco.buffers import Buffers, measured_buffers, missing_memory_is_refused
 from ees_mpi.tasks.mujoco.gpu import Toolkit, toolkit
@@ -37,7 +38,8 @@ def open_walks(
     tools, start = toolkit(0, say), time.perf_counter()
     with missing_memory_is_refused(), tools.torch.cuda.device(0), tools.warp.ScopedDevice(tools.device):
         say(f"preparing {tools.torch.cuda.get_device_name(0)}; the first time kernels compile for a minute")
-        walks = Walks(tools, task, plant, seed, policies, rollouts, steps, measured_buffers(plant, *sizes))
+        with waiting.kernels(tools.warp, say):
+            walks = Walks(tools, task, plant, seed, policies, rollouts, steps, measured_buffers(plant, *sizes))
     say(f"the GPU is ready for {walks.worlds} robots after {time.perf_counter() - start:.0f} s")
     return walks
 
@@ -72,6 +74,7 @@ class Walks(Lane):
             track(size) for size in (task.layers[-1], task.layers[0], task.layers[-1], plant.axes)
         )
         self._stds, self._now = torch.zeros_like(self._drawn[0]), torch.zeros_like(self._drawn[:1])
+        self._step = torch.zeros(1, dtype=torch.int64, device=self.device)
         self.prepare(1)
 
     def walk(
@@ -90,6 +93,8 @@ class Walks(Lane):
                 self._launch()
             for _ in range(rest):
                 self._launch_one()
+            self._places[0].copy_(self._start)
+            self._places[self._task.steps].copy_(self.physics.position)
             notes = self._ledger.read()
             self._refuse_overflow(notes, np.arange(len(noise) * self._width))
         length = self._tools.torch.from_numpy(notes.length - ~notes.valid)  # without the step that broke
@@ -116,26 +121,30 @@ class Walks(Lane):
         self._stds.view(self._rows, self._width, -1)[:count].copy_(stds[:, None])
         self._of_policies(self._drawn, count).copy_(torch.from_numpy(noise))
         self._reset(np.empty(0, np.int64), None)
-        self._places[0].copy_(self._start)
 
     def _of_policies(self, track: Any, count: int, more: int = 0) -> Any:
         """Return a view [N, R, T + more, ...] of what was recorded of the first policies."""
         shape = (len(track), self._rows, self._width, track.shape[2])
         return track.view(shape)[: self._task.steps + more, :count].permute(1, 2, 0, 3)
 
+    def _reset(self, watched: NDArray[np.int64], seeds: tuple[Any, Any] | None) -> None:
+        super()._reset(watched, seeds)
+        self._step.zero_()
+
     def _act(self) -> None:
-        """Write noisy actions to the controls, and record them with the observations."""
-        torch, step, action = self._tools.torch, self._ledger.step, self._policy.act(self.physics.observation)
+        """Write noisy actions to the controls; record them, the observations and the positions before the step."""
+        torch, step, physics = self._tools.torch, self._step, self.physics
+        action = self._policy.act(physics.observation)
         torch.index_select(self._drawn, 0, step, out=self._now)
         torch.addcmul(action, self._stds, self._now[0], out=action)
-        self._seen.index_copy_(0, step, self.physics.observation[None])
-        self._acted.index_copy_(0, step, action[None])
-        torch.clamp(action, self._low, self._high, out=self.physics.ctrl)
-
-    def _note(self) -> None:
-        """Note the state after a step, and record the position."""
-        super()._note()
-        self._places.index_copy_(0, self._ledger.step, self.physics.position[None])
+        for track, present in (
+            (self._seen, physics.observation),
+            (self._acted, action),
+            (self._places, physics.position),
+        ):
+            track.index_copy_(0, step, present[None])
+        torch.clamp(action, self._low, self._high, out=physics.ctrl)
+        step.add_(1)
 
     def _walked(self, length: Any, sampled: NDArray[np.bool_], statistics: tuple[Floats, Floats]) -> Walked:
         """Return copies of what was recorded; `length`: [N, R] of the rollouts."""
