@@ -123,6 +123,15 @@ def test_a_file_verifies_and_says_what_it_is(cheetah: Path) -> None:
     assert facts["steps"] == 2 * 2 * 2 * 2 * 20
 
 
+def test_the_replica_in_mujoco_has_the_same_bits_on_any_number_of_cpu_ranks(tmp_path: Path) -> None:
+    pytest.importorskip("mujoco")
+    settings = sets(*CHEETAH, "task.engine=mujoco", "task.device=cpu")
+    for name, ranks in (("alone", None), ("two", 2)):
+        done("train", "cheetah-maml-laptop", *settings, "--out", tmp_path / f"{name}.h5", ranks=ranks)
+    assert_same_bits(tmp_path / "alone.h5", tmp_path / "two.h5")
+    done("verify", tmp_path / "two.h5")
+
+
 def test_verify_detects_a_changed_bit(cheetah: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy.h5"
     copy.write_bytes(cheetah.read_bytes())
