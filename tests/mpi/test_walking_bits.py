@@ -1,14 +1,16 @@
 """The walking tasks: the same bits for any number of ranks, through resume, and on re-evaluation."""
 
+import json
 from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
-from support.program import done, info, sets
+from support.program import CHECKOUT, done, info, python, run, sets
 from support.run_files import assert_same_bits
 
 SMALL = ["population.size=10", "task.steps=25", "noise.size=200000", "run.generations=4", "run.evaluate_mean_every=2"]
 SMALL += ["task.observation_share=0.4"]
+ULFM, SELF_KILL = ("--with-ft", "ulfm"), CHECKOUT / "tools" / "chaos_parts" / "self_kill.py"
 
 
 def walk(out: Path, preset: str, *more: str, ranks: int | None = None) -> CompletedProcess[str]:
@@ -32,6 +34,19 @@ def test_same_bits_for_any_number_of_ranks_through_resume_and_silence_but_for_ou
     assert_same_bits(path, alone)
     done("verify", path)
     assert info(path)["steps"] == 4 * 10 * 25
+
+
+def test_same_bits_of_a_replica_on_one_two_and_three_ranks_and_after_a_kill(tmp_path: Path) -> None:
+    settings = ["task.engine=mujoco", "task.device=cpu", "task.steps=6", "run.generations=3"]
+    alone, path = tmp_path / "alone.h5", tmp_path / "run.h5"
+    walk(alone, "ant-maxent", *settings)
+    walk(path, "ant-maxent", *settings, "run.generations=1", ranks=2)
+    death = [{"rank": 1, "where": "a rollout", "after": 3}]
+    words = python(SELF_KILL, "resume", path, "--generations", 3, ranks=3, options=ULFM)
+    killed = run(words, EES_CHAOS=json.dumps(death))
+    assert killed.returncode == 0 and "lost rank 1" in killed.stdout, killed.stderr
+    assert_same_bits(path, alone)
+    done("verify", path)
 
 
 def test_same_bits_of_a_gymnasium_environment(tmp_path: Path) -> None:

@@ -1,8 +1,9 @@
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
-from support.physics import Client, opened
+from support.physics import opened
 
 from ees_mpi import config
 from ees_mpi.contracts import View
@@ -97,7 +98,7 @@ def test_a_rollout_that_blows_up_is_invalid_and_the_next_one_is_as_ever(
     rollouts, client = opened(lambda: task.open(0))
     parameters = task.initial(np.random.default_rng(0))
     sound = rollouts.evaluate(0, parameters, *statistics(task), True)
-    blow_up_after(5, client, monkeypatch)
+    disturb_after(5, client.blow_up, monkeypatch)
     spoiled = rollouts.evaluate(1, parameters, *statistics(task), True)
     monkeypatch.undo()
     assert not spoiled.valid and spoiled.observations is None and spoiled.length < 20
@@ -107,15 +108,32 @@ def test_a_rollout_that_blows_up_is_invalid_and_the_next_one_is_as_ever(
     rollouts.close()
 
 
-def blow_up_after(steps: int, physics: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Put a NaN into the physics after some steps, as a diverging simulation would."""
+@pytest.mark.parametrize("far", [3.0, 7.7e7])
+def test_a_step_that_no_robot_can_make_is_invalid_though_it_is_finite(
+    far: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = Ant(steps=20)
+    rollouts, client = opened(lambda: task.open(0))
+    parameters = task.initial(np.random.default_rng(0))
+    sound = rollouts.evaluate(0, parameters, *statistics(task), True)
+    disturb_after(5, lambda: client.move((far, 0.0, 0.75)), monkeypatch)
+    spoiled = rollouts.evaluate(1, parameters, *statistics(task), True)
+    monkeypatch.undo()
+    assert not spoiled.valid and spoiled.observations is None and spoiled.length == 5 and math.isnan(spoiled.fitness)
+    again = rollouts.evaluate(0, parameters, *statistics(task), True)
+    assert again.valid and again.behavior == sound.behavior
+    rollouts.close()
+
+
+def disturb_after(steps: int, disturb: Callable[[], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Disturb the physics after some steps."""
     real, count = pybullet.stepSimulation, [0]
 
     def step(client: int) -> None:
         real(client)
         count[0] += 1
         if count[0] == steps:
-            physics.blow_up()
+            disturb()
 
     monkeypatch.setattr(pybullet, "stepSimulation", step)
 

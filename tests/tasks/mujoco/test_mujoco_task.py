@@ -134,6 +134,19 @@ def test_a_rollout_that_mujoco_reset_by_itself_is_invalid(tmp_path: Path) -> Non
     assert not outcome.valid and math.isnan(outcome.fitness) and outcome.observations is None
 
 
+@pytest.mark.parametrize(("gear", "valid"), [(5, True), (300, True), (40_000, False)])
+def test_a_robot_that_is_faster_than_any_robot_is_invalid_though_it_is_finite(
+    gear: float, valid: bool, tmp_path: Path
+) -> None:
+    path = tmp_path / "fast.xml"
+    path.write_text(SLIDER.replace('<motor joint="along" gear="5"/>', f'<motor joint="along" gear="{gear}"/>'))
+    walker = build(model=str(path), root="cart").walker(0)
+    walker.reset()
+    length = next((n for n in range(1, 11) if walker.step(np.array([1, 0], np.float32))[1]), 10)
+    assert walker.finite == valid and np.isfinite(walker.simulation.data.qpos).all() and (length == 10) == valid
+    assert np.isfinite(walker.position).all() == valid
+
+
 def test_the_ant_ends_when_it_leaves_its_range_of_heights() -> None:
     never, ends = (build(model="ant", steps=400, terminate=way) for way in ("never", "environment"))
     lengths = []

@@ -1,0 +1,194 @@
+"""The replicas of Bullet's robots in MuJoCo: the same numbers, poses and observations as in Bullet."""
+
+import copy
+import dataclasses
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ees_mpi.errors import ConfigError
+from ees_mpi.outcomes import Floats
+from ees_mpi.tasks import TASKS
+from ees_mpi.tasks.paper_robots import Ant, Cheetah, PaperRobot
+
+pytest.importorskip("mujoco")
+pytest.importorskip("pybullet")
+from support.physics import Client, opened
+
+from ees_mpi.tasks.bullet.world import pybullet
+from ees_mpi.tasks.mujoco.replica.engine import replica_plant
+from ees_mpi.tasks.mujoco.rollouts import RobotWalker
+
+ROBOTS = [Cheetah, Ant]
+
+
+def in_bullet(robot: type[PaperRobot]) -> tuple[Any, Client]:
+    walker, client = opened(lambda: robot().walker(0))
+    walker.reset()
+    return walker, client
+
+
+def in_mujoco(robot: type[PaperRobot], seed: int = 0) -> RobotWalker:
+    walker = robot(engine="mujoco", device="cpu").walker(seed)
+    assert isinstance(walker, RobotWalker)
+    return walker
+
+
+def joints_of(client: Client) -> dict[str, Any]:
+    """Return what Bullet tells about each joint, by name."""
+    infos = (pybullet.getJointInfo(client.robot, number, client.number) for number in range(count_of(client)))
+    return {info[1].decode(): info for info in infos}
+
+
+def count_of(client: Client) -> int:
+    return int(pybullet.getNumJoints(client.robot, client.number))
+
+
+@pytest.mark.parametrize("robot", ROBOTS)
+def test_sizes_and_starts_are_those_of_bullet(robot: type[PaperRobot]) -> None:
+    assert robot(engine="mujoco").layers == robot().layers
+    for seed in range(4):
+        bullet, mujoco = robot().walker(seed), in_mujoco(robot, seed)
+        np.testing.assert_allclose(mujoco.reset(), bullet.reset(), atol=1e-6)
+        np.testing.assert_allclose(mujoco.position, bullet.position, atol=1e-6)
+        bullet.close()
+
+
+@pytest.mark.parametrize("robot", ROBOTS)
+def test_masses_inertias_centers_and_friction_are_those_of_bullet(robot: type[PaperRobot]) -> None:
+    walker, client = in_bullet(robot)
+    model = replica_plant(robot.robot).model
+    links = {info[12].decode(): info[0] for info in joints_of(client).values()} | (
+        {"torso": -1} if robot is Ant else {}
+    )
+    floor = pybullet.getDynamicsInfo(1 - client.robot, -1, client.number)[1]
+    for body in range(1, model.nbody):
+        facts = pybullet.getDynamicsInfo(client.robot, links[model.body(body).name], client.number)
+        np.testing.assert_allclose(model.body_mass[body], facts[0], rtol=1e-6)
+        np.testing.assert_allclose(model.body_inertia[body], facts[2], rtol=1e-6)
+        np.testing.assert_allclose(model.body_ipos[body], facts[3], atol=1e-6)
+        np.testing.assert_allclose(replica_plant(robot.robot).rules.friction, facts[1] * floor, rtol=1e-6)
+    walker.close()
+
+
+@pytest.mark.parametrize("robot", ROBOTS)
+def test_torques_and_limits_are_those_of_bullet(robot: type[PaperRobot]) -> None:
+    walker, client = in_bullet(robot)
+    plant, infos = replica_plant(robot.robot), joints_of(client)
+    for motor, joint in enumerate(plant.rules.joints.tolist()):
+        name = plant.model.joint(joint).name
+        power = plant.model.actuator_gear[motor, 0] / plant.rules.rate[motor]  # the axis of an ankle has length sqrt(2)
+        np.testing.assert_allclose(power, walker.robot.powers[name], rtol=1e-6)
+        limits = plant.rules.lower[motor], plant.rules.upper[motor]
+        np.testing.assert_allclose(limits, infos[name][8:10], rtol=1e-6)
+    walker.close()
+
+
+def pose_of(robot: type[PaperRobot], generator: np.random.Generator) -> Floats:
+    """Return a random qpos: somewhere, turned, with any joint angles."""
+    angles = generator.uniform(-1, 1, robot.sizes[1])
+    if robot is Cheetah:
+        return np.concatenate([generator.uniform(-3, 3, 3), angles])
+    turn = generator.standard_normal(4)
+    return np.concatenate([generator.uniform(-3, 3, 3), turn / np.linalg.norm(turn), angles])
+
+
+def put(robot: type[PaperRobot], client: Client, qpos: Floats) -> None:
+    """Put the robot in Bullet into the pose of a qpos of MuJoCo, at rest."""
+    infos, plant = joints_of(client), replica_plant(robot.robot)
+    names = [plant.model.joint(int(joint)).name for joint in plant.rules.joints]
+    places = dict(zip(names, qpos[plant.rules.qpos_at], strict=True))
+    if robot is Cheetah:
+        places |= dict(zip(("ignorex", "ignorez", "ignorey"), qpos[:3], strict=True))
+    else:
+        x, y, z, w, *axis = qpos[:7].tolist()
+        pybullet.resetBasePositionAndOrientation(client.robot, (x, y, z), (*axis, w), client.number)
+    for name, place in places.items():
+        pybullet.resetJointState(client.robot, infos[name][0], float(place), 0, physicsClientId=client.number)
+
+
+@pytest.mark.parametrize("robot", ROBOTS)
+def test_static_poses_agree(robot: type[PaperRobot]) -> None:
+    generator, mujoco = np.random.default_rng(0), in_mujoco(robot)
+    bullet, client = in_bullet(robot)
+    mujoco.reset()
+    for _ in range(20):
+        qpos = pose_of(robot, generator)
+        put(robot, client, qpos)
+        expected = bullet.robot._observe()
+        mujoco.simulation.data.qpos[:] = qpos
+        one = mujoco.simulation._robot
+        one.reset()
+        np.testing.assert_allclose(one.observation(), expected, atol=2e-6)
+        np.testing.assert_allclose(one.position(), bullet.position, atol=1e-6)
+    bullet.close()
+
+
+def largest_difference(robot: type[PaperRobot], change: str) -> float:
+    """Return the largest difference of an observation in the air; `change`: what is wrong by 1 % in MuJoCo."""
+    plant, actions = replica_plant(robot.robot), np.random.default_rng(1).uniform(-1, 1, (4, robot.sizes[1]))
+    plant = dataclasses.replace(plant, model=copy.copy(plant.model))
+    if change == "mass":
+        plant.model.body_mass[plant.model.nbody - 1] *= 1.01
+    if change == "torque":
+        plant.model.actuator_gear[0] *= 1.01
+    if change == "observation":
+        wrong = plant.rules.lower.copy()
+        wrong[0] *= 1.01
+        plant = dataclasses.replace(plant, rules=dataclasses.replace(plant.rules, lower=wrong))
+    mujoco, (bullet, _) = RobotWalker(plant, False, 0), in_bullet(robot)
+    mujoco.reset()
+    differences = [
+        np.abs(mujoco.step(action)[0] - bullet.step(action)[0]).max() for action in actions.astype(np.float32)
+    ]
+    bullet.close()
+    return float(max(differences))
+
+
+@pytest.mark.parametrize("robot", ROBOTS)
+def test_motion_in_the_air_tells_what_is_wrong_by_one_percent(robot: type[PaperRobot]) -> None:
+    right = largest_difference(robot, "")
+    assert right < 2e-5
+    for change in ("mass", "torque", "observation"):
+        assert largest_difference(robot, change) > 10 * right, change
+
+
+@pytest.mark.parametrize("robot", ROBOTS)
+def test_rollouts_do_not_depend_on_earlier_ones(robot: type[PaperRobot]) -> None:
+    task = robot(engine="mujoco", device="cpu", steps=20, hidden=(8,))
+    size, rollouts = task.observation_dim, task.open(0)
+    draws = [task.initial(np.random.default_rng(seed)) * np.float32(30) for seed in range(2)]
+    first = [rollouts.evaluate(0, draw, np.zeros(size), np.ones(size), False) for draw in draws]
+    second = [task.open(0).evaluate(0, draw, np.zeros(size), np.ones(size), False) for draw in reversed(draws)]
+    assert first == second[::-1] and first[0] != first[1] and first[0].valid
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"device": "cuda"}, 'engine "bullet" runs on CPUs only; leave it out, or set engine = "mujoco"'),
+        ({"engine": "bulet"}, "task.engine: invalid enum value 'bulet'"),
+        ({"engine": "mujoco", "device": "gpu"}, "task.device: invalid enum value 'gpu'"),
+        ({"engine": "mujoco", "frame_skip": 5}, "frame_skip: unknown name"),
+    ],
+)
+def test_settings_that_do_not_apply_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        TASKS.build({"name": "ant", **settings})
+
+
+@pytest.mark.parametrize(
+    ("engine", "other"), [("mujoco", ("pybullet", "gymnasium", "torch", "warp")), ("bullet", ("mujoco", "torch"))]
+)
+def test_an_engine_does_without_the_other_one(engine: str, other: tuple[str, ...]) -> None:
+    code = (
+        "import sys; from ees_mpi.config import load; "
+        f"task = load('ant-maxent', ['task.engine={engine}', 'task.steps=2']).task; task.parameters; "
+        "print([m for m in ('mujoco', 'pybullet') if m in sys.modules]); "
+        f"task.open(0); print([m for m in {other!r} if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout.split("\n")[:2] == ["[]", "[]"], done.stderr
