@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ees_mpi.store.reader import Run
-from ees_mpi.tasks.paper_robots import REPLICA
+from ees_mpi.tasks.paper_robots import ENGINE_LABELS
 
 ALGORITHMS = {"fitness": "standard ES", "maxvar": "MaxVar-EES", "maxent": "MaxEnt-EES", "maml": "MAML"}
 PHASES = {  # of rank 0 in a generation; the run file has the seconds of each
@@ -58,10 +58,10 @@ def label(run: Run) -> str:
 def _engine(run: Run) -> str:
     """Return a note on the engine, if it is not the paper's; of a sample also that of its run, if it is another one."""
     engine, before = run.config.task.engine, str(starting_note(run).get("engine", ""))
-    names = {"bullet": "Bullet", "mujoco": REPLICA}
+    names = ENGINE_LABELS
     if before in names and engine in names and before != engine:
-        return f" ({names[engine]}; trained in {names[before]})"
-    return f" ({REPLICA})" if engine == "mujoco" else ""
+        return f" ({names[engine]}; {'trained' if is_sample(run) else 'started'} in {names[before]})"
+    return f" ({names[engine]})" if engine == "mujoco" else ""
 
 
 def is_sample(run: Run) -> bool:

@@ -17,6 +17,7 @@ from ees_mpi.registry import flat, texts, unknown
 from ees_mpi.state import State
 from ees_mpi.store.reader import Run, open_run
 from ees_mpi.store.safety import damage_reported, open_hdf5
+from ees_mpi.tasks.paper_robots import ENGINE_LABELS
 
 Facts = dict[str, Any]
 
@@ -84,6 +85,7 @@ def read(path: Path) -> Facts:
             return {
                 **facts,
                 "task_label": task_name(run.config),
+                "engine_label": ENGINE_LABELS.get(run.config.task.engine),
                 "functions": _functions(config),
                 "started": _date(sessions[0]["start"]) if sessions else None,
                 "ended": _date(sessions[-1]["end"]) if sessions else None,

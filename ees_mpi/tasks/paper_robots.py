@@ -22,7 +22,7 @@ ENGINES = {
     "bullet": "ees_mpi.tasks.bullet.engine:BulletEngine",
     "mujoco": "ees_mpi.tasks.mujoco.replica.engine:replica_engine",
 }
-REPLICA = "Bullet replica in MuJoCo"
+ENGINE_LABELS = {"bullet": "Bullet", "mujoco": "Bullet replica in MuJoCo"}
 
 
 class Engine(Protocol):
@@ -62,11 +62,6 @@ class PaperRobot(WalkingTask, frozen=True):
             msgspec.structs.force_setattr(self, "device", "auto")
         elif self.engine == "bullet" and self.device is not None:
             raise ValueError('task.device: engine "bullet" runs on CPUs only; leave it out, or set engine = "mujoco"')
-
-    @property
-    def label(self) -> str:
-        """Return the robot with its engine; the paper's engine goes without saying."""
-        return f"{self.robot} ({REPLICA})" if self.engine == "mujoco" else ""
 
     @property
     def layers(self) -> tuple[int, ...]:

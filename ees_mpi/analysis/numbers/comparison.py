@@ -152,7 +152,7 @@ def _notes(metric: str, request: CompareRequest, values: list[RunValue], tests: 
     if running:
         notes.append(f"{len(running)} of {len(values)} runs are not complete, for example {running[0].path}")
     # The generations of MAML are not generations of an evolution strategy.
-    generations = sorted({value.generation for value in values if value.label != ALGORITHMS["maml"]})
+    generations = sorted({value.generation for value in values if not value.label.startswith(ALGORITHMS["maml"])})
     if len(generations) > 1:
         notes.append(f"the runs are at different generations, {generations[0]} to {generations[-1]}; see --generation")
     stds = sorted({value.std for value in values if value.std})
