@@ -6,7 +6,8 @@
 Prints the tables of `ees_mpi/docs/replica.md`. Final positions are those of random policies (std 0.02 around a random
 mean), and of offspring of each POLICY.npz, wherever it was trained; every individual walks in both engines, on the CPU.
 "between halves" compares two random halves of Bullet's individuals: differences of that size are chance. "Bullet and
-Bullet" compares two walks in Bullet whose first torques differ by 1e-6 of the largest: so chaotic the motion is.
+Bullet" compares two walks in Bullet whose first torques differ by 1e-6 of the largest, and "Bullet, changed" has all
+weights of the policies multiplied by 1 + 1e-6: so chaotic the motion is in Bullet itself.
 """
 
 import argparse
@@ -28,6 +29,7 @@ ROBOTS: dict[str, type[PaperRobot]] = {"cheetah": Cheetah, "ant": Ant}
 STRENGTHS, SEQUENCES, SECOND = (0.1, 0.3, 1.0), 30, 60  # of random torques: standard deviations, number, steps
 STD = 0.02
 ENGINES = ("bullet", "mujoco")
+CHANGE = np.float32(1 + 1e-6)  # of all weights of a policy, to see how chaotic Bullet is
 
 
 def task_of(robot: str, engine: str, steps: int = 600) -> PaperRobot:
@@ -140,14 +142,14 @@ def sources(robots: list[str], files: list[Path]) -> Iterator[Source]:
 
 
 def walk(source: Source, count: int, steps: int) -> list[Floats]:
-    """Return the final positions of the same offspring in both engines, [count, axes] each."""
+    """Return final positions of the same offspring in Bullet, in the replica, and in Bullet with changed weights."""
     found = []
-    for engine in ENGINES:
+    for engine, factor in (("bullet", 1), ("mujoco", 1), ("bullet", CHANGE)):
         rollouts, places = task_of(source.robot, engine, steps).open(source.seed), []
         generator = np.random.default_rng(7)
         for index in range(count):
             child = source.mean + np.float32(STD) * generator.standard_normal(source.mean.size, np.float32)
-            outcome = rollouts.evaluate(index, child, source.observation_mean, source.observation_std, False)
+            outcome = rollouts.evaluate(index, child * factor, source.observation_mean, source.observation_std, False)
             places.append(outcome.behavior)
         rollouts.close()
         found.append(np.array(places))
@@ -170,25 +172,24 @@ def halves(values: Floats) -> float:
     return float(np.median(gaps) / np.sqrt(2))
 
 
-def show_positions(source: Source, bullet: Floats, replica: Floats) -> None:
-    """Print statistics of the final positions in both engines."""
-    print(f"\n## {source.robot}: offspring of {source.name}, {len(bullet)} individuals\n")
-    print("| | mean | sd | 5, 25, 50, 75, 95 % |\n|---|---|---|---|")
-    views = {"x": 0} if bullet.shape[1] == 1 else {"x": 0, "y": 1, "distance": None}
+def show_positions(source: Source, *positions: Floats) -> None:
+    """Print statistics of the final positions in Bullet, in the replica, and in Bullet with changed weights."""
+    print(f"\n## {source.robot}: offspring of {source.name}, {len(positions[0])} individuals\n")
+    print("| | mean | sd | 5, 25, 50, 75, 95 % | KS to Bullet | correlation, median difference to Bullet |")
+    print("|---|---|---|---|---|---|")
+    views = {"x": 0} if positions[0].shape[1] == 1 else {"x": 0, "y": 1, "distance": None}
     for name, axis in views.items():
-        samples = [np.linalg.norm(each, axis=1) if axis is None else each[:, axis] for each in (bullet, replica)]
-        for engine, sample in zip(("Bullet", "replica"), samples, strict=True):
+        samples = [np.linalg.norm(each, axis=1) if axis is None else each[:, axis] for each in positions]
+        for engine, sample in zip(("Bullet", "replica", "Bullet, changed"), samples, strict=True):
             quantiles = " ".join(f"{q:.2f}" for q in np.quantile(sample, (0.05, 0.25, 0.5, 0.75, 0.95)))
-            print(f"| {name}, {engine} | {sample.mean():.3f} | {sample.std():.3f} | {quantiles} |")
-        a, b = samples
-        error = np.sqrt((a.var() + b.var()) / len(a))
-        print(
-            f"| {name}: correlation {np.corrcoef(a, b)[0, 1]:.3f}; median difference {np.median(np.abs(a - b)):.1e} | "
-            f"differs by {b.mean() - a.mean():+.3f} (chance: {error:.3f}) | "
-            f"ratio {b.std() / a.std():.3f} (chance: {1 / np.sqrt(len(a)):.3f}) | "
-            f"KS {largest_gap(a, b):.3f} (between halves: {halves(a):.3f}) |",
-            flush=True,
-        )
+            errors = sample.std() / np.sqrt(len(sample)), sample.std() / np.sqrt(2 * len(sample))
+            cells = [f"{sample.mean():.3f} +- {errors[0]:.3f}", f"{sample.std():.3f} +- {errors[1]:.3f}", quantiles]
+            if engine == "Bullet":
+                cells += [f"{halves(sample):.2f} between halves", ""]
+            else:
+                far, alike = np.median(np.abs(sample - samples[0])), np.corrcoef(sample, samples[0])[0, 1]
+                cells += [f"{largest_gap(sample, samples[0]):.2f}", f"{alike:.3f}, {far:.1e}"]
+            print(f"| {name}, {engine} | {' | '.join(cells)} |", flush=True)
 
 
 def draw(results: list[tuple[Source, list[Floats]]], out: Path) -> None:
@@ -199,7 +200,7 @@ def draw(results: list[tuple[Source, list[Floats]]], out: Path) -> None:
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(1, len(results), figsize=(3.2 * len(results), 3.4), squeeze=False, layout="constrained")
-    for axis, (source, (bullet, replica)) in zip(axes[0], results, strict=True):
+    for axis, (source, (bullet, replica, _)) in zip(axes[0], results, strict=True):
         axis.set_title(f"{source.robot}\n{source.name.split(' (')[0]}", fontsize=8)
         if bullet.shape[1] == 1:
             ends = [min(bullet.min(), replica.min()), max(bullet.max(), replica.max())]

@@ -6,11 +6,8 @@ import numpy as np
 import pytest
 
 from ees_mpi.outcomes import Floats
-from ees_mpi.tasks.paper_robots import Ant, Cheetah, PaperRobot
-
-pytest.importorskip("mujoco")
-pytest.importorskip("pybullet")
 from ees_mpi.tasks.mujoco.replica.impulses import sweeps
+from ees_mpi.tasks.paper_robots import Ant, Cheetah, PaperRobot
 
 ROBOTS = [Cheetah, Ant]
 
@@ -19,18 +16,22 @@ def both(robot: type[PaperRobot]) -> tuple[Any, Any]:
     return robot().walker(0), robot(engine="mujoco", device="cpu").walker(0)
 
 
+def furthest(robot: type[PaperRobot], strength: float, steps: int = 40) -> float:
+    """Return the largest difference of observations and positions under the same torques."""
+    bullet, replica = both(robot)
+    apart = [np.abs(bullet.reset() - replica.reset()).max()]
+    actions = strength * np.random.default_rng(3).standard_normal((steps, robot.sizes[1])).astype(np.float32)
+    for action in actions:
+        apart.append(np.abs(bullet.step(action)[0] - replica.step(action)[0]).max())
+        apart.append(np.abs(np.subtract(bullet.position, replica.position)).max())
+    bullet.close()
+    return float(max(apart))
+
+
 @pytest.mark.parametrize("robot", ROBOTS)
 @pytest.mark.parametrize("strength", [0.1, 0.5])
 def test_the_same_torques_move_both_engines_alike_after_contact(robot: type[PaperRobot], strength: float) -> None:
-    bullet, replica = both(robot)
-    bullet.reset()
-    replica.reset()
-    actions = strength * np.random.default_rng(3).standard_normal((40, robot.sizes[1])).astype(np.float32)
-    for action in actions:
-        np.testing.assert_allclose(replica.step(action)[0], bullet.step(action)[0], atol=2e-3)
-        np.testing.assert_allclose(replica.position, bullet.position, atol=1e-4)
-    assert replica.step(actions[0])[0][-6:].any()  # a foot touches the floor
-    bullet.close()
+    assert furthest(robot, strength) < 1e-3
 
 
 @pytest.mark.parametrize("robot", ROBOTS)
