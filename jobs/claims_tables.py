@@ -95,8 +95,8 @@ def interference(runs: dict[str, SmallRun]) -> str:
     for name in ("maxvar", "maxent"):
         values = settled(runs, name)
         near = all(abs(x - 2.5 * math.pi) < 0.1 for x in values)
-        shown = ", ".join(f"{x:.3f}" for x in values)
-        end = HOLDS if near else FAILS
+        shown = ", ".join(f"{x:.3f}" for x in values) or "-"
+        end = "not run" if not values else HOLDS if near else FAILS
         lines.append(
             f"| interference, {NAMES[name]}: x converges to 7.854 | a figure | {shown} | {len(values)} | - | {end} |"
         )
