@@ -29,7 +29,7 @@ from worklist import Work, generations, read
 
 JOBS = Path(__file__).resolve().parent
 SCRIPT = '. "$0/job.sh" && "$@"'  # runs a function of job.sh
-LEAST = 30  # seconds that must be left for a new run
+LEAST = 60  # seconds that must be left for a new run
 TABLE, CHANGED = 60, 5  # seconds between two tables; if something has begun or ended
 GRACE = 45  # seconds that a run gets to save its state
 STOPPED = 75  # the exit code of a run that was stopped and saved

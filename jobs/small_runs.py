@@ -138,7 +138,8 @@ def measures(run: Run) -> dict[str, Any]:
     other = {1: ("direction_uniformity",), 2: ("balance", "left", "right")}.get(run.config.task.axes, ())
     found: dict[str, list[float]] = {name: [] for name in EVERY if name not in other}
     for g in range(run.generations):
-        offspring = read_offspring(run, g) if np.isfinite(run["behavior"][g]).all(axis=1).any() else None
+        valid = np.asarray(run["valid"][g], bool) & np.isfinite(run["behavior"][g]).all(axis=1)
+        offspring = read_offspring(run, g) if valid.any() else None
         for name, values in found.items():
             values.append(EVERY[name](offspring) if offspring else np.nan)
     return {name: np.array(values) for name, values in found.items()}
@@ -167,7 +168,9 @@ def positions(run: Run) -> dict[str, Any]:
     room = (ROOM - len(whole) * size * numbers) // (numbers * max(len(some), 1))
     arrays: dict[str, Any] = {"full_generation": np.array(whole, np.int64), "thin_generation": np.array(some, np.int64)}
     for name, kind in (("behavior", np.float32), ("parent", np.int8)):
-        rows = {g: np.asarray(run[name][g], kind) for g in (*some, *whole)}
+        rows = {g: np.array(run[name][g], kind) for g in (*some, *whole)}
+        for g in rows if name == "behavior" else ():
+            rows[g][~np.asarray(run["valid"][g], bool)] = np.nan  # the small files have no other mark
         least = min([max(room, 1), THIN, *(len(rows[g]) for g in some)])  # small files may be collected again
         chosen = {g: np.sort(np.random.default_rng(0).permutation(len(rows[g]))[:least]) for g in some}
         arrays[f"thin_{name}"] = np.array([rows[g][chosen[g]] for g in some], kind)
