@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 
-from claims import NAMES, Part, Result
+from claims import NAMES, Part, Result, late
 from small_runs import SmallRun
 
 from ees_mpi.analysis.numbers import tables
@@ -100,6 +100,46 @@ def interference(runs: dict[str, SmallRun]) -> str:
         lines.append(
             f"| interference, {NAMES[name]}: x converges to 7.854 | a figure | {shown} | {len(values)} | - | {end} |"
         )
+    return "\n".join(lines) + "\n"
+
+
+STARTS = {  # of standard ES towards +x: the name of the runs
+    "random mean, gentle rule": "ant-adapt-gentle",
+    "random mean, fresh Adam": "ant-adapt",
+    "MaxVar, gentle rule": "ant-maxvar-further",
+    "MaxEnt, gentle rule": "ant-maxent-further",
+    "MaxEnt, fresh Adam": "ant-maxent-further-fresh",
+    "control: standard ES towards -x, gentle rule": "ant-es-backward-further",
+}
+UPDATES = (0, 1, 2, 5, 10, 20)
+
+
+def seeding(runs: dict[str, SmallRun]) -> str:
+    """Return the table of further evolution: mean x after so many updates, means over the seeds."""
+    lines = [f"| start | runs | {' | '.join(map(str, UPDATES))} |", "|---|---|" + "---|" * len(UPDATES)]
+    for words, name in STARTS.items():
+        chosen = [run for key, run in sorted(runs.items()) if re.fullmatch(rf"{name}-mujoco-seed\d+", key)]
+        curves = [run["fitness_mean"][: UPDATES[-1] + 1] for run in chosen if run.generations > UPDATES[-1]]
+        means = [f"{sum(curve[g] for curve in curves) / len(curves):.2f}" if curves else "-" for g in UPDATES]
+        lines.append(f"| {words} | {len(curves)} | {' | '.join(means)} |")
+    return "\n".join(lines) + "\n"
+
+
+def authors(runs: dict[str, SmallRun]) -> str:
+    """Return the table of the authors' settings: distance over that of standard ES, and balance, of the same seeds."""
+    lines = ["| cheetah | runs | mean distance | over that of standard ES | balance |", "|---|---|---|---|---|"]
+    for name in ("es", "maxvar", "maxent", "maxvar-authors", "maxent-authors"):
+        chosen = [run for key, run in sorted(runs.items()) if re.fullmatch(rf"cheetah-{name}-mujoco-seed\d+", key)]
+        seeds = [run.path.name.rpartition("seed")[2] for run in chosen]
+        beside = [runs[key] for seed in seeds if (key := f"cheetah-es-mujoco-seed{seed}") in runs]
+        cells = ["-"] * 3
+        if chosen:
+            distances = [late(run, "distance_mean", last_only=False) for run in chosen]
+            others = [late(run, "distance_mean", last_only=False) for run in beside]
+            ratio = f"{sum(distances) / sum(others):.2f}" if len(others) == len(chosen) else "-"
+            balances = [late(run, "balance", last_only=False) for run in chosen]
+            cells = [f"{sum(distances) / len(chosen):.2f}", ratio, f"{sum(balances) / len(chosen):.2f}"]
+        lines.append(f"| {name} | {len(chosen)} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 

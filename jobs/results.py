@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from claims import GYMNASIUM, PLAN, examine
-from claims_tables import details, gpu_time, interference
+from claims_tables import authors, details, gpu_time, interference, seeding
 from claims_tables import table as claim_table
 from small_runs import SmallRun, collect, collect_adaptation, is_adaptation, read_all
 from small_statistics import group_numbers, groups, scale
@@ -78,6 +78,8 @@ def blocks(results: Path) -> dict[str, str]:
     return {
         "claims": claim_table(plan) + interference(runs),
         "tests": details(plan),
+        "seeding": seeding(runs),
+        "authors": authors(runs),
         "gymnasium": claim_table(gymnasium, verdicts=False),
         "gpu": gpu_time(list(runs.values())),
         "runs": table(runs.values()),
