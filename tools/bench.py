@@ -9,6 +9,7 @@
     tools/bench.py gather      the gathers of a generation at paper scale, against a memcpy of the same bytes
     tools/bench.py scaling     generations on 1, 2, ... ranks, strong and weak
     tools/bench.py generation  a generation at paper scale with short rollouts: time and memory of its parts
+    tools/bench.py ask         ees_mpi.Strategy at N = 10,000, D = 75,000, against the same work without the object
     tools/bench.py startup     8 ranks from mpirun to the first rollout, and the number of files that a rank opens
     tools/bench.py scg         the weights of MaxEnt by a nested graph, against the closed form
     tools/bench.py maml        MAML: sampling with numpy or batched torch; a Hessian product against a forward pass
@@ -41,6 +42,7 @@ BENCHMARKS = (
     "gather",
     "scaling",
     "generation",
+    "ask",
     "startup",
     "scg",
     "estimators",

@@ -195,7 +195,7 @@ def docs(topic: str | None) -> None:
 @click.command()
 @click.option("--copy", "folder", type=click.Path(path_type=Path), metavar="FOLDER", help="Copy them into this folder.")
 def jobs(folder: Path | None) -> None:
-    """List the job scripts for clusters and single machines, or copy them."""
+    """List the job scripts for clusters and single machines, and the examples; or copy them."""
     from ees_mpi.commands.jobs import copy_jobs, describe, job_files, name_of
 
     if folder is None:

@@ -85,11 +85,12 @@ def train(
         max_hours = positive("max_hours", max_hours)
     changes = settings_of(settings)
     if task is not None:
-        out = config if out is None and isinstance(config, (str, os.PathLike)) and resume else out
         keys = {"parameters": parameters, "behavior_dim": behavior_dim, "batch": batch}
         with computing(trust):
-            from ees_mpi.commands.config import with_function
+            from ees_mpi.commands.config import is_run_file, with_function
 
+            if out is None and isinstance(config, (str, os.PathLike)) and is_run_file(config):
+                out = config
             config = with_function(config, task, keys, mean, keep_source)
     elif config is None:
         raise ConfigError("config: expected a preset, a path, a dict or a Config; or task=, a function")

@@ -9,7 +9,7 @@ from typing import Any
 
 from ees_mpi.commands.arguments import text_of
 from ees_mpi.config import Config, load, parse, read_source
-from ees_mpi.registry import flat, tables
+from ees_mpi.registry import check_trust, flat, tables, texts
 from ees_mpi.store.reader import open_run
 from ees_mpi.tasks.function import give
 
@@ -30,11 +30,17 @@ def resolve(source: Any, settings: Sequence[str]) -> Config:
 
 
 def sections_of(source: Any) -> dict[str, Any]:
-    """Return the tables of a preset, a .toml file, a run file, a dict or a Config; what is missing is `DEFAULT`."""
-    text = text_of({} if source is None else source)
-    if text is None:
-        text = resolve(source, ()).to_toml() if is_run_file(source) else read_source(os.fspath(source))
-    found = tables(text, (), str(source))
+    """Return the tables of a preset, a .toml file, a run file, a dict or a Config, whose task will be replaced.
+
+    What is missing is `DEFAULT`. The code that a run file names, except its task, must be trusted.
+    """
+    if is_run_file(source):
+        found = resolve(source, ()).sections()
+        for key, text in texts({name: table for name, table in found.items() if name != "task"}):
+            check_trust(text, key)
+    else:
+        toml = text_of({} if source is None else source)
+        found = tables(read_source(os.fspath(source)) if toml is None else toml, (), str(source))
     return found if found.get("method", "ees") != "ees" else {**DEFAULT, **found}
 
 

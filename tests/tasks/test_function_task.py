@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from support.program import done, refusal, sets
 
 import ees_mpi
+from ees_mpi import registry
 from ees_mpi.config import load
 from ees_mpi.generation import evaluation
 from ees_mpi.tasks.function import _GIVEN, ROWS
@@ -125,6 +126,21 @@ def test_nothing_runs_from_a_file_and_another_function_does_not_continue_it(
     done("verify", "--updates", out)
     assert f"source = {inspect.getsource(single)!r}"[:20] in done("config", out).stdout.replace('"', "'")
     assert _GIVEN  # the one of this process is still there
+
+
+def test_the_objective_of_a_run_file_needs_trust_also_if_its_task_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    objective = {"objective.name": "custom", "objective.function": "support.own_objectives:distance_variance"}
+    train(tmp_path / "run.h5", single, settings={**SMALL, **objective})
+    monkeypatch.delenv("EES_MPI_TRUST")
+    monkeypatch.setattr(registry, "_FROM_USER", set())  # as in a new process
+    for call in (
+        lambda: ees_mpi.train(tmp_path / "run.h5", tmp_path / "new.h5", task=single),
+        lambda: ees_mpi.Strategy(np.ones(3), config=tmp_path / "run.h5"),
+    ):
+        with pytest.raises(ees_mpi.TrustError, match="the run file names this code"):
+            call()
 
 
 TOML = """\
