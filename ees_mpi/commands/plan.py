@@ -77,7 +77,7 @@ def evolution_costs(config: Config) -> Costs:
     update = Update.of(config, noise)
     drawn = update.ask(state)
     evaluation = Evaluation(config, noise, Ranks())
-    on_gpu, count = evaluation.device == "cuda", ROLLOUTS
+    on_gpu, count = evaluation.device == "cuda", max(ROLLOUTS, min(evaluation.rows, config.population.size))
     if on_gpu:
         count = config.population.size
     nobody = np.zeros(config.population.size, np.bool_)

@@ -82,6 +82,11 @@ class Evaluation:
             into[index] = self._single.evaluate(index, self._parameters(work, index), *work.statistics, observe)
         return into
 
+    @property
+    def rows(self) -> int:
+        """The individuals that one call evaluates on a CPU, at most."""
+        return self._evaluator.rows if isinstance(self._evaluator, RowsEvaluator) else 1
+
     def _parameters(self, work: Work, index: int) -> Singles:
         if index == self.config.population.size:
             return np.array(work.learned["mean"][0])
@@ -95,8 +100,9 @@ class Evaluation:
         calls = {call[0]: call for index in missing for call in [call_of(index, evaluator.rows, self.config)]}
         for first in self.ranks.deal(list(calls), generation):
             rows = np.stack([self._parameters(work, index) for index in calls[first]])
-            found = evaluator.evaluate_rows(calls[first], rows)
-            into.update((each.index, each) for each in found if each.index in wanted)
+            for outcome in evaluator.evaluate_rows(calls[first], rows):
+                if outcome.index in wanted:
+                    into[outcome.index] = outcome
 
     @property
     def _single(self) -> Evaluator:
