@@ -207,5 +207,5 @@ MEASURES = {
     "component_variance_share": Measure(
         component_variance_share, "share of the behavior's variance between components", MIXTURE
     ),
-    "fitness_mean": Measure(lambda o, s: float(np.nanmean(o.outcomes.fitness)), "mean fitness"),
+    "fitness_mean": Measure(lambda o, s: float(o.outcomes.fitness[o.outcomes.valid].mean()), "mean fitness"),
 }

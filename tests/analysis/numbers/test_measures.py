@@ -54,6 +54,12 @@ def test_the_bandwidth_rules_are_scipys() -> None:
         assert RULES["silverman"](*points.shape) == pytest.approx(kde.silverman_factor())
 
 
+def test_the_mean_fitness_counts_valid_rollouts_only() -> None:
+    offspring = made([[1.0], [2.0], [50.0]])
+    offspring.outcomes.valid[2] = False
+    assert measured("fitness_mean", offspring) == 1.5
+
+
 def test_the_covariance_trace_is_numpys() -> None:
     points = plane(3)
     assert measured("covariance_trace", made(points)) == pytest.approx(np.trace(np.cov(points.T, bias=True)))
