@@ -53,7 +53,8 @@ class Update:
         gradient = self.population.gradient(weights, draw, state.learned, self.noise, ranks)
         learned, moments = state.learned, state.moments
         if weights.any():  # otherwise the weight decay alone would make a step, which Adam scales to full size
-            learned, moments = self.optimizer.step(learned, gradient, moments, self.population.std)
+            moved, moments = self.optimizer.step(learned, gradient, moments, self.population.std)
+            learned = self.population.held(moved)
         # Observation sums are added row by row, in index order: the sum must not depend on the ranks.
         observations = sum(outcomes.observations, start=state.observations)
         following = State(state.generation + 1, learned, moments, observations, memory)

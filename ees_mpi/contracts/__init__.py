@@ -188,6 +188,9 @@ class Population(OwnPopulation, Checked, Protocol):
     def learned(self, means: Singles) -> Arrays:
         """Return the learned arrays before the first generation, from initial means [K, D]."""
 
+    def held(self, learned: Arrays) -> Arrays:
+        """Return the learned arrays after a step, within their limits."""
+
     def offspring(self, count: int, std: float | None) -> "Population":
         """Return the population of `count` independent offspring of the same means."""
 

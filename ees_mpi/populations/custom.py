@@ -67,6 +67,10 @@ class Custom(Part, frozen=True):
             raise self._error(f"learned() returned an array {taken[0]!r}; choose another name")
         return found
 
+    def held(self, learned: Arrays) -> Arrays:
+        """Return the learned arrays as they are: the user's gradient holds them."""
+        return learned
+
     def draw(self, generator: np.random.Generator, noise: Noise, parameters: int) -> Draw:
         """Return the user's draw of a generation, checked."""
         draw = self.population.draw(generator, noise, parameters)

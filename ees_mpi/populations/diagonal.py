@@ -8,8 +8,7 @@ Evolution Strategies (JMLR 15), section 3; its separable form learns the logarit
     gradient of log std = sum_i w_i (eps_i^2 - 1)
 
 The learned arrays are `mean` and `std`, both [1, D]. The optimizer takes the step of `std` in its logarithm, with the
-learning rate `optimizer.std_lr`. The std that draws individuals is the learned one, clipped to `std_floor` and
-`std_ceiling`.
+learning rate `optimizer.std_lr`. After the step it is held between `std_floor` and `std_ceiling`.
 """
 
 from typing import Annotated
@@ -54,10 +53,14 @@ class Diagonal(Normal, frozen=True, kw_only=True):
         """Return the learned arrays before the first generation: the mean and the std, both [1, D]."""
         return {"mean": means, "std": np.full(means.shape, self.std, np.float32)}
 
-    def stds(self, learned: Arrays) -> Singles:
-        """Return the std [D] of each parameter as individuals are drawn with it: between floor and ceiling."""
+    def held(self, learned: Arrays) -> Arrays:
+        """Return the learned arrays with every std between floor and ceiling: momentum would carry it on."""
         low, high = (np.float32(limit) for limit in self._limits)
-        return np.asarray(np.clip(learned["std"][0], low, high))
+        return {**learned, "std": np.clip(learned["std"], low, high)}
+
+    def stds(self, learned: Arrays) -> Singles:
+        """Return the std [D] of each parameter as individuals are drawn with it; older files are not held."""
+        return np.asarray(self.held(learned)["std"][0])
 
     def individual(self, learned: Arrays, draw: Draw, index: int, noise: Noise) -> Singles:
         """Return the parameters [D] of one individual."""

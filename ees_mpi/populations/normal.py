@@ -55,6 +55,10 @@ class Normal(Part, frozen=True):
         """Return the learned arrays before the first generation: the means [K, D]."""
         return {"mean": means}
 
+    def held(self, learned: Arrays) -> Arrays:
+        """Return the learned arrays as they are: a mean has no limits."""
+        return learned
+
     def individual(self, learned: Arrays, draw: Draw, index: int, noise: Noise) -> Singles:
         """Return the parameters [D] of one individual."""
         mean: Singles = learned["mean"][draw.parent[index]]
