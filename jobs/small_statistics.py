@@ -22,7 +22,7 @@ EES = ("MaxVar-EES", "MaxEnt-EES")
 ORDER = ("standard ES", *EES, *(f"standard ES from {name}" for name in EES), "MAML")
 CLAIMS = {  # the metric: the claim of the paper that it tests
     "distance_mean": "standard ES moves further than either variant; MaxVar and MaxEnt do not differ",
-    "balance": "offspring run left and right (the smaller of both shares over the larger)",
+    "balance": "offspring run left and right (twice the smaller share over the sum of both)",
     "near_origin": "more offspring of standard ES end within 5 units of the origin",
     "adaptation": "MaxEnt adapts better than MaxVar (distance in the wanted direction after 40 mutations)",
 }

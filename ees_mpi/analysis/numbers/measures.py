@@ -119,7 +119,7 @@ def sides(offspring: Offspring, settings: Settings) -> tuple[float, float]:
 
 
 def balance(offspring: Offspring, settings: Settings) -> float:
-    """Compare left and right: 1 if both shares are equal, 0 if one is 0, NaN if both are."""
+    """Return 2 min(left, right) / (left + right): 1 if both shares are equal, 0 if one is 0, NaN if both are."""
     left, right = sides(offspring, settings)
     return 2 * min(left, right) / (left + right) if left + right else math.nan
 
@@ -201,7 +201,7 @@ MEASURES = {
     "entropy": Measure(entropy, "differential entropy of the behavior, nats"),
     "coverage": Measure(coverage, "distinct behaviors: occupied cells of a grid"),
     "best_of_40": Measure(best_of, "expected distance of the best of 40 in a direction, mean over directions"),
-    "balance": Measure(balance, "left and right: 1 equal shares, 0 all to one side", LINE),
+    "balance": Measure(balance, "left and right: 2 min / (left + right); 1 equal shares, 0 all to one side", LINE),
     "direction_uniformity": Measure(direction_uniformity, "directions: 1 all equally often, 0 only one", PLANE),
     "specialization": Measure(specialization, "how well the behavior predicts the component: 0 to 1", MIXTURE),
     "component_variance_share": Measure(
