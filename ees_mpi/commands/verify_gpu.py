@@ -1,7 +1,8 @@
 """Verifying generations that a GPU has evaluated: behaviours are compared as distributions, not bit by bit.
 
-MuJoCo Warp adds contact forces in changing order, so that two equal rollouts part after some steps. The test is the
-two-sample Kolmogorov-Smirnov test, for each number of the behaviour.
+MuJoCo Warp adds contact forces in changing order, so that two equal rollouts part after some steps. The tests are the
+two-sample Kolmogorov-Smirnov test, for each number of the behaviour of valid rollouts, and the test of two proportions
+for the share of valid rollouts.
 """
 
 import math
@@ -10,11 +11,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from ees_mpi.commands.sample import gather
+from ees_mpi.commands.verify_updates import logged_outcomes
 from ees_mpi.errors import ConfigError, VerifyError
 from ees_mpi.generation.evaluation import Evaluation, Work
 from ees_mpi.generation.results import observed
 from ees_mpi.noise import NoiseTable
-from ees_mpi.outcomes import Floats
+from ees_mpi.outcomes import Floats, Outcomes
 from ees_mpi.ranks import Ranks
 from ees_mpi.store.reader import Run
 
@@ -43,28 +45,43 @@ def verify_gpu(ranks: Ranks, run: Run, generations: Sequence[int], individuals: 
     for generation in generations:
         found = _evaluate(evaluation, run, generation, count)
         with ranks.together():
-            _compare(run, generation, run["behavior"][generation][:count], found)
+            logged = logged_outcomes(run, generation).at(np.arange(count))
+            compare(f"{run.path}: the behaviours of generation {generation}", logged, found)
     evaluation.close()
     return count
 
 
-def _evaluate(evaluation: Evaluation, run: Run, generation: int, count: int) -> Floats:
-    """Return the behaviours [count, B] of the first individuals of a generation: they are random draws."""
+def _evaluate(evaluation: Evaluation, run: Run, generation: int, count: int) -> Outcomes:
+    """Return the outcomes of the first individuals of a generation: they are random draws."""
     statistics = run.observation_statistics(generation)
     work = Work(run.learned(generation), run.draw(generation), statistics, observed(run.config, generation))
     mine = evaluation.run(work, range(count), {}, generation)
-    return gather(evaluation.ranks, list(mine.values()), run.config, count).behavior
+    return gather(evaluation.ranks, list(mine.values()), run.config, count)
 
 
-def _compare(run: Run, generation: int, logged: Floats, found: Floats) -> None:
-    for number in range(logged.shape[1]):
-        one, other = (rows[np.isfinite(rows[:, number]), number] for rows in (logged, found))
-        p = kolmogorov_smirnov(one, other)
+def compare(name: str, logged: Outcomes, found: Outcomes) -> None:
+    """Raise a VerifyError if two sets of outcomes are distributed otherwise; `name`: of the behaviours."""
+    count = len(found.valid)
+    p = two_proportions(logged.size, found.size, count)
+    if p < LEAST_P:
+        raise VerifyError(
+            f"{name}: {logged.size} of {count} are valid in the file, and {found.size} when they are evaluated again "
+            f"(p = {p:.2g})"
+        )
+    for number in range(logged.behavior.shape[1]):
+        p = kolmogorov_smirnov(*(each.behavior[each.valid, number] for each in (logged, found)))
         if p < LEAST_P:
             raise VerifyError(
-                f"{run.path}: the behaviours of generation {generation} are distributed otherwise when they are "
-                f"evaluated again (number {number}, {len(found)} individuals, p = {p:.2g})"
+                f"{name} are distributed otherwise when they are evaluated again (number {number}, {count} "
+                f"individuals, p = {p:.2g})"
             )
+
+
+def two_proportions(one: int, other: int, count: int) -> float:
+    """Return p of the test that two numbers, each out of `count`, have the same chance (normal approximation)."""
+    share = (one + other) / (2 * count)
+    spread = math.sqrt(share * (1 - share) * 2 / count)
+    return math.erfc(abs(one - other) / count / spread / math.sqrt(2)) if spread else 1.0
 
 
 def kolmogorov_smirnov(one: Floats, other: Floats) -> float:

@@ -5,10 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.outcomes import outcomes
 from support.program import done, ees, refusal, train
 from support.run_files import edited
 
-from ees_mpi.commands.verify_gpu import kolmogorov_smirnov
+from ees_mpi.commands.verify_gpu import compare, kolmogorov_smirnov, two_proportions
+from ees_mpi.errors import VerifyError
 
 WALKING = ("population.size=6", "task.steps=8", "task.hidden=[8,8]", "noise.size=100000", "run.generations=3")
 
@@ -81,3 +83,12 @@ def test_the_distribution_test_agrees_with_scipy() -> None:
         expected = scipy_stats.ks_2samp(one, other, method="asymp").pvalue
         assert kolmogorov_smirnov(one, other) == pytest.approx(expected, rel=0.15, abs=1e-6)
     assert kolmogorov_smirnov(one, one) == 1.0 and kolmogorov_smirnov(one, one + 10) < 1e-12
+
+
+def test_another_share_of_valid_rollouts_is_found() -> None:
+    logged, same, other = (outcomes(1000, 2, invalid=tuple(range(0, 1000, step))) for step in (50, 50, 10))
+    compare("behaviours", logged, same)
+    with pytest.raises(VerifyError, match="980 of 1000 are valid in the file, and 900 when"):
+        compare("behaviours", logged, other)
+    assert two_proportions(0, 0, 10) == two_proportions(10, 10, 10) == 1.0
+    assert two_proportions(20, 35, 1000) == pytest.approx(0.0405, abs=0.002)  # a chi-squared test without correction
