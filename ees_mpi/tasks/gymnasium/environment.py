@@ -3,7 +3,8 @@
 `task.behavior` chooses the behaviour:
 
     "final_observation"         components of the last observation (`task.components`; empty: all of them)
-    "final_xy", "final_x"       the final position of a MuJoCo body (`task.body`, default "torso")
+    "final_xy", "final_x"       the final position of a MuJoCo body (`task.body`, default "torso"): its `xpos`, which is
+                                one physics step older than the `x_position` in the `info` of Gymnasium's robots
     "mean_info"                 the mean over the rollout of a key of `info` (`task.info_key`)
     "package.module:function"   a function of a `Rollout` that returns numbers
 

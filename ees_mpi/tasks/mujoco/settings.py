@@ -1,7 +1,8 @@
 """The config section of task `mujoco`, and the model that it describes.
 
 The observation is qpos without the coordinates that the behaviour measures (cheetah: x, ant: x and y), and qvel. The
-behaviour is the position of the body `task.root` at the end, or after each of `task.behavior_steps`.
+behaviour is the position of the body `task.root` at the end, or after each of `task.behavior_steps`. It is MuJoCo's
+`xpos`, which is one physics step older than Gymnasium's `x_position`.
 """
 
 from pathlib import Path

@@ -219,6 +219,17 @@ def test_what_cannot_work_is_refused_with_one_sentence(settings: dict[str, Any],
     assert "\n" not in str(caught.value)
 
 
+def test_a_position_is_one_physics_step_older_than_gymnasiums() -> None:
+    env = environment("cheetah")
+    env.reset(seed=0)
+    env.frame_skip = 1
+    action = np.ones(6)
+    for _ in range(5):
+        before = float(env.data.qpos[0])
+        info = env.step(action)[4]
+        assert env.data.body("torso").xpos[0] == pytest.approx(before, abs=1e-12) and info["x_position"] != before
+
+
 def test_a_model_of_several_files_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "parts.xml"
     path.write_text('<mujoco><include file="other.xml"/></mujoco>')
