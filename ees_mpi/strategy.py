@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ees_mpi.config import Config, Evolution
 from ees_mpi.contracts import Objective, Optimizer, Population
-from ees_mpi.noise import Noise
+from ees_mpi.noise import Noise, NoiseTable
 from ees_mpi.outcomes import Arrays, Draw, Outcomes
 from ees_mpi.ranks import Ranks
 from ees_mpi.state import State
@@ -41,6 +41,11 @@ class Update:
         if not isinstance(method, Evolution):
             raise TypeError(f"expected a config of an evolution strategy, got method {method.name!r}")
         return cls(config.population, method.objective, method.optimizer, noise, config.run.seed)
+
+    @classmethod
+    def open(cls, config: Config, ranks: Ranks) -> "Update":
+        """Fill the noise table together with the other ranks of the node; return the update of a config."""
+        return cls.of(config, NoiseTable(config.noise_seed, config.noise.size, ranks))
 
     def ask(self, state: State) -> Draw:
         """Return the draw of the next generation, the same on every rank."""

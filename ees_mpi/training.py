@@ -27,7 +27,6 @@ from ees_mpi.generation.results import (
     observed,
     with_times,
 )
-from ees_mpi.noise import NoiseTable
 from ees_mpi.outcomes import LEADING, Arrays, Draw, Floats, Outcome, Outcomes, pack, unpack, unpack_each
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry import loaded
@@ -97,8 +96,8 @@ class EvolutionJob:
     @classmethod
     def open(cls, config: Config, ranks: Ranks) -> "EvolutionJob":
         """Open the task on this rank, and fill the noise table together with the other ranks of the node."""
-        noise = NoiseTable(config.noise_seed, config.noise.size, ranks)
-        return cls(config, Evaluation(config, noise, ranks), Update.of(config, noise), ranks, Evaluated())
+        update = Update.open(config, ranks)
+        return cls(config, Evaluation(config, update.noise, ranks), update, ranks, Evaluated())
 
     @property
     def device(self) -> str:

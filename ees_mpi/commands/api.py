@@ -61,8 +61,7 @@ def train(
 
     config: the name of a preset, the path of a .toml file or of a run file, a dict, or a Config
     out: the run file; needed for a dict, a Config and a task; for a run file the default is that file
-    task: a function in place of the config's task: f(z) returns a behaviour, or a behaviour and a fitness; without a
-        config, MaxEnt trains it
+    task: a function in place of the config's task: f(z) returns a behaviour, or (behaviour, fitness); default: MaxEnt
     parameters, behavior_dim: the lengths of z and of a behaviour, for `task`; a run file knows them
     batch: `task` gets several individuals, f(z[n, D]); mean: the first mean [D] for `task`  [default: zeros]
     keep_source: keep the source of `task` in the file, to read; nothing runs it

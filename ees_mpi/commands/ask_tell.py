@@ -27,7 +27,6 @@ from ees_mpi.commands.loop_file import LoopFile, check_recorded, check_target
 from ees_mpi.config import Config
 from ees_mpi.errors import ConfigError, TaskError, located
 from ees_mpi.generation.results import Clock, Record, check_enough, describe, gather_sums, observed, uses_torch
-from ees_mpi.noise import NoiseTable
 from ees_mpi.outcomes import LEADING, Arrays, Draw, Floats, Outcomes, Singles, unpack
 from ees_mpi.ranks import Ranks, UserLoop
 from ees_mpi.runs import broadcast
@@ -121,7 +120,7 @@ class Strategy:
         ranks.check_same(state.digest(), "the first mean")
         ranks.check_same(hashlib.sha256(config.to_toml().encode()).digest(), "a setting of Strategy")
         ranks.check_alike(machine.fingerprint(uses_torch(config)))
-        self._update = Update.of(config, NoiseTable(config.noise_seed, config.noise.size, ranks))
+        self._update = Update.open(config, ranks)
         self._loop, self.config, self._state, self._file = loop, config, state, file
         self._draw: Draw | None = None
         self._asked: list[range] = []

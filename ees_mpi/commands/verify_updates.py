@@ -9,7 +9,6 @@ import numpy as np
 from ees_mpi.commands.verify import cause
 from ees_mpi.config import Evolution
 from ees_mpi.errors import ConfigError, RunFileError, VerifyError
-from ees_mpi.noise import NoiseTable
 from ees_mpi.outcomes import Arrays, Outcomes
 from ees_mpi.ranks import Ranks
 from ees_mpi.state import State
@@ -35,10 +34,9 @@ def verify_updates(ranks: Ranks, path: Path) -> UpdatesCheck:
         if run.attributes.get("kind") != "run" or run.generations == 0:
             raise RunFileError(f"{path} holds no update to compute again")
     ranks.set_stall_limit(60 * run.config.run.stall_minutes)
-    noise = NoiseTable(run.config.noise_seed, run.config.noise.size, ranks)
-    update = Update.of(run.config, noise)
+    update = Update.open(run.config, ranks)
     with ranks.together():
-        run.check_noise(noise)
+        run.check_noise(update.noise)
     updates = min(run.generations, int(ranks.gather(np.array([run.generations]), [1] * ranks.size).min()))
     state = State(
         0, run.learned(0), run.config.method.moments(run.config.task, run.learned(0)), run.observation_sums(0)

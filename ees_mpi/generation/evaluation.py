@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ees_mpi.config import Config
 from ees_mpi.contracts import BatchEvaluator, Evaluator, RowsEvaluator, Say, Task
 from ees_mpi.errors import ConfigError, before_rollouts
-from ees_mpi.noise import NoiseTable
+from ees_mpi.noise import Noise
 from ees_mpi.outcomes import Arrays, Batch, Draw, Floats, Outcome, Singles
 from ees_mpi.ranks import Ranks, gpus
 from ees_mpi.terminal import say
@@ -37,7 +37,7 @@ class Work:
 class Evaluation:
     """Evaluates the individuals of a config. All methods except `close` are called on all ranks together."""
 
-    def __init__(self, config: Config, noise: NoiseTable, ranks: Ranks, device: str | None = None):
+    def __init__(self, config: Config, noise: Noise, ranks: Ranks, device: str | None = None):
         """Open the task; `device`: "cpu" or "cuda" instead of the config's."""
         self.config, self.noise, self.ranks = config, noise, ranks
         self._evaluator: Evaluator | None = None
