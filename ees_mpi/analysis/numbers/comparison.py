@@ -17,12 +17,7 @@ from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.tasks.locomotion import direction_name
 
 REACHABLE = 0.05  # groups should be large enough for a p below this
-MAY_DIFFER = {
-    "direction",
-    "reset_seed",
-    "observation_share",
-    "device",
-}  # keys of a task in which compared runs may differ
+MAY_DIFFER = {"direction", "reset_seed", "observation_share", "device"}  # keys of a task; others are noted
 
 
 @dataclass(frozen=True)

@@ -126,7 +126,7 @@ class Lane:
             **self.physics.parts(),
             "observations": self._observe,
             "policies": self._act,
-            "notes": self._ledger.note,
+            "notes": self._note,
         }
 
     def _policies(self, components: int) -> BatchPolicy:
@@ -141,7 +141,7 @@ class Lane:
 
     def _record(self, way: str) -> None:
         """Record several steps and one step, and try both."""
-        parts, several = (self._observe_and_act, self.physics.step, self._ledger.note), self.steps_per_launch
+        parts, several = (self._observe_and_act, self.physics.step, self._note), self.steps_per_launch
         self._launch = self.recorder.record(way, *parts, repeat=several)
         rest = self._task.steps % several
         self._launch_one = self.recorder.record(way, *parts, repeat=1) if rest else self._launch
@@ -151,7 +151,7 @@ class Lane:
         done = several + (1 if rest else several)
         self.recorder.synchronize()
         simulated = done * self._plant.step_seconds
-        noted = int(self._ledger.steps[0])
+        noted = int(self._ledger.step)
         if noted != done or not math.isclose(self.physics.seconds(), simulated, rel_tol=1e-3):
             raise RuntimeError(
                 f"{done} steps were launched, {noted} were noted, and {self.physics.seconds():.3f} s "
@@ -171,6 +171,10 @@ class Lane:
         """Write the actions to the controls."""
         action = self._policy.act(self.physics.observation)
         self._tools.torch.clamp(action, self._low, self._high, out=self.physics.ctrl)
+
+    def _note(self) -> None:
+        """Note the state after a step."""
+        self._ledger.note()
 
     def _reset(self, watched: NDArray[np.int64], seeds: tuple[Any, Any] | None) -> None:
         """Put all worlds to the start of the task; the worlds of `seeds` (worlds, seeds) start from their seeds."""

@@ -47,16 +47,16 @@ class Ledger:
 
         self._torch = torch
         self._alive, self._valid = (zeros(worlds, dtype=torch.bool) for _ in range(2))
-        self.steps, self._length, self._watched = (
-            zeros(count, dtype=torch.int32) for count in (worlds, worlds, sampled)
-        )
+        self._length, self._watched = (zeros(count, dtype=torch.int32) for count in (worlds, sampled))
+        self._steps = zeros(worlds, dtype=torch.int64)
+        self.step = self._steps[:1]  # the number of finished steps, on the device
         self._position, self._places = zeros(worlds, plant.axes), zeros(worlds, len(marks), plant.axes)
         self._sums = zeros(sampled, 1 + 2 * size, dtype=torch.float64)
         self._marks = torch.tensor(marks, dtype=torch.int32, device=observation.device)
         low, high = plant.height if terminates and plant.height else (-HIGHEST, HIGHEST)
         limits = [float(low), min(float(high), HIGHEST), FASTEST * plant.step_seconds]
         state = [*physics.start, physics.position, self._marks]
-        kept = [self.steps, self._alive, self._valid, self._length, self._position, self._places]
+        kept = [self._steps, self._alive, self._valid, self._length, self._position, self._places]
         changed = [physics.qpos, physics.qvel, physics.warmstart]
         self._state, self._limits, self._kept = [share(each) for each in state], limits, [*map(share, kept + changed)]
         self._device, self._worlds = device, worlds
@@ -72,7 +72,7 @@ class Ledger:
         self._watched[: len(watched)] = self._torch.from_numpy(watched.astype(np.int32)).to(self._watched.device)
         self._alive.fill_(True)
         self._valid.fill_(True)
-        for tensor in (self.steps, self._length, self._position, self._places, self._sums):
+        for tensor in (self._steps, self._length, self._position, self._places, self._sums):
             tensor.zero_()
 
     def add_observations(self) -> None:
@@ -146,7 +146,7 @@ def note(
     low: float,
     high: float,
     longest: float,
-    steps: wp.array[int],
+    steps: wp.array[wp.int64],
     alive: wp.array[wp.bool],
     valid: wp.array[wp.bool],
     length: wp.array[int],
@@ -161,8 +161,8 @@ def note(
     The solver takes longest on NaN, and all worlds wait for it.
     """
     world = wp.tid()
-    step = steps[world] + 1
-    steps[world] = step
+    step = wp.int32(steps[world]) + 1
+    steps[world] = wp.int64(step)
     sound = within(qpos, world, LIMIT) and within(action, world, LIMIT) and within(qvel, world, FASTEST_COORDINATE)
     for axis in range(last.shape[1]):
         if step > 1 and not wp.abs(position[world, axis] - last[world, axis]) <= longest:
