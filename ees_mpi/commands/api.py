@@ -161,8 +161,7 @@ def sample(
 
     generation: the mean(s) before this one, negative from the end  [default: the state after the last one]
     std: of the offspring  [default: the run's]; component: of a mixture  [default: all of them]
-    settings: another engine or device, {"task.engine": "mujoco"}
-    out: [default: RUN-sample.h5]; trust: run the code that the run file names
+    settings: another task.engine or task.device; out: [default: RUN-sample.h5]; trust: run code that the file names
     """
     path = path_of(run)
     count, component = whole("count", count, 2), whole_or_none("component", component, 0)
