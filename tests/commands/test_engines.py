@@ -1,0 +1,89 @@
+"""One robot in two engines: commands that change the engine, and files that record both."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ees_mpi
+from ees_mpi import config
+from ees_mpi.analysis.labels import label
+from ees_mpi.commands.info import read
+from ees_mpi.config import keys
+from ees_mpi.errors import ConfigError
+from ees_mpi.registry import flat
+
+pytest.importorskip("mujoco")
+pytest.importorskip("pybullet")
+SMALL = {"population.size": 4, "noise.size": 3000, "run.generations": 1, "task.steps": 3, "task.hidden": [4]}
+REPLICA = {"task.engine": "mujoco", "task.device": "cpu"}
+BULLET = {"task.engine": "bullet"}
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("engines") / "run.h5"
+    ees_mpi.train("cheetah-maxent", path, settings={**SMALL, **REPLICA}).close()
+    return path
+
+
+def engines_of(path: Path) -> tuple[str, str]:
+    """Return the engine of the evaluation and that of the run."""
+    facts = read(path)
+    note = facts["of_run"] if "of_run" in facts else facts["started_from"]
+    return facts["engine"], note["engine"]
+
+
+def test_a_sample_a_measurement_and_an_adaptation_in_the_other_engine_record_both(
+    trained: Path, tmp_path: Path
+) -> None:
+    paths = [tmp_path / f"{name}.h5" for name in ("sample", "measure", "adapt", "from")]
+    with ees_mpi.sample(trained, 2, paths[0], settings=BULLET) as sample:
+        assert label(sample) == "MaxEnt-EES (Bullet; trained in Bullet replica in MuJoCo)"
+        assert "device" not in sample.config.sections()["task"]
+    ees_mpi.measure(trained, std=0.1, count=2, out=paths[1], settings=BULLET).close()
+    ees_mpi.adapt(trained, "left", paths[2], mutations=2, evaluations=1, settings=BULLET)
+    ees_mpi.train("cheetah-maxent", paths[3], settings=SMALL, start=trained).close()
+    assert [engines_of(path) for path in paths] == [("bullet", "mujoco")] * 4
+    with ees_mpi.sample(trained, 2, tmp_path / "same.h5") as same:
+        assert label(same) == "MaxEnt-EES (Bullet replica in MuJoCo)"
+
+
+@pytest.mark.parametrize(
+    "settings", [{"task.steps": 5}, {"population.std": 1.0}, {"task.engine": "mujoco", "run.seed": 1}]
+)
+def test_a_sample_changes_nothing_but_engine_and_device(
+    settings: dict[str, Any], trained: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match=r"expected task\.engine or task\.device; all other keys are the run's"):
+        ees_mpi.sample(trained, 2, tmp_path / "sample.h5", settings=settings)
+    with pytest.raises(ConfigError, match=r"expected task\.engine or task\.device"):
+        ees_mpi.adapt(trained, "left", tmp_path / "adapt.h5", settings=settings)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_run_does_not_go_on_in_another_engine(trained: Path) -> None:
+    with pytest.raises(ConfigError, match=r"task\.engine is 'mujoco' in the file and 'bullet' now"):
+        ees_mpi.train("cheetah-maxent", trained, settings={**SMALL, "run.generations": 2}, resume=True)
+
+
+def test_another_engine_drops_the_device_and_says_so() -> None:
+    changed = config.parse(config.load("ant-maxent", ["task.engine=mujoco"]).to_toml(), ["task.engine=bullet"])
+    assert changed.task.device is None and changed.notes == (
+        "task.engine=bullet drops task.device, which it does not have",
+    )
+    with pytest.raises(ConfigError, match="runs on CPUs only"):
+        config.load("ant-maxent", ["task.engine=bullet", "task.device=cuda"])
+
+
+@pytest.mark.parametrize(("engine", "shown"), [("bullet", False), ("mujoco", True)])
+def test_keys_that_do_not_apply_are_not_shown(engine: str, shown: bool) -> None:
+    loaded = config.load("ant-maxent", [f"task.engine={engine}"])
+    assert ("device" in loaded.sections()["task"]) == shown
+    names = [each["key"] for each in keys.data(keys.sections(), dict(flat(loaded.sections())))]
+    assert "task.engine" in names and ("task.device" in names) == shown
+
+
+def test_files_without_an_engine_are_bullets() -> None:
+    text = config.load("ant-maxent").to_toml().replace('engine = "bullet"\n', "")
+    assert "engine" not in text and config.parse(text).task == config.load("ant-maxent").task
