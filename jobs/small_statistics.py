@@ -16,7 +16,7 @@ from ees_mpi.analysis.numbers.measures import MEASURES, Settings
 from ees_mpi.analysis.numbers.run_values import AFTER, GENERATIONS, distance_after
 from ees_mpi.analysis.numbers.statistics import Group, Test, compare
 from ees_mpi.analysis.offspring import has_positions, read_offspring
-from ees_mpi.tasks.paper_robots import REPLICA
+from ees_mpi.tasks.paper_robots import ENGINE_LABELS
 
 EES = ("MaxVar-EES", "MaxEnt-EES")
 ORDER = ("standard ES", *EES, *(f"standard ES from {name}" for name in EES), "MAML")
@@ -30,7 +30,7 @@ SAMPLE_CLAIMS = {  # the same for samples
     "distance_mean": "distance of 1,000 new offspring",
     "distance_variance": "variance of the distance of 1,000 new offspring",
 }
-ENGINES = {"bullet": "Bullet, the paper's robot", "mujoco": f"{REPLICA}, agreement measured"}
+ENGINES = {"bullet": "Bullet, the paper's robot", "mujoco": f"{ENGINE_LABELS['mujoco']}, agreement measured"}
 OTHERS = {"mujoco": "Gymnasium's robot in MuJoCo", "interference": "no physics"}
 LEFT_OUT = ("fitness_mean", "entropy")  # measures: not stored; slow, and logged while training
 Values = dict[str, list[float]]  # numbers of runs, by algorithm
@@ -62,7 +62,7 @@ def groups(runs: Sequence[SmallRun]) -> dict[str, list[SmallRun]]:
 def label(run: SmallRun) -> str:
     """Return the label of a run in its group, whose runs have one engine; one that begins gently says so."""
     gentle = run.config.sections().get("optimizer", {}).get("correct_first") is False
-    return plain_label(run).removesuffix(f" ({REPLICA})") + (", gentle" if gentle else "")
+    return plain_label(run).removesuffix(f" ({ENGINE_LABELS['mujoco']})") + (", gentle" if gentle else "")
 
 
 def _place(run: SmallRun) -> tuple[int, str]:
