@@ -3,7 +3,6 @@
 import json
 import math
 import os
-import sys
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
@@ -17,6 +16,7 @@ from ees_mpi.registry import tables
 from ees_mpi.terminal import is_utf8
 
 LARGEST = 2**62
+SMALLEST = 1e-30  # of positive numbers: a std is squared
 
 
 def settings_of(settings: Mapping[str, Any] | None) -> list[str]:
@@ -93,7 +93,7 @@ def finite(name: str, value: Any) -> float:
 
 def positive(name: str, value: Any) -> float:
     """Return a positive number; raise a ConfigError if it is none."""
-    return _number(name, value, "a positive number", sys.float_info.min, 1e30)
+    return _number(name, value, "a positive number", SMALLEST, 1 / SMALLEST)
 
 
 def positives(name: str, values: Any) -> tuple[float, ...]:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ees_mpi import config as configs
 from ees_mpi import machine
 from ees_mpi.commands.api import computing, open_on_all_ranks
-from ees_mpi.commands.arguments import file_name, file_name_or_none, positives, settings_of, whole
+from ees_mpi.commands.arguments import SMALLEST, file_name, file_name_or_none, positives, settings_of, whole
 from ees_mpi.commands.sample import check_target, gather
 from ees_mpi.config import Config
 from ees_mpi.contracts import Say
@@ -109,7 +109,7 @@ def measure_on(ranks: Ranks, request: MeasureRequest, out: Path, overwrite: bool
 
 def _check(request: MeasureRequest) -> None:
     """Raise a ConfigError if the numbers of a request cannot be used."""
-    if not request.std or not all(0 < std <= 1e30 for std in request.std):
+    if not request.std or not all(SMALLEST <= std <= 1 / SMALLEST for std in request.std):
         raise ConfigError(f"--std: expected numbers above 0 with commas between them, got {list(request.std)}")
     if len(set(request.std)) < len(request.std):
         raise ConfigError(f"--std: expected different numbers, got {list(request.std)}")

@@ -3,11 +3,35 @@
 import random
 
 NUMBERS = ("1e12", "1e300", "1e308", "-1", "0", "nan", "inf", "9" * 5000, "1_000", "", " ", "0x10", "²", "1e-320")
-TEXTS = ("", "..x:y", "os:system", "../../x", "\x1b[2J", "x" * 10_000, "[" * 2000, "{" * 2000, "'", "a=b=c", "\n")
+TEXTS = (
+    "",
+    "..x:y",
+    "os:system",
+    "../../x",
+    "\x1b[2J",
+    "x" * 10_000,
+    "[" * 2000,
+    "{" * 2000,
+    "'",
+    "a=b=c",
+    "\n",
+    "\udcff",
+)
 KEYS = (
     *("population.size", "population.std", "population.components", "run.generations", "run.seed", "run.stall_minutes"),
     *("run.fold_minutes", "noise.size", "objective.name", "objective.bandwidth", "optimizer.lr", "task.name"),
-    *("task.function", "task.steps", "task.hidden", "no.such.key", "", ".", "method"),
+    *(
+        "task.function",
+        "task.start",
+        "task.steps",
+        "task.hidden",
+        "task.env_settings",
+        "optimizer.l2",
+        "no.such.key",
+        "",
+        ".",
+        "method",
+    ),
 )
 
 
@@ -33,6 +57,12 @@ def malformed(chance: random.Random) -> list[str]:
         ["metrics", "run.h5", "--generation", value],
         ["compare", "--metric", value, "run.h5", "--against", "run.h5"],
         ["plan", "interference-maxvar", "--ranks", value],
+        ["plan", "interference-maxvar", "--ranks", "1", "--set", f"{chance.choice(KEYS)}={value}"],
+        ["measure", "run.h5", "--std", value, "--count", "4", "-o", "out.h5"],
+        ["measure", "run.h5", "--std", "0.1", "--count", value, "-o", "out.h5"],
+        ["measure", value, "--task", "interference-maxvar", "--std", "0.1", "--count", "4", "-o", "out.h5"],
+        ["measure", "run.h5", "--std", "0.1", "--count", "4", "--normaliser", value, "-o", "out.h5"],
+        ["metrics", "run.h5", "--bandwidth", value],
         ["config", "run.h5", "--set", f"{chance.choice(KEYS)}={value}"],
     ]
     return [word.replace("\0", "") for word in chance.choice(lines)]

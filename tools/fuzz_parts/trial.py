@@ -176,7 +176,8 @@ def case(
     outcome, fault = _judge(place, ended, command, sound[template] if strict else None)
     if _contents(place / "elsewhere") != before:
         outcome, fault = "fault", "touched another file"
-    if strangers := others - MAY_OPEN.get(command, set()):
+    named = others if did.endswith(" at run.h5") and kind == "links of paths" else set()  # the user names the link
+    if strangers := others - named - MAY_OPEN.get(command, set()):
         outcome, fault = "fault", f"opened {', '.join(sorted(strangers))}"
     if fault:
         errors = (place / "stderr").read_text(errors="replace").strip()[-1500:]
