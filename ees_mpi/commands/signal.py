@@ -104,6 +104,9 @@ def choose(run: Run, generation: int | None, every: int | None) -> list[int]:
         raise ConfigError(f"signal: the gradient of {run.config.method.name} needs rollouts that files do not keep")
     if run.attributes.get("kind") != "run" or run.generations == 0:
         raise RunFileError(f"{run.path} holds no update, so there is no gradient to measure")
+    vectors = run.config.population.size // (2 if run.config.population.antithetic else 1)
+    if vectors < FEWEST:
+        raise ConfigError(f"signal: a generation has {vectors} noise vectors (or antithetic pairs); expected {FEWEST}")
     if generation is not None:
         if not -run.generations <= generation < run.generations:
             raise ConfigError(f"generation {generation}: expected 0 to {run.generations - 1}")
@@ -144,9 +147,9 @@ def measure_signal(
 def split_halves(
     update: Update, state: State, draw: Draw, outcomes: Outcomes, number: int, ranks: Ranks
 ) -> Split | None:
-    """Return the numbers of one split; None if a half has fewer than two valid individuals."""
+    """Return the numbers of one split; None if a half has fewer than two groups, or two valid individuals."""
     halves = groups_of(update, state.generation, number, draw)
-    if min(int(outcomes.valid[np.concatenate(half)].sum()) for half in halves) < 2:
+    if len(halves[0]) < 2 or min(int(outcomes.valid[np.concatenate(half)].sum()) for half in halves) < 2:
         return None
     return split_of(*(half_gradients(update, state, draw, outcomes, half, ranks) for half in halves))
 
@@ -157,11 +160,9 @@ def groups_of(update: Update, generation: int, number: int, draw: Draw) -> list[
     _, rows = np.unique(draw.offset[::step], return_inverse=True)
     vector = np.repeat(rows, step)  # individuals with equal numbers share a noise vector
     count = int(vector.max()) + 1
-    if count < FEWEST:
-        raise ConfigError(f"signal: a generation has {count} noise vectors (or antithetic pairs); expected {FEWEST}")
     order = stream(update.seed, f"signal/{generation}", number).permutation(count)
     halves = order[: count // 2], order[count // 2 :]
-    groups = min(GROUPS, count // 2)
+    groups = max(1, min(GROUPS, count // 2))
     return [[np.flatnonzero(np.isin(vector, part)) for part in np.array_split(half, groups)] for half in halves]
 
 
