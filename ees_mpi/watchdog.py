@@ -38,8 +38,8 @@ def acknowledge() -> None:
 
 def _watch(pipe: int, program: int, patience: float) -> None:
     """Wait for signals of the program until the pipe ends; kill the program if it does not react to one."""
-    for number in (*SIGNALS, signal.SIGUSR1):
-        signal.signal(number, signal.SIG_IGN)  # a terminal sends Ctrl-C to both processes
+    for ignored in (*SIGNALS, signal.SIGUSR1):
+        signal.signal(ignored, signal.SIG_IGN)  # a terminal sends Ctrl-C to both processes
     pipe = os.dup2(pipe, 3)
     os.dup2(os.open(os.devnull, os.O_RDWR), 0)
     os.dup2(0, 1)

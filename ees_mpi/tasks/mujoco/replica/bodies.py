@@ -23,7 +23,7 @@ def _options(friction: float) -> str:
   </default>
   <visual><global offwidth="1280" offheight="960"/></visual>
   <asset>
-    <texture name="grid" type="2d" builtin="checker" rgb1="0.66 0.69 0.73" rgb2="0.55 0.59 0.64" width="200" height="200"/>
+    <texture name="grid" type="2d" builtin="checker" rgb1=".66 .69 .73" rgb2=".55 .59 .64" width="200" height="200"/>
     <material name="grid" texture="grid" texrepeat="1 1" texuniform="true"/>
   </asset>"""
 
