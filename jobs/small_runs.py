@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
 
 from ees_mpi import config as configs
@@ -21,6 +20,8 @@ from ees_mpi.analysis.numbers.measures import MEASURES, Settings, sides
 from ees_mpi.analysis.offspring import Offspring, has_offspring, has_positions, read_offspring
 from ees_mpi.commands.export_policy import export_policy
 from ees_mpi.store.reader import Run, open_run
+from ees_mpi.store.safety import open_hdf5
+from ees_mpi.store.texts import attributes
 from ees_mpi.tasks.locomotion import PolicyTask
 
 SHOWN = (0, 5, 10, 20)  # generations that figures show, besides the last
@@ -225,8 +226,8 @@ def collect_adaptation(path: Path, results: Path) -> Path:
     """Write the attributes and arrays of a file of `ees-mpi adapt` as JSON; return its path."""
     out = results / "adaptations" / f"{path.stem}.json"
     out.parent.mkdir(parents=True, exist_ok=True)
-    with h5py.File(path) as file:
-        found = {key: value if isinstance(value, str) else value.item() for key, value in file.attrs.items()}
+    with open_hdf5(path) as file:
+        found = {key: value if isinstance(value, str) else value.item() for key, value in attributes(file).items()}
         found["run"] = without_folder(found["run"])
         for group in ("evaluations", "mutations", "rollouts"):
             found |= {f"{group}/{name}": data[:].tolist() for name, data in file.get(group, {}).items()}
@@ -236,8 +237,8 @@ def collect_adaptation(path: Path, results: Path) -> Path:
 
 def is_adaptation(path: Path) -> bool:
     """Return whether a file was written by `ees-mpi adapt`."""
-    with h5py.File(path) as file:
-        return bool(file.attrs.get("format") == "ees_mpi adaptation")
+    with open_hdf5(path) as file:
+        return bool(attributes(file).get("format") == "ees_mpi adaptation")
 
 
 def read_all(results: Path) -> list[SmallRun]:

@@ -1,6 +1,7 @@
-"""Files that the program wrote before its modules were rearranged: they open, resume, verify and compare as before.
+"""Small files of format 2 and 3, of the same configs: they open, resume, verify and compare.
 
-They were made on aarch64. On another kind of CPU `verify` names the difference instead of comparing bits.
+They were made on x86-64 with AVX-512. On another kind of CPU `verify` names the difference instead of comparing bits.
+The adaptation files are older.
 """
 
 import gzip
@@ -9,29 +10,32 @@ from pathlib import Path
 
 import h5py
 import pytest
-from support.program import TESTS, done, ees, info
+from support.program import TESTS, done, ees, info, refusal
 
-from ees_mpi import machine, open_run
+from ees_mpi import open_run
 from ees_mpi.commands.verify import differences
 
 DATA = TESTS / "data"
 DIGESTS = dict(line.split() for line in (DATA / "digests.txt").read_text().splitlines())
 RUNS = ("interference", "cheetah", "mixture", "blend", "mujoco", "maml")
 SAMPLES = ("sample", "maml-sample")
+FORMATS = (2, 3)
 
 
-def unpacked(folder: Path, *names: str) -> Path:
-    """Unpack stored files into a folder; return the path of the first."""
+def unpacked(folder: Path, version: int, *names: str) -> Path:
+    """Unpack stored files of a format into a folder; return the path of the first."""
     for name in names:
-        (folder / name).write_bytes(gzip.decompress((DATA / f"{name}.gz").read_bytes()))
+        (folder / name).write_bytes(gzip.decompress((DATA / f"format{version}" / f"{name}.gz").read_bytes()))
     return folder / names[0]
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """All older files that have no journal; tests do not change them."""
+@pytest.fixture(scope="module", params=FORMATS)
+def folder(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
+    """All stored files that have no journal; tests do not change them."""
     place = tmp_path_factory.mktemp("older")
-    unpacked(place, *(f"{name}.h5" for name in (*RUNS, *SAMPLES, "adapt", "maml-adapt")))
+    unpacked(place, request.param, *(f"{name}.h5" for name in (*RUNS, *SAMPLES)))
+    for name in ("adapt.h5", "maml-adapt.h5"):
+        (place / name).write_bytes(gzip.decompress((DATA / f"{name}.gz").read_bytes()))
     return place
 
 
@@ -44,20 +48,22 @@ def test_an_older_file_opens_and_has_the_state_that_was_noted(name: str, folder:
     facts = info(folder / f"{name}.h5")
     assert facts["state_sha256"] == DIGESTS[name] and facts["complete"] is True
     with open_run(folder / f"{name}.h5") as run:
-        run.check_order()
+        run.check_all()
         assert all(len(run[array]) == run.generations for array in run.names)
 
 
-@pytest.mark.parametrize("name", RUNS)
-def test_an_older_run_resumes_for_one_more_generation(name: str, tmp_path: Path) -> None:
-    path = unpacked(tmp_path, f"{name}.h5")
+@pytest.mark.parametrize(("version", "name"), [(2, name) for name in RUNS] + [(3, "interference"), (3, "maml")])
+def test_a_run_resumes_for_one_more_generation_and_keeps_its_format(version: int, name: str, tmp_path: Path) -> None:
+    path = unpacked(tmp_path, version, f"{name}.h5")
     before = info(path)
     with open_run(path) as run:
         logged = {array: run[array][:].tobytes() for array in run.names}
     done("resume", path, "--generations", int(str(before["generations"])) + 1)
     after = info(path)
     assert after["generations"] == int(str(before["generations"])) + 1 and after["complete"] is True
+    assert before["format_version"] == after["format_version"] == version
     with open_run(path) as run:
+        run.check_all()
         assert {array: run[array][:-1].tobytes() for array in logged} == logged
         assert run["state_sha256"][-2].decode() == DIGESTS[name]
 
@@ -91,8 +97,9 @@ def test_older_adaptations_are_compared(folder: Path) -> None:
             assert group["median"] == pytest.approx(file["evaluations/fitness"][:].mean())
 
 
-def test_a_killed_run_is_read_with_its_journal_repaired_and_resumed(tmp_path: Path) -> None:
-    path = unpacked(tmp_path, "killed.h5", "killed.h5.journal")
+@pytest.mark.parametrize("version", FORMATS)
+def test_a_killed_run_is_read_with_its_journal_repaired_and_resumed(version: int, tmp_path: Path) -> None:
+    path = unpacked(tmp_path, version, "killed.h5", "killed.h5.journal")
     with h5py.File(path) as file:
         folded = len(file["generations/behavior"])
     with open_run(path) as run:
@@ -106,10 +113,12 @@ def test_a_killed_run_is_read_with_its_journal_repaired_and_resumed(tmp_path: Pa
         assert {array: run[array][:].tobytes() for array in run.names} == logged and not run.journal_records
     assert info(path)["state_sha256"] == digest
     done("resume", path, "--generations", committed + 1)
-    assert info(path)["generations"] == committed + 1
+    assert info(path)["generations"] == committed + 1 and info(path)["format_version"] == version
 
 
-def test_the_bits_of_older_files_depend_on_the_things_that_this_program_names(folder: Path) -> None:
-    with h5py.File(folder / "cheetah.h5") as file:
-        written = json.loads(file["sessions/machine"][0])
-    assert set(machine.BITS_DEPEND_ON) - set(written) == set(machine.NEWER_KEYS)
+def test_a_file_of_format_1_is_refused_with_a_sentence(tmp_path: Path) -> None:
+    path = unpacked(tmp_path, 2, "interference.h5")
+    with h5py.File(path, "r+") as file:
+        file.attrs["format_version"] = 1
+    code, line = refusal("info", path)
+    assert code == 3 and "has format 1; this version of ees_mpi reads 2 to 3" in line

@@ -29,7 +29,7 @@ try:
 except ImportError:  # no environment is active: use the one of this checkout
     os.execv(python := str(CHECKOUT / ".venv/bin/python"), [python, *sys.argv])
 
-OLDER = CHECKOUT / "tests/data/interference.h5.gz"
+OLDER = CHECKOUT / "tests/data/format2/interference.h5.gz"
 OUTCOMES = ("right bits", "refused", "no fault", "fault")
 
 

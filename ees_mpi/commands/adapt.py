@@ -20,6 +20,7 @@ from ees_mpi.outcomes import Singles
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry import loaded
 from ees_mpi.runs.progress import CountedOutcomes
+from ees_mpi.store import texts
 from ees_mpi.store.reader import open_run
 from ees_mpi.store.safety import damage_reported, open_hdf5
 from ees_mpi.tasks.locomotion import across, angle_of, direction_name
@@ -149,7 +150,8 @@ def default_name(run: Path, direction: str) -> Path:
 def write(out: Path, adapted: Adapted, groups: Mapping[str, Mapping[str, NDArray[Any]]]) -> None:
     """Write an adaptation file."""
     with replaced(out, RunFileError) as fresh, h5py.File(fresh, "w") as file:
-        file.attrs.update(
+        texts.put(
+            file,
             {
                 "format": FORMAT,
                 "format_version": 1,
@@ -160,7 +162,7 @@ def write(out: Path, adapted: Adapted, groups: Mapping[str, Mapping[str, NDArray
                 "direction": adapted.task.heading,
                 "training_steps": adapted.parent.about["training_steps"],
                 **adapted.attributes,
-            }
+            },
         )
         for group, arrays in groups.items():
             for name, array in arrays.items():
@@ -170,7 +172,8 @@ def write(out: Path, adapted: Adapted, groups: Mapping[str, Mapping[str, NDArray
 def read_adaptation(path: Path) -> Adaptation:
     """Read an adaptation file."""
     with open_hdf5(path) as file, damage_reported(path):
-        if file.attrs.get("format") != FORMAT:
+        attributes = texts.attributes(file)
+        if attributes.get("format") != FORMAT:
             raise RunFileError(f"{path} is not an adaptation file of ees_mpi")
         names = [f"{group}/{name}" for group in file for name in file[group]]
-        return Adaptation(path, dict(file.attrs), {name: file[name][()] for name in names})
+        return Adaptation(path, attributes, {name: file[name][()] for name in names})

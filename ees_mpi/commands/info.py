@@ -17,6 +17,7 @@ from ees_mpi.registry import flat, texts, unknown
 from ees_mpi.state import State
 from ees_mpi.store.reader import Run, open_run
 from ees_mpi.store.safety import damage_reported, open_hdf5
+from ees_mpi.store.texts import attributes
 from ees_mpi.tasks.paper_robots import ENGINE_LABELS
 
 Facts = dict[str, Any]
@@ -67,7 +68,7 @@ def summarize(run: Run) -> dict[str, Any]:
         "evaluations": run.generations * config.population.size * config.method.rollouts,
         "steps": steps,
         "started_from": json.loads(run.attributes["started_from"] or "null"),
-        "checked": CHECKED if run.hashed else "the state only: files of format 1 have no other hashes",
+        "checked": CHECKED,
         "damage": run.damage or None,
     }
 
@@ -75,7 +76,7 @@ def summarize(run: Run) -> dict[str, Any]:
 def read(path: Path) -> Facts:
     """Return all facts of a run, sample or adaptation file, with its whole config."""
     with open_hdf5(path) as file, damage_reported(path):
-        kind = str(file.attrs.get("format", ""))
+        kind = str(attributes(file).get("format", ""))
     if kind == "ees_mpi adaptation":
         return _adaptation(path)
     with open_run(path, allow_damaged_journal=True) as run:
@@ -105,26 +106,27 @@ def _results(run: Run) -> dict[str, float | None]:
 def _adaptation(path: Path) -> Facts:
     """Return the facts of a file of `ees-mpi adapt`."""
     with damage_reported(path), open_hdf5(path) as file:
-        note, config = json.loads(str(file.attrs["run"])), tomllib.loads(str(file.attrs["config"]))
+        facts = attributes(file)
+        note, config = json.loads(str(facts["run"])), tomllib.loads(str(facts["config"]))
         scores = np.asarray(file["evaluations/fitness"][:], np.float64)
         known = scores[np.isfinite(scores)]
         objective = config["objective"]["name"] if "objective" in config else config["method"]
         return {
             "file": str(path),
-            "format_version": int(file.attrs["format_version"]),
+            "format_version": int(facts["format_version"]),
             "kind": "adaptation",
             "task": config["task"]["name"],
             "engine": config["task"].get("engine"),
             "objective": objective,
             "seed": config["run"]["seed"],
-            "adapted_by": str(file.attrs["method"]),
-            "direction": float(file.attrs["direction"]),
+            "adapted_by": str(facts["method"]),
+            "direction": float(facts["direction"]),
             "evaluations": len(scores),
             "of_run": note,
-            "training_steps": int(file.attrs["training_steps"]),
-            "adaptation_steps": int(file.attrs["adaptation_steps"]),
+            "training_steps": int(facts["training_steps"]),
+            "adaptation_steps": int(facts["adaptation_steps"]),
             "functions": _functions(config),
-            "ended": str(file.attrs["created"]),
+            "ended": str(facts["created"]),
             "results": {"fitness_mean": known.mean(), "fitness_max": known.max()} if len(known) else {},
             "config": config,
         }

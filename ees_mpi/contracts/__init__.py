@@ -89,6 +89,9 @@ class Task(OwnTask, Checked, Protocol):
     @property
     def heading(self) -> float | None: ...  # degrees, in which distance is fitness; None: the task has no direction
     @property
+    def sizes_known(self) -> bool: ...  # False: the task must be opened to know its numbers of parameters and so on
+
+    @property
     def walkable(self) -> bool: ...  # whether `walker` returns a robot that is controlled step by step
     @property
     def label(self) -> str: ...  # the name that users know: an environment's, a function's; empty: the registered name

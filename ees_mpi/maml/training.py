@@ -5,6 +5,7 @@ that drive one share the tasks. Rollouts on a GPU happen once: an iteration that
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from ees_mpi.commands.verify import Repeated, as_logged, logged
 from ees_mpi.config import Config
-from ees_mpi.errors import before_rollouts
+from ees_mpi.errors import RunFileError, before_rollouts
 from ees_mpi.generation.evaluation import choose_device
 from ees_mpi.generation.results import (
     Clock,
@@ -133,7 +134,11 @@ class MamlJob:
         """Return the rollouts that `Unfinished` carried, by index."""
         task = self.config.task
         shape = (maml_of(self.config).rollouts, maml_of(self.config).steps(task))
-        return unpacked(partial["rows"], shape, task.layers[0], task.layers[-1], task.behavior_dim)
+        with suppress(ValueError):  # a row has another length
+            found = unpacked(partial["rows"], shape, task.layers[0], task.layers[-1], task.behavior_dim)
+            if found.keys() <= set(range(self.config.population.size + 1)):
+                return found
+        raise RunFileError("the file has rollouts of an interrupted generation that are not those of its config")
 
     def pool(self, done: Mapping[int, Pair]) -> dict[int, Pair]:
         """Return on every rank, by index, the rollouts of all ranks; several ranks may have the same."""

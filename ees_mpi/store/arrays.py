@@ -7,6 +7,7 @@ from typing import Any
 
 import h5py
 import numpy as np
+from numpy.typing import NDArray
 
 from ees_mpi.config import Config
 from ees_mpi.errors import MissingExtra, RunFileError
@@ -20,7 +21,8 @@ class RunArrays(Mapping[str, Series]):
     path: Path
     config: Config
     _file: h5py.File
-    _newer: list[Any]  # records of the journal that are not in the file yet
+    _newer: NDArray[Any]  # [n] rows of the journal that are not in the file yet, with a field for each array
+    _attributes: dict[str, Any]
 
     __eq__ = object.__eq__  # a run is equal to itself only; no arrays are compared
     __hash__ = object.__hash__
@@ -28,7 +30,7 @@ class RunArrays(Mapping[str, Series]):
     def __repr__(self) -> str:
         if not self._file:
             return f"<Run {self.path}, closed>"
-        config, kind = self.config, self._file.attrs.get("kind", "run")
+        config, kind = self.config, self._attributes["kind"]
         parts = f"{config.task_name}, {config.method.algorithm}, {config.population.size} {config.population.rows}s"
         done = f"{self.generations} of {config.run.generations} generations"
         return f"<Run {self.path}: {'sample of ' * (kind == 'sample')}{parts}, {done}, {len(self)} arrays>"
@@ -69,8 +71,7 @@ class RunArrays(Mapping[str, Series]):
         if name not in self.names:
             raise KeyError(f"{self.path} has no array {name!r}; it has {', '.join(self.names)}")
         if name not in self._series:
-            newer = [record["arrays"][name] for record in self._newer]
-            self._series[name] = Series(self._file[f"generations/{name}"], newer, self.path)
+            self._series[name] = Series(self._file[f"generations/{name}"], self._newer[name], self.path)
         return self._series[name]
 
     def __contains__(self, name: object) -> bool:

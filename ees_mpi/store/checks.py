@@ -1,4 +1,4 @@
-"""Check that the parts of a run file are present, have the right shapes, and have the hashes that are in the file."""
+"""Check that the parts of a run file are present, fit the config, and have the hashes that are in the file."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -9,31 +9,38 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
+from ees_mpi.config import Config
 from ees_mpi.errors import RunFileError
-from ees_mpi.store import hashes, layout
-from ees_mpi.store.journal import Entry
+from ees_mpi.store import chain, format2, layout, records, sessions, texts
+from ees_mpi.store.records import Columns, Record
+from ees_mpi.store.safety import damage_reported
 from ees_mpi.terminal import is_utf8
 
-STATE = ("generation", "mean", "observations")  # every state has these
-LAST_DATE = 1e11  # seconds since 1970
 REPAIR = "`ees-mpi repair` returns to the newest state in the file that is whole"
+TEXTS = ("run_id", "program", "created", "config", "noise_digest", "kind", "started_from")
 
 
-def check_small(file: h5py.File, path: Path, groups: Sequence[str] = ("sessions", "partial")) -> None:
-    """Check the hashes of the root attributes, of the sessions and of an interrupted generation."""
-    if file.attrs.get(hashes.ATTRIBUTES) != hashes.of_attributes(file.attrs):
+def attributes_of(file: h5py.File, path: Path) -> dict[str, Any]:
+    """Return the root attributes of a run file; raise an error if they do not have their hash or are no texts."""
+    found = texts.attributes(file)
+    if found.get(chain.ATTRIBUTES) != chain.of_attributes(found):
         raise RunFileError(f"{path} is damaged: its attributes do not have the hash that the file has for them")
-    for name in groups:
-        if name in file and file[name].attrs.get(hashes.GROUP) != hashes.of_group(file[name]):
-            raise RunFileError(f"{path} is damaged: the group {name} does not have the hash that the file has for it")
-
-
-def check_texts(file: h5py.File) -> None:
-    """Raise a ValueError if an attribute that must be a text is missing, or is none."""
-    for name in ("run_id", "program", "created", "config", "noise_digest", "kind", "started_from"):
-        if not isinstance(file.attrs.get(name), str):
+    for name in TEXTS:
+        if not isinstance(found.get(name), str):
             raise ValueError(f"its attribute {name} is not a text")
-    check_note(json_object(file.attrs["started_from"] or "{}"))
+    if len(bytes.fromhex(found["run_id"])) != 16:
+        raise ValueError("its run_id is not 16 bytes")
+    check_note(json_object(found["started_from"] or "{}"))
+    return found
+
+
+def check_groups(file: h5py.File, attributes: Mapping[str, Any], path: Path) -> None:
+    """Check the hashes of an interrupted generation, and those of the sessions of format 2."""
+    version = chain.version_of(attributes)
+    whole = chain.partial_is_whole(file, attributes["run_id"], version)
+    if not whole or (version == 2 and not format2.has_group_hash(file, "sessions")):
+        name = "sessions" if whole else "partial"
+        raise RunFileError(f"{path} is damaged: the group {name} does not have the hash that the file has for it")
 
 
 def check_note(note: Mapping[str, Any]) -> None:
@@ -49,16 +56,10 @@ def check_note(note: Mapping[str, Any]) -> None:
         raise ValueError("its note on the run that it started from is not UTF-8")
 
 
-def check_noise_table(file: h5py.File, seed: int, size: int) -> None:
+def check_noise_table(attributes: Mapping[str, Any], seed: int, size: int) -> None:
     """Raise a ValueError if the attributes describe another noise table than the config."""
-    if (int(file.attrs["noise_seed"]), int(file.attrs["noise_size"])) != (seed, size):
+    if (int(attributes["noise_seed"]), int(attributes["noise_size"])) != (seed, size):
         raise ValueError("its attributes have another noise table than its config")
-
-
-def check_run_id(run_id: str) -> None:
-    """Raise a ValueError unless a run id is 16 bytes in hexadecimal."""
-    if len(bytes.fromhex(run_id)) != 16:
-        raise ValueError("its run_id is not 16 bytes")
 
 
 def json_object(text: Any) -> dict[str, Any]:
@@ -69,26 +70,19 @@ def json_object(text: Any) -> dict[str, Any]:
     return found
 
 
-def check_times(session: Mapping[str, Any]) -> None:
-    """Raise a ValueError if the times of a session are no dates."""
-    if not all(0 <= float(session[name]) < LAST_DATE for name in ("start", "end")):
-        raise ValueError("a session has times that are no dates")
-
-
-def check_shapes(file: h5py.File, individuals: int, path: Path) -> None:
-    """Check that all arrays are present, that their axes have the same lengths, and that their types are right."""
+def check_shapes(file: h5py.File, config: Config, version: int, path: Path) -> dict[str, int]:
+    """Check that all arrays are present, and that their axes and types are right; return the lengths of the axes."""
     missing = [name for name in ("generations", "final", "sessions") if not isinstance(file.get(name), h5py.Group)]
     if missing:
         raise RunFileError(f"{path} is damaged: it has no {missing[0]}")
-    arrays, sessions = dict(file["generations"]), dict(file["sessions"])  # each is opened once
-    missing = [f"generations/{name}" for name in _needed(arrays) if name not in arrays]
-    missing += [f"sessions/{name}" for name in ("session", *layout.SESSIONS) if name not in sessions]
-    missing += [f"final/{name}" for name in STATE if name not in file["final"]]
+    arrays, found = dict(file["generations"]), dict(file["sessions"])  # each is opened once
+    missing = [f"generations/{name}" for name in (*_needed(arrays), *layout.HASHES[version]) if name not in arrays]
+    missing += [f"sessions/{name}" for name in ("session", *layout.SESSIONS[version]) if name not in found]
     if missing:
         raise RunFileError(f"{path} is damaged: it has no {missing[0]}")
     rows = arrays[layout.GENERATION].shape
-    lengths = {"individual": individuals}
-    for name, field in layout.GENERATIONS.items():
+    lengths = layout.known_sizes(config)
+    for name, field in (layout.GENERATIONS | dict.fromkeys(layout.HASHES[version], layout.HASH)).items():
         if (array := arrays.get(name)) is None:
             continue
         shape = array.shape
@@ -98,9 +92,10 @@ def check_shapes(file: h5py.File, individuals: int, path: Path) -> None:
                 f"{path} is damaged: {name} has the shape {shape} and the type {array.dtype}; "
                 f"expected {(*rows, *expected)} and {field.dtype}"
             )
-    counts = {sessions[name].shape for name in ("session", *layout.SESSIONS)}
+    counts = {found[name].shape for name in ("session", *layout.SESSIONS[version])}
     if len(counts) != 1:
         raise RunFileError(f"{path} is damaged: the arrays of its sessions have different lengths {sorted(counts)}")
+    return lengths
 
 
 def _needed(arrays: Mapping[str, Any]) -> list[str]:
@@ -109,85 +104,90 @@ def _needed(arrays: Mapping[str, Any]) -> list[str]:
     return [*layout.NEEDED, *more]
 
 
-def check_records(records: Sequence[Entry], file: h5py.File) -> None:
-    """Raise an error if the records of a journal do not have the contents that a run file needs."""
-    if not records:
-        return
-    arrays = {name: array for name, array in file["generations"].items() if name in layout.GENERATIONS}
-    kinds = {name: (array.shape[1:], array.dtype) for name, array in arrays.items()}
-    for record in records:
-        if not isinstance(record["kind"], str) or not isinstance(record.get("config", ""), str):
-            raise ValueError("a record has no kind, or a config that is no text")
-        if record["kind"] == "session":
-            number = {name: float(record[name]) for name in ("start", "first_generation", "ranks", "nodes", "session")}
-            json_object(json.dumps(record["machine"]))
-            check_times({**number, "end": number["start"]})
-            if not all(map(np.isfinite, number.values())) or not isinstance(record["host"], str):
-                raise ValueError("a session has numbers that are not finite")
-        elif record["kind"] == "generation":
-            _check_generation(record, kinds)
-        elif record["kind"] == "partial":
-            int(record["generation"]), record["arrays"]["rows"], record["arrays"]["observations"]
+def check_records(found: Sequence[Record], file: h5py.File, columns: Columns, version: int) -> None:
+    """Raise a ValueError if the records of a journal do not have the contents that a run file needs.
+
+    columns: those of a generation in the file
+    """
+    known = file["sessions/session"].shape[0]
+    have = file["generations"][layout.GENERATION].shape[0]
+    last = b""  # the hash of the record before; of the file before the first record that the file does not have
+    for record in found:
+        if record.kind == "session":
+            sessions.of_record(record)
+            new = record.number == known
+            if record.number > known:
+                raise ValueError(f"session {record.number} does not follow session {known - 1}")
+            known += new
+        elif record.kind == "generation":
+            new = record.number >= have
+            if record.columns != columns:
+                raise ValueError(f"generation {record.number} has arrays of another shape or type than in the file")
+        elif record.kind in ("partial", "config"):
+            continue
+        else:
+            raise ValueError(f"a record has the kind {record.kind[:80]!r}")
+        if version > 2:
+            if not new:
+                follows = file[f"{record.kind}s"][chain.HASH][record.number].decode() == record.hash.hex()
+            else:
+                follows = record.before == (last or chain.last_hash(file, version))
+            if not follows:
+                raise ValueError(f"{record.kind} {record.number} does not follow the record before it")
+        last = record.hash
 
 
-def _check_generation(record: Entry, kinds: Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]]) -> None:
-    """Check a record; `kinds`: the shape and the type of each array of a generation."""
-    arrays = record["arrays"]
-    if not isinstance(record["generation"], int):
-        raise ValueError("a generation has no number")
-    for name, kind in kinds.items():
-        if (arrays[name].shape, arrays[name].dtype) != kind:
-            raise ValueError(f"{name} of generation {record['generation']} has another shape or type than in the file")
-    state = record.get("state")
-    if state is not None and "state_sha256" in kinds:
-        found = hashes.digest(hashes.in_state_order(state)).encode()
-        if any(name not in state for name in STATE) or arrays["state_sha256"] != found:
-            raise ValueError(f"the state after generation {record['generation']} does not have its hash")
+def is_whole_state(file: h5py.File, name: str, attributes: Mapping[str, Any]) -> bool:
+    """Return True if a group holds a state that has its hash."""
+    try:
+        if chain.version_of(attributes) == 2 and not format2.has_group_hash(file, name):
+            return False
+        return chain.state_hash(file, texts.datasets(file[name]), attributes)
+    except Exception:  # a damaged group can raise anything
+        return False
 
 
-def checked_state(file: h5py.File, path: Path) -> dict[str, NDArray[Any]]:
+def checked_state(file: h5py.File, attributes: Mapping[str, Any], path: Path) -> dict[str, NDArray[Any]]:
     """Return the state in group `final`; raise a RunFileError if it does not have its hash."""
-    if not sound_state(file, "final"):
+    if not is_whole_state(file, "final", attributes):
         raise RunFileError(f"{path} is damaged: the state after its last generation does not have its hash. {REPAIR}")
-    return hashes.datasets(file["final"])
+    return texts.datasets(file["final"])
+
+
+def newest_whole_state(file: h5py.File, attributes: Mapping[str, Any], path: Path) -> dict[str, NDArray[Any]]:
+    """Return the newest state that has its hash, and whose last generation has its hash."""
+    for name in ("final", "previous"):
+        if is_whole(file, name, attributes, path):
+            return texts.datasets(file[name])
+    raise RunFileError(f"{path} cannot be repaired: it holds no state that is whole")
+
+
+def is_whole(file: h5py.File, name: str, attributes: Mapping[str, Any], path: Path) -> bool:
+    """Return True if a group holds a state that has its hash, and the generation before it has its hash."""
+    try:
+        with damage_reported(path):
+            if not is_whole_state(file, name, attributes):
+                return False
+            last, version = int(file[name]["generation"][()]) - 1, chain.version_of(attributes)
+            if last < 0:
+                return True
+            hashes = [file["generations"][name][last] for name in layout.HASHES[version]]
+            return chain.has_hash(hashes, attributes["run_id"], version, last, *records.flat(row_of(file, last)))
+    except RunFileError:
+        return False
+
+
+def row_of(file: h5py.File, generation: int) -> dict[str, NDArray[Any]]:
+    """Return the arrays of a generation of an HDF5 file, sorted by name."""
+    group = file["generations"]
+    return {
+        name: np.asarray(group[name][generation : generation + 1][0, ...])
+        for name in sorted(group)
+        if name in layout.GENERATIONS
+    }
 
 
 def check_finite(mean: NDArray[Any], when: str, path: Path) -> None:
     """Raise a RunFileError unless a mean is finite; no run makes a step to one that is not."""
     if not np.isfinite(mean).all():
         raise RunFileError(f"{path} is damaged: its mean {when} is not finite")
-
-
-def sound_state(file: h5py.File, group: str) -> bool:
-    """Return True if a group holds a state with the right hash, and the generation before it has the same hash."""
-    try:
-        found = hashes.of_group(file[group])
-        if file[group].attrs.get(hashes.GROUP, found) != found:
-            return False
-        # The one row of a sample holds the hash of its state, too.
-        row = max(int(file[group]["generation"][()]), file.attrs.get("kind") == "sample") - 1
-        written = file["generations"].get("state_sha256", ())
-        return row < 0 or not len(written) or bool(written[row] == found.encode())
-    except Exception:  # a damaged group can raise anything
-        return False
-
-
-def check_row(row: Mapping[str, NDArray[Any]], generation: int, path: Path) -> None:
-    """Raise a RunFileError if the arrays of a generation do not have the hashes in it."""
-    found = hashes.of_row(row, generation)
-    wrong = [name for name in found if name not in row or row[name] != found[name]]
-    if wrong:
-        raise RunFileError(
-            f"{path} is damaged: generation {generation} does not have the hash in it ({wrong[0]}). "
-            "`ees-mpi repair` says which generations are whole"
-        )
-
-
-def row_of(file: h5py.File, generation: int) -> dict[str, NDArray[Any]]:
-    """Return the arrays of a generation of an HDF5 file."""
-    group = file["generations"]
-    return {
-        name: np.asarray(group[name][generation : generation + 1][0, ...])
-        for name in group
-        if name in layout.GENERATIONS
-    }

@@ -15,7 +15,7 @@ from typing import Any
 SIGNATURE = b"GCOL"
 HEADER = struct.Struct("<4sB3xQ")
 OBJECT = struct.Struct("<HH4xQ")
-LARGEST = 16 << 20  # bytes of a heap; those of run files have 4 KiB, or the length of their longest text
+LARGEST = 4 << 20  # bytes of a heap; those of run files have 4 KiB, or the length of their longest text
 MOST = 1 << 16  # objects of a heap: an index has 16 bits
 
 

@@ -1,10 +1,12 @@
-"""The journal: checksummed records, appended to one file.
+"""The journal: records, appended to one file.
 
-file    = "EESJRNL2" run_id[16]  blake2b-8 of these 24 bytes  record*
-record  = length (u64, little-endian)  blake2b-16 of the payload  blake2b-8 of these 24 bytes  payload (MessagePack)
+file    = "EESJRNL3" run_id[16]  blake2b-8 of these 24 bytes  record*
+record  = length (u64, little-endian)  hash[32]  hash before[32]  blake2b-8 of these 72 bytes  payload (MessagePack)
+payload = [kind, number, columns, bytes, columns of the state, bytes of the state]; see `records`
 
 A kill cuts the last record short: it is ignored. Every other fault is damage, and is reported; the checksum of the
-header tells a damaged length from a short record. Journals of version 1, "EESJRNL1", have no checksums of headers.
+header tells a damaged length from a short record. The hash of a record covers everything but its state, whose digest
+is one of the arrays. Journals of version 2 are read by `format2`.
 """
 
 import hashlib
@@ -16,15 +18,15 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
+from ees_mpi.store import format2, records
+from ees_mpi.store.records import Arrays, Columns, Record
 from ees_mpi.store.safety import damage_reported, open_plain, real
 
-MAGIC, OLDER = b"EESJRNL2", b"EESJRNL1"
-HEAD = struct.Struct("<Q16s")
+MAGIC = b"EESJRNL3"
+HEAD = struct.Struct("<Q32s32s")
 SEAL = 8  # bytes of the checksum of a header
-Entry = dict[str, Any]
+_decoder = msgspec.msgpack.Decoder(tuple[str, int, Columns, bytes, Columns, bytes])
 
 
 def path_of(run: Path) -> Path:
@@ -33,15 +35,11 @@ def path_of(run: Path) -> Path:
     return run.with_name(run.name + ".journal")
 
 
-def pack(record: Mapping[str, Any]) -> bytes:
-    """Return a record of plain values, arrays and dicts of arrays as bytes."""
-    return msgspec.msgpack.encode(record, enc_hook=_from_array)
-
-
-def encode(record: Mapping[str, Any]) -> bytes:
-    """Return a record with its header, as it is in the journal."""
-    payload = pack(record)
-    return _sealed(HEAD.pack(len(payload), _checksum(payload))) + payload
+def encode(record: Record, state: Arrays | None = None) -> bytes:
+    """Return a record as it is in the journal; `state`: that after a generation."""
+    columns, data = records.flat(state or {})
+    payload = msgspec.msgpack.encode((record.kind, record.number, record.columns, record.data, columns, data))
+    return _sealed(HEAD.pack(len(payload), record.hash, record.before)) + payload
 
 
 def _sealed(head: bytes) -> bytes:
@@ -49,49 +47,19 @@ def _sealed(head: bytes) -> bytes:
     return head + hashlib.blake2b(head, digest_size=SEAL).digest()
 
 
-def _from_array(value: Any) -> Any:
-    array = np.asarray(value)
-    return {"dtype": array.dtype.str, "shape": array.shape, "bytes": array.tobytes()}
-
-
-def _to_array(value: dict[str, Any]) -> NDArray[Any]:
-    return np.frombuffer(value["bytes"], value["dtype"]).reshape(value["shape"])
-
-
-def _checksum(payload: bytes) -> bytes:
-    return hashlib.blake2b(payload, digest_size=16).digest()
-
-
-def decode(payload: bytes) -> Entry:
-    """Return the record of a payload; "arrays" and "state" become dicts of numpy arrays."""
-    record: Entry = msgspec.msgpack.decode(payload, type=dict[str, Any])
-    for key in ("arrays", "state"):
-        if key in record:
-            record[key] = {name: _to_array(value) for name, value in record[key].items()}
-    return record
-
-
 @dataclass(frozen=True)
 class Contents:
     """The contents of a journal."""
 
     run_id: str = ""
-    records: list[Entry] = field(default_factory=list)  # the complete ones before the first fault, oldest first
+    records: list[Record] = field(default_factory=list)  # the complete ones before the first fault, oldest first
+    state: Mapping[str, Any] = field(default_factory=dict)  # after the last generation of these
     damaged: bool = False  # more than a short last record is wrong
     unread: int = 0  # bytes after the last complete record
-    sealed: bool = True  # False: version 1, in which a damaged length looks like a short record
-
-    @property
-    def whole(self) -> bool:
-        """True if nothing but a short last record was left unread."""
-        return not self.damaged and (self.sealed or not self.unread)
 
 
 def read(run: Path) -> Contents:
-    """Read the journal beside a run file up to its first fault; a missing journal is empty.
-
-    Only the record of the last generation keeps its state.
-    """
+    """Read the journal beside a run file up to its first fault; a missing journal is empty."""
     path = path_of(run)
     try:
         number = open_plain(path)
@@ -102,36 +70,47 @@ def read(run: Path) -> Contents:
 
 
 def _parse(data: bytes) -> Contents:
+    if data.startswith(format2.MAGIC):
+        return Contents(*format2.parse_journal(data))
     head = data[: len(MAGIC) + 16]
-    sealed = head.startswith(MAGIC)
-    seal = SEAL if sealed else 0
-    if not sealed and not head.startswith(OLDER):
+    place, step = len(head) + SEAL, HEAD.size + SEAL
+    if not head.startswith(MAGIC):
         return Contents(damaged=bool(data), unread=len(data))
-    if len(data) < len(head) + seal or (sealed and data[: len(head) + seal] != _sealed(head)):
-        return Contents(damaged=len(data) >= len(head) + seal, unread=len(data))
-    records: list[Entry] = []
-    newest: Entry = {}  # the last record with a state
-    place, step = len(head) + seal, HEAD.size + seal
-    damaged = False
+    if data[:place] != _sealed(head):
+        return Contents(damaged=len(data) >= place, unread=len(data))
+    run_id, damaged = head[len(MAGIC) :].hex(), False
+    found: list[Record] = []
+    state: dict[str, Any] = {}
     while len(data) - place >= step:
         header = data[place : place + HEAD.size]
-        length, checksum = HEAD.unpack(header)
-        if sealed and data[place : place + step] != _sealed(header):
-            damaged = True
-            break
+        damaged = data[place : place + step] != _sealed(header)
+        length, own, before = HEAD.unpack(header)
         payload = data[place + step : place + step + length]
-        if len(payload) < length:
-            break  # cut short by a kill
-        if _checksum(payload) != checksum:
+        if damaged or len(payload) < length:
+            break  # a short record was cut by a kill
+        read = _record(run_id, own, before, payload)
+        if read is None:
             damaged = True
             break
-        record = decode(payload)
-        if "state" in record:
-            newest.pop("state", None)
-            newest = record
-        records.append(record)
+        found.append(read[0])
+        state = read[1] or state
         place += step + length
-    return Contents(head[len(MAGIC) :].hex(), records, damaged, len(data) - place, sealed)
+    return Contents(run_id, found, state, damaged, len(data) - place)
+
+
+def _record(run_id: str, own: bytes, before: bytes, payload: bytes) -> tuple[Record, dict[str, Any]] | None:
+    """Return the record of a payload and its state; nothing if the hash or the digest of the state is wrong."""
+    try:
+        kind, number, columns, data, state_columns, state_data = _decoder.decode(payload)
+        record = records.make(run_id, kind, number, before, columns, data)
+        state = records.named(state_columns, state_data)
+        if record.hash != own:
+            return None
+        if kind == "generation" and record.arrays["state_sha256"] != records.state_digest(state).hex().encode():
+            return None
+    except (LookupError, TypeError, ValueError):  # msgspec's errors are ValueErrors
+        return None
+    return record, state
 
 
 def set_aside(run: Path, why: str) -> Path | None:
@@ -179,9 +158,9 @@ class JournalWriter:
             raise
         self.size += len(data)
 
-    def append(self, record: Mapping[str, Any]) -> None:
-        """Append one record."""
-        self.append_bytes(encode(record))
+    def append(self, record: Record, state: Arrays | None = None) -> None:
+        """Append one record; `state`: that after a generation."""
+        self.append_bytes(encode(record, state))
 
     def close(self) -> None:
         """Close the file and keep it."""

@@ -1,11 +1,14 @@
 """The layout of a run file: names, axes and types. `docs/format.md` describes it for readers in other languages."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ees_mpi.config import Config
+from ees_mpi.store.records import Columns
 
 FORMAT = "ees_mpi run"
-FORMAT_VERSION = 2  # 1: no hashes, no group `previous`
+FORMAT_VERSION = 3
+OLDEST = 2  # is read and continued; see `format2`
 
 GENERATION = "generation"
 
@@ -58,8 +61,6 @@ GENERATIONS = {
     "fitness_max": Field((), "<f8", "largest fitness"),
     "invalid_share": Field((), "<f8", "share of rollouts that blew up"),
     "state_sha256": Field((), "|S64", "digest of the state after this generation"),
-    "row_sha256": Field((), "|S64", "hash of all arrays of this generation, except the times"),
-    "seconds_sha256": Field((), "|S64", "hash of the times of this generation"),
     "seconds_evaluate": Field((), "<f8", "rank 0: rollouts"),
     "seconds_gather": Field((), "<f8", "rank 0: waiting for all outcomes"),
     "seconds_update": Field((), "<f8", "rank 0: weights, gradient, step, metrics"),
@@ -78,19 +79,30 @@ TOGETHER = (
     ("observation_sums",),
     ("observation_mean", "observation_std"),
     ("log_std", "fitness_before", "divergence", "objective_gain", "shortened"),
-    ("row_sha256", "seconds_sha256"),
 )
+# The hashes of each generation, which are no part of its record.
+CHAIN = {
+    "record_sha256": Field((), "|S64", "hash of this generation: of the run id, its number, its arrays, before_sha256"),
+    "before_sha256": Field((), "|S64", "hash of the record before: the generation before, or the session between them"),
+}
+HASH = CHAIN["record_sha256"]
+# Their names, by the version of the format.
+HASHES = {2: ("row_sha256", "seconds_sha256"), 3: ("record_sha256", "before_sha256")}
 NEEDED = tuple(name for name in GENERATIONS if all(name not in names for names in TOGETHER))
 
-SESSIONS = {
-    "start": "<f8",
-    "end": "<f8",
-    "first_generation": "<i8",
-    "ranks": "<i8",
-    "nodes": "<i8",
-    "host": "str",
-    "machine": "str",  # JSON: versions, CPU, BLAS
+# The columns of group `sessions`, by the version of the format; "str": a text.
+SESSIONS: dict[int, dict[str, str]] = {
+    2: {
+        "start": "<f8",
+        "end": "<f8",
+        "first_generation": "<i8",
+        "ranks": "<i8",
+        "nodes": "<i8",
+        "host": "str",
+        "machine": "str",  # JSON: versions, CPU, BLAS
+    }
 }
+SESSIONS[3] = {**SESSIONS[2], "config": "str", "record_sha256": "str", "before_sha256": "str"}
 
 
 def axis_sizes(config: Config) -> dict[str, int]:
@@ -109,8 +121,22 @@ def axis_sizes(config: Config) -> dict[str, int]:
     }
 
 
+def known_sizes(config: Config) -> dict[str, int]:
+    """Return the lengths of the axes that are known without opening the task or running the user's code."""
+    if config.task.sizes_known and not hasattr(config.population, "function"):
+        return axis_sizes(config)
+    return {"individual": config.population.size, "component": config.population.components}
+
+
 def present(sizes: dict[str, int]) -> dict[str, Field]:
     """Return the datasets of a run with these axes: those whose axes are not empty."""
     return {
         name: field for name, field in GENERATIONS.items() if all(sizes[axis] for axis in (*field.axes, *field.needs))
     }
+
+
+def columns(names: Iterable[str], sizes: dict[str, int]) -> Columns:
+    """Return the columns of the record of a generation that has these arrays."""
+    return tuple(
+        (name, GENERATIONS[name].dtype, tuple(sizes[axis] for axis in GENERATIONS[name].axes)) for name in sorted(names)
+    )

@@ -1,16 +1,18 @@
 """Bring a run file of a killed run, or a damaged one, into a state from which it continues."""
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import h5py
+
 from ees_mpi.errors import RunFileError
 from ees_mpi.noise import Noise
 from ees_mpi.outcomes import Arrays
-from ees_mpi.store import hashes, hdf5, journal, layout
+from ees_mpi.store import chain, checks, hdf5, journal, layout
 from ees_mpi.store.lock import Lock
 from ees_mpi.store.reader import open_run
 from ees_mpi.store.safety import damage_reported, open_hdf5, real
@@ -25,6 +27,8 @@ class Contents:
     """The contents of a run file that a new writer continues."""
 
     run_id: str
+    names: list[str]  # of the arrays of a generation
+    last_hash: bytes
     sessions: list[dict[str, Any]]
     state: Arrays
     partial: Arrays  # results of the next generation from before an interruption
@@ -37,12 +41,14 @@ def fold_journal(path: Path) -> Contents:
         run.check_last()
         run.check_noise(Noise(run.config.noise_seed, run.config.noise.size))
         records, damage = run.journal_records, run.damage
-        found = Contents(run.run_id, run.sessions(), run.state_arrays(), run.partial(), damage)
-        why = "other-run" if run.journal.whole else "damaged"
+        found = Contents(
+            run.run_id, run.names, run.last_hash, run.sessions(), run.state_arrays(), run.partial(), damage
+        )
+        why = "damaged" if run.journal.damaged else "other-run"
     beside = journal.path_of(path)
     with write_errors(path, "" if damage else SAFE):  # file and journal stay until the fold is in place
         if records:
-            hdf5.fold(path, records, found.run_id)
+            hdf5.fold(path, records, found.state, found.run_id)
         if damage:  # never delete a journal that was not read completely
             aside = journal.set_aside(path, why)
             found = replace(found, warning=f"{damage}; it is now {aside}")
@@ -93,7 +99,8 @@ def _restore_if_damaged(path: Path) -> str:
     except RunFileError as error:
         damage = error
     with open_hdf5(path) as file, damage_reported(path):
-        if hashes.ATTRIBUTES not in file.attrs or hdf5.is_whole(file, path):
+        attributes = checks.attributes_of(file, path)
+        if chain.version_of(attributes) not in layout.SESSIONS or _is_whole(file, attributes, path):
             raise damage
         had = file["generations"][layout.GENERATION].shape[0]
     with write_errors(path, UNCHANGED):
@@ -110,6 +117,14 @@ def _restore_if_damaged(path: Path) -> str:
     return f"{damage}. Returned to generation {have}: {lost}. The damaged file is {aside}" + (
         f", its journal {unused}." if unused else "."
     )
+
+
+def _is_whole(file: h5py.File, attributes: Mapping[str, Any], path: Path) -> bool:
+    """Return True if the last state, the last generation and an interrupted generation have their hashes."""
+    with suppress(RunFileError), damage_reported(path):
+        checks.check_groups(file, attributes, path)
+        return checks.is_whole(file, "final", attributes, path)
+    return False
 
 
 @contextmanager

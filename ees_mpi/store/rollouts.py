@@ -9,6 +9,7 @@ import numpy as np
 
 from ees_mpi.errors import RunFileError
 from ees_mpi.outcomes import Arrays
+from ees_mpi.store import texts
 from ees_mpi.store.reader import Run
 from ees_mpi.store.safety import damage_reported, open_hdf5
 
@@ -27,7 +28,7 @@ def write(path: Path, run_id: str, generation: int, arrays: Arrays) -> None:
     with h5py.File(fresh, "w") as file:
         for name, array in arrays.items():
             file[name] = array
-        file.attrs.update(_attributes(run_id, generation, arrays))
+        texts.put(file, _attributes(run_id, generation, arrays))
     os.replace(fresh, target)
 
 
@@ -37,22 +38,17 @@ def read(run: Run, generation: int) -> Arrays:
     if not path.exists():
         raise RunFileError(f"{path} does not exist: the rollouts of generation {generation} were not kept")
     with open_hdf5(path) as file, damage_reported(path):
-        found: list[str] = []
-        file.visititems(lambda name, item: found.append(name) if isinstance(item, h5py.Dataset) else None)
-        arrays = {name: file[name][()] for name in found}
-        wrong = [
-            name for name, value in _attributes(run.run_id, generation, arrays).items() if file.attrs.get(name) != value
-        ]
+        arrays, found = texts.datasets(file), texts.attributes(file)
+    wrong = [name for name, value in _attributes(run.run_id, generation, arrays).items() if found.get(name) != value]
     if wrong:
         raise RunFileError(f"{path}: {wrong[0]} is not that of {run.path}; the file is damaged, or of another run")
     return arrays
 
 
-def _attributes(run_id: str, generation: int, arrays: Arrays) -> dict[str, np.bytes_]:
+def _attributes(run_id: str, generation: int, arrays: Arrays) -> dict[str, str]:
     """Return the attributes; `sha256`: of the arrays in the order of names, each NAME DTYPE SHAPE and its bytes."""
     digest = hashlib.sha256()
     for name, array in sorted(arrays.items()):
         digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
         digest.update(np.ascontiguousarray(array).data)
-    texts = {"format": FORMAT, "run_id": run_id, "generation": str(generation), "sha256": digest.hexdigest()}
-    return {name: np.bytes_(text) for name, text in texts.items()}
+    return {"format": FORMAT, "run_id": run_id, "generation": str(generation), "sha256": digest.hexdigest()}

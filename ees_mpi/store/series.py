@@ -14,7 +14,7 @@ from ees_mpi.store.safety import damage_reported
 class Series:
     """One array of a run over its generations, read in slices: from the HDF5 file, and the newest from the journal."""
 
-    def __init__(self, folded: h5py.Dataset, newer: list[NDArray[Any]], path: Path):
+    def __init__(self, folded: h5py.Dataset, newer: NDArray[Any], path: Path):
         self._path = path
         self._folded = folded
         self._newer = newer
@@ -51,8 +51,8 @@ class Series:
             with damage_reported(self._path):
                 parts.append(self._folded[start : min(start + count, folded)])
         newer = self._newer[max(start - folded, 0) : max(start + count - folded, 0)]
-        if newer:
-            parts.append(np.stack(newer))
+        if len(newer):
+            parts.append(newer)
         return np.concatenate(parts)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:

@@ -1,7 +1,9 @@
 """The writer of a run file. There is one, on rank 0."""
 
+import json
 import os
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -13,9 +15,10 @@ from ees_mpi.config import Config
 from ees_mpi.errors import RunFileError
 from ees_mpi.noise import Noise
 from ees_mpi.outcomes import Arrays
-from ees_mpi.store import hashes, hdf5, journal, layout, rollouts
+from ees_mpi.store import hdf5, journal, layout, records, rollouts, sessions
 from ees_mpi.store.lock import Lock
 from ees_mpi.store.reader import open_run
+from ees_mpi.store.records import Record
 from ees_mpi.store.repair import SAFE, Contents, fold_journal, write_errors
 from ees_mpi.store.safety import real
 from ees_mpi.version import __version__
@@ -28,14 +31,20 @@ FOLD_BYTES = 64 << 20  # of the journal, after which it is folded: rank 0 holds 
 class RunWriter:
     """Holds the lock of a run file, and commits generations to it; made by `create` or `resume`."""
 
-    def __init__(self, path: Path, lock: Lock, run_id: str, config: Config, sessions: int):
+    def __init__(
+        self, path: Path, lock: Lock, run_id: str, config: Config, names: Iterable[str], number: int, last_hash: bytes
+    ):
         self.path = path
         self._lock = lock
         self._run_id = run_id
         self._config = config
-        self._fields = layout.present(layout.axis_sizes(config))
-        self._sessions = sessions
-        self._records: list[dict[str, Any]] = []
+        self._columns = layout.columns(names, layout.axis_sizes(config))
+        self._types = [(name, np.dtype(dtype)) for name, dtype, _ in self._columns]
+        self._row_bytes = sum(np.dtype((dtype, shape)).itemsize for _, dtype, shape in self._columns)
+        self._number = number  # of the next session
+        self._last_hash = last_hash
+        self._records: list[Record] = []
+        self._state: Arrays = {}  # after the last of them
         self._journal = journal.JournalWriter(path, run_id, config.run.fsync)
         self._next_fold = time.monotonic() + 60 * config.run.fold_minutes
         self._fold_at = FOLD_BYTES
@@ -79,8 +88,9 @@ class RunWriter:
             with write_errors(path):
                 if not overwrite:
                     journal.set_aside(path, "other-run")  # left by a run whose file was deleted
-                hdf5.create(path, layout.axis_sizes(config), attributes, state)
-                writer = cls(path, lock, run_id, config, sessions=0)
+                sizes = layout.axis_sizes(config)
+                hdf5.create(path, sizes, attributes, state)
+                writer = cls(path, lock, run_id, config, layout.present(sizes), 0, records.START)
             writer._resumable = kind == "run"
             return writer
         except BaseException:
@@ -95,7 +105,7 @@ class RunWriter:
         try:
             found = fold_journal(path)
             with write_errors(path, SAFE):
-                writer = cls(path, lock, found.run_id, config, len(found.sessions))
+                writer = cls(path, lock, found.run_id, config, found.names, len(found.sessions), found.last_hash)
             writer._warning = found.warning or None
             return writer, found
         except BaseException:
@@ -104,27 +114,29 @@ class RunWriter:
 
     def begin_session(self, first_generation: int, ranks: int, nodes: int, machine: dict[str, str]) -> None:
         """Note the ranks and the machine that write from now on."""
-        record = {
-            "kind": "session",
-            "session": self._sessions,
+        values = {
             "start": time.time(),
             "first_generation": first_generation,
             "ranks": ranks,
             "nodes": nodes,
             "host": os.uname().nodename,
-            "machine": machine,
+            "machine": json.dumps(machine),
             "config": self._config.to_toml(),
         }
-        self._append(record)
+        self._append(sessions.record_of(self._run_id, self._number, self._last_hash, values))
+        self._number += 1
 
     def note_config(self, config: Config) -> None:
         """Change the config in the file, for example after a loop whose length was not known."""
-        self._append({"kind": "config", "config": config.to_toml()})
+        columns, data = records.flat(records.plain({"config": config.to_toml()}))
+        self._append(records.make(self._run_id, "config", 0, self._last_hash, columns, data))
 
-    def _append(self, record: dict[str, Any]) -> None:
+    def _append(self, record: Record, state: Arrays | None = None) -> None:
         with write_errors(self.path, self._advice):
-            self._journal.append(record)
+            self._journal.append(record, state)
         self._records.append(record)
+        if record.kind in records.CHAINED:
+            self._last_hash = record.hash
 
     @property
     def _advice(self) -> str:
@@ -139,12 +151,12 @@ class RunWriter:
 
     def commit(self, generation: int, arrays: Arrays, state: Arrays) -> None:
         """Add a generation to the run; after this call, a kill cannot lose it."""
-        own = (hashes.ROW, hashes.TIMES)
-        row = {name: np.asarray(arrays[name], field.dtype) for name, field in self._fields.items() if name not in own}
-        row |= hashes.of_row(row, generation)
-        self._append({"kind": "generation", "generation": generation, "arrays": row, "state": state})
-        for older in self._records[-2:-1]:
-            older.pop("state", None)  # only the last state is folded
+        data = b"".join([np.asarray(arrays[name], kind).tobytes() for name, kind in self._types])
+        if len(data) != self._row_bytes:
+            raise ValueError(f"generation {generation} has {len(data)} bytes; expected {self._row_bytes}")
+        record = records.make(self._run_id, "generation", generation, self._last_hash, self._columns, data)
+        self._append(record, state)
+        self._state = state
         if time.monotonic() > self._next_fold or self._journal.size > self._fold_at:
             self._fold_between_commits()
 
@@ -160,8 +172,8 @@ class RunWriter:
 
     def save_partial(self, generation: int, rows: NDArray[Any], observations: NDArray[Any]) -> None:
         """Save the outcomes of an interrupted generation, so that they need not be evaluated again."""
-        arrays = {"rows": rows, "observations": observations}
-        self._append({"kind": "partial", "generation": generation, "arrays": arrays})
+        columns, data = records.flat({"observations": observations, "rows": rows})
+        self._append(records.make(self._run_id, "partial", generation, self._last_hash, columns, data))
 
     def pop_warning(self) -> str | None:
         """Return the last warning, once."""
@@ -170,7 +182,7 @@ class RunWriter:
 
     def fold(self) -> None:
         """Write all committed generations to the HDF5 file, and begin a new journal."""
-        hdf5.fold(self.path, self._records, self._run_id)
+        hdf5.fold(self.path, self._records, self._state, self._run_id)
         # The new journal is opened first: if that fails, commits continue in the old one.
         old, self._journal = self._journal, journal.JournalWriter(self.path, self._run_id, self._config.run.fsync)
         old.close()

@@ -45,6 +45,10 @@ class TaskPart(Part, frozen=True):
         return None
 
     @property
+    def sizes_known(self) -> bool:
+        return True
+
+    @property
     def walkable(self) -> bool:
         return False
 

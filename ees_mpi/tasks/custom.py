@@ -67,6 +67,10 @@ class Custom(TaskPart, frozen=True):
         return int(getattr(self.task, "steps", 1))
 
     @property
+    def sizes_known(self) -> bool:
+        return False
+
+    @property
     def walkable(self) -> bool:
         return callable(getattr(self.task, "walker", None))
 

@@ -90,6 +90,10 @@ class PolicyTask(TaskPart, frozen=True):
         return self.behavior_steps or (self.steps,)
 
     @property
+    def sizes_known(self) -> bool:
+        return not self.policy
+
+    @property
     def parameters(self) -> int:
         return once(self, "count", lambda: self.network().count) if self.policy else parameter_count(self.layers)
 

@@ -158,7 +158,7 @@ def test_adapt_takes_the_gradient_step_and_scores_mean_actions(cheetah: Path, tm
     assert ees("adapt", cheetah, "--direction", "left", "--generation", 0, "--out", files[3]).returncode == 0
     opened = [h5py.File(path) for path in files]
     left, again, right, early = opened
-    assert left.attrs["method"] == "gradient" and left.attrs["adaptation_steps"] == 2 * 20
+    assert left.attrs["method"] == b"gradient" and left.attrs["adaptation_steps"] == 2 * 20
     assert left.attrs["training_steps"] == 2 * 2 * 2 * 2 * 20 and early.attrs["training_steps"] == 0
     assert left["policy/mean"][:].tobytes() == again["policy/mean"][:].tobytes()
     assert left["evaluations/fitness"][:].tobytes() == again["evaluations/fitness"][:].tobytes()

@@ -1,5 +1,6 @@
 """Who notices what, without MPI: ranks that pass their words by hand, and a clock that is moved by hand."""
 
+import threading
 import time
 from collections import deque
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ees_mpi.ranks import Ranks
 from ees_mpi.ranks.heartbeat import HeartbeatRing, Progress, Stall
 
 LIMIT = 100.0
@@ -102,3 +104,17 @@ def test_a_limit_counts_from_when_it_is_set(ring: Ring) -> None:
 def test_two_ranks_watch_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
     ring = Ring(2, monkeypatch)
     assert ring.wait(1.2 * LIMIT, waiting=[0])[0].rank == 1
+
+
+def test_a_single_process_has_the_limit_for_stalls_in_every_command_that_asks_for_it() -> None:
+    stalled = threading.Event()
+
+    class Alone(Ranks):
+        def _abort_stalled(self, stall: Stall) -> Any:
+            stalled.set()
+
+    ranks = Alone()
+    ranks.set_stall_limit(1000.0)
+    ranks.set_stall_limit(0.001)  # replaces the limit before
+    assert stalled.wait(60)
+    ranks.stop_heartbeat()

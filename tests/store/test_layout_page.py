@@ -19,7 +19,7 @@ BLOCK = 2**18
 
 
 def test_every_dataset_attribute_and_group_is_on_the_page(cheetah: Path) -> None:
-    assert set(layout.GENERATIONS) | set(layout.SESSIONS) <= NAMES
+    assert set(layout.GENERATIONS) | set(layout.CHAIN) | set(layout.SESSIONS[3]) <= NAMES
     with h5py.File(cheetah) as file:
         assert set(file.attrs) <= NAMES and set(file) <= NAMES
         assert set(file["final"]) - {"moments", "memory"} <= NAMES and set(file["final/moments"]) <= NAMES
@@ -33,7 +33,7 @@ def test_types_and_axes_are_those_of_the_page(cheetah: Path) -> None:
         kinds = re.findall(r"\b[fiuS]\d+", types)
         for name, kind in zip(listed, [kinds[0]] * (len(listed) - len(kinds)) + kinds, strict=True):
             told[name] = (kind, re.findall(r"\w+", axes))
-    assert set(told) == set(layout.GENERATIONS)
+    assert set(told) == {*layout.GENERATIONS, *layout.CHAIN}
     with h5py.File(cheetah) as file:
         for name, (kind, axes) in told.items():
             if name in file["generations"]:
@@ -48,7 +48,7 @@ def test_an_individual_is_rebuilt_from_the_page_alone(robot: str, request: pytes
     path = request.getfixturevalue(robot)
     with h5py.File(path) as file:
         group, seed, size = file["generations"], file.attrs["noise_seed"], file.attrs["noise_size"]
-        std = np.float32(tomllib.loads(file.attrs["config"])["population"]["std"])
+        std = np.float32(tomllib.loads(file.attrs["config"].decode())["population"]["std"])
         blocks = []
         for number in range(-(-size // BLOCK)):
             digest = hashlib.blake2b(f"{seed}/noise/{number}".encode(), digest_size=16).digest()
@@ -64,3 +64,38 @@ def test_an_individual_is_rebuilt_from_the_page_alone(robot: str, request: pytes
         rebuilt = perturbation + mean
     with open_run(path) as run:
         assert rebuilt.tobytes() == run.individual(generation, index).tobytes()
+
+
+def test_the_hashes_are_computed_from_the_page_alone(cheetah: Path) -> None:
+    def digest(head: str, arrays: dict[str, np.ndarray]) -> bytes:
+        lines = [head, *(f"{name} {arrays[name].dtype.str} {arrays[name].shape}" for name in sorted(arrays))]
+        data = b"".join(arrays[name].tobytes() for name in sorted(arrays))
+        return hashlib.sha256("".join(f"{line}\n" for line in lines).encode() + data).hexdigest().encode()
+
+    own = ("record_sha256", "before_sha256", "end", "session")
+    with h5py.File(cheetah) as file:
+        run_id, rows, writers = file.attrs["run_id"].decode(), file["generations"], file["sessions"]
+        columns = {name: np.array(writers[name][0]) for name in writers if name not in own}
+        last = digest(f"{run_id} session 0 {'0' * 64}", columns)
+        assert last == writers["record_sha256"][0]
+        for g in range(len(rows["generation"])):
+            found = {name: np.asarray(rows[name][g]) for name in layout.GENERATIONS if name in rows}
+            assert rows["before_sha256"][g] == last
+            last = digest(f"{run_id} generation {g} {last.decode()}", found)
+            assert last == rows["record_sha256"][g]
+
+
+def test_new_files_have_no_text_of_variable_length(cheetah: Path) -> None:
+    found: list[str] = []
+
+    def note(name: str, item: h5py.HLObject) -> None:
+        types = {f"{name}@{each}": item.attrs.get_id(each).dtype for each in item.attrs}
+        if isinstance(item, h5py.Dataset):
+            types[name] = item.dtype
+        texts = {each: h5py.check_string_dtype(kind) for each, kind in types.items()}
+        found.extend(each for each, kind in texts.items() if kind and kind.length is None)
+
+    with h5py.File(cheetah) as file:
+        note("/", file)
+        file.visititems(note)
+    assert found == []

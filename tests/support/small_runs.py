@@ -1,5 +1,6 @@
 """Small run files, trained in this process."""
 
+import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -56,8 +57,8 @@ def seeds(
         path = folder / f"{name}-{number}.h5"
         path.write_bytes(model.read_bytes())
         with edited(path) as file:
-            file.attrs["run_id"] = f"{name}-{number}"
-            file.attrs["config"] = edit(str(file.attrs["config"]))
+            file.attrs["run_id"] = hashlib.blake2b(path.name.encode(), digest_size=16).hexdigest()
+            file.attrs["config"] = edit(file.attrs["config"].decode())
             rows = file["generations/behavior"]
             rows[-1] = np.resize(behavior, rows.shape[1:])
         paths.append(path)

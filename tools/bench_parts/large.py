@@ -18,7 +18,7 @@ from ees_mpi import config as configs
 from ees_mpi import machine
 from ees_mpi.commands.plan import row_bytes
 from ees_mpi.state import first_state
-from ees_mpi.store import hashes, layout
+from ees_mpi.store import layout
 from ees_mpi.store.reader import open_run
 from ees_mpi.store.writer import RunWriter
 
@@ -45,23 +45,20 @@ def make(path: Path, generations: int | None = None, settings: tuple[str, ...] =
     writer = RunWriter.create(path, config, first_state(config).arrays())
     writer.begin_session(0, 550, 14, machine.fingerprint())
     writer.close()
+    sys.path.append(str(Path(__file__).parents[2] / "tests"))
+    from support.run_files import renew
+
     with h5py.File(path, "r+") as file:
         group = file["generations"]
         group[layout.GENERATION].resize(count, axis=0)
         group[layout.GENERATION][:] = np.arange(count)
-        for name in layout.present(layout.axis_sizes(config)):
+        for name in (*layout.present(layout.axis_sizes(config)), *layout.CHAIN):
             group[name].resize(count, axis=0)
         for generation in range(count):
             for name, value in _row(config, generation).items():
                 group[name][generation] = value
         file["final/generation"][...] = count
-        group["state_sha256"][-1] = hashes.of_group(file["final"])
-        datasets = {name: group[name] for name in layout.present(layout.axis_sizes(config))}
-        for generation in range(count):
-            row = {name: np.asarray(dataset[generation : generation + 1][0, ...]) for name, dataset in datasets.items()}
-            for name, value in hashes.of_row(row, generation).items():
-                datasets[name][generation] = value
-        hashes.renew(file, "final", "sessions")
+        renew(file)
     return count
 
 

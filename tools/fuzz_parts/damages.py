@@ -15,7 +15,8 @@ import h5py
 import numpy as np
 from support.run_files import renew
 
-from ees_mpi.store import journal
+from ees_mpi.store import journal, records
+from ees_mpi.store.records import Record
 
 Damage = Callable[[Path, random.Random], str]
 RUN, OTHER, SECRET = "run.h5", "elsewhere/other.h5", "elsewhere/secret.bin"
@@ -264,29 +265,28 @@ def journal_contents(folder: Path, chance: random.Random) -> str:
     """Write a journal with the right checksums and wrong contents."""
     path = journal.path_of(folder / RUN)
     found = journal.read(folder / RUN)
-    records: list[Any] = list(found.records)
-    place = chance.randrange(len(records))
-    record = dict(records[place])
-    kind = chance.choice(["drop", "twice", "swap", "key", "value", "array", "list", "state"])
+    entries: list[tuple[Record, Any]] = [(each, found.state) for each in found.records]
+    place = chance.randrange(len(entries))
+    record, state = entries[place]
+    arrays = record.arrays
+    kind = chance.choice(["drop", "twice", "swap", "kind", "number", "array", "state", "before"])
     if kind == "drop":
-        del records[place]
+        del entries[place]
     elif kind == "twice":
-        records.insert(place, record)
+        entries.insert(place, entries[place])
     elif kind == "swap":
-        records.reverse()
-    elif kind == "list":
-        records[place] = [1, 2, 3]
-    elif kind in ("array", "state") and (kind if kind == "state" else "arrays") in record:
-        inside = dict(record["state" if kind == "state" else "arrays"])
-        inside[chance.choice(sorted(inside))] = chance.choice([np.zeros(3), np.array("x", "S64"), np.zeros((1, 1, 1))])
-        record["state" if kind == "state" else "arrays"] = inside
-        records[place] = record
-    else:
-        key = chance.choice(sorted(record))
-        record[key] = chance.choice([None, -1, "x", 2**60, 1e300, [], {}])
-        if kind == "key":
-            del record[key]
-        records[place] = record
+        entries.reverse()
+    elif kind == "array":
+        arrays[chance.choice(sorted(arrays))] = chance.choice([np.zeros(3), np.array("x", "S64"), np.zeros((1, 1, 1))])
+    elif kind == "state":
+        state = {**state, chance.choice(sorted(state)): chance.choice([np.zeros(3), np.array("x"), np.array(1e300)])}
+        arrays |= {"state_sha256": np.array(records.state_digest(state).hex(), "S64")}
+    if kind not in ("drop", "twice", "swap"):
+        kinds = chance.choice(["session", "partial", "config", "x"]) if kind == "kind" else record.kind
+        number = chance.choice([-1, 0, 7, 2**60]) if kind == "number" else record.number
+        before = chance.choice([records.START, record.hash]) if kind == "before" else record.before
+        entries[place] = records.make(found.run_id, kinds, number, before, *records.flat(arrays)), state
     head = path.read_bytes()[: 24 + journal.SEAL]
-    path.write_bytes(head + b"".join(map(journal.encode, records)))
+    ends = [(each, state if each.kind == "generation" else None) for each, state in entries]
+    path.write_bytes(head + b"".join(journal.encode(*end) for end in ends))
     return f"{kind} in record {place} of the journal"

@@ -4,6 +4,7 @@ The hashes are renewed where a stranger would: the files say that they are whole
 """
 
 import random
+import re
 import shutil
 import struct
 from collections.abc import Callable
@@ -28,7 +29,7 @@ def heap(folder: Path, chance: random.Random) -> str:
         with h5py.File(path, "r+") as file:
             file.attrs["program"] = "ees_mpi, with a text of variable length"
     raw = bytearray(path.read_bytes())
-    places = [place for place in range(0, len(raw), 8) if raw[place : place + 4] == HEAP]
+    places = [found.start() for found in re.finditer(HEAP, raw)]
     start = chance.choice(places)
     objects = _objects(raw, start)
     kind = chance.choice(["flip", "size 0", "huge size", "no heap size", "zeros"])
@@ -92,7 +93,8 @@ def splice(folder: Path, chance: random.Random) -> str:
             names, generation = ["state_sha256"], rows - 1
         for name in names:
             dataset = file["generations"][name]
-            if dataset.shape[:1] == (len(file["generations/generation"]),):
+            per_row = dataset.shape[1:] == other["generations"][name].shape[1:]
+            if per_row and dataset.shape[:1] == (len(file["generations/generation"]),):
                 dataset[generation] = other["generations"][name][generation]
     return f"{kind} of generation {generation} of another run: {', '.join(names[:3])}"
 

@@ -17,6 +17,7 @@ from ees_mpi.analysis.offspring import check_generation, read_offspring, source
 from ees_mpi.commands.adapt import FORMAT
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.registry import unknown
+from ees_mpi.store import texts
 from ees_mpi.store.reader import Run, open_run
 from ees_mpi.store.safety import damage_reported, open_hdf5
 
@@ -149,7 +150,7 @@ def _is_adaptation(path: Path) -> bool:
     """Return whether `adapt` wrote a file; False for a file that cannot be read, because `open_run` reports it."""
     try:
         with open_hdf5(path) as file, damage_reported(path):
-            return bool(file.attrs.get("format") == FORMAT)
+            return bool(texts.attributes(file).get("format") == FORMAT)
     except OSError:
         return False
 
@@ -186,14 +187,15 @@ def _read_adaptation(path: Path) -> RunValue:
     """Read an adaptation file: the mean distance of its evaluations in one direction."""
     with damage_reported(path):
         with open_hdf5(path) as file:
-            note = json.loads(file.attrs["run"])
-            config = tomllib.loads(str(file.attrs["config"]))
+            facts = texts.attributes(file)
+            note = json.loads(facts["run"])
+            config = tomllib.loads(str(facts["config"]))
             scores = np.asarray(file["evaluations/fitness"][:], np.float64)
-            direction = float(file.attrs["direction"]) % 360
-            steps = int(file.attrs["training_steps"]), int(file.attrs["adaptation_steps"])
+            direction = float(facts["direction"]) % 360
+            steps = int(facts["training_steps"]), int(facts["adaptation_steps"])
         name = algorithm(config["objective"]["name"] if "objective" in config else config["method"])
         run_id, generation = str(note["run_id"]), int(note["generation"])
     if not np.isfinite(scores).any():
         raise RunFileError(f"{path}: none of its {len(scores)} evaluations is finite")
-    facts = path, run_id, config["task"], len(scores), generation, True
-    return RunValue(name, float(np.nanmean(scores)), *facts, (direction,), *steps, grouping.settings(config))
+    about = path, run_id, config["task"], len(scores), generation, True
+    return RunValue(name, float(np.nanmean(scores)), *about, (direction,), *steps, grouping.settings(config))

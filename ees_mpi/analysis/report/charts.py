@@ -17,6 +17,7 @@ WIDTH, HEIGHT = 330, 180
 LEFT, RIGHT, TOP, BOTTOM = 52, 8, 8, 32
 COLORS = ("#2563a8", "#c8531b", "#4b8b3b", "#7a5195")
 POINTS = 500  # the largest number of points of a line
+LARGEST = 1e300  # larger numbers are drawn as this one: their differences overflow
 LOGARITHMIC = 1e3  # the ratio of values above which the axis is logarithmic
 
 
@@ -50,6 +51,8 @@ def key(color: str) -> str:
 def _thin(values: Floats) -> tuple[NDArray[np.int64], Floats]:
     """Keep at most POINTS points, including the first and the last; of a rare value only finite points."""
     values = np.asarray(values, np.float64)
+    drawn = np.where(np.abs(values) < 1 / LARGEST, 0.0, np.clip(values, -LARGEST, LARGEST))
+    values = np.where(np.isfinite(values), drawn, values)
     seen = np.flatnonzero(np.isfinite(values))
     known = seen if 0 < len(seen) <= len(values) / 2 else np.arange(len(values))
     places = known[np.unique(np.linspace(0, len(known) - 1, min(POINTS, len(known))).round().astype(np.int64))]

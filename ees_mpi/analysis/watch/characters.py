@@ -7,6 +7,8 @@ from numpy.typing import ArrayLike
 
 from ees_mpi.outcomes import Floats
 
+LARGEST = 1e300  # larger numbers are drawn as this one: their differences overflow
+
 
 class Characters(NamedTuple):
     """The characters that a terminal can show, from little to much."""
@@ -40,6 +42,7 @@ def sparkline(values: ArrayLike, width: int, characters: Characters) -> str:
     """Draw a series in one line, as means of neighbours if it is longer; blank if a value is not finite."""
     series = np.asarray(values, np.float64)
     bins = [part[np.isfinite(part)] for part in np.array_split(series, min(width, len(series)))]
+    bins = [np.clip(part, -LARGEST, LARGEST) for part in bins]
     means = np.array([part.mean() if len(part) else np.nan for part in bins])
     if np.isnan(means).all():
         return " " * len(means)
@@ -50,9 +53,11 @@ def sparkline(values: ArrayLike, width: int, characters: Characters) -> str:
 
 def histogram(values: Floats, width: int, height: int, characters: Characters) -> list[str]:
     """Draw the distribution of numbers [n] as columns above an axis."""
+    values = np.clip(values, -LARGEST, LARGEST)
     low, high = float(values.min()), float(values.max())
     if low == high:
-        low, high = low - 0.5, high + 0.5
+        margin = max(0.5, abs(low) / 1000)
+        low, high = low - margin, high + margin
     steps = characters.steps
     counts, _ = np.histogram(values, width, (low, high))
     levels = np.ceil(counts / max(counts.max(), 1) * height * len(steps)).astype(int)
@@ -75,6 +80,7 @@ def _axis(low: float, high: float, width: int) -> str:
 
 def heatmap(positions: Floats, columns: int, characters: Characters) -> list[str]:
     """Draw points [n, 2] on a map with equal axes and the origin in the middle; two characters make a square."""
+    positions = np.clip(positions, -LARGEST, LARGEST)
     reach = float(np.abs(positions).max()) or 1.0
     counts, _, _ = np.histogram2d(positions[:, 1], positions[:, 0], columns, ((-reach, reach), (-reach, reach)))
     levels = np.ceil(np.log1p(counts) / np.log1p(max(counts.max(), 1)) * (len(characters.shades) - 1)).astype(int)

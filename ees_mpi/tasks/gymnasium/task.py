@@ -19,6 +19,10 @@ class Gymnasium(Environment, frozen=True, kw_only=True):
     """A Gymnasium environment; the fitness is the sum of rewards, or the distance along `direction`."""
 
     @property
+    def sizes_known(self) -> bool:
+        return False
+
+    @property
     def layers(self) -> tuple[int, ...]:
         observations, actions, _ = self._shape
         return (observations, *self.hidden, actions)

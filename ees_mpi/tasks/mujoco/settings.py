@@ -55,6 +55,11 @@ class Settings(WalkingTask, frozen=True):
         return ROBOTS[self.model].axes if self.model in ROBOTS else (self.dimensions or 2)
 
     @property
+    def sizes_known(self) -> bool:
+        """Return False for the model of a user, which must be compiled."""
+        return self.model in ROBOTS and super().sizes_known
+
+    @property
     def layers(self) -> tuple[int, ...]:
         """Return the sizes of the policy's layers, from observation to action; compiles the model of a user."""
         if self.model in ROBOTS:
