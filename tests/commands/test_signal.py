@@ -214,7 +214,9 @@ def test_novelty_needs_an_archive_and_gets_the_one_of_the_run(tmp_path: Path) ->
 def test_files_without_gradients_and_tiny_populations_are_refused(tmp_path: Path) -> None:
     for name, code, words in (("maml", 2, "rollouts that files do not keep"), ("sample", 3, "holds no update")):
         path = tmp_path / f"{name}.h5"
-        path.write_bytes(gzip.decompress((Path(__file__).parents[1] / "data" / f"{name}.h5.gz").read_bytes()))
+        path.write_bytes(
+            gzip.decompress((Path(__file__).parents[1] / "data" / "format3" / f"{name}.h5.gz").read_bytes())
+        )
         found = refusal("signal", path)
         assert found[0] == code and words in found[1]
     run = train(tmp_path / "run.h5", "interference-maxvar", "population.size=14")

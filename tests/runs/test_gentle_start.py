@@ -80,7 +80,7 @@ def test_updates_of_a_run_from_a_trained_mean_are_verified_and_resumed(trained: 
 
 def test_an_older_run_from_a_trained_mean_keeps_its_corrected_steps(trained: Path, tmp_path: Path) -> None:
     older = tmp_path / "cheetah.h5"
-    older.write_bytes(gzip.decompress((TESTS / "data" / "cheetah.h5.gz").read_bytes()))
+    older.write_bytes(gzip.decompress((TESTS / "data" / "format2" / "cheetah.h5.gz").read_bytes()))
     with open_run(older) as run:
         assert "correct_first" not in run.attributes["config"]
     assert corrected(older)

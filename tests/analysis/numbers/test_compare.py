@@ -12,6 +12,7 @@ from support.program import ees, refused
 from support.run_files import edited
 from support.small_runs import seeds, walk
 
+from ees_mpi import open_run
 from ees_mpi.commands.adapt import FORMAT
 
 GENERATOR = np.random.default_rng(7)
@@ -245,10 +246,10 @@ def test_a_run_file_stands_for_the_adaptation_files_beside_it(folder: Path, sets
     one, two = sets["maxent"][:2]
     code, line = refused("compare", "--metric", "adaptation", one, "--against", two)
     assert code == 3 and f"ees-mpi adapt {one} --direction left" in line
-    beside = [adapted(folder / f"{run.stem}-adapt-left.h5", run.stem, 180.0, [5.0]) for run in (one, two)]
+    beside = [adapted(folder / f"{run.stem}-adapt-left.h5", open_run(run).run_id, 180.0, [5.0]) for run in (one, two)]
     found = compared("--metric", "adaptation", one, beside[0], "--against", two)
     assert [group["runs"] for group in found["groups"]] == [1, 1]
-    adapted(beside[0], one.stem, 180.0, [float("nan")])
+    adapted(beside[0], open_run(one).run_id, 180.0, [float("nan")])
     code, line = refused("compare", "--metric", "adaptation", one, "--against", two)
     assert code == 3 and "none of its 1 evaluations is finite" in line
     beside[0].unlink()

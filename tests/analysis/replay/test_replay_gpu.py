@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import numpy as np
 from support.program import done, train
 from support.run_files import edited
 
@@ -13,7 +14,8 @@ def test_a_replay_of_a_gpu_rollout_gives_the_distance_to_the_log(tmp_path: Path)
     run = train(tmp_path / "run.h5", "mujoco-cheetah-maxent", *SMALL)
     with edited(run) as file:
         machine = json.loads(file["sessions/machine"][0])
-        file["sessions/machine"][0] = json.dumps({**machine, "device": "cuda"})
+        del file["sessions/machine"]
+        file["sessions/machine"] = np.array([json.dumps({**machine, "device": "cuda"}).encode()])
         file["generations/behavior"][1, 2, 0] += 0.25
     printed = done("replay", run, "--individual", 2).stdout
     assert "the distance is 0.25" in printed and "evaluated on a GPU" in printed
