@@ -24,6 +24,7 @@ from ees_mpi.runs import array_files
 from ees_mpi.runs.array_files import SAFETENSORS, TORCH, Named, as_arrays
 
 NORMALISER = ("observation_mean", "observation_std", "observation_clip")
+LARGEST = 1e15  # of a normaliser: networks compute in single precision
 COUNT = 1e6  # observations that a stated normaliser stands for, if a run continues it
 
 
@@ -115,11 +116,11 @@ def _finished(
     if not np.isfinite(flat).all() or flat.ndim != 1 or not flat.size:
         raise RunFileError(f"{text}: its parameters are not finite numbers in one vector")
     expected = sizes[0] if sizes else len(mean)
-    fits = len(mean) == len(std) and len(mean) in (0, expected) and np.isfinite([*mean, *std]).all()
-    if not fits or not (std > 0).all() or not (math.isfinite(clip) and clip >= 0):
+    fits = len(mean) == len(std) and len(mean) in (0, expected) and (np.abs([*mean, *std]) <= LARGEST).all()
+    if not fits or not (std >= 1 / LARGEST).all() or not (math.isfinite(clip) and clip >= 0):
         raise RunFileError(
-            f"{text}: expected observation_mean and observation_std of {expected} finite numbers, stds above 0, and an "
-            f"observation_clip of 0 or more; got {len(mean)} and {len(std)} numbers, and {clip:g}"
+            f"{text}: expected observation_mean and observation_std of {expected} numbers up to {LARGEST:g}, stds "
+            f"above 0, and an observation_clip of 0 or more; got {len(mean)} and {len(std)} numbers, and {clip:g}"
         )
     return ForeignPolicy(name, text, flat, sizes, names, mean, std, clip)
 

@@ -158,6 +158,8 @@ def _observation_sums(arrays: Arrays) -> Floats:
     sums = _finite(arrays, "observation_sums", np.float64)
     if sums.shape != (expected,):
         raise ValueError(f"its observation_sums are not {expected} numbers")
+    if 0 < abs(sums[0]) < 1 or np.abs(sums).max() > 1e30 or sums[0] < 0:
+        raise ValueError("its observation_sums are of no observations that a robot can make")
     return sums
 
 

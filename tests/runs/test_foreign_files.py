@@ -35,6 +35,8 @@ def refused(read: Callable[[], object], words: str) -> None:
         ({}, "got no arrays"),
         ({"observation_mean": np.zeros(3)}, "expected observation_mean, observation_std"),
         ({"observation_mean": np.zeros(3), "observation_std": np.full(3, 1j)}, "real numbers"),
+        ({"observation_mean": np.full(3, 1e300), "observation_std": np.ones(3)}, "up to 1e.15"),
+        ({"observation_mean": np.zeros(3), "observation_std": np.full(3, 1e-300)}, "stds above 0"),
         ({"observation_mean": np.zeros(3), "observation_std": np.array(["a"] * 3)}, "real numbers"),
         ({"observation_mean": np.zeros(3), "observation_std": np.ones(3), "observation_clip": np.zeros(0)}, "clip"),
     ],
@@ -178,5 +180,8 @@ def test_a_note_in_a_policy_that_we_do_not_write_is_refused(
     assert good.generation == 3 and good.about["path"] == "a.h5"
     np.savez(tmp_path / "policy.npz", about=np.array(json.dumps({**about, **changes})), **arrays)
     refused(lambda: starting_point.read_policy(tmp_path / "policy.npz"), words)
+    for sums in (np.full(7, 1e300), np.full(7, -1.0), np.full(7, 1e-9)):
+        np.savez(tmp_path / "sums.npz", about=np.array(json.dumps(about)), **{**arrays, "observation_sums": sums})
+        refused(lambda: starting_point.read_policy(tmp_path / "sums.npz"), "no observations")
     np.savez(tmp_path / "learned.npz", about=np.array(json.dumps(about)), learned_std=np.array(["x"]), **arrays)
     refused(lambda: starting_point.read_policy(tmp_path / "learned.npz"), "learned_std")
