@@ -107,7 +107,9 @@ class Foreman:
         if code and not one.collecting and code == STOPPED:
             self.stopped.add(work.name)
         elif code:
-            self.failed[work.name] = f"exit code {code}; see {work.out.parent}/logs/{work.name}.log"
+            self.failed[work.name + " (small files)" * one.collecting] = (
+                f"exit code {code}; see {work.out.parent}/logs/{work.name}.log"
+            )
         elif self.collect and not one.collecting:
             words = [sys.executable, str(JOBS / "results.py"), "collect", str(work.out), "--note", self.note]
             words += ["--policy"] if work.out in self.used else []
