@@ -141,12 +141,12 @@ def sources(robots: list[str], files: list[Path]) -> Iterator[Source]:
             yield Source(name, config["task"]["name"], mean, *scale, config["run"]["seed"])
 
 
-def walk(source: Source, count: int, steps: int) -> list[Floats]:
+def walk(source: Source, count: int, steps: int, seed: int) -> list[Floats]:
     """Return final positions of the same offspring in Bullet, in the replica, and in Bullet with changed weights."""
     found = []
     for engine, factor in (("bullet", 1), ("mujoco", 1), ("bullet", CHANGE)):
         rollouts, places = task_of(source.robot, engine, steps).open(source.seed), []
-        generator = np.random.default_rng(7)
+        generator = np.random.default_rng(seed)
         for index in range(count):
             child = source.mean + np.float32(STD) * generator.standard_normal(source.mean.size, np.float32)
             outcome = rollouts.evaluate(index, child * factor, source.observation_mean, source.observation_std, False)
@@ -154,6 +154,42 @@ def walk(source: Source, count: int, steps: int) -> list[Floats]:
         rollouts.close()
         found.append(np.array(places))
     return found
+
+
+def put(bullet: Any, replica: Any) -> None:
+    """Give the replica the present state of the robot in Bullet."""
+    robot, data, rules = bullet.robot, replica.simulation.data, replica.simulation.plant.rules
+    body, client = robot._body, robot._client
+    roots = (0, 1, 2) if rules.planar else ()
+    states = np.array([state[:2] for state in pybullet.getJointStates(body, (*roots, *robot._joints), client)])
+    if rules.planar:
+        data.qpos[:3], data.qvel[:3] = states[:3].T
+    else:
+        place, (x, y, z, w) = pybullet.getBasePositionAndOrientation(body, client)
+        speed, turn = pybullet.getBaseVelocity(body, client)
+        frame = np.reshape(pybullet.getMatrixFromQuaternion((x, y, z, w)), (3, 3))
+        data.qpos[:7], data.qvel[:6] = (*place, w, x, y, z), (*speed, *(turn @ frame))
+    data.qpos[rules.qpos_at], speeds = states[len(roots) :].T
+    data.qvel[rules.dof_at] = speeds / rules.rate
+
+
+def show_steps(source: Source, walks: int = 6, steps: int = 300) -> None:
+    """Print how far the engines are apart after one action from the same state, along walks of offspring in Bullet."""
+    bullet, replica = (task_of(source.robot, engine).walker(source.seed) for engine in ENGINES)
+    network, generator, apart = task_of(source.robot, "bullet").network(), np.random.default_rng(11), []
+    network.normalise(source.observation_mean, source.observation_std)
+    for _ in range(walks):
+        network.load(source.mean + np.float32(STD) * generator.standard_normal(source.mean.size, np.float32))
+        observation = bullet.reset()
+        replica.reset()
+        for _ in range(steps):
+            put(bullet, replica)
+            action = network.act(observation).copy()
+            observation = bullet.step(action)[0]
+            apart.append(np.abs(replica.step(action)[0] - observation).max())
+    bullet.close()
+    shares = ", ".join(f"{share:.1%}: {np.quantile(apart, share):.1e}" for share in (0.5, 0.9, 0.99, 0.999, 1))
+    print(f"\nOne action from each of {len(apart)} states: largest difference of an observation, quantiles {shares}.")
 
 
 def largest_gap(a: Floats, b: Floats) -> float:
@@ -225,6 +261,7 @@ def main() -> None:
     parser.add_argument("--policies", nargs="*", type=Path, default=[])
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--steps", type=int, default=600)
+    parser.add_argument("--seed", type=int, default=7, help="of the offspring")
     parser.add_argument("--figure", type=Path)
     wanted = parser.parse_args()
     for robot in wanted.robots:
@@ -232,8 +269,9 @@ def main() -> None:
         show_motion(robot)
     results = []
     for source in sources(wanted.robots, wanted.policies):
-        results.append((source, walk(source, wanted.count, wanted.steps)))
+        results.append((source, walk(source, wanted.count, wanted.steps, wanted.seed)))
         show_positions(source, *results[-1][1])
+        show_steps(source)
     if wanted.figure:
         draw(results, wanted.figure)
 
