@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ees_mpi import open_run, train
-from ees_mpi.optimizers import Adam
+from ees_mpi.optimizers.adam import Adam
 from ees_mpi.outcomes import Arrays
 
 RESULTS = Path(__file__).parent / "results"

@@ -21,7 +21,7 @@ from typing import Annotated
 
 import numpy as np
 
-from ees_mpi.optimizers import Decay, moved, prefix, quietly
+from ees_mpi.optimizers.base import Decay, moved, prefix, quietly
 from ees_mpi.outcomes import Arrays, Floats
 from ees_mpi.registry import Part, key
 

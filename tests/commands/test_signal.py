@@ -18,7 +18,7 @@ from ees_mpi.commands.signal import groups_of, half_gradients, split_halves, ste
 from ees_mpi.commands.signal_estimate import Split, ratio_of, share, split_of
 from ees_mpi.noise import Noise
 from ees_mpi.objectives import OBJECTIVES
-from ees_mpi.optimizers import Ascent
+from ees_mpi.optimizers.ascent import Ascent
 from ees_mpi.outcomes import Arrays, Draw, Floats, Outcomes, centred_ranks
 from ees_mpi.populations.diagonal import Diagonal
 from ees_mpi.populations.mixture import Mixture

@@ -3,7 +3,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ees_mpi.optimizers import OPTIMIZERS, Adam, Ascent
+from ees_mpi.optimizers import OPTIMIZERS
+from ees_mpi.optimizers.adam import Adam
+from ees_mpi.optimizers.ascent import Ascent
 
 BUILT_IN = [{"name": "ascent", "lr": 0.1}, {"name": "adam", "lr": 0.1}, {"name": "trust"}]
 

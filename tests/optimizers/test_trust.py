@@ -12,7 +12,7 @@ from support.run_files import assert_same_bits
 from ees_mpi.commands.signal import step_lengths
 from ees_mpi.noise import Noise
 from ees_mpi.objectives.fitness import Fitness
-from ees_mpi.optimizers import Adam
+from ees_mpi.optimizers.adam import Adam
 from ees_mpi.optimizers.trust import Trust
 from ees_mpi.outcomes import Arrays, Floats, Outcomes
 from ees_mpi.populations.diagonal import Diagonal

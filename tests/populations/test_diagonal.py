@@ -13,7 +13,8 @@ from ees_mpi import open_run
 from ees_mpi.config import load
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.noise import NoiseTable
-from ees_mpi.optimizers import Adam, Ascent
+from ees_mpi.optimizers.adam import Adam
+from ees_mpi.optimizers.ascent import Ascent
 from ees_mpi.outcomes import Arrays
 from ees_mpi.populations import POPULATIONS
 from ees_mpi.populations.diagonal import Diagonal

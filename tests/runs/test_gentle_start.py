@@ -9,7 +9,7 @@ from support.program import TESTS, done, ees, info, refusal, sets, train
 
 from ees_mpi import load_config, open_run
 from ees_mpi import train as train_here
-from ees_mpi.optimizers import Adam
+from ees_mpi.optimizers.adam import Adam
 
 SMALL = ("population.size=6", "task.steps=8", "task.hidden=[4,4]", "noise.size=5000", "run.generations=2")
 RUNNING = TESTS.parent / "jobs" / "results" / "mujoco-cheetah-maxent-short-seed0" / "policy.npz"

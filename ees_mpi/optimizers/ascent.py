@@ -1,0 +1,29 @@
+"""Plain ascent on `gradient - l2 * theta` for each learned array of a population."""
+
+import numpy as np
+
+from ees_mpi.optimizers.base import Decay, Rate, StdRate, moved, quietly, rates_of
+from ees_mpi.outcomes import Arrays
+from ees_mpi.registry import Part
+
+
+class Ascent(Part, frozen=True):
+    """Plain gradient ascent: theta + lr * gradient."""
+
+    lr: Rate = 0.01
+    l2: Decay = 0.0
+    std_lr: StdRate = None
+
+    def start(self, learned: Arrays) -> Arrays:
+        """Return the moments before the first step: none."""
+        return {}
+
+    @quietly
+    def step(self, learned: Arrays, gradient: Arrays, moments: Arrays, std: float = 1.0) -> tuple[Arrays, Arrays]:
+        """Return the next learned arrays and moments."""
+        following = {}
+        for name, theta in learned.items():
+            rate, l2 = rates_of(self, name)
+            slope = gradient[name] - l2 * theta.astype(np.float64)
+            following[name] = moved(name, theta, rate * slope)
+        return following, moments

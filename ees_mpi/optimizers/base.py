@@ -1,0 +1,53 @@
+"""The parts that the optimizers share: their keys, and the step of a learned array.
+
+The array `std` holds standard deviations: its gradient is that of its logarithm, the step multiplies it, its learning
+rate is `std_lr`, and L2 does not apply to it.
+
+Learned arrays are single precision. Moments and all arithmetic are double precision. The moments of the mean have plain
+names ("first"). The moments of another learned array begin with its name ("std/first").
+"""
+
+from typing import Annotated, Protocol
+
+import msgspec
+import numpy as np
+
+from ees_mpi.outcomes import Floats, Singles
+from ees_mpi.registry import key
+
+Rate = Annotated[float, key("The learning rate.", gt=0)]
+Decay = Annotated[float, key("L2 decay: `l2` times the parameters is subtracted from the gradient.", ge=0)]
+StdRate = Annotated[
+    Annotated[float, msgspec.Meta(gt=0)] | None,
+    key("The learning rate of the log std, if the population learns it; not set: lr."),
+]
+quietly = np.errstate(over="ignore", invalid="ignore")  # `training.train` refuses a step that is not finite
+
+
+class Rates(Protocol):
+    """An optimizer with learning rates."""
+
+    @property
+    def lr(self) -> float: ...
+    @property
+    def std_lr(self) -> float | None: ...
+    @property
+    def l2(self) -> float: ...
+
+
+def rates_of(optimizer: Rates, name: str) -> tuple[float, float]:
+    """Return the learning rate and the L2 coefficient of a learned array."""
+    return (optimizer.std_lr or optimizer.lr, 0.0) if name == "std" else (optimizer.lr, optimizer.l2)
+
+
+def moved(name: str, theta: Singles, step: Floats) -> Singles:
+    """Return a learned array after a step; the step of `std` is one of its logarithm."""
+    wide = theta.astype(np.float64)
+    with np.errstate(over="ignore"):  # training refuses an update that is not finite
+        moved: Singles = (wide * np.exp(step) if name == "std" else wide + step).astype(np.float32)
+    return moved
+
+
+def prefix(name: str) -> str:
+    """Return the beginning of the names of the moments of a learned array."""
+    return "" if name == "mean" else f"{name}/"

@@ -1,0 +1,51 @@
+"""An optimizer that a user writes: `optimizer.function = "package.module:Optimizer"`."""
+
+from typing import Annotated, Any
+
+import numpy as np
+
+from ees_mpi.outcomes import Arrays
+from ees_mpi.registry import Part, key, loaded
+from ees_mpi.registry.own import make_once
+from ees_mpi.registry.own_arrays import as_table, like, readonly
+
+
+class Custom(Part, frozen=True):
+    """An optimizer that a user writes: `Optimizer(**settings)` has the members of `contracts.OwnOptimizer`."""
+
+    function: Annotated[str, key("The class of the optimizer, as package.module:Optimizer.")]
+    settings: Annotated[dict[str, Any], key("The arguments of the class, by name.")] = {}  # noqa: RUF012
+
+    @property
+    def optimizer(self) -> Any:
+        """Return the user's optimizer, which is made once."""
+        protocol = loaded("ees_mpi.contracts:OwnOptimizer")
+        return make_once(self.function, "optimizer.function", protocol, self.settings)
+
+    def check(self) -> None:
+        """Raise a ConfigError if the user's class cannot be made, or lacks a member."""
+        _ = self.optimizer
+
+    def rehearse(self, learned: Arrays) -> None:
+        """Make two steps along small gradients, and check what they return."""
+        moments = self.start(learned)
+        for _ in range(2):
+            gradient = {name: np.full(array.shape, 0.01) for name, array in learned.items()}
+            learned, moments = self.step(learned, gradient, moments)
+
+    def start(self, learned: Arrays) -> Arrays:
+        """Return the moments before the first step."""
+        return as_table(self.optimizer.start(readonly(learned)), f"{self._code}: start()")
+
+    def step(self, learned: Arrays, gradient: Arrays, moments: Arrays, std: float = 1.0) -> tuple[Arrays, Arrays]:
+        """Return the next learned arrays and moments."""
+        found = self.optimizer.step(readonly(learned), gradient, readonly(moments))
+        following, grown = found if isinstance(found, tuple) and len(found) == 2 else (found, None)
+        return (
+            like(following, learned, f"{self._code}: step() as the learned arrays", np.float32),
+            like(grown, moments, f"{self._code}: step() as the moments"),
+        )
+
+    @property
+    def _code(self) -> str:
+        return f"optimizer.function {self.function}"
