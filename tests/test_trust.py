@@ -16,6 +16,7 @@ from ees_mpi.config import parse, read_source
 from ees_mpi.errors import ConfigError, TrustError
 from ees_mpi.registry import note_code, own
 from ees_mpi.registry.own import imported
+from ees_mpi.store import texts
 from ees_mpi.store.reader import open_run
 from ees_mpi.tasks import base
 
@@ -208,8 +209,9 @@ def test_a_stranger_cannot_open_a_file_through_an_environment(folder: Path) -> N
     done("train", *words(tomli_w.dumps({"task": tomllib.loads(CHEETAH)["task"] | {"steps": 5}})))
     os.mkfifo(folder / "pipe.xml")  # reading it would wait for ever
     with edited(folder / "run.h5") as file:
-        changed = str(file.attrs["config"]).replace("[task.env_settings]", "[task.env_settings]\nxml_file = 'pipe.xml'")
-        file.attrs["config"] = changed
+        config = texts.attributes(file)["config"]
+        changed = config.replace("[task.env_settings]", "[task.env_settings]\nxml_file = 'pipe.xml'")
+        texts.put(file, {"config": changed})
     for command in (("verify", "run.h5"), ("resume", "run.h5", "--generations", "9")):
         code, line = refusal(*command)
         assert code == 3 and "task.env_settings.xml_file = 'pipe.xml'" in line and "--trust" in line

@@ -34,7 +34,7 @@ def pages() -> list[Page]:
     found = []
     for file in resources.files("ees_mpi").joinpath("docs").iterdir():
         if file.name.endswith(".md"):
-            text = file.read_text(encoding="utf-8")
+            text = re.sub(r"^<!--.*-->\n", "", file.read_text(encoding="utf-8"), flags=re.MULTILINE)  # marks of scripts
             found.append(Page(file.name.removesuffix(".md"), text.partition("\n")[0].lstrip("# "), text))
     order = {topic: place for place, topic in enumerate(FIRST)}
     return sorted(found, key=lambda page: (order.get(page.topic, len(order)), page.topic))

@@ -255,7 +255,7 @@ def test_a_start_without_room_for_the_noise_table_leaves_the_existing_file_as_it
     def no_room(*arguments: object) -> None:
         raise LaunchError("there is no room for the noise table")
 
-    monkeypatch.setattr("ees_mpi.training.NoiseTable", no_room)
+    monkeypatch.setattr("ees_mpi.strategy.NoiseTable", no_room)
     out = Path(shutil.copy(finished, tmp_path / "run.h5"))
     assert refusal("train", "interference-maxvar", "--out", out, "--overwrite")[0] == 1
     assert out.read_bytes() == finished.read_bytes() and list(tmp_path.iterdir()) == [out]
