@@ -23,6 +23,7 @@ from ees_mpi.ranks import Ranks
 from ees_mpi.runs import broadcast, starting_point
 from ees_mpi.runs.progress import CountedOutcomes
 from ees_mpi.state import State
+from ees_mpi.store import journal
 from ees_mpi.store.reader import Run, open_run
 from ees_mpi.store.safety import check_ours
 from ees_mpi.store.writer import RunWriter, check_folder
@@ -182,3 +183,7 @@ def check_target(ranks: Ranks, source: Path, out: Path, overwrite: bool) -> None
                 raise RunFileError(f"{out} exists already; use --overwrite to replace it")
             check_writable(out, "--out", sources=[source])
             check_ours(out)
+            if journal.path_of(out).exists():
+                raise RunFileError(
+                    f"{out} is the name of an unfinished run; delete its journal first, or choose another"
+                )

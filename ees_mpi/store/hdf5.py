@@ -17,7 +17,7 @@ import numpy as np
 from ees_mpi.errors import RunFileError
 from ees_mpi.store import chain, checks, format2, layout, records, sessions, texts
 from ees_mpi.store.heaps import CheckedFile
-from ees_mpi.store.journal import sync_folder
+from ees_mpi.store.journal import path_of, sync_folder
 from ees_mpi.store.records import Arrays, Record
 from ees_mpi.store.safety import damage_reported, open_hdf5
 
@@ -27,7 +27,10 @@ LIBVER = ("v110", "v110")  # the oldest version whose metadata have checksums
 
 
 def create(path: Path, sizes: dict[str, int], attributes: Mapping[str, Any], state: Arrays) -> None:
-    """Create the file of a new run. It is built in memory, so that a full disk raises an error in a plain write."""
+    """Create the file of a new run. It is built in memory, so that a full disk raises an error in a plain write.
+
+    The journal of a run that is overwritten is deleted just before: no file is ever beside the journal of another run.
+    """
     options: dict[str, Any] = {"driver": "core", "backing_store": False, "libver": LIBVER}
     with _replacement(path) as fresh, h5py.File(fresh.name, "w", **options) as file:
         values = {**attributes, "first_state_sha256": records.state_digest(state).hex()}
@@ -36,7 +39,11 @@ def create(path: Path, sizes: dict[str, int], attributes: Mapping[str, Any], sta
         sessions.write(file, [], layout.FORMAT_VERSION)
         _put_state(file.create_group("final"), state)
         file.flush()
-        fresh.write_bytes(file.id.get_file_image())
+        with open(fresh, "wb") as raw:
+            raw.write(file.id.get_file_image())
+            raw.flush()
+            os.fsync(raw.fileno())
+        path_of(path).unlink(missing_ok=True)
 
 
 def fold(path: Path, found: Sequence[Record], state: Arrays, run_id: str) -> None:

@@ -36,8 +36,10 @@ class Run(RunChecks):
         try:
             with damage_reported(self.path):
                 self._interpret()
-            if self.journal.damaged and not allow_damaged_journal:
-                raise RunFileError(f"{self.damage}. `ees-mpi repair` keeps the generations before it")
+            if self.damage and not allow_damaged_journal:
+                raise RunFileError(
+                    f"{self.damage}. `ees-mpi repair` renames it, and keeps the generations that can be read"
+                )
         except BaseException:
             self.close()
             raise
@@ -47,6 +49,8 @@ class Run(RunChecks):
         self._attributes = checks.attributes_of(self._file, self.path)
         self._version = chain.version_of(self._attributes)
         self.run_id: str = self._attributes["run_id"]
+        if self.journal.run_id not in ("", self.run_id):
+            self.journal = journal.read(self.path)  # `--overwrite` may have replaced both files in between
         self.journal_records = self.journal.records if self.journal.run_id == self.run_id else []
         checks.check_groups(self._file, self._attributes, self.path)
         text = self._attributes["config"]
@@ -72,7 +76,7 @@ class Run(RunChecks):
         if self.journal.damaged:
             return f"{beside} is damaged: {self.journal.unread} bytes after generation {last} cannot be read"
         if self.journal.run_id not in ("", self.run_id):
-            return f"{beside} is the journal of another run; it is not used"
+            return f"{beside} is the journal of another run"
         return ""
 
     def __enter__(self) -> "Run":

@@ -18,7 +18,7 @@ from ees_mpi import open_run
 from ees_mpi.config import Config
 from ees_mpi.errors import RunFileError
 from ees_mpi.state import first_state
-from ees_mpi.store import heaps, journal, records, sessions, texts
+from ees_mpi.store import heaps, journal, reader, records, sessions, texts
 from ees_mpi.store.lock import Lock
 from ees_mpi.store.repair import repair
 from ees_mpi.store.safety import check_ours
@@ -267,6 +267,55 @@ def test_a_file_that_was_replaced_under_a_running_job_is_noticed_and_not_merged(
         writer.close()
     assert (tmp_path / "job.h5").read_bytes() == other
     assert len(journal.read(tmp_path / "job.h5").records) == 3
+
+
+def test_the_journal_of_another_run_is_refused_by_readers_and_set_aside_by_repair(made: Make, tmp_path: Path) -> None:
+    run, other, out = made(killed=True), made(killed=True, name="other.h5"), tmp_path / "out.h5"
+    journal.path_of(other).replace(journal.path_of(run))
+    for command, *more in (["verify"], ["sample", "--count", 2, "--out", out], ["export", "--to", "npz"], ["report"]):
+        code, line = refusal(command, run, *more)
+        assert code == 3 and "run.h5.journal is the journal of another run. `ees-mpi repair` renames it" in line, line
+    assert "another run" in info(run)["damage"] and "another run" in done("watch", run, "--once").stdout
+    assert "run.h5.journal.other-run" in done("repair", run).stdout
+    done("sample", run, "--count", 2, "--out", out)
+
+
+def test_readers_never_refuse_a_run_while_another_one_overwrites_it(
+    made: Make, tiny: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, config, seen = made(killed=True), tiny("interference-maxvar"), []
+    unlink, replace = Path.unlink, os.replace
+
+    def look(action: Callable[..., None], *words: object, **named: object) -> None:
+        action(*words, **named)
+        with open_run(run) as opened:
+            seen.append(opened.generations)
+
+    monkeypatch.setattr(Path, "unlink", lambda *words, **named: look(unlink, *words, **named))
+    monkeypatch.setattr(os, "replace", lambda *words: look(replace, *words))
+    writer = RunWriter.create(run, config, first_state(config).arrays(), overwrite=True)
+    assert set(seen) == {4, 3, 0}  # with its journal, without it, and replaced
+    writer.close()
+
+
+def test_a_run_that_is_overwritten_between_the_reads_of_its_two_files_is_the_new_one(
+    made: Make, tiny: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, config, original = made(killed=True), tiny("interference-maxvar"), reader._open
+
+    def overwritten(path: Path) -> h5py.File:
+        RunWriter.create(run, config, first_state(config).arrays(), overwrite=True).release()
+        return original(path)
+
+    monkeypatch.setattr(reader, "_open", overwritten)
+    with open_run(run) as opened:
+        assert opened.generations == 0 and not opened.damage
+
+
+def test_a_sample_does_not_replace_an_unfinished_run(made: Make) -> None:
+    run, killed = made(), made(killed=True, name="killed.h5")
+    code, line = refusal("sample", run, "--count", 2, "--out", killed, "--overwrite")
+    assert code == 3 and "unfinished run" in line and info(killed)["generations"] == 4
 
 
 def test_a_link_to_a_killed_run_shows_its_journal(made: Make, tmp_path: Path) -> None:

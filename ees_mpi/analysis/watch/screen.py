@@ -79,7 +79,7 @@ def headline(run: Run) -> str:
     if run.generations:
         name = run.config.method.headline
         words.append(f"{name} {float(np.sum(run[name][-1])):.4g}")
-    return f"{', '.join(words)}; {writer(run.path)}"
+    return f"{', '.join(words)}; {run.damage or writer(run.path)}"
 
 
 def frame(run: Run, width: int, height: int, chars: characters.Characters) -> list[str]:
@@ -109,7 +109,7 @@ def _pace(run: Run) -> list[str]:
         words.append(_remaining(run, pace))
     if run.generations:
         words.append(f"committed {clock(max(0.0, time.time() - float(run['seconds_clock'][-1])))} ago")
-    state = "complete" if run.complete else writer(run.path)
+    state = run.damage or ("complete" if run.complete else writer(run.path))
     return [", ".join(words), state] if words else [state]
 
 
