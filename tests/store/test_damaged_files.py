@@ -85,7 +85,7 @@ def test_a_file_that_leads_out_of_itself_or_claims_too_much_is_refused_and_nothi
         ("final/mean", (0, 0), ["info", "resume", "sample", "verify"]),
         ("generations/behavior", (5, 3, 0), ["info", "resume", "verify", "export", "sample"]),
         ("generations/entropy", (1,), ["verify", "export"]),
-        ("generations/seconds_clock", (2,), ["verify"]),
+        ("generations/seconds_clock", (2,), ["verify", "verify --updates"]),
         ("generations/generation", (2,), ["resume", "verify"]),
         ("sessions/ranks", (0,), ["info", "resume", "verify", "sample"]),
     ],
@@ -102,7 +102,7 @@ def test_a_changed_number_is_noticed_by_the_commands_that_rely_on_it(
         "export": ["--to", "npz"],
     }
     for command in seen_by:
-        code, line = refusal(command, run, *options.get(command, []))
+        code, line = refusal(*command.split(), run, *options.get(command, []))
         assert code == 3 and "damaged" in line, command
 
 
