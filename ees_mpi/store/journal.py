@@ -14,6 +14,7 @@ import os
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from ees_mpi.store.safety import damage_reported, open_plain, real
 MAGIC = b"EESJRNL3"
 HEAD = struct.Struct("<Q32s32s")
 SEAL = 8  # bytes of the checksum of a header
+_encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(tuple[str, int, Columns, bytes, Columns, bytes])
 
 
@@ -38,8 +40,14 @@ def path_of(run: Path) -> Path:
 def encode(record: Record, state: Arrays | None = None) -> bytes:
     """Return a record as it is in the journal; `state`: that after a generation."""
     columns, data = records.flat(state or {})
-    payload = msgspec.msgpack.encode((record.kind, record.number, record.columns, record.data, columns, data))
+    parts = (record.kind, record.number, _packed(record.columns), record.data, _packed(columns), data)
+    payload = _encoder.encode(parts)
     return _sealed(HEAD.pack(len(payload), record.hash, record.before)) + payload
+
+
+@lru_cache(maxsize=64)  # all generations of a run have the same columns
+def _packed(columns: Columns) -> msgspec.Raw:
+    return msgspec.Raw(_encoder.encode(columns))
 
 
 def _sealed(head: bytes) -> bytes:

@@ -6,7 +6,6 @@ arrays, `NAME DTYPE SHAPE`, and the bytes of all arrays in C order. Each line en
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Any
 
@@ -20,8 +19,7 @@ CHAINED = ("session", "generation")  # the kinds of records that the next record
 START = bytes(32)  # the hash before the first record
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(msgspec.Struct, frozen=True):
     """A session, a generation, the outcomes of an interrupted generation ("partial"), or a changed "config"."""
 
     kind: str

@@ -19,7 +19,7 @@ from ees_mpi.store import hdf5, journal, layout, records, rollouts, sessions
 from ees_mpi.store.lock import Lock
 from ees_mpi.store.reader import open_run
 from ees_mpi.store.records import Record
-from ees_mpi.store.repair import SAFE, Contents, fold_journal, write_errors
+from ees_mpi.store.repair import SAFE, Contents, cannot_write, fold_journal, write_errors
 from ees_mpi.store.safety import real
 from ees_mpi.version import __version__
 
@@ -132,8 +132,10 @@ class RunWriter:
         self._append(records.make(self._run_id, "config", 0, self._last_hash, columns, data))
 
     def _append(self, record: Record, state: Arrays | None = None) -> None:
-        with write_errors(self.path, self._advice):
+        try:  # a context manager would take longer, at each commit
             self._journal.append(record, state)
+        except OSError as error:
+            raise cannot_write(self.path, error, self._advice) from None
         self._records.append(record)
         if record.kind in records.CHAINED:
             self._last_hash = record.hash
@@ -151,7 +153,8 @@ class RunWriter:
 
     def commit(self, generation: int, arrays: Arrays, state: Arrays) -> None:
         """Add a generation to the run; after this call, a kill cannot lose it."""
-        data = b"".join([np.asarray(arrays[name], kind).tobytes() for name, kind in self._types])
+        parts: list[Any] = [np.asarray(arrays[name], kind, order="C") for name, kind in self._types]
+        data = b"".join(parts)
         if len(data) != self._row_bytes:
             raise ValueError(f"generation {generation} has {len(data)} bytes; expected {self._row_bytes}")
         record = records.make(self._run_id, "generation", generation, self._last_hash, self._columns, data)
