@@ -5,6 +5,7 @@
     tools/chaos.py --only ulfm-random --times 20 --ranks 4-6
     tools/chaos.py --only ulfm-start --times 20 --ranks 3 --generations 2000
     tools/chaos.py --kills 30 --ranks 3     one run, killed and resumed 30 times
+    tools/chaos.py --kills 20 --moment "while starting"
 
 After every disturbance the run file must open, must hold every committed generation, and must end with the bits of an
 undisturbed run. Some jobs complete unaided: under ULFM the other ranks continue without the dead ones. The others
@@ -22,6 +23,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,7 +34,7 @@ except ImportError:  # no environment is active: use the one of this checkout
 
 from chaos_parts import job
 from chaos_parts.disturbances import DISTURBANCES, Disturbance, Trial
-from chaos_parts.repeated_kills import kill_repeatedly
+from chaos_parts.repeated_kills import MOMENTS, kill_repeatedly
 
 
 @dataclass
@@ -150,11 +152,11 @@ def matrix(names: list[str], times: int, ranks: range, generations: int, seed: i
     return good
 
 
-def one_run(kills: int, ranks: int, generations: int, seed: int, folder: Path) -> bool:
+def one_run(kills: int, moments: Sequence[str], ranks: int, generations: int, seed: int, folder: Path) -> bool:
     """Kill and resume one run many times, complete it, and compare it with an undisturbed run."""
     start = time.monotonic()
     out, whole = folder / "killed.h5", folder / "whole.h5"
-    done = kill_repeatedly(out, ranks, generations, kills, random.Random(seed))
+    done = kill_repeatedly(out, ranks, generations, kills, random.Random(seed), moments)
     reached = job.count(out)
     print(f"{reached} generations were committed between the kills")
     for path in (out, whole):
@@ -181,6 +183,7 @@ def main() -> None:
     )
     parser.add_argument("--times", type=int, default=3, help="the number of trials of each disturbance")
     parser.add_argument("--kills", type=int, help="kill and resume one run this many times, instead of the table")
+    parser.add_argument("--moment", choices=sorted(set(MOMENTS)), help="of the kills; default: all of them, in turn")
     parser.add_argument("--ranks", default="4", help="a number, or a range such as 4-6 from which each trial takes one")
     parser.add_argument("--generations", type=int)
     parser.add_argument("--seed", type=int, default=0, help="the random seed of the trials")
@@ -190,7 +193,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         if options.kills:
-            good = one_run(options.kills, ranks[0], options.generations or 20_000, options.seed, folder)
+            moments = [options.moment] if options.moment else MOMENTS
+            good = one_run(options.kills, moments, ranks[0], options.generations or 20_000, options.seed, folder)
         else:
             good = matrix(options.only, options.times, ranks, options.generations or 400, options.seed, folder)
     sys.exit(not good)

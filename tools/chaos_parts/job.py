@@ -86,9 +86,9 @@ def ended(out: Path, process: "subprocess.Popen[Any]") -> bool:
     """Wait until all processes have ended; return False, and kill them, if the run file does not change for long."""
     deadline, last = time.monotonic() + PATIENCE, 0.0
     while process.poll() is None or processes(out):
-        changed = max(_changed(out), _changed(Path(f"{out}.journal")))
-        if changed != last:
-            deadline, last = time.monotonic() + PATIENCE, changed
+        newest = max(changed(out), changed(Path(f"{out}.journal")))
+        if newest != last:
+            deadline, last = time.monotonic() + PATIENCE, newest
         if time.monotonic() > deadline:
             kill(processes(out))
             process.wait()
@@ -97,7 +97,8 @@ def ended(out: Path, process: "subprocess.Popen[Any]") -> bool:
     return True
 
 
-def _changed(path: Path) -> float:
+def changed(path: Path) -> float:
+    """Return the time of the last change of a file; 0 if it does not exist."""
     try:
         return path.stat().st_mtime
     except FileNotFoundError:

@@ -4,6 +4,7 @@ import random
 import subprocess
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 from chaos_parts import job
@@ -18,7 +19,7 @@ def await_moment(
     """Return at the moment of the kill, or when the job has ended without one."""
     journal, folding = Path(f"{out}.journal"), Path(f"{out}.folding")
     if moment == "while starting":
-        time.sleep(chance.uniform(0.1, 1.5))
+        _await_start(out, process, chance)
         return
     job.until(lambda: job.count(out) > committed or process.poll() is not None, job.PAUSE)
     time.sleep(chance.uniform(0.0, 1.0))
@@ -27,6 +28,17 @@ def await_moment(
         job.until(lambda: _size(journal) != size or process.poll() is not None)
     if moment == "in a fold":
         job.until(lambda: folding.exists() or process.poll() is not None)
+
+
+def _await_start(out: Path, process: "subprocess.Popen[bytes]", chance: random.Random) -> None:
+    """Return after a random time, or as soon as the job locks its file, writes it, or begins a journal."""
+    name = chance.choice(("", ".lock", ".folding", ".journal"))
+    if not name:
+        time.sleep(chance.uniform(0.1, 1.5))
+        return
+    signs = (Path(f"{out}{name}"), Path(f"{out}.journal"))  # a file without new records is not written again
+    before = [job.changed(sign) for sign in signs]
+    job.until(lambda: [job.changed(sign) for sign in signs] != before or process.poll() is not None)
 
 
 def _size(path: Path) -> int:
@@ -43,15 +55,17 @@ def kill(target: str, out: Path, chance: random.Random) -> None:
     job.kill([chance.choice(ranks)] if target == "one rank" and ranks else pids)
 
 
-def kill_repeatedly(out: Path, ranks: int, generations: int, kills: int, chance: random.Random) -> Counter[str]:
-    """Start and kill the job `kills` times; return how often each kind of kill was done."""
+def kill_repeatedly(
+    out: Path, ranks: int, generations: int, kills: int, chance: random.Random, moments: Sequence[str] = MOMENTS
+) -> Counter[str]:
+    """Start and kill the job `kills` times, at these moments in turn; return how often each kind of kill was done."""
     done: Counter[str] = Counter()
     committed = 0
     while sum(done.values()) < kills:
         line = job.words(out, ranks, generations)
         quiet = subprocess.DEVNULL
         process = subprocess.Popen(line, stdout=quiet, stderr=quiet, env=job.environment(out.parent))
-        moment, target = MOMENTS[sum(done.values()) % len(MOMENTS)], chance.choice(TARGETS)
+        moment, target = moments[sum(done.values()) % len(moments)], chance.choice(TARGETS)
         await_moment(moment, out, committed, process, chance)
         if process.poll() is not None:
             raise SystemExit(
