@@ -55,3 +55,7 @@ class NoiseSettings(Part, frozen=True):
 
     size: Annotated[Count, key("The length of the table: 4 bytes each, in the memory of each node.", "numbers")] = 2**25
     seed: Annotated[Seed | None, key("The random seed of the table; not set: the run's seed.")] = None
+
+    def slices(self, parameters: int) -> int:
+        """Return the number of different noise vectors of this length."""
+        return self.size - parameters + 1

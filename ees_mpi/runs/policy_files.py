@@ -55,13 +55,7 @@ class ForeignPolicy:
 
     def check(self, layers: Sequence[int], parameters: int) -> None:
         """Raise a ConfigError if a task with these layers and this number of parameters cannot run the policy."""
-        if not self.layers or not layers:
-            if len(self.parameters) != parameters:
-                raise ConfigError(
-                    f"{self.source}: it has {len(self.parameters)} parameters; expected the {parameters} of the task"
-                )
-            return
-        for place, name in enumerate(self.names):
+        for place, name in enumerate(self.names if layers else ()):
             found = self.layers[place + 1], self.layers[place]
             if place + 2 > len(layers):
                 break
@@ -70,8 +64,12 @@ class ForeignPolicy:
                     f"{self.source}: {name}.weight has the shape {found}; "
                     f"expected {(layers[place + 1], layers[place])} for layer {place + 1} of the task"
                 )
-        if len(self.layers) != len(layers):
+        if self.layers and layers and len(self.layers) != len(layers):
             raise ConfigError(f"{self.source}: it has {len(self.layers) - 1} layers; expected {len(layers) - 1}")
+        if len(self.parameters) != parameters:  # also for a task with layers: its network may be the user's own
+            raise ConfigError(
+                f"{self.source}: it has {len(self.parameters)} parameters; expected the {parameters} of the task"
+            )
 
 
 def is_foreign(source: Any) -> bool:

@@ -179,6 +179,11 @@ def _greet(ranks: Ranks, prepared: PreparedRun, known: int, fingerprint: dict[st
         say(f"note: {note}")
     if warning := hardly_observed(config):
         say(f"warning: {warning}")
+    slices = config.noise.slices(config.task.parameters)
+    if slices < config.population.size and not prepared.sessions:
+        say(
+            f"warning: the noise table has {slices} noise vectors for {config.population.size} individuals (noise.size)"
+        )
     idle = ranks.size - config.population.size
     if idle > 0 and device == "cpu":
         say(

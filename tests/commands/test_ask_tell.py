@@ -193,6 +193,7 @@ def test_a_wrong_call_of_tell_is_one_sentence_and_changes_nothing(message: str, 
         ([1.0], {"optimizer": 3}, "optimizer: expected a name, a dict or a settings object, got 3"),
         ([1.0], {"config": "cheetah-maml"}, "expected an evolution strategy, got method 'maml'"),
         (np.ones(6000), {}, "noise.size: expected at least the 6000 parameters"),
+        (np.ones(4950), {}, "noise.size: expected at least 5049, for 100 noise vectors of 4950 parameters; got 5000"),
     ],
 )
 def test_wrong_settings_are_refused(mean: Any, more: dict[str, Any], message: str) -> None:

@@ -93,10 +93,11 @@ def best_of(offspring: Offspring, settings: Settings, count: int = BEST_OF) -> f
     """Return the expected distance of the best of `count` random offspring in a direction, mean over directions.
 
     Directions: both on a line, eight in the plane, both along each number of longer behaviors. With values x_1 <= ...
-    <= x_n along a direction, the expected maximum of k of them is sum_i x_i C(i - 1, k - 1) / C(n, k).
+    <= x_n along a direction, the expected maximum of k of them is sum_i x_i C(i - 1, k - 1) / C(n, k). NaN if k > n.
     """
-    n, dim = offspring.position.shape
-    k = min(count, n)
+    (n, dim), k = offspring.position.shape, count
+    if n < k:
+        return math.nan
     share = np.zeros(n)
     share[-1] = k / n
     for i in range(n - 1, k - 1, -1):
