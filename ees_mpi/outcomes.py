@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ees_mpi.errors import TaskError
+from ees_mpi.errors import OwnCodeError
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
@@ -138,8 +138,8 @@ def pack(outcomes: Sequence[Outcome], behavior_dim: int) -> Floats:
     """Return outcomes as rows of doubles [n, 4 + B], which can be gathered."""
     for each in outcomes:
         if len(each.behavior) != behavior_dim:
-            raise TaskError(
-                f"individual {each.index}: expected a behavior of {behavior_dim} numbers, got {each.behavior!r}"
+            raise OwnCodeError(
+                f"individual {each.index}: a behavior has {len(each.behavior)} numbers; expected {behavior_dim}"
             )
     rows = [(each.index, each.valid, each.length, each.fitness, *each.behavior) for each in outcomes]
     return np.array(rows, np.float64).reshape(len(outcomes), LEADING + behavior_dim)

@@ -199,7 +199,7 @@ def test_a_module_of_the_same_name_beside_another_config_is_not_confused(tmp_pat
         (tmp_path / name).mkdir()
         configs.append(str(write(tmp_path / name, "A task")))
     assert load(configs[0]).task.parameters == load(configs[0]).task.parameters == 2
-    with pytest.raises(ConfigError, match=r"already imported .*one/throwing\.py for another config; start a new proc"):
+    with pytest.raises(ConfigError, match=r"already imported .*one/throwing\.py for another file; start a new proc"):
         _ = load(configs[1]).task.parameters
 
 

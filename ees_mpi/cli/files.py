@@ -1,6 +1,7 @@
 """The commands about files and configs: info, repair, export, config, plan, presets, docs, jobs."""
 
 import json
+import os
 import shutil
 import sys
 from collections.abc import Sequence
@@ -97,7 +98,7 @@ def export(run: Path, policy: bool, kind: str | None, out: Path | None, **choice
 @click.option(
     "--keys", is_flag=True, help="Every key with its type, unit and meaning; without a source, all there are."
 )
-@click.option("--markdown", is_flag=True, help="With --keys: the page docs/config.md.")
+@click.option("--markdown", is_flag=True, help="With --keys: the page `ees-mpi docs config`.")
 @SEEDS
 @click.option(
     "--runs", is_flag=True, help="The runs of a sweep: the number and file name of each. See `ees-mpi train`."
@@ -138,10 +139,10 @@ def _print_notes(notes: Sequence[str]) -> None:
 @click.command()
 @SOURCE
 @SET
-@click.option("--ranks", type=click.IntRange(min=1), required=True, help="The number of ranks.")
+@click.option("--ranks", type=click.IntRange(min=1), help="[default: the cores of this machine]")
 @click.option("--ranks-per-node", type=click.IntRange(min=1), help="[default: all on one node]")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object, in seconds and bytes.")
-def plan(source: str, settings: tuple[str, ...], ranks: int, ranks_per_node: int | None, as_json: bool) -> None:
+def plan(source: str, settings: tuple[str, ...], ranks: int | None, ranks_per_node: int | None, as_json: bool) -> None:
     """Print the costs of a run before it is queued: memory, hours, core-hours.
 
     A few rollouts, an update and a commit are timed on this machine; the rest is computed.
@@ -150,6 +151,7 @@ def plan(source: str, settings: tuple[str, ...], ranks: int, ranks_per_node: int
     from ees_mpi.config import load
 
     machine.check_threads()
+    ranks = ranks or len(os.sched_getaffinity(0))
     loaded = load(source, settings)
     _print_notes(loaded.notes)
     costs = measure(loaded)

@@ -1,5 +1,7 @@
 """The help pages: commands in groups with whole sentences, and two examples under each command."""
 
+import difflib
+
 import click
 
 from ees_mpi import ranks
@@ -57,13 +59,23 @@ EXAMPLES = {
         "ees-mpi config my.toml --set population.size=100 --json",
     ),
     "plan": (
-        "ees-mpi plan ant-maxent --ranks 275 --ranks-per-node 40",
-        "ees-mpi plan my.toml --ranks 16 --json",
+        "ees-mpi plan my.toml",
+        "ees-mpi plan ant-maxent --ranks 275 --ranks-per-node 40 --json",
     ),
     "jobs": ("ees-mpi jobs", "ees-mpi jobs --copy jobs"),
     "docs": ("ees-mpi docs", "ees-mpi docs tutorial"),
 }
 LONGEST = 1000  # characters: no sentence is cut
+WORDS = {  # of other programs, for our commands
+    **dict.fromkeys(("run", "start", "fit", "learn", "evolve"), "train"),
+    **dict.fromkeys(("continue", "restart"), "resume"),
+    **dict.fromkeys(("show", "status"), "info"),
+    **dict.fromkeys(("plot", "draw"), "figure"),
+    **dict.fromkeys(("render", "video", "play"), "replay"),
+    **dict.fromkeys(("check", "test"), "verify"),
+    **dict.fromkeys(("eval", "evaluate"), "sample"),
+    "help": "docs",
+}
 
 
 class Commands(click.Group):
@@ -79,6 +91,17 @@ class Commands(click.Group):
                 whole = isinstance(kind, click.IntRange)
                 option.metavar = "N" if whole else "X" if isinstance(kind, click.FloatRange) else None
         super().add_command(cmd, name)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command; raise a UsageError that proposes the nearest one if there is none."""
+        name = args[0]
+        if name not in self.commands and not name.startswith("-") and not ctx.resilient_parsing:
+            near = difflib.get_close_matches(name, [*self.commands, *WORDS], n=1)
+            meant = f"did you mean {WORDS.get(near[0], near[0])}?" if near else "`ees-mpi --help` lists the commands"
+            raise click.UsageError(f"there is no command {name!r:.80}; {meant}")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands in groups; a command without a group comes last."""

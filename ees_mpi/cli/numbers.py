@@ -159,7 +159,7 @@ def signal(
     ranks.run(partial(_signal, as_json=as_json, of=(run, generation, every, splits, objective)))
 
 
-def _signal(world: ranks.Ranks, as_json: bool, of: tuple[Path, int | None, int | None, int, str | None]) -> None:
+def _signal(world: "ranks.Ranks", as_json: bool, of: tuple[Path, int | None, int | None, int, str | None]) -> None:
     from ees_mpi.analysis.numbers import signals, tables
     from ees_mpi.commands.signal import signal_on
 

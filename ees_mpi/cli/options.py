@@ -9,7 +9,6 @@ from typing import Any
 import click
 
 from ees_mpi import machine
-from ees_mpi.errors import RunFileError
 from ees_mpi.terminal import plain
 
 
@@ -57,14 +56,11 @@ class RunFile(click.Path):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the path."""
+        from ees_mpi.commands.arguments import path_of
+
         if not str(value) or "\0" in str(value):
             self.fail("expected the name of a run file, got an empty one", param, ctx)
-        path = Path(value)
-        if path.is_dir():
-            raise RunFileError(f"{path} is a folder; expected a run file")
-        if path.exists() and not path.is_file():
-            raise RunFileError(f"{path} is not a plain file; expected a run file")
-        return super().convert(value, param, ctx)
+        return super().convert(path_of(value), param, ctx)
 
 
 class Seeds(click.ParamType):  # type: ignore[type-arg]

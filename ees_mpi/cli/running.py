@@ -31,6 +31,7 @@ from ees_mpi.terminal import say
 @SOURCE
 @SET
 @click.option("--seed", type=click.IntRange(min=0), help="Short for --set run.seed=N.")
+@click.option("--generations", type=AtLeastOne(), help="Short for --set run.generations=N.")
 @SEEDS
 @click.option("-o", "--out", type=click.Path(path_type=Path), metavar="RUN.h5", help="[default: PRESET-KEYS-seedN.h5]")
 @click.option(
@@ -49,6 +50,7 @@ def train(
     source: str,
     settings: tuple[str, ...],
     seed: int | None,
+    generations: int | None,
     seeds: tuple[int, ...],
     out: Path | None,
     max_hours: float | None,
@@ -68,6 +70,7 @@ def train(
     ranks.note_early_signals()
     from ees_mpi.config.sweeps import members
 
+    settings += () if generations is None else (f"run.generations={generations}",)
     runs = members(settings, seeds or (() if seed is None else (seed,)))
     pin_for_source(source, runs[0].all_settings)
     from ees_mpi.runs.session import run_session
@@ -120,7 +123,7 @@ def verify(run: Path, generation: int | None, individuals: int | None, updates: 
     )
 
 
-def _verify(world: ranks.Ranks, path: Path, of: tuple[int | None, int | None]) -> None:
+def _verify(world: "ranks.Ranks", path: Path, of: tuple[int | None, int | None]) -> None:
     from ees_mpi.commands.verify import verify
 
     check = verify(world, path, *of)
@@ -134,7 +137,7 @@ def _verify(world: ranks.Ranks, path: Path, of: tuple[int | None, int | None]) -
         )
 
 
-def _verify_updates(world: ranks.Ranks, path: Path) -> None:
+def _verify_updates(world: "ranks.Ranks", path: Path) -> None:
     from ees_mpi.commands.verify_updates import verify_updates
 
     check = verify_updates(world, path)
@@ -208,7 +211,7 @@ def measure(
     """Measure how evolvable a policy is: the behaviours of its mutations at several stds; with or without mpirun.
 
     POLICY is a run file, an exported policy (npz), a torch state_dict, a safetensors file, or module:function. See
-    `ees_mpi/docs/measure.md`.
+    `ees-mpi docs measure`.
     """
     try:
         numbers = tuple(float(each) for each in stds.split(","))
@@ -225,7 +228,7 @@ def measure(
     ranks.run(partial(_measure, request=request, out=out, overwrite=overwrite))
 
 
-def _measure(world: ranks.Ranks, request: Any, out: Path, overwrite: bool) -> None:
+def _measure(world: "ranks.Ranks", request: Any, out: Path, overwrite: bool) -> None:
     """Measure, print the table, and draw the figure beside the file."""
     from ees_mpi.commands.measure import measure_on
 
@@ -252,7 +255,7 @@ def _measure(world: ranks.Ranks, request: Any, out: Path, overwrite: bool) -> No
 def doctor() -> None:
     """Check that this machine has all that a run needs; with or without mpirun."""
 
-    def job(world: ranks.Ranks) -> None:
+    def job(world: "ranks.Ranks") -> None:
         from ees_mpi.commands.doctor import examine
 
         findings = examine(world)

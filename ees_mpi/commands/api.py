@@ -19,6 +19,8 @@ from ees_mpi.commands.arguments import (
     finite,
     path_of,
     positive,
+    python_words,
+    say,
     settings_of,
     text_of,
     wants_portable,
@@ -27,7 +29,6 @@ from ees_mpi.commands.arguments import (
 )
 from ees_mpi.errors import ConfigError, Interrupted
 from ees_mpi.registry import TRUST, beside
-from ees_mpi.terminal import say
 
 if TYPE_CHECKING:
     from ees_mpi.commands.adapt import Adaptation
@@ -232,7 +233,8 @@ def load_config(
     """Return the whole config of a preset, a .toml file, a run file, a dict or a Config, changed by `settings`."""
     from ees_mpi.commands.config import resolve
 
-    return resolve(source, settings_of(settings))
+    with python_words():
+        return resolve(source, settings_of(settings))
 
 
 def presets() -> dict[str, str]:
@@ -264,16 +266,14 @@ def check_portable(world: "Ranks", path: Path) -> None:
 def computing(trust: bool) -> Iterator[None]:
     """Compute with one thread in a block; `trust`: run the code that run files name."""
     before = os.environ.get(TRUST)
-    with machine.one_thread():
+    with machine.one_thread(), python_words():
         from ees_mpi.registry import own
         from ees_mpi.tasks import base
 
         base.forget()
         own.forget()
-        if trust:
-            os.environ[TRUST] = "1"
+        os.environ.update({TRUST: "1"} if trust else {})
         try:
             yield
         finally:
-            if trust:
-                os.environ.pop(TRUST) if before is None else os.environ.update({TRUST: before})
+            os.environ.pop(TRUST, None) if before is None else os.environ.update({TRUST: before})

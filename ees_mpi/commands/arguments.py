@@ -1,9 +1,14 @@
-"""The arguments of the Python functions: checked, and turned into the words of the command line. Imports no numpy."""
+"""The arguments of the Python functions: checked, and turned into the words of the command line; and messages back.
+
+This module imports no numpy.
+"""
 
 import json
 import math
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
 from types import FunctionType
@@ -11,12 +16,48 @@ from typing import Any
 
 import tomli_w
 
-from ees_mpi.errors import ConfigError, RunFileError
-from ees_mpi.registry import tables
+from ees_mpi import terminal
+from ees_mpi.errors import ConfigError, EesError, RunFileError
+from ees_mpi.registry import beside, tables
 from ees_mpi.terminal import is_utf8
 
 LARGEST = 2**62
 SMALLEST = 1e-30  # of positive numbers: a std is squared
+FLAGS = ("resume", "overwrite", "force")
+RENAMED = {"from": "start", "set": "settings"}
+# In a message: a whole command, which stays; a setting; another option.
+OPTIONS = re.compile(
+    r"""(?:ees-mpi|mpirun|srun) [^;`)]+|--set ([\w.]+)=("[^"]*"|\S+?)(?=[:.;,)]*(?:\s|$))|--([a-z-]+)"""
+)
+
+
+def in_python(text: str) -> str:
+    """Return a message with the arguments of the Python functions in place of the options of `ees-mpi`."""
+
+    def argument(found: re.Match[str]) -> str:
+        key, value, option = found.groups()
+        if key:
+            return f'settings={{"{key}": {value.capitalize() if value in ("true", "false") else value}}}'
+        if option in (None, "trust"):  # a message about trust names both
+            return found[0]
+        return f"{option}=True" if option in FLAGS else RENAMED.get(option, option.replace("-", "_"))
+
+    return OPTIONS.sub(argument, text)
+
+
+@contextmanager
+def python_words() -> Iterator[None]:
+    """Raise errors with the words of Python."""
+    try:
+        yield
+    except EesError as error:
+        error.args = (in_python(str(error)),)
+        raise
+
+
+def say(line: str) -> None:
+    """Write a line to stdout, with the words of Python."""
+    terminal.say(in_python(line))
 
 
 def settings_of(settings: Mapping[str, Any] | None) -> list[str]:
@@ -70,6 +111,7 @@ def path_of(run: Any) -> Path:
     if path.exists() and not path.is_file():
         kind = "a folder" if path.is_dir() else "not a plain file"
         raise RunFileError(f"{path} is {kind}; expected a run file")
+    beside(path, run=True)
     return path
 
 

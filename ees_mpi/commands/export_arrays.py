@@ -20,6 +20,10 @@ from ees_mpi.store.series import Series
 SLICE_BYTES = 1 << 24  # read at a time
 BLOCK = 256  # generations read at a time, of arrays with few numbers per generation
 FEW = 64  # numbers per generation, at most, of an array in a CSV table
+FIRST = (  # columns of a CSV table: the metrics
+    *("behavior_variance", "entropy", "distance_mean", "distance_max", "fitness_mean", "fitness_max", "invalid_share"),
+    *("gradient_norm", "mean_fitness", "mean_behavior"),
+)
 
 
 def export_arrays(run: Run, kind: str, out: Path | None) -> list[Path]:
@@ -67,7 +71,7 @@ def _member(archive: zipfile.ZipFile, name: str, shape: Sequence[int], dtype: An
 def _csv(run: Run, target: Path) -> list[Path]:
     """Write a table with one row per generation, and one with one row per individual."""
     by_axis: dict[bool, list[str]] = {True: [], False: []}
-    for name in (name for name in layout.GENERATIONS if name in run.names):
+    for name in (name for name in dict.fromkeys([*FIRST, *layout.GENERATIONS]) if name in run.names):
         individual = "individual" in layout.GENERATIONS[name].axes
         if individual or math.prod(run[name].shape[1:]) <= FEW:
             by_axis[individual].append(name)

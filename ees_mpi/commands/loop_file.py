@@ -14,7 +14,7 @@ from ees_mpi.generation.results import uses_torch
 from ees_mpi.ranks import Ranks
 from ees_mpi.store.reader import open_run
 from ees_mpi.store.safety import check_ours
-from ees_mpi.store.writer import RunWriter, check_folder
+from ees_mpi.store.writer import RunWriter, check_folder, has_results
 
 
 @dataclass
@@ -53,7 +53,7 @@ def check_target(path: Path, overwrite: bool) -> None:
     check_folder(path)
     if overwrite:
         check_ours(path)
-    elif path.exists():
+    elif path.exists() and has_results(path):
         raise RunFileError(f"{path} exists already; Strategy.resume continues it, overwrite=True starts again")
 
 

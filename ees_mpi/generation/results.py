@@ -56,6 +56,10 @@ class Record:
     seconds: Mapping[str, float]
     rollouts: Arrays = field(default_factory=dict)  # for a file of their own beside the run file; usually none
 
+    def __repr__(self) -> str:
+        shown = [f"{name}={value:.4g}" for name, value in self.metrics.items() if not name.startswith("seconds_")]
+        return f"Record(generation={self.generation}, {', '.join(shown)}; {len(self.arrays)} arrays)"
+
     def __getitem__(self, name: str) -> NDArray[Any]:
         """Return one array by its name in the run file."""
         return self.arrays[name]

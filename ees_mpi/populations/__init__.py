@@ -11,4 +11,5 @@ POPULATIONS = Family(
         "tasks": "ees_mpi.maml.tasks:Tasks",
         "custom": "ees_mpi.populations.custom:Custom",
     },
+    default="normal",
 )

@@ -4,10 +4,22 @@
 mpi4py. Code that takes a `Ranks` works with both. It does not depend on the rank, except that only rank 0 writes.
 """
 
-from ees_mpi.ranks.launch import call, run
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from ees_mpi.ranks.launcher import launched
-from ees_mpi.ranks.serial import Ranks
 from ees_mpi.ranks.signals import accept_stop_signals, note_early_signals
-from ees_mpi.ranks.user_loop import UserLoop
+
+if TYPE_CHECKING:
+    from ees_mpi.ranks.launch import call, run
+    from ees_mpi.ranks.serial import Ranks
+    from ees_mpi.ranks.user_loop import UserLoop
 
 __all__ = ["Ranks", "UserLoop", "accept_stop_signals", "call", "launched", "note_early_signals", "run"]
+_LATER = {"Ranks": "serial", "UserLoop": "user_loop", "call": "launch", "run": "launch"}  # these modules load numpy
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        return getattr(importlib.import_module(f"ees_mpi.ranks.{_LATER[name]}"), name)
+    raise AttributeError(f"module 'ees_mpi.ranks' has no attribute {name!r}")

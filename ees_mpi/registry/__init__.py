@@ -10,6 +10,7 @@ file names is imported only if the user trusts that file; see `ees_mpi/docs/trus
 import difflib
 import importlib
 import os
+import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -164,16 +165,31 @@ def convert(section: Any, kind: Any, path: str) -> Any:
             raise ConfigError(f"{key}.{wrong}: {unknown(wrong, msgspec.structs.fields(kind))}") from None
         if problem.startswith("Object missing required field"):
             raise ConfigError(f"{key}.{problem.split('`')[1]}: is required, and not set") from None
-        raise ConfigError(f"{key}: {problem[:1].lower()}{problem[1:]}".replace("`", "")) from None
+        got = "" if "got" in problem or not problem.startswith("Expected") else f", got {_at(section, place)!r:.80}"
+        raise ConfigError(f"{key}: {problem[:1].lower()}{problem[1:]}{got}".replace("`", "")) from None
 
 
-FOLDERS: list[str] = []  # of config files, in which `registry.own` searches modules, too; the last config is the last
+def _at(section: Any, place: str) -> Any:
+    """Return the value at a place such as `.hidden[0]`."""
+    for name, number in re.findall(r"\.(\w+)|\[(\d+)\]", place):
+        section = section[name or int(number)]
+    return section
 
 
-def beside(path: str) -> None:
-    """Search the user's own modules also in the folder of a config file."""
-    folder = os.path.dirname(os.path.abspath(path))
-    FOLDERS[:] = [*(each for each in FOLDERS if each != folder), folder]
+# Folders in which `registry.own` searches modules, too; the last file is the last.
+FOLDERS: list[str] = []  # of config files
+RUN_FOLDERS: list[str] = []  # of run files; they are searched last, and only if run files are trusted
+
+
+def beside(path: str | os.PathLike[str], run: bool = False) -> None:
+    """Search the user's own modules also in the folder of a config file, or of a `run` file."""
+    folders, folder = RUN_FOLDERS if run else FOLDERS, os.path.dirname(os.path.abspath(path))
+    folders[:] = [*(each for each in folders if each != folder), folder]
+
+
+def trusted_folders() -> list[str]:
+    """Return the folders of run files, if run files are trusted."""
+    return RUN_FOLDERS if os.environ.get(TRUST) == "1" else []
 
 
 _FROM_USER: set[str] = set()  # code and settings in the user's own config
@@ -234,7 +250,8 @@ def unknown(name: str, known: Any) -> str:
     name = _short(name)
     if not names:
         return f"unknown name {name!r}; there is nothing to set here"
-    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    near = sorted(each for each in names if each.endswith(f".{name}"))  # a key without its section
+    near = near or difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(near)}?" if near else f"expected one of: {', '.join(sorted(names))}"
     return f"unknown name {name!r}; {hint}"
 

@@ -1,7 +1,8 @@
 """Your own parts: the one loader for code that a config names as "package.module:name", and the form of its errors.
 
-A module is searched on Python's path, beside the config file, and in the present folder, in this order: a file of the
-user cannot replace an installed module. A class is checked against its Protocol in `contracts` before it is called.
+A module is searched on Python's path, beside the config file, in the present folder, and beside a trusted run file, in
+this order: a file of the user cannot replace an installed module. A class is checked against its Protocol in
+`contracts` before it is called.
 """
 
 import importlib
@@ -52,7 +53,7 @@ def import_module(module: str, path: str, key: str) -> Any:
     """Import a module that the text `path` of a config key names; an error says where it was searched."""
     if not all(word.isidentifier() for word in module.split(".")):
         raise ConfigError(f"{key}: expected a module in front of the colon, got {path!r}")
-    sys.path += [folder for folder in (*registry.FOLDERS, "") if folder not in sys.path]
+    sys.path += [each for each in (*registry.FOLDERS, "", *registry.trusted_folders()) if each not in sys.path]
     importlib.invalidate_caches()  # the user may have just written the file
     try:
         found = importlib.import_module(module)
@@ -74,10 +75,12 @@ def import_module(module: str, path: str, key: str) -> Any:
 def _check_folder(module: str, found: Any, path: str, key: str) -> None:
     """Raise a ConfigError if this process has imported a module of the same name for another config."""
     file = os.path.abspath(getattr(found, "__file__", None) or "")
-    wanted = [os.path.join(folder, *module.split(".")) + ".py" for folder in registry.FOLDERS]
-    if file in wanted[:-1] and os.path.exists(wanted[-1]):
+    for folders in (registry.FOLDERS, registry.trusted_folders()):
+        wanted = [os.path.join(folder, *module.split(".")) + ".py" for folder in folders]
+        if file not in wanted[:-1] or not os.path.exists(wanted[-1]):
+            continue
         raise ConfigError(
-            f"{key} {path}: this process has already imported {file} for another config; start a new process, or "
+            f"{key} {path}: this process has already imported {file} for another file; start a new process, or "
             f"give {wanted[-1]} another name"
         )
 
@@ -85,7 +88,8 @@ def _check_folder(module: str, found: Any, path: str, key: str) -> None:
 def _places() -> str:
     """Return the places in which modules are searched, in words."""
     beside = "".join(f", beside the config in {folder}" for folder in registry.FOLDERS)
-    return f"on Python's path{beside}, in the present folder {os.getcwd()}"
+    runs = "".join(f", beside the run file in {folder}" for folder in registry.trusted_folders())
+    return f"on Python's path{beside}, in the present folder {os.getcwd()}{runs}"
 
 
 def _import_error(error: Exception, path: str, key: str) -> ConfigError:

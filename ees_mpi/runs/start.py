@@ -18,7 +18,7 @@ from ees_mpi.runs import starting_point
 from ees_mpi.state import first_state
 from ees_mpi.store.reader import Run, open_run
 from ees_mpi.store.safety import check_ours
-from ees_mpi.store.writer import RunWriter, already_exists, check_folder, new_run_id
+from ees_mpi.store.writer import RunWriter, already_exists, check_folder, has_results, new_run_id
 
 
 @dataclass
@@ -97,9 +97,14 @@ def prepare_config(
     if overwrite:
         check_ours(path)
     if path.exists() and not overwrite:
-        if not resume:
+        if resume:
+            try:
+                return reopen(path, config.run.generations, force, config, start, chosen)
+            except ConfigError:  # perhaps the command was corrected after its first generation had failed
+                if has_results(path):
+                    raise
+        elif has_results(path):
             raise already_exists(path)
-        return reopen(path, config.run.generations, force, config, start, chosen)
     if config.run.needs_start and not start:
         raise ConfigError(f"{source}: its means come from a trained run; expected --from RUN.h5 (run.needs_start)")
     if start and not chosen:

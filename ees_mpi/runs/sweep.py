@@ -18,7 +18,7 @@ from ees_mpi.errors import ConfigError, EesError, Interrupted, LaunchError, Lock
 from ees_mpi.ranks import Ranks
 from ees_mpi.runs.session import Say, run_session
 from ees_mpi.runs.start import PreparedRun, prepare
-from ees_mpi.store.writer import already_exists, check_folder
+from ees_mpi.store.writer import already_exists, check_folder, has_results
 from ees_mpi.terminal import say_on_stderr
 
 ENDS_SWEEP = (ConfigError, MissingExtra, Interrupted, LaunchError, LockStepError)
@@ -73,7 +73,7 @@ def _check(sweep: Sweep) -> list[str]:
         path = sweep.folder / member.file
         configs.check(configs.load(sweep.source, member.all_settings))
         check_folder(path)
-        if path.exists() and not (sweep.options["resume"] or sweep.options["overwrite"]):
+        if path.exists() and not (sweep.options["resume"] or sweep.options["overwrite"]) and has_results(path):
             raise already_exists(path)
     return [member.file for member in found]
 

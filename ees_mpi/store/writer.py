@@ -68,7 +68,9 @@ class RunWriter:
         lock = Lock(path, force)
         try:
             if path.exists() and not overwrite:
-                raise created_meanwhile(path)
+                if has_results(path):
+                    raise created_meanwhile(path)
+                overwrite = True
             run_id = run_id or new_run_id()
             noise = Noise(config.noise_seed, config.noise.size)
             attributes = {
@@ -209,6 +211,15 @@ class RunWriter:
 def new_run_id() -> str:
     """Return a random id for a run."""
     return os.urandom(16).hex()
+
+
+def has_results(path: Path) -> bool:
+    """Return False if a file is a run whose first generation has failed or was killed: a new run may replace it."""
+    try:
+        with open_run(path) as run:
+            return run.attributes.get("kind") != "run" or bool(run.generations or run.partial() or run.damage)
+    except RunFileError:
+        return True
 
 
 def already_exists(path: Path) -> RunFileError:

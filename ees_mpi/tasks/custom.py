@@ -101,7 +101,7 @@ class Custom(TaskPart, frozen=True):
     def film(self, seed: int, view: View) -> Drawable | None:
         """Return the user's evaluator that can be filmed, if the task has `film`."""
         drawable = self.task.film(seed, view) if hasattr(self.task, "film") else None
-        return None if drawable is None else OwnEvaluator(drawable, f"{KEY} {self.function}")
+        return None if drawable is None else OwnEvaluator(drawable, f"{KEY} {self.function}", self.behavior_dim)
 
     def initial(self, generator: np.random.Generator) -> Singles:
         """Draw the first mean."""
@@ -114,24 +114,17 @@ class Custom(TaskPart, frozen=True):
             if not callable(getattr(evaluator, name, None)):
                 found = type(evaluator).__name__
                 raise OwnCodeError(f"{KEY} {self.function}: open() returned {found}, which has no method {name}")
-        return OwnEvaluator(evaluator, f"{KEY} {self.function}")
+        return OwnEvaluator(evaluator, f"{KEY} {self.function}", self.behavior_dim)
 
     @before_rollouts()
     def check(self) -> None:
-        """Evaluate one individual and check its outcome."""
+        """Evaluate one individual."""
         start = self.initial(np.random.default_rng(0))
         if start.shape != (self.parameters,):
             raise self._error(f"initial() has shape {start.shape}; expected ({self.parameters},)")
         evaluator, size = self.open(0), self.observation_dim
-        outcome = evaluator.evaluate(0, start, np.zeros(size), np.ones(size), False)
+        evaluator.evaluate(0, start, np.zeros(size), np.ones(size), False)
         evaluator.close()
-        try:
-            behavior = np.asarray(outcome.behavior, np.float64)
-        except (TypeError, ValueError):
-            behavior = np.empty((0, 0))
-        if behavior.shape != (self.behavior_dim,):
-            expected = f"{self.behavior_dim} numbers in a flat sequence"
-            raise self._error(f"a behavior is {outcome.behavior!r}; expected {expected}")
 
     def _guarded(self, thing: Any) -> Any:
         return Guard(thing, f"{KEY} {self.function}")
@@ -141,7 +134,11 @@ class Custom(TaskPart, frozen=True):
 
 
 class OwnEvaluator(Guard):
-    """An evaluator of the user; an error in it names the individual."""
+    """An evaluator of the user; an error in it names the individual. Its outcomes are checked."""
+
+    def __init__(self, evaluator: Any, code: str, behavior_dim: int):
+        super().__init__(evaluator, code)
+        self.__dict__["_expected"] = behavior_dim
 
     def evaluate(
         self, index: int, parameters: Singles, observation_mean: Floats, observation_std: Floats, observe: bool
@@ -154,4 +151,11 @@ class OwnEvaluator(Guard):
                 raise OwnCodeError(
                     f"{self._code}: evaluate() returned {outcome!r}; expected an ees_mpi.outcomes.Outcome"
                 )
+            try:
+                fits = np.asarray(outcome.behavior, np.float64).shape == (self._expected,)
+            except (TypeError, ValueError):
+                fits = False
+            if not fits:
+                expected = f"{self._expected} numbers in a flat sequence"
+                raise OwnCodeError(f"{self._code}: a behavior is {outcome.behavior!r:.80}; expected {expected}")
         return outcome

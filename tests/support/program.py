@@ -82,6 +82,7 @@ def _here(*arguments: str) -> CompletedProcess[str]:
         mock.patch.object(registry, "_FROM_USER", set()),  # a new process trusts nothing
         mock.patch.object(registry, "_FROM_FILES", set()),
         mock.patch.object(registry, "FOLDERS", []),
+        mock.patch.object(registry, "RUN_FOLDERS", []),
         mock.patch.object(sys, "path", list(sys.path)),
         mock.patch.dict(os.environ),
         _same_signal_handlers(),

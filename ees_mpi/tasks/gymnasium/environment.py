@@ -12,6 +12,7 @@ With `task.behavior_steps`, it is computed from the rollout up to each of these 
 """
 
 import importlib.util
+import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +20,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from ees_mpi.errors import ConfigError, MissingExtra, TaskError
+from ees_mpi.errors import ConfigError, MissingExtra, OwnCodeError
 from ees_mpi.outcomes import Singles
 from ees_mpi.registry import check_trust, key, unknown
 from ees_mpi.registry.own import calling, failed, function, import_module
@@ -39,12 +40,11 @@ class Rollout:
     rewards: list[float] = field(default_factory=list)
     infos: list[dict[str, Any]] = field(default_factory=list)
 
-    def add(self, observation: Any, reward: Any, info: dict[str, Any]) -> Singles:
-        """Add the results of one step; return the observation as a flat vector."""
-        self.observations.append(flat(observation))
+    def add(self, observation: Singles, reward: Any, info: dict[str, Any]) -> None:
+        """Add the results of one step."""
+        self.observations.append(observation)
         self.rewards.append(float(reward))
         self.infos.append(info)
-        return self.observations[-1]
 
 
 Behavior = Callable[[Rollout], Sequence[float]]
@@ -87,15 +87,23 @@ class Environment(PolicyTask, frozen=True, kw_only=True):
                 return gymnasium.make(self.env, **{**self.env_settings, **more})
         except gymnasium.error.DependencyNotInstalled as error:
             raise MissingExtra(f"task.env {self.env!r}: {error}; for MuJoCo: pip install 'ees_mpi[mujoco]'") from None
-        except gymnasium.error.UnregisteredEnv:
-            known = [name for name in gymnasium.registry if ":" not in name]
-            raise ConfigError(f"task.env: {unknown(self.env, known)}") from None
+        except gymnasium.error.UnregisteredEnv as error:
+            hint = f" An environment of your own or of another package needs its module in front: module:{self.env}"
+            raise ConfigError(f"task.env {self.env!r}: {error}{'' if ':' in self.env else hint}") from None
         except (gymnasium.error.Error, ImportError, TypeError) as error:
             raise ConfigError(f"task.env {self.env!r} cannot be made: {error}") from None
         except AttributeError:
             raise  # the error of MuJoCo if a library for drawing is missing; `film` reports it
         except Exception as error:
             raise ConfigError(str(failed(f"task.env {self.env}", "__init__()", error))) from error
+
+    def flat(self, observation: Any, shape: tuple[int, ...]) -> Singles:
+        """Return an observation as a flat vector; raise an OwnCodeError if its size is not that of the space."""
+        row = np.asarray(observation, np.float32).reshape(-1)
+        if row.size != math.prod(shape):
+            got = np.shape(observation)
+            raise OwnCodeError(f"task.env {self.env}: an observation has the shape {got}; expected {shape}")
+        return row
 
     def characterisation(self) -> Behavior:
         """Return the function from a rollout to its behaviour."""
@@ -126,10 +134,13 @@ class Environment(PolicyTask, frozen=True, kw_only=True):
         return [float(last[component]) for component in self.components or range(len(last))]
 
     def _position(self, rollout: Rollout) -> Sequence[float]:
-        data = getattr(rollout.env.unwrapped, "data", None)
+        data: Any = getattr(rollout.env.unwrapped, "data", None)
+        if not hasattr(data, "body"):
+            named = "final_observation, mean_info or package.module:function"
+            raise ConfigError(f"task.behavior {self.behavior}: {self.env} has no MuJoCo bodies; expected {named}")
         try:
-            return [float(value) for value in data.body(self.body).xpos]  # type: ignore[union-attr]
-        except (AttributeError, KeyError) as error:
+            return [float(value) for value in data.body(self.body).xpos]
+        except KeyError as error:
             raise ConfigError(f"task.body: {self.env} has no MuJoCo body {self.body!r} ({error})") from None
 
     def _mean_info(self, rollout: Rollout) -> Sequence[float]:
@@ -155,19 +166,16 @@ def library() -> Any:
     return gymnasium
 
 
-def flat(observation: Any) -> Singles:
-    """Return an observation as a flat vector."""
-    return np.asarray(observation, np.float32).reshape(-1)
-
-
-def numbers(behavior: Any, name: str, error: type[ConfigError] | type[TaskError]) -> tuple[float, ...]:
-    """Return a behaviour as a flat tuple; raise `error` if it is not a flat sequence of numbers."""
+def numbers(behavior: Any, name: str, expected: int = 0) -> tuple[float, ...]:
+    """Return a behaviour as a flat tuple; raise an OwnCodeError if it is none, or not of the `expected` length."""
     try:
         row = np.asarray(behavior, np.float64)
     except (TypeError, ValueError):
         row = np.empty((0, 0))
     if row.ndim != 1 or row.size == 0:
-        raise error(f"behavior {name}: expected one or more numbers in a flat sequence, got {behavior!r}")
+        raise OwnCodeError(f"behavior {name}: expected one or more numbers in a flat sequence, got {behavior!r:.80}")
+    if row.size != (expected or row.size):
+        raise OwnCodeError(f"behavior {name}: expected {expected} numbers, as at first, got {row.size}")
     return tuple(row.tolist())
 
 

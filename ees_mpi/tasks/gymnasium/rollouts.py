@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from ees_mpi.errors import ConfigError, TaskError, located
+from ees_mpi.errors import ConfigError, located
 from ees_mpi.outcomes import Floats, Outcome, Singles
 from ees_mpi.policies import observation_sums
 from ees_mpi.registry.own import calling
-from ees_mpi.tasks.gymnasium.environment import Environment, Rollout, flat, numbers, was_reset_by_mujoco
+from ees_mpi.tasks.gymnasium.environment import Environment, Rollout, numbers, was_reset_by_mujoco
 from ees_mpi.tasks.locomotion import along
 
 
@@ -20,14 +20,14 @@ class SeededEnvironment:
     def __init__(self, task: Environment, seed: int, **more: Any):
         self._task, self._seed, self._env = task, seed, task.make(**more)
         self._behavior = task.characterisation()
-        space = self._env.action_space
+        space, self._observed = self._env.action_space, self._env.observation_space.shape
         self._discrete = not hasattr(space, "low")
         if not self._discrete:
             self._low, self._high, self._shape = space.low.reshape(-1), space.high.reshape(-1), space.shape
 
     def reset(self) -> Singles:
         """Return to the start and observe."""
-        return flat(self._env.reset(seed=self._seed)[0])
+        return self._task.flat(self._env.reset(seed=self._seed)[0], self._observed)
 
     def _action(self, output: Singles) -> Any:
         """Return the action for an output of the policy."""
@@ -55,13 +55,13 @@ class EnvironmentWalker(SeededEnvironment):
     @property
     def position(self) -> tuple[float, ...]:
         """Return the present position; NaN after MuJoCo has reset the robot during the rollout."""
-        place = numbers(self._behavior(Rollout(self._env)), self._task.behavior, TaskError)
+        place = numbers(self._behavior(Rollout(self._env)), self._task.behavior)
         return tuple(math.nan for _ in place) if was_reset_by_mujoco(self._env) else place
 
     def step(self, action: Singles) -> tuple[Singles, bool]:
         """Act for one time step; return the observation and whether the rollout has ended."""
         seen, _, terminated, truncated, _ = self._env.step(self._action(action))
-        return flat(seen), self._ends(terminated, truncated)
+        return self._task.flat(seen, self._observed), self._ends(terminated, truncated)
 
 
 class Rollouts(SeededEnvironment):
@@ -96,7 +96,7 @@ class Rollouts(SeededEnvironment):
 
     def _now(self) -> tuple[float, ...]:
         """Return the behaviour of the rollout up to now."""
-        return numbers(self._behavior(self.rollout), self._task.behavior, TaskError)
+        return numbers(self._behavior(self.rollout), self._task.behavior, self._dim // len(self._task.marks))
 
     def _act(self) -> Rollout:
         """Step until the end; note the behaviour at the marked steps."""
@@ -112,7 +112,8 @@ class Rollouts(SeededEnvironment):
                 rollout.infos.append({})
                 break
             seen, reward, terminated, truncated, info = self._env.step(self._action(output))
-            observation = rollout.add(seen, reward, info)
+            observation = self._task.flat(seen, self._observed)
+            rollout.add(observation, reward, info)
             if self.on_step is not None:
                 self.on_step(len(rollout.rewards))
             if len(rollout.rewards) in marks:

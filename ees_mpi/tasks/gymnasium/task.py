@@ -7,7 +7,7 @@ from ees_mpi.contracts import Drawable, View
 from ees_mpi.errors import ConfigError, before_rollouts
 from ees_mpi.registry.own import calling
 from ees_mpi.tasks.base import once
-from ees_mpi.tasks.gymnasium.environment import Environment, Rollout, flat, library, numbers
+from ees_mpi.tasks.gymnasium.environment import Environment, Rollout, library, numbers
 from ees_mpi.tasks.gymnasium.film import Filmed
 from ees_mpi.tasks.gymnasium.rollouts import EnvironmentWalker, Rollouts
 
@@ -85,7 +85,7 @@ def _find_shape(task: Gymnasium) -> tuple[int, int, int]:
     outputs = int(action.n) if isinstance(action, spaces.Discrete) else math.prod(action.shape)
     with before_rollouts():
         rollout = _short_rollout(task, env)
-        behavior = numbers(task.characterisation()(rollout), task.behavior, ConfigError)
+        behavior = numbers(task.characterisation()(rollout), task.behavior)
     env.close()
     return inputs, outputs, len(behavior) * len(task.marks)
 
@@ -94,10 +94,11 @@ def _short_rollout(task: Gymnasium, env: Any) -> Rollout:
     """Return a rollout of a few random steps."""
     env.action_space.seed(0)
     with calling(f"task.env {task.env}", "reset() or step()"):
-        rollout = Rollout(env, [flat(env.reset(seed=0)[0])])
+        shape = env.observation_space.shape
+        rollout = Rollout(env, [task.flat(env.reset(seed=0)[0], shape)])
         for _ in range(DRY_STEPS):
             seen, reward, terminated, truncated, info = env.step(env.action_space.sample())
-            rollout.add(seen, reward, info)
+            rollout.add(task.flat(seen, shape), reward, info)
             if terminated or truncated:
                 break
     return rollout

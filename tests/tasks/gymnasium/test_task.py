@@ -106,9 +106,7 @@ def test_a_rollout_that_mujoco_resets_in_the_middle_is_invalid(monkeypatch: pyte
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"env": "CartPol-v1"}, r"task.env: unknown name 'CartPol-v1'; did you mean CartPole-v1"),
         ({"env": "CartPole-v1", "behavior": "final_observaton"}, "task.behavior: .*did you mean final_observation"),
-        ({"env": "CartPole-v1", "behavior": "final_xy"}, "has no MuJoCo body 'torso'"),
         ({"env": "HalfCheetah-v5", "behavior": "final_xy", "body": "tors"}, "has no MuJoCo body 'tors'"),
         ({"env": "CartPole-v1", "components": [9]}, r"expected numbers below 4, got \[9\]"),
         ({"env": "CartPole-v1", "behavior": "mean_info", "info_key": "x"}, "'x' is not in the info"),

@@ -1,0 +1,228 @@
+"""The messages to a user who makes a mistake: each names it, and what to do."""
+
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+import pytest
+from support.program import command, done, ees, info, refusal, run, sets
+from support.run_files import assert_same_bits
+
+import ees_mpi
+from ees_mpi import registry
+from ees_mpi.cli.main import COMMANDS
+from ees_mpi.commands.arguments import in_python
+from ees_mpi.errors import EesError
+from ees_mpi.generation.results import Record
+from ees_mpi.registry import own
+from ees_mpi.tasks import base
+
+CONFIG = """
+[run]
+generations = 2
+fsync = false
+[task]
+name = "gymnasium"
+env = "CartPole-v1"
+hidden = [4]
+steps = 20
+[population]
+size = 20
+std = 0.1
+[objective]
+name = "maxent"
+[noise]
+size = 5000
+"""
+MODULE = """
+import gymnasium, numpy as np
+from ees_mpi.outcomes import Outcome
+
+class Short(gymnasium.Env):
+    observation_space = gymnasium.spaces.Box(-1, 1, (4,), np.float32)
+    action_space = gymnasium.spaces.Box(-1, 1, (1,), np.float32)
+
+    def __init__(self, steps=0):
+        self.steps = steps
+
+    def reset(self, seed=None, options=None):
+        self.left = self.steps
+        return np.zeros(4, np.float32), {}
+
+    def step(self, action):
+        self.left -= 1
+        return np.zeros(4 if self.left > 0 else 3, np.float32), 0.0, False, False, {}
+
+gymnasium.register("Short-v0", Short, disable_env_checker=True)
+
+def two(rollout):
+    return rollout.observations[-1][:2]
+
+def varying(rollout):
+    return rollout.observations[-1][: 2 if len(rollout.rewards) < 5 else 3]
+
+class Varying:
+    parameters, behavior_dim = 2, 1
+
+    def initial(self, generator):
+        return np.zeros(2)
+
+    def open(self, seed):
+        return self
+
+    def evaluate(self, index, parameters, mean, std, observe):
+        return Outcome(index, (1.0,) * (1 + index // 3), 0.0, 1)
+
+    def close(self):
+        pass
+"""
+CUSTOM = ("task.name=custom", "task.function=mine:Varying")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Run a test in a folder with a config and a module, and forget the module afterwards."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("FOLDERS", "RUN_FOLDERS"):
+        monkeypatch.setattr(registry, name, [])
+    Path("my.toml").write_text(CONFIG)
+    Path("mine.py").write_text(MODULE)
+    yield tmp_path
+    forget()
+
+
+def forget() -> None:
+    """Forget the module, as a new process would."""
+    sys.modules.pop("mine", None)
+    gymnasium.registry.pop("Short-v0", None)
+    base.forget()
+    own.forget()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message", "absent"),
+    [
+        (["task.env=UMaze-v0"], "needs its module in front: module:UMaze-v0", "CartPole"),
+        (["task.env=ALE/Pong-v5"], "Namespace ALE not found.*package for ALE", "Ant"),
+        (["task.env=CartPol-v1"], "Did you mean: `CartPole`", "unknown"),
+        (["task.behavior=final_xy"], "final_xy: CartPole-v1 has no MuJoCo bodies; expected final_obs", "NoneType"),
+        (["task.env=mine:Short-v0"], r"Short-v0: an observation has the shape \(3,\); expected \(4,\)", "gener"),
+        (["population.std=-1"], r"population.std: expected float > 0.0, got -1$", "task"),
+        (["task.hidden=[4,0]"], r"task.hidden\[1\]: expected int >= 1, got 0$", "population"),
+    ],
+)
+def test_a_wrong_setting_is_refused_before_a_file_is_made(settings: list[str], message: str, absent: str) -> None:
+    code, line = refusal("train", "my.toml", *sets(*settings), "--out", "run.h5")
+    assert code == 2 and re.search(message, line) and absent not in line and not Path("run.h5").exists()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (["task.env=mine:Short-v0", "task.env_settings={steps=9}"], r"mine:Short-v0: an observation has the shape \(3"),
+        (["task.behavior=mine:varying"], "behavior mine:varying: expected 2 numbers, as at first, got 3$"),
+        (list(CUSTOM), r"task.function mine:Varying: a behavior is \(1.0, 1.0\); expected 1 numbers in a flat"),
+    ],
+)
+def test_an_error_in_the_first_generation_names_it_and_does_not_block_the_corrected_command(
+    settings: list[str], message: str
+) -> None:
+    code, line = refusal("train", "my.toml", *sets(*settings), "--out", "run.h5")
+    assert code == 1 and re.search(rf"generation 0, individual \d: .*{message}", line) and len(line) < 200
+    done("train", "my.toml", "--out", "run.h5")
+    assert refusal("train", "my.toml", "--out", "run.h5")[0] == 3  # it has generations now
+    done("train", "my.toml", "--out", "other.h5")
+    assert_same_bits(Path("run.h5"), Path("other.h5"))
+    assert sorted(path.name for path in Path().glob("*.h5*")) == ["other.h5", "run.h5"]
+
+
+def test_resume_starts_again_only_if_the_file_of_another_config_has_no_generation() -> None:
+    refusal("train", "my.toml", *sets(*CUSTOM), "--out", "run.h5")
+    done("train", "my.toml", "--out", "run.h5", "--resume")
+    code, line = refusal("train", "my.toml", *sets("population.std=0.2"), "--out", "run.h5", "--resume")
+    assert code == 2 and "another config" in line and info(Path("run.h5"))["generations"] == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["run", "my.toml"], "there is no command 'run'; did you mean train?"),
+        (["trian", "my.toml"], "there is no command 'trian'; did you mean train?"),
+        (["xyz"], "there is no command 'xyz'; `ees-mpi --help` lists the commands"),
+        (["figure", "sweep", "a.h5", "--by", "lr"], "unknown name 'lr'; did you mean optimizer.lr?"),
+        (["info", "a.h5", "a.h5", "--sort", "size"], "did you mean noise.size or population.s"),
+    ],
+)
+def test_a_wrong_word_is_answered_with_the_right_one(words: list[str], message: str, finished: Path) -> None:
+    shutil.copy(finished, "a.h5")
+    code, line = refusal(*words)
+    assert code == 2 and message in line
+
+
+def test_help_names_pages_that_ees_mpi_docs_prints() -> None:
+    for each in COMMANDS:
+        text = done(each.name, "--help").stdout
+        assert ".md" not in text
+        for page in re.findall(r"`ees-mpi docs (\w+)`", " ".join(text.split())):
+            done("docs", page)
+
+
+def test_help_loads_no_numpy() -> None:  # it makes half of the time
+    words = [sys.executable, "-X", "importtime", *command("--help")]
+    assert "ees_mpi.cli.main" in (loaded := run(words).stderr) and "numpy" not in loaded
+
+
+def test_python_names_its_own_arguments_and_not_options(finished: Path) -> None:
+    calls = {
+        "use resume=True to continue it, overwrite=True": lambda: ees_mpi.train("my.toml", finished),
+        'settings={"population": 3}: expected section.key': lambda: ees_mpi.load_config("my.toml", {"population": 3}),
+        'settings={"run.seed": 3}: expected task.engine': lambda: ees_mpi.sample(finished, 2, settings={"run.seed": 3}),
+        "start .*run.h5: its individuals": lambda: ees_mpi.train("my.toml", "new.h5", start=finished),
+    }
+    for message, call in calls.items():
+        with pytest.raises(EesError) as caught:
+            call()
+        assert re.search(message.replace("{", r"\{"), str(caught.value)) and "--" not in str(caught.value)
+
+
+def test_a_message_keeps_whole_commands_and_turns_settings_into_python() -> None:
+    assert in_python("to change it: --set optimizer.x=true; or") == 'to change it: settings={"optimizer.x": True}; or'
+    assert in_python("--from a.h5: use --max-hours") == "start a.h5: use max_hours"
+    assert in_python("try: ees-mpi export --policy") == "try: ees-mpi export --policy"
+
+
+def test_verify_finds_modules_beside_a_trusted_run_file(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done("train", "my.toml", *sets("task.behavior=mine:two"), "--out", "run.h5")
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
+    forget()
+    monkeypatch.delenv("EES_MPI_TRUST")
+    code, line = refusal("verify", folder / "run.h5")
+    assert code == 3 and "not run without your consent" in line and "mine" not in sys.modules
+    assert "the same bits" in done("verify", folder / "run.h5", "--trust").stdout
+
+
+def test_the_first_columns_of_the_csv_are_metrics(finished: Path) -> None:
+    done("export", finished, "--to", "csv", "-o", "run.csv")
+    first = Path("run-generations.csv").read_text().splitlines()[0].split(",")[:8]
+    assert first[:4] == ["generation", "behavior_variance_0", "entropy", "distance_mean"] and "fitness_mean" in first
+
+
+def test_the_repr_of_a_record_is_one_line_with_its_metrics() -> None:
+    arrays = {"entropy": np.array(1.25), "mean": np.zeros((1, 5000)), "seconds_gather": np.array(0.5)}
+    assert repr(Record(3, arrays, {})) == "Record(generation=3, entropy=1.25; 3 arrays)"
+
+
+def test_train_takes_the_number_of_generations_and_plan_the_cores_of_the_machine() -> None:
+    done("train", "my.toml", "--generations", 1, "--out", "run.h5")
+    assert info(Path("run.h5"))["complete"] and info(Path("run.h5"))["generations"] == 1
+    assert re.match(r"ranks +[1-9]", ees("plan", "my.toml").stdout)
+
+
+def test_a_population_without_a_name_is_normal() -> None:
+    assert ees_mpi.load_config("my.toml").population_name == "normal"
