@@ -43,10 +43,10 @@ def _figures(name: str, runs: Sequence[SmallRun]) -> Iterator[tuple[str, Figure]
         yield name, positions.maml(runs)
         return
     if runs[0].config.task.axes == 1:
-        yield name, positions.cheetah(firsts)
+        yield name, positions.line(firsts)
     else:
-        yield name, positions.ant(firsts, [last_generation(firsts)])
-        yield f"{name}-over", positions.ant(firsts[-1:], shown(firsts[-1].generations))
+        yield name, positions.plane(firsts, [last_generation(firsts)])
+        yield f"{name}-over", positions.plane(firsts[-1:], shown(firsts[-1].generations))
     if len(firsts) == 1:
         return
     lines: dict[str, list[Any]] = {}

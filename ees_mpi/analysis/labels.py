@@ -1,12 +1,14 @@
 """The labels of runs and phases in tables and figures, and the run that a run started from."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
+from ees_mpi.analysis import grouping
 from ees_mpi.store.reader import Run
 from ees_mpi.tasks.paper_robots import ENGINE_LABELS
 
@@ -18,6 +20,8 @@ PHASES = {  # of rank 0 in a generation; the run file has the seconds of each
     "commit": "writing the file",
 }
 
+
+MOST = 3  # settings in the name of a run
 
 _GIVEN: ContextVar[Mapping[Path, str] | None] = ContextVar("labels", default=None)
 
@@ -53,6 +57,26 @@ def label(run: Run) -> str:
     if means > 1:
         return (f"{name}, split in {means}" if origin else f"{name}, {means} components") + engine
     return (f"{name} from {origin}" if origin else name) + engine
+
+
+def group_names(runs: Sequence[Run]) -> list[str]:
+    """Return for each run its label and the settings in which the runs of that label differ; seeds share a name."""
+    labels = [label(run) for run in runs]
+    configs = [grouping.settings(run.config.sections()) for run in runs]
+    names = []
+    for run, name, config in zip(runs, labels, configs, strict=True):
+        keys = grouping.differing([other for other, same in zip(configs, labels, strict=True) if same == name])
+        shown = [f"{key.removesuffix('.name').rpartition('.')[2]} {config.get(key)}" for key in keys[:MOST]]
+        names.append(name if given_label(run) else ", ".join([name, *shown]))
+    return names
+
+
+def run_names(runs: Sequence[Run]) -> list[str]:
+    """Return a name for each run: the user's label, or its group and its seed; equal names also have the file's."""
+    groups = zip(runs, group_names(runs), strict=True)
+    names = [given_label(run) or f"{name}, seed {run.config.run.seed}" for run, name in groups]
+    count = Counter(name for name, _ in {(name, run.path) for name, run in zip(names, runs, strict=True)})
+    return [f"{name} ({run.path.name})" if count[name] > 1 else name for run, name in zip(runs, names, strict=True)]
 
 
 def _engine(run: Run) -> str:

@@ -62,12 +62,12 @@ def axis_names(run: Run) -> list[str]:
     if has_positions(run):
         return [f"final {axis}" for axis in "xyz"[:count]]
     name = str(getattr(run.config.task, "behavior", "behavior")).rpartition(":")[2].replace("_", " ")
-    return [name] if count == 1 else [f"{name} {number}" for number in range(count)]
+    return [name] if count == 1 else [f"{name}[{number}]" for number in range(count)]
 
 
 def distance_name(run: Run) -> str:
     """Return the name of `Offspring.distance`."""
-    return "distance from the origin" if has_positions(run) else f"size of the {axis_names(run)[0].rstrip(' 0')}"
+    return "distance from the origin" if has_positions(run) else "distance of the behavior from 0"
 
 
 def _valid(run: Run, generation: int) -> NDArray[np.bool_]:

@@ -30,12 +30,14 @@ class Recipe(NamedTuple):
 
 FIGURES = {
     "interference": Recipe(curves.interference, "1", "runs of interference-maxvar and interference-maxent, any seeds"),
-    "cheetah": Recipe(positions.cheetah, "2", "runs of a cheetah, or any with one behavior number; a panel each"),
+    "line": Recipe(positions.line, "2", "runs with a behavior of one number, such as a cheetah's; a panel each"),
     "maml": Recipe(
         positions.maml, "3, S5", "samples (ees-mpi sample) of cheetah runs, MAML also at a quarter of the std"
     ),
     "maml-training": Recipe(curves.maml_training, "", "runs of a -maml preset, any seeds"),
-    "ant": Recipe(positions.ant, "4", "runs or samples of an ant, or any that end in a plane; a panel each", True),
+    "plane": Recipe(
+        positions.plane, "4", "runs or samples with a behavior of two numbers, such as an ant's; a panel each", True
+    ),
     "adaptation": Recipe(
         curves.adaptation, "5", "runs of an -adapt preset, with and without --from; a panel for each direction"
     ),
@@ -49,6 +51,7 @@ FIGURES = {
     "signal": Recipe(signals.signal, "", "runs of any objective; a curve for each, of signal and of step lengths"),
     "feasibility": Recipe(curves.feasibility, "theorem", "no run file", runs=False),
 }
+ROBOTS = {"cheetah": "line", "ant": "plane"}  # other names of figures
 
 
 @dataclass(frozen=True)
@@ -65,9 +68,10 @@ class FigureRequest:
 
 def draw(name: str, paths: Sequence[Path], request: FigureRequest) -> Path:
     """Draw a figure from run files; return the path of the picture."""
-    if name not in FIGURES:
-        raise ConfigError(f"figure: {unknown(name, FIGURES)}")
-    recipe = FIGURES[name]
+    kind = ROBOTS.get(name, name)
+    if kind not in FIGURES:
+        raise ConfigError(f"figure: {unknown(name, [*FIGURES, *ROBOTS])}")
+    recipe = FIGURES[kind]
     generations, labels = request.generations, request.labels
     target = request.out or Path(f"{name}.png")
     check_writable(target, "-o", FORMATS, paths)

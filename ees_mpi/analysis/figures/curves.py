@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from ees_mpi.analysis import offspring
-from ees_mpi.analysis.figures.style import COLUMN, Figure, draw_curves, grid
-from ees_mpi.analysis.labels import given_label, label, started_from
+from ees_mpi.analysis.figures.style import COLUMN, Figure, draw_curves, explain, grid, look, start_mark, whole_numbers
+from ees_mpi.analysis.labels import algorithm, given_label, group_names, label, run_names, started_from
 from ees_mpi.analysis.numbers import feasibility as theorem
 from ees_mpi.errors import RunFileError
 from ees_mpi.store.reader import Run
@@ -20,35 +20,27 @@ RANDOM = "from a random mean"
 def interference(runs: Sequence[Run]) -> Figure:
     """Draw figure 1: the pattern, and the genome over generations for MaxVar and MaxEnt; the optimum is dashed."""
     offspring.check_no_sample(runs)
-    genomes: dict[str, list[tuple[int, str, Any]]] = {"maxvar": [], "maxent": []}
-    for run in runs:
+    genomes: dict[str, dict[str, Any]] = {}
+    runs = sorted(runs, key=lambda run: run.config.run.seed)
+    for run, name in zip(runs, run_names(runs), strict=True):
         if not isinstance(run.config.task, Interference):
             raise RunFileError(f"{run.path} is not a run of the interference task")
         offspring.check_generation(run, None)
-        if run.config.method.algorithm in genomes:
-            seed = run.config.run.seed
-            genomes[run.config.method.algorithm].append(
-                (seed, given_label(run) or f"seed {seed}", run["mean"][:, 0, 0])
-            )
-    figure, (left, *panels) = grid(3, 3, 2.1)
+        group = algorithm(run.config.method.algorithm)
+        genomes.setdefault(group, {})[name.removeprefix(f"{group}, ")] = run["mean"][:, 0, 0]
+    figure, (left, *panels) = grid(1 + len(genomes), 3, 2.1)
     x = np.linspace(0, 5 * np.pi, 4000)
     left.plot(x, [pattern(v) for v in x], color="0.35", linewidth=0.5)
-    left.axvline(OPTIMUM, color="black", linestyle="--", label="optimum")
-    left.legend(loc="upper left", borderaxespad=0)
-    left.set(
-        title="(a) interference pattern",
-        xlabel="genome $x$",
-        ylabel="behavior $f(x)$",
-        xlim=(0, 5 * np.pi),
-        ylim=(None, 7.5),
-    )
-    for panel, title, lines in zip(panels, ("(b) MaxVar-EES", "(c) MaxEnt-EES"), genomes.values(), strict=True):
-        lines.sort(key=lambda line: line[0])
-        for (_, name, genome), shade in zip(lines, np.linspace(0.0, 0.6, len(lines)), strict=True):
-            panel.plot(genome, color=str(shade), label=name)
-        panel.axhline(OPTIMUM, color="black", linestyle="--", label="optimum" if lines else None)
-        panel.set(title=title, xlabel="generation", ylabel="genome $x$", xlim=(0, None))
-        panel.legend(loc="lower right") if lines else panel.text(0.5, 0.5, "no run", transform=panel.transAxes)
+    left.axvline(OPTIMUM, **start_mark("optimum"))
+    left.set(title="(a) interference pattern", xlabel="genome $x$", ylabel="behavior $f(x)$", xlim=(0, 5 * np.pi))
+    order = list(dict.fromkeys(name for lines in genomes.values() for name in lines))
+    for place, (panel, name) in enumerate(zip(panels, sorted(genomes, reverse=True), strict=True)):
+        for each, genome in genomes[name].items():
+            panel.plot(genome, **look(order.index(each)), label=each)
+        panel.axhline(OPTIMUM, **start_mark("optimum"))
+        panel.set(title=f"({'bcdefg'[place % 6]}) {name}", xlabel="generation", ylabel="genome $x$", xlim=(0, None))
+        whole_numbers(panel.xaxis)
+    explain(figure, [left, *panels])
     return figure
 
 
@@ -80,11 +72,11 @@ def locomotion(runs: Sequence[Run]) -> Figure:
     offspring.check_no_sample(runs)
     offspring.check_one_task(runs)
     lines: dict[str, list[Any]] = {}
-    for run in runs:
+    for run, group in zip(runs, group_names(runs), strict=True):
         valid = offspring.valid_generations(run)
         distances = np.full(run.generations, np.nan)
         distances[valid] = [offspring.read_offspring(run, g).distance.mean() for g in valid]
-        lines.setdefault(label(run), []).append(distances)
+        lines.setdefault(group, []).append(distances)
     figure, (panel,) = grid(1, 1, 0.75 * COLUMN)
     order = sorted(lines, key=lambda name: (name != "standard ES", name))
     name = offspring.distance_name(runs[0])

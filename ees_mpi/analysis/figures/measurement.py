@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ees_mpi.analysis.figures.style import COLORS, LINES, Figure, grid
+from ees_mpi.analysis.figures.style import Figure, grid, look, whole_numbers
 from ees_mpi.analysis.labels import label
 from ees_mpi.analysis.numbers.measurement import SHOWN, Facts, measured
 from ees_mpi.analysis.offspring import check_one_task
@@ -31,13 +31,16 @@ def measurement(runs: Sequence[Run]) -> Figure:
         for place, (title, files) in enumerate(groups.items()):
             common = sorted(set.intersection(*({row["std"] for row in rows} for rows in files)))
             values = np.array([[row[name] for row in rows if row["std"] in common] for rows in files])
-            color, line = COLORS[place % len(COLORS)], LINES[place % len(LINES)]
             shown = title if len(files) == 1 else f"{title}, n = {len(files)}"
-            panel.plot(common, values.mean(axis=0), color=color, linestyle=line, marker=".", label=shown)
-            panel.fill_between(common, values.min(axis=0), values.max(axis=0), color=color, alpha=0.15, linewidth=0)
+            panel.plot(common, values.mean(axis=0), **look(place), marker=".", label=shown)
+            panel.fill_between(
+                common, values.min(axis=0), values.max(axis=0), color=look(place)["color"], alpha=0.15, linewidth=0
+            )
         panel.set(xlabel="std of the mutations", ylabel=AXES[name], xscale="log")
         panel.set_xticks(everywhere, [f"{std:g}" for std in everywhere])
         panel.minorticks_off()
+        if name == "coverage":
+            whole_numbers(panel.yaxis)
     spare.set_axis_off()
     spare.legend(*panels[0].get_legend_handles_labels(), loc="center")
     return figure

@@ -1,4 +1,4 @@
-"""Figures 2, 3, 4, 6, 7 and S3 to S5 of the paper: final positions of offspring, as heat-maps and histograms."""
+"""Figures 2, 3, 4, 6, 7 and S3 to S5 of the paper: behaviors of offspring, as heat-maps and histograms."""
 
 import textwrap
 from collections.abc import Callable, Sequence
@@ -10,16 +10,19 @@ from ees_mpi.analysis.figures.style import (
     COLUMN,
     LINES,
     PAGE,
+    ROUND,
     Axes,
     Figure,
     decades,
     explain,
     grid,
-    title,
+    look,
+    start_mark,
     titles,
     whole_numbers,
 )
-from ees_mpi.analysis.labels import label
+from ees_mpi.analysis.labels import label, run_names
+from ees_mpi.analysis.limits import limits_of
 from ees_mpi.analysis.offspring import (
     Offspring,
     axis_names,
@@ -33,7 +36,6 @@ from ees_mpi.errors import MissingExtra, RunFileError
 from ees_mpi.outcomes import Floats
 from ees_mpi.store.reader import Run
 
-BINS = 60  # of a histogram
 SHOWN = (0, 5, 10, 20)  # the generations of further evolution in the paper
 VIRIDIS = ("viridis_r", 0.12, 1.0)  # a color map, and the part of it that is visible on white
 RANGE = (0.3, 0.8)  # of each color map: lighter colors are invisible on white, darker ones hide the outlines
@@ -45,28 +47,28 @@ SMOOTH = 1.5  # cells, of the outlines
 ENOUGH = 5  # offspring for an outline
 
 
-def cheetah(runs: Sequence[Run]) -> Figure:
-    """Draw figure 2: final positions on a line, generation by generation, a panel for each run."""
+def line(runs: Sequence[Run]) -> Figure:
+    """Draw figure 2: behaviors of one number, generation by generation, a panel for each run."""
     check_one_task(runs)
-    positions = []
+    behaviors = []
     for run in runs:
         found = {g: read_offspring(run, g).position for g in valid_generations(run)}
         if run.generations < 2 or found[max(found)].shape[1] != 1:
             raise RunFileError(f"{run.path}: expected a run with a behavior of one number and two or more generations")
-        positions.append(found)
-    edges = _edges(runs[0], [position for found in positions for position in found.values()], 100)
+        behaviors.append(found)
+    (edges,) = cells(runs[0], [rows for found in behaviors for rows in found.values()], 4, 100)
     images = [np.zeros((run.generations, len(edges) - 1)) for run in runs]  # empty: no valid rollout
-    for image, found in zip(images, positions, strict=True):
-        for g, position in found.items():
-            image[g] = shares(position, [edges])
+    for image, found in zip(images, behaviors, strict=True):
+        for g, rows in found.items():
+            image[g] = shares(rows, [edges])
     norm = logarithmic(images)
     figure, panels = grid(len(runs), 3, 2.3, sharey=True)
     for panel, run, name, image in zip(panels, runs, titles(runs), images, strict=True):
-        mesh = paint(panel, np.arange(run.generations + 1) - 0.5, edges, image, norm)
+        mesh = paint(panel, [np.arange(run.generations + 1) - 0.5, edges], image, norm)
         if has_positions(run):
-            panel.axhline(0, color="0.5", linewidth=0.5, linestyle=":", label="start")
-        panel.set(title=name, xlabel="generation", ylim=(edges[0], edges[-1]))
-        whole_numbers(panel)
+            panel.axhline(0, **start_mark())
+        panel.set(title=wrapped(name, min(3, len(runs))), xlabel="generation", ylim=(edges[0], edges[-1]))
+        whole_numbers(panel.xaxis)
     for panel in panels[::3]:
         panel.set_ylabel(axis_names(runs[0])[0])
     decades(figure.colorbar(mesh, ax=panels, label="share of offspring", pad=0.02))
@@ -74,47 +76,41 @@ def cheetah(runs: Sequence[Run]) -> Figure:
     return figure
 
 
-def _edges(run: Run, positions: Sequence[Floats], bins: int) -> Floats:
-    """Return the edges of cells on a line: around the start of robots, from the lowest to the highest of others."""
-    low, high = (float(pick([pick(position) for position in positions])) for pick in (np.min, np.max))
-    if has_positions(run) or low == high:
-        high = max(abs(low), abs(high)) or 1.0
-        low = -high
-    return np.linspace(low, high, bins + 1)
+def cells(run: Run, rows: Sequence[Floats], fine: float, most: int) -> list[Floats]:
+    """Return the edges of cells along each axis, for behaviors `rows`, each [n, B]; more of them for a larger n."""
+    bins = int(np.clip(fine * np.sqrt(max(map(len, rows))), 20, most))
+    return [np.linspace(low, high, bins + 1) for low, high in limits_of(run, rows)]
 
 
 def maml(runs: Sequence[Run]) -> Figure:
     """Draw figures 3 and S5: a panel for each algorithm and std, with a histogram for each seed."""
     check_one_task(runs)
-    groups: dict[tuple[str, float], list[Floats]] = {}
+    groups: dict[tuple[str, float], list[tuple[int, Floats]]] = {}
     for run in runs:
-        position = read_offspring(run).position
-        if position.shape[1] != 1:
+        rows = read_offspring(run).position
+        if rows.shape[1] != 1:
             raise RunFileError(f"{run.path}: expected offspring with a behavior of one number")
-        groups.setdefault((label(run), run.config.population.std), []).append(position[:, 0])
+        groups.setdefault((label(run), run.config.population.std), []).append((run.config.run.seed, rows))
     # MAML last, as in the paper; then the smaller stds.
     order = sorted(groups, key=lambda key: (-key[1], key[0] == "MAML", key[0]))
-    edges = _edges(runs[0], [x for rows in groups.values() for x in rows], BINS)
+    seeds = sorted({seed for members in groups.values() for seed, _ in members})
+    (edges,) = cells(runs[0], [rows for members in groups.values() for _, rows in members], 2.5, 60)
     figure, panels = grid(len(order), 3, 2.1, sharex=True, sharey=True)
     for panel, (name, std) in zip(panels, order, strict=True):
-        rows = groups[name, std]
-        for x, shade in zip(rows, np.linspace(0.3, 0.7, len(rows)), strict=True):
-            several = len(rows) > 1
-            known = "one line for each run" if several else None
-            height = shares(x[:, None], [edges])
-            panel.stairs(height, edges, color=str(shade), fill=not several, linewidth=0.7, label=known)
+        for seed, rows in groups[name, std]:
+            color = look(seeds.index(seed))["color"]
+            panel.stairs(shares(rows, [edges]), edges, color=color, linewidth=0.9, label=f"seed {seed}")
         if has_positions(runs[0]):
-            panel.axvline(0, color="0.5", linewidth=0.5, linestyle=":", label="start")
-        seeds = f", {len(rows)} runs" if len(rows) > 1 else ""
-        panel.set(title=f"{name}\nstd {std:g}{seeds}", xlabel=axis_names(runs[0])[0], xlim=(edges[0], edges[-1]))
+            panel.axvline(0, **start_mark())
+        panel.set(title=f"{wrapped(name, 3)}\nstd {std:g}", xlabel=axis_names(runs[0])[0], xlim=(edges[0], edges[-1]))
     for panel in panels[::3]:
         panel.set_ylabel("share of offspring")
     explain(figure, panels)
     return figure
 
 
-def ant(runs: Sequence[Run], generations: Sequence[int]) -> Figure:
-    """Draw figure 4: final positions, a panel for each run and requested generation."""
+def plane(runs: Sequence[Run], generations: Sequence[int]) -> Figure:
+    """Draw figure 4: behaviors of two numbers, a panel for each run and requested generation."""
     chosen = choose(runs, generations)
     names = titles([run for run, _ in chosen])
     if generations:
@@ -131,8 +127,8 @@ def adaptation_heatmaps(runs: Sequence[Run], generations: Sequence[int]) -> Figu
     offspring = [read_plane(run, g) for run, row in zip(runs, rows, strict=True) for g in row]
     names = [f"after {g} generations" for row in rows for g in row]
     figure, panels = draw_maps(runs[0], offspring, names, len(rows[0]))
-    for panel, run in zip(panels[:: len(rows[0])], runs, strict=True):
-        panel.set_ylabel(f"{textwrap.fill(title(run), 24, break_on_hyphens=False)}\n{axis_names(run)[1]}")
+    for panel, name in zip(panels[:: len(rows[0])], run_names(runs), strict=True):
+        panel.set_ylabel(f"{wrapped(name, 4)}\n{axis_names(runs[0])[1]}")
     return figure
 
 
@@ -156,9 +152,9 @@ def read_plane(run: Run, generation: int) -> Offspring:
     return offspring
 
 
-def paint_all(panel: Axes, offspring: Offspring, edges: Floats, norm: Any) -> None:
+def paint_all(panel: Axes, offspring: Offspring, edges: Sequence[Floats], norm: Any) -> None:
     """Color the cells of one panel by the share of offspring."""
-    paint(panel, edges, edges, shares(offspring.position, [edges, edges]), norm)
+    paint(panel, edges, shares(offspring.position, edges), norm)
 
 
 def draw_maps(
@@ -166,27 +162,27 @@ def draw_maps(
     groups: Sequence[Offspring],
     names: Sequence[str],
     columns: int,
-    paint_panel: Callable[[Axes, Offspring, Floats, Any], None] = paint_all,
+    paint_panel: Callable[[Axes, Offspring, Sequence[Floats], Any], None] = paint_all,
     colors: tuple[str, float, float] = VIRIDIS,
 ) -> tuple[Figure, list[Axes]]:
-    """Draw final positions in the plane, a panel for each group, all with the same cells, limits and color scale.
+    """Draw behaviors in the plane, a panel for each group, all with the same cells, limits and color scale.
 
     run: any of the runs, for the names of the axes
     """
     from matplotlib.cm import ScalarMappable
+    from matplotlib.ticker import MaxNLocator
 
-    limit = 1.05 * max(float(np.abs(offspring.position).max()) for offspring in groups) or 1.0
-    largest = max(len(offspring.position) for offspring in groups)
-    edges = np.linspace(-limit, limit, int(np.clip(2 * np.sqrt(largest), 20, 80)) + 1)
-    norm = logarithmic([shares(offspring.position, [edges, edges]) for offspring in groups])
+    edges = cells(run, [offspring.position for offspring in groups], 2, 80)
+    norm = logarithmic([shares(offspring.position, edges) for offspring in groups])
     columns = min(columns, len(names))
-    height = PAGE / columns + 0.5 if columns > 1 else COLUMN
+    height = 0.5 + (PAGE - 1.2) / columns if columns > 1 else COLUMN - 0.6
     figure, panels = grid(len(names), columns, height, layout="compressed", sharex=True, sharey=True)
     for place, (panel, offspring) in enumerate(zip(panels, groups, strict=True)):
-        mark = "start" if has_positions(run) else "origin"
-        panel.plot(0, 0, marker="+", color="0.5", markersize=6, zorder=3, linestyle="none", label=mark)
-        panel.set(aspect="equal", xlim=(-limit, limit), ylim=(-limit, limit))
-        panel.set_title(textwrap.fill(names[place], 100 // (columns + 1), break_on_hyphens=False))
+        if has_positions(run):
+            panel.plot(0, 0, **start_mark() | {"linestyle": "none"}, marker="+", markersize=6)
+        panel.set(box_aspect=1, xlim=edges[0][[0, -1]], ylim=edges[1][[0, -1]], title=wrapped(names[place], columns))
+        for axis in (panel.xaxis, panel.yaxis):
+            axis.set_major_locator(MaxNLocator(5 if columns < 4 else 4, **ROUND))
         if place + columns >= len(names):
             panel.set_xlabel(axis_names(run)[0])
         if place % columns == 0:
@@ -196,6 +192,11 @@ def draw_maps(
     decades(figure.colorbar(ScalarMappable(norm, color_map(*colors)), ax=panels, label=scale, pad=0.02))
     explain(figure, panels)
     return figure, panels
+
+
+def wrapped(name: str, columns: int) -> str:
+    """Break the title of a panel into lines, for so many panels in a row."""
+    return textwrap.fill(name, 100 // (columns + 1), break_on_hyphens=False)
 
 
 def shares(position: Floats, edges: Sequence[Floats]) -> Floats:
@@ -219,10 +220,12 @@ def color_map(name: str, start: float, end: float) -> Any:
     return ListedColormap(colormaps[name](np.linspace(start, end, 256)))
 
 
-def paint(panel: Axes, x: Any, y: Any, values: Floats, norm: Any, colors: tuple[str, float, float] = VIRIDIS) -> Any:
+def paint(
+    panel: Axes, edges: Sequence[Floats], values: Floats, norm: Any, colors: tuple[str, float, float] = VIRIDIS
+) -> Any:
     """Color the occupied cells."""
     filled = np.where(values > 0, values, np.nan).T
-    return panel.pcolormesh(x, y, filled, norm=norm, cmap=color_map(*colors), rasterized=True)
+    return panel.pcolormesh(*edges, filled, norm=norm, cmap=color_map(*colors), rasterized=True)
 
 
 def mixture(runs: Sequence[Run], generations: Sequence[int]) -> Figure:
@@ -235,17 +238,17 @@ def mixture(runs: Sequence[Run], generations: Sequence[int]) -> Figure:
     return draw_maps(runs[0], groups, titles([run for run, _ in chosen]), 3, _paint_components, GREYS)[0]
 
 
-def _paint_components(panel: Axes, offspring: Offspring, edges: Floats, norm: Any) -> None:
-    total = shares(offspring.position, [edges, edges])
+def _paint_components(panel: Axes, offspring: Offspring, edges: Sequence[Floats], norm: Any) -> None:
+    total = shares(offspring.position, edges)
     if offspring.components == 1:
-        paint(panel, edges, edges, total, norm, GREYS)
+        paint(panel, edges, total, norm, GREYS)
         return
     members = [offspring.position[offspring.parent == component] for component in range(offspring.components)]
-    counts = np.stack([np.histogramdd(position, [edges, edges])[0] for position in members])
+    counts = np.stack([np.histogramdd(position, edges)[0] for position in members])
     most = counts.argmax(axis=0)
     for component, position in enumerate(members):
         colors = COMPONENTS[component % len(COMPONENTS)]
-        paint(panel, edges, edges, np.where(most == component, total, 0), norm, colors)
+        paint(panel, edges, np.where(most == component, total, 0), norm, colors)
         if len(position) >= ENOUGH:
             color, line = OUTLINES[component % len(OUTLINES)], LINES[component % len(LINES)]
             _outline(panel, counts[component], edges, color, line)
@@ -255,7 +258,7 @@ def _paint_components(panel: Axes, offspring: Offspring, edges: Floats, norm: An
         panel.scatter([], [], marker="s", color=fill, label=f"cells where component {component} is most frequent")
 
 
-def _outline(panel: Axes, counts: Floats, edges: Floats, color: str, line: str) -> None:
+def _outline(panel: Axes, counts: Floats, edges: Sequence[Floats], color: str, line: str) -> None:
     """Draw a line around the densest cells, which hold most of a component's offspring."""
     from matplotlib.patheffects import withStroke
 
@@ -266,6 +269,6 @@ def _outline(panel: Axes, counts: Floats, edges: Floats, color: str, line: str) 
     smooth = gaussian_filter(counts, SMOOTH)
     falling = np.sort(smooth, axis=None)[::-1]
     level = falling[np.searchsorted(np.cumsum(falling), INSIDE * falling.sum())]
-    middle = (edges[1:] + edges[:-1]) / 2
-    drawn = panel.contour(middle, middle, smooth.T, [level], colors=color, linestyles=line)
+    x, y = ((each[1:] + each[:-1]) / 2 for each in edges)
+    drawn = panel.contour(x, y, smooth.T, [level], colors=color, linestyles=line)
     drawn.set(linewidth=1.2, path_effects=[withStroke(linewidth=3, foreground="white")])

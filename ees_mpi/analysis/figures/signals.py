@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ees_mpi.analysis.figures.style import COLORS, Figure, grid
+from ees_mpi.analysis.figures.style import Figure, grid, look, whole_numbers
 from ees_mpi.analysis.labels import label
 from ees_mpi.commands.signal import choose, measure_signal
 from ees_mpi.ranks import Ranks
@@ -23,11 +23,13 @@ def signal(runs: Sequence[Run]) -> Figure:
         x = np.array([each.generation for each in found]) + 0.15 * place  # so that bars do not cover each other
         share = 100 * np.array([each.share for each in found])
         limits = 100 * np.array([each.share_interval for each in found]).reshape(-1, 2)
-        color = COLORS[place % len(COLORS)]
+        color = look(place)["color"]
         shares.errorbar(x, share, np.abs(limits.T - share), color=color, marker=".", linestyle="", elinewidth=0.6)
-        steps.plot(x, [each.step_mutations for each in found], color=color, marker=".", label=_name(run))
+        steps.plot(x, [each.step_mutations for each in found], **look(place), marker=".", label=_name(run))
     shares.set(xlabel="generation", ylabel="signal in the gradient, %", ylim=(0, None))
     steps.set(xlabel="generation", ylabel="length of the step, mutations", ylim=(0, None))
+    for panel in (shares, steps):
+        whole_numbers(panel.xaxis)
     steps.legend()
     return figure
 

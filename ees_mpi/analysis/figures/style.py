@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ees_mpi.analysis.labels import given_label, label
+from ees_mpi.analysis.labels import run_names
 from ees_mpi.errors import MissingExtra
 from ees_mpi.store.reader import Run
 from ees_mpi.terminal import say_on_stderr
@@ -29,9 +29,22 @@ STYLE: dict[Any, Any] = {
     "pdf.fonttype": 42,  # text stays text: some publishers refuse other fonts
 }
 COLUMN, PAGE = 3.4, 7.0  # inches: the widths of a column and of a page
-# Curves differ in color, line and lightness, so that they also differ in grey print.
-COLORS = ("black", "#0072b2", "#e69f00", "#999999")
+COLORS = ("black", "#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#999999")
 LINES = ("-", "--", "-.", ":")
+ROUND = {"steps": [1, 2, 5, 10]}  # of ticks
+
+
+def look(place: int) -> dict[str, Any]:
+    """Return color and line of a curve: 32 differ, and neighbours differ in both, also in grey print."""
+    return {"color": COLORS[place % len(COLORS)], "linestyle": LINES[(place + place // len(COLORS)) % len(LINES)]}
+
+
+def shades(count: int) -> list[dict[str, Any]]:
+    """Return colors and lines for an ordered row of curves, from dark to light."""
+    from matplotlib import colormaps
+
+    colors = colormaps["viridis"](np.linspace(0, 0.85, count))
+    return [{"color": color, "linestyle": LINES[place % len(LINES)]} for place, color in enumerate(colors)]
 
 
 @contextmanager
@@ -67,29 +80,33 @@ def grid(
     return figure, panels[:count]
 
 
-def title(run: Run) -> str:
-    """Return the label that the user has given to a run, or its own label and its seed."""
-    return given_label(run) or f"{label(run)}, seed {run.config.run.seed}"
-
-
 def titles(runs: Sequence[Run]) -> list[str]:
     """Return the titles of panels, with a letter in front if there are several."""
     letters = [f"({chr(ord('a') + place % 26)}) " if len(runs) > 1 else "" for place in range(len(runs))]
-    return [letter + title(run) for letter, run in zip(letters, runs, strict=True)]
+    return [letter + name for letter, name in zip(letters, run_names(runs), strict=True)]
 
 
-def draw_curves(panel: Axes, groups: Mapping[str, Sequence[Any]], order: Sequence[str], **labels: Any) -> None:
+def draw_curves(
+    panel: Axes,
+    groups: Mapping[str, Sequence[Any]],
+    order: Sequence[str],
+    looks: Sequence[dict[str, Any]] = (),
+    heading: str | None = None,
+    **labels: Any,
+) -> None:
     """Draw the mean and std of each group of curves; groups have the same style in all panels with one `order`."""
     for place, name in enumerate(order):
         if name in groups:
-            _curve(panel, groups[name], place, name)
+            _curve(panel, groups[name], name, looks[place] if looks else look(place))
     if any(len(rows) > 1 for rows in groups.values()):
         panel.fill_between([], [], [], color="0.5", alpha=0.3, linewidth=0, label="band: one sd of the runs either way")
     panel.set(xlim=(0, None), **labels)
-    panel.legend(loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0)  # above the panel: it hides no curve
+    whole_numbers(panel.xaxis)
+    place_above = {"loc": "lower left", "bbox_to_anchor": (0, 1), "borderaxespad": 0}  # it hides no curve
+    panel.legend(title=heading, title_fontsize="medium", alignment="left", **place_above)
 
 
-def _curve(panel: Axes, rows: Sequence[Any], place: int, name: str) -> None:
+def _curve(panel: Axes, rows: Sequence[Any], name: str, style: dict[str, Any]) -> None:
     """Draw the mean of curves, as far as the shortest goes, and a band of their std."""
     length, longest = min(map(len, rows)), max(map(len, rows))
     if length < longest:
@@ -97,21 +114,26 @@ def _curve(panel: Axes, rows: Sequence[Any], place: int, name: str) -> None:
             f"ees-mpi: note: {name}: the runs have {length} to {longest} generations; the first {length} are drawn\n"
         )
     stacked = np.stack([np.asarray(row)[:length] for row in rows])
-    whole_numbers(panel)
     mean, std, x = stacked.mean(axis=0), stacked.std(axis=0), np.arange(length)
-    color, line = COLORS[place % len(COLORS)], LINES[place % len(LINES)]
-    marker = "." if length == 1 else None
     seeds = f"{name}, mean of {len(rows)} runs" if len(rows) > 1 else name
-    panel.plot(x, mean, color=color, linestyle=line, label=seeds, marker=marker)
+    panel.plot(x, mean, label=seeds, marker="." if length == 1 else None, **style)
     if len(rows) > 1:
-        panel.fill_between(x, mean - std, mean + std, color=color, alpha=0.15, linewidth=0)
+        panel.fill_between(x, mean - std, mean + std, color=style["color"], alpha=0.15, linewidth=0)
 
 
-def whole_numbers(panel: Axes) -> None:
-    """Put ticks only at whole generations."""
+def whole_numbers(axis: Any) -> None:
+    """Put ticks of a count only at whole numbers."""
     from matplotlib.ticker import MaxNLocator
 
-    panel.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
+    axis.set_major_locator(MaxNLocator(integer=True, nbins=6, min_n_ticks=1, **ROUND))
+
+
+def start_mark(label: str = "start") -> dict[str, Any]:
+    """Return the look of the start of robots: above everything else, with a white edge, so that any color shows it."""
+    from matplotlib.patheffects import withStroke
+
+    edge = [withStroke(linewidth=2, foreground="white")]
+    return {"color": "black", "linewidth": 0.8, "linestyle": "--", "zorder": 3, "path_effects": edge, "label": label}
 
 
 def decades(bar: Any) -> None:
@@ -133,5 +155,5 @@ def explain(figure: Figure, panels: Sequence[Axes]) -> None:
         widest = 0.45 + 0.06 * max(map(len, handles))  # inches of an entry, about
         columns = int(np.clip(figure.get_figwidth() / widest, 1, len(handles)))
         rows = -(-len(handles) // columns)
-        figure.set_figheight(figure.get_figheight() + 0.22 * rows)
+        figure.set_figheight(figure.get_figheight() + 0.15 + 0.22 * rows)
         figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=columns)

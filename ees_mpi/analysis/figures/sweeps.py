@@ -5,13 +5,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from ees_mpi.analysis import grouping
-from ees_mpi.analysis.figures.style import COLUMN, LINES, Axes, Figure, grid, whole_numbers
+from ees_mpi.analysis.figures.style import COLUMN, Figure, draw_curves, grid, shades
 from ees_mpi.analysis.offspring import check_committed, check_no_sample
 from ees_mpi.errors import ConfigError
 from ees_mpi.outcomes import Floats
 from ees_mpi.registry import unknown
 from ees_mpi.store.reader import Run
-from ees_mpi.terminal import say_on_stderr
 
 METRICS = {
     "behavior_variance": "variance of the behavior",
@@ -42,13 +41,9 @@ def sweep(runs: Sequence[Run], by: str | None = None, metric: str | None = None)
         raise ConfigError(f"--metric: {unknown(name, METRICS)}")
     groups = grouping.group(key, configs)
     figure, (panel,) = grid(1, 1, 0.75 * COLUMN)
-    for place, (value, paths) in enumerate(groups.items()):
-        rows = [_values(run, name) for run in runs if run.path in paths]
-        _curve(panel, rows, value, 0.85 * place / (len(groups) - 1), LINES[place % len(LINES)])
-    whole_numbers(panel)
-    panel.set(xlabel="generation", ylabel=METRICS[name], xlim=(0, None))
-    legend = panel.legend(title=f"{key} (band: std over runs)", loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
-    legend.get_title().set_fontsize("medium")
+    lines = {value: [_values(run, name) for run in runs if run.path in paths] for value, paths in groups.items()}
+    looks = shades(len(lines))
+    draw_curves(panel, lines, list(lines), looks, heading=key, xlabel="generation", ylabel=METRICS[name])
     return figure
 
 
@@ -64,17 +59,3 @@ def _values(run: Run, metric: str) -> Floats:
     """Return a metric over generations; the variances of several behavior numbers are added up."""
     values = np.asarray(run[metric][:], np.float64)
     return np.asarray(values.reshape(len(values), -1).sum(axis=1))
-
-
-def _curve(panel: Axes, rows: Sequence[Floats], value: str, shade: float, line: str) -> None:
-    """Draw the mean of curves, as far as the shortest goes, and a band of their std."""
-    from matplotlib import colormaps
-
-    length, longest = min(map(len, rows)), max(map(len, rows))
-    if length < longest:
-        say_on_stderr(f"ees-mpi: note: {value}: runs of {length} to {longest} generations; {length} are drawn\n")
-    stacked, x = np.stack([row[:length] for row in rows]), np.arange(length)
-    mean, std, color = stacked.mean(axis=0), stacked.std(axis=0), colormaps["viridis"](shade)
-    marker = "." if length == 1 else None
-    panel.plot(x, mean, color=color, linestyle=line, label=f"{value}, n = {len(rows)}", marker=marker)
-    panel.fill_between(x, mean - std, mean + std, color=color, alpha=0.15, linewidth=0)

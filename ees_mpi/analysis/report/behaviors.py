@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ees_mpi.analysis.limits import limits
 from ees_mpi.analysis.offspring import axis_names, has_offspring, has_positions, position_dim, positions
 from ees_mpi.outcomes import Floats
 from ees_mpi.store.reader import Run
@@ -68,15 +69,8 @@ def _axes(run: Run, kept: list[int]) -> Axes:
     if not len(ends):
         ends = np.zeros((1, 2, len(columns)))
     low, high = ends[:, 0].min(axis=0), ends[:, 1].max(axis=0)
-    walking = has_positions(run)
-    if len(columns) == 2 and walking:  # equal axes around the start
-        reach = float(max(np.abs(low).max(), np.abs(high).max())) or 1.0
-        limits = [(-reach, reach)] * 2
-    else:
-        pad = [0.01 * (b - a) or 0.5 * (abs(b) or 1.0) for a, b in zip(low, high, strict=True)]
-        limits = [(float(a - p), float(b + p)) for a, b, p in zip(low, high, pad, strict=True)]
     names = axis_names(run)
-    return Axes(columns, BINS[len(columns)], [names[column] for column in columns], limits)
+    return Axes(columns, BINS[len(columns)], [names[column] for column in columns], limits(run, low, high))
 
 
 def _finite(rows: Floats) -> Floats:

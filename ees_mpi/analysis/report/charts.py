@@ -10,6 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from ees_mpi.analysis.limits import LARGEST, nice
 from ees_mpi.contracts import Pixels
 from ees_mpi.outcomes import Floats
 
@@ -17,7 +18,6 @@ WIDTH, HEIGHT = 330, 180
 LEFT, RIGHT, TOP, BOTTOM = 52, 8, 8, 32
 COLORS = ("#2563a8", "#c8531b", "#4b8b3b", "#7a5195")
 POINTS = 500  # the largest number of points of a line
-LARGEST = 1e300  # larger numbers are drawn as this one: their differences overflow
 LOGARITHMIC = 1e3  # the ratio of values above which the axis is logarithmic
 
 
@@ -78,12 +78,6 @@ class _Scale:
     def y(self, value: float) -> float:
         share = ((math.log10(value) if self._log else value) - self._low) / (self._high - self._low)
         return TOP + (1 - share) * (HEIGHT - TOP - BOTTOM)
-
-
-def nice(step: float) -> float:
-    """Round a step up to 1, 2 or 5 times a power of ten."""
-    power = 10.0 ** math.floor(math.log10(step))
-    return next(m * power for m in (1.0, 2.0, 5.0, 10.0) if m * power >= step * (1 - 1e-9))
 
 
 def _path(places: NDArray[np.int64], values: Floats, count: int, scale: _Scale, color: str) -> str:

@@ -18,14 +18,14 @@ from support.small_runs import seeds, walk
 
 from ees_mpi import open_run
 from ees_mpi.analysis.figures.catalog import FIGURES
-from ees_mpi.analysis.figures.style import decades, drawing, grid
+from ees_mpi.analysis.figures.style import decades, drawing, grid, whole_numbers
 from ees_mpi.analysis.labels import given_labels
 
 INGREDIENTS = {
     "interference": ["maxvar", "maxent", "maxent1"],
-    "cheetah": ["cheetah", "cheetah-es", "running"],
+    "line": ["cheetah", "cheetah-es", "running"],
     "maml": ["cheetah", "cheetah1", "cheetah-es", "narrow"],
-    "ant": ["ant", "ant-es", "ant1", "mixture"],
+    "plane": ["ant", "ant-es", "ant1", "mixture"],
     "adaptation": ["random", "seeded", "seeded1", "backwards"],
     "adaptation-heatmaps": ["seeded", "random"],
     "mixture": ["ant", "mixture", "split"],
@@ -115,10 +115,10 @@ def test_every_figure_says_what_it_needs() -> None:
 def test_heat_maps_in_the_plane_have_equal_axes_the_same_limits_and_one_logarithmic_scale(
     walked: dict[str, Path],
 ) -> None:
-    for name in ("ant", "mixture"):
+    for name in ("plane", "mixture"):
         panels = panels_of(name, [walked[each] for each in INGREDIENTS[name]], ())
         assert len({(axes.get_xlim(), axes.get_ylim()) for axes in panels}) == 1
-        assert {axes.get_aspect() for axes in panels} == {1.0}
+        assert {axes.get_box_aspect() for axes in panels} == {1.0}
         norms = [mesh.norm for axes in panels for mesh in axes.collections if hasattr(mesh, "norm")]
         meshes = [norm for norm in norms if isinstance(norm, LogNorm)]
         assert len(meshes) >= len(panels) and len({(norm.vmin, norm.vmax) for norm in meshes}) == 1
@@ -127,7 +127,7 @@ def test_heat_maps_in_the_plane_have_equal_axes_the_same_limits_and_one_logarith
 def test_a_heat_map_holds_every_offspring(walked: dict[str, Path], folder: Path) -> None:
     place = np.random.default_rng(0).normal(size=(8, 2))
     (path,) = seeds(folder, walked["ant"], "placed", [place])
-    (panel,) = panels_of("ant", [path], ())
+    (panel,) = panels_of("plane", [path], ())
     mesh = panel.collections[0]
     assert mesh.get_array().sum() == pytest.approx(1)
     x, y = panel.get_xlim()
@@ -135,7 +135,7 @@ def test_a_heat_map_holds_every_offspring(walked: dict[str, Path], folder: Path)
 
 
 def test_generations_can_be_chosen_and_only_those_that_are_there(walked: dict[str, Path]) -> None:
-    panels = panels_of("ant", [walked["ant"]], (0, 2))
+    panels = panels_of("plane", [walked["ant"]], (0, 2))
     assert [("generation 0" in axes.get_title(), "generation 2" in axes.get_title()) for axes in panels] == [
         (True, False),
         (False, True),
@@ -209,7 +209,7 @@ def test_components_are_told_apart_by_line_as_well_as_by_colour(walked: dict[str
 def test_histograms_have_a_panel_for_each_algorithm_and_size_of_mutation(walked: dict[str, Path]) -> None:
     panels = panels_of("maml", [walked[each] for each in INGREDIENTS["maml"]])
     titles = [axes.get_title() for axes in panels]
-    assert titles == ["MaxEnt-EES\nstd 0.02, 2 runs", "standard ES\nstd 0.02", "MaxEnt-EES\nstd 0.005"]
+    assert titles == ["MaxEnt-EES\nstd 0.02", "standard ES\nstd 0.02", "MaxEnt-EES\nstd 0.005"]
     for axes in panels[:1]:
         heights = [np.sum(patch.get_data().values) for patch in axes.patches]
         assert heights == pytest.approx([1, 1])
@@ -286,7 +286,7 @@ def test_a_figure_that_cannot_be_drawn_is_refused_with_one_sentence_and_leaves_n
 def test_a_sweep_has_a_curve_for_each_value_with_the_mean_of_its_runs(walked: dict[str, Path]) -> None:
     paths = [walked[name] for name in INGREDIENTS["sweep"]]
     (panel,) = panels_of("sweep", paths, "population.std", "distance_mean")  # type: ignore[arg-type]
-    assert [line.get_label() for line in panel.lines] == ["0.005, n = 1", "0.02, n = 2"]
+    assert [line.get_label() for line in panel.lines] == ["0.005", "0.02, mean of 2 runs"]
     with open_run(paths[0]) as one, open_run(paths[1]) as two:
         mean = (one["distance_mean"][:] + two["distance_mean"][:]) / 2
     assert np.array_equal(panel.lines[1].get_ydata(), mean)
@@ -315,7 +315,7 @@ def test_a_sweep_that_cannot_be_drawn_is_refused(walked: dict[str, Path]) -> Non
 def test_labels_and_a_title_of_the_user_are_drawn_and_counted(walked: dict[str, Path], folder: Path) -> None:
     runs = [walked["ant"], walked["ant1"]]
     with given_labels({runs[0]: "first", runs[1]: "second"}):
-        assert [axes.get_title() for axes in panels_of("ant", runs, ())] == ["(a) first", "(b) second"]
+        assert [axes.get_title() for axes in panels_of("plane", runs, ())] == ["(a) first", "(b) second"]
     with given_labels(dict.fromkeys(runs, "both")):
         (panel,) = panels_of("locomotion", runs)
     names = [text.get_text() for text in panel.get_legend().get_texts()]
@@ -328,13 +328,41 @@ def test_labels_and_a_title_of_the_user_are_drawn_and_counted(walked: dict[str, 
     assert code == 2 and "expected one for each of the 2 run files, in their order; got 1" in line
 
 
+def test_seeds_differ_in_color_and_an_absent_algorithm_has_no_panel(walked: dict[str, Path]) -> None:
+    panels = panels_of("interference", [walked["maxent"], walked["maxent1"]])
+    assert [axes.get_title() for axes in panels] == ["(a) interference pattern", "(b) MaxEnt-EES"]
+    lines = {line.get_label(): line.get_color() for line in panels[1].get_lines()}
+    assert list(lines) == ["seed 0", "seed 1", "optimum"] and lines["seed 0"] != lines["seed 1"]
+    panel = panels_of("maml", [walked["cheetah"], walked["cheetah1"]])[0]
+    assert len({patch.get_edgecolor() for patch in panel.patches}) == 2
+
+
+def test_runs_with_other_settings_have_other_names_and_no_common_mean(walked: dict[str, Path]) -> None:
+    runs = [walked["cheetah"], walked["narrow"]]
+    assert [axes.get_title() for axes in panels_of("line", runs)] == [
+        "(a) MaxEnt-EES, std 0.02, seed 0",
+        "(b) MaxEnt-EES, std 0.005, seed 0",
+    ]
+    (panel,) = panels_of("locomotion", runs)
+    assert [line.get_label() for line in panel.get_lines()] == ["MaxEnt-EES, std 0.005", "MaxEnt-EES, std 0.02"]
+
+
+def test_the_start_is_drawn_above_the_cells_and_counts_have_whole_ticks(walked: dict[str, Path]) -> None:
+    (panel,) = panels_of("line", [walked["cheetah"]])
+    (start,) = panel.get_lines()
+    assert start.get_zorder() > panel.collections[0].get_zorder() and start.get_color() == "black"
+    panel.set_ylim(1.9, 2.1)
+    whole_numbers(panel.yaxis)
+    assert [tick for tick in panel.get_yticks() if 1.9 <= tick <= 2.1] == [2]
+
+
 def test_axes_are_named_by_the_task(walked: dict[str, Path]) -> None:
-    assert panels_of("cheetah", [walked["cheetah"]])[0].get_ylabel() == "final x"
-    (panel,) = panels_of("cheetah", [walked["maxent"]])
+    assert panels_of("line", [walked["cheetah"]])[0].get_ylabel() == "final x"
+    (panel,) = panels_of("line", [walked["maxent"]])
     assert panel.get_ylabel() == "behavior" and panel.get_legend_handles_labels()[1] == []  # it has no start
     (panel,) = panels_of("locomotion", [walked["maxent"]])
-    assert panel.get_ylabel() == "mean size of the behavior"
-    panels = panels_of("ant", [walked["ant"]], ())
+    assert panel.get_ylabel() == "mean distance of the behavior from 0"
+    panels = panels_of("plane", [walked["ant"]], ())
     assert (panels[0].get_xlabel(), panels[0].get_ylabel()) == ("final x", "final y")
 
 

@@ -15,7 +15,7 @@ from support.run_files import edited
 
 from ees_mpi import open_run
 from ees_mpi.analysis.report import behaviors, page
-from ees_mpi.analysis.report.charts import chart, nice, png
+from ees_mpi.analysis.report.charts import chart, png
 from ees_mpi.analysis.watch import characters, screen
 from ees_mpi.commands.info import summarize
 
@@ -238,7 +238,6 @@ def test_charts_leave_gaps_and_are_left_out_if_they_would_be_empty() -> None:
     assert chart("none", {"line": np.array([np.nan, -np.inf])}) == chart("one", {"line": np.ones(1)}) == ""
     assert "logarithmic" in chart("wide", {"line": np.array([1e-3, 10.0])})
     assert chart("flat", {"line": np.ones(3)}).count("<text") >= 4 and chart("zeros", {"line": np.zeros(3)}) == ""
-    assert [nice(v) for v in (0.9, 1.0, 3.0, 70.0)] == [1.0, 1.0, 5.0, 100.0]
 
 
 def test_a_png_is_read_back_as_it_was() -> None:
