@@ -64,7 +64,7 @@ def line(runs: Sequence[Run]) -> Figure:
     norm = logarithmic(images)
     figure, panels = grid(len(runs), 3, 2.3, sharey=True)
     for panel, run, name, image in zip(panels, runs, titles(runs), images, strict=True):
-        mesh = paint(panel, [np.arange(run.generations + 1) - 0.5, edges], image, norm)
+        mesh = paint(panel, [np.arange(-0.5, run.generations, 1.0), edges], image, norm)
         if has_positions(run):
             panel.axhline(0, **start_mark())
         panel.set(title=wrapped(name, min(3, len(runs))), xlabel="generation", ylim=(edges[0], edges[-1]))

@@ -102,8 +102,8 @@ def draw_curves(
         panel.fill_between([], [], [], color="0.5", alpha=0.3, linewidth=0, label="band: one sd of the runs either way")
     panel.set(xlim=(0, None), **labels)
     whole_numbers(panel.xaxis)
-    place_above = {"loc": "lower left", "bbox_to_anchor": (0, 1), "borderaxespad": 0}  # it hides no curve
-    panel.legend(title=heading, title_fontsize="medium", alignment="left", **place_above)
+    above: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1), "borderaxespad": 0}  # it hides no curve
+    panel.legend(title=heading, title_fontsize="medium", alignment="left", **above)
 
 
 def _curve(panel: Axes, rows: Sequence[Any], name: str, style: dict[str, Any]) -> None:

@@ -1,8 +1,9 @@
 """`ees-mpi compare`: two sets of run files, or the values of a key, compared by one number per run."""
 
 import itertools
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -79,7 +80,7 @@ def _compare(metric: str, request: CompareRequest) -> Comparison:
     # Each group of the first set against each of the second, then the groups of the first against each other.
     first, second = ([group for group in groups if group.side == side] for side in (0, 1))
     pairs = [*itertools.product(first, second), *itertools.combinations(first, 2)]
-    tests = compare(pairs, request.alternative)
+    tests = _tests(metric, pairs, request.alternative)
     return Comparison(metric, run_values.describe(metric), groups, tests, _notes(metric, request, values, tests))
 
 
@@ -92,12 +93,18 @@ def _compare_by(metric: str, request: CompareRequest, key: str) -> Comparison:
         RunGroup(f"{key} = {name}", np.array([members[path].value for path in paths]), 0, [members[p] for p in paths])
         for name, paths in grouping.group(key, {value.path: value.settings for value in values}).items()
     ]
-    tests = compare(list(itertools.combinations(groups, 2)), request.alternative)
+    tests = _tests(metric, list(itertools.combinations(groups, 2)), request.alternative)
     notes = _notes(metric, request, values, tests)
     others = [each for each in grouping.differing([value.settings for value in values]) if each != key]
     if unnamed := [each for each in others if not each.startswith("task.")]:
         notes.append(f"the runs differ in other keys, too: {', '.join(unnamed)}")
     return Comparison(metric, run_values.describe(metric), groups, tests, notes)
+
+
+def _tests(metric: str, pairs: Sequence[tuple[Group, Group]], alternative: str) -> list[Test]:
+    """Test the pairs; differential entropies have no ratio, because their zero depends on the unit of length."""
+    tests = compare(pairs, alternative)
+    return [replace(test, ratio=math.nan) for test in tests] if metric == "entropy" else tests
 
 
 def _groups(sides: list[list[RunValue]]) -> list[RunGroup]:

@@ -49,7 +49,8 @@ class Test:
     exact: bool
     holm: float  # p after Holm's correction for the number of tests
     effect: float  # u over all pairs: P(a run of the first is larger than one of the second) (A of Vargha, Delaney)
-    ratio: float  # of the means; NaN unless both are above 0
+    ratio: float  # of the means; NaN unless both are above 0, and for numbers without a zero, such as entropies
+    difference: float  # of the means
     least: float  # the smallest p that groups of these sizes can have
 
 
@@ -81,9 +82,10 @@ def compare(pairs: Sequence[tuple[Group, Group]], alternative: str = "two-sided"
 def _test(first: Group, second: Group, alternative: str) -> Test:
     a, b = first.values, second.values
     u, p, exact = mann_whitney(a, b, alternative)
-    ratio = float(a.mean() / b.mean()) if min(a.mean(), b.mean()) > 0 else math.nan
+    means = float(a.mean()), float(b.mean())
+    ratio = means[0] / means[1] if min(means) > 0 else math.nan
     least = min(1.0, (2 if alternative == "two-sided" else 1) / math.comb(len(a) + len(b), len(a)))
-    return Test(first.label, second.label, u, p, exact, p, u / (len(a) * len(b)), ratio, least)
+    return Test(first.label, second.label, u, p, exact, p, u / (len(a) * len(b)), ratio, means[0] - means[1], least)
 
 
 def mann_whitney(a: Floats, b: Floats, alternative: str = "two-sided") -> tuple[float, float, bool]:

@@ -12,7 +12,7 @@ from ees_mpi.analysis.numbers.statistics import Test, summarize
 
 Row = tuple[str, ...]
 GROUPS: Row = ("group", "runs", "median", "95 % interval", "mean", "sd")
-TESTS: Row = ("test", "U", "p", "effect", "ratio of means")
+TESTS: Row = ("test", "U", "p", "effect")
 STEPS = ("training_steps", "adaptation_steps")
 LEGEND = "p: Mann-Whitney U, {}; effect: the probability that a run of the first is above one of the second"
 
@@ -79,10 +79,12 @@ def _rows(comparison: Comparison) -> tuple[list[Row], list[Row]]:
         means = [np.mean([getattr(each, name) for each in runs.members]) for name in STEPS if steps]
         groups.append((*cells, number(summary.mean), number(summary.std), *(f"{mean:,.0f}" for mean in means)))
     several = len(comparison.tests) > 1
-    tests: list[Row] = [(*TESTS, "p (Holm)") if several else TESTS]
+    ratios = not any(math.isnan(test.ratio) for test in comparison.tests)
+    head = (*TESTS, "ratio of means" if ratios else "difference of means")
+    tests: list[Row] = [(*head, "p (Holm)") if several else head]
     for test in comparison.tests:
-        ratio = "-" if math.isnan(test.ratio) else f"{100 * test.ratio:.1f} %"
-        cells = (f"{test.first} against {test.second}", f"{test.u:g}", _probability(test), f"{test.effect:.2f}", ratio)
+        apart = f"{100 * test.ratio:.1f} %" if ratios else number(test.difference)
+        cells = (f"{test.first} against {test.second}", f"{test.u:g}", _probability(test), f"{test.effect:.2f}", apart)
         tests.append((*cells, f"{test.holm:.3g}") if several else cells)
     return groups, tests
 

@@ -336,3 +336,14 @@ def test_groups_by_a_key_that_cannot_be_made_are_refused(sets: dict[str, list[Pa
     for words, arguments in cases:
         code, line = refused("compare", *arguments)
         assert code == 2 and words in line, line
+
+
+def test_entropies_are_compared_by_their_difference_because_their_ratio_means_nothing(
+    sets: dict[str, list[Path]],
+) -> None:
+    words = ["--metric", "entropy", *sets["maxent"], "--against", *sets["es"]]
+    (test,) = compared(*words)["tests"]
+    first, second = (group["mean"] for group in compared(*words)["groups"])
+    assert test["ratio"] is None and test["difference"] == pytest.approx(first - second)
+    said = ees("compare", *words).stdout
+    assert "difference of means" in said and "ratio of means" not in said
