@@ -65,11 +65,6 @@ def axis_names(run: Run) -> list[str]:
     return [name] if count == 1 else [f"{name}[{number}]" for number in range(count)]
 
 
-def distance_name(run: Run) -> str:
-    """Return the name of `Offspring.distance`."""
-    return "distance from the origin" if has_positions(run) else "distance of the behavior from 0"
-
-
 def _valid(run: Run, generation: int) -> NDArray[np.bool_]:
     flags = np.asarray(run["valid"][generation], bool)
     return np.asarray(flags & np.isfinite(run["behavior"][generation]).all(axis=1))
@@ -114,10 +109,10 @@ def has_offspring(run: Run) -> bool:
 
 def check_one_task(runs: Sequence[Run]) -> None:
     """Raise a RunFileError if runs have different tasks."""
-    tasks = {(run.config.task_name, run.config.task.label): run for run in runs}
+    tasks = {(run.config.task_name, run.config.task.label, position_dim(run)): run for run in runs}
     if len(tasks) > 1:
         one, other, *_ = tasks.values()
-        raise RunFileError(f"{one.path} and {other.path} are of different tasks; draw a figure for each task")
+        raise RunFileError(f"{one.path} and {other.path} are of different tasks; show each task by itself")
 
 
 def check_no_sample(runs: Sequence[Run]) -> None:

@@ -10,13 +10,13 @@ from pathlib import Path
 import click
 
 from ees_mpi import machine, ranks
-from ees_mpi.cli.options import RUN, SEEDS, SET, SOURCE, TRUST, RunFile, echo
+from ees_mpi.cli.options import RUN, RUNS, SEEDS, SET, SOURCE, TRUST, echo
 from ees_mpi.errors import RunFileError
 from ees_mpi.terminal import say_on_stderr
 
 
 @click.command()
-@click.argument("runs", nargs=-1, required=True, type=RunFile(), metavar="RUN.h5 ...")
+@RUNS
 @click.option(
     "--sort", metavar="KEY", help="Of a table: a column, a key such as population.std, or -KEY: largest first."
 )

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from ees_mpi import machine
-from ees_mpi.cli.options import RUN, TRUST, Finite, RunFile, echo, pin_for_run
+from ees_mpi.cli.options import RUN, RUNS, TRUST, Finite, RunFile, echo, pin_for_run
 from ees_mpi.terminal import say
 
 
@@ -88,17 +88,23 @@ def replay(
 
 
 @click.command()
-@RUN
-@click.option("-o", "--out", type=click.Path(path_type=Path), metavar="FILE.html", help="[default: RUN-report.html]")
+@RUNS
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="FILE.html",
+    help="[default: RUN-report.html]",
+)
 @click.option("--thumbnails", type=click.IntRange(min=0, max=64), default=8, help="Extremes to show.  [default: 8]")
 @TRUST
-def report(run: Path, out: Path | None, thumbnails: int) -> None:
-    """Write a web page about a run: its config, results and costs."""
-    pin_for_run(run)
+def report(runs: tuple[Path, ...], out: Path | None, thumbnails: int) -> None:
+    """Write a web page about a run: its config, results and costs; or about several runs: a table, and all curves."""
+    pin_for_run(runs[0])
     from ees_mpi.analysis.report.page import write_report
 
     machine.check_threads()
-    echo(f"{write_report(run, out, thumbnails)}")
+    echo(f"{write_report(runs, out, thumbnails)}")
 
 
 @click.command()

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from ees_mpi import ranks
-from ees_mpi.cli.options import POSITIVE, RUN, START_MINUTES, TRUST, AtLeastOne, RunFile, echo, pin_for_run
+from ees_mpi.cli.options import POSITIVE, RUN, RUNS, START_MINUTES, TRUST, AtLeastOne, RunFile, echo, pin_for_run
 
 
 class Sides(click.Command):
@@ -28,7 +28,6 @@ class Sides(click.Command):
         return super().parse_args(ctx, words)
 
 
-RUNS = click.argument("runs", nargs=-1, required=True, type=RunFile(), metavar="RUN.h5 ...")
 RADIUS = click.option(
     "--radius",
     type=POSITIVE,

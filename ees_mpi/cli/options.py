@@ -87,6 +87,7 @@ class Seeds(click.ParamType):  # type: ignore[type-arg]
 
 
 RUN = click.argument("run", type=RunFile(), metavar="RUN.h5")
+RUNS = click.argument("runs", nargs=-1, required=True, type=RunFile(), metavar="RUN.h5 ...")
 SOURCE = click.argument("source", metavar="PRESET|FILE.toml")
 SEEDS = click.option(
     "--seeds", type=Seeds(), default=(), metavar="0-5", help="Random seeds, one run each: 0-5 or 1,4,7."

@@ -323,7 +323,7 @@ def test_the_learning_curve_shows_both_returns(cheetah: Path, finished: Path, tm
 
 
 def test_the_report_says_that_rows_are_tasks_and_where_the_mean_ends(cheetah: Path, tmp_path: Path) -> None:
-    text = page.write_report(cheetah, tmp_path / "r.html", 1).read_text()
+    text = page.write_report([cheetah], tmp_path / "r.html", 1).read_text()
     with open_run(cheetah) as run:
         assert f"<h2>The mean after generation {run.generations - 1}</h2>" in text
         (mean,), _ = extremes.replay_extremes(run, 1)

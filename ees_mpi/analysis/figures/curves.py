@@ -9,6 +9,7 @@ from ees_mpi.analysis import offspring
 from ees_mpi.analysis.figures.style import COLUMN, Figure, draw_curves, explain, grid, look, start_mark, whole_numbers
 from ees_mpi.analysis.labels import algorithm, given_label, group_names, label, run_names, started_from
 from ees_mpi.analysis.numbers import feasibility as theorem
+from ees_mpi.analysis.series import METRICS
 from ees_mpi.errors import RunFileError
 from ees_mpi.store.reader import Run
 from ees_mpi.tasks.interference import OPTIMUM, Interference, pattern
@@ -79,8 +80,7 @@ def locomotion(runs: Sequence[Run]) -> Figure:
         lines.setdefault(group, []).append(distances)
     figure, (panel,) = grid(1, 1, 0.75 * COLUMN)
     order = sorted(lines, key=lambda name: (name != "standard ES", name))
-    name = offspring.distance_name(runs[0])
-    draw_curves(panel, lines, order, xlabel="generation", ylabel=f"mean {name}", ylim=(0, None))
+    draw_curves(panel, lines, order, xlabel="generation", ylabel=METRICS["distance_mean"], ylim=(0, None))
     return figure
 
 

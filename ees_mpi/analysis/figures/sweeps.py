@@ -2,26 +2,13 @@
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from ees_mpi.analysis import grouping
 from ees_mpi.analysis.figures.style import COLUMN, Figure, draw_curves, grid, shades
 from ees_mpi.analysis.offspring import check_committed, check_no_sample
+from ees_mpi.analysis.series import METRICS, series
 from ees_mpi.errors import ConfigError
-from ees_mpi.outcomes import Floats
 from ees_mpi.registry import unknown
 from ees_mpi.store.reader import Run
-
-METRICS = {
-    "behavior_variance": "variance of the behavior",
-    "entropy": "entropy of the behavior, nats",
-    "distance_mean": "mean distance from the origin",
-    "distance_max": "largest distance from the origin",
-    "fitness_mean": "mean fitness",
-    "fitness_max": "largest fitness",
-    "gradient_norm": "norm of the gradient",
-    "invalid_share": "share of invalid rollouts",
-}
 
 
 def sweep(runs: Sequence[Run], by: str | None = None, metric: str | None = None) -> Figure:
@@ -41,7 +28,7 @@ def sweep(runs: Sequence[Run], by: str | None = None, metric: str | None = None)
         raise ConfigError(f"--metric: {unknown(name, METRICS)}")
     groups = grouping.group(key, configs)
     figure, (panel,) = grid(1, 1, 0.75 * COLUMN)
-    lines = {value: [_values(run, name) for run in runs if run.path in paths] for value, paths in groups.items()}
+    lines = {value: [series(run, name) for run in runs if run.path in paths] for value, paths in groups.items()}
     looks = shades(len(lines))
     draw_curves(panel, lines, list(lines), looks, heading=key, xlabel="generation", ylabel=METRICS[name])
     return figure
@@ -53,9 +40,3 @@ def _only_key(configs: Sequence[grouping.Settings]) -> str:
     if len(keys) != 1:
         raise ConfigError(f"figure sweep: the runs differ in {', '.join(keys) or 'no key'}; expected --by KEY")
     return keys[0]
-
-
-def _values(run: Run, metric: str) -> Floats:
-    """Return a metric over generations; the variances of several behavior numbers are added up."""
-    values = np.asarray(run[metric][:], np.float64)
-    return np.asarray(values.reshape(len(values), -1).sum(axis=1))

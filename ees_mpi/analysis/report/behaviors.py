@@ -1,6 +1,7 @@
 """The behaviors of a run as counts in cells, generation by generation, for the map and slider of the report."""
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ from ees_mpi.store.reader import Run
 
 BINS = {1: 96, 2: 41}  # cells along an axis, for one and for two numbers; 41 is odd: the origin is inside a cell
 FRAMES = {1: 240, 2: 120}  # the largest number of generations on the page
+FEWEST = 20  # of them for each of several runs
 TAIL = 0.25  # percent at either end of a generation that may lie beyond the limits
 FACTS = {
     "mean distance": "distance_mean",
@@ -31,12 +33,30 @@ class Axes(NamedTuple):
     limits: list[tuple[float, float]]
 
 
-def behaviors(run: Run) -> tuple[dict[str, Any], str]:
-    """Return the data of the map, and its caption."""
-    last = run.generations - 1
-    width = min(2, position_dim(run))
-    kept = np.unique(np.linspace(0, last, min(run.generations, FRAMES[width])).round().astype(int)).tolist()
-    axes = _axes(run, kept)
+def behaviors(runs: Sequence[Run], names: Sequence[str]) -> tuple[dict[str, Any], str]:
+    """Return the data of the map, for all runs with the same cells and colors, and its caption."""
+    most = FRAMES[min(2, position_dim(runs[0]))] // len(runs)
+    kept = [_spaced(run.generations, max(most, FEWEST)) for run in runs]
+    axes = _axes(runs, kept)
+    shown: list[dict[str, Any]] = []
+    beyond = 0
+    for run, generations, name in zip(runs, kept, names, strict=True):
+        frames, outside = _frames(run, generations, axes)
+        about = {"name": name, "components": run.config.population.components, "last": run.generations - 1}
+        shown.append({**about, "frames": frames})
+        beyond += outside
+    counts = [pairs[1::2] for each in shown for frame in each["frames"] for pairs in frame["cells"]]
+    data = {"dims": len(axes.columns), "bins": axes.bins, "names": axes.names, "limits": axes.limits, "runs": shown}
+    data |= {"most": max((max(found, default=1) for found in counts), default=1), "row": row_name(runs[0])}
+    return data, _caption(runs[0], axes, kept[0], beyond)
+
+
+def _spaced(count: int, most: int) -> list[int]:
+    return [int(g) for g in np.unique(np.linspace(0, count - 1, min(count, most)).round())]
+
+
+def _frames(run: Run, kept: Sequence[int], axes: Axes) -> tuple[list[dict[str, Any]], int]:
+    """Return the cells and facts of some generations, and the number of individuals beyond the limits."""
     series = {name: np.asarray(run[source][:], np.float64) for name, source in FACTS.items()}
     frames, beyond = [], 0
     for g in kept:
@@ -44,11 +64,7 @@ def behaviors(run: Run) -> tuple[dict[str, Any], str]:
         facts = {name: float(values[g]) if math.isfinite(values[g]) else None for name, values in series.items()}
         frames.append({"g": g, "cells": cells, "facts": {f"{row_name(run)}s": valid, **facts}})
         beyond += outside
-    most = max((max(pairs[1::2], default=0) for frame in frames for pairs in frame["cells"]), default=1)
-    data = {"dims": width, "bins": axes.bins, "names": axes.names, "limits": axes.limits, "frames": frames}
-    data |= {"components": run.config.population.components, "most": max(1, int(most))}
-    data |= {"last": last, "row": row_name(run)}
-    return data, _caption(run, axes, kept, beyond)
+    return frames, beyond
 
 
 def row_name(run: Run) -> str:
@@ -56,15 +72,17 @@ def row_name(run: Run) -> str:
     return "individual" if has_offspring(run) else "task"
 
 
-def _axes(run: Run, kept: list[int]) -> Axes:
-    """Choose the shown numbers, and limits for nearly all their values in all generations."""
+def _axes(runs: Sequence[Run], kept: Sequence[list[int]]) -> Axes:
+    """Choose the shown numbers, and limits for nearly all their values in all generations of all runs."""
+    run = runs[0]
     width = position_dim(run)
     columns = list(range(width))
     if width > 2:
         last = _finite(positions(run, run.generations - 1))
         spread = last.std(axis=0) if len(last) else np.zeros(width)
         columns = sorted(np.argsort(-spread, kind="stable")[:2].tolist())
-    rows = [_finite(positions(run, g)[:, columns]) for g in kept]
+    pairs = [(each, g) for each, generations in zip(runs, kept, strict=True) for g in generations]
+    rows = (_finite(positions(each, g)[:, columns]) for each, g in pairs)
     ends = np.array([np.percentile(found, (TAIL, 100 - TAIL), axis=0) for found in rows if len(found)])
     if not len(ends):
         ends = np.zeros((1, 2, len(columns)))

@@ -5,7 +5,7 @@ import html
 import math
 import struct
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,36 +16,43 @@ from ees_mpi.outcomes import Floats
 
 WIDTH, HEIGHT = 330, 180
 LEFT, RIGHT, TOP, BOTTOM = 52, 8, 8, 32
-COLORS = ("#2563a8", "#c8531b", "#4b8b3b", "#7a5195")
+COLORS = ("#2563a8", "#c8531b", "#4b8b3b", "#7a5195", "#c99700", "#1e2228", "#d1629f", "#2aa3b8")
 POINTS = 500  # the largest number of points of a line
 LOGARITHMIC = 1e3  # the ratio of values above which the axis is logarithmic
 
 
-def chart(title: str, lines: Mapping[str, Floats], unit: str = "") -> str:
-    """Return a figure with series over generations; values that are not finite leave a gap.
+def chart(title: str, lines: Mapping[str, Sequence[Floats]], unit: str = "", legend: bool = True) -> str:
+    """Return a figure with series over generations, of each name one or more; values that are not finite leave a gap.
 
     The text is empty if there is nothing to see: fewer than two finite values, or zeros only.
     """
-    count = max(len(values) for values in lines.values())
-    shown = [_thin(values) for values in lines.values()]
-    finite = np.concatenate([values[np.isfinite(values)] for _, values in shown])
-    if max(np.isfinite(values).sum() for _, values in shown) < 2 or not finite.any():
+    drawn = [(_thin(values), color(place)) for place, name in enumerate(lines) for values in lines[name]]
+    finite = np.concatenate([values[np.isfinite(values)] for (_, values), _ in drawn])
+    if max(np.isfinite(values).sum() for (_, values), _ in drawn) < 2 or not finite.any():
         return ""
-    words = [
-        f"<span class='word'>{key(color)}{html.escape(name)}</span>" for name, color in zip(lines, COLORS, strict=False)
-    ]
-    keys = " ".join(words) if len(lines) > 1 else ""
     logarithmic = finite.min() > 0 and finite.max() / finite.min() > LOGARITHMIC
     more = ", ".join(filter(None, (unit, "logarithmic" if logarithmic else "")))
+    keys = keys_of(lines) if legend and len(lines) > 1 else ""
     caption = f"<figcaption><b>{html.escape(title)}</b>{f' ({more})' if more else ''}{keys}</figcaption>"
-    scale = _Scale(finite, logarithmic)
-    paths = [_path(*line, count, scale, color) for line, color in zip(shown, COLORS, strict=False)]
+    scale, count = _Scale(finite, logarithmic), max(len(values) for rows in lines.values() for values in rows)
+    paths = [_path(*line, count, scale, shade) for line, shade in drawn]
     return f"<figure>{caption}{_frame(count, scale, paths)}</figure>"
 
 
-def key(color: str) -> str:
+def color(place: int) -> str:
+    """Return the color of a name by its place."""
+    return COLORS[place % len(COLORS)]
+
+
+def keys_of(names: Iterable[str]) -> str:
+    """Return a legend: each name with its color."""
+    pairs = [(key(color(place)), html.escape(name)) for place, name in enumerate(names)]
+    return " ".join(f"<span class='word'>{square}{name}</span>" for square, name in pairs)
+
+
+def key(shade: str) -> str:
     """Return a colored square for a legend."""
-    return f'<span class="key" style="background:{color}"></span>'
+    return f'<span class="key" style="background:{shade}"></span>'
 
 
 def _thin(values: Floats) -> tuple[NDArray[np.int64], Floats]:
@@ -80,7 +87,7 @@ class _Scale:
         return TOP + (1 - share) * (HEIGHT - TOP - BOTTOM)
 
 
-def _path(places: NDArray[np.int64], values: Floats, count: int, scale: _Scale, color: str) -> str:
+def _path(places: NDArray[np.int64], values: Floats, count: int, scale: _Scale, shade: str) -> str:
     """Return one line, and dots if it has few points."""
     command, words, dots = "M", [], []
     for place, value in zip(places.tolist(), values.tolist(), strict=True):
@@ -91,8 +98,8 @@ def _path(places: NDArray[np.int64], values: Floats, count: int, scale: _Scale, 
         words.append(f"{command}{x:.1f} {y:.1f}")
         dots.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="1.8"/>')
         command = "L"
-    line = f'<path d="{"".join(words)}" fill="none" stroke="{color}" stroke-width="1.6"/>'
-    return f'{line}<g fill="{color}">{"".join(dots) if len(dots) < 60 else ""}</g>'
+    line = f'<path d="{"".join(words)}" fill="none" stroke="{shade}" stroke-width="1.6"/>'
+    return f'{line}<g fill="{shade}">{"".join(dots) if len(dots) < 60 else ""}</g>'
 
 
 def _frame(count: int, scale: _Scale, paths: list[str]) -> str:
@@ -107,7 +114,7 @@ def _frame(count: int, scale: _Scale, paths: list[str]) -> str:
     ends += f'<text x="{WIDTH - RIGHT}" y="{floor + 14}" text-anchor="end">{count - 1}</text>'
     ends += f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{floor + 28}" text-anchor="middle">generation</text>'
     mark = f'<line class="mark" x1="{LEFT}" x2="{LEFT}" y1="{TOP}" y2="{floor}" stroke="#c8531b" stroke-opacity="0.6"/>'
-    data = f'data-first="{LEFT}" data-end="{WIDTH - RIGHT}"'
+    data = f'data-first="{LEFT}" data-end="{WIDTH - RIGHT}" data-last="{count - 1}"'
     return f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" {data}>{grid}{ends}{"".join(paths)}{mark}</svg>'
 
 

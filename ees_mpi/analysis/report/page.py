@@ -1,4 +1,4 @@
-"""`ees-mpi report`: one self-contained web page with the config, results and times of a run, and next commands."""
+"""`ees-mpi report`: one self-contained web page of a run: config, results, times, next commands; or of several runs."""
 
 import html
 import json
@@ -6,16 +6,18 @@ import math
 import shlex
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ees_mpi.analysis.labels import PHASES, is_sample, label
-from ees_mpi.analysis.offspring import check_committed, distance_name, has_offspring, has_positions
+from ees_mpi.analysis.labels import PHASES, group_names, is_sample, label, run_names
+from ees_mpi.analysis.offspring import check_committed, check_one_task, has_offspring, has_positions
 from ees_mpi.analysis.report import behaviors, charts, extremes, signals
-from ees_mpi.commands.info import summarize, task_name
+from ees_mpi.analysis.series import METRICS, series
+from ees_mpi.commands.info import read, summarize, table, task_name
 from ees_mpi.files import check_writable, written
 from ees_mpi.outcomes import Floats
 from ees_mpi.store.reader import Run, open_run
@@ -23,50 +25,116 @@ from ees_mpi.tasks.locomotion import PolicyTask
 from ees_mpi.terminal import clock
 
 SLOWEST = 5  # ranks that are named
+MOST_COMPONENTS = 4  # of a variance
+Section = tuple[str, str, str]  # the name, the title and the content
 
 
-def write_report(path: Path, out: Path | None, thumbnails: int) -> Path:
-    """Write the page of a run file; return its path."""
-    target = out or path.with_name(f"{path.stem}-report.html")
-    check_writable(target, "-o", (".html",), [path])
-    with open_run(path) as run:
-        check_committed(run)
-        run.check_all()
-        page = render(run, thumbnails)
+def write_report(paths: Sequence[Path], out: Path | None, thumbnails: int) -> Path:
+    """Write the page of one or several run files; return its path."""
+    target = out or paths[0].with_name(f"{paths[0].stem if len(paths) == 1 else 'runs'}-report.html")
+    check_writable(target, "-o", (".html",), paths)
+    with ExitStack() as stack:
+        runs = [stack.enter_context(open_run(path)) for path in paths]
+        for run in runs:
+            check_committed(run)
+            run.check_all()
+        page = render(runs, thumbnails)
     with written(target, "w") as file:
         file.write(page)
     return target
 
 
-def render(run: Run, thumbnails: int) -> str:
+def render(runs: Sequence[Run], thumbnails: int) -> str:
     """Return the page as text."""
-    data, caption = behaviors.behaviors(run)
-    facts = summarize(run)
+    check_one_task(runs)
+    run, names = runs[0], run_names(runs)
+    data, caption = behaviors.behaviors(runs, names)
+    done = sum(each.complete for each in runs)
     parts = {
-        "title": f"{'Sample of offspring: ' * is_sample(run)}{label(run)} on {task_name(run.config)}",
-        "status": "complete" if run.complete else f"{run.generations} of {run.config.run.generations} generations",
-        "status_class": "" if run.complete else "unfinished",
-        "subtitle": f"{run.path.name}, seed {run.config.run.seed}, begun {run.attributes['created']}",
+        "title": f"{'Sample of offspring: ' * is_sample(run)}{_labels(runs)} on {task_name(run.config)}",
+        "status_class": "" if done == len(runs) else "unfinished",
         "behaviors_caption": caption,
-        "extremes_title": extremes.heading(run),
-        "config": run.config.to_toml(),
-        "footer": f"Written by {run.attributes['program']}; state after the last generation {facts['state_sha256']}. "
-        "This page needs no other file.",
     }
+    if len(runs) == 1:
+        facts = summarize(run)
+        unfinished = f"{run.generations} of {run.config.run.generations} generations"
+        state = f"; state after the last generation {facts['state_sha256']}"
+        parts["subtitle"] = f"{run.path.name}, seed {run.config.run.seed}, begun {run.attributes['created']}"
+        summary, sections = _facts(run, facts), _sections_of_one(run, thumbnails)
+    else:
+        unfinished, state = f"{done} of {len(runs)} runs are complete", ""
+        parts["subtitle"] = f"{len(runs)} runs"
+        summary, sections = _table_of(runs), _sections_of_several(runs)
+    parts["status"] = unfinished if parts["status_class"] else "complete"
+    parts["footer"] = f"Written by {run.attributes['program']}{state}. This page needs no other file."
     parts = {name: html.escape(text) for name, text in parts.items()}
     parts |= {
-        "facts": _facts(run, facts),
-        "curves": _section(run),
-        "signal": _signal(run),
-        "extremes": extremes.section(run, thumbnails),
-        "times": _times(run),
-        "commands": _commands(run),
+        "summary": summary,
+        "sections": "".join(_section(*each) for each in sections),
         "data": json.dumps(data, separators=(",", ":"), allow_nan=False).replace("</", "<\\/"),
     }
     page = resources.files("ees_mpi").joinpath("analysis", "report", "page.html").read_text(encoding="utf-8")
     head, *pieces = page.split("{{")  # in one pass, so that "{{" inside a part is not a placeholder
     filled = [parts[name] + rest for name, rest in (piece.split("}}", 1) for piece in pieces)]
     return head + "".join(filled)
+
+
+def _labels(runs: Sequence[Run]) -> str:
+    """Return the labels of all runs, each once."""
+    return ", ".join(dict.fromkeys(label(run) for run in runs))
+
+
+def _section(name: str, title: str, content: str) -> str:
+    return f'<section id="{name}"><h2>{html.escape(title)}</h2>{content}</section>\n'
+
+
+def _sections_of_one(run: Run, thumbnails: int) -> list[Section]:
+    return [
+        ("curves", "Over generations", _grid(_curves(run))),
+        ("signal", "How much of a step is signal", _signal(run)),
+        ("extremes", extremes.heading(run), extremes.section(run, thumbnails)),
+        ("time", "Time", _times(run)),
+        ("commands", "Next commands", f"<div class='commands'>{_commands(run)}</div>"),
+        ("config", "Config", _config(run)),
+    ]
+
+
+def _sections_of_several(runs: Sequence[Run]) -> list[Section]:
+    """Return the curves of all runs over each other, and the config of the first."""
+    found = groups(runs)
+    lines = {name: {each: [series(run, name) for run in found[each]] for each in found} for name in METRICS}
+    drawn = [charts.chart(_capital(title), lines[name], legend=False) for name, title in METRICS.items()]
+    keys = f"<p>{charts.keys_of(found)}</p>"
+    return [
+        ("curves", "Over generations", keys + _grid(drawn)),
+        ("config", f"Config of {runs[0].path.name}", _config(runs[0])),
+    ]
+
+
+def groups(runs: Sequence[Run]) -> dict[str, list[Run]]:
+    """Return the runs that have a color in common: the seeds of a setting; if there is one setting, each run alone."""
+    names = group_names(runs)
+    found: dict[str, list[Run]] = {}
+    for run, name in zip(runs, names if len(set(names)) > 1 else run_names(runs), strict=True):
+        found.setdefault(name, []).append(run)
+    return found
+
+
+def _table_of(runs: Sequence[Run]) -> str:
+    """Return a table of the runs, their last numbers, and the keys in which they differ."""
+    head, *rows = table([read(run.path) for run in runs])
+    place = {run.path: color for color, members in enumerate(groups(runs).values()) for run in members}
+    keys = [charts.key(charts.color(place[run.path])) for run in runs]
+    cells = [[html.escape(cell) for cell in row] for row in rows]
+    return _table(head, [[key + first, *rest] for key, (first, *rest) in zip(keys, cells, strict=True)])
+
+
+def _config(run: Run) -> str:
+    return f"<pre>{html.escape(run.config.to_toml())}</pre>"
+
+
+def _capital(text: str) -> str:
+    return text[0].upper() + text[1:]
 
 
 def _facts(run: Run, facts: dict[str, Any]) -> str:
@@ -87,7 +155,8 @@ def _facts(run: Run, facts: dict[str, Any]) -> str:
     start = facts["started_from"]
     if start:
         shown["started from"] = f"{Path(start['path']).name}, generation {start['generation']}"
-    return "".join(f"<div><dt>{html.escape(name)}</dt><dd>{html.escape(v)}</dd></div>" for name, v in shown.items())
+    pairs = "".join(f"<div><dt>{html.escape(name)}</dt><dd>{html.escape(v)}</dd></div>" for name, v in shown.items())
+    return f'<dl class="facts">{pairs}</dl>'
 
 
 def _std(run: Run) -> str:
@@ -98,31 +167,27 @@ def _std(run: Run) -> str:
     return f"{np.median(std):.3g} (learned; {std.min():.3g} to {std.max():.3g})"
 
 
-def _section(run: Run) -> str:
-    """Return the charts over generations, or a sentence if there is nothing to draw."""
-    charts_of_run = "".join(_curves(run))
-    if charts_of_run:
-        return f"<div class='curves'>{charts_of_run}</div>"
+def _grid(drawn: Iterable[str]) -> str:
+    """Return charts side by side, or a sentence if there is nothing to draw."""
+    shown = "".join(drawn)
+    if shown:
+        return f"<div class='curves'>{shown}</div>"
     return "<p class='faint'>One generation has no curves; the numbers above describe it.</p>"
 
 
 def _curves(run: Run) -> Iterable[str]:
     """Yield charts of the logged metrics over generations; empty ones are left out."""
 
-    def series(name: str) -> Floats:
-        return np.asarray(run[name][:], np.float64)
-
-    variance = series("behavior_variance")
+    variance: Floats = np.asarray(run["behavior_variance"][:], np.float64)
     axes = "xy" if has_positions(run) and variance.shape[1] <= 2 else [str(i) for i in range(variance.shape[1])]
-    components = {str(axes[i]): variance[:, i] for i in range(min(variance.shape[1], len(charts.COLORS)))}
-    yield charts.chart("Entropy of behavior", {"entropy": series("entropy")}, "nats")
+    components = {str(axes[i]): [variance[:, i]] for i in range(min(variance.shape[1], MOST_COMPONENTS))}
+    yield charts.chart("Entropy of behavior", {"entropy": [series(run, "entropy")]}, "nats")
     yield charts.chart("Variance of behavior", components)
-    distances = {"mean": series("distance_mean"), "max": series("distance_max")}
-    yield charts.chart(distance_name(run).capitalize(), distances)
-    yield charts.chart("Fitness", {"mean": series("fitness_mean"), "max": series("fitness_max")})
-    yield charts.chart("Fitness of the unperturbed mean", {"fitness": series("mean_fitness")})
-    yield charts.chart("Norm of the gradient", {"norm": series("gradient_norm")})
-    yield charts.chart("Share of invalid rollouts", {"share": series("invalid_share")})
+    for title, name in (("Distance from the origin", "distance"), ("Fitness", "fitness")):
+        yield charts.chart(title, {each: [series(run, f"{name}_{each}")] for each in ("mean", "max")})
+    yield charts.chart("Fitness of the unperturbed mean", {"fitness": [series(run, "mean_fitness")]})
+    yield charts.chart("Norm of the gradient", {"norm": [series(run, "gradient_norm")]})
+    yield charts.chart("Share of invalid rollouts", {"share": [series(run, "invalid_share")]})
 
 
 def _signal(run: Run) -> str:
@@ -137,13 +202,13 @@ def _times(run: Run) -> str:
     spent = [float(np.nansum(run[f"seconds_{phase}"][:])) for phase in PHASES]
     total = sum(spent) or 1.0
     bar, phases = "", []
-    for (phase, about), seconds, color in zip(PHASES.items(), spent, charts.COLORS, strict=True):
+    for (phase, about), seconds, color in zip(PHASES.items(), spent, charts.COLORS, strict=False):
         share = seconds / total
         bar += f'<span style="flex:{max(share, 1e-4):.5f};background:{color}" title="{phase}"></span>'
         duration = clock(seconds) if seconds >= 60 else f"{seconds:.3g} s" if math.isfinite(seconds) else ""
         phases.append([charts.key(color) + phase, duration, f"{share:.1%}", about])
     low, mean, high = (np.asarray(run[f"seconds_evaluate_{name}"][:]) for name in ("min", "mean", "max"))
-    lines = {"slowest rank": high, "mean": mean, "quickest": low}
+    lines = {"slowest rank": [high], "mean": [mean], "quickest": [low]}
     ranks, counts = np.unique(run["seconds_slowest_rank"][:], return_counts=True)
     order = np.argsort(-counts, kind="stable")[:SLOWEST]
     slowest = ", ".join(f"rank {ranks[i]} in {counts[i]}" for i in order)

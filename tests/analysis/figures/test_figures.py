@@ -360,8 +360,6 @@ def test_axes_are_named_by_the_task(walked: dict[str, Path]) -> None:
     assert panels_of("line", [walked["cheetah"]])[0].get_ylabel() == "final x"
     (panel,) = panels_of("line", [walked["maxent"]])
     assert panel.get_ylabel() == "behavior" and panel.get_legend_handles_labels()[1] == []  # it has no start
-    (panel,) = panels_of("locomotion", [walked["maxent"]])
-    assert panel.get_ylabel() == "mean distance of the behavior from 0"
     panels = panels_of("plane", [walked["ant"]], ())
     assert (panels[0].get_xlabel(), panels[0].get_ylabel()) == ("final x", "final y")
 

@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import h5py
@@ -14,8 +15,9 @@ from support.program import CHECKOUT, ees
 from support.run_files import edited
 
 from ees_mpi import open_run
+from ees_mpi.analysis.labels import run_names
 from ees_mpi.analysis.report import behaviors, page
-from ees_mpi.analysis.report.charts import chart, png
+from ees_mpi.analysis.report.charts import chart, color, key, png
 from ees_mpi.analysis.watch import characters, screen
 from ees_mpi.commands.info import summarize
 
@@ -26,12 +28,14 @@ WIDTHS = (1280, 390)
 def pages(
     cheetah: Path, ant: Path, species: Path, finished: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Path]:
-    """The reports of four kinds of runs."""
+    """The reports of four kinds of runs, and of two runs."""
     folder = tmp_path_factory.mktemp("reports")
     made = {}
-    for name, run in {"cheetah": cheetah, "ant": ant, "species": species, "interference": finished}.items():
+    other = Path(shutil.copy(cheetah, folder / "other.h5"))
+    runs = {"cheetah": [cheetah], "ant": [ant], "species": [species], "interference": [finished]}
+    for name, paths in {**runs, "several": [cheetah, other]}.items():
         made[name] = folder / f"{name}.html"
-        done = ees("report", run, "-o", made[name], "--thumbnails", 2)
+        done = ees("report", *paths, "-o", made[name], "--thumbnails", 2)
         assert done.returncode == 0 and done.stdout.strip() == str(made[name]), done.stderr
     return made
 
@@ -48,7 +52,7 @@ def data_of(page: Path) -> dict:
     return json.loads(text)
 
 
-@pytest.mark.parametrize("kind", ["cheetah", "ant", "species", "interference"])
+@pytest.mark.parametrize("kind", ["cheetah", "ant", "species", "interference", "several"])
 def test_a_page_fits_wide_and_narrow_windows_fetches_nothing_and_complains_of_nothing(
     pages: dict[str, Path], browser: Browser, kind: str
 ) -> None:
@@ -65,7 +69,7 @@ def test_the_slider_moves_the_map_the_numbers_and_the_marks_in_the_curves(
     pages: dict[str, Path], browser: Browser, kind: str
 ) -> None:
     browser.open(pages[kind], WIDTHS[0])
-    facts = [frame["facts"] for frame in data_of(pages[kind])["frames"]]
+    facts = [frame["facts"] for frame in data_of(pages[kind])["runs"][0]["frames"]]
     seen = []
     for generation in (2, 0, 1):
         browser.drag(generation)
@@ -97,8 +101,43 @@ def test_the_components_of_a_mixture_are_told_apart(pages: dict[str, Path], brow
     assert browser.picture("map") != both
     with open_run(species) as run:
         wanted = [int((run["parent"][2] == k).sum()) for k in (0, 1)]
-    cells = data_of(pages["species"])["frames"][2]["cells"]
+    cells = data_of(pages["species"])["runs"][0]["frames"][2]["cells"]
     assert [sum(pairs[1::2]) for pairs in cells] == wanted
+
+
+def test_several_runs_have_one_table_curves_over_each_other_and_a_choice_of_the_map(
+    pages: dict[str, Path], browser: Browser
+) -> None:
+    text = pages["several"].read_text()
+    assert [text.count(f"<tr><td>{key(color(place))}") for place in (0, 1, 2)] == [1, 1, 0]
+    assert "fitness_mean" in text and "2 runs" in text and 'id="extremes"' not in text
+    entropy = text.split("Entropy of the behavior, nats")[1].split("</figure>")[0]
+    assert [entropy.count(f'stroke="{color(place)}"') for place in (0, 1, 2)] == [1, 2, 0]  # 1: a line, and the mark
+    names = [run["name"] for run in data_of(pages["several"])["runs"]]
+    assert len(set(names)) == 2 and names[1] == "MaxEnt-EES, seed 0 (other.h5)"
+    browser.open(pages["several"], WIDTHS[0])
+    browser.drag(0)
+    browser.ask("(c => { c.value = '1'; c.dispatchEvent(new Event('change')) })(document.getElementById('run'))")
+    assert browser.ask("document.getElementById('shown').textContent") == "2 of 2" and browser.complaints() == []
+
+
+def test_runs_have_a_common_color_if_they_differ_in_the_seed_only_and_limits_that_hold_for_all(
+    cheetah: Path, tmp_path: Path
+) -> None:
+    paths = [cheetah, *(Path(shutil.copy(cheetah, tmp_path / f"{name}.h5")) for name in "ab")]
+    for path, old, new in ((paths[1], "seed = 0", "seed = 5"), (paths[2], "std = 0.02", "std = 0.5")):
+        with edited(path) as file:
+            file.attrs["config"] = file.attrs["config"].decode().replace(old, new, 1)
+            file["generations/behavior"][2] = 7.0
+    with ExitStack() as stack:
+        runs = [stack.enter_context(open_run(path)) for path in paths]
+        groups = page.groups(runs)
+        data, _ = behaviors.behaviors(runs, run_names(runs))
+    assert {name: [run.path for run in members] for name, members in groups.items()} == {
+        "MaxEnt-EES, std 0.02": paths[:2],
+        "MaxEnt-EES, std 0.5": paths[2:],
+    }
+    assert data["limits"] == [(-7.0, 7.0)]
 
 
 def test_a_page_tells_what_was_run_and_how_to_go_on(pages: dict[str, Path], ant: Path, finished: Path) -> None:
@@ -117,11 +156,11 @@ def test_cells_count_every_valid_individual_and_those_beyond_the_edges_too(cheet
     with edited(copy) as file:
         file["generations/behavior"][1, 0] = np.nan
         file["generations/valid"][1, 0] = 0
-        file["generations/behavior"][2, 3] = 1e9
+        file["generations/behavior"][2, 3] = 1.01e9
     with open_run(copy) as run:
-        data, about = behaviors.behaviors(run)
-    assert [sum(frame["cells"][0][1::2]) for frame in data["frames"]] == [6, 5, 6]
-    assert [frame["facts"]["individuals"] for frame in data["frames"]] == [6, 5, 6]
+        data, about = behaviors.behaviors([run], ["run"])
+    assert [sum(frame["cells"][0][1::2]) for frame in data["runs"][0]["frames"]] == [6, 5, 6]
+    assert [frame["facts"]["individuals"] for frame in data["runs"][0]["frames"]] == [6, 5, 6]
     assert "One individual lies beyond" in about
 
 
@@ -129,9 +168,10 @@ def test_a_long_run_keeps_some_generations_the_first_and_the_last_among_them(
     finished: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(behaviors, "FRAMES", {1: 3, 2: 3})
+    monkeypatch.setattr(behaviors, "FEWEST", 1)
     with open_run(finished) as run:
-        data, about = behaviors.behaviors(run)
-    assert [frame["g"] for frame in data["frames"]] == [0, 2, 5] and "3 of 6 generations are kept" in about
+        data, about = behaviors.behaviors([run], ["run"])
+    assert [frame["g"] for frame in data["runs"][0]["frames"]] == [0, 2, 5] and "3 of 6 generations are kept" in about
 
 
 def test_info_report_and_watch_never_read_more_than_a_generation_of_a_large_array(
@@ -149,7 +189,7 @@ def test_info_report_and_watch_never_read_more_than_a_generation_of_a_large_arra
     monkeypatch.setattr(h5py.Dataset, "__getitem__", noted)
     with open_run(finished) as run:
         summarize(run)
-        page.render(run, 0)
+        page.render([run], 0)
         screen.frame(run, 80, 40, characters.FINE)
     assert len(read) > 10 and set(read) == {1}
 
@@ -165,7 +205,7 @@ def test_the_made_up_file_of_the_memory_benchmark_is_a_run_file(
     with open_run(path) as run:
         run.check_order()
         assert run.complete and summarize(run)["steps"] == 3 * 40 * 1000
-        assert "complete" in page.render(run, 0)
+        assert "complete" in page.render([run], 0)
 
 
 def test_names_and_paths_cannot_break_the_page(cheetah: Path, tmp_path: Path) -> None:
@@ -230,14 +270,14 @@ def test_a_report_that_cannot_be_made_is_refused_and_nothing_is_written(
 
 
 def test_charts_leave_gaps_and_are_left_out_if_they_would_be_empty() -> None:
-    gap = chart("gap", {"line": np.array([1.0, np.nan, 2.0])})
+    gap = chart("gap", {"line": [np.array([1.0, np.nan, 2.0])]})
     assert gap.count("<circle") == 2 and re.findall(r' d="(.*?)"', gap)[0].count("M") == 2
     rare = np.full(6000, np.nan)
     rare[::1000] = np.arange(6.0)
-    assert re.findall(r' d="(.*?)"', chart("rare", {"line": rare}))[0].count("L") == 5
-    assert chart("none", {"line": np.array([np.nan, -np.inf])}) == chart("one", {"line": np.ones(1)}) == ""
-    assert "logarithmic" in chart("wide", {"line": np.array([1e-3, 10.0])})
-    assert chart("flat", {"line": np.ones(3)}).count("<text") >= 4 and chart("zeros", {"line": np.zeros(3)}) == ""
+    assert re.findall(r' d="(.*?)"', chart("rare", {"line": [rare]}))[0].count("L") == 5
+    assert chart("none", {"line": [np.array([np.nan, -np.inf])]}) == chart("one", {"line": [np.ones(1)]}) == ""
+    assert "logarithmic" in chart("wide", {"line": [np.array([1e-3, 10.0])]})
+    assert chart("flat", {"line": [np.ones(3)]}).count("<text") >= 4 and chart("zeros", {"line": [np.zeros(3)]}) == ""
 
 
 def test_a_png_is_read_back_as_it_was() -> None:
