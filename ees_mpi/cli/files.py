@@ -6,13 +6,19 @@ import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
 from ees_mpi import machine, ranks
-from ees_mpi.cli.options import RUN, RUNS, SEEDS, SET, SOURCE, TRUST, echo
+from ees_mpi.cli.options import RUN, RUNS, SEEDS, SET, SOURCE, TRUST, Finite, echo
 from ees_mpi.errors import RunFileError
 from ees_mpi.terminal import say_on_stderr
+
+EXPORT_OPTIONS = {
+    "policy": {"generation", "individual", "component"},
+    "archive": {"generation", "cells", "range", "offset"},
+}
 
 
 @click.command()
@@ -65,29 +71,44 @@ def repair(run: Path) -> None:
 @click.command()
 @RUN
 @click.option("--policy", is_flag=True, help="A policy with its normaliser as npz, and a loader in numpy.")
-@click.option("--to", "kind", type=click.Choice(["csv", "npz"]), help="All arrays: two CSV tables, or one npz.")
-@click.option("--generation", type=click.IntRange(min=0), help="Of a policy.  [default: the state after the last one]")
+@click.option(
+    "--to",
+    "kind",
+    type=click.Choice(["csv", "npz", "archive"]),
+    help="All arrays: two CSV tables, or one npz. archive: the best offspring in each cell of a grid, with QD score.",
+)
+@click.option("--generation", type=click.IntRange(min=0), help="Of a policy (default: the final state), or an archive.")
 @click.option("--individual", type=click.IntRange(min=0), help="Of a policy.  [default: the mean]")
 @click.option("--component", type=click.IntRange(min=0), help="The mean, of a mixture.")
-@click.option("-o", "--out", type=click.Path(path_type=Path), help="[default: policy.npz; RUN.csv or RUN.npz]")
+@click.option("--cells", type=click.IntRange(2, 10**6), help="Of an archive, along each axis.  [default: 2,500 in all]")
+@click.option("--range", type=(Finite(), Finite()), metavar="LOW HIGH", help="Of all axes of an archive.")
+@click.option("--offset", type=Finite(), help="The fitness that counts as 0 in the QD score.  [default: 0]")
+@click.option("-o", "--out", type=click.Path(path_type=Path), help="[default: policy.npz; RUN.csv; RUN-archive.npz]")
 @TRUST
-def export(run: Path, policy: bool, kind: str | None, out: Path | None, **choice: int | None) -> None:
-    """Write a policy, or the arrays, of a run file for other programs."""
+def export(run: Path, policy: bool, kind: str | None, out: Path | None, **choice: Any) -> None:
+    """Write a policy, the arrays or an archive of a run file for other programs."""
     if policy is (kind is not None):
-        raise click.UsageError("expected either --policy or --to csv|npz")
-    if kind and any(number is not None for number in choice.values()):
-        raise click.UsageError("--generation, --individual and --component select a policy; --to exports all arrays")
-    if choice["individual"] is not None and choice["component"] is not None:
+        raise click.UsageError("expected either --policy or --to csv|npz|archive")
+    given = {name: value for name, value in choice.items() if value is not None}
+    for name in given.keys() - EXPORT_OPTIONS.get(kind or "policy", set()):
+        raise click.UsageError(f"--{name} does not belong to {f'--to {kind}' if kind else '--policy'}")
+    if {"individual", "component"} <= given.keys():
         raise click.UsageError("--individual and --component exclude each other: an individual has one component")
-    from ees_mpi.commands.export_arrays import export_arrays
-    from ees_mpi.commands.export_policy import export_policy
     from ees_mpi.store.reader import open_run
 
     with open_run(run) as opened:
-        if kind:
+        if kind == "archive":
+            from ees_mpi.commands.export_archive import export_archive
+
+            written = export_archive(opened, out, echo, **given)
+        elif kind:
+            from ees_mpi.commands.export_arrays import export_arrays
+
             written = export_arrays(opened, kind, out)
         else:
-            written = export_policy(opened, out or Path("policy.npz"), **choice)
+            from ees_mpi.commands.export_policy import export_policy
+
+            written = export_policy(opened, out or Path("policy.npz"), **given)
     for path in written:
         echo(f"{path}")
 

@@ -97,6 +97,12 @@ ENGINE = click.option(
     "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Evaluate with another task.engine or task.device."
 )
 MAX_HOURS = click.option("--max-hours", type=POSITIVE, help="Stop after so many hours: save the state, exit code 75.")
+TENSORBOARD = click.option(
+    "--tensorboard",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Write the metrics for TensorBoard into DIR/RUN, too.",
+)
 TRUST = click.option(
     "--trust",
     is_flag=True,

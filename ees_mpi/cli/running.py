@@ -16,6 +16,7 @@ from ees_mpi.cli.options import (
     SET,
     SOURCE,
     START_MINUTES,
+    TENSORBOARD,
     TRUST,
     AtLeastOne,
     Finite,
@@ -44,6 +45,7 @@ from ees_mpi.terminal import say
 @click.option("--resume", is_flag=True, help="Continue an existing file, or start one.")
 @click.option("--overwrite", is_flag=True, help="Start again in place of an existing file.")
 @MAX_HOURS
+@TENSORBOARD
 @FORCE
 @START_MINUTES
 def train(
@@ -54,6 +56,7 @@ def train(
     seeds: tuple[int, ...],
     out: Path | None,
     max_hours: float | None,
+    tensorboard: Path | None,
     **options: Any,
 ) -> None:
     """Train a preset or a config file; with or without mpirun.
@@ -78,20 +81,21 @@ def train(
     from ees_mpi.runs.sweep import Sweep, run_sweep
 
     if len(runs) > 1:
-        sweep = Sweep(source, runs, out or Path(), options)
+        sweep = Sweep(source, runs, out or Path(), options, tensorboard)
         ranks.run(partial(run_sweep, sweep=sweep, say=say, max_hours=max_hours))
     request = partial(prepare, source, runs[0].all_settings, out, **options)
-    ranks.run(partial(run_session, request=request, say=say, max_hours=max_hours))
+    ranks.run(partial(run_session, request=request, say=say, max_hours=max_hours, curves=tensorboard))
 
 
 @click.command()
 @RUN
 @click.option("--generations", type=AtLeastOne(), help="Train until this many.  [default: as in the file]")
 @MAX_HOURS
+@TENSORBOARD
 @FORCE
 @TRUST
 @START_MINUTES
-def resume(run: Path, generations: int | None, max_hours: float | None, force: bool) -> None:
+def resume(run: Path, generations: int | None, max_hours: float | None, tensorboard: Path | None, force: bool) -> None:
     """Continue a run from its last committed generation."""
     ranks.note_early_signals()
     pin_for_run(run)
@@ -99,7 +103,7 @@ def resume(run: Path, generations: int | None, max_hours: float | None, force: b
     from ees_mpi.runs.start import reopen
 
     request = partial(reopen, run, generations, force)
-    ranks.run(partial(run_session, request=request, say=say, max_hours=max_hours))
+    ranks.run(partial(run_session, request=request, say=say, max_hours=max_hours, curves=tensorboard))
 
 
 @click.command()

@@ -49,18 +49,18 @@ def _npz(run: Run, target: Path) -> list[Path]:
     with written(target) as file, zipfile.ZipFile(file, "w") as archive:
         for name in run.names:
             series = run[name]
-            with _member(archive, name, series.shape, series.dtype) as member:
+            with npz_member(archive, name, series.shape, series.dtype) as member:
                 for _, rows in slices(series):
                     member.write(np.ascontiguousarray(rows).data)
         final = {f"final/{name}": array for name, array in run.state_arrays().items()}
         for name, array in {**final, "config": np.array(run.config.to_toml())}.items():
-            with _member(archive, name, array.shape, array.dtype) as member:
+            with npz_member(archive, name, array.shape, array.dtype) as member:
                 member.write(array.tobytes())
     return [target]
 
 
 @contextmanager
-def _member(archive: zipfile.ZipFile, name: str, shape: Sequence[int], dtype: Any) -> Iterator[IO[bytes]]:
+def npz_member(archive: zipfile.ZipFile, name: str, shape: Sequence[int], dtype: Any) -> Iterator[IO[bytes]]:
     """Open one array of an npz, to write its bytes."""
     with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
         header = {"descr": dtype.str, "fortran_order": False, "shape": tuple(shape)}

@@ -67,7 +67,7 @@ FIRST_WORDS = LOADER.partition(":")[0]  # of every exported loader
 
 
 def export_policy(
-    run: Run, out: Path, generation: int | None, individual: int | None, component: int | None = None
+    run: Run, out: Path, generation: int | None = None, individual: int | None = None, component: int | None = None
 ) -> list[Path]:
     """Write a policy as `out` (npz) and its loader beside it; by default the mean of the final state."""
     task = run.config.task

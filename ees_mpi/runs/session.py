@@ -14,7 +14,7 @@ from ees_mpi.errors import EesError, Interrupted, RanksLost, RunFileError
 from ees_mpi.generation.results import Record, hardly_observed, uses_torch
 from ees_mpi.outcomes import Arrays
 from ees_mpi.ranks import Ranks
-from ees_mpi.runs import broadcast
+from ees_mpi.runs import broadcast, tensorboard
 from ees_mpi.runs.progress import Progress
 from ees_mpi.runs.recovery import Recovery
 from ees_mpi.runs.start import PreparedRun, Request
@@ -50,11 +50,16 @@ class Callback:
 
 
 def run_session(
-    ranks: Ranks, request: Request, say: Say, max_hours: float | None = None, callback: Callback | None = None
+    ranks: Ranks,
+    request: Request,
+    say: Say,
+    max_hours: float | None = None,
+    callback: Callback | None = None,
+    curves: Path | None = None,
 ) -> Path:
     """Train until the last generation, with the ranks that are alive; return the path of the run file on every rank.
 
-    Only rank 0 opens the run file.
+    Only rank 0 opens the run file. `curves`: a folder for TensorBoard.
     """
     ranks.handle_stop_signals()
     if max_hours is not None:
@@ -63,7 +68,7 @@ def run_session(
     try:
         while True:
             try:
-                return _train(ranks, recovery, say, callback)
+                return _train(ranks, recovery, say, callback, curves)
             except RanksLost:
                 lost = recovery.keep(ranks)
                 if ranks.first:
@@ -76,12 +81,14 @@ def run_session(
         recovery.close()
 
 
-def _train(ranks: Ranks, recovery: Recovery, say: Say, callback: Callback | None) -> Path:
+def _train(ranks: Ranks, recovery: Recovery, say: Say, callback: Callback | None, folder: Path | None) -> Path:
     """Train until the end, or until ranks are lost."""
     prepared: PreparedRun | None = None
     try:
         with ranks.together():
             if ranks.first:
+                if folder:
+                    tensorboard.check(folder)
                 prepared = recovery.prepare()
         config, state, partial = _broadcast(ranks, prepared, recovery)
         if not ranks.any(prepared is not None and prepared.finished):
@@ -92,8 +99,9 @@ def _train(ranks: Ranks, recovery: Recovery, say: Say, callback: Callback | None
             with ranks.stall_limit(60 * job.config.run.stall_minutes):
                 writer = _open(job, state, prepared, len(known), fingerprint, say)
                 if writer:
-                    with Progress(job.config, state.generation, writer.pop_warning) as progress:
-                        train(job, state, writer, _report(ranks, progress, callback), known)
+                    shown = Progress(job.config, state.generation, writer.pop_warning)
+                    with shown, tensorboard.Curves(folder, writer.path) as curves:
+                        train(job, state, writer, _report(ranks, shown, curves, callback), known)
                 else:
                     train(job, state, None, known=known)
         with ranks.together():
@@ -123,11 +131,14 @@ def _train(ranks: Ranks, recovery: Recovery, say: Say, callback: Callback | None
     return recovery.path
 
 
-def _report(ranks: Ranks, progress: Progress, callback: Callback | None) -> Callable[[Record], None]:
+def _report(
+    ranks: Ranks, progress: Progress, curves: tensorboard.Curves, callback: Callback | None
+) -> Callable[[Record], None]:
     """Return the function that rank 0 calls after each commit."""
 
     def report(record: Record) -> None:
         progress.update(record)
+        curves.update(record)
         if callback:
             callback(record, ranks)
 

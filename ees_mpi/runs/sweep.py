@@ -32,6 +32,7 @@ class Sweep:
     members: Sequence[Member]
     folder: Path  # of the run files
     options: dict[str, Any]  # of `prepare`: start, resume, overwrite, force
+    curves: Path | None = None  # the folder for TensorBoard
 
 
 def run_sweep(ranks: Ranks, sweep: Sweep, say: Say, max_hours: float | None = None) -> None:
@@ -51,7 +52,7 @@ def run_sweep(ranks: Ranks, sweep: Sweep, say: Say, max_hours: float | None = No
         if ranks.first:
             say(f"sweep: run {member.number + 1} of {len(files)}: {file}")
         try:
-            run_session(ranks, partial(_prepare, sweep, member), say)
+            run_session(ranks, partial(_prepare, sweep, member), say, curves=sweep.curves)
         except EesError as error:
             if isinstance(error, ENDS_SWEEP) or (ranks.size > 1 and not error.collective):
                 raise

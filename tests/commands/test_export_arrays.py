@@ -73,7 +73,7 @@ def test_a_table_that_cannot_be_finished_leaves_nothing_behind(tmp_path: Path) -
         (["--to", "csv", "-o", "FOLDER"], "ends in .csv"),
         (["--to", "csv", "--policy"], "either --policy or --to"),
         ([], "either --policy or --to"),
-        (["--to", "csv", "--individual", "3"], "select a policy"),
+        (["--to", "csv", "--individual", "3"], "--individual does not belong to --to csv"),
         (["--to", "xlsx"], "xlsx"),
     ],
 )
