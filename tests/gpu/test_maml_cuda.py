@@ -31,7 +31,6 @@ def test_the_first_steps_of_an_iteration_agree_with_those_of_cpu_ranks() -> None
     loaded = config.load("cheetah-maml", (*REPLICA, *SMALL, "maml.horizon=13"))  # graphs do not divide 13
     state, gpu = first_state(loaded), MamlJob.open(loaded, Ranks())
     cpu = MamlJob(loaded, loaded.population, CpuTasks(loaded, Ranks()), Ranks(), Evaluated())
-    print("launched in the way", gpu.work._walks.way, gpu.work._walks.failures)
     for generation in range(2):
         (record, following), (expected, _) = gpu.advance(state, {}), cpu.advance(state, {})
         assert record["valid"].all() and (record["length"] == 2 * 4 * 13).all()

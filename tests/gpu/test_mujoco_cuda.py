@@ -23,13 +23,9 @@ from ees_mpi.errors import TaskError
 from ees_mpi.outcomes import Batch, Outcome
 from ees_mpi.ranks import call
 from ees_mpi.tasks import TASKS
-from ees_mpi.tasks.mujoco.buffers import measured_buffers
-from ees_mpi.tasks.mujoco.cuda import GpuRollouts
-from ees_mpi.tasks.mujoco.gpu import lacking, toolkit
-from ees_mpi.tasks.mujoco.plant import Plant
+from ees_mpi.tasks.mujoco.gpu import lacking
 from ees_mpi.tasks.mujoco.replica import engine
 from ees_mpi.tasks.mujoco.replica.engine import replica_plant
-from ees_mpi.tasks.paper_robots import PaperRobot
 
 pytestmark = [
     pytest.mark.gpu,
@@ -51,10 +47,6 @@ PAPER = ["cheetah", "ant"]
 
 def build(robot: str = "cheetah", **settings: Any) -> Any:
     return TASKS.build({"hidden": [16], "steps": 25, "observation_share": 0.5, **ROBOTS[robot], **settings})
-
-
-def plant_of(task: Any) -> Plant:
-    return replica_plant(task.robot) if isinstance(task, PaperRobot) else task.plant()
 
 
 def table(task: Any) -> Any:
@@ -109,7 +101,6 @@ def test_a_mixed_batch_gives_about_what_the_cpu_gives(opened: tuple[Any, Any, An
     task, noise, rollouts = opened
     batch = mixed_batch(task)
     outcomes = on_the_gpu(task, batch, rollouts)
-    print("launched in the way", [(lane.way, lane.failures) for lane in rollouts.lanes])
     assert rollouts.capacity == 8 and [each.index for each in outcomes] == list(range(10, 16))
     for place, outcome in enumerate(outcomes):
         expected = on_the_cpu(task, batch, noise, place)
@@ -227,44 +218,9 @@ def test_constraints_that_do_not_fit_are_an_error_that_names_the_setting() -> No
     rollouts.close()
 
 
-def rollouts_like(task: Any, noise: Any, rows: int, **more: Any) -> GpuRollouts:
-    plant = plant_of(task)
-    return GpuRollouts(toolkit(0, print), task, plant, 5, noise, rows, 2, measured_buffers(plant), **more)
-
-
-@pytest.mark.parametrize("robot", ["cheetah", "paper-ant"])
-@pytest.mark.parametrize("way", ["joint", "external", "split"])
-def test_each_way_to_launch_steps(way: str, robot: str) -> None:
-    task = build(robot)
-    noise, batch = table(task), mixed_batch(task)
-    rollouts = rollouts_like(task, noise, 4, ways=(way,))
-    try:
-        outcomes = on_the_gpu(task, batch, rollouts)
-    except TaskError as error:
-        pytest.xfail(str(error))
-    for place, outcome in enumerate(outcomes):
-        np.testing.assert_allclose(outcome.behavior, on_the_cpu(task, batch, noise, place).behavior, atol=0.05)
-
-
-@pytest.mark.parametrize("way", ["joint", "split"])
-@pytest.mark.parametrize("fused", [True, False])
-def test_lanes_run_side_by_side(way: str, fused: bool) -> None:
-    task = build(steps=23)
-    noise, batch = table(task), mixed_batch(task)
-    rollouts = rollouts_like(task, noise, 2, lanes=2, ways=(way,), fused=fused)
-    assert rollouts.capacity == 8
-    for _ in range(2):
-        outcomes = on_the_gpu(task, batch, rollouts)
-        for place, outcome in enumerate(outcomes):
-            expected = on_the_cpu(task, batch, noise, place)
-            assert outcome.index == expected.index and outcome.length == 23
-            np.testing.assert_allclose(outcome.behavior, expected.behavior, atol=0.05)
-    rollouts.close()
-
-
-def test_many_robots_in_lanes_are_all_the_same_where_their_policies_are() -> None:
+def test_many_robots_are_all_the_same_where_their_policies_are() -> None:
     task, n = build(steps=20), 2000
-    rollouts = rollouts_like(task, table(task), n // 8 + 1, lanes=4)
+    rollouts = task.open_batches(5, table(task), wanted=n, antithetic=True, say=print)
     sign = np.tile(np.array([1, -1], np.int8), n // 2)
     nothing = np.zeros(n, np.int64), sign, np.zeros(n, np.int32), np.zeros(n, np.bool_)
     outcomes = on_the_gpu(task, Batch(np.arange(n), mixed_batch(task).means[:1], STD, *nothing), rollouts)

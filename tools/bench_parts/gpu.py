@@ -3,9 +3,8 @@
 Robots: cheetah and ant are Gymnasium's, paper-cheetah and paper-ant are the replicas of Bullet's. For a replica,
 `rules` are Bullet's drag, limits and observations; they are part of `physics`.
 
-Options: --individuals 10000, --steps 300, --robots paper-cheetah paper-ant, --lanes 1 2 4 (each is measured),
---contacts, --constraints (0: as measured), --iterations (of the solver; 0: the robot's), --torch (policies without
-Warp's kernels).
+Options: --individuals 10000, --steps 300, --robots paper-cheetah paper-ant, --contacts, --constraints (0: as
+measured), --iterations (of the solver; 0: the robot's).
 """
 
 import argparse
@@ -18,11 +17,12 @@ import numpy as np
 
 from ees_mpi.outcomes import Batch
 from ees_mpi.tasks import TASKS
-from ees_mpi.tasks.mujoco import cuda
 from ees_mpi.tasks.mujoco.buffers import Buffers, measured_buffers
+from ees_mpi.tasks.mujoco.cuda import GpuRollouts
 from ees_mpi.tasks.mujoco.gpu import Toolkit, lacking, toolkit
 from ees_mpi.tasks.mujoco.graphs import Recorder
 from ees_mpi.tasks.mujoco.physics import Physics
+from ees_mpi.tasks.mujoco.replica.bodies import SUB_STEPS
 from ees_mpi.tasks.mujoco.replica.engine import replica_plant
 
 TABLE = 1 << 26
@@ -39,11 +39,9 @@ def options(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--individuals", type=int, default=10_000)
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--robots", nargs="+", default=["paper-cheetah", "paper-ant", "cheetah", "ant"])
-    parser.add_argument("--lanes", nargs="+", type=int, default=[cuda.LANES])
     parser.add_argument("--contacts", type=int, default=0)
     parser.add_argument("--constraints", type=int, default=0)
     parser.add_argument("--iterations", type=int, default=0)
-    parser.add_argument("--torch", action="store_true")
     return parser.parse_args(words)
 
 
@@ -53,11 +51,11 @@ def say(line: str) -> None:
 
 
 def gpu(words: list[str]) -> list[Row]:
-    """Measure every robot with every number of lanes."""
+    """Measure every robot."""
     chosen, problem = options(words), lacking()
     if problem:
         raise SystemExit(f"tools/bench.py gpu: {problem}")
-    tools, rows = toolkit(0, say), []
+    tools, rows = toolkit(say), []
     table = np.random.default_rng(0).standard_normal(TABLE, dtype=np.float32)
     table.flags.writeable = False
     for robot in chosen.robots:
@@ -65,13 +63,12 @@ def gpu(words: list[str]) -> list[Row]:
         plant.model.opt.iterations = chosen.iterations or plant.model.opt.iterations
         buffers = measured_buffers(plant, chosen.contacts, chosen.constraints)
         alone = physics_alone(tools, plant, buffers, chosen.individuals, chosen.steps)
-        for lanes in chosen.lanes:
-            row = {"robot": robot, "lanes": lanes, "individuals": chosen.individuals, "physics_alone_ms": alone}
-            rows.append(row | bench_batches(tools, task, plant, buffers, table, chosen, lanes))
-            row = rows[-1]
-            row["ratio_to_physics"] = row["step_ms"] / alone
-            row["rest_ms"] = row["step_ms"] - sum(row[f"{part}_ms"] for part in PARTS)
-            say(f"{robot} in {lanes} lanes: {row['steps_per_second']:,.0f} env steps/s")
+        row = {"robot": robot, "individuals": chosen.individuals, "physics_alone_ms": alone}
+        row |= bench_batches(tools, task, plant, buffers, table, chosen.individuals)
+        row["ratio_to_physics"] = row["step_ms"] / alone
+        row["rest_ms"] = row["step_ms"] - sum(row[f"{part}_ms"] for part in PARTS)
+        rows.append(row)
+        say(f"{robot}: {row['steps_per_second']:,.0f} env steps/s")
     return rows
 
 
@@ -92,7 +89,7 @@ def physics_alone(tools: Toolkit, plant: Any, buffers: Buffers, individuals: int
         physics = Physics(tools, plant, individuals, buffers)
         physics.reset(*(part[None].astype(np.float32) for part in plant.start(0)))
         launch = driven(tools, recorder, physics)
-        return timed(tools, [recorder], [launch], max(1, steps // DRIVEN_STEPS)) / DRIVEN_STEPS
+        return timed(tools, recorder, launch, max(1, steps // DRIVEN_STEPS)) / DRIVEN_STEPS
 
 
 def driven(tools: Toolkit, recorder: Recorder, physics: Physics) -> Callable[[], None]:
@@ -106,38 +103,32 @@ def driven(tools: Toolkit, recorder: Recorder, physics: Physics) -> Callable[[],
 
     steps()
     recorder.synchronize()
-    return recorder.captured_by_warp(steps)
+    return recorder.captured(steps)
 
 
-def timed(tools: Toolkit, recorders: list[Recorder], launches: list[Callable[[], None]], repeat: int) -> float:
-    """Return the milliseconds of one round of launches, each on the stream of its recorder."""
+def timed(tools: Toolkit, recorder: Recorder, launch: Callable[[], None], repeat: int) -> float:
+    """Return the milliseconds of one launch on the stream of its recorder."""
     tools.torch.cuda.synchronize()
     start = time.perf_counter()
     for _ in range(repeat):
-        for recorder, launch in zip(recorders, launches, strict=True):
-            with recorder.on_stream():
-                launch()
+        with recorder.on_stream():
+            launch()
     tools.torch.cuda.synchronize()
     return (time.perf_counter() - start) / repeat * 1e3
 
 
-def bench_batches(
-    tools: Toolkit, task: Any, plant: Any, buffers: Buffers, table: Any, chosen: argparse.Namespace, lanes: int
-) -> Row:
+def bench_batches(tools: Toolkit, task: Any, plant: Any, buffers: Buffers, table: Any, individuals: int) -> Row:
     """Evaluate a batch twice, and time the second; then time the parts of a step."""
-    torch, before, individuals = tools.torch, tools.torch.cuda.mem_get_info()[0], chosen.individuals
-    rows, fused = -(-(individuals // 2 + 1) // lanes), not chosen.torch
-    rollouts = cuda.GpuRollouts(tools, task, plant, 0, table, rows, 2, buffers, lanes, fused=fused, say=say)
+    torch, before = tools.torch, tools.torch.cuda.mem_get_info()[0]
+    rollouts = GpuRollouts(tools, task, plant, 0, table, individuals // 2 + 1, 2, buffers, say)
     batch, size = batch_of(task, individuals), task.observation_dim
     seconds = []
     for _ in range(2):
         start = time.perf_counter()
         outcomes = rollouts.evaluate_batch(batch, np.zeros(size), np.ones(size))
         seconds.append(time.perf_counter() - start)
-    iterations = np.concatenate([lane.physics.solver_iterations() for lane in rollouts.lanes])
+    iterations = rollouts.physics.data.solver_niter.numpy()
     row = {
-        "way": " ".join(sorted({lane.way for lane in rollouts.lanes})),
-        "failures": [failure for lane in rollouts.lanes for failure in lane.failures],
         "invalid": sum(not each.valid for each in outcomes),
         "distance": float(np.nanmean([np.hypot.reduce(each.behavior) for each in outcomes])),
         "first_batch_s": seconds[0],
@@ -146,26 +137,30 @@ def bench_batches(
         "memory_gb": (before - torch.cuda.mem_get_info()[0]) / 1e9,
         "iterations_mean": float(iterations.mean()),
         "iterations_max": int(iterations.max()),
-        "constraints_max": int(max(lane.physics.constraints().max() for lane in rollouts.lanes)),
+        "constraints_max": int(rollouts.physics.data.nefc.numpy().max()),
         "constraints": buffers.constraints,
         "contacts": buffers.contacts,
     }
-    parts = [name for name in (*PARTS, "rules") if name in rollouts.lanes[0].parts()]
-    row |= {f"{name}_ms": part_of_a_step(tools, rollouts.lanes, name) for name in parts}
+    recorder = rollouts.recorder
+    with recorder.on_stream():
+        graphs = {"physics": driven(tools, recorder, rollouts.physics)}
+        graphs |= {name: recorder.captured(part) for name, part in parts(rollouts).items()}
+    row |= {f"{name}_ms": timed(tools, recorder, graph, REPEAT) for name, graph in graphs.items()}
+    row["physics_ms"] /= DRIVEN_STEPS
     rollouts.close()
     return row
 
 
-def part_of_a_step(tools: Toolkit, lanes: list[Any], name: str) -> float:
-    """Return the milliseconds of one part of a step, of all lanes in turns."""
-    recorders, launches = [lane.recorder for lane in lanes], []
-    for lane, recorder in zip(lanes, recorders, strict=True):
-        with recorder.on_stream():
-            if name == "physics":
-                launches.append(driven(tools, recorder, lane.physics))
-            else:
-                launches.append(recorder.captured_by_warp(lane.parts()[name]))
-    return timed(tools, recorders, launches, REPEAT) / (DRIVEN_STEPS if name == "physics" else 1)
+def parts(rollouts: GpuRollouts) -> dict[str, Callable[[], None]]:
+    """Return the parts of a step besides physics; `rules`: the part of the physics that is not MuJoCo Warp's."""
+    robots: Any = rollouts.physics.robots
+
+    def rules() -> None:
+        for launch in (*SUB_STEPS * robots.launches, robots._look):
+            launch.launch()
+
+    found = {"observations": rollouts.observe, "policies": rollouts.act, "notes": rollouts.ledger.note}
+    return found | ({"rules": rules} if hasattr(robots, "launches") else {})
 
 
 def batch_of(task: Any, individuals: int) -> Batch:
@@ -181,19 +176,19 @@ def batch_of(task: Any, individuals: int) -> Batch:
 def show(rows: list[Row]) -> None:
     """Print the results for reading."""
     print(
-        "robot         lanes  env steps/s   ms/step  physics  (rules)  policies  observe  notes   rest  physics alone"
+        "robot          env steps/s   ms/step  physics  (rules)  policies  observe  notes   rest  physics alone"
         "  ratio  memory"
     )
     for r in rows:
         print(
-            f"{r['robot']:13} {r['lanes']:5} {r['steps_per_second']:12,.0f} {r['step_ms']:9.3f} {r['physics_ms']:8.3f} "
+            f"{r['robot']:13} {r['steps_per_second']:12,.0f} {r['step_ms']:9.3f} {r['physics_ms']:8.3f} "
             f"{r.get('rules_ms', 0):8.3f} {r['policies_ms']:9.3f} {r['observations_ms']:8.3f} {r['notes_ms']:6.3f} "
             f"{r['rest_ms']:6.3f} {r['physics_alone_ms']:14.3f} {r['ratio_to_physics']:6.2f} {r['memory_gb']:6.2f}G"
         )
     for r in rows:
         print(
-            f"{r['robot']:13} {r['lanes']:5} way {r['way']}, failed {r['failures'] or 'none'}, invalid {r['invalid']}, "
-            f"mean distance {r['distance']:.3f}, first batch {r['first_batch_s']:.1f} s, iterations of the solver "
+            f"{r['robot']:13} invalid {r['invalid']}, mean distance {r['distance']:.3f}, "
+            f"first batch {r['first_batch_s']:.1f} s, iterations of the solver "
             f"{r['iterations_mean']:.2f} (at most {r['iterations_max']}), constraints at most {r['constraints_max']} "
             f"of {r['constraints']}, contacts {r['contacts']}"
         )

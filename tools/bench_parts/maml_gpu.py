@@ -49,8 +49,8 @@ def maml_gpu(words: list[str]) -> dict[str, Any]:
     recorder = Recorder(walks._tools)
     with recorder.on_stream():
         launch = driven(walks._tools, recorder, walks.physics)
-        physics = timed(walks._tools, [recorder], [launch], GRAPHS) / 10
-    best |= {"way": walks.way, "failures": walks.failures, "robots": walks.worlds, "memory_gb": memory}
+        physics = timed(walks._tools, recorder, launch, GRAPHS) / 10
+    best |= {"robots": walks.worlds, "memory_gb": memory}
     return best | {"step_ms": best["evaluate"] / (2 * chosen.steps) * 1e3, "physics_alone_ms": physics}
 
 
@@ -58,6 +58,6 @@ def show(found: dict[str, Any]) -> None:
     """Print the result for reading."""
     parts = f"rollouts {found['evaluate']:.2f}, update {found['update']:.2f}"
     print(f"an iteration            {found['seconds']:.2f} s: {parts}")
-    print(f"an env step             {found['step_ms']:.2f} ms of {found['robots']} robots, launched: {found['way']}")
+    print(f"an env step             {found['step_ms']:.2f} ms of {found['robots']} robots")
     print(f"physics of them alone   {found['physics_alone_ms']:.2f} ms")
-    print(f"memory of torch         {found['memory_gb']:.1f} GB; ways that failed: {found['failures'] or 'none'}")
+    print(f"memory of torch         {found['memory_gb']:.1f} GB")

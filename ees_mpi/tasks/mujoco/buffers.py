@@ -1,5 +1,6 @@
 """How much memory a batch takes on a GPU: solver and contact buffers, robots, noise."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -75,21 +76,15 @@ def overflow_message(flags: int, kinds: Any, buffers: Buffers) -> str:
     return f"the GPU has dropped contacts or constraints of robots; raise {' and '.join(too_small)}"
 
 
-def refuse_missing_memory(error: Exception) -> None:
-    """Raise a TaskError if torch or Warp could not take memory on the device."""
-    text = str(error).lower()
-    if "out of memory" in text or "failed to allocate" in text:
-        raise TaskError("out of GPU memory; lower noise.size or population.size, or free the GPU") from None
-
-
 @contextmanager
 def missing_memory_is_refused() -> Iterator[None]:
     """Turn errors of torch and Warp about missing memory into one sentence."""
     try:
         yield
     except RuntimeError as error:
-        refuse_missing_memory(error)
-        raise
+        if not re.search("out of memory|failed to allocate", str(error), re.IGNORECASE):
+            raise
+        raise TaskError("out of GPU memory; lower noise.size or population.size, or free the GPU") from None
 
 
 def rows_that_fit(wanted: int, width: int, free: int, fixed: int, per_row: int) -> int:

@@ -50,7 +50,7 @@ class MujocoEngine:
         """Return rollouts on the first visible GPU, for `wanted` individuals or as many as fit into its memory."""
         from ees_mpi.tasks.mujoco.cuda import open_batches  # imports torch and Warp
 
-        return open_batches(self._task, self._plant(), self._sizes, seed, noise, wanted, 0, say, antithetic)
+        return open_batches(self._task, self._plant(), self._sizes, seed, noise, wanted, antithetic, say)
 
     def open_walks(self, seed: int, policies: int, rollouts: int, steps: int, say: Callable[[str], None]) -> NoisyWalks:
         """Return robots on the first visible GPU that walk with noisy actions, `rollouts` of each policy."""

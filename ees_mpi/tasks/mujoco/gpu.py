@@ -3,11 +3,11 @@
 import ctypes
 import importlib.util
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ees_mpi.contracts import Say
 from ees_mpi.errors import ConfigError, MissingExtra
 
 PACKAGES = ("torch", "warp", "mujoco_warp")
@@ -26,24 +26,23 @@ class Toolkit:
 
 
 def lacking() -> str:
-    """Return a sentence fragment that says what this process lacks for a GPU; empty: nothing. Imports no torch."""
-    gpus = driver_gpus()
-    if gpus <= 0:
-        return "this machine has no NVIDIA GPU, or hides it" if gpus == 0 else "this machine has no NVIDIA driver"
+    """Return a sentence fragment that says what this process lacks for a GPU; empty: nothing. Imports no torch.
+
+    CUDA must not start here: it would read CUDA_VISIBLE_DEVICES before a rank has chosen its GPU.
+    """
+    if not has_driver():
+        return "this machine has no NVIDIA driver"
     missing = missing_package()
     return f"{missing} is missing ({HINT})" if missing else ""
 
 
-def driver_gpus() -> int:
-    """Ask the NVIDIA driver for the number of GPUs; -1 if there is no driver."""
+def has_driver() -> bool:
+    """Return whether the machine has the library of the NVIDIA driver."""
     try:
-        driver = ctypes.CDLL("libcuda.so.1")
+        ctypes.CDLL("libcuda.so.1")
     except OSError:
-        return -1
-    count = ctypes.c_int(0)
-    if driver.cuInit(0) != 0 or driver.cuDeviceGetCount(ctypes.byref(count)) != 0:
-        return 0
-    return count.value
+        return False
+    return True
 
 
 def missing_package() -> str:
@@ -64,8 +63,8 @@ def _built_for_cpu(version: Path) -> bool:
         return False
 
 
-def toolkit(device: int, say: Callable[[str], Any]) -> Toolkit:
-    """Import torch, warp and mujoco_warp for one GPU; warn of versions that were not tested."""
+def toolkit(say: Say) -> Toolkit:
+    """Import torch, warp and mujoco_warp for the first visible GPU; warn of versions that were not tested."""
     problem = lacking()
     if problem:
         raise ConfigError(f'task.device = "cuda": {problem}')
@@ -82,10 +81,9 @@ def toolkit(device: int, say: Callable[[str], Any]) -> Toolkit:
         raise ConfigError(
             'task.device = "cuda": torch or Warp cannot use the GPU; is the NVIDIA driver too old for them?'
         )
-    if device >= torch.cuda.device_count():
-        raise ConfigError(f"GPU {device} was asked for; this machine has {torch.cuda.device_count()}")
     for name, module in (("torch", torch), ("warp", warp), ("mujoco_warp", mujoco_warp)):
         if not module.__version__.startswith(tuple(f"{version}." for version in TESTED[name])):
             say(f"warning: {name} {module.__version__} is not tested with ees_mpi ({', '.join(TESTED[name])} are)")
     torch.set_float32_matmul_precision("highest")
-    return Toolkit(torch, warp, mujoco_warp, f"cuda:{device}")
+    say(f"preparing {torch.cuda.get_device_name(0)}; the first time kernels compile for a minute")
+    return Toolkit(torch, warp, mujoco_warp, "cuda:0")

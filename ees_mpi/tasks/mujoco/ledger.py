@@ -3,15 +3,14 @@
 Two kernels per action. All results go to memory taken at the start: CUDA graphs need fixed addresses.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import warp as wp
 from numpy.typing import NDArray
 
-from ees_mpi.outcomes import Floats
-from ees_mpi.tasks.locomotion import FASTEST, FASTEST_COORDINATE
+from ees_mpi.outcomes import Outcomes
+from ees_mpi.tasks.locomotion import FASTEST, FASTEST_COORDINATE, WalkingTask, along
 from ees_mpi.tasks.mujoco.physics import Physics
 from ees_mpi.tasks.mujoco.plant import Plant
 
@@ -20,21 +19,10 @@ BLOCK = 32  # threads; larger blocks leave processors of the GPU without work
 HIGHEST = 3e38  # stands for no limit of the height
 
 
-@dataclass(frozen=True)
-class Notes:
-    """The results of a batch, on the host."""
-
-    behavior: Floats  # [worlds, marks, axes]
-    position: Floats  # [worlds, axes] at the end
-    length: NDArray[np.int64]  # [worlds]
-    valid: NDArray[np.bool_]  # [worlds]
-    sums: Floats  # [sampled, 1 + 2 O]
-
-
 class Ledger:
     """Lengths, positions, validity and sums of observations of all worlds."""
 
-    def __init__(self, plant: Plant, physics: Physics, marks: tuple[int, ...], terminates: bool, sampled: int):
+    def __init__(self, plant: Plant, physics: Physics, task: WalkingTask, sampled: int):
         """Take memory on the device of the physics; `sampled`: the worlds whose observations are summed up, at most."""
         import torch
 
@@ -45,7 +33,7 @@ class Ledger:
         def zeros(*shape: int, dtype: Any = torch.float32) -> Any:
             return torch.zeros(shape, dtype=dtype, device=observation.device)
 
-        self._torch = torch
+        self._torch, self._task, marks = torch, task, task.marks
         self._alive, self._valid = (zeros(worlds, dtype=torch.bool) for _ in range(2))
         self._length, self._watched = (zeros(count, dtype=torch.int32) for count in (worlds, sampled))
         self._steps = zeros(worlds, dtype=torch.int64)
@@ -53,7 +41,7 @@ class Ledger:
         self._position, self._places = zeros(worlds, plant.axes), zeros(worlds, len(marks), plant.axes)
         self._sums = zeros(sampled, 1 + 2 * size, dtype=torch.float64)
         self._marks = torch.tensor(marks, dtype=torch.int32, device=observation.device)
-        low, high = plant.height if terminates and plant.height else (-HIGHEST, HIGHEST)
+        low, high = plant.height if task.terminate == "environment" and plant.height else (-HIGHEST, HIGHEST)
         limits = [float(low), min(float(high), HIGHEST), FASTEST * plant.step_seconds]
         state = [*physics.start, physics.position, self._marks]
         kept = [self._steps, self._alive, self._valid, self._length, self._position, self._places]
@@ -96,15 +84,13 @@ class Ledger:
         """Note the state after a step; put robots that are not sound back to their start."""
         self._note_launch.launch()
 
-    def read(self) -> Notes:
-        """Copy the notes to the host; waits for the device."""
-        return Notes(
-            self._places.double().cpu().numpy(),
-            self._position.double().cpu().numpy(),
-            self._length.long().cpu().numpy(),
-            self._valid.cpu().numpy(),
-            self._sums.cpu().numpy(),
-        )
+    def read(self, worlds: NDArray[np.int64]) -> Outcomes:
+        """Return the results of some worlds, and all sums of observations [sampled, 1 + 2 O]; waits for the device."""
+        position, behavior = (part.double().cpu().numpy()[worlds] for part in (self._position, self._places.flatten(1)))
+        valid = self._valid.cpu().numpy()[worlds] & np.isfinite(np.hstack([position, behavior])).all(axis=1)
+        fitness = np.array([along(self._task.direction, *place) for place in position.tolist()])
+        sums = self._sums.cpu().numpy().copy()  # on the CPU, the array is the tensor itself
+        return Outcomes(behavior, fitness, self._length.long().cpu().numpy()[worlds], valid, sums)
 
 
 @wp.kernel(enable_backward=False)  # type: ignore[untyped-decorator]

@@ -1,7 +1,6 @@
 """Many copies of one robot in MuJoCo Warp, with torch's view of their state."""
 
 import dataclasses
-from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
@@ -25,17 +24,15 @@ class Physics:
         self._model = mujoco_warp.put_model(plant.model)
         self._leave_out_idle_work(plant)
         contacts = buffers.contacts_of_each(worlds)
-        self._data = mujoco_warp.put_data(plant.model, data, nworld=worlds, nconmax=contacts, njmax=buffers.constraints)
+        self.data = mujoco_warp.put_data(plant.model, data, nworld=worlds, nconmax=contacts, njmax=buffers.constraints)
         warp.synchronize()  # torch reads these arrays on another stream
-        self.qpos, self.qvel, self.ctrl = (
-            warp.to_torch(getattr(self._data, name)) for name in ("qpos", "qvel", "ctrl")
-        )
-        self._robots = plant.many(tools, self._model, self._data, worlds)
-        self.position, self.observation = self._robots.position, self._robots.observation
-        self.observe = self._robots.observe
+        self.qpos, self.qvel, self.ctrl = (warp.to_torch(getattr(self.data, name)) for name in ("qpos", "qvel", "ctrl"))
+        self.robots = plant.many(tools, self._model, self.data, worlds)
+        self.position, self.observation = self.robots.position, self.robots.observation
+        self.observe = self.robots.observe
         on_gpu = tools.device.startswith("cuda")
         self._scratch = warp.ScopedAllocator(tools.device, Scratch(warp, tools.device)) if on_gpu else nullcontext()
-        found = {name: getattr(self._data, name, None) for name in CARRIED}
+        found = {name: getattr(self.data, name, None) for name in CARRIED}
         self._carried = {
             name: warp.to_torch(array) for name, array in found.items() if array is not None and array.size
         }
@@ -63,17 +60,12 @@ class Physics:
             tensor.copy_(start)
         for name, tensor in self._carried.items():
             tensor.copy_(self._first[name])
-        self._robots.reset()
+        self.robots.reset()
 
     def step(self) -> None:
         """Advance all robots by one action."""
         with self._scratch:
-            self._robots.step()
-
-    def parts(self) -> dict[str, Callable[[], None]]:
-        """Return the physics, and the part of it that is not MuJoCo Warp's, if there is one, for measuring."""
-        rules = getattr(self._robots, "rules", None)
-        return {"physics": self.step, **({"rules": rules} if rules else {})}
+            self.robots.step()
 
     def overflow(self) -> Any:
         """Return the overflow flags since the last reset, int[worlds], on the host."""
@@ -83,17 +75,9 @@ class Physics:
         """Return the simulated time since the last reset."""
         return float(self._carried["time"][0])
 
-    def solver_iterations(self) -> Any:
-        """Return the iterations of the solver in the last physics step, int[worlds], on the host."""
-        return self._data.solver_niter.numpy()
-
-    def constraints(self) -> Any:
-        """Return the number of constraints in the last physics step, int[worlds], on the host."""
-        return self._data.nefc.numpy()
-
     def bytes(self) -> int:
         """Return the memory of the robots' state, as far as its arrays tell."""
-        return _bytes(self._data)
+        return _bytes(self.data)
 
 
 def _bytes(part: Any) -> int:

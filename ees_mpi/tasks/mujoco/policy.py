@@ -1,4 +1,4 @@
-"""Policies of a whole batch as batched matrix products, on any torch device.
+"""Policies of a whole batch as batched matrix products of torch: MAML's, and the base of those in `fused`.
 
 With x the inputs of a layer (1 appended for the bias), W the layer of the mean and E the layer of the noise:
 
@@ -14,10 +14,10 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ees_mpi.outcomes import Floats, Singles
 from ees_mpi.policies import CLIP, parameter_count
-from ees_mpi.tasks.mujoco.batch import Seats
 
 CHUNK = 1 << 24  # noise values gathered at a time
 ALIGNED = 32  # numbers in 128 bytes, the unit in which a GPU reads memory
@@ -52,13 +52,13 @@ class BatchPolicy:
         self._center, self._spread = zeros(layers[0]), zeros(layers[0]) + 1
         self.action = self._outputs[-1].view(self.worlds, layers[-1])
 
-    def load(self, means: Singles, std: float, seats: Seats) -> None:
-        """Act from now on for these seats; the noise rows are gathered separately."""
+    def load(self, means: Singles, scale: Singles, parent: NDArray[np.int64]) -> None:
+        """Act from now on with these means [K, D], factors of the noise [worlds] and parents [worlds]."""
         upload = self._torch.from_numpy
         self._means.copy_(upload(means.copy()))
-        self._scale.copy_(upload(seats.sign * np.float32(std)).view(self._scale.shape))
+        self._scale.copy_(upload(scale).view(self._scale.shape))
         for component, mask in enumerate(self._child_of):
-            mask.copy_(upload(seats.parent == component).view(mask.shape))
+            mask.copy_(upload(parent == component).view(mask.shape))
 
     def normalise(self, mean: Floats, std: Floats) -> None:
         """See observations from now on as (x - mean) / std, clipped to +-5."""

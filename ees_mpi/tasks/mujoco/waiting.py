@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-EVERY = 10.0  # seconds between two lines
+from ees_mpi.contracts import Say
 
-Say = Callable[[str], Any]
+EVERY = 10.0  # seconds between two lines
 
 
 class Waiting:

@@ -1,25 +1,22 @@
 """Rollouts of several policies with noisy actions on a GPU, recorded step by step: MAML learns from them."""
 
 import time
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from ees_mpi.contracts import Walked
+from ees_mpi.contracts import Say, Walked
 from ees_mpi.outcomes import Floats, Singles
 from ees_mpi.policies import CLIP
 from ees_mpi.tasks.locomotion import WalkingTask
 from ees_mpi.tasks.mujoco import waiting
-from ees_mpi.tasks.mujoco.batch import Seats
 from ees_mpi.tasks.mujoco.buffers import Buffers, measured_buffers, missing_memory_is_refused
 from ees_mpi.tasks.mujoco.gpu import Toolkit, toolkit
-from ees_mpi.tasks.mujoco.graphs import WAYS
-from ees_mpi.tasks.mujoco.lane import STEPS_PER_GRAPH, Lane
 from ees_mpi.tasks.mujoco.plant import Plant
 from ees_mpi.tasks.mujoco.rollouts import RobotWalker
+from ees_mpi.tasks.mujoco.worlds import STEPS_PER_GRAPH, Worlds
 
 SPARE = 2 * STEPS_PER_GRAPH + 12  # steps behind the last one, into which steps are recorded while they are tried
 
@@ -32,20 +29,23 @@ def open_walks(
     policies: int,
     rollouts: int,
     steps: int,
-    say: Callable[[str], Any],
+    say: Say,
 ) -> "Walks":
     """Make robots on the first visible GPU; `sizes`: contacts and constraints, 0: measured."""
-    tools, start = toolkit(0, say), time.perf_counter()
-    with missing_memory_is_refused(), tools.torch.cuda.device(0), tools.warp.ScopedDevice(tools.device):
-        say(f"preparing {tools.torch.cuda.get_device_name(0)}; the first time kernels compile for a minute")
-        with waiting.kernels(tools.warp, say):
-            walks = Walks(tools, task, plant, seed, policies, rollouts, steps, measured_buffers(plant, *sizes))
+    tools, start, buffers = toolkit(say), time.perf_counter(), measured_buffers(plant, *sizes)
+    with (
+        missing_memory_is_refused(),
+        tools.torch.cuda.device(0),
+        tools.warp.ScopedDevice(tools.device),
+        waiting.kernels(tools.warp, say),
+    ):
+        walks = Walks(tools, task, plant, seed, policies, rollouts, steps, buffers)
     say(f"the GPU is ready for {walks.worlds} robots after {time.perf_counter() - start:.0f} s")
     return walks
 
 
-class Walks(Lane):
-    """Robots of `policies` policies, `rollouts` of each; a row of the lane is a policy."""
+class Walks(Worlds):
+    """Robots of `policies` policies, `rollouts` of each; a row of worlds has one policy."""
 
     def __init__(
         self,
@@ -57,11 +57,10 @@ class Walks(Lane):
         rollouts: int,
         steps: int,
         buffers: Buffers,
-        ways: tuple[str, ...] = WAYS,
     ):
         """Take all memory now, and record the steps."""
         shortened = msgspec.structs.replace(task, steps=steps)
-        super().__init__(tools, shortened, plant, seed, None, policies, rollouts, buffers, ways, fused=False)
+        super().__init__(tools, shortened, plant, seed, policies, rollouts, buffers)
         torch, self.device = tools.torch, tools.device
         walker = RobotWalker(plant, terminates=False, seed=seed)
         walker.reset()
@@ -74,8 +73,8 @@ class Walks(Lane):
             track(size) for size in (task.layers[-1], task.layers[0], task.layers[-1], plant.axes)
         )
         self._stds, self._now = torch.zeros_like(self._drawn[0]), torch.zeros_like(self._drawn[:1])
-        self._step = torch.zeros(1, dtype=torch.int64, device=self.device)
-        self.prepare(1)
+        self._number = torch.zeros(1, dtype=torch.int64, device=self.device)
+        self._prepare(1)
 
     def walk(
         self,
@@ -86,54 +85,37 @@ class Walks(Lane):
         statistics: tuple[Floats, Floats],
     ) -> Walked:
         """Roll out policies with action noise; see `contracts.NoisyWalks`."""
-        several, rest = divmod(self._task.steps, self.steps_per_launch)
         with self.recorder.on_stream():
             self._load(parameters, stds, noise, statistics)
-            for _ in range(several):
-                self._launch()
-            for _ in range(rest):
-                self._launch_one()
+            found = self._run(np.arange(len(noise) * self._width))
             self._places[0].copy_(self._start)
             self._places[self._task.steps].copy_(self.physics.position)
-            notes = self._ledger.read()
-            self._refuse_overflow(notes, np.arange(len(noise) * self._width))
-        length = self._tools.torch.from_numpy(notes.length - ~notes.valid)  # without the step that broke
-        return self._walked(length.to(self.device).view(self._rows, self._width)[: len(noise)], sampled, statistics)
-
-    def close(self) -> None:
-        """Release the memory of the device."""
-        del self.physics, self._policy, self._ledger, self._launch, self._launch_one, self.recorder, self._noise
-        del self._drawn, self._seen, self._acted, self._places
-        if self.device != "cpu":
-            self._tools.torch.cuda.empty_cache()
+        length = self._tools.torch.from_numpy(found.length - ~found.valid)  # without the step that broke
+        return self._walked(length.to(self.device).view(len(noise), self._width), sampled, statistics)
 
     def _load(self, parameters: Any, stds: Any, noise: Singles, statistics: tuple[Floats, Floats]) -> None:
         """Bring policies and noise to the device, and all robots to the start."""
-        torch, count, everyone = self._tools.torch, len(noise), np.zeros(self.worlds, np.int64)
+        torch, count, zero = self._tools.torch, len(noise), np.zeros((1, parameters.shape[1]), np.float32)
         # The rows of noise are the policies themselves, around a mean of 0.
-        self._policy.load(
-            np.zeros((1, parameters.shape[1]), np.float32),
-            1.0,
-            Seats(everyone, everyone, everyone[: self._rows], np.ones(self.worlds, np.float32), everyone),
-        )
+        self._policy.load(zero, np.ones(self.worlds, np.float32), np.zeros(self.worlds, np.int64))
         self._policy.normalise(*statistics)
         self._noise[:count, : parameters.shape[1]].copy_(parameters)
         self._stds.view(self._rows, self._width, -1)[:count].copy_(stds[:, None])
         self._of_policies(self._drawn, count).copy_(torch.from_numpy(noise))
-        self._reset(np.empty(0, np.int64), None)
+        self._reset(np.empty(0, np.int64))
 
     def _of_policies(self, track: Any, count: int, more: int = 0) -> Any:
         """Return a view [N, R, T + more, ...] of what was recorded of the first policies."""
         shape = (len(track), self._rows, self._width, track.shape[2])
         return track.view(shape)[: self._task.steps + more, :count].permute(1, 2, 0, 3)
 
-    def _reset(self, watched: NDArray[np.int64], seeds: tuple[Any, Any] | None) -> None:
+    def _reset(self, watched: NDArray[np.int64], seeds: tuple[Any, Any] | None = None) -> None:
         super()._reset(watched, seeds)
-        self._step.zero_()
+        self._number.zero_()
 
-    def _act(self) -> None:
+    def act(self) -> None:
         """Write noisy actions to the controls; record them, the observations and the positions before the step."""
-        torch, step, physics = self._tools.torch, self._step, self.physics
+        torch, step, physics = self._tools.torch, self._number, self.physics
         action = self._policy.act(physics.observation)
         torch.index_select(self._drawn, 0, step, out=self._now)
         torch.addcmul(action, self._stds, self._now[0], out=action)

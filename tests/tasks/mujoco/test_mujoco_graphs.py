@@ -1,102 +1,81 @@
 """Launching steps, with stand-ins for torch and Warp: the real ones need a GPU."""
 
 import threading
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 
 from ees_mpi.errors import TaskError
-from ees_mpi.outcomes import Batch
-from ees_mpi.tasks import TASKS
-from ees_mpi.tasks.mujoco.cuda import GpuRollouts
+from ees_mpi.tasks.mujoco.buffers import missing_memory_is_refused
 from ees_mpi.tasks.mujoco.gpu import Toolkit
 from ees_mpi.tasks.mujoco.graphs import Recorder
-from ees_mpi.tasks.mujoco.lane import Lane
 from ees_mpi.tasks.mujoco.scratch import Scratch
 from ees_mpi.tasks.mujoco.waiting import FirstSteps, Waiting
 
-SCOPES = dict.fromkeys(("ScopedDevice", "ScopedLogger", "ScopedLogLevel"), lambda setting: nullcontext())
-LOGGER = SimpleNamespace(warning=None, error=None)
-TOOLS = Toolkit(None, SimpleNamespace(**SCOPES, get_logger=lambda: LOGGER, LOG_INFO=20), None, "cpu")
+
+class Device:
+    """A stand-in for torch and Warp that notes what happens on the device."""
+
+    CaptureMode = SimpleNamespace(RELAXED="relaxed")
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.cuda = SimpleNamespace(Stream=lambda device: self, memory_stats=lambda device: self.statistics)
+        self.statistics = {"allocation.all.allocated": 0}
+
+    def stream_from_torch(self, stream: Any) -> Any:
+        return stream
+
+    def synchronize(self) -> None:
+        self.calls.append("wait")
+
+    @contextmanager
+    def ScopedCapture(self, stream: Any, capture_mode: str) -> Iterator[Any]:
+        self.calls.append("capture")
+        yield SimpleNamespace(graph="graph")
+        self.calls.append("captured")
+
+    def capture_launch(self, graph: str, stream: Any) -> None:
+        self.calls.append(graph)
 
 
-def test_steps_without_a_graph_come_in_order() -> None:
+def test_steps_are_tried_once_and_then_captured_together() -> None:
+    device = Device()
+    launch = Recorder(Toolkit(device, device, None, "cuda:0")).record(lambda: device.calls.append("step"), repeat=3)
+    launch()
+    assert device.calls == ["step", "wait", "capture", "step", "step", "step", "captured", "graph"]
+
+
+def test_steps_in_which_torch_takes_memory_cannot_be_captured() -> None:
+    device = Device()
+    with pytest.raises(RuntimeError, match="torch took memory"):
+        Recorder(Toolkit(device, device, None, "cuda:0")).record(
+            lambda: device.statistics.update({"allocation.all.allocated": len(device.calls)}), repeat=1
+        )
+
+
+def test_steps_without_a_graph_are_repeated() -> None:
     done: list[str] = []
-    parts = [lambda name=name: done.append(name) for name in ("policy", "physics", "notes")]
-    Recorder(TOOLS).record("eager", *parts, repeat=2)()
-    assert done == ["policy", "physics", "notes"] * 2
-
-
-def lane(ways: tuple[str, ...], broken: dict[str, Exception]) -> Any:
-    """Return a lane of which only the choice between the ways is real."""
-    made: Any = object.__new__(Lane)
-    made._ways, made._tools, made._policies = ways, TOOLS, lambda components: None
-
-    def record(way: str) -> None:
-        if way in broken:
-            raise broken[way]
-
-    made._record = record
-    return made
-
-
-def test_the_next_way_is_tried_where_one_fails() -> None:
-    made = lane(("joint", "split"), {"joint": RuntimeError("capture\nfailed")})
-    made.prepare(1)
-    assert made.way == "split" and made.failures == ["joint: capture failed"]
-
-
-def test_an_error_names_all_ways_that_failed() -> None:
-    made = lane(("joint", "split"), {way: RuntimeError("no") for way in ("joint", "split")})
-    with pytest.raises(TaskError, match="joint: no; split: no"):
-        made.prepare(1)
+    Recorder(Toolkit(None, None, None, "cpu")).record(lambda: done.append("step"), repeat=2)()
+    assert done == ["step"] * 2
 
 
 @pytest.mark.parametrize("text", ["CUDA out of memory. Tried to", "Failed to allocate 8 bytes on device 'cuda:0'"])
 def test_missing_memory_is_one_sentence(text: str) -> None:
-    with pytest.raises(TaskError, match=r"^out of GPU memory; lower noise\.size") as caught:
-        lane(("joint", "split"), {"joint": RuntimeError(text)}).prepare(1)
+    with (
+        pytest.raises(TaskError, match=r"^out of GPU memory; lower noise\.size") as caught,
+        missing_memory_is_refused(),
+    ):
+        raise RuntimeError(text)
     assert "\n" not in str(caught.value)
 
 
-class Noted:
-    """A stand-in for a lane that notes the calls."""
-
-    sampled, steps_per_launch = 8, 10
-
-    def __init__(self, name: str, calls: list[str]):
-        self._name, self._calls, self.members = name, calls, np.empty(0, np.int64)
-
-    def __getattr__(self, call: str) -> Any:
-        return lambda *arguments: self._calls.append(f"{self._name} {call}")
-
-    def load(self, batch: Batch, seats: Any, *statistics: Any) -> None:
-        self._calls.append(f"{self._name} load")
-        self.members = seats.member
-
-    def read(self, batch: Batch) -> dict[int, Any]:
-        return {place: (self._name, place) for place in self.members.tolist()}
-
-
-def test_lanes_take_turns_and_pairs_stay_in_one_lane() -> None:
-    calls: list[str] = []
-    rollouts: Any = object.__new__(GpuRollouts)
-    rollouts._task, rollouts._rows, rollouts._width = TASKS.build({"name": "mujoco", "steps": 21}), 2, 2
-    rollouts._tools, rollouts._say, rollouts._first = TOOLS, print, None
-    rollouts._components, rollouts.lanes = 0, [Noted("a", calls), Noted("b", calls)]
-    n = 10
-    sign = np.tile(np.array([1, -1], np.int8), n // 2)
-    nothing = np.zeros(n, np.int32), np.zeros(n, np.bool_)
-    batch = Batch(np.arange(n), np.zeros((1, 3), np.float32), 0.1, np.repeat(np.arange(5), 2), sign, *nothing)
-    outcomes = rollouts.evaluate_batch(batch, np.zeros(1), np.ones(1))
-    assert [place for _, place in outcomes] == list(range(n))
-    assert [name for name, _ in outcomes] == ["a"] * 4 + ["b"] * 4 + ["a"] * 2
-    steps = ["launch", "launch", "launch_one"]
-    first = ["a load", "b load", *(f"{name} {step}" for step in steps for name in "ab")]
-    assert calls == ["a prepare", "b prepare", *first, "a load", *(f"a {step}" for step in steps)]
+def test_another_error_of_the_device_stays_as_it_is() -> None:
+    with pytest.raises(RuntimeError, match="illegal address"), missing_memory_is_refused():
+        raise RuntimeError("illegal address")
 
 
 def test_a_wait_says_what_it_waits_for_until_it_ends() -> None:

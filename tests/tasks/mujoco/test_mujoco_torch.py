@@ -68,7 +68,7 @@ def test_batched_policies_equal_the_policy_of_each_individual(kind: str, width: 
     gather_rows(upload_table(noise, "cpu"), torch.from_numpy(seats.offset), rows_of_noise)
     policies = policies_of(kind)(LAYERS, rows, width, components, rows_of_noise)
     center, spread = generator.standard_normal(5), generator.uniform(0.1, 2, 5)
-    policies.load(means, std, seats)
+    policies.load(means, seats.sign * np.float32(std), seats.parent)
     policies.normalise(center, spread)
     observation = generator.standard_normal((8, 5)).astype(np.float32) * 3
     policies.act(torch.zeros(8, 5))  # leaves nothing behind
@@ -93,7 +93,7 @@ def ledger(**settings: Any) -> tuple[Any, Any]:
     state = SimpleNamespace(qpos=qpos, qvel=qvel, start=(qpos.clone(), qvel.clone()), warmstart=torch.ones_like(qvel))
     state.observation, state.position = torch.zeros(4, plant.observations), torch.zeros(4, 2)
     state.action = torch.zeros(4, plant.model.nu)
-    notes = Ledger(plant, state, task.marks, task.terminate == "environment", sampled=3)
+    notes = Ledger(plant, state, task, sampled=3)
     notes.watch_actions(state.action)
     return notes, state
 
@@ -109,21 +109,21 @@ def play(notes: Any, state: Any, steps: int, watched: list[int], spoil: dict[int
             part, world, entry, value = spoil[step]
             getattr(state, part)[world, entry] = value
         notes.note()
-    return notes.read()
+    return notes.read(np.arange(4))
 
 
 def test_positions_are_noted_at_the_marks() -> None:
     notes = play(*ledger(), 4, [], {})
-    assert notes.behavior[:, :, 0].tolist() == [[2 + w, 4 + w] for w in range(4)]
+    assert notes.behavior.tolist() == [[2 + w, 0, 4 + w, 0] for w in range(4)]
     assert notes.length.tolist() == [4] * 4 and notes.valid.all()
-    assert notes.position[:, 0].tolist() == [4, 5, 6, 7]
+    assert notes.fitness.tolist() == [4, 5, 6, 7]
 
 
 def test_a_broken_world_is_invalid_and_harms_no_other_sums() -> None:
     notes = play(*ledger(), 4, [1, 2], {2: ("qpos", 1, 5, np.nan)})
     assert notes.valid.tolist() == [True, False, True, True] and notes.length.tolist() == [4, 2, 4, 4]
-    assert notes.sums[:2, 0].tolist() == [2, 4] and np.isfinite(notes.sums).all()
-    assert (notes.sums[1, 1:14] == 2).all() and (notes.sums[1, 28:41] == 1).all()
+    assert notes.observations[:2, 0].tolist() == [2, 4] and np.isfinite(notes.observations).all()
+    assert (notes.observations[1, 1:14] == 2).all() and (notes.observations[1, 28:41] == 1).all()
 
 
 @pytest.mark.parametrize(
@@ -140,8 +140,8 @@ def test_a_robot_that_is_faster_than_any_robot_is_invalid_and_starts_again(spoil
 def test_the_position_of_a_world_stays_where_its_rollout_ended() -> None:
     notes = play(*ledger(terminate="environment"), 4, [3], {1: ("qpos", 3, 2, 1.5)})
     assert notes.length.tolist() == [4, 4, 4, 1] and notes.valid.all()
-    assert notes.behavior[3, :, 0].tolist() == [4, 4] and notes.position[3, 0] == 4
-    assert notes.sums[0, 0] == 1
+    assert notes.behavior[3].tolist() == [4, 0, 4, 0] and notes.fitness[3] == 4
+    assert notes.observations[0, 0] == 1
 
 
 def test_a_world_that_breaks_after_its_end_stays_valid() -> None:
@@ -169,18 +169,15 @@ def test_an_overflow_names_the_setting_to_raise() -> None:
 
 
 @pytest.mark.parametrize(
-    ("gpus", "missing", "message"),
+    ("driver", "message"),
     [
-        (-1, "", "this machine has no NVIDIA driver"),
-        (0, "", "this machine has no NVIDIA GPU, or hides it"),
-        (1, "warp-lang", "warp-lang is missing (pip install 'ees_mpi[gpu]')"),
+        (False, "this machine has no NVIDIA driver"),
+        (True, "warp-lang is missing (pip install 'ees_mpi[gpu]')"),
     ],
 )
-def test_a_task_says_what_is_missing_for_a_gpu(
-    monkeypatch: pytest.MonkeyPatch, gpus: int, missing: str, message: str
-) -> None:
-    monkeypatch.setattr(gpu, "driver_gpus", lambda: gpus)
-    monkeypatch.setattr(gpu, "missing_package", lambda: missing)
+def test_a_task_says_what_is_missing_for_a_gpu(monkeypatch: pytest.MonkeyPatch, driver: bool, message: str) -> None:
+    monkeypatch.setattr(gpu, "has_driver", lambda: driver)
+    monkeypatch.setattr(gpu, "missing_package", lambda: "warp-lang")
     task = TASKS.build({"name": "mujoco", "device": "cuda"})
     task.check()  # reading and sampling a run need no GPU
     assert task.lacks_for_gpu() == message

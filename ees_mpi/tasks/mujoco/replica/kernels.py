@@ -65,7 +65,7 @@ class ManyReplicas:
         shapes += [_real(rules.half), _real(rules.radius), _real(rules.near), axes]
         state = [d.qpos, d.geom_xpos, d.geom_xmat, d.subtree_com, root, d.cdof, ancestor]
         points, solved = [self._point, self._spot], [J, X, missing, own, rows, axes, float(rules.friction), SWEEPS]
-        self._launches = [
+        self.launches = [  # the kernels of a physics step that are not MuJoCo Warp's
             self._recorded(drag, (worlds, int(compiled.nbody)), drags, [wrench]),
             self._recorded(accelerate, one, forces, [factor, change, d.qvel]),
             self._recorded(constrain, one, [*state, *joints, *shapes], [*points, J, missing, rows]),
@@ -107,14 +107,7 @@ class ManyReplicas:
         for _ in range(SUB_STEPS):
             for part in (library.kinematics, library.com_pos, library.crb, library.com_vel, library.rne):
                 part(model, data)
-            for launch in self._launches:
-                launch.launch()
-        self._look.launch()
-
-    def rules(self) -> None:
-        """Launch the kernels that are not MuJoCo Warp's, for measuring."""
-        for _ in range(SUB_STEPS):
-            for launch in self._launches:
+            for launch in self.launches:
                 launch.launch()
         self._look.launch()
 

@@ -1,0 +1,124 @@
+"""Robots that step together on one device: their physics, their policies, and the notes on their rollouts."""
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ees_mpi.errors import TaskError
+from ees_mpi.outcomes import Outcomes
+from ees_mpi.tasks.locomotion import WalkingTask
+from ees_mpi.tasks.mujoco.buffers import Buffers, overflow_message, watched_worlds
+from ees_mpi.tasks.mujoco.gpu import Toolkit
+from ees_mpi.tasks.mujoco.graphs import Recorder, Step
+from ees_mpi.tasks.mujoco.physics import Physics
+from ees_mpi.tasks.mujoco.plant import Plant
+from ees_mpi.tasks.mujoco.policy import BatchPolicy, noise_rows
+from ees_mpi.tasks.mujoco.waiting import FirstSteps
+
+STEPS_PER_GRAPH = 10
+
+
+class Worlds:
+    """One robot per world, in `rows` rows of `width` worlds; the worlds of a row share one row of noise."""
+
+    def __init__(
+        self, tools: Toolkit, task: WalkingTask, plant: Plant, seed: int, rows: int, width: int, buffers: Buffers
+    ):
+        """Take all memory now."""
+        from ees_mpi.tasks.mujoco.ledger import Ledger  # imports Warp
+
+        self._tools, self._task, self._plant, self._seed, self._buffers = tools, task, plant, seed, buffers
+        self._rows, self._width, self.worlds = rows, width, rows * width
+        with tools.warp.ScopedDevice(tools.device):
+            self.physics = Physics(tools, plant, self.worlds, buffers)
+        self._sampled = max(width, watched_worlds(task.observation_share, self.worlds))
+        self.ledger = Ledger(plant, self.physics, task, self._sampled)
+        self._noise = noise_rows(rows, task.parameters, tools.device)
+        self._low, self._high = (tools.torch.from_numpy(bound).to(tools.device) for bound in (plant.low, plant.high))
+        self._steps_per_launch = min(STEPS_PER_GRAPH, task.steps)
+        self._policy: BatchPolicy  # and the recorder and graphs below: made by `_prepare`
+        self.recorder: Recorder
+        self._launch: Step  # several steps
+        self._launch_one: Step
+
+    def close(self) -> None:
+        """Release the memory of the device."""
+        tools = self._tools
+        vars(self).clear()
+        if tools.device != "cpu":
+            tools.torch.cuda.empty_cache()
+
+    def _prepare(self, components: int) -> None:
+        """Make the policies around so many means, and record the steps."""
+        self._policy = self._policies(components)
+        self.ledger.watch_actions(self._policy.action)
+        self.recorder = Recorder(self._tools)
+        with self.recorder.on_stream():
+            self._record()
+
+    def _policies(self, components: int) -> BatchPolicy:
+        return BatchPolicy(self._task.layers, self._rows, self._width, components, self._noise)
+
+    def _record(self) -> None:
+        """Record several steps and one step, and try both."""
+        several = self._steps_per_launch
+        self._launch = self.recorder.record(self._step, several)
+        rest = self._task.steps % several
+        self._launch_one = self.recorder.record(self._step, 1) if rest else self._launch
+        self._reset(np.empty(0, np.int64))
+        self._launch()
+        self._launch_one()
+        done = several + (1 if rest else several)
+        self.recorder.synchronize()
+        simulated = done * self._plant.step_seconds
+        noted = int(self.ledger.step)
+        if noted != done or not math.isclose(self.physics.seconds(), simulated, rel_tol=1e-3):
+            raise RuntimeError(
+                f"{done} steps were launched, {noted} were noted, and {self.physics.seconds():.3f} s "
+                f"instead of {simulated:.3f} s simulated"
+            )
+
+    def _step(self) -> None:
+        """Observe, act, and note the state after the action."""
+        self.observe()
+        self.act()
+        self.physics.step()
+        self.ledger.note()
+
+    def observe(self) -> None:
+        """Observe, and add observations to their sums."""
+        self.physics.observe()
+        self.ledger.add_observations()
+
+    def act(self) -> None:
+        """Write the actions to the controls."""
+        action = self._policy.act(self.physics.observation)
+        self._tools.torch.clamp(action, self._low, self._high, out=self.physics.ctrl)
+
+    def _reset(self, watched: NDArray[np.int64], seeds: tuple[Any, Any] | None = None) -> None:
+        """Put all worlds to the start of the task; the worlds of `seeds` (worlds, seeds) start from their seeds."""
+        qpos, qvel = (np.tile(part, (self.worlds, 1)) for part in self._plant.start(self._seed))
+        if seeds is not None:
+            starts = {seed: self._plant.start(seed) for seed in set(seeds[1].tolist())}
+            for world, seed in zip(seeds[0].tolist(), seeds[1].tolist(), strict=True):
+                qpos[world], qvel[world] = starts[seed]
+        self.physics.reset(qpos.astype(np.float32), qvel.astype(np.float32))
+        self.ledger.reset(watched)
+
+    def _run(self, worlds: NDArray[np.int64], first: FirstSteps | None = None) -> Outcomes:
+        """Do all steps of the rollouts; return the results of some worlds, with all sums. Call it on the stream."""
+        several, rest = divmod(self._task.steps, self._steps_per_launch)
+        for number in range(several):
+            self._launch()
+            if first:
+                first.done((number + 1) * self._steps_per_launch, self.recorder.synchronize)
+        for _ in range(rest):
+            self._launch_one()
+        found = self.ledger.read(worlds)
+        dropped = int(np.bitwise_or.reduce(self.physics.overflow()[worlds][found.valid], initial=0))
+        message = overflow_message(dropped, self._tools.mujoco_warp.OverflowType, self._buffers)
+        if message:
+            raise TaskError(message)
+        return found

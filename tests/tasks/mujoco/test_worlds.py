@@ -1,0 +1,86 @@
+"""Whole batches of the paper's robots in MuJoCo Warp, on the CPU: the arithmetic of a GPU without its graphs."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ees_mpi.outcomes import Batch
+from ees_mpi.tasks import TASKS
+from ees_mpi.tasks.mujoco.buffers import Buffers
+from ees_mpi.tasks.mujoco.cuda import GpuRollouts
+from ees_mpi.tasks.mujoco.gpu import Toolkit
+from ees_mpi.tasks.mujoco.walks import Walks
+
+STD, STEPS = 0.1, 13  # graphs of ten steps do not divide 13
+
+
+@pytest.fixture(scope="module")
+def tools() -> Toolkit:
+    torch, warp = pytest.importorskip("torch"), pytest.importorskip("warp")
+    warp.config.log_level = warp.LOG_WARNING
+    warp.init()
+    return Toolkit(torch, warp, pytest.importorskip("mujoco_warp"), "cpu")
+
+
+def build(robot: str) -> tuple[Any, Any]:
+    from ees_mpi.tasks.mujoco.replica.engine import replica_plant
+
+    settings = {"hidden": [16], "steps": STEPS, "behavior_steps": [4, STEPS], "observation_share": 1.0}
+    return TASKS.build({"name": robot, "engine": "mujoco", **settings}), replica_plant(robot)
+
+
+@pytest.mark.parametrize("robot", ["cheetah", "ant"])
+def test_a_batch_in_several_passes_gives_what_single_rollouts_give(tools: Toolkit, robot: str) -> None:
+    task, plant = build(robot)
+    noise = np.random.default_rng(0).standard_normal(8 * task.parameters).astype(np.float32)
+    means = np.stack([task.initial(np.random.default_rng(k)) * np.float32(5) for k in range(2)])
+    batch = Batch(
+        index=np.arange(10, 16),
+        means=means,
+        std=STD,
+        offset=np.array([3, 3, 50, 50, 99, 0]),
+        sign=np.array([1, -1, 1, -1, 1, 0], np.int8),
+        parent=np.array([0, 0, 1, 1, 0, 1], np.int32),
+        observe=np.array([1, 0, 0, 1, 0, 1], np.bool_),
+        reset_seed=np.array([5, 5, 5, 5, 5, 6]),
+    )
+    rollouts = GpuRollouts(tools, task, plant, 5, noise, 2, 2, Buffers(1, 1))
+    zeros, ones = np.zeros(task.observation_dim), np.ones(task.observation_dim)
+    outcomes = rollouts.evaluate_batch(batch, zeros, ones)
+    rollouts.close()
+    for place, outcome in enumerate(outcomes):
+        eps = noise[batch.offset[place] :][: task.parameters] * np.float32(STD) * batch.sign[place]
+        single = task.open(5 if place < 5 else 6)
+        z = means[batch.parent[place]] + eps
+        expected = single.evaluate(int(batch.index[place]), z, zeros, ones, bool(batch.observe[place]))
+        assert (outcome.index, outcome.valid, outcome.length) == (expected.index, True, STEPS)
+        np.testing.assert_allclose(
+            [outcome.fitness, *outcome.behavior], [expected.fitness, *expected.behavior], atol=1e-4
+        )
+        assert (outcome.observations is None) == (expected.observations is None)
+        if outcome.observations is not None and expected.observations is not None:
+            np.testing.assert_allclose(outcome.observations, expected.observations, rtol=2e-3, atol=2e-2)
+
+
+def test_noisy_walks_are_recorded_step_by_step(tools: Toolkit) -> None:
+    task, plant = build("cheetah")
+    torch, generator = tools.torch, np.random.default_rng(0)
+    theta = np.stack([task.initial(generator) for _ in range(2)])
+    noise = generator.standard_normal((2, 3, STEPS, task.layers[-1])).astype(np.float32)
+    walks = Walks(tools, task, plant, 5, 2, 3, STEPS, Buffers(1, 1))
+    sampled = np.array([[True, False, False]] * 2)
+    statistics = np.zeros(task.observation_dim), np.ones(task.observation_dim)
+    found = walks.walk(torch.from_numpy(theta), torch.full((2, task.layers[-1]), 0.5), noise, sampled, statistics)
+    walks.close()
+    assert found.length.tolist() == [[STEPS] * 3] * 2 and found.sums[:, 0].tolist() == [STEPS] * 2
+    for policy, rollout in np.ndindex(2, 3):
+        walker, network = task.walker(5), task.network()
+        network.load(theta[policy])
+        observation = walker.reset()
+        for step in range(STEPS):
+            np.testing.assert_allclose(found.observations[policy, rollout, step], observation, atol=1e-3)
+            action = network.act(observation) + np.float32(0.5) * noise[policy, rollout, step]
+            np.testing.assert_allclose(found.actions[policy, rollout, step], action, atol=1e-3)
+            observation, _ = walker.step(action)
+        np.testing.assert_allclose(found.position[policy, rollout, -1], walker.position, atol=1e-4)
