@@ -1,11 +1,13 @@
 """The tables of docs/results.md: claims with verdicts, all tests, the interference task, GPU time."""
 
+import itertools
 import math
 import re
 from collections.abc import Iterator, Sequence
 
 from claims import NAMES, Part, Result, late
 from small_runs import SmallRun
+from small_statistics import gentle
 
 from ees_mpi.analysis.numbers import tables
 from ees_mpi.analysis.numbers.verdicts import FAILS, HOLDS, Answer
@@ -104,24 +106,24 @@ def interference(runs: dict[str, SmallRun]) -> str:
 
 
 STARTS = {  # of standard ES towards +x: the name of the runs
-    "random mean, gentle rule": "ant-adapt-gentle",
-    "random mean, fresh Adam": "ant-adapt",
-    "MaxVar, gentle rule": "ant-maxvar-further",
-    "MaxEnt, gentle rule": "ant-maxent-further",
-    "MaxEnt, fresh Adam": "ant-maxent-further-fresh",
-    "control: standard ES towards -x, gentle rule": "ant-es-backward-further",
+    "random mean": "adapt",
+    "MaxVar": "maxvar-further",
+    "MaxEnt": "maxent-further",
+    "control: standard ES towards -x": "es-backward-further",
 }
 UPDATES = (0, 1, 2, 5, 10, 20)
 
 
-def seeding(runs: dict[str, SmallRun]) -> str:
+def seeding(runs: dict[str, SmallRun], robot: str, size: str) -> str:
     """Return the table of further evolution: mean x after so many updates, means over the seeds."""
     lines = [f"| start | runs | {' | '.join(map(str, UPDATES))} |", "|---|---|" + "---|" * len(UPDATES)]
-    for words, name in STARTS.items():
-        chosen = [run for key, run in sorted(runs.items()) if re.fullmatch(rf"{name}-mujoco-seed\d+", key)]
+    for (words, name), rule in itertools.product(STARTS.items(), ("gentle rule", "fresh Adam")):
+        pattern = re.compile(rf"{robot}-{name}(-gentle|-fresh)?-{size}-seed\d+")
+        chosen = [run for key, run in runs.items() if pattern.fullmatch(key) and gentle(run) == (rule == "gentle rule")]
         curves = [run["fitness_mean"][: UPDATES[-1] + 1] for run in chosen if run.generations > UPDATES[-1]]
-        means = [f"{sum(curve[g] for curve in curves) / len(curves):.2f}" if curves else "-" for g in UPDATES]
-        lines.append(f"| {words} | {len(curves)} | {' | '.join(means)} |")
+        if curves:
+            means = [f"{sum(curve[g] for curve in curves) / len(curves):.2f}" for g in UPDATES]
+            lines.append(f"| {words}, {rule} | {len(curves)} | {' | '.join(means)} |")
     return "\n".join(lines) + "\n"
 
 

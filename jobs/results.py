@@ -78,7 +78,8 @@ def blocks(results: Path) -> dict[str, str]:
     return {
         "claims": claim_table(plan) + interference(runs),
         "tests": details(plan),
-        "seeding": seeding(runs),
+        "seeding": seeding(runs, "ant", "mujoco"),
+        "seeding-cheetah": seeding(runs, "mujoco-cheetah", "n200"),
         "authors": authors(runs),
         "gymnasium": claim_table(gymnasium, verdicts=False),
         "gpu": gpu_time(list(runs.values())),

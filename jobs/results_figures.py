@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 from small_runs import SmallRun, read_all, shown
-from small_statistics import first_of_each, further, groups, label, last_generation, scale, statistics
+from small_statistics import GENTLE, first_of_each, further, gentle, groups, label, last_generation, scale, statistics
 
 from ees_mpi.analysis.figures import curves, positions
 from ees_mpi.analysis.figures.style import COLUMN, Figure, draw_curves, drawing, grid
 from ees_mpi.analysis.labels import given_labels, is_sample
-from ees_mpi.analysis.offspring import has_positions
+from ees_mpi.analysis.offspring import has_positions, read_offspring
 
 
 def draw(results: Path, out: Path) -> list[Path]:
@@ -36,7 +36,7 @@ def _figures(name: str, runs: Sequence[SmallRun]) -> Iterator[tuple[str, Figure]
         yield name, curves.interference(runs)
         return
     if further(runs):
-        yield name, curves.adaptation(runs)
+        yield name, draw_further(runs)
         return
     firsts = list(first_of_each(runs).values())
     if is_sample(runs[0]):
@@ -47,6 +47,8 @@ def _figures(name: str, runs: Sequence[SmallRun]) -> Iterator[tuple[str, Figure]
     else:
         yield name, positions.plane(firsts, [last_generation(firsts)])
         yield f"{name}-over", positions.plane(firsts[-1:], shown(firsts[-1].generations))
+        if len(runs) > len(firsts) > 1:
+            yield f"{name}-seeds", draw_seeds(runs)
     if len(firsts) == 1:
         return
     lines: dict[str, list[Any]] = {}
@@ -57,6 +59,34 @@ def _figures(name: str, runs: Sequence[SmallRun]) -> Iterator[tuple[str, Figure]
     yield f"{name}-distance", figure
     if "standard ES" in lines:
         yield f"{name}-ratio", draw_ratio(lines)
+
+
+def draw_further(runs: Sequence[SmallRun]) -> Figure:
+    """Draw further evolution towards +x over generations: the two rules of the first steps, from the same starts."""
+    rules: dict[str, dict[str, list[Any]]] = {"gentle rule": {}, "fresh Adam": {}}
+    for run in runs:
+        start = label(run).replace(GENTLE, "")
+        start = start.removeprefix("standard ES ") if " from " in start else "from a random mean"
+        start = start.replace("standard ES", "standard ES towards -x").replace("-EES", "")
+        rules["gentle rule" if gentle(run) else "fresh Adam"].setdefault(start, []).append(run["fitness_mean"][:])
+    rules = {rule: lines for rule, lines in rules.items() if lines}
+    starts = sorted({start for lines in rules.values() for start in lines}, reverse=True)
+    figure, panels = grid(len(rules), 2, 3.0, sharey=True)
+    for panel, (rule, lines) in zip(panels, rules.items(), strict=True):
+        draw_curves(panel, lines, starts, heading=rule, xlabel="generation", ylabel="mean distance towards +x")
+    return figure
+
+
+def draw_seeds(runs: Sequence[SmallRun]) -> Figure:
+    """Draw the positions in the last generation of all runs: a row for each algorithm, a column for each seed."""
+    seeds = sorted({run.config.run.seed for run in runs})
+    found = [read_offspring(run, last_generation(runs)) for run in runs]
+    names = [f"seed {run.config.run.seed}" for run in runs]
+    figure, panels = positions.draw_maps(runs[0], found, names, len(seeds))
+    for panel, run in zip(panels[:: len(seeds)], runs[:: len(seeds)], strict=True):
+        panel.set_ylabel(f"{label(run)}\nfinal y")
+    figure.set_figheight(figure.get_figheight() - 0.15 * len(seeds))  # small panels have small margins
+    return figure
 
 
 def draw_ratio(lines: dict[str, list[Any]]) -> Figure:

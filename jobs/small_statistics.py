@@ -32,6 +32,7 @@ SAMPLE_CLAIMS = {  # the same for samples
 }
 ENGINES = {"bullet": "Bullet, the paper's robot", "mujoco": f"{ENGINE_LABELS['mujoco']}, agreement measured"}
 OTHERS = {"mujoco": "Gymnasium's robot in MuJoCo", "interference": "no physics"}
+GENTLE = ", gentle"
 LEFT_OUT = ("fitness_mean", "entropy")  # measures: not stored; slow, and logged while training
 Values = dict[str, list[float]]  # numbers of runs, by algorithm
 
@@ -61,8 +62,12 @@ def groups(runs: Sequence[SmallRun]) -> dict[str, list[SmallRun]]:
 
 def label(run: SmallRun) -> str:
     """Return the label of a run in its group, whose runs have one engine; one that begins gently says so."""
-    gentle = run.config.sections().get("optimizer", {}).get("correct_first") is False
-    return plain_label(run).removesuffix(f" ({ENGINE_LABELS['mujoco']})") + (", gentle" if gentle else "")
+    return plain_label(run).removesuffix(f" ({ENGINE_LABELS['mujoco']})") + (GENTLE if gentle(run) else "")
+
+
+def gentle(run: SmallRun) -> bool:
+    """Return whether a run begins with the gentle rule: the first moment of Adam is not corrected."""
+    return run.config.sections().get("optimizer", {}).get("correct_first") is False
 
 
 def _place(run: SmallRun) -> tuple[int, str]:

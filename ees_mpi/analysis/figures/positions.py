@@ -182,7 +182,7 @@ def draw_maps(
             panel.plot(0, 0, **start_mark() | {"linestyle": "none"}, marker="+", markersize=6)
         panel.set(box_aspect=1, xlim=edges[0][[0, -1]], ylim=edges[1][[0, -1]], title=wrapped(names[place], columns))
         for axis in (panel.xaxis, panel.yaxis):
-            axis.set_major_locator(MaxNLocator(5 if columns < 4 else 4, **ROUND))
+            axis.set_major_locator(MaxNLocator(5 if columns < 4 else 4 if columns < 6 else 2, **ROUND))
         if place + columns >= len(names):
             panel.set_xlabel(axis_names(run)[0])
         if place % columns == 0:
