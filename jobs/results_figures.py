@@ -10,9 +10,12 @@ from small_runs import SmallRun, read_all, shown
 from small_statistics import GENTLE, first_of_each, further, gentle, groups, label, last_generation, scale, statistics
 
 from ees_mpi.analysis.figures import curves, positions
-from ees_mpi.analysis.figures.style import COLUMN, Figure, draw_curves, drawing, grid
+from ees_mpi.analysis.figures.style import COLUMN, Figure, draw_curves, drawing, explain, grid, look
 from ees_mpi.analysis.labels import given_labels, is_sample
 from ees_mpi.analysis.offspring import has_positions, read_offspring
+
+ALGORITHMS = {"es": "standard ES", "maxvar": "MaxVar", "maxent": "MaxEnt"}
+WINDOW = 5  # generations of a point in the figure of the signal
 
 
 def draw(results: Path, out: Path) -> list[Path]:
@@ -27,6 +30,8 @@ def draw(results: Path, out: Path) -> list[Path]:
                 made.append(_save(figure, out / "figures" / f"{figure_name}.png"))
         if (measured := results / "scaling.json").exists():
             made.append(_save(draw_scaling(json.loads(measured.read_text())), out / "figures" / "scaling.png"))
+        if (measured := results / "signal.json").exists():
+            made.append(_save(draw_signal(json.loads(measured.read_text())), out / "figures" / "signal.png"))
     return made
 
 
@@ -100,6 +105,32 @@ def draw_ratio(lines: dict[str, list[Any]]) -> Figure:
     panel.axhline(1.0, color="0.5", linewidth=0.5, linestyle=":")
     panel.set(xlabel="generation", ylabel="distance over that of standard ES", ylim=(0, None))
     panel.legend()
+    return figure
+
+
+def draw_signal(measured: dict[str, dict[str, list[float]]]) -> Figure:
+    """Draw the cosine of half gradients (`ees-mpi signal --every 1 --splits 4 --json`) and the steps, over generations.
+
+    A point is the mean over five generations and all seeds; a bar is two standard errors either way.
+    """
+    lines: dict[str, list[Any]] = {}
+    for name, found in measured.items():
+        algorithm = ALGORITHMS[name.split("-")[1]]
+        other = name.endswith("-fitness")
+        lines.setdefault(f"fitness, runs of {algorithm}" if other else f"{algorithm}, its own", []).append(found)
+    figure, (left, right) = grid(2, 2, 2.6)
+    for place, (name, runs) in enumerate(lines.items()):
+        windows = np.stack([np.reshape(run["cosine"], (-1, WINDOW)) for run in runs])  # [seed, window, generation]
+        x = WINDOW * np.arange(windows.shape[1]) + WINDOW / 2 - 0.5 + 0.3 * (place - 2)
+        error = 2 * windows.std(axis=(0, 2), ddof=1) / np.sqrt(windows.shape[0] * WINDOW)
+        left.errorbar(x, 100 * windows.mean(axis=(0, 2)), 100 * error, **look(place), marker=".", label=name)
+        if "fitness" not in name:
+            steps = np.mean([run["step_nats"] for run in runs], axis=0)
+            right.semilogy(np.arange(len(steps)), steps, **look(place))
+    left.axhline(0.0, color="0.5", linewidth=0.5, linestyle=":")
+    left.set(xlabel="generation", ylabel="cosine of half gradients, %")
+    right.set(xlabel="generation", ylabel="length of the step, nats")
+    explain(figure, [left])
     return figure
 
 
