@@ -20,7 +20,7 @@ The map of the package. A module or folder imports only from lines below its own
     noise.py         the noise table
     ranks/           one process, or MPI; the only place that imports mpi4py
     outcomes.py streams.py                            draws and outcomes; random streams
-    registry/        families of parts, found by name; the loader of your own parts
+    registry/        families of parts, found by name; the loader of plugins
     envs.py          registers our robots with Gymnasium when it is imported
     machine.py files.py                               threads, CPU features, fingerprint; writing output files
     terminal.py      messages to the user

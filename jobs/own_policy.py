@@ -4,7 +4,7 @@
     ees-mpi train cheetah-maxent-laptop --set task.policy=jobs.own_policy:Gated --set task.policy_settings.units=32
 
 Run these commands in the folder that holds `jobs`. A policy needs `count`, `initial`, `load` and `act`; see
-`ees_mpi/docs/own_parts.md`.
+`ees_mpi/docs/plugins.md`.
 """
 
 from typing import Any

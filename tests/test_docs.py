@@ -54,3 +54,15 @@ def test_the_page_on_fidelity_names_the_authors_presets_and_the_command_of_its_t
     names = {name for name in config.preset_names() if name.endswith("-authors")}
     assert len(names) == 4 and names <= set(re.findall(r"`([a-z-]+)`", FIDELITY))
     assert "jobs/fidelity.py" in FIDELITY and (CHECKOUT / "jobs" / "fidelity.py").is_file()
+
+
+def test_the_page_on_hangs_is_short_and_names_files_that_exist() -> None:
+    page = (PACKAGE / "docs" / "hangs.md").read_text(encoding="utf-8")
+    files = set(re.findall(r"`((?:ranks|runs|store)/\w+\.py)`", page))
+    assert len(page.splitlines()) <= 60 and len(files) >= 8 and all((PACKAGE / file).is_file() for file in files)
+
+
+def test_the_first_pages_have_lines_below_120_characters() -> None:
+    for name in ("README.md", "CHANGELOG.md"):
+        long = [line for line in (CHECKOUT / name).read_text(encoding="utf-8").splitlines() if len(line) >= 120]
+        assert not long, (name, long)

@@ -15,7 +15,7 @@ FIRST = (
     "config",
     "python",
     "ask_tell",
-    "own_parts",
+    "plugins",
     "sweeps",
     "format",
 )  # in this order

@@ -1,7 +1,7 @@
 """The Protocols that people implement: tasks, policies, objectives, populations, optimizers, methods.
 
 A config section names a member of one of these families and holds its settings; see `registry.Part`. Users add their
-own members with `name = "custom"`, and their own network with `task.policy`; see `docs/own_parts.md`. The Protocols
+own members with `name = "custom"`, and their own network with `task.policy`; see `docs/plugins.md`. The Protocols
 Own... have the members that a user must write. Letters in shapes: N individuals, B numbers of a behaviour,
 O observations, A actions, K means, D parameters.
 """

@@ -2,7 +2,7 @@
 
 `Population(size, std, components, **settings)` has the members of `contracts.OwnPopulation`: `draw`, `individual` and
 `gradient`. Optional: `learned(means)`, if it learns more arrays than its means, and `warning(learned)`. `sample` and
-`adapt` make it again with another size and std. `docs/own_parts.md` has an example.
+`adapt` make it again with another size and std. `docs/plugins.md` has an example.
 """
 
 from typing import Annotated, Any

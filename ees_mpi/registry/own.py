@@ -1,4 +1,4 @@
-"""Your own parts: the one loader for code that a config names as "package.module:name", and the form of its errors.
+"""Plugins: the one loader for code that a config names as "package.module:name", and the form of its errors.
 
 A module is searched on Python's path, beside the config file, in the present folder, and beside a trusted run file, in
 this order: a file of the user cannot replace an installed module. A class is checked against its Protocol in

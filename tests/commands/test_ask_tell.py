@@ -21,7 +21,7 @@ from ees_mpi.tasks.interference import pattern
 
 NOISE = {"noise": {"size": 5000}, "run": {"fsync": False}}
 SMALL = {**NOISE, "population": {"name": "normal", "size": 20, "std": 0.5}, "objective": {"name": "maxent"}}
-README_LOOP = re.findall(r"```python\n(.*?)```", (CHECKOUT / "README.md").read_text(), re.DOTALL)[1]
+README_LOOP = re.findall(r"```python\n(.*?)```", (CHECKOUT / "README.md").read_text(), re.DOTALL)[0]
 TINY = ("population.size=20", "run.generations=6", "noise.size=5000", "run.fsync=false")
 
 

@@ -1,4 +1,4 @@
-"""The examples of `docs/own_parts.md`: its Python files, and a config for each family."""
+"""The examples of `docs/plugins.md`: its Python files, and a config for each family."""
 
 import re
 import tomllib
@@ -8,7 +8,7 @@ import tomli_w
 
 from support.program import CHECKOUT
 
-PAGE = (CHECKOUT / "ees_mpi" / "docs" / "own_parts.md").read_text(encoding="utf-8")
+PAGE = (CHECKOUT / "ees_mpi" / "docs" / "plugins.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```(python|toml)\n(.*?)```", PAGE, re.DOTALL)
 MODULES = {text.split("\n")[0].removeprefix("# "): text for kind, text in BLOCKS if kind == "python"}
 BASE, *SECTIONS = [tomllib.loads(text) for kind, text in BLOCKS if kind == "toml"]
