@@ -21,6 +21,8 @@ class Finite(click.FloatRange):
     """A finite number in a range; click itself accepts NaN in every range."""
 
     def _describe_range(self) -> str:
+        if self.min is None and self.max is None:
+            return ""
         # The help page leaves out a limit that only guards against overflow.
         return super()._describe_range() if (self.max or 0) < 1e6 else f"x{'>' if self.min_open else '>='}{self.min:g}"
 

@@ -44,6 +44,7 @@ def test_options_of_an_archive_that_cannot_work_are_refused(
         assert code == 2 and problem in line
     for words in (("--to", "csv", "--cells", 3), ("--policy", "--range", 0, 1), ("--to", "archive", "--individual", 1)):
         assert ees("export", finished, *words).returncode == 2
+    assert "None" not in ees("export", "--help").stdout  # the range of a number without limits
 
 
 def test_the_example_with_optuna_prunes_trials(
