@@ -28,13 +28,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 try:
-    from ees_mpi import open_run
+    from ees_mpi import machine, open_run
 except ImportError:  # no environment is active: use the one of this checkout
     os.execv(python := str(Path(__file__).parents[1] / ".venv/bin/python"), [python, *sys.argv])
 
-from chaos_parts import job
-from chaos_parts.disturbances import DISTURBANCES, Disturbance, Trial
-from chaos_parts.repeated_kills import MOMENTS, kill_repeatedly
+machine.pin_threads()
+
+from chaos_parts import job  # noqa: E402
+from chaos_parts.disturbances import DISTURBANCES, Disturbance, Trial  # noqa: E402
+from chaos_parts.repeated_kills import MOMENTS, kill_repeatedly  # noqa: E402
 
 
 @dataclass
@@ -78,7 +80,7 @@ def attempt(
             undo()
     unaided = job.complete(out)
     if not unaided:
-        job.finish(out, 2, generations, folder)
+        job.finish(out, generations)
     with open_run(out) as run, open_run(reference) as undisturbed:
         same = not job.differences(run, undisturbed)
     dead = len(set(re.findall(r"rank \d+ on", " ".join(re.findall(r"^lost .*", Path(log.name).read_text(), re.M)))))
@@ -131,7 +133,7 @@ def enough(disturbance: Disturbance, results: list[Result]) -> bool:
 
 def matrix(names: list[str], times: int, ranks: range, generations: int, seed: int, folder: Path) -> bool:
     """Try the disturbances and print the table; return whether there was no fault."""
-    job.finish(folder / "whole.h5", 2, generations, folder)
+    job.finish(folder / "whole.h5", generations)
     print(f"{'disturbance':62} tries  dead  unaided  resumed  hung  lost  bits   ended in  exit codes", flush=True)
     good = True
     for name in names:
@@ -160,7 +162,7 @@ def one_run(kills: int, moments: Sequence[str], ranks: int, generations: int, se
     reached = job.count(out)
     print(f"{reached} generations were committed between the kills")
     for path in (out, whole):
-        job.finish(path, ranks, reached + 20, folder)
+        job.finish(path, reached + 20)
     with open_run(out) as killed, open_run(whole) as undisturbed:
         differ = job.differences(killed, undisturbed)
     for what, times in sorted(done.items()):

@@ -1,5 +1,6 @@
 """The job that is disturbed: start it, find its processes, count its committed generations, compare its bits."""
 
+import contextlib
 import json
 import os
 import signal
@@ -14,9 +15,10 @@ from typing import Any
 import mpirun
 import numpy as np
 
-from ees_mpi import Run, open_run
+from ees_mpi import Run, open_run, train
 from ees_mpi.errors import RunFileError
 
+PRESET = "interference-maxent"
 PROGRAM = Path(__file__).with_name("self_kill.py")
 PATIENCE = 120.0  # seconds without progress after which a job counts as hung
 STALL_MINUTES = 0.3
@@ -30,12 +32,16 @@ def environment(folder: Path, plan: Sequence[dict[str, Any]] = ()) -> dict[str, 
     return mpirun.environment(TMPDIR=tempfile.mkdtemp(dir=folder), EES_CHAOS=json.dumps(list(plan)))
 
 
+def settings_of(generations: int) -> dict[str, object]:
+    """Return the keys that make small generations, with frequent folds of the journal."""
+    return {"run.generations": generations, "population.size": 60, "run.fold_minutes": 0.003}
+
+
 def words(out: Path, ranks: int, generations: int, ulfm: bool = False, **settings: object) -> list[str]:
-    """Return the training command: small generations, with frequent folds of the journal."""
-    every = {"run.generations": generations, "population.size": 60, "run.fold_minutes": 0.003, **settings}
+    """Return the training command."""
     line = [mpirun.MPIRUN, *(["--with-ft", "ulfm"] if ulfm else []), "-n", str(ranks)]
-    line += [sys.executable, str(PROGRAM), "train", "interference-maxent", "--out", str(out), "--resume"]
-    for key, value in every.items():
+    line += [sys.executable, str(PROGRAM), "train", PRESET, "--out", str(out), "--resume"]
+    for key, value in {**settings_of(generations), **settings}.items():
         line += ["--set", f"{key}={value}"]
     return line
 
@@ -122,10 +128,10 @@ def complete(out: Path) -> bool:
         return False
 
 
-def finish(out: Path, ranks: int, generations: int, folder: Path) -> None:
-    """Run or resume a run, undisturbed, until it is complete."""
-    line = words(out, ranks, generations)
-    subprocess.run(line, check=True, stdout=subprocess.DEVNULL, env=environment(folder), timeout=10 * PATIENCE)
+def finish(out: Path, generations: int) -> None:
+    """Run or resume a run in this process, undisturbed, until it is complete: any number of ranks has the same bits."""
+    with contextlib.redirect_stdout(None):
+        train(PRESET, out, settings=settings_of(generations), resume=True).close()
 
 
 def differences(one: Run, other: Run) -> list[str]:
