@@ -1,5 +1,6 @@
 """The arrays of a generation: N individuals, B behaviour components, O observation components."""
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -13,6 +14,15 @@ Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
 Arrays = Mapping[str, NDArray[Any]]
 Normalization = Literal["whiten", "ranks"]  # of behaviours, before an objective uses them
+
+
+def digest(named: Arrays) -> bytes:
+    """Return the SHA-256 of named arrays, in the given order: of each a line `NAME DTYPE SHAPE`, and its bytes."""
+    found = hashlib.sha256()
+    for name, array in named.items():
+        found.update(f"{name} {array.dtype.str} {array.shape}\n".encode("utf-8", "surrogateescape"))
+        found.update(np.ascontiguousarray(array).data)
+    return found.digest()
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,5 @@
 """The state of a run."""
 
-import hashlib
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,7 +8,7 @@ from numpy.typing import NDArray
 
 from ees_mpi.config import Config
 from ees_mpi.errors import ConfigError
-from ees_mpi.outcomes import Arrays, Floats, Singles
+from ees_mpi.outcomes import Arrays, Floats, Singles, digest
 from ees_mpi.policies import mean_std
 from ees_mpi.streams import stream
 
@@ -57,11 +56,7 @@ class State:
 
     def digest(self) -> bytes:
         """Return a digest of every bit of the state."""
-        digest = hashlib.sha256()
-        for name, array in self.arrays().items():
-            digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
-            digest.update(np.ascontiguousarray(array).data)
-        return digest.digest()
+        return digest(self.arrays())
 
     def observation_mean_std(self) -> tuple[Floats, Floats]:
         """Return mean and standard deviation of the observations; 0 and 1 if there are none yet."""

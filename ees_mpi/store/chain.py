@@ -12,8 +12,9 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
+from ees_mpi.outcomes import Arrays
 from ees_mpi.store import format2, layout, records, texts
-from ees_mpi.store.records import START, Arrays, Columns, Record
+from ees_mpi.store.records import START, Columns, Record
 
 ATTRIBUTES = format2.ATTRIBUTES
 HASH, BEFORE = layout.HASHES[3]

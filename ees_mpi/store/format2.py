@@ -18,24 +18,15 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from ees_mpi.outcomes import Arrays, digest
 from ees_mpi.store import records, texts
-from ees_mpi.store.records import START, Arrays, Record
+from ees_mpi.store.records import START, Record
 
 MAGIC = b"EESJRNL2"
 HEAD = struct.Struct("<Q16s")
 ROW, TIMES = "row_sha256", "seconds_sha256"
 ATTRIBUTES = "attributes_sha256"
 GROUP = "sha256"  # an attribute of the groups `final`, `previous`, `partial` and `sessions`
-
-
-def digest(arrays: Arrays) -> str:
-    """Return the hash of named arrays, in the given order: for each a line, and its bytes."""
-    parts = (part for name, array in arrays.items() for part in (_line(name, array), array.tobytes()))
-    return hashlib.sha256(b"".join(parts)).hexdigest()
-
-
-def _line(name: str, array: NDArray[Any]) -> bytes:
-    return f"{name} {array.dtype.str} {array.shape}\n".encode("utf-8", "surrogateescape")
 
 
 def of_row(row: Arrays, generation: int) -> dict[str, str]:
@@ -45,13 +36,14 @@ def of_row(row: Arrays, generation: int) -> dict[str, str]:
     times = [name for name in names if name.startswith("seconds_")]
     others = [name for name in names if name not in times]
     return {
-        own: digest({**number, **{name: row[name] for name in part}}) for own, part in ((ROW, others), (TIMES, times))
+        own: digest({**number, **{name: row[name] for name in part}}).hex()
+        for own, part in ((ROW, others), (TIMES, times))
     }
 
 
 def of_attributes(attributes: Mapping[str, Any]) -> str:
     """Return the hash of the root attributes."""
-    return digest({name: _plain(attributes[name]) for name in sorted(attributes) if name != ATTRIBUTES})
+    return digest({name: _plain(attributes[name]) for name in sorted(attributes) if name != ATTRIBUTES}).hex()
 
 
 def of_group(group: h5py.Group) -> str:
@@ -62,7 +54,7 @@ def of_group(group: h5py.Group) -> str:
         name: _plain(texts.column(item)) if item.dtype.kind == "O" else np.asarray(item[()])
         for name, item in group.items()
     }
-    return digest(dict(sorted(named.items())))
+    return digest(dict(sorted(named.items()))).hex()
 
 
 def _plain(value: Any) -> NDArray[Any]:
@@ -84,33 +76,12 @@ def renew(file: h5py.File, *groups: str) -> None:
     file.attrs[ATTRIBUTES] = of_attributes(texts.attributes(file))
 
 
-def parse_journal(data: bytes) -> tuple[str, list[Record], dict[str, NDArray[Any]], bool, int]:
-    """Return the run id, the records, the last state, whether there is damage, and the number of unread bytes."""
-    head, place, step = data[:24], 32, HEAD.size + 8
-    if data[:place] != _sealed(head):
-        return "", [], {}, len(data) >= place, len(data)
-    found: list[Record] = []
-    state: dict[str, NDArray[Any]] = {}
-    damaged = False
-    while len(data) - place >= step:
-        header = data[place : place + HEAD.size]
-        length, checksum = HEAD.unpack(header)
-        payload = data[place + step : place + step + length]
-        damaged = data[place : place + step] != _sealed(header)
-        if damaged or len(payload) < length:
-            break
-        damaged = hashlib.blake2b(payload, digest_size=16).digest() != checksum
-        if damaged:
-            break
-        entry = msgspec.msgpack.decode(payload, type=dict[str, Any])
-        found.append(_record(entry))
-        state = _arrays(entry["state"]) if "state" in entry else state
-        place += step + length
-    return head[8:].hex(), found, state, damaged, len(data) - place
-
-
-def _sealed(head: bytes) -> bytes:
-    return head + hashlib.blake2b(head, digest_size=8).digest()
+def record_of(_run_id: str, hashes: list[bytes], payload: bytes) -> tuple[Record, dict[str, NDArray[Any]]] | None:
+    """Return the record of a journal and its state; nothing if the checksum is wrong."""
+    if [hashlib.blake2b(payload, digest_size=16).digest()] != hashes:
+        return None
+    entry = msgspec.msgpack.decode(payload, type=dict[str, Any])
+    return _record(entry), _arrays(entry.get("state", {}))
 
 
 def _record(entry: dict[str, Any]) -> Record:

@@ -15,10 +15,11 @@ import h5py
 import numpy as np
 
 from ees_mpi.errors import RunFileError
+from ees_mpi.outcomes import Arrays
 from ees_mpi.store import chain, checks, format2, layout, records, sessions, texts
 from ees_mpi.store.heaps import CheckedFile
 from ees_mpi.store.journal import path_of, sync_folder
-from ees_mpi.store.records import Arrays, Record
+from ees_mpi.store.records import Record
 from ees_mpi.store.safety import damage_reported, open_hdf5
 
 CHUNK_BYTES = 1 << 17

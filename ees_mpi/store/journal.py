@@ -20,8 +20,9 @@ from typing import Any
 
 import msgspec
 
+from ees_mpi.outcomes import Arrays
 from ees_mpi.store import format2, records
-from ees_mpi.store.records import Arrays, Columns, Record
+from ees_mpi.store.records import Columns, Record
 from ees_mpi.store.safety import damage_reported, open_plain, real
 
 MAGIC = b"EESJRNL3"
@@ -78,11 +79,10 @@ def read(run: Path) -> Contents:
 
 
 def _parse(data: bytes) -> Contents:
-    if data.startswith(format2.MAGIC):
-        return Contents(*format2.parse_journal(data))
+    layout, record_of = (format2.HEAD, format2.record_of) if data.startswith(format2.MAGIC) else (HEAD, _record_of)
     head = data[: len(MAGIC) + 16]
-    place, step = len(head) + SEAL, HEAD.size + SEAL
-    if not head.startswith(MAGIC):
+    place, step = len(head) + SEAL, layout.size + SEAL
+    if not head.startswith((MAGIC, format2.MAGIC)):
         return Contents(damaged=bool(data), unread=len(data))
     if data[:place] != _sealed(head):
         return Contents(damaged=len(data) >= place, unread=len(data))
@@ -90,15 +90,17 @@ def _parse(data: bytes) -> Contents:
     found: list[Record] = []
     state: dict[str, Any] = {}
     while len(data) - place >= step:
-        header = data[place : place + HEAD.size]
-        damaged = data[place : place + step] != _sealed(header)
-        length, own, before = HEAD.unpack(header)
+        header = data[place : place + layout.size]
+        length, *hashes = layout.unpack(header)
         payload = data[place + step : place + step + length]
+        damaged = data[place : place + step] != _sealed(header)
         if damaged or len(payload) < length:
             break  # a short record was cut by a kill
-        read = _record(run_id, own, before, payload)
-        if read is None:
-            damaged = True
+        try:
+            read = record_of(run_id, hashes, payload)
+        except (LookupError, TypeError, ValueError):  # msgspec's errors are ValueErrors
+            read = None
+        if damaged := read is None:
             break
         found.append(read[0])
         state = read[1] or state
@@ -106,17 +108,15 @@ def _parse(data: bytes) -> Contents:
     return Contents(run_id, found, state, damaged, len(data) - place)
 
 
-def _record(run_id: str, own: bytes, before: bytes, payload: bytes) -> tuple[Record, dict[str, Any]] | None:
+def _record_of(run_id: str, hashes: list[bytes], payload: bytes) -> tuple[Record, dict[str, Any]] | None:
     """Return the record of a payload and its state; nothing if the hash or the digest of the state is wrong."""
-    try:
-        kind, number, columns, data, state_columns, state_data = _decoder.decode(payload)
-        record = records.make(run_id, kind, number, before, columns, data)
-        state = records.named(state_columns, state_data)
-        if record.hash != own:
-            return None
-        if kind == "generation" and record.arrays["state_sha256"] != records.state_digest(state).hex().encode():
-            return None
-    except (LookupError, TypeError, ValueError):  # msgspec's errors are ValueErrors
+    own, before = hashes
+    kind, number, columns, data, state_columns, state_data = _decoder.decode(payload)
+    record = records.make(run_id, kind, number, before, columns, data)
+    state = records.named(state_columns, state_data)
+    if record.hash != own:
+        return None
+    if kind == "generation" and record.arrays["state_sha256"] != records.state_digest(state).hex().encode():
         return None
     return record, state
 

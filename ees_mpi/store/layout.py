@@ -87,7 +87,7 @@ CHAIN = {
 }
 HASH = CHAIN["record_sha256"]
 # Their names, by the version of the format.
-HASHES = {2: ("row_sha256", "seconds_sha256"), 3: ("record_sha256", "before_sha256")}
+HASHES = {2: ("row_sha256", "seconds_sha256"), 3: tuple(CHAIN)}
 NEEDED = tuple(name for name in GENERATIONS if all(name not in names for names in TOGETHER))
 
 # The columns of group `sessions`, by the version of the format; "str": a text.

@@ -5,7 +5,7 @@ arrays, `NAME DTYPE SHAPE`, and the bytes of all arrays in C order. Each line en
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Annotated, Any
 
@@ -13,8 +13,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from ees_mpi import outcomes
+from ees_mpi.outcomes import Arrays
+
 Columns = Annotated[tuple[tuple[str, str, tuple[int, ...]], ...], msgspec.Meta(max_length=1000)]  # name, dtype, shape
-Arrays = Mapping[str, NDArray[Any]]
 CHAINED = ("session", "generation")  # the kinds of records that the next record follows
 START = bytes(32)  # the hash before the first record
 
@@ -48,11 +50,7 @@ def digest(run_id: str, kind: str, number: int, before: bytes, columns: Columns,
 
 @lru_cache(maxsize=64)  # all generations of a run have the same columns
 def _lines(columns: Columns) -> bytes:
-    return b"".join(_line(*column) for column in columns)
-
-
-def _line(name: str, dtype: str, shape: tuple[int, ...]) -> bytes:
-    return f"{name} {dtype} {shape}\n".encode("utf-8", "surrogateescape")
+    return "".join(f"{name} {dtype} {shape}\n" for name, dtype, shape in columns).encode("utf-8", "surrogateescape")
 
 
 def flat(arrays: Arrays) -> tuple[Columns, bytes]:
@@ -89,14 +87,7 @@ def _plain(value: Any) -> NDArray[Any]:
 
 def state_digest(state: Arrays) -> bytes:
     """Return the digest of a state: that of `State.digest`."""
-    parts: Iterable[bytes] = (
-        part for name in sorted(state, key=_place) for part in (_line_of(name, state[name]), state[name].tobytes())
-    )
-    return hashlib.sha256(b"".join(parts)).digest()
-
-
-def _line_of(name: str, array: NDArray[Any]) -> bytes:
-    return _line(name, array.dtype.str, array.shape)
+    return outcomes.digest({name: state[name] for name in sorted(state, key=_place)})
 
 
 def _place(name: str) -> tuple[int, str]:

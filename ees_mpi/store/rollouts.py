@@ -1,14 +1,12 @@
 """Files beside a run file, `RUN.h5.rollouts-G`: the rollouts of one generation, if the config asks for them."""
 
-import hashlib
 import os
 from pathlib import Path
 
 import h5py
-import numpy as np
 
 from ees_mpi.errors import RunFileError
-from ees_mpi.outcomes import Arrays
+from ees_mpi.outcomes import Arrays, digest
 from ees_mpi.store import texts
 from ees_mpi.store.reader import Run
 from ees_mpi.store.safety import damage_reported, open_hdf5
@@ -46,9 +44,6 @@ def read(run: Run, generation: int) -> Arrays:
 
 
 def _attributes(run_id: str, generation: int, arrays: Arrays) -> dict[str, str]:
-    """Return the attributes; `sha256`: of the arrays in the order of names, each NAME DTYPE SHAPE and its bytes."""
-    digest = hashlib.sha256()
-    for name, array in sorted(arrays.items()):
-        digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
-        digest.update(np.ascontiguousarray(array).data)
-    return {"format": FORMAT, "run_id": run_id, "generation": str(generation), "sha256": digest.hexdigest()}
+    """Return the attributes; `sha256`: of the arrays in the order of names."""
+    sha256 = digest(dict(sorted(arrays.items()))).hex()
+    return {"format": FORMAT, "run_id": run_id, "generation": str(generation), "sha256": sha256}

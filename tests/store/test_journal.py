@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 
 from ees_mpi.errors import RunFileError
+from ees_mpi.outcomes import Arrays
 from ees_mpi.store import journal, records
 from ees_mpi.store.journal import Contents, JournalWriter
-from ees_mpi.store.records import Arrays, Record
+from ees_mpi.store.records import Record
 
 RUN_ID = "0f" * 16
 
