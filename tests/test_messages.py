@@ -224,5 +224,22 @@ def test_train_takes_the_number_of_generations_and_plan_the_cores_of_the_machine
     assert re.match(r"ranks +[1-9]", ees("plan", "my.toml").stdout)
 
 
+def test_at_least_ten_rollouts_feed_the_normaliser_by_default_and_the_file_has_the_number() -> None:
+    def share(*settings: str) -> object:
+        done("train", "my.toml", "--generations", 1, *sets(*settings), "--out", "run.h5", "--overwrite")
+        with ees_mpi.open_run("run.h5") as opened:
+            return opened.config.sections()["task"].get("observation_share")
+
+    assert share() == 0.5 and share("population.size=6") == 1.0
+    assert share("task.observation_share=0.01") == 0.01
+    seeing = Path("mine.py").read_text().replace("behavior_dim = 2, 1", "behavior_dim, observation_dim = 2, 1, 3")
+    Path("mine.py").write_text(seeing.replace("1 + index // 3", "1"))
+    assert share(*CUSTOM) == 0.5
+    assert ees_mpi.Strategy([0.0], size=20, std=0.1, observation_dim=2).config.task.observation_share == 0.5
+    assert (
+        ees_mpi.load_config("gymnasium-cheetah-maxent-laptop", {"population.size": 20}).task.observation_share == 0.01
+    )
+
+
 def test_a_population_without_a_name_is_normal() -> None:
     assert ees_mpi.load_config("my.toml").population_name == "normal"

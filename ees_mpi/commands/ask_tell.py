@@ -47,6 +47,7 @@ class Strategy:
     size, std: N and the standard deviation of the population; seed: of the run
     config: a preset, a .toml file, a dict or a Config, for all that is not given here; its task is not used
     observation_dim, observation_share: O, and the share of individuals that feed the observation normaliser
+        [default: 0.01, or more for about ten individuals]
     record: a run file to write; overwrite: replace an existing one; generations: how many are planned, for `watch`
     """
 
@@ -66,7 +67,7 @@ class Strategy:
         optimizer: Any = None,
         config: Any = None,
         observation_dim: int = 0,
-        observation_share: float = 0.01,
+        observation_share: float | None = None,
         record: str | os.PathLike[str] | None = None,
         overwrite: bool = False,
         generations: int | None = None,

@@ -3,12 +3,12 @@
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from ees_mpi.commands.arguments import text_of
-from ees_mpi.config import Config, load, parse, read_source
+from ees_mpi.config import Config, load, parse, read_source, resolved
 from ees_mpi.registry import check_trust, flat, tables, texts
 from ees_mpi.store.reader import open_run
 from ees_mpi.tasks.function import give
@@ -21,8 +21,7 @@ def resolve(source: Any, settings: Sequence[str]) -> Config:
     """Return the config of a preset, a .toml file, a run file, a dict or a Config, changed by `settings`."""
     text = text_of(source)
     if text is not None:
-        config = parse(text, settings, trusted=True)
-        return replace(config, task=config.task.resolved())
+        return resolved(parse(text, settings, trusted=True), text, settings)
     if is_run_file(source):
         with open_run(source) as run:
             return parse(run.config.to_toml(), settings, f"the config in {source}")

@@ -10,7 +10,7 @@ from ees_mpi import config as configs
 from ees_mpi import machine
 from ees_mpi.commands.arguments import settings_of, text_of
 from ees_mpi.commands.config import sections_of
-from ees_mpi.config import Config, parse
+from ees_mpi.config import Config, parse, resolved
 from ees_mpi.config.changes import FAMILIES
 from ees_mpi.errors import ConfigError, TaskError
 from ees_mpi.outcomes import LEADING, Arrays, Floats, Singles
@@ -47,8 +47,9 @@ def config_of(source: Any, task: Mapping[str, Any], parts: Mapping[str, Any], ke
         elif part is not None:
             raise ConfigError(f"{kind}: expected a name, a dict or a settings object, got {part!r:.80}")
     run = {**sections.get("run", {}), "needs_start": False, "evaluate_mean_every": 0}  # the loop evaluates no mean
-    text = text_of({**sections, "run": run, "task": {"name": "own_loop", **task}})
-    return parse(str(text), settings_of(settings), trusted=True)
+    given = {key: value for key, value in task.items() if value is not None}
+    text = str(text_of({**sections, "run": run, "task": {"name": "own_loop", **given}}))
+    return resolved(parse(text, settings_of(settings), trusted=True), text, settings_of(settings))
 
 
 def first_state(config: Config, means: Singles) -> State:

@@ -7,14 +7,17 @@ evolution strategies (`method = "ees"`, the default).
 
 from ees_mpi.config.evolution import Evolution
 from ees_mpi.config.parsing import (
+    OBSERVED,
     Config,
     changed_keys,
     check,
+    enough,
     is_set,
     load,
     parse,
     preset_names,
     read_source,
+    resolved,
     wants_portable,
 )
 from ees_mpi.config.settings import FREE_ON_RESUME, INERT, LARGEST, METHODS, NoiseSettings, RunSettings
@@ -24,16 +27,19 @@ __all__ = [
     "INERT",
     "LARGEST",
     "METHODS",
+    "OBSERVED",
     "Config",
     "Evolution",
     "NoiseSettings",
     "RunSettings",
     "changed_keys",
     "check",
+    "enough",
     "is_set",
     "load",
     "parse",
     "preset_names",
     "read_source",
+    "resolved",
     "wants_portable",
 ]

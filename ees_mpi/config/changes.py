@@ -50,7 +50,7 @@ def _change_part(section: dict[str, Any], name: Any, family: Family) -> list[str
     """Drop the keys that the new part does not have."""
     if not isinstance(name, str) or name not in [*family]:
         return []  # `build` reports it
-    known = {"name", *(field.name for field in msgspec.structs.fields(family[name]))}
+    known = {"name", *(field.encode_name for field in msgspec.structs.fields(family[name]))}
     dropped = [each for each in section if each not in known]
     if section.get("name", family.default) == name or not dropped:
         return []

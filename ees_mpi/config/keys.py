@@ -96,7 +96,7 @@ def _keys(section: str, kind: type[Part]) -> Iterator[Key]:
         default = "required" if field.required else _toml(field)
         about, needed = schema.get("description", ""), kind.only_with.get(field.name)
         only_with = (f"{section}.{needed[0]}", needed[1]) if needed else None
-        name, unit = f"{section}.{field.name}", extra.get("unit", "")
+        name, unit = f"{section}.{field.encode_name}", extra.get("unit", "")
         yield Key(name, _type(info), default, unit, about, only_with=only_with)
 
 

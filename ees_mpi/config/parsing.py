@@ -19,6 +19,8 @@ from ees_mpi.populations import POPULATIONS
 from ees_mpi.registry import beside, check_trust, convert, flat, loaded, note_code, tables, texts, unknown
 from ees_mpi.tasks import TASKS
 
+OBSERVED = 10  # rollouts of a generation that should feed the observation statistics, at least
+SHARE = "task.observation_share"
 DEFAULTED = ("run", "noise", "optimizer", "maml")  # sections that may be left out: all their keys have defaults
 
 
@@ -159,8 +161,19 @@ def read_source(source: str) -> str:
 
 def load(source: str, settings: Sequence[str] = ()) -> Config:
     """Return the config of a preset or a config file, with the contents of the files that its task names."""
-    config = parse(read_source(source), settings, source, trusted=True)
-    return replace(config, task=config.task.resolved())
+    text = read_source(source)
+    return resolved(parse(text, settings, source, trusted=True), text, settings)
+
+
+def resolved(config: Config, text: str, settings: Sequence[str]) -> Config:
+    """Return the config of a new run with all that its file must hold: see `Task.resolved` and `Task.observing`."""
+    task = config.task.resolved()
+    return replace(config, task=task if is_set(SHARE, text, settings) else task.observing(enough(config)))
+
+
+def enough(config: Config) -> float:
+    """Return the share of rollouts of a generation that is about `OBSERVED` rollouts."""
+    return min(1.0, math.ceil(1000 * OBSERVED / (config.population.size * config.method.rollouts)) / 1000)
 
 
 def is_set(key: str, text: str, settings: Sequence[str]) -> bool:

@@ -102,6 +102,9 @@ class Task(OwnTask, Checked, Protocol):
     @property
     def device(self) -> str | None: ...  # "cpu" or None, "cuda", or "auto": a GPU if every node has one
 
+    def observing(self, share: float) -> Self:
+        """Return the task of a new run that sets no `observation_share`; `share`: that of about ten rollouts."""
+
     def resolved(self) -> Self:
         """Return the task with everything that it reads from other files, for the config in the run file."""
 

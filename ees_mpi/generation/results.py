@@ -1,6 +1,5 @@
 """The parts that the generations of all methods share: draws, results, the record for the run file, times."""
 
-import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -9,7 +8,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ees_mpi.config import Config
+from ees_mpi.config import OBSERVED, Config, enough
 from ees_mpi.density import entropy
 from ees_mpi.errors import TaskError, collective
 from ees_mpi.outcomes import Arrays, Draw, Floats, Outcomes, flat_learned
@@ -17,7 +16,6 @@ from ees_mpi.ranks import Ranks
 from ees_mpi.state import State
 from ees_mpi.streams import stream
 
-OBSERVED = 10  # rollouts of a generation that should feed the observation statistics, at least
 Row = TypeVar("Row")  # the result of one evaluation: an Outcome, or what another method keeps of it
 
 
@@ -157,13 +155,9 @@ def hardly_observed(config: Config) -> str:
     share = task.observation_share if task.observation_dim else 0.0
     if share == 0 or share * rollouts >= 1:
         return ""
-    wanted = min(1.0, math.ceil(1000 * OBSERVED / rollouts) / 1000)
-    key = (
-        "--set task.observation_share=" if "observation_share" in config.sections()["task"] else "observation_share = "
-    )
     return (
         f"hardly a rollout feeds the observation normaliser: {share:g} of {rollouts}, {share * rollouts:.2g} in each "
-        f"generation (task.observation_share); for about {min(OBSERVED, rollouts)}: {key}{wanted:g}"
+        f"generation; for about {min(OBSERVED, rollouts)}: --set task.observation_share={enough(config):g}"
     )
 
 

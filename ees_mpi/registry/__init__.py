@@ -246,7 +246,7 @@ def _needs_trust(noted: str) -> bool:
 
 def unknown(name: str, known: Any) -> str:
     """Return the message that a name is unknown, with similar names."""
-    names = [getattr(field, "name", field) for field in known]
+    names = [getattr(field, "encode_name", field) for field in known]
     name = _short(name)
     if not names:
         return f"unknown name {name!r}; there is nothing to set here"

@@ -72,6 +72,10 @@ class TaskPart(Part, frozen=True):
         """Return the task with everything that it reads from other files: it reads nothing."""
         return self
 
+    def observing(self, share: float) -> Self:
+        """Return the task of a new run that sets no `observation_share`; `share`: that of about ten rollouts."""
+        return self
+
     def lacks_for_gpu(self) -> str:
         """Return the reason why this process cannot evaluate on a GPU."""
         return "a task that runs on GPUs"

@@ -1,15 +1,16 @@
 """A task that a user writes: `task.function = "package.module:Task"`.
 
 `Task(**settings)` needs the members of `contracts.OwnTask`: `parameters`, `behavior_dim`, `initial(generator)` and
-`open(seed)`, which returns an `ees_mpi.contracts.Evaluator`. Optional: `observation_dim` and `observation_share` (0 by
-default), `axes`, `device` and `open_batches` for GPUs (see `contracts.Task`), and `film(seed, view)`, so that `ees-mpi
-replay` can film it. MAML also needs `layers`, `steps` and `walker(seed)`, which returns an `ees_mpi.contracts.Walker`.
-See `jobs/own_task.py`.
+`open(seed)`, which returns an `ees_mpi.contracts.Evaluator`. Optional: `observation_dim` (0 by default) and
+`observation_share` (by default that of ten rollouts), `axes`, `device` and `open_batches` for GPUs (see
+`contracts.Task`), and `film(seed, view)`, so that `ees-mpi replay` can film it. MAML also needs `layers`, `steps` and
+`walker(seed)`, which returns an `ees_mpi.contracts.Walker`. See `jobs/own_task.py`.
 """
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
+import msgspec
 import numpy as np
 
 from ees_mpi.contracts import BatchEvaluator, Drawable, Evaluator, OwnTask, View, Walker
@@ -32,6 +33,11 @@ class Custom(TaskPart, frozen=True):
         key("Steps of the behaviour, for the argument `behavior_steps` of the class.", "steps"),
     ] = None
 
+    share: Annotated[
+        Annotated[float, msgspec.Meta(ge=0, le=1)] | None,
+        key("The share of rollouts that feed the normaliser; not set: that of the class, or of ten rollouts.", "share"),
+    ] = msgspec.field(default=None, name="observation_share")
+
     @property
     def task(self) -> Any:
         """Return the user's task, which is made once."""
@@ -52,7 +58,15 @@ class Custom(TaskPart, frozen=True):
 
     @property
     def observation_share(self) -> float:
-        return float(getattr(self.task, "observation_share", 0.0))
+        return float(getattr(self.task, "observation_share", 0.0)) if self.share is None else self.share
+
+    def observing(self, share: float) -> Self:
+        """Return the task with the share of the class, or else with that of about ten rollouts."""
+        try:
+            chosen = float(getattr(self.task, "observation_share", share)) if self.observation_dim else None
+        except ConfigError:  # `check` reports it
+            return self
+        return msgspec.structs.replace(self, share=chosen)
 
     @property
     def axes(self) -> int:

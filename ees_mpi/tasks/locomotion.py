@@ -72,7 +72,13 @@ class PolicyTask(TaskPart, frozen=True):
         Annotated[int, msgspec.Meta(ge=0)] | None, key("The seed of every rollout's start; not set: the run's seed.")
     ] = None
     observation_share: Annotated[
-        float, key("The share of rollouts whose observations feed the normaliser.", "share", ge=0, le=1)
+        float,
+        key(
+            "The share of rollouts that feed the observation normaliser; gymnasium: at least ten, if not set.",
+            "share",
+            ge=0,
+            le=1,
+        ),
     ] = 0.01
     observation_clip: Annotated[float, key("The limit of normalised observations; 0: none.", ge=0, le=1e30)] = CLIP
     behavior_steps: Annotated[

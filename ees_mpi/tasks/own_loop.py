@@ -1,7 +1,8 @@
 """The task of a run that `ees_mpi.Strategy` recorded: the user's own loop, which no file can repeat."""
 
-from typing import Annotated, NoReturn
+from typing import Annotated, NoReturn, Self
 
+import msgspec
 import numpy as np
 
 from ees_mpi.contracts import View
@@ -17,10 +18,20 @@ class OwnLoop(TaskPart, frozen=True):
     behavior_dim: Annotated[int, key("B: the number of numbers in a behaviour; 0: not yet known.", ge=0)] = 0
     observation_dim: Annotated[int, key("O: the number of normalised observations; 0: none.", ge=0)] = 0
     observation_share: Annotated[
-        float, key("The share of individuals whose observations feed the normaliser.", "share", ge=0, le=1)
+        float,
+        key(
+            "The share of individuals that feed the observation normaliser; at least ten, if not set.",
+            "share",
+            ge=0,
+            le=1,
+        ),
     ] = 0.01
 
     in_program = True
+
+    def observing(self, share: float) -> Self:
+        """Return the task with a larger share, if about ten individuals need it."""
+        return msgspec.structs.replace(self, observation_share=max(self.observation_share, share))
 
     def initial(self, generator: np.random.Generator) -> NoReturn:
         """Raise a RunFileError: the program has given the first mean."""

@@ -17,7 +17,7 @@ STRUCTS = {"run": config.RunSettings, "noise": config.NoiseSettings, "maml": Mam
 
 
 def fields(struct: type[msgspec.Struct]) -> set[str]:
-    return {field.name for field in msgspec.structs.fields(struct)}
+    return {field.encode_name for field in msgspec.structs.fields(struct)}
 
 
 def test_every_key_of_every_struct_is_listed_for_its_parts() -> None:

@@ -16,8 +16,9 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
+import msgspec
 import numpy as np
 
 from ees_mpi.errors import ConfigError, MissingExtra, OwnCodeError
@@ -73,6 +74,10 @@ class Environment(PolicyTask, frozen=True, kw_only=True):
         key("When a rollout ends: after all its steps, or also when the environment ends it."),
     ] = "environment"
     env_settings: Annotated[dict[str, Any], key("The keyword arguments of gymnasium.make.")] = {}  # noqa: RUF012
+
+    def observing(self, share: float) -> Self:
+        """Return the task with a larger share, if about ten rollouts need it."""
+        return msgspec.structs.replace(self, observation_share=max(self.observation_share, share))
 
     def make(self, **more: Any) -> Any:
         """Make the Gymnasium environment; raise an error that names the missing package or the unknown environment."""
