@@ -32,9 +32,9 @@ EXAMPLES = {
         "ees-mpi measure policy.npz --std 0.01,0.02,0.05 -o measured.h5",
         "mpirun -n 4 ees-mpi measure ppo.pt --task mujoco-cheetah-es --count 1000 -o ppo.h5",
     ),
-    "watch": ("ees-mpi watch run.h5", "ees-mpi watch run.h5 --once"),
+    "watch": ("ees-mpi watch run.h5", "ees-mpi watch *.h5 --once"),
     "info": ("ees-mpi info run.h5", "ees-mpi info runs/*.h5 --sort -generations"),
-    "report": ("ees-mpi report run.h5", "ees-mpi report run.h5 --thumbnails 0 -o page.html"),
+    "report": ("ees-mpi report run.h5", "ees-mpi report a.h5 b.h5 c.h5 -o page.html"),
     "figure": (
         "ees-mpi figure --list",
         'ees-mpi figure plane a.h5 b.h5 --label "std 0.02" --label "std 0.05" --title "Ant" -o ant.pdf',

@@ -108,12 +108,12 @@ def report(runs: tuple[Path, ...], out: Path | None, thumbnails: int) -> None:
 
 
 @click.command()
-@RUN
+@RUNS
 @click.option("--every", type=Finite(min=0.05), default=2.0, show_default=True, help="Seconds between updates.")
 @click.option("--once", is_flag=True, help="Print the current state and exit.")
 @TRUST
-def watch(run: Path, every: float, once: bool) -> None:
-    """Show the progress of a run in the terminal until it is complete."""
+def watch(runs: tuple[Path, ...], every: float, once: bool) -> None:
+    """Show the progress of a run in the terminal until it is complete; of several runs a table."""
     from ees_mpi.analysis.watch.screen import watch
 
-    watch(run, sys.stdout, every, once)
+    watch(runs, sys.stdout, every, once)

@@ -81,7 +81,7 @@ def render(runs: Sequence[Run], thumbnails: int) -> str:
 
 def _labels(runs: Sequence[Run]) -> str:
     """Return the labels of all runs, each once."""
-    return ", ".join(dict.fromkeys(label(run) for run in runs))
+    return "; ".join(dict.fromkeys(label(run) for run in runs))
 
 
 def _section(name: str, title: str, content: str) -> str:

@@ -5,9 +5,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ees_mpi.analysis.limits import LARGEST, Limits
 from ees_mpi.outcomes import Floats
-
-LARGEST = 1e300  # larger numbers are drawn as this one: their differences overflow
 
 
 class Characters(NamedTuple):
@@ -51,21 +50,18 @@ def sparkline(values: ArrayLike, width: int, characters: Characters) -> str:
     return "".join(" " if np.isnan(v) else characters.steps[round((v - low) * scale)] for v in means)
 
 
-def histogram(values: Floats, width: int, height: int, characters: Characters) -> list[str]:
+def histogram(
+    values: Floats, limits: tuple[float, float], width: int, height: int, characters: Characters
+) -> list[str]:
     """Draw the distribution of numbers [n] as columns above an axis."""
-    values = np.clip(values, -LARGEST, LARGEST)
-    low, high = float(values.min()), float(values.max())
-    if low == high:
-        margin = max(0.5, abs(low) / 1000)
-        low, high = low - margin, high + margin
     steps = characters.steps
-    counts, _ = np.histogram(values, width, (low, high))
+    counts, _ = np.histogram(np.clip(values, *limits), width, limits)
     levels = np.ceil(counts / max(counts.max(), 1) * height * len(steps)).astype(int)
     lines = []
     for row in reversed(range(height)):
         rest = np.clip(levels - row * len(steps), 0, len(steps))
         lines.append("".join(steps[r - 1] if r else " " for r in rest))
-    return [*lines, _axis(low, high, width)]
+    return [*lines, _axis(*limits, width)]
 
 
 def _axis(low: float, high: float, width: int) -> str:
@@ -78,17 +74,16 @@ def _axis(low: float, high: float, width: int) -> str:
     return "".join(axis)
 
 
-def heatmap(positions: Floats, columns: int, characters: Characters) -> list[str]:
-    """Draw points [n, 2] on a map with equal axes and the origin in the middle; two characters make a square."""
-    positions = np.clip(positions, -LARGEST, LARGEST)
-    reach = float(np.abs(positions).max()) or 1.0
-    counts, _, _ = np.histogram2d(positions[:, 1], positions[:, 0], columns, ((-reach, reach), (-reach, reach)))
+def heatmap(points: Floats, limits: Limits, columns: int, characters: Characters) -> list[str]:
+    """Draw points [n, 2] on a map, with a mark at the origin if it is the middle; two characters make a square."""
+    x, y = (np.clip(points[:, axis], *limits[axis]) for axis in (0, 1))
+    counts, _, _ = np.histogram2d(y, x, columns, (limits[1], limits[0]))
     levels = np.ceil(np.log1p(counts) / np.log1p(max(counts.max(), 1)) * (len(characters.shades) - 1)).astype(int)
     middle = columns // 2
     lines = []
     for row in reversed(range(columns)):
         cells = [characters.shades[level] * 2 for level in levels[row]]
-        if row == middle and not levels[row, middle]:
+        if row == middle and not levels[row, middle] and all(low == -high for low, high in limits):
             cells[middle] = "+ "
         lines.append("".join(cells))
-    return [*lines, _axis(-reach, reach, 2 * columns)]
+    return [*lines, _axis(*limits[0], 2 * columns)]

@@ -1,6 +1,6 @@
-"""`ees-mpi watch`: shows the progress, speed, metrics and behaviors of a run file in the terminal.
+"""`ees-mpi watch`: shows the progress, speed, metrics and behaviors of a run in the terminal, or a table of several.
 
-The file is opened, read and closed again each time, so that a reader never blocks the writer.
+The files are opened, read and closed again each time, so that a reader never blocks the writer.
 """
 
 import contextlib
@@ -8,14 +8,18 @@ import itertools
 import os
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
 
-from ees_mpi.analysis.labels import PHASES, label
+from ees_mpi.analysis.labels import PHASES, label, run_names
+from ees_mpi.analysis.limits import limits_of
+from ees_mpi.analysis.numbers.tables import columns
 from ees_mpi.analysis.offspring import positions
+from ees_mpi.analysis.series import series
 from ees_mpi.analysis.watch import characters
 from ees_mpi.commands.info import task_name
 from ees_mpi.outcomes import Floats
@@ -27,35 +31,46 @@ from ees_mpi.terminal import pace as pace_of
 RECENT = 30  # generations over which the speed is measured
 SILENT = 60.0  # seconds after which a silent writer is reported
 METRICS = ("entropy", "behavior_variance", "distance_mean", "distance_max", "fitness_mean", "gradient_norm")
+SHOWN = {"entropy": "entropy", "distance_mean": "distance", "fitness_mean": "fitness"}  # in a table of several runs
+NARROWEST = 10  # characters of a sparkline in a table
 NAME = 19  # characters of the name of a metric
 REDRAW = 5  # updates after which the screen is drawn again even if the file is unchanged, because times change
 HOME, BELOW, LINE_END, WIPE = "\x1b[H", "\x1b[J", "\x1b[K", "\x1b[2J"
 
 
-def watch(path: Path, stream: TextIO, every: float, once: bool, wait: Callable[[float], Any] = time.sleep) -> None:
-    """Show a run file until it is complete: on a terminal as a screen, otherwise as one line per change."""
+def watch(
+    paths: Sequence[Path], stream: TextIO, every: float, once: bool, wait: Callable[[float], Any] = time.sleep
+) -> None:
+    """Show run files until all are complete: on a terminal as a screen, otherwise as one line per change of a file."""
     terminal = stream.isatty() and not once
     chars = characters.choose(getattr(stream, "encoding", None))
-    seen: list[int] | None = None
+    seen: list[list[int]] = []
     for update in itertools.count():
-        now = _stamp(path)
+        now = [_stamp(path) for path in paths]
         if now != seen or (terminal and update % REDRAW == 0):
-            with open_run(path, allow_damaged_journal=True) as run:
-                complete = run.complete
+            with ExitStack() as stack:
+                runs = [stack.enter_context(open_run(path, allow_damaged_journal=True)) for path in paths]
+                complete = all(run.complete for run in runs)
                 if terminal:
-                    size = shutil.get_terminal_size()
-                    lines = frame(run, size.columns, size.lines - 1, chars)[: size.lines - 1]
-                    text = "".join(f"{plain(line)[: size.columns]}{LINE_END}\n" for line in lines)
-                    stream.write(f"{WIPE if seen is None else ''}{HOME}{text}{BELOW}")
+                    columns, rows = shutil.get_terminal_size()
+                    lines = draw(runs, columns, rows - 1, chars)[: rows - 1]
+                    text = "".join(f"{plain(line)[:columns]}{LINE_END}\n" for line in lines)
+                    stream.write(f"{'' if seen else WIPE}{HOME}{text}{BELOW}")
                 elif once:
-                    stream.write(plain("\n".join(frame(run, 80, 40, chars))) + "\n")
+                    stream.write(plain("\n".join(draw(runs, 80, 40, chars))) + "\n")
                 else:
-                    stream.write(f"{plain(headline(run))}\n")
+                    changed = [run for place, run in enumerate(runs) if not seen or now[place] != seen[place]]
+                    stream.write("".join(f"{plain(headline(run))}\n" for run in changed))
                 stream.flush()
             seen = now
         if once or complete:
             return
         wait(every)
+
+
+def draw(runs: Sequence[Run], width: int, height: int, chars: characters.Characters) -> list[str]:
+    """Return the screen as lines: all about one run, or a table of several."""
+    return frame(runs[0], width, height, chars) if len(runs) == 1 else table(runs, width, chars)
 
 
 def _stamp(path: Path) -> list[int]:
@@ -100,6 +115,25 @@ def frame(run: Run, width: int, height: int, chars: characters.Characters) -> li
     return [*lines, *_behaviors(run, width, height - len(lines) - len(ending) - 1, chars), *ending]
 
 
+def table(runs: Sequence[Run], width: int, chars: characters.Characters) -> list[str]:
+    """Return a table with a line for each run: progress, time to go, last metrics, and the entropy over generations."""
+    rows = [("run", "done", "to go", *SHOWN.values())]
+    for run, name in zip(runs, run_names(runs), strict=True):
+        pace, wanted = seconds_per_generation(run), run.config.run.generations
+        left = "complete" if run.complete else clock(_seconds_left(run, pace)) if pace else "-"
+        last = [f"{series(run, metric)[-1]:.3g}" if run.generations else "-" for metric in SHOWN]
+        rows.append((name, f"{run.generations}/{wanted}", left, *last))
+    lines = columns(rows)
+    space = width - len(max(lines, key=len)) - 2
+    if space >= NARROWEST:
+        bars = ["entropy over time" if space > 16 else "entropy"]
+        bars += [characters.sparkline(series(run, "entropy"), space, chars) if run.generations else "" for run in runs]
+        lines = [f"{line:{width - space - 2}}  {bar}".rstrip() for line, bar in zip(lines, bars, strict=True)]
+    writers = [f"{run.path.name}: {writer(run.path)}" for run in runs if not run.complete]
+    done = sum(run.complete for run in runs)
+    return [f"{len(runs)} runs, {done} complete", "", *lines, "", *writers]
+
+
 def _pace(run: Run) -> list[str]:
     """Return the speed, the remaining time, and the writer."""
     pace, words = seconds_per_generation(run), []
@@ -127,7 +161,11 @@ def seconds_per_generation(run: Run) -> float | None:
 
 
 def _remaining(run: Run, pace: float) -> str:
-    return f"about {clock(max(0.0, pace * (run.config.run.generations - run.generations)))} to go"
+    return f"about {clock(_seconds_left(run, pace))} to go"
+
+
+def _seconds_left(run: Run, pace: float) -> float:
+    return max(0.0, pace * (run.config.run.generations - run.generations))
 
 
 def writer(path: Path) -> str:
@@ -148,8 +186,7 @@ def _metrics(run: Run, width: int, chars: characters.Characters) -> list[str]:
     """Return a sparkline for each metric, with its first and last value."""
     rows = []
     for name in METRICS:
-        values: Floats = np.asarray(run[name][:], np.float64)
-        values = values.reshape(len(values), -1).sum(axis=1)  # the total of a variance by component
+        values = series(run, name)
         finite = values[np.isfinite(values)]
         ends = f"{finite[0]:.4g} to {finite[-1]:.4g}" if len(finite) else "not finite"
         line = characters.sparkline(values, max(10, min(60, width - NAME - 24)), chars)
@@ -166,11 +203,13 @@ def _behaviors(run: Run, width: int, height: int, chars: characters.Characters) 
     title = f"behavior of the {len(points)} individuals of generation {last}"
     if not len(points):
         return [title]
+    limits = limits_of(run, [points])
     if points.shape[1] == 1:
-        return [title, *characters.histogram(points[:, 0], min(76, width), max(2, min(8, height - 2)), chars)]
+        lines = max(2, min(8, height - 2))
+        return [title, *characters.histogram(points[:, 0], limits[0], min(76, width), lines, chars)]
     more = "" if points.shape[1] == 2 else f": the first two of {points.shape[1]} numbers"
     side = max(5, min(21, height - 2, width // 2))
-    return [title + more, *characters.heatmap(points[:, :2], side - 1 + side % 2, chars)]
+    return [title + more, *characters.heatmap(points[:, :2], limits[:2], side - 1 + side % 2, chars)]
 
 
 def _ranks(run: Run) -> list[str]:

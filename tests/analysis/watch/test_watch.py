@@ -58,6 +58,40 @@ def test_it_follows_a_run_to_its_end_and_leaves_nothing_behind(finished: Path, t
     assert [path.name for path in tmp_path.iterdir()] == ["run.h5"]
 
 
+def test_several_runs_are_a_table_that_ends_when_all_are_complete(finished: Path, tmp_path: Path) -> None:
+    running, stopped = (Path(shutil.copy(finished, tmp_path / name)) for name in ("running.h5", "stopped.h5"))
+    for path, seed in ((running, 1), (stopped, 2)):
+        with edited(path) as file:
+            text = file.attrs["config"].decode().replace("seed = 0", f"seed = {seed}", 1)
+            file.attrs["config"] = text.replace("generations = 6", "generations = 9", 1)
+    paths = [finished, running, stopped]
+    stream = io.StringIO()
+    screen.watch(paths, stream, 1.0, once=True)
+    lines = stream.getvalue().splitlines()
+    assert lines[0] == "3 runs, 1 complete" and max(map(len, lines)) <= 80
+    names = [line.partition("  ")[0] for line in lines[3:6]]
+    assert names == [f"MaxVar-EES, seed {seed}" for seed in (0, 1, 2)]
+    assert "6/6" in lines[3] and "complete" in lines[3] and "6/9" in lines[4] and lines[4][-1] in characters.PLAIN.steps
+    assert "stopped.h5: nobody writes it now" in lines[-1]
+
+    def wait(seconds: float) -> None:
+        with edited(stopped) as file:
+            file.attrs["config"] = text  # of 6 generations
+        running.write_bytes(stopped.read_bytes())
+
+    stream = io.StringIO()
+    screen.watch(paths, stream, 1.0, once=False, wait=wait)
+    said = stream.getvalue().splitlines()
+    assert [line.partition(":")[0] for line in said] == [
+        "run.h5",
+        "running.h5",
+        "stopped.h5",
+        "running.h5",
+        "stopped.h5",
+    ]
+    assert all(line.endswith("complete") for line in said[3:])
+
+
 def _reopened(path: Path, generations: int) -> RunWriter:
     """Hold a run file open for writing, with more generations to come."""
     config = load("interference-maxvar", [*TINY, f"run.generations={generations}"])
@@ -101,7 +135,7 @@ def test_before_the_first_generation_it_waits(tmp_path: Path) -> None:
 
     stream = io.StringIO()
     with pytest.raises(KeyboardInterrupt):
-        screen.watch(tmp_path / "run.h5", stream, 7.0, once=False, wait=wait)
+        screen.watch([tmp_path / "run.h5"], stream, 7.0, once=False, wait=wait)
     writer.close()
     assert looks == [7.0] * 3
     assert len(stream.getvalue().splitlines()) == 1  # nothing changed: nothing more is said
@@ -151,11 +185,10 @@ def test_sparklines_bars_histograms_and_heat_maps_are_drawn_with_characters() ->
     assert len(characters.sparkline(np.arange(1000.0), 40, characters.FINE)) == 40
     assert characters.sparkline([-np.inf], 8, characters.PLAIN).strip() == ""
     assert characters.bar(0.5, 8, characters.PLAIN) == "####...."
-    lines = characters.histogram(np.array([-1.0, -1.0, 3.0]), 20, 2, characters.PLAIN)
+    lines = characters.histogram(np.array([-1.0, -1.0, 3.0]), (-1.0, 3.0), 20, 2, characters.PLAIN)
     assert lines[0].startswith("@") and lines[-1].startswith("-1") and lines[-1].endswith("3") and "0" in lines[-1]
-    drawn = characters.heatmap(np.array([[2.0, 0.0], [2.0, 0.0], [0.0, -2.0]]), 5, characters.PLAIN)
+    drawn = characters.heatmap(np.array([[2.0, 0.0], [2.0, 0.0], [0.0, -2.0]]), [(-2.0, 2.0)] * 2, 5, characters.PLAIN)
     assert drawn[2].endswith("@@") and drawn[4][4:6] == "##" and "+" in drawn[2]
-    assert characters.histogram(np.array([4.0]), 20, 2, characters.PLAIN)[-1].startswith("3.5")
     assert characters.choose("ascii") == characters.PLAIN and characters.choose("utf-8") == characters.FINE
 
 
