@@ -39,58 +39,38 @@ class Camera:
         self._point = view.point or (0.0, 0.0)
         w, h = view.width, view.height
         self._lens = pybullet.computeProjectionMatrixFOV(LENS, w / h, NEAR, FAR)
-        rays = self._rays()
-        matrix = self._matrix((0.0, 0.0))
-        eye = -matrix[:3, :3].T @ matrix[:3, 3]
-        with np.errstate(divide="ignore"):
-            reach = np.where(rays[..., 2] < 0, -eye[2] / rays[..., 2], np.inf)
-        ground = reach < FAR
-        reach = np.where(ground, reach, 0.0)
-        hits = eye[:2] + reach[..., None] * rays[..., :2]  # on the floor, for a camera at (0, 0)
-        self._x, self._y = (np.ascontiguousarray(hits[..., axis], np.float32) for axis in (0, 1))
-        clear = np.where(ground, np.exp(-((reach / (HAZE * view.distance)) ** 2)), 0.0)[..., None]
-        self._dark, self._bright, self._axis = (
-            (clear * color + (1 - clear) * SKY).astype(np.uint8) for color in (DARK, BRIGHT, AXIS)
-        )
-        self._line = (AXIS_WIDTH + 0.002 * reach).astype(np.float32)  # a distant line is at least one pixel wide
-
-    def _matrix(self, point: Sequence[float]) -> Floats:
-        """Return the 4 x 4 matrix from the world to the camera."""
-        numbers = pybullet.computeViewMatrixFromYawPitchRoll((*point, HEIGHT), self._view.distance, 0, PITCH, 0, 2)
-        return np.array(numbers).reshape(4, 4).T
-
-    def _rays(self) -> Floats:
-        """Return the direction of view [height, width, 3] of each pixel."""
-        w, h = self._view.width, self._view.height
         half = np.tan(np.radians(LENS / 2))
-        across = (2 * (np.arange(w) + 0.5) / w - 1) * half * w / h
-        up = (1 - 2 * (np.arange(h) + 0.5) / h) * half
-        rays = np.empty((h, w, 3))
-        rays[..., 0], rays[..., 1], rays[..., 2] = across, up[:, None], -1.0
-        return rays @ self._matrix((0.0, 0.0))[:3, :3]
+        self._rays: Floats = np.full((h, w, 3), -1.0)  # the direction of view of each pixel, as the camera sees it
+        self._rays[..., 0] = (2 * (np.arange(w) + 0.5) / w - 1) * half * w / h
+        self._rays[..., 1] = (1 - 2 * (np.arange(h)[:, None] + 0.5) / h) * half
 
     def picture(self, world: World, place: Sequence[float]) -> NDArray[np.uint8]:
         """Draw the world as uint8[height, width, 3]; `place`: the robot's position, which a free camera follows."""
         if self._view.point is None and np.isfinite(place).all():
             self._point = (float(place[0]), float(place[1]))
-        matrix = self._matrix(self._point)
+        to_camera = self._view.distance, 0, PITCH, 0, 2
+        numbers = pybullet.computeViewMatrixFromYawPitchRoll((*self._point, HEIGHT), *to_camera)
+        matrix = np.array(numbers).reshape(4, 4).T  # from the world to the camera
         flat = np.eye(4)  # projects the robot onto the floor along the light
         flat[0, 2], flat[1, 2], flat[2, 2] = -LIGHT[0] / LIGHT[2], -LIGHT[1] / LIGHT[2], 0.0
         pixels, robot = self._render(world, matrix)
         _, shaded = self._render(world, matrix @ flat)
-        painted = self._floor()
+        painted = self._floor(matrix)
         painted[shaded] = (SHADOW * painted[shaded]).astype(np.uint8)
         painted[robot] = pixels[robot]
         return painted
 
-    def _floor(self) -> NDArray[np.uint8]:
+    def _floor(self, matrix: Floats) -> NDArray[np.uint8]:
         """Return a picture of unit squares, the lines x = 0 and y = 0, and the sky."""
-        x, y = self._x + np.float32(self._point[0]), self._y + np.float32(self._point[1])
+        eye, rays = -matrix[:3, :3].T @ matrix[:3, 3], self._rays @ matrix[:3, :3]
+        with np.errstate(divide="ignore"):
+            reach = np.minimum(np.where(rays[..., 2] < 0, -eye[2] / rays[..., 2], np.inf), FAR)
+        x, y = (eye[axis] + reach * rays[..., axis] for axis in (0, 1))
         odd = (np.floor(x) + np.floor(y)) % 2 == 1
-        painted: NDArray[np.uint8] = np.where(odd[..., None], self._dark, self._bright)
-        line = np.minimum(np.abs(x), np.abs(y)) < self._line
-        painted[line] = self._axis[line]
-        return painted
+        line = np.minimum(np.abs(x), np.abs(y)) < AXIS_WIDTH + 0.002 * reach  # far away still one pixel wide
+        clear = np.where(reach < FAR, np.exp(-((reach / (HAZE * self._view.distance)) ** 2)), 0.0)[..., None]
+        color = np.where(line[..., None], AXIS, np.where(odd[..., None], DARK, BRIGHT))
+        return (clear * color + (1 - clear) * SKY).astype(np.uint8)
 
     def _render(self, world: World, matrix: Floats) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
         """Draw the robot alone with Bullet; return all pixels, and a mask of the robot's pixels."""
