@@ -12,6 +12,7 @@ METRICS = {
     "distance_max": "largest distance from the origin",
     "fitness_mean": "mean fitness",
     "fitness_max": "largest fitness",
+    "mean_fitness": "fitness of the unperturbed mean",
     "gradient_norm": "norm of the gradient",
     "invalid_share": "share of invalid rollouts",
 }

@@ -5,7 +5,7 @@ import json
 import math
 import shlex
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from importlib import resources
 from pathlib import Path
@@ -19,13 +19,11 @@ from ees_mpi.analysis.report import behaviors, charts, extremes, signals
 from ees_mpi.analysis.series import METRICS, series
 from ees_mpi.commands.info import read, summarize, table, task_name
 from ees_mpi.files import check_writable, written
-from ees_mpi.outcomes import Floats
 from ees_mpi.store.reader import Run, open_run
 from ees_mpi.tasks.locomotion import PolicyTask
 from ees_mpi.terminal import clock
 
 SLOWEST = 5  # ranks that are named
-MOST_COMPONENTS = 4  # of a variance
 Section = tuple[str, str, str]  # the name, the title and the content
 
 
@@ -90,7 +88,7 @@ def _section(name: str, title: str, content: str) -> str:
 
 def _sections_of_one(run: Run, thumbnails: int) -> list[Section]:
     return [
-        ("curves", "Over generations", _grid(_curves(run))),
+        ("curves", "Over generations", _curves([run])),
         ("signal", "How much of a step is signal", _signal(run)),
         ("extremes", extremes.heading(run), extremes.section(run, thumbnails)),
         ("time", "Time", _times(run)),
@@ -100,15 +98,20 @@ def _sections_of_one(run: Run, thumbnails: int) -> list[Section]:
 
 
 def _sections_of_several(runs: Sequence[Run]) -> list[Section]:
-    """Return the curves of all runs over each other, and the config of the first."""
-    found = groups(runs)
-    lines = {name: {each: [series(run, name) for run in found[each]] for each in found} for name in METRICS}
-    drawn = [charts.chart(_capital(title), lines[name], legend=False) for name, title in METRICS.items()]
-    keys = f"<p>{charts.keys_of(found)}</p>"
-    return [
-        ("curves", "Over generations", keys + _grid(drawn)),
-        ("config", f"Config of {runs[0].path.name}", _config(runs[0])),
-    ]
+    config = f"Config of {runs[0].path.name}"
+    return [("curves", "Over generations", _curves(runs)), ("config", config, _config(runs[0]))]
+
+
+def _curves(runs: Sequence[Run]) -> str:
+    """Return charts of the logged metrics, of all runs over each other, or a sentence if there is nothing to draw."""
+    found, drawn = groups(runs), ""
+    for name, title in METRICS.items():
+        lines = {group: [series(run, name) for run in members] for group, members in found.items()}
+        drawn += charts.chart(title[0].upper() + title[1:], lines, legend=False)
+    if not drawn:
+        return "<p class='faint'>One generation has no curves; the numbers above describe it.</p>"
+    legend = f"<p>{charts.keys_of(found)}</p>" if len(found) > 1 else ""
+    return f"{legend}<div class='curves'>{drawn}</div>"
 
 
 def groups(runs: Sequence[Run]) -> dict[str, list[Run]]:
@@ -131,10 +134,6 @@ def _table_of(runs: Sequence[Run]) -> str:
 
 def _config(run: Run) -> str:
     return f"<pre>{html.escape(run.config.to_toml())}</pre>"
-
-
-def _capital(text: str) -> str:
-    return text[0].upper() + text[1:]
 
 
 def _facts(run: Run, facts: dict[str, Any]) -> str:
@@ -165,29 +164,6 @@ def _std(run: Run) -> str:
         return f"{run.config.population.std:g}"
     std = np.asarray(run["std"][run.generations - 1])
     return f"{np.median(std):.3g} (learned; {std.min():.3g} to {std.max():.3g})"
-
-
-def _grid(drawn: Iterable[str]) -> str:
-    """Return charts side by side, or a sentence if there is nothing to draw."""
-    shown = "".join(drawn)
-    if shown:
-        return f"<div class='curves'>{shown}</div>"
-    return "<p class='faint'>One generation has no curves; the numbers above describe it.</p>"
-
-
-def _curves(run: Run) -> Iterable[str]:
-    """Yield charts of the logged metrics over generations; empty ones are left out."""
-
-    variance: Floats = np.asarray(run["behavior_variance"][:], np.float64)
-    axes = "xy" if has_positions(run) and variance.shape[1] <= 2 else [str(i) for i in range(variance.shape[1])]
-    components = {str(axes[i]): [variance[:, i]] for i in range(min(variance.shape[1], MOST_COMPONENTS))}
-    yield charts.chart("Entropy of behavior", {"entropy": [series(run, "entropy")]}, "nats")
-    yield charts.chart("Variance of behavior", components)
-    for title, name in (("Distance from the origin", "distance"), ("Fitness", "fitness")):
-        yield charts.chart(title, {each: [series(run, f"{name}_{each}")] for each in ("mean", "max")})
-    yield charts.chart("Fitness of the unperturbed mean", {"fitness": [series(run, "mean_fitness")]})
-    yield charts.chart("Norm of the gradient", {"norm": [series(run, "gradient_norm")]})
-    yield charts.chart("Share of invalid rollouts", {"share": [series(run, "invalid_share")]})
 
 
 def _signal(run: Run) -> str:
