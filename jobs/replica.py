@@ -158,7 +158,7 @@ def walk(source: Source, count: int, steps: int, seed: int) -> list[Floats]:
 
 def put(bullet: Any, replica: Any) -> None:
     """Give the replica the present state of the robot in Bullet."""
-    robot, data, rules = bullet.robot, replica.simulation.data, replica.simulation.plant.rules
+    robot, data, rules = bullet.robot, replica.data, replica.plant.rules
     body, client = robot._body, robot._client
     roots = (0, 1, 2) if rules.planar else ()
     states = np.array([state[:2] for state in pybullet.getJointStates(body, (*roots, *robot._joints), client)])

@@ -159,7 +159,7 @@ class WalkingTask(PolicyTask, frozen=True):
         return self.axes * len(self.marks)
 
 
-class Robot(Walker, Protocol):
+class CheckedWalker(Walker, Protocol):
     """A robot that is controlled step by step, and reports unstable physics."""
 
     @property
@@ -169,7 +169,7 @@ class Robot(Walker, Protocol):
 class Rollouts:
     """Evaluates individuals: the policy of an individual controls the robot, from the same start every time."""
 
-    def __init__(self, task: WalkingTask, robot: Robot):
+    def __init__(self, task: WalkingTask, robot: CheckedWalker):
         self._task, self._robot, self._policy = task, robot, task.network()
         self.on_step: Callable[[int], None] | None = None  # called with the number of finished steps
 

@@ -4,19 +4,14 @@ Gajewski et al. 2019, sections 5.2 and 5.3. `behavior_steps` adds the positions 
 
     bullet   the paper's physics: on CPUs, with the bits of the ready-made environments
     mujoco   the same robots rebuilt in MuJoCo with the numbers that Bullet uses ("Bullet replica"): on CPUs or a GPU
-
-An engine is imported only when a robot is made, so that a config can be read without either.
 """
 
-from collections.abc import Callable
-from typing import Annotated, ClassVar, Literal, Protocol
+from typing import Annotated, ClassVar, Literal
 
 import msgspec
 
-from ees_mpi.contracts import BatchEvaluator, Drawable, NoisyWalks, View
-from ees_mpi.outcomes import Singles
 from ees_mpi.registry import key, loaded
-from ees_mpi.tasks.locomotion import Robot, Rollouts, WalkingTask
+from ees_mpi.tasks.engines import Engine, EngineTask
 
 ENGINES = {
     "bullet": "ees_mpi.tasks.bullet.engine:BulletEngine",
@@ -25,22 +20,7 @@ ENGINES = {
 ENGINE_LABELS = {"bullet": "Bullet", "mujoco": "Bullet replica in MuJoCo"}
 
 
-class Engine(Protocol):
-    """Makes the robot of a task in one engine."""
-
-    def check(self) -> None: ...  # raises MissingExtra or ConfigError if the engine cannot work
-    def walker(self, seed: int) -> Robot: ...
-    def film(self, seed: int, view: View) -> Drawable: ...
-    def lacks_for_gpu(self) -> str: ...
-    def open_batches(
-        self, seed: int, noise: Singles, wanted: int, antithetic: bool, say: Callable[[str], None]
-    ) -> BatchEvaluator: ...
-    def open_walks(
-        self, seed: int, policies: int, rollouts: int, steps: int, say: Callable[[str], None]
-    ) -> NoisyWalks: ...
-
-
-class PaperRobot(WalkingTask, frozen=True):
+class PaperRobot(EngineTask, frozen=True):
     """A robot of the paper."""
 
     engine: Annotated[
@@ -66,37 +46,6 @@ class PaperRobot(WalkingTask, frozen=True):
     @property
     def layers(self) -> tuple[int, ...]:
         return (self.sizes[0], *self.hidden, self.sizes[1])
-
-    def check(self) -> None:
-        """Raise MissingExtra if the engine is missing, or a ConfigError if the user's own network cannot act."""
-        self._engine().check()
-        super().check()
-
-    def open(self, seed: int) -> Rollouts:
-        """Return rollouts of the robot on the CPU."""
-        return Rollouts(self, self.walker(seed))
-
-    def walker(self, seed: int) -> Robot:
-        """Return the robot on the CPU, controlled step by step."""
-        return self._engine().walker(self.start_seed(seed))
-
-    def film(self, seed: int, view: View) -> Drawable:
-        """Return rollouts of the robot on the CPU in front of a camera."""
-        return self._engine().film(self.start_seed(seed), view)
-
-    def lacks_for_gpu(self) -> str:
-        """Return what this process lacks for a GPU; empty: nothing. Imports no torch."""
-        return self._engine().lacks_for_gpu()
-
-    def open_batches(
-        self, seed: int, noise: Singles, wanted: int, antithetic: bool, say: Callable[[str], None]
-    ) -> BatchEvaluator:
-        """Return rollouts on the first visible GPU, for `wanted` individuals or as many as fit into its memory."""
-        return self._engine().open_batches(self.start_seed(seed), noise, wanted, antithetic, say)
-
-    def open_walks(self, seed: int, policies: int, rollouts: int, steps: int, say: Callable[[str], None]) -> NoisyWalks:
-        """Return robots on the first visible GPU that walk with noisy actions, `rollouts` of each policy."""
-        return self._engine().open_walks(self.start_seed(seed), policies, rollouts, steps, say)
 
     def _engine(self) -> Engine:
         engine: Engine = loaded(ENGINES[self.engine])(self)

@@ -1,11 +1,8 @@
 """The paper's robots in Bullet, one at a time on the CPU."""
 
-from collections.abc import Callable
-
 import numpy as np
 
-from ees_mpi.contracts import BatchEvaluator, NoisyWalks, Pixels, View
-from ees_mpi.errors import ConfigError
+from ees_mpi.contracts import Pixels, View
 from ees_mpi.outcomes import Singles
 from ees_mpi.tasks.bullet.camera import Camera
 from ees_mpi.tasks.bullet.robots import Ant, HalfCheetah, Robot
@@ -14,7 +11,6 @@ from ees_mpi.tasks.locomotion import Rollouts
 from ees_mpi.tasks.paper_robots import PaperRobot
 
 ROBOTS: dict[str, type[Robot]] = {"cheetah": HalfCheetah, "ant": Ant}
-CPU_ONLY = 'engine "bullet" runs on CPUs only'
 
 
 class BulletEngine:
@@ -36,17 +32,7 @@ class BulletEngine:
 
     def lacks_for_gpu(self) -> str:
         """Return the reason why Bullet does not run on a GPU."""
-        return CPU_ONLY
-
-    def open_batches(
-        self, seed: int, noise: Singles, wanted: int, antithetic: bool, say: Callable[[str], None]
-    ) -> BatchEvaluator:
-        """Raise a ConfigError: Bullet does not run on GPUs."""
-        raise ConfigError(CPU_ONLY)
-
-    def open_walks(self, seed: int, policies: int, rollouts: int, steps: int, say: Callable[[str], None]) -> NoisyWalks:
-        """Raise a ConfigError: Bullet does not run on GPUs."""
-        raise ConfigError(CPU_ONLY)
+        return 'engine "bullet" runs on CPUs only'
 
 
 class RobotWalker:

@@ -6,9 +6,7 @@ import time
 import numpy as np
 
 from ees_mpi.contracts import Say
-from ees_mpi.errors import ConfigError
 from ees_mpi.outcomes import Batch, Floats, Outcome, Outcomes, Singles
-from ees_mpi.policies import MLP
 from ees_mpi.tasks.locomotion import WalkingTask
 from ees_mpi.tasks.mujoco import waiting
 from ees_mpi.tasks.mujoco.batch import Seats, passes
@@ -37,8 +35,6 @@ def open_batches(
 
     `sizes`: contacts and constraints of a robot that fit into buffers; 0: measured.
     """
-    if type(task.network()) is not MLP:
-        raise ConfigError('task.device: a GPU evaluates the built-in network only; use device = "cpu"')
     tools, start, width = toolkit(say), time.perf_counter(), 2 if antithetic else 1
     torch, buffers = tools.torch, measured_buffers(plant, *sizes)
     with missing_memory_is_refused(), torch.cuda.device(0), tools.warp.ScopedDevice(tools.device):

@@ -20,8 +20,7 @@ class Filmed(Rollouts):
         draw_without_a_screen()
         walker = RobotWalker(plant, task.terminate == "environment", seed)
         super().__init__(task, walker)
-        mujoco, self._simulation, self._view = library(), walker.simulation, view
-        model = self._simulation.model
+        mujoco, model, self._walker, self._view = library(), plant.model, walker, view
         self.step_seconds = plant.step_seconds
         model.vis.global_.offwidth = max(model.vis.global_.offwidth, view.width)
         model.vis.global_.offheight = max(model.vis.global_.offheight, view.height)
@@ -39,7 +38,7 @@ class Filmed(Rollouts):
 
     def picture(self) -> Pixels:
         """Draw the robot."""
-        data, root = self._simulation.data, self._simulation.plant.root
+        data, root = self._walker.data, self._walker.plant.root
         self._camera.lookat[:2] = self._view.point or data.xpos[root][:2]
         self._renderer.update_scene(data, self._camera)
         pixels: Pixels = np.asarray(self._renderer.render())

@@ -1,54 +1,99 @@
-"""The task `mujoco`: Gymnasium v5's cheetah and ant, or an MJCF model of the user, on the CPU or on a GPU."""
+"""The task `mujoco`: Gymnasium v5's cheetah and ant, or an MJCF model of the user, on the CPU or on a GPU.
 
-from collections.abc import Callable
+The observation is qpos without the coordinates that the behaviour measures (cheetah: x, ant: x and y), and qvel. The
+behaviour is the position of the body `task.root` at the end, or after each of `task.behavior_steps`. It is MuJoCo's
+`xpos`, which is one physics step older than Gymnasium's `x_position`.
+"""
 
-from ees_mpi.contracts import BatchEvaluator, NoisyWalks, View
-from ees_mpi.outcomes import Singles
-from ees_mpi.tasks.locomotion import Rollouts
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+import msgspec
+
+from ees_mpi.errors import ConfigError
+from ees_mpi.registry import check_setting, key
+from ees_mpi.tasks.engines import EngineTask
+from ees_mpi.tasks.locomotion import Count
 from ees_mpi.tasks.mujoco.engine import MujocoEngine
-from ees_mpi.tasks.mujoco.film import Filmed
-from ees_mpi.tasks.mujoco.rollouts import RobotWalker
-from ees_mpi.tasks.mujoco.settings import Settings
+from ees_mpi.tasks.mujoco.model import ROBOTS, StatePlant, load, xml_text
+
+Size = Annotated[int, msgspec.Meta(ge=0)]
 
 
-class Mujoco(Settings, frozen=True):
+class Mujoco(EngineTask, frozen=True):
     """A robot in MuJoCo."""
+
+    model: Annotated[str, key("A built-in robot, cheetah or ant, or the path of an MJCF file.")] = "cheetah"
+    root: Annotated[str, key("The body whose position is the behaviour.")] = "torso"
+    dimensions: Annotated[
+        Literal[1, 2] | None,
+        key("The behaviour is x, or x and y; for an MJCF file only; not set: 2.", "coordinates"),
+    ] = None
+    xml: Annotated[str, key("The text of the MJCF file, which the program sets, so that a run file carries it.")] = ""
+    integrator: Annotated[
+        Literal["", "euler", "rk4", "implicitfast"],
+        key("The integrator; empty: implicitfast for the ant, else that of the model."),
+    ] = ""
+    frame_skip: Annotated[Count, key("The physics steps per action.", "physics steps")] = 5
+    device: Annotated[Literal["auto", "cpu", "cuda"], key("Where rollouts run; auto: on a GPU if there is one.")] = (
+        "auto"
+    )
+    contacts: Annotated[
+        Size, key("GPU: contacts per robot that fit into memory, on average; 0: measured.", "contacts")
+    ] = 0
+    constraints: Annotated[
+        Size, key("GPU: constraints per robot that fit into memory; 0: measured.", "constraints")
+    ] = 0
+
+    def __post_init__(self) -> None:
+        if self.model in ROBOTS and self.dimensions not in (None, ROBOTS[self.model].axes):
+            raise ValueError(f"task.dimensions: the {self.model} has {ROBOTS[self.model].axes}; leave it out")
+        super().__post_init__()
 
     @property
     def label(self) -> str:
         """Return the name of the robot, or of the user's file."""
         return f"MuJoCo {self.model}"
 
+    @property
+    def axes(self) -> int:
+        """Return how many coordinates of the position are the behaviour."""
+        return ROBOTS[self.model].axes if self.model in ROBOTS else (self.dimensions or 2)
+
+    @property
+    def sizes_known(self) -> bool:
+        """Return False for the model of a user, which must be compiled."""
+        return self.model in ROBOTS and super().sizes_known
+
+    @property
+    def layers(self) -> tuple[int, ...]:
+        """Return the sizes of the policy's layers, from observation to action; compiles the model of a user."""
+        if self.model in ROBOTS:
+            robot = ROBOTS[self.model]
+            return (robot.observations, *self.hidden, robot.actions)
+        plant = self.plant()
+        return (plant.observations, *self.hidden, int(plant.model.nu))
+
+    def resolved(self) -> Self:
+        """Return the task with the text of the user's model in it, so that it no longer needs the file."""
+        if self.model in ROBOTS or self.xml:
+            return self
+        name = Path(self.model).name  # without its folder: run files are passed on
+        return msgspec.structs.replace(self, model=f"own {name}" if name in ROBOTS else name, xml=xml_text(self.model))
+
     def check(self) -> None:
-        """Compile the model, and try the user's own network."""
-        self._engine().check()
+        """Raise a ConfigError if settings contradict each other, or the robot or the network cannot work."""
+        if self.model in ROBOTS and self.xml:
+            raise ConfigError(f"task.xml: the {self.model} is built in; leave it out")
         super().check()
 
-    def open(self, seed: int) -> Rollouts:
-        """Return rollouts of the robot on the CPU."""
-        return Rollouts(self, self.walker(seed))
-
-    def walker(self, seed: int) -> RobotWalker:
-        """Return the robot on the CPU, controlled step by step."""
-        return self._engine().walker(self.start_seed(seed))
-
-    def film(self, seed: int, view: View) -> Filmed:
-        """Return rollouts of the robot on the CPU in front of a camera."""
-        return self._engine().film(self.start_seed(seed), view)
-
-    def lacks_for_gpu(self) -> str:
-        """Return what this process lacks for a GPU; empty: nothing. Imports no torch."""
-        return self._engine().lacks_for_gpu()
-
-    def open_batches(
-        self, seed: int, noise: Singles, wanted: int, antithetic: bool, say: Callable[[str], None]
-    ) -> BatchEvaluator:
-        """Return rollouts on the first visible GPU, for `wanted` individuals or as many as fit into its memory."""
-        return self._engine().open_batches(self.start_seed(seed), noise, wanted, antithetic, say)
-
-    def open_walks(self, seed: int, policies: int, rollouts: int, steps: int, say: Callable[[str], None]) -> NoisyWalks:
-        """Return robots on the first visible GPU that walk with noisy actions, `rollouts` of each policy."""
-        return self._engine().open_walks(self.start_seed(seed), policies, rollouts, steps, say)
+    def plant(self) -> StatePlant:
+        """Compile the model; loads MuJoCo. MJCF that only a run file has needs trust."""
+        if self.model not in ROBOTS:
+            check_setting("task.model", self.model)
+            check_setting("task.xml", self.xml)
+        default = ROBOTS[self.model].integrator if self.model in ROBOTS else ""
+        return load(self.model, self.xml, self.root, self.axes, self.integrator or default, self.frame_skip)
 
     def _engine(self) -> MujocoEngine:
         return MujocoEngine(self, self.plant, self.contacts, self.constraints)

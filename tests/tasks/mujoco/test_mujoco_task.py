@@ -12,7 +12,7 @@ from ees_mpi.errors import ConfigError
 from ees_mpi.outcomes import Outcome
 from ees_mpi.tasks import TASKS
 from ees_mpi.tasks.mujoco.plant import library
-from ees_mpi.tasks.mujoco.rollouts import Simulation
+from ees_mpi.tasks.mujoco.rollouts import RobotWalker
 from ees_mpi.tasks.mujoco.task import Mujoco
 
 ENVIRONMENTS = {"cheetah": "HalfCheetah-v5", "ant": "Ant-v5"}
@@ -73,22 +73,22 @@ def test_a_rollout_starts_as_gymnasium_does_with_the_same_seed(model: str, seed:
     expected = env.reset(seed=seed)[0]
     qpos, qvel = build(model=model).plant().start(seed)
     assert (qpos == env.data.qpos).all() and (qvel == env.data.qvel).all()
-    assert (Simulation(build(model=model).plant(), False, seed).reset() == expected.astype(np.float32)).all()
+    assert (RobotWalker(build(model=model).plant(), False, seed).reset() == expected.astype(np.float32)).all()
 
 
 @pytest.mark.parametrize(("model", "integrator"), [("cheetah", ""), ("ant", "rk4")])
 def test_equal_actions_give_the_states_of_gymnasium_bit_for_bit(model: str, integrator: str) -> None:
-    env, simulation = environment(model), Simulation(build(model=model, integrator=integrator).plant(), False, 7)
+    env, walker = environment(model), RobotWalker(build(model=model, integrator=integrator).plant(), False, 7)
     env.reset(seed=7)
-    simulation.reset()
+    walker.reset()
     generator = np.random.default_rng(1)
     for _ in range(60):
         action = generator.uniform(-1, 1, env.action_space.shape).astype(np.float32)
         expected = env.step(action)[0]
-        simulation.step(action)
-        assert (simulation.data.qpos == env.data.qpos).all() and (simulation.data.qvel == env.data.qvel).all()
-        assert (simulation.observation() == expected.astype(np.float32)).all()
-        assert simulation.position == tuple(env.data.body("torso").xpos[: len(simulation.position)])
+        observation, _ = walker.step(action)
+        assert (walker.data.qpos == env.data.qpos).all() and (walker.data.qvel == env.data.qvel).all()
+        assert (observation == expected.astype(np.float32)).all()
+        assert walker.position == tuple(env.data.body("torso").xpos[: len(walker.position)])
 
 
 def test_the_cheetah_gives_the_outcomes_of_the_gymnasium_task() -> None:
@@ -143,7 +143,7 @@ def test_a_robot_that_is_faster_than_any_robot_is_invalid_though_it_is_finite(
     walker = build(model=str(path), root="cart").walker(0)
     walker.reset()
     length = next((n for n in range(1, 11) if walker.step(np.array([1, 0], np.float32))[1]), 10)
-    assert walker.finite == valid and np.isfinite(walker.simulation.data.qpos).all() and (length == 10) == valid
+    assert walker.finite == valid and np.isfinite(walker.data.qpos).all() and (length == 10) == valid
     assert np.isfinite(walker.position).all() == valid
 
 
@@ -184,11 +184,11 @@ def test_an_own_model_leaves_its_place_out_of_the_observation(own: str) -> None:
     task = build(model=own, root="cart")
     task.check()
     assert task.layers == (6, 8, 2) and task.behavior_dim == 2  # height, swing, and four velocities
-    simulation = Simulation(task.plant(), False, 0)
-    observation = simulation.reset()
-    assert (observation == np.float32([*simulation.data.qpos[[0, 3]], *simulation.data.qvel])).all()
-    simulation.step(np.array([50, 50], np.float32))
-    assert simulation.data.ctrl.tolist() == [50, 1]  # the first motor has no limits
+    walker = RobotWalker(task.plant(), False, 0)
+    observation = walker.reset()
+    assert (observation == np.float32([*walker.data.qpos[[0, 3]], *walker.data.qvel])).all()
+    walker.step(np.array([50, 50], np.float32))
+    assert walker.data.ctrl.tolist() == [50, 1]  # the first motor has no limits
     assert evaluate(task).valid
     assert build(model=own, root="cart", dimensions=1).layers[0] == 7
     assert build(model=own, root="arm").layers[0] == 6

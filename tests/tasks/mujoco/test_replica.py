@@ -119,8 +119,8 @@ def test_static_poses_agree(robot: type[PaperRobot]) -> None:
         qpos = pose_of(robot, generator)
         put(robot, client, qpos)
         expected = bullet.robot._observe()
-        mujoco.simulation.data.qpos[:] = qpos
-        one = mujoco.simulation._robot
+        mujoco.data.qpos[:] = qpos
+        one = mujoco.robot
         one.reset()
         np.testing.assert_allclose(one.observation(), expected, atol=2e-6)
         np.testing.assert_allclose(one.position(), bullet.position, atol=1e-6)
