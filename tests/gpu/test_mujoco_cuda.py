@@ -276,3 +276,13 @@ def test_a_mixture_of_the_papers_robots_runs_on_a_gpu(tmp_path: Path) -> None:
     mixture = {"population.name": "mixture", "population.components": 2}
     with train("ant-maxent", tmp_path / "mix.h5", settings={**settings("cuda", 2), **mixture}) as run:
         assert run.device(1) == "cuda" and np.isfinite(np.asarray(run["behavior"])).all()
+
+
+@pytest.mark.parametrize("preset", ["ant-maxent", "cheetah-maxent"])
+def test_the_papers_robots_repeat_bit_by_bit(preset: str, tmp_path: Path) -> None:
+    with (
+        train(preset, tmp_path / "one.h5", settings=settings("cuda", 2)) as one,
+        train(preset, tmp_path / "two.h5", settings=settings("cuda", 2)) as two,
+    ):
+        assert np.array_equal(one["behavior"], two["behavior"])
+        assert one["state_sha256"][-1] == two["state_sha256"][-1]
