@@ -9,7 +9,8 @@ import math
 import re
 import warnings
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,19 +29,22 @@ STATE_DICT = "expected a file of torch.save(model.state_dict(), FILE) by torch 1
 
 def read(path: Path) -> Named:
     """Return the arrays of a torch or safetensors file, by the suffix of its name."""
-    check_plain(path)
-    try:
+    with _readable(path):
         return _safetensors(path) if path.suffix == SAFETENSORS else _torch(path)
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """Refuse anything but a plain file, because reading a named pipe would wait for ever; report errors of reading."""
+    if path.exists() and not path.is_file():
+        raise RunFileError(f"{path} is not a plain file; expected a file of arrays")
+    try:
+        open(path, "rb").close()
+        yield
     except EesError:
         raise
     except OSError as error:
         raise RunFileError(f"cannot read {path}: {error.strerror or error}") from None
-
-
-def check_plain(path: Path) -> None:
-    """Raise a RunFileError if a path is not a plain file: reading a named pipe would wait for ever."""
-    if path.exists() and not path.is_file():
-        raise RunFileError(f"{path} is not a plain file; expected a file of arrays")
 
 
 def as_arrays(named: Mapping[Any, Any], source: str) -> Named:
@@ -72,8 +76,6 @@ def _array(value: Any, name: str) -> NDArray[Any]:
 
 def _torch(path: Path) -> Named:
     """Read a state_dict; a plain pickle is refused unread."""
-    with open(path, "rb"):
-        pass
     if not zipfile.is_zipfile(path):
         raise RunFileError(f"{path} is not a torch file, and it was not read: a pickle can run code; {STATE_DICT}")
     try:
@@ -136,14 +138,12 @@ def _natural(name: str) -> list[tuple[int, str]]:
 
 def read_npz(path: Path) -> Named:
     """Return the arrays of an npz, of any kind except pickled objects."""
-    check_plain(path)
-    try:
-        with open(path, "rb"):
-            pass
-        _check_zip(path, UNPACKED)
-        with np.load(path, allow_pickle=False) as file:
-            return dict(file)
-    except OSError as error:
-        raise RunFileError(f"cannot read {path}: {error.strerror or error}") from None
-    except Exception as error:  # a damaged archive can raise anything
-        raise RunFileError(f"{path} is not an npz of arrays: {str(error)[:200]}") from None
+    with _readable(path):
+        try:
+            _check_zip(path, UNPACKED)
+            with np.load(path, allow_pickle=False) as file:
+                return dict(file)
+        except OSError:
+            raise
+        except Exception as error:  # a damaged archive can raise anything
+            raise RunFileError(f"{path} is not an npz of arrays: {str(error)[:200]}") from None

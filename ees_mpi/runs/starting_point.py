@@ -133,8 +133,7 @@ def read_policy(path: Path) -> StartingPoint:
     try:
         mean, sizes = _parameters(arrays)
         observations = _observation_sums(arrays)
-        about = checks.json_object(str(arrays["about"]))
-        checks.check_note(about)
+        about = checks.note_of(str(arrays["about"]))
         missing = [name for name in ("run_id", "objective", "state_sha256", "training_steps") if name not in about]
         if missing:
             raise ValueError(f"its note has no {missing[0]}")

@@ -14,7 +14,6 @@ from ees_mpi.errors import RunFileError
 from ees_mpi.store import chain, format2, layout, records, sessions, texts
 from ees_mpi.store.records import Columns, Record
 from ees_mpi.store.safety import damage_reported
-from ees_mpi.terminal import is_utf8
 
 REPAIR = "`ees-mpi repair` returns to the newest state in the file that is whole"
 TEXTS = ("run_id", "program", "created", "config", "noise_digest", "kind", "started_from")
@@ -30,7 +29,7 @@ def attributes_of(file: h5py.File, path: Path) -> dict[str, Any]:
             raise ValueError(f"its attribute {name} is not a text")
     if len(bytes.fromhex(found["run_id"])) != 16:
         raise ValueError("its run_id is not 16 bytes")
-    check_note(json_object(found["started_from"] or "{}"))
+    note_of(found["started_from"] or "{}")
     return found
 
 
@@ -43,8 +42,11 @@ def check_groups(file: h5py.File, attributes: Mapping[str, Any], path: Path) -> 
         raise RunFileError(f"{path} is damaged: the group {name} does not have the hash that the file has for it")
 
 
-def check_note(note: Mapping[str, Any]) -> None:
-    """Raise a ValueError if a note on the run that a file started from has values of other types than we write."""
+def note_of(text: str) -> dict[str, Any]:
+    """Return the note on the run that a file started from; raise a ValueError if it has other values than we write."""
+    note = json.loads(text)
+    if not isinstance(note, dict):
+        raise ValueError(f"expected a JSON object, got {text[:80]!r}")
     kinds: dict[str, type] = dict.fromkeys(("path", "run_id", "objective", "method", "engine", "state_sha256"), str)
     kinds |= dict.fromkeys(("generation", "training_steps"), int)
     wrong = [name for name, kind in kinds.items() if not isinstance(note.get(name, kind()), kind)]
@@ -52,22 +54,8 @@ def check_note(note: Mapping[str, Any]) -> None:
     wrong += [name for name in ("path", "generation") if note and name not in note]
     if wrong:
         raise ValueError(f"its note on the run that it started from has no usable {wrong[0]}")
-    if not is_utf8(json.dumps(note, ensure_ascii=False)):
-        raise ValueError("its note on the run that it started from is not UTF-8")
-
-
-def check_noise_table(attributes: Mapping[str, Any], seed: int, size: int) -> None:
-    """Raise a ValueError if the attributes describe another noise table than the config."""
-    if (int(attributes["noise_seed"]), int(attributes["noise_size"])) != (seed, size):
-        raise ValueError("its attributes have another noise table than its config")
-
-
-def json_object(text: Any) -> dict[str, Any]:
-    """Return the JSON object of a text."""
-    found = json.loads(text)
-    if not isinstance(found, dict):
-        raise ValueError(f"expected a JSON object, got {str(text)[:80]!r}")
-    return found
+    json.dumps(note, ensure_ascii=False).encode()  # raises a ValueError if a text is not UTF-8
+    return note
 
 
 def check_shapes(file: h5py.File, config: Config, version: int, path: Path) -> dict[str, int]:
@@ -152,14 +140,6 @@ def checked_state(file: h5py.File, attributes: Mapping[str, Any], path: Path) ->
     if not is_whole_state(file, "final", attributes):
         raise RunFileError(f"{path} is damaged: the state after its last generation does not have its hash. {REPAIR}")
     return texts.datasets(file["final"])
-
-
-def newest_whole_state(file: h5py.File, attributes: Mapping[str, Any], path: Path) -> dict[str, NDArray[Any]]:
-    """Return the newest state that has its hash, and whose last generation has its hash."""
-    for name in ("final", "previous"):
-        if is_whole(file, name, attributes, path):
-            return texts.datasets(file[name])
-    raise RunFileError(f"{path} cannot be repaired: it holds no state that is whole")
 
 
 def is_whole(file: h5py.File, name: str, attributes: Mapping[str, Any], path: Path) -> bool:

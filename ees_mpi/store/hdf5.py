@@ -83,7 +83,10 @@ def restore(path: Path) -> int:
         attributes = checks.attributes_of(file, path)
         version = chain.version_of(attributes)
         writers = sessions.read(file, version, attributes["run_id"])
-        state = checks.newest_whole_state(file, attributes, path)
+        whole = [name for name in ("final", "previous") if checks.is_whole(file, name, attributes, path)]
+        if not whole:
+            raise RunFileError(f"{path} cannot be repaired: it holds no state that is whole")
+        state = texts.datasets(file[whole[0]])
         have = int(state["generation"])
         for name in ("final", "partial"):
             if name in file:

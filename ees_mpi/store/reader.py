@@ -1,5 +1,6 @@
 """Read run files at any time, from any process, without MPI."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,9 @@ class Run(RunChecks):
             if record.kind in ("session", "config"):  # a later session may train more generations
                 text = texts.text(record.arrays["config"].item())
         self.config: Config = parse(text, source=f"the config in {self.path}", trusted=self._trust)
-        checks.check_noise_table(self._attributes, self.config.noise_seed, self.config.noise.size)
+        noise = self.config.noise_seed, self.config.noise.size
+        if (int(self._attributes["noise_seed"]), int(self._attributes["noise_size"])) != noise:
+            raise ValueError("its attributes have another noise table than its config")
         self._sizes = checks.check_shapes(self._file, self.config, self._version, self.path)
         if hasattr(self.config.population, "stds") and "std" not in self._file["generations"]:
             raise RunFileError(f"{self.path} is damaged: it has no generations/std")
@@ -137,7 +140,7 @@ class Run(RunChecks):
         found += map(sessions.of_record, new)
         ends = [session["first_generation"] for session in found[1:]] + [self.generations]
         for session, end in zip(found, ends, strict=False):
-            session["machine"] = checks.json_object(session["machine"])
+            session["machine"] = json.loads(session["machine"])
             wrote = session["first_generation"] < min(end, self.generations)
             session["end"] = float(self["seconds_clock"][min(end, self.generations) - 1]) if wrote else session["start"]
         return found

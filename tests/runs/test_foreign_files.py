@@ -158,7 +158,7 @@ def test_numbers_beyond_single_precision_are_refused() -> None:
         ({"std": "wide"}, "not a policy"),
         ({"objective": 3}, "no usable objective"),
         ({"path": 3}, "no usable path"),
-        ({"path": "\ud800"}, "not UTF-8"),
+        ({"path": "\ud800"}, "surrogates not allowed"),
     ],
 )
 def test_a_note_in_a_policy_that_we_do_not_write_is_refused(
