@@ -93,15 +93,18 @@ def preload() -> None:
 
 
 def make_templates(folder: Path, older: Path) -> None:
-    """Make a finished run with a state before the last one, a killed run with a journal, and a file of format 1."""
-    for name, last, killed in (("sound", 6, False), ("killed", 5, True)):
+    """Make a finished run with a state before the last one, a killed run with a journal, and a file of format 2."""
+    for name in ("sound", "killed", "older"):
         place = folder / name
-        (place / "elsewhere").mkdir(parents=True)
-        (place / SECRET).write_bytes(b"private" * 5000)
-        _train(place / "run.h5", (3, last), last + killed, killed)
-        _train(place / "elsewhere/other.h5", (6,), 6, False, 1)
-        _train(place / "elsewhere/killed.h5", (3, 5), 6, True, 1)
-    shutil.copytree(folder / "sound", folder / "older")
+        if name == "sound":
+            (place / "elsewhere").mkdir(parents=True)
+            (place / SECRET).write_bytes(b"private" * 5000)
+            _train(place / "elsewhere/other.h5", (6,), 6, False, 1)
+            _train(place / "elsewhere/killed.h5", (3, 5), 6, True, 1)
+        else:
+            shutil.copytree(folder / "sound/elsewhere", place / "elsewhere")
+    _train(folder / "sound/run.h5", (3, 6), 6, False)
+    _train(folder / "killed/run.h5", (3, 5), 6, True)
     (folder / "older/run.h5").write_bytes(gzip.decompress(older.read_bytes()))
     policies.make(folder / "policy", folder / "sound/elsewhere/other.h5")
 
