@@ -176,6 +176,11 @@ def test_help_loads_no_numpy() -> None:  # it makes half of the time
     assert "ees_mpi.cli.main" in (loaded := run(words).stderr) and "numpy" not in loaded
 
 
+def test_the_shell_completes_presets() -> None:
+    words = {"COMP_WORDS": "ees-mpi train interference-maxe", "COMP_CWORD": "2", "_EES_MPI_COMPLETE": "bash_complete"}
+    assert run(command(), **words).stdout == "plain,interference-maxent\n"
+
+
 def test_python_names_its_own_arguments_and_not_options(finished: Path) -> None:
     calls = {
         "use resume=True to continue it, overwrite=True": lambda: ees_mpi.train("my.toml", finished),

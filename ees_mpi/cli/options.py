@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from ees_mpi import machine
 from ees_mpi.terminal import plain
@@ -88,9 +89,17 @@ class Seeds(click.ParamType):  # type: ignore[type-arg]
         return tuple(seeds)
 
 
+def _complete_source(context: click.Context, option: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Return the presets that the shell can complete a word to; without any, it completes the names of files."""
+    from ees_mpi.config import preset_names
+
+    found = [CompletionItem(name) for name in preset_names() if name.startswith(begun)]
+    return found or [CompletionItem(begun, type="file")]
+
+
 RUN = click.argument("run", type=RunFile(), metavar="RUN.h5")
 RUNS = click.argument("runs", nargs=-1, required=True, type=RunFile(), metavar="RUN.h5 ...")
-SOURCE = click.argument("source", metavar="PRESET|FILE.toml")
+SOURCE = click.argument("source", metavar="PRESET|FILE.toml", shell_complete=_complete_source)
 SEEDS = click.option(
     "--seeds", type=Seeds(), default=(), metavar="0-5", help="Random seeds, one run each: 0-5 or 1,4,7."
 )

@@ -217,7 +217,7 @@ def has_results(path: Path) -> bool:
     """Return False if a file is a run whose first generation has failed or was killed: a new run may replace it."""
     try:
         with open_run(path) as run:
-            return run.attributes.get("kind") != "run" or bool(run.generations or run.partial() or run.damage)
+            return run.attributes.get("kind") != "run" or bool(run.generations or run.partial())
     except RunFileError:
         return True
 
