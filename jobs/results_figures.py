@@ -59,8 +59,9 @@ def _figures(name: str, runs: Sequence[SmallRun]) -> Iterator[tuple[str, Figure]
     lines: dict[str, list[Any]] = {}
     for run in runs:
         lines.setdefault(label(run), []).append(run["distance_mean"])
-    figure, (panel,) = grid(1, 1, 0.75 * COLUMN)
+    figure, (panel,) = grid(1, 1, 0.65 * COLUMN)
     draw_curves(panel, lines, list(lines), xlabel="generation", ylabel="mean distance from the origin")
+    explain(figure, [panel])
     yield f"{name}-distance", figure
     if "standard ES" in lines:
         yield f"{name}-ratio", draw_ratio(lines)
@@ -76,9 +77,10 @@ def draw_further(runs: Sequence[SmallRun]) -> Figure:
         rules["gentle rule" if gentle(run) else "fresh Adam"].setdefault(start, []).append(run["fitness_mean"][:])
     rules = {rule: lines for rule, lines in rules.items() if lines}
     starts = sorted({start for lines in rules.values() for start in lines}, reverse=True)
-    figure, panels = grid(len(rules), 2, 3.0, sharey=True)
+    figure, panels = grid(len(rules), 2, 2.4, sharey=True)
     for panel, (rule, lines) in zip(panels, rules.items(), strict=True):
-        draw_curves(panel, lines, starts, heading=rule, xlabel="generation", ylabel="mean distance towards +x")
+        draw_curves(panel, lines, starts, title=rule, xlabel="generation", ylabel="mean distance towards +x")
+    explain(figure, panels)
     return figure
 
 

@@ -73,10 +73,20 @@ def group_names(runs: Sequence[Run]) -> list[str]:
 
 def run_names(runs: Sequence[Run]) -> list[str]:
     """Return a name for each run: the user's label, or its group and its seed; equal names also have the file's."""
-    groups = zip(runs, group_names(runs), strict=True)
-    names = [given_label(run) or f"{name}, seed {run.config.run.seed}" for run, name in groups]
-    count = Counter(name for name, _ in {(name, run.path) for name, run in zip(names, runs, strict=True)})
-    return [f"{name} ({run.path.name})" if count[name] > 1 else name for run, name in zip(runs, names, strict=True)]
+    groups = group_names(runs)
+    shared = _shared(runs, groups)
+    names = [
+        name if given_label(run) and name not in shared else f"{name}, seed {run.config.run.seed}"
+        for run, name in zip(runs, groups, strict=True)
+    ]
+    shared = _shared(runs, names)
+    return [f"{name} ({run.path.name})" if name in shared else name for run, name in zip(runs, names, strict=True)]
+
+
+def _shared(runs: Sequence[Run], names: Sequence[str]) -> set[str]:
+    """Return the names that several files have."""
+    files = {(name, run.path) for name, run in zip(names, runs, strict=True)}
+    return {name for name, count in Counter(name for name, _ in files).items() if count > 1}
 
 
 def _engine(run: Run) -> str:

@@ -61,10 +61,11 @@ def adaptation(runs: Sequence[Run]) -> Figure:
         name = given_label(run) or (f"from {origin}" if origin else RANDOM)
         lines.setdefault(name, []).append(run["fitness_mean"][:])
     origins = sorted({name for lines in groups.values() for name in lines}, key=lambda name: (name == RANDOM, name))
-    figure, panels = grid(len(groups), 3, 3.0, sharey=True)
+    figure, panels = grid(len(groups), 3, 2.4, sharey=True)
     for panel, (direction, lines) in zip(panels, sorted(groups.items()), strict=True):
         name = direction_name(direction)
         draw_curves(panel, lines, origins, xlabel="generation", ylabel=f"mean distance towards {name}")
+    explain(figure, panels)
     return figure
 
 
@@ -78,9 +79,10 @@ def locomotion(runs: Sequence[Run]) -> Figure:
         distances = np.full(run.generations, np.nan)
         distances[valid] = [offspring.read_offspring(run, g).distance.mean() for g in valid]
         lines.setdefault(group, []).append(distances)
-    figure, (panel,) = grid(1, 1, 0.75 * COLUMN)
+    figure, (panel,) = grid(1, 1, 0.65 * COLUMN)
     order = sorted(lines, key=lambda name: (name != "standard ES", name))
     draw_curves(panel, lines, order, xlabel="generation", ylabel=METRICS["distance_mean"], ylim=(0, None))
+    explain(figure, [panel])
     return figure
 
 
@@ -100,9 +102,10 @@ def maml_training(runs: Sequence[Run]) -> Figure:
         shown = (run["fitness"][:], np.where(sign > 0, before, np.nan), np.where(sign < 0, before, np.nan))
         for curves, values in zip(lines.values(), shown, strict=True):
             curves.append(np.nanmean(values, axis=1))
-    figure, (panel,) = grid(1, 1, 0.75 * COLUMN)
+    figure, (panel,) = grid(1, 1, 0.65 * COLUMN)
     panel.axhline(0.0, color="0.8", linewidth=0.5)
     draw_curves(panel, lines, list(lines), xlabel="outer iteration", ylabel="distance in the wanted direction")
+    explain(figure, [panel])
     return figure
 
 

@@ -91,7 +91,6 @@ def draw_curves(
     groups: Mapping[str, Sequence[Any]],
     order: Sequence[str],
     looks: Sequence[dict[str, Any]] = (),
-    heading: str | None = None,
     **labels: Any,
 ) -> None:
     """Draw the mean and std of each group of curves; groups have the same style in all panels with one `order`."""
@@ -102,8 +101,6 @@ def draw_curves(
         panel.fill_between([], [], [], color="0.5", alpha=0.3, linewidth=0, label="band: one sd of the runs either way")
     panel.set(xlim=(0, None), **labels)
     whole_numbers(panel.xaxis)
-    above: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1), "borderaxespad": 0}  # it hides no curve
-    panel.legend(title=heading, title_fontsize="medium", alignment="left", **above)
 
 
 def _curve(panel: Axes, rows: Sequence[Any], name: str, style: dict[str, Any]) -> None:
@@ -148,12 +145,13 @@ def decades(bar: Any) -> None:
     bar.update_ticks()
 
 
-def explain(figure: Figure, panels: Sequence[Axes]) -> None:
-    """Write the marks of all panels into one legend below them, each once."""
+def explain(figure: Figure, panels: Sequence[Axes], heading: str | None = None) -> None:
+    """Write the marks of all panels into one legend below them, each once; there it hides nothing."""
     handles = {text: mark for panel in panels for mark, text in zip(*panel.get_legend_handles_labels(), strict=True)}
     if handles:
         widest = 0.45 + 0.06 * max(map(len, handles))  # inches of an entry, about
         columns = int(np.clip(figure.get_figwidth() / widest, 1, len(handles)))
         rows = -(-len(handles) // columns)
-        figure.set_figheight(figure.get_figheight() + 0.15 + 0.22 * rows)
-        figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=columns)
+        figure.set_figheight(figure.get_figheight() + 0.15 + 0.22 * rows + 0.22 * bool(heading))
+        where: dict[str, Any] = {"loc": "outside lower center", "ncols": columns, "title": heading}
+        figure.legend(handles.values(), handles.keys(), title_fontsize="medium", **where)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from ees_mpi.analysis import grouping
-from ees_mpi.analysis.figures.style import COLUMN, Figure, draw_curves, grid, shades
+from ees_mpi.analysis.figures.style import COLUMN, Figure, draw_curves, explain, grid, shades
 from ees_mpi.analysis.offspring import check_committed, check_no_sample
 from ees_mpi.analysis.series import METRICS, series
 from ees_mpi.errors import ConfigError
@@ -27,10 +27,11 @@ def sweep(runs: Sequence[Run], by: str | None = None, metric: str | None = None)
     if name not in METRICS:
         raise ConfigError(f"--metric: {unknown(name, METRICS)}")
     groups = grouping.group(key, configs)
-    figure, (panel,) = grid(1, 1, 0.75 * COLUMN)
+    figure, (panel,) = grid(1, 1, 0.65 * COLUMN)
     lines = {value: [series(run, name) for run in runs if run.path in paths] for value, paths in groups.items()}
     looks = shades(len(lines))
-    draw_curves(panel, lines, list(lines), looks, heading=key, xlabel="generation", ylabel=METRICS[name])
+    draw_curves(panel, lines, list(lines), looks, xlabel="generation", ylabel=METRICS[name])
+    explain(figure, [panel], key)
     return figure
 
 

@@ -70,7 +70,7 @@ class Camera:
         line = np.minimum(np.abs(x), np.abs(y)) < AXIS_WIDTH + 0.002 * reach  # far away still one pixel wide
         clear = np.where(reach < FAR, np.exp(-((reach / (HAZE * self._view.distance)) ** 2)), 0.0)[..., None]
         color = np.where(line[..., None], AXIS, np.where(odd[..., None], DARK, BRIGHT))
-        return (clear * color + (1 - clear) * SKY).astype(np.uint8)
+        return np.asarray(clear * color + (1 - clear) * SKY, np.uint8)
 
     def _render(self, world: World, matrix: Floats) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
         """Draw the robot alone with Bullet; return all pixels, and a mask of the robot's pixels."""

@@ -290,7 +290,7 @@ def test_a_sweep_has_a_curve_for_each_value_with_the_mean_of_its_runs(walked: di
     with open_run(paths[0]) as one, open_run(paths[1]) as two:
         mean = (one["distance_mean"][:] + two["distance_mean"][:]) / 2
     assert np.array_equal(panel.lines[1].get_ydata(), mean)
-    assert panel.get_legend().get_title().get_text().startswith("population.std")
+    assert panel.figure.legends[0].get_title().get_text().startswith("population.std")
     assert panel.get_ylabel() == "mean distance from the origin"
     (panel,) = panels_of("sweep", paths)  # the key in which they differ, the metric of progress lines
     assert panel.get_ylabel().startswith("entropy") and len(panel.lines) == 2
@@ -318,7 +318,7 @@ def test_labels_and_a_title_of_the_user_are_drawn_and_counted(walked: dict[str, 
         assert [axes.get_title() for axes in panels_of("plane", runs, ())] == ["(a) first", "(b) second"]
     with given_labels(dict.fromkeys(runs, "both")):
         (panel,) = panels_of("locomotion", runs)
-    names = [text.get_text() for text in panel.get_legend().get_texts()]
+    names = [text.get_text() for text in panel.figure.legends[0].get_texts()]
     assert names == ["both, mean of 2 runs", "band: one sd of the runs either way"]
     out = folder / "labelled.svg"
     words = ["--label", "first <&>", "--label", "second", "--title", "Two ants"]
