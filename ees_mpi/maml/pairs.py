@@ -35,15 +35,6 @@ def sums_of(pair: Pair) -> Floats:
     return pair.before.sums + pair.after.sums if pair.usable else np.zeros_like(pair.before.sums)
 
 
-def packed(pairs: Mapping[int, Pair]) -> NDArray[np.uint8]:
-    """Return one row of bytes per task, without loss."""
-    rows = [
-        b"".join([np.int64(index).tobytes(), _bytes(pair.before), _bytes(pair.after)])
-        for index, pair in sorted(pairs.items())
-    ]
-    return np.frombuffer(b"".join(rows), np.uint8).reshape(len(rows), -1 if rows else 0)
-
-
 def stacked(pairs: Mapping[int, Pair]) -> Arrays:
     """Return the rollouts of all tasks as arrays with names, the tasks in order."""
     tasks = [pairs[index] for index in sorted(pairs)]
@@ -64,28 +55,25 @@ def unstacked(arrays: Arrays) -> dict[int, Pair]:
     return {index: Pair(batch("before", place), batch("after", place)) for place, index in indices}
 
 
-def _bytes(batch: Batch) -> bytes:
-    names = ("observations", "actions", "rewards", "length", "final", "sums")
-    return b"".join(getattr(batch, name).tobytes() for name in names)
+def packed(pairs: Mapping[int, Pair]) -> NDArray[np.uint8]:
+    """Return one row of bytes per task, without loss."""
+    if not pairs:
+        return np.empty((0, 0), np.uint8)
+    return np.hstack([array.reshape(len(pairs), -1).view(np.uint8) for array in stacked(pairs).values()])
 
 
 def unpacked(
     rows: NDArray[np.uint8], shape: tuple[int, int], observations: int, actions: int, dim: int
 ) -> dict[int, Pair]:
     """Return the rollouts of `packed`, by index; `shape`: (R, T) of a batch; `dim`: numbers of a position."""
-    fields: list[tuple[str, Any, tuple[int, ...]]] = [
-        ("observations", "<f4", (*shape, observations)),
-        ("actions", "<f4", (*shape, actions)),
-        ("rewards", "<f8", shape),
-        ("length", "<i8", shape[:1]),
-        ("final", "<f8", (shape[0], dim)),
-        ("sums", "<f8", (1 + 2 * observations,)),
-    ]
-    kind = np.dtype([("index", "<i8"), ("before", fields), ("after", fields)])
-    table = np.ascontiguousarray(rows).reshape(-1).view(kind)
-    names = [name for name, *_ in fields]
-
-    def batch(row: Any) -> Batch:
-        return Batch(**{name: row[name].copy() for name in names})
-
-    return {int(row["index"]): Pair(batch(row["before"]), batch(row["after"])) for row in table}
+    parts: dict[str, tuple[str, tuple[int, ...]]] = {
+        "observations": ("<f4", (*shape, observations)),
+        "actions": ("<f4", (*shape, actions)),
+        "rewards": ("<f8", shape),
+        "length": ("<i8", shape[:1]),
+        "final": ("<f8", (shape[0], dim)),
+        "sums": ("<f8", (1 + 2 * observations,)),
+    }
+    columns = [(f"{moment}/{name}", *parts[name]) for moment in ("before", "after") for name in parts]
+    table: Any = np.ascontiguousarray(rows).reshape(-1).view(np.dtype([("index", "<i8"), *columns]))
+    return unstacked(table)

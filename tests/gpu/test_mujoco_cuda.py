@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.gpu_batch import STD, mixed_batch, on_the_cpu, table
 
 from ees_mpi import train
 from ees_mpi.commands.verify import verify
@@ -32,8 +33,6 @@ pytestmark = [
     pytest.mark.skipif(bool(lacking()), reason=f"needs a GPU: {lacking()}"),
     pytest.mark.filterwarnings("ignore"),
 ]
-STD = 0.1
-
 
 ROBOTS = {
     "cheetah": {"name": "mujoco", "model": "cheetah"},
@@ -47,38 +46,6 @@ PAPER = ["cheetah", "ant"]
 
 def build(robot: str = "cheetah", **settings: Any) -> Any:
     return TASKS.build({"hidden": [16], "steps": 25, "observation_share": 0.5, **ROBOTS[robot], **settings})
-
-
-def table(task: Any) -> Any:
-    noise = np.random.default_rng(0).standard_normal(8 * task.parameters).astype(np.float32)
-    noise.flags.writeable = False
-    return noise
-
-
-def mixed_batch(task: Any) -> Batch:
-    """Two pairs around two means, a lone individual, and an unperturbed mean that starts elsewhere."""
-    means = np.stack([task.initial(np.random.default_rng(k)) * np.float32(5) for k in range(2)])
-    return Batch(
-        index=np.arange(10, 16),
-        means=means,
-        std=STD,
-        offset=np.array([3, 3, 50, 50, 99, 0]),
-        sign=np.array([1, -1, 1, -1, 1, 0], np.int8),
-        parent=np.array([0, 0, 1, 1, 0, 1], np.int32),
-        observe=np.array([1, 0, 0, 1, 0, 1], np.bool_),
-        reset_seed=np.array([5, 5, 5, 5, 5, 6]),
-    )
-
-
-def on_the_cpu(task: Any, batch: Batch, noise: Any, place: int) -> Outcome:
-    start, seed = batch.offset[place], 5 if batch.reset_seed is None else batch.reset_seed[place]
-    eps = noise[start : start + task.parameters] * np.float32(STD) * batch.sign[place]
-    size = task.observation_dim
-    parameters = batch.means[batch.parent[place]] + eps
-    rollouts = task.open(int(seed))
-    return rollouts.evaluate(
-        int(batch.index[place]), parameters, np.zeros(size), np.ones(size), bool(batch.observe[place])
-    )
 
 
 def on_the_gpu(task: Any, batch: Batch, rollouts: Any) -> list[Outcome]:

@@ -1,5 +1,7 @@
 """The paper's robots in Bullet, one at a time on the CPU."""
 
+import math
+
 import numpy as np
 
 from ees_mpi.contracts import Pixels, View
@@ -61,7 +63,7 @@ class RobotWalker:
         try:
             observation, done = self.robot.step(action)
         except FloatingPointError:  # the action is NaN
-            self.robot.mark_unstable()
+            self.robot.position = (math.nan, math.nan, math.nan)
             return np.full(self.robot.observation_size, np.nan, np.float32), True
         return observation, done and (self._stops or not self.robot.finite)
 

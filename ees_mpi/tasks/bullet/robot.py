@@ -169,10 +169,6 @@ class Robot:
         """Return whether position and observation are finite and possible; if not, the rollout is invalid."""
         return self._possible and all(map(math.isfinite, (*self.position, *self._values)))
 
-    def mark_unstable(self) -> None:
-        """Mark the present rollout as invalid."""
-        self.position = (math.nan, math.nan, math.nan)
-
     @property
     def joint_positions(self) -> NDArray[np.float32]:
         """Return the joint angles as last observed, from -1 to 1 between their limits, not clipped."""

@@ -10,7 +10,7 @@ from typing import Any
 from ees_mpi.contracts import Say
 from ees_mpi.errors import ConfigError, MissingExtra
 
-PACKAGES = ("torch", "warp", "mujoco_warp")
+PACKAGES = {"torch": "torch with CUDA", "warp": "warp-lang", "mujoco_warp": "mujoco-warp"}
 TESTED = {"warp": ("1.19",), "mujoco_warp": ("4.0",), "torch": ("2.11", "2.13")}
 HINT = "pip install 'ees_mpi[gpu]'"
 
@@ -47,10 +47,10 @@ def has_driver() -> bool:
 
 def missing_package() -> str:
     """Name the first package that the GPU needs and that is missing here; empty if there is none."""
-    for name in PACKAGES:
+    for name, package in PACKAGES.items():
         spec = importlib.util.find_spec(name)
         if spec is None or not spec.origin:
-            return {"torch": "torch with CUDA", "warp": "warp-lang", "mujoco_warp": "mujoco-warp"}[name]
+            return package
         if name == "torch" and _built_for_cpu(Path(spec.origin).parent / "version.py"):
             return "torch with CUDA (the installed torch is built for the CPU)"
     return ""

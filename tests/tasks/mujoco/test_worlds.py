@@ -4,15 +4,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.gpu_batch import mixed_batch, on_the_cpu, table
 
-from ees_mpi.outcomes import Batch
 from ees_mpi.tasks import TASKS
 from ees_mpi.tasks.mujoco.buffers import Buffers
 from ees_mpi.tasks.mujoco.cuda import GpuRollouts
 from ees_mpi.tasks.mujoco.gpu import Toolkit
 from ees_mpi.tasks.mujoco.walks import Walks
 
-STD, STEPS = 0.1, 13  # graphs of ten steps do not divide 13
+STEPS = 13  # graphs of ten steps do not divide 13
 
 
 @pytest.fixture(scope="module")
@@ -33,27 +33,12 @@ def build(robot: str) -> tuple[Any, Any]:
 @pytest.mark.parametrize("robot", ["cheetah", "ant"])
 def test_a_batch_in_several_passes_gives_what_single_rollouts_give(tools: Toolkit, robot: str) -> None:
     task, plant = build(robot)
-    noise = np.random.default_rng(0).standard_normal(8 * task.parameters).astype(np.float32)
-    means = np.stack([task.initial(np.random.default_rng(k)) * np.float32(5) for k in range(2)])
-    batch = Batch(
-        index=np.arange(10, 16),
-        means=means,
-        std=STD,
-        offset=np.array([3, 3, 50, 50, 99, 0]),
-        sign=np.array([1, -1, 1, -1, 1, 0], np.int8),
-        parent=np.array([0, 0, 1, 1, 0, 1], np.int32),
-        observe=np.array([1, 0, 0, 1, 0, 1], np.bool_),
-        reset_seed=np.array([5, 5, 5, 5, 5, 6]),
-    )
+    noise, batch = table(task), mixed_batch(task)
     rollouts = GpuRollouts(tools, task, plant, 5, noise, 2, 2, Buffers(1, 1))
-    zeros, ones = np.zeros(task.observation_dim), np.ones(task.observation_dim)
-    outcomes = rollouts.evaluate_batch(batch, zeros, ones)
+    outcomes = rollouts.evaluate_batch(batch, np.zeros(task.observation_dim), np.ones(task.observation_dim))
     rollouts.close()
     for place, outcome in enumerate(outcomes):
-        eps = noise[batch.offset[place] :][: task.parameters] * np.float32(STD) * batch.sign[place]
-        single = task.open(5 if place < 5 else 6)
-        z = means[batch.parent[place]] + eps
-        expected = single.evaluate(int(batch.index[place]), z, zeros, ones, bool(batch.observe[place]))
+        expected = on_the_cpu(task, batch, noise, place)
         assert (outcome.index, outcome.valid, outcome.length) == (expected.index, True, STEPS)
         np.testing.assert_allclose(
             [outcome.fitness, *outcome.behavior], [expected.fitness, *expected.behavior], atol=1e-4

@@ -12,7 +12,7 @@ from ees_mpi.tasks.mujoco.gpu import Toolkit
 from ees_mpi.tasks.mujoco.plant import ManyRobots, Plant, library
 from ees_mpi.tasks.mujoco.replica.bodies import SUB_STEPS, XML
 from ees_mpi.tasks.mujoco.replica.cpu import OneReplica
-from ees_mpi.tasks.mujoco.replica.rules import LOWEST, Rules, rules_of
+from ees_mpi.tasks.mujoco.replica.rules import LOWEST, START_RANGE, Rules, rules_of
 from ees_mpi.tasks.paper_robots import PaperRobot
 
 
@@ -29,7 +29,9 @@ class ReplicaPlant(Plant):
 
     def start(self, seed: int) -> tuple[Floats, Floats]:
         """Return qpos and qvel at the start: the same as in Bullet with this seed."""
-        return self.rules.start(self.model, seed)
+        qpos, at = self.model.qpos0.copy(), self.rules.qpos_at
+        qpos[at] = np.random.default_rng(seed).uniform(-START_RANGE, START_RANGE, len(at))
+        return qpos, np.zeros(self.model.nv)
 
     def one(self, data: Any) -> OneReplica:
         """Return the robot on the CPU."""

@@ -65,12 +65,6 @@ class Rules:
         """The number of observations."""
         return JOINTS_AT + 2 * len(self.joints) + len(self.feet)
 
-    def start(self, model: Any, seed: int) -> tuple[Floats, Floats]:
-        """Return qpos and qvel at the start: the same as in Bullet with this seed."""
-        qpos = model.qpos0.copy()
-        qpos[self.qpos_at] = np.random.default_rng(seed).uniform(-START_RANGE, START_RANGE, len(self.qpos_at))
-        return qpos, np.zeros(model.nv)
-
 
 def rules_of(robot: str, model: Any) -> Rules:
     """Return the rules of a robot, cheetah or ant; `model`: compiled from `bodies.XML`."""
