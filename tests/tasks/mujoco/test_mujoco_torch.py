@@ -185,6 +185,14 @@ def test_a_task_says_what_is_missing_for_a_gpu(monkeypatch: pytest.MonkeyPatch, 
         task.open_batches(0, table(), 4, True, print)
 
 
+def test_looking_for_a_gpu_does_not_start_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
+    """CUDA reads CUDA_VISIBLE_DEVICES when it starts, and a rank chooses its GPU later."""
+    loaded: list[str] = []
+    monkeypatch.setattr(gpu.ctypes, "CDLL", loaded.append)  # the library has no functions
+    monkeypatch.setattr(gpu, "missing_package", str)
+    assert gpu.lacking() == "" and loaded == ["libcuda.so.1"]
+
+
 def test_torch_for_the_cpu_is_told_apart_without_importing_it(monkeypatch: pytest.MonkeyPatch) -> None:
     if torch.version.cuda is None:
         assert "built for the CPU" in gpu.missing_package()
