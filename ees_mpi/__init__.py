@@ -3,7 +3,7 @@
 The map of the package. A module or folder imports only from lines below its own.
 
     cli/             the command `ees-mpi`: parses, calls, prints
-    maml/            a second method, MAML with TRPO; found by name, in `config.METHODS`
+    maml/            a second method, MAML with TRPO; found by its module `method`
     analysis/        offline: reads run files, never starts MPI
     commands/        the longer commands: plan, verify, signal, info, sample and others; Python: `api`, `ask_tell`
     runs/            the life of a run: start or reopen it, recover from lost ranks, show its progress
@@ -14,6 +14,7 @@ The map of the package. A module or folder imports only from lines below its own
     store/           the run file: layout, journal, HDF5, reader, writer, lock
     config/          the typed config, its keys, its changes; the method of evolution strategies; names of sweeps
     objectives/ populations/ optimizers/ scg/         the parts of evolution strategies; stochastic computation graphs
+    envs.py          registers our robots with Gymnasium when it is imported
     tasks/           interference, custom, locomotion, and one folder per engine
     policies.py density.py                            networks; Gaussian kernel sums
     contracts/       the Protocols that people implement
@@ -21,7 +22,6 @@ The map of the package. A module or folder imports only from lines below its own
     ranks/           one process, or MPI; the only place that imports mpi4py
     outcomes.py streams.py                            draws and outcomes; random streams
     registry/        families of parts, found by name; the loader of plugins
-    envs.py          registers our robots with Gymnasium when it is imported
     machine.py files.py                               threads, CPU features, fingerprint; writing output files
     terminal.py      messages to the user
     watchdog.py      ends a command that does not react to a signal

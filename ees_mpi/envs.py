@@ -1,12 +1,3 @@
 """Registers our environments with Gymnasium when it is imported; pybullet loads when an environment is made."""
 
-import gymnasium
-
-EPISODE_STEPS = 1000
-
-for _name in ("HalfCheetahBullet", "AntBullet"):
-    gymnasium.register(
-        id=f"ees_mpi/{_name}-v0",
-        entry_point=f"ees_mpi.tasks.bullet.environments:{_name}Env",
-        max_episode_steps=EPISODE_STEPS,
-    )
+import ees_mpi.tasks.bullet.registration  # noqa: F401

@@ -151,7 +151,8 @@ class Job(Protocol[Row]):
 
 def open_job(config: Config, ranks: Ranks) -> Job[Any]:
     """Open the job of the config's method."""
-    job: Job[Any] = loaded(config.method.hooks.job).open(config, ranks)
+    hook = config.method.hooks.job
+    job: Job[Any] = (loaded(hook) if hook else EvolutionJob).open(config, ranks)
     return job
 
 

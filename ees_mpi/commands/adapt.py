@@ -11,17 +11,27 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from ees_mpi.commands.sample import Parent, SampleRequest, check_target, evaluate, gather, read_parent
+from ees_mpi.commands.sample import (
+    Parent,
+    SampleRequest,
+    check_target,
+    draw_offspring,
+    evaluate,
+    gather,
+    offspring,
+    read_parent,
+)
+from ees_mpi.config import Config
 from ees_mpi.contracts import Say, Task
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.files import replaced
 from ees_mpi.generation.evaluation import Evaluation, from_starts
-from ees_mpi.outcomes import Singles
+from ees_mpi.generation.results import Adapted
+from ees_mpi.outcomes import Arrays, Singles
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry import loaded
 from ees_mpi.runs.progress import CountedOutcomes
 from ees_mpi.store import texts
-from ees_mpi.store.reader import open_run
 from ees_mpi.store.safety import damage_reported, open_hdf5
 from ees_mpi.tasks.locomotion import across, angle_of, direction_name
 
@@ -40,20 +50,6 @@ class AdaptRequest:
     generation: int | None = None
     std: float | None = None
     settings: tuple[str, ...] = ()  # changes of the engine and the device
-
-
-@dataclass(frozen=True)
-class Adapted:
-    """The result of an adaptation, before it is scored."""
-
-    parent: Parent
-    task: Task  # with the wanted direction
-    parameters: Singles  # [D], adapted
-    how: str  # "mutation" or "gradient", for the file
-    attributes: Mapping[str, Any]
-    groups: Mapping[str, Mapping[str, NDArray[Any]]]
-    sentence: str
-    evaluation: Evaluation | None = None  # for scoring; None: on CPUs
 
 
 @dataclass(frozen=True)
@@ -77,55 +73,66 @@ class Adaptation:
 def adapt(ranks: Ranks, request: AdaptRequest, out: Path, overwrite: bool, say: Say) -> None:
     """Adapt a run with its method, score the result, and write an adaptation file."""
     check_target(ranks, request.run, out, overwrite)
-    hook = b""
-    with ranks.together():
-        if ranks.first:
-            with open_run(request.run) as run:
-                hook = run.config.method.hooks.adapt.encode()
-    adapted: Adapted = loaded(ranks.from_first(hook).decode())(ranks, request)
-    scores = score(ranks, adapted, request.evaluations)
-    with ranks.together():
-        if ranks.first:
-            write(out, adapted, {**adapted.groups, "evaluations": scores})
-            mean = np.nanmean(scores["fitness"])
-            say(f"{out}: {adapted.sentence}; mean of {request.evaluations} evaluations {mean:.3f}")
-
-
-def by_mutation(ranks: Ranks, request: AdaptRequest) -> Adapted:
-    """Return the mutation that goes farthest in a direction."""
     count = request.mutations or MUTATIONS
     sampled = SampleRequest(request.run, count, request.generation, request.std, settings=request.settings)
-    parent, drawn, noise = read_parent(ranks, sampled, "adapt")
+    parent = read_parent(ranks, sampled, lambda config: _to_adapt(config, request, count))
     with ranks.together():
         task = toward(parent.config.task, request.direction)
-    evaluation = Evaluation(replace(parent.config, task=task), noise, ranks)
+    hook, config = parent.config.method.hooks.adapt, replace(parent.config, task=task)
+    evaluation = None
+    if hook:
+        state = replace(parent.state, moments=parent.inherited)
+        adapted: Adapted = loaded(hook)(ranks, config, state, parent.about["generation"])
+    else:
+        adapted, evaluation = _by_mutation(ranks, parent, config)
+    scores = score(ranks, parent, task, adapted.parameters, evaluation, request.evaluations)
+    with ranks.together():
+        if ranks.first:
+            write(out, parent, task, adapted, scores)
+            mean = np.nanmean(scores["fitness"])
+            said = adapted.sentence.format(direction=request.direction)
+            say(f"{out}: {said}; mean of {request.evaluations} evaluations {mean:.3f}")
+
+
+def _to_adapt(config: Config, request: AdaptRequest, count: int) -> Config:
+    """Return the config of a run's mutations; that of the run, if its method adapts in another way."""
+    if config.method.hooks.adapt is None:
+        return offspring(config, count, request.std)
+    if request.mutations is not None or request.std is not None:
+        raise ConfigError(f"--mutations and --std: a {config.method.algorithm} run has no mutations; leave them out")
+    return config
+
+
+def _by_mutation(ranks: Ranks, parent: Parent, config: Config) -> tuple[Adapted, Evaluation]:
+    """Return the mutation that goes farthest in the direction of the task; the evaluation is used for scoring, too."""
+    drawn, noise = draw_offspring(ranks, parent, "adapt")
+    evaluation = Evaluation(config, noise, ranks)
     outcomes = evaluate(evaluation, parent, drawn)
     best = int(np.nanargmax(outcomes.fitness))
-    std = float(np.median(parent.state.learned.get("std", parent.config.population.std)))  # of all parameters
-    return Adapted(
-        parent,
-        task,
-        parent.config.population.individual(parent.state.learned, drawn, best, noise),
+    std = float(np.median(parent.state.learned.get("std", config.population.std)))  # of all parameters
+    adapted = Adapted(
+        config.population.individual(parent.state.learned, drawn, best, noise),
         "mutation",
         {"std": std, "best": best, "adaptation_steps": int(outcomes.length.sum())},
         {"mutations": {"fitness": outcomes.fitness, "behavior": outcomes.behavior, "offset": drawn.offset}},
-        f"best of {count} mutations went {outcomes.fitness[best]:.3f} towards {request.direction}",
-        evaluation,
+        f"best of {config.population.size} mutations went {outcomes.fitness[best]:.3f} towards {{direction}}",
     )
+    return adapted, evaluation
 
 
-def score(ranks: Ranks, adapted: Adapted, evaluations: int) -> dict[str, NDArray[Any]]:
-    """Return the outcomes of the adapted parameters from other starts."""
-    parent, task, evaluation = adapted.parent, adapted.task, adapted.evaluation
+def score(
+    ranks: Ranks, parent: Parent, task: Task, parameters: Singles, evaluation: Evaluation | None, evaluations: int
+) -> dict[str, NDArray[Any]]:
+    """Return the outcomes of the adapted parameters from other starts; `evaluation`: None: on CPUs."""
     seeds = [task.start_seed(parent.config.run.seed) + 1 + number for number in range(evaluations)]
     statistics = parent.state.observation_mean_std()
     scores = CountedOutcomes(ranks, evaluations, "scoring")
     try:
         if evaluation:
-            evaluation.from_starts(adapted.parameters, seeds, statistics, scores)
+            evaluation.from_starts(parameters, seeds, statistics, scores)
             evaluation.close()
         else:
-            from_starts(ranks, task, adapted.parameters, seeds, statistics, scores)
+            from_starts(ranks, task, parameters, seeds, statistics, scores)
     finally:
         scores.close()
     scored = gather(ranks, list(scores.values()), parent.config, evaluations)
@@ -147,7 +154,7 @@ def default_name(run: Path, direction: str) -> Path:
     return run.with_name(f"{run.stem}-adapt-{direction_name(angle_of(direction, '--direction'))}.h5")
 
 
-def write(out: Path, adapted: Adapted, groups: Mapping[str, Mapping[str, NDArray[Any]]]) -> None:
+def write(out: Path, parent: Parent, task: Task, adapted: Adapted, scores: Arrays) -> None:
     """Write an adaptation file."""
     with replaced(out, RunFileError) as fresh, h5py.File(fresh, "w") as file:
         texts.put(
@@ -157,14 +164,14 @@ def write(out: Path, adapted: Adapted, groups: Mapping[str, Mapping[str, NDArray
                 "format_version": 1,
                 "method": adapted.how,
                 "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-                "run": json.dumps(adapted.parent.about),
-                "config": adapted.parent.config.to_toml(),
-                "direction": adapted.task.heading,
-                "training_steps": adapted.parent.about["training_steps"],
+                "run": json.dumps(parent.about),
+                "config": parent.config.to_toml(),
+                "direction": task.heading,
+                "training_steps": parent.about["training_steps"],
                 **adapted.attributes,
             },
         )
-        for group, arrays in groups.items():
+        for group, arrays in {**adapted.groups, "evaluations": scores}.items():
             for name, array in arrays.items():
                 file[f"{group}/{name}"] = array
 

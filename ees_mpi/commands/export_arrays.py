@@ -71,8 +71,9 @@ def npz_member(archive: zipfile.ZipFile, name: str, shape: Sequence[int], dtype:
 def _csv(run: Run, target: Path) -> list[Path]:
     """Write a table with one row per generation, and one with one row per individual."""
     by_axis: dict[bool, list[str]] = {True: [], False: []}
-    for name in (name for name in dict.fromkeys([*FIRST, *layout.GENERATIONS]) if name in run.names):
-        individual = "individual" in layout.GENERATIONS[name].axes
+    fields = layout.fields(run.config)
+    for name in (name for name in dict.fromkeys([*FIRST, *fields]) if name in run.names):
+        individual = "individual" in fields[name].axes
         if individual or math.prod(run[name].shape[1:]) <= FEW:
             by_axis[individual].append(name)
     tables = [target.with_name(f"{target.stem}-{rows}.csv") for rows in ("generations", "individuals")]

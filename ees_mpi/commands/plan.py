@@ -1,10 +1,6 @@
 """`ees-mpi plan`: the costs of a run before it is queued. Some parts are timed, the rest is extrapolated."""
 
 import math
-import os
-import tempfile
-import time
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -12,6 +8,7 @@ import numpy as np
 
 from ees_mpi import config as configs
 from ees_mpi.config import Config
+from ees_mpi.generation.costs import Costs, resident_bytes, row_bytes, seconds, time_commit, timed
 from ees_mpi.generation.evaluation import Evaluation, Work
 from ees_mpi.generation.results import metrics
 from ees_mpi.noise import NoiseTable
@@ -20,7 +17,6 @@ from ees_mpi.ranks import Ranks
 from ees_mpi.ranks.gpus import visible_gpus
 from ees_mpi.registry import loaded
 from ees_mpi.state import State, first_state
-from ees_mpi.store import layout
 from ees_mpi.strategy import Update
 
 ROLLOUTS = 3
@@ -28,23 +24,6 @@ TABLE = 2**24  # floats of the noise table for timing: larger than a cache, and 
 LATENCY = 30e-6  # seconds per hop of a gather between nodes: assumed
 BANDWIDTH = 1e9  # bytes per second between nodes: assumed
 EFFICIENT = 0.5  # parallel efficiency; below it, more ranks are not worth their cost
-
-
-@dataclass(frozen=True)
-class Costs:
-    """Seconds and bytes measured on this machine, by one process. A row is an individual, or a task of MAML."""
-
-    rollout: float  # seconds of the rollouts of one row
-    split: float  # seconds of the part of an update that the ranks share
-    fixed: float  # seconds of the part that every rank computes
-    commit: float  # seconds
-    resident: int  # bytes of a rank after its imports, with its environment
-    working: Callable[[int], int]  # bytes of an update on a rank, from its number of rows
-    table: int  # bytes of the noise table of a node
-    timed: str  # the timed parts, for the output
-    each: float = 0.0  # seconds of the part of an update that a rank computes for each of its rows
-    gathered: int = 0  # bytes that every rank receives in addition to the outcomes
-    gpus: int = 0  # of this machine, if GPUs evaluate; then `rollout` is a share of a whole batch
 
 
 @dataclass(frozen=True)
@@ -66,7 +45,8 @@ def measure(config: Config) -> Costs:
     """Return the costs of the parts of a generation, measured on this machine."""
     configs.check(config, here=False)
     config.method.rehearse(config.task, config.population)
-    costs: Costs = loaded(config.method.hooks.costs)(config)
+    hook = config.method.hooks.costs
+    costs: Costs = (loaded(hook) if hook else evolution_costs)(config)
     return costs
 
 
@@ -116,37 +96,6 @@ def _time_update(config: Config, update: Update, state: State, drawn: Draw) -> t
     digest_taken, _ = timed(following.digest)
     ask_taken, _ = timed(lambda: update.ask(following))
     return max(tell_taken - step_taken, 0.0) + metrics_taken, step_taken + digest_taken + ask_taken
-
-
-def timed(action: Callable[[], Any]) -> tuple[float, Any]:
-    """Return the seconds of an action, and its result."""
-    start = time.perf_counter()
-    result = action()
-    return time.perf_counter() - start, result
-
-
-def time_commit(config: Config, state: State) -> float:
-    """Return the seconds to write a generation to the disk of this folder."""
-    size = row_bytes(config) + sum(array.nbytes for array in state.arrays().values())
-    with tempfile.TemporaryFile(dir=".") as file:
-        start = time.perf_counter()
-        file.write(bytes(size))
-        file.flush()
-        os.fsync(file.fileno())
-        return time.perf_counter() - start
-
-
-def resident_bytes() -> int:
-    """Return the bytes of private memory of this process."""
-    with open("/proc/self/status", encoding="ascii") as lines:
-        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon"))
-
-
-def row_bytes(config: Config) -> int:
-    """Return the bytes of a generation in the run file."""
-    sizes = layout.axis_sizes(config)
-    fields = layout.present(sizes).values()
-    return sum(math.prod(sizes[axis] for axis in field.axes) * np.dtype(field.dtype).itemsize for field in fields)
 
 
 def predict(config: Config, costs: Costs, ranks: int, nodes: int = 1) -> Plan:
@@ -223,8 +172,3 @@ def describe(config: Config, ranks: int, ranks_per_node: int, costs: Costs) -> l
         f"                    gathers are assumed to cost {LATENCY * 1e6:.0f} us per hop and"
         f" {BANDWIDTH / 1e9:.0f} GB/s, and were not measured",
     ]
-
-
-def seconds(value: float) -> str:
-    """Return a time with its unit."""
-    return f"{value:.3g} s" if value >= 1 else f"{value * 1e3:.3g} ms"

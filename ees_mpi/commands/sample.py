@@ -1,7 +1,7 @@
 """`ees-mpi sample`: new offspring of a trained mean."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from ees_mpi.files import check_writable, replaced
 from ees_mpi.generation.evaluation import Evaluation, Work
 from ees_mpi.generation.results import Clock, Record, describe, uses_torch, with_times
 from ees_mpi.noise import Noise, NoiseTable
-from ees_mpi.outcomes import Draw, Outcome, Outcomes, pack, unpack
+from ees_mpi.outcomes import Arrays, Draw, Outcome, Outcomes, pack, unpack
 from ees_mpi.ranks import Ranks
 from ees_mpi.runs import broadcast, starting_point
 from ees_mpi.runs.progress import CountedOutcomes
@@ -51,12 +51,16 @@ class Parent:
     config: Config  # of the offspring: their number, their standard deviation, no antithetic pairs
     state: State
     about: dict[str, Any]  # the run and the generation
+    inherited: Arrays  # moments that the method hands on
 
 
 def sample(ranks: Ranks, request: SampleRequest, out: Path, overwrite: bool, say: Say) -> None:
     """Evaluate new offspring, and write a run file of one generation."""
     check_target(ranks, request.run, out, overwrite)
-    parent, drawn, noise = read_parent(ranks, request, "sample")
+    parent = read_parent(ranks, request, lambda config: offspring(config, request.count, request.std))
+    drawn, noise = draw_offspring(ranks, parent, "sample")
+    if request.component is not None:
+        drawn = replace(drawn, parent=np.full(request.count, request.component, np.int32))
     config, state = parent.config, parent.state
     evaluation = Evaluation(config, noise, ranks)
     clock = Clock()
@@ -86,28 +90,31 @@ def sample(ranks: Ranks, request: SampleRequest, out: Path, overwrite: bool, say
             )
 
 
-def read_parent(ranks: Ranks, request: SampleRequest, purpose: str) -> tuple[Parent, Draw, NoiseTable]:
-    """Read a run on rank 0, send it to all ranks, and draw offspring; they depend on the run and the purpose only."""
+def read_parent(ranks: Ranks, request: SampleRequest, change: Callable[[Config], Config]) -> Parent:
+    """Read a run on rank 0, and send it to all ranks; `change`: makes the config of the offspring from the run's."""
     found = None
     ranks.check_alike(machine.fingerprint())
     with ranks.together():
         if ranks.first:
-            found = _read(request)
+            found = _read(request, change)
     told = broadcast.from_first(ranks, found)
     config = configs.parse(told["config"], trusted=True)  # rank 0 has checked it
     ranks.set_stall_limit(60 * config.run.stall_minutes)
     first = config.population.learned(told["state"]["mean"])
     learned = {name: told["state"].get(name, array) for name, array in first.items()}
     state = State(0, learned, {}, told["state"]["observations"])
+    return Parent(config, state, told["about"], told["arrays"])
+
+
+def draw_offspring(ranks: Ranks, parent: Parent, purpose: str) -> tuple[Draw, NoiseTable]:
+    """Draw the offspring of a parent; they depend on its run, its generation and the purpose only."""
+    config = parent.config
     noise = NoiseTable(config.noise_seed, config.noise.size, ranks)
-    generator = stream(config.run.seed, purpose, told["about"]["generation"])
-    drawn = config.population.draw(generator, noise, config.task.parameters)
-    if request.component is not None:
-        drawn = replace(drawn, parent=np.full(request.count, request.component, np.int32))
-    return Parent(config, state, told["about"]), drawn, noise
+    generator = stream(config.run.seed, purpose, parent.about["generation"])
+    return config.population.draw(generator, noise, config.task.parameters), noise
 
 
-def _read(request: SampleRequest) -> dict[str, Any]:
+def _read(request: SampleRequest, change: Callable[[Config], Config]) -> dict[str, Any]:
     if request.run.suffix == ".npz":
         if request.generation is not None:
             raise ConfigError("--generation: an exported policy has one generation; leave it out")
@@ -125,18 +132,23 @@ def _read(request: SampleRequest) -> dict[str, Any]:
             config, steps = run.config, steps_until(run, start.generation)
     if request.component is not None and not 0 <= request.component < len(start.mean):
         raise ConfigError(f"--component {request.component}: expected 0 to {len(start.mean) - 1}")
-    config = with_engine(config, request.settings)
-    config = replace(
-        config,
-        population=config.population.offspring(request.count, request.std),
-        run=msgspec.structs.replace(config.run, generations=1),
-    )
+    config = change(with_engine(config, request.settings))
     configs.check(config)
     return {
         "config": config.to_toml(),
         "about": {**start.about, "training_steps": steps},
         "state": {"mean": start.mean, "observations": start.observations, **start.learned},
+        "arrays": start.inherited,
     }
+
+
+def offspring(config: Config, count: int, std: float | None) -> Config:
+    """Return the config of `count` offspring of a run."""
+    return replace(
+        config,
+        population=config.population.offspring(count, std),
+        run=msgspec.structs.replace(config.run, generations=1),
+    )
 
 
 def with_engine(config: Config, settings: Sequence[str]) -> Config:

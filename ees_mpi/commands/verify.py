@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -10,8 +10,9 @@ from ees_mpi import machine
 from ees_mpi.contracts import Evaluator, RowsEvaluator
 from ees_mpi.errors import ConfigError, RunFileError, VerifyError, before_rollouts, located
 from ees_mpi.generation.evaluation import call_of
+from ees_mpi.generation.repeats import Repeated, Repeater, as_logged, logged
 from ees_mpi.generation.results import observed, uses_torch
-from ees_mpi.outcomes import Floats, pack, unpack
+from ees_mpi.outcomes import pack
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry import loaded
 from ees_mpi.store.reader import Run, open_run
@@ -19,28 +20,6 @@ from ees_mpi.store.reader import Run, open_run
 GENERATIONS = 3  # checked by default
 INDIVIDUALS = 32
 GPU = "ees_mpi.commands.verify_gpu:verify_gpu"  # imported if a generation was evaluated on a GPU
-
-
-class Repeated(NamedTuple):
-    """One row of a run file, as logged and as evaluated again: valid, length, fitness, behavior."""
-
-    logged: Floats
-    found: Floats
-
-    @property
-    def same(self) -> bool:
-        """True if every bit is the same."""
-        return self.logged.tobytes() == self.found.tobytes()
-
-
-class Repeater(Protocol):
-    """Evaluates rows of a run file again, with the method of the run."""
-
-    def repeat(self, generation: int, index: int) -> Repeated:
-        """Evaluate one row again."""
-
-    def close(self) -> None:
-        """Release the resources of the task."""
 
 
 class EvolutionRepeater:
@@ -106,7 +85,8 @@ def _compare_bits(ranks: Ranks, run: Run, rows: Sequence[tuple[int, int]]) -> No
     """Evaluate rows (generation, index) again, dealt to the ranks; raise a VerifyError if any bit differs."""
     with ranks.together():
         rebuilt = run.config.population.rows == "individual"  # also in a sample of offspring of a MAML run
-        repeater: Repeater = EvolutionRepeater(run) if rebuilt else loaded(run.config.method.hooks.repeat)(run)
+        hook = None if rebuilt else run.config.method.hooks.repeat
+        repeater: Repeater = (loaded(hook) if hook else EvolutionRepeater)(run)
     checked = {row: repeater.repeat(*rows[row]).same for row in ranks.deal(len(rows))}
     mine = np.array(list(checked), np.int64)
     same = ranks.gather_by_index(mine, np.array(list(checked.values()), np.bool_), len(rows))
@@ -128,18 +108,6 @@ def _choose(run: Run, generation: int | None) -> list[int]:
 
 def _spaced(total: int, count: int) -> list[int]:
     return sorted({round(place) for place in np.linspace(0, total - 1, min(count, total))})
-
-
-def logged(run: Run, generation: int, index: int) -> Floats:
-    """Return the logged row of an individual: valid, length, fitness, behavior."""
-    numbers = [run[name][generation][index] for name in ("valid", "length", "fitness")]
-    return np.array([*numbers, *run["behavior"][generation][index]], np.float64)
-
-
-def as_logged(row: Floats) -> Floats:
-    """Return a packed outcome in the same form: valid, length, fitness, behavior."""
-    one = unpack(row, np.zeros((0, 1)))
-    return np.array([one.valid[0], one.length[0], one.fitness[0], *one.behavior[0]], np.float64)
 
 
 def _explain(run: Run, differing: Sequence[tuple[int, int]], checked: int) -> str:

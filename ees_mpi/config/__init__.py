@@ -6,6 +6,7 @@ evolution strategies (`method = "ees"`, the default).
 """
 
 from ees_mpi.config.evolution import Evolution
+from ees_mpi.config.methods import METHODS
 from ees_mpi.config.parsing import (
     OBSERVED,
     Config,
@@ -20,7 +21,7 @@ from ees_mpi.config.parsing import (
     resolved,
     wants_portable,
 )
-from ees_mpi.config.settings import FREE_ON_RESUME, INERT, LARGEST, METHODS, NoiseSettings, RunSettings
+from ees_mpi.config.settings import FREE_ON_RESUME, INERT, LARGEST, NoiseSettings, RunSettings
 
 __all__ = [
     "FREE_ON_RESUME",

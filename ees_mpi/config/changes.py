@@ -5,11 +5,11 @@ from typing import Any
 
 import msgspec
 
-from ees_mpi.config.settings import METHODS
+from ees_mpi.config.methods import METHODS
 from ees_mpi.objectives import OBJECTIVES
 from ees_mpi.optimizers import OPTIMIZERS
 from ees_mpi.populations import POPULATIONS
-from ees_mpi.registry import Family, apply, loaded
+from ees_mpi.registry import Family, apply
 from ees_mpi.tasks import TASKS
 
 FAMILIES = {family.kind: family for family in (TASKS, POPULATIONS, OBJECTIVES, OPTIMIZERS)}
@@ -39,8 +39,8 @@ def _change_method(sections: dict[str, Any], name: Any) -> list[str]:
     before = sections.get("method", "ees")
     if not all(isinstance(each, str) and each in METHODS for each in (name, before)):
         return []
-    needed = loaded(METHODS[name]).sections_needed
-    dropped = [each for each in loaded(METHODS[before]).sections_needed if each in sections and each not in needed]
+    needed = METHODS[name].own_sections
+    dropped = [each for each in METHODS[before].own_sections if each in sections and each not in needed]
     for each in dropped:
         del sections[each]
     return [f"method={name} drops {', '.join(f'[{each}]' for each in dropped)}"] if dropped else []

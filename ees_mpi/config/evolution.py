@@ -8,7 +8,7 @@ from ees_mpi.contracts import Objective, Optimizer, Population, Task
 from ees_mpi.errors import ConfigError, before_rollouts
 from ees_mpi.objectives import OBJECTIVES
 from ees_mpi.optimizers import OPTIMIZERS
-from ees_mpi.outcomes import Arrays
+from ees_mpi.outcomes import Arrays, Field
 from ees_mpi.populations import POPULATIONS
 from ees_mpi.populations.custom import more_learned, rehearse_update
 from ees_mpi.registry import Hooks
@@ -22,15 +22,12 @@ class Evolution:
     optimizer: Optimizer
 
     name: ClassVar[str] = "ees"
-    sections_needed: ClassVar[tuple[str, ...]] = ("objective", "optimizer")
+    own_sections: ClassVar[Mapping[str, Any]] = {"objective": OBJECTIVES, "optimizer": OPTIMIZERS}
+    free_on_resume: ClassVar[frozenset[str]] = frozenset()
+    fields: ClassVar[Mapping[str, Field]] = {}
     inherited: ClassVar[tuple[str, ...]] = ()
     rollouts: ClassVar[int] = 1  # of one individual
-    hooks: ClassVar[Hooks] = Hooks(
-        job="ees_mpi.training:EvolutionJob",
-        repeat="ees_mpi.commands.verify:EvolutionRepeater",
-        adapt="ees_mpi.commands.adapt:by_mutation",
-        costs="ees_mpi.commands.plan:evolution_costs",
-    )
+    hooks: ClassVar[Hooks] = Hooks()
 
     @classmethod
     def build(cls, sections: Mapping[str, Any]) -> "Evolution":

@@ -13,8 +13,9 @@ import msgspec
 from msgspec import inspect
 
 from ees_mpi.config.changes import FAMILIES
-from ees_mpi.config.settings import METHODS, NoiseSettings, RunSettings
-from ees_mpi.registry import Part, loaded
+from ees_mpi.config.methods import METHODS
+from ees_mpi.config.settings import NoiseSettings, RunSettings
+from ees_mpi.registry import Part
 
 LIMITS = {"gt": ">", "ge": ">=", "lt": "<", "le": "<="}
 TYPES = {
@@ -52,18 +53,25 @@ class Section:
 
 def sections() -> list[Section]:
     """Return all sections with all keys; imports every part."""
-    maml = loaded(METHODS["maml"])
+    method = _method()  # imports all methods, which register their parts
     return [
-        _method(),
+        method,
         Section("run", _sentence(RunSettings), {}, list(_keys("run", RunSettings))),
         *map(_family, FAMILIES),
-        Section("maml", f'{_sentence(maml.section)} For method = "maml".', {}, list(_keys("maml", maml.section))),
+        *(each for name in METHODS for each in _own_sections(name)),
         Section("noise", _sentence(NoiseSettings), {}, list(_keys("noise", NoiseSettings))),
     ]
 
 
+def _own_sections(method: str) -> Iterator[Section]:
+    """Yield the sections of a method that are no family of parts."""
+    for name, kind in METHODS[method].own_sections.items():
+        if name not in FAMILIES:
+            yield Section(name, f'{_sentence(kind)} For method = "{method}".', {}, list(_keys(name, kind)))
+
+
 def _method() -> Section:
-    names = {name: _sentence(loaded(path)) for name, path in METHODS.items()}
+    names = {name: _sentence(kind) for name, kind in METHODS.items()}
     about = "The method of learning; above all sections."
     return Section("", about, names, [Key("method", _choice(names), '"ees"', "", "The name of the method.")])
 

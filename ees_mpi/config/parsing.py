@@ -12,16 +12,16 @@ import msgspec
 import tomli_w
 
 from ees_mpi.config.changes import change
-from ees_mpi.config.settings import FREE_ON_RESUME, INERT, LARGEST, METHODS, NoiseSettings, RunSettings
+from ees_mpi.config.methods import METHODS
+from ees_mpi.config.settings import FREE_ON_RESUME, INERT, LARGEST, NoiseSettings, RunSettings
 from ees_mpi.contracts import Method, Population, Task
 from ees_mpi.errors import ConfigError
 from ees_mpi.populations import POPULATIONS
-from ees_mpi.registry import beside, check_trust, convert, flat, loaded, note_code, tables, texts, unknown
+from ees_mpi.registry import beside, check_trust, convert, flat, note_code, tables, texts, unknown
 from ees_mpi.tasks import TASKS
 
 OBSERVED = 10  # rollouts of a generation that should feed the observation statistics, at least
 SHARE = "task.observation_share"
-DEFAULTED = ("run", "noise", "optimizer", "maml")  # sections that may be left out: all their keys have defaults
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,11 @@ class Config:
     def population_name(self) -> str:
         """The registered name of the population."""
         return POPULATIONS.name_of(self.population)
+
+    @property
+    def free_on_resume(self) -> frozenset[str]:
+        """The keys that a resumed run may change."""
+        return FREE_ON_RESUME | self.method.free_on_resume
 
     def sections(self) -> dict[str, Any]:
         """Return the config as plain tables, with all defaults."""
@@ -78,16 +83,15 @@ def parse(text: str, settings: Sequence[str] = (), source: str = "config", trust
                 raise ConfigError(f"{key}: expected an integer between -{LARGEST} and {LARGEST}")
     note_code(sections, trusted)
     name = sections.pop("method", "ees")
-    if not isinstance(name, str) or name not in METHODS:
-        raise ConfigError(f"method: {unknown(str(name), METHODS)}")
-    method = loaded(METHODS[name])
-    known = ("run", "noise", "task", "population", *method.sections_needed)
+    method = METHODS[name]
+    known = ("run", "noise", "task", "population", *method.own_sections)
     for section in sections:
         if section not in known:
-            other = any(section in loaded(path).sections_needed for path in METHODS.values())
+            other = any(section in each.own_sections for each in METHODS.values())
             hint = f'; method = "{name}" has no such section' if other else ""
             raise ConfigError(f"{section}: {unknown(section, known)}{hint}")
-    sections = {**{section: {} for section in DEFAULTED if section in known}, **sections}
+    defaults = [each for each, kind in method.own_sections.items() if getattr(kind, "default", "") is not None]
+    sections = {**{section: {} for section in ("run", "noise", *defaults)}, **sections}
     if missing := [section for section in known if section not in sections]:
         raise ConfigError(f"{source}: section [{missing[0]}] is missing")
     return Config(
@@ -192,6 +196,6 @@ def wants_portable(text: str, settings: Sequence[str] = ()) -> bool:
 def changed_keys(before: Config, after: Config) -> list[str]:
     """Return the keys in which two configs describe different runs, with both values."""
     old, new = dict(flat(before.sections())), dict(flat(after.sections()))
-    keys, absent = sorted((old.keys() | new.keys()) - FREE_ON_RESUME), "(not set)"
+    keys, absent = sorted((old.keys() | new.keys()) - after.free_on_resume), "(not set)"
     values = ((key, old.get(key, absent), new.get(key, absent)) for key in keys)
     return [f"{key} is {a!r:.80} in the file and {b!r:.80} now" for key, a, b in values if a != b]

@@ -1,4 +1,4 @@
-"""Sections `run` and `noise` of a config, and the names of the methods."""
+"""Sections `run` and `noise` of a config."""
 
 from typing import Annotated
 
@@ -6,11 +6,9 @@ import msgspec
 
 from ees_mpi.registry import Part, key
 
-METHODS = {"ees": "ees_mpi.config.evolution:Evolution", "maml": "ees_mpi.maml.settings:Maml"}
-
 INERT = "task.source"  # a text to read; nothing runs it
 
-# Keys that a resumed run may change: they do not change its bits.
+# Keys that a resumed run may change: they do not change its bits. A method may have more of them.
 FREE_ON_RESUME = frozenset(
     {
         "run.generations",
@@ -19,7 +17,6 @@ FREE_ON_RESUME = frozenset(
         "run.fold_minutes",
         "run.stall_minutes",
         "task.device",
-        "maml.log_iterations",
         INERT,
     }
 )

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from ees_mpi.config.parsing import Config, load
-from ees_mpi.config.settings import FREE_ON_RESUME
 from ees_mpi.errors import ConfigError
 from ees_mpi.registry import flat, value_of
 
@@ -125,7 +124,7 @@ def changes(settings: Sequence[str], config: Config) -> dict[str, str]:
     found = {}
     for key, value in {"method": "ees", **dict(flat(config.sections()))}.items():
         named = any(key == path or key.startswith(f"{path}.") for path in paths)
-        if named and key != "run.seed" and key not in FREE_ON_RESUME:
+        if named and key != "run.seed" and key not in config.free_on_resume:
             found[key] = _word(key, value)
     return found
 

@@ -22,7 +22,7 @@ from ees_mpi.contracts.evaluation import View as View
 from ees_mpi.contracts.evaluation import Walked as Walked
 from ees_mpi.contracts.evaluation import Walker as Walker
 from ees_mpi.noise import Noise
-from ees_mpi.outcomes import Arrays, Draw, Floats, Outcomes, Singles
+from ees_mpi.outcomes import Arrays, Draw, Field, Floats, Outcomes, Singles
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry import Hooks
 
@@ -175,8 +175,8 @@ class OwnPopulation(Protocol):
         """Turn weights [N] into the gradient of each learned array; called on all ranks together."""
 
 
-class Population(OwnPopulation, Checked, Protocol):
-    """A population with everything that is optional."""
+class Rows(Checked, Protocol):
+    """The rows of a generation in the run file: individuals of a population, or those of another method."""
 
     @property
     def rows(self) -> str: ...  # a row of the run file: "individual", or another word if it cannot be rebuilt
@@ -204,6 +204,10 @@ class Population(OwnPopulation, Checked, Protocol):
         """Return a warning about the learned arrays, if there is one."""
 
 
+class Population(OwnPopulation, Rows, Protocol):
+    """A population with everything that is optional."""
+
+
 class OwnOptimizer(Protocol):
     """Moves the learned arrays along their gradients: `Optimizer(**settings)`."""
 
@@ -225,7 +229,9 @@ class Method(Protocol):
     """How a run learns: the settings of its config sections, and where its parts are."""
 
     name: ClassVar[str]  # `method` of the config
-    sections_needed: ClassVar[tuple[str, ...]]  # the config sections of the method
+    own_sections: ClassVar[Mapping[str, Any]]  # the config sections of the method: a family of parts, or a struct
+    free_on_resume: ClassVar[frozenset[str]]  # keys of these sections that a resumed run may change
+    fields: ClassVar[Mapping[str, Field]]  # arrays that each generation has in addition; a run has all or none
     hooks: ClassVar[Hooks]
     inherited: ClassVar[tuple[str, ...]]  # moments that a run takes from the run that it starts from; logged, too
 

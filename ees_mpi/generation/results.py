@@ -3,7 +3,7 @@
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ees_mpi.config import OBSERVED, Config, enough
 from ees_mpi.density import entropy
 from ees_mpi.errors import TaskError, collective
-from ees_mpi.outcomes import Arrays, Draw, Floats, Outcomes, flat_learned
+from ees_mpi.outcomes import Arrays, Draw, Floats, Outcomes, Singles, flat_learned
 from ees_mpi.ranks import Ranks
 from ees_mpi.state import State
 from ees_mpi.streams import stream
@@ -43,6 +43,16 @@ class Unfinished(Exception):
     def __init__(self, rows: NDArray[Any], observations: Floats):
         super().__init__(f"{len(rows)} outcomes")
         self.rows, self.observations = rows, observations
+
+
+class Adapted(NamedTuple):
+    """A policy that was adapted to a direction, before it is scored; see `commands.adapt`."""
+
+    parameters: Singles  # [D]
+    how: str  # "mutation" or "gradient", for the file
+    attributes: Mapping[str, Any]
+    groups: Mapping[str, Arrays]
+    sentence: str  # with {direction}
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from dataclasses import replace
 import msgspec
 import numpy as np
 
-from ees_mpi.commands.plan import Costs, resident_bytes, seconds, time_commit, timed
 from ees_mpi.config import Config
+from ees_mpi.generation.costs import Costs, resident_bytes, seconds, time_commit, timed
 from ees_mpi.maml.learning import Learner, LearningTask, Steps, theta_of
 from ees_mpi.maml.on_cpu import CpuTasks
 from ees_mpi.maml.outer import KEPT, graph_bytes

@@ -11,7 +11,7 @@ import numpy as np
 from ees_mpi.config import Config
 from ees_mpi.contracts import Population, Task
 from ees_mpi.errors import ConfigError, MissingExtra, OwnCodeError
-from ees_mpi.outcomes import Arrays
+from ees_mpi.outcomes import Arrays, Field
 from ees_mpi.policies import CLIP, parameter_count
 from ees_mpi.registry import Hooks, Part, convert, key, plain
 from ees_mpi.tasks import TASKS
@@ -55,8 +55,17 @@ class Maml:
     settings: MamlSettings
 
     name: ClassVar[str] = "maml"
-    sections_needed: ClassVar[tuple[str, ...]] = ("maml",)
-    section: ClassVar[type[MamlSettings]] = MamlSettings
+    own_sections: ClassVar[Mapping[str, Any]] = {"maml": MamlSettings}
+    free_on_resume: ClassVar[frozenset[str]] = frozenset({"maml.log_iterations"})
+    fields: ClassVar[Mapping[str, Field]] = {
+        "log_std": Field(("action_dim",), "<f4", "MAML: log standard deviation of each action, as in this generation"),
+        "fitness_before": Field(
+            ("individual",), "<f8", "MAML: fitness on each task before adaptation", ("action_dim",)
+        ),
+        "divergence": Field((), "<f8", "MAML: mean KL between the policies before and after the step", ("action_dim",)),
+        "objective_gain": Field((), "<f8", "MAML: what the step gained in the surrogate objective", ("action_dim",)),
+        "shortened": Field((), "<i4", "MAML: how often the step was shortened; -1: no step was taken", ("action_dim",)),
+    }
     inherited: ClassVar[tuple[str, ...]] = ("log_std",)
     hooks: ClassVar[Hooks] = Hooks(
         job="ees_mpi.maml.training:MamlJob",

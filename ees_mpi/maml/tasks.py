@@ -5,21 +5,23 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
-from ees_mpi.outcomes import Draw
-from ees_mpi.populations.normal import Normal
-from ees_mpi.registry import key
+from ees_mpi.outcomes import Arrays, Draw, Singles
+from ees_mpi.populations.normal import SMALLEST_STD, Normal
+from ees_mpi.registry import Part, key
 
 
-class Tasks(Normal, frozen=True, kw_only=True):
+class Tasks(Part, frozen=True):
     """`size` tasks per outer iteration; `std`: of the offspring that `sample` draws around the learned mean."""
 
     size: Annotated[int, key("The number of tasks in an outer iteration.", "tasks", ge=2)] = 40
     std: Annotated[
-        float, key("The standard deviation of the offspring that `ees-mpi sample` draws.", gt=0, le=1e30)
+        float, key("The standard deviation of the offspring that `ees-mpi sample` draws.", ge=SMALLEST_STD, le=1e30)
     ] = 0.02
     antithetic: Annotated[bool, key("Whether `ees-mpi sample` draws pairs; leave it out.")] = False
 
     rows = "task"
+    components = 1
+    isotropic = True
 
     def directions(self, generator: np.random.Generator) -> Draw:
         """Draw the directions: sign +1 is the direction of the config, -1 the opposite one; half of the tasks each."""
@@ -27,6 +29,18 @@ class Tasks(Normal, frozen=True, kw_only=True):
         nothing = np.zeros(self.size, np.int64)
         return Draw(nothing, generator.permutation(sign), nothing.astype(np.int32))
 
+    def learned(self, means: Singles) -> Arrays:
+        """Return the learned arrays before the first iteration: the weights of the policy [1, D]."""
+        return {"mean": means}
+
+    def held(self, learned: Arrays) -> Arrays:
+        """Return the learned arrays as they are."""
+        return learned
+
     def offspring(self, count: int, std: float | None) -> Normal:
         """Return the population of `count` independent offspring of the learned mean."""
         return Normal(size=count, std=std or self.std, antithetic=False)
+
+    def warning(self, learned: Arrays) -> str | None:
+        """Return no warning."""
+        return None

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ees_mpi.commands.verify import Repeated, as_logged, logged
 from ees_mpi.config import Config
 from ees_mpi.errors import RunFileError, before_rollouts
 from ees_mpi.generation.evaluation import choose_device
+from ees_mpi.generation.repeats import Repeated, as_logged, logged
 from ees_mpi.generation.results import (
     Clock,
     Evaluated,

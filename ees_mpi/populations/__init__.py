@@ -8,7 +8,6 @@ POPULATIONS = Family(
         "normal": "ees_mpi.populations.normal:Normal",
         "mixture": "ees_mpi.populations.mixture:Mixture",
         "diagonal": "ees_mpi.populations.diagonal:Diagonal",
-        "tasks": "ees_mpi.maml.tasks:Tasks",
         "custom": "ees_mpi.populations.custom:Custom",
     },
     default="normal",

@@ -61,6 +61,10 @@ class Family(Mapping[str, type[Part]]):
     def __len__(self) -> int:
         return len(self._members)
 
+    def add(self, name: str, member: str) -> None:
+        """Register a member, as "module:name"."""
+        self._members[name] = member
+
     def name_of(self, part: object) -> str:
         """Return the name under which a part's class is registered."""
         path = f"{type(part).__module__}:{type(part).__name__}"
@@ -258,9 +262,9 @@ def unknown(name: str, known: Any) -> str:
 
 @dataclass(frozen=True)
 class Hooks:
-    """Where the parts of a method are, as "module:name". They are imported when they are used."""
+    """The parts in which a method differs from evolution strategies, as "module:name"; imported when they are used."""
 
-    job: str  # a class with `open(config, ranks)` that returns a `training.Job`
-    repeat: str  # a function (run) that returns a `commands.verify.Repeater`
-    adapt: str  # a function (ranks, request) that returns a `commands.adapt.Adapted`
-    costs: str  # a function (config) that returns `commands.plan.Costs`
+    job: str | None = None  # a class with `open(config, ranks)` that returns a `training.Job`
+    repeat: str | None = None  # a function (run) that returns a `commands.verify.Repeater`
+    adapt: str | None = None  # a function (ranks, config, state, generation) that returns a `results.Adapted`
+    costs: str | None = None  # a function (config) that returns `generation.costs.Costs`

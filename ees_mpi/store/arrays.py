@@ -55,7 +55,7 @@ class RunArrays(Mapping[str, Series]):
 
     @cached_property
     def _names(self) -> list[str]:
-        return [name for name in self._file["generations"] if name in layout.GENERATIONS]
+        return [name for name in self._file["generations"] if name in layout.fields(self.config)]
 
     @cached_property
     def _folded(self) -> int:
@@ -105,9 +105,10 @@ class RunArrays(Mapping[str, Series]):
         except ImportError:
             raise MissingExtra("to_xarray needs xarray: pip install xarray") from None
         arrays = {name: np.asarray(self[name]) for name in names or self.names}
-        axes = {name: (layout.GENERATION, *layout.GENERATIONS[name].axes) for name in arrays}
+        fields = layout.fields(self.config)
+        axes = {name: (layout.GENERATION, *fields[name].axes) for name in arrays}
         sizes = {axis: size for name, each in arrays.items() for axis, size in zip(axes[name], each.shape, strict=True)}
-        about = {name: {"about": layout.GENERATIONS[name].about} for name in arrays}
+        about = {name: {"about": fields[name].about} for name in arrays}
         variables = {name: (axes[name], each, about[name]) for name, each in arrays.items()}
         coordinates = {axis: np.arange(size) for axis, size in sizes.items()}
         return xarray.Dataset(variables, coordinates, {"config": self.config.to_toml()})

@@ -1,5 +1,6 @@
 """Check that the parts of a run file are present, fit the config, and have the hashes that are in the file."""
 
+import itertools
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -64,13 +65,15 @@ def check_shapes(file: h5py.File, config: Config, version: int, path: Path) -> d
     if missing:
         raise RunFileError(f"{path} is damaged: it has no {missing[0]}")
     arrays, found = dict(file["generations"]), dict(file["sessions"])  # each is opened once
-    missing = [f"generations/{name}" for name in (*_needed(arrays), *layout.HASHES[version]) if name not in arrays]
+    missing = [
+        f"generations/{name}" for name in (*_needed(arrays, config), *layout.HASHES[version]) if name not in arrays
+    ]
     missing += [f"sessions/{name}" for name in ("session", *layout.SESSIONS[version]) if name not in found]
     if missing:
         raise RunFileError(f"{path} is damaged: it has no {missing[0]}")
     rows = arrays[layout.GENERATION].shape
     lengths = layout.known_sizes(config)
-    for name, field in (layout.GENERATIONS | dict.fromkeys(layout.HASHES[version], layout.HASH)).items():
+    for name, field in (layout.fields(config) | dict.fromkeys(layout.HASHES[version], layout.HASH)).items():
         if (array := arrays.get(name)) is None:
             continue
         shape = array.shape
@@ -86,9 +89,10 @@ def check_shapes(file: h5py.File, config: Config, version: int, path: Path) -> d
     return lengths
 
 
-def _needed(arrays: Mapping[str, Any]) -> list[str]:
+def _needed(arrays: Mapping[str, Any], config: Config) -> list[str]:
     """Return the arrays that a file must have, beside those that it has."""
-    more = [name for names in layout.TOGETHER if any(each in arrays for each in names) for name in names]
+    together = (*layout.TOGETHER, tuple(config.method.fields))
+    more = [name for names in together if any(each in arrays for each in names) for name in names]
     return [*layout.NEEDED, *more]
 
 
@@ -159,11 +163,11 @@ def is_whole(file: h5py.File, name: str, attributes: Mapping[str, Any], path: Pa
 
 def row_of(file: h5py.File, generation: int) -> dict[str, NDArray[Any]]:
     """Return the arrays of a generation of an HDF5 file, sorted by name."""
-    group = file["generations"]
+    no_arrays = {layout.GENERATION, *itertools.chain(*layout.HASHES.values())}
     return {
-        name: np.asarray(group[name][generation : generation + 1][0, ...])
-        for name in sorted(group)
-        if name in layout.GENERATIONS
+        name: np.asarray(array[generation : generation + 1][0, ...])
+        for name, array in layout.growing(file["generations"]).items()
+        if name not in no_arrays
     }
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import h5py
 import numpy as np
 
+from ees_mpi.config import Config
 from ees_mpi.errors import RunFileError
 from ees_mpi.outcomes import Arrays
 from ees_mpi.store import chain, checks, format2, layout, records, sessions, texts
@@ -27,7 +28,7 @@ SLACK_BYTES = 1 << 20  # for the metadata of HDF5 while a file grows
 LIBVER = ("v110", "v110")  # the oldest version whose metadata have checksums
 
 
-def create(path: Path, sizes: dict[str, int], attributes: Mapping[str, Any], state: Arrays) -> None:
+def create(path: Path, config: Config, attributes: Mapping[str, Any], state: Arrays) -> None:
     """Create the file of a new run. It is built in memory, so that a full disk raises an error in a plain write.
 
     The journal of a run that is overwritten is deleted just before: no file is ever beside the journal of another run.
@@ -36,7 +37,7 @@ def create(path: Path, sizes: dict[str, int], attributes: Mapping[str, Any], sta
     with _replacement(path) as fresh, h5py.File(fresh.name, "w", **options) as file:
         values = {**attributes, "first_state_sha256": records.state_digest(state).hex()}
         texts.put(file, {**values, chain.ATTRIBUTES: chain.of_attributes(values)})
-        _make_generations(file.create_group("generations"), sizes)
+        _make_generations(file.create_group("generations"), config)
         sessions.write(file, [], layout.FORMAT_VERSION)
         _put_state(file.create_group("final"), state)
         file.flush()
@@ -92,9 +93,8 @@ def restore(path: Path) -> int:
             if name in file:
                 del file[name]
         _put_state(file.create_group("final"), state)
-        for name, dataset in file["generations"].items():
-            if name in (layout.GENERATION, *layout.GENERATIONS, *layout.HASHES[version]):
-                dataset.resize(have, axis=0)
+        for dataset in layout.growing(file["generations"]).values():
+            dataset.resize(have, axis=0)
         if version == 2:
             format2.renew(file, "final")
         else:  # sessions after it wrote nothing that is left
@@ -178,8 +178,8 @@ def _growth(dataset: h5py.Dataset, rows: int) -> int:
     return size
 
 
-def _make_generations(group: h5py.Group, sizes: dict[str, int]) -> None:
-    fields = layout.present(sizes)
+def _make_generations(group: h5py.Group, config: Config) -> None:
+    fields, sizes = layout.present(config), layout.axis_sizes(config)
     axes = {axis for field in fields.values() for axis in field.axes}
     time_axis = group.create_dataset(layout.GENERATION, (0,), "<i8", maxshape=(None,), chunks=(1024,))
     time_axis.make_scale(layout.GENERATION)

@@ -1,9 +1,12 @@
 """The layout of a run file: names, axes and types. `docs/format.md` describes it for readers in other languages."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import h5py
 
 from ees_mpi.config import Config
+from ees_mpi.outcomes import Field
 from ees_mpi.store.records import Columns
 
 FORMAT = "ees_mpi run"
@@ -11,16 +14,6 @@ FORMAT_VERSION = 3
 OLDEST = 2  # is read and continued; see `format2`
 
 GENERATION = "generation"
-
-
-@dataclass(frozen=True)
-class Field:
-    """One dataset of group `generations`."""
-
-    axes: tuple[str, ...]  # after the generation
-    dtype: str
-    about: str
-    needs: tuple[str, ...] = ()  # further axes that must not be empty
 
 
 GENERATIONS = {
@@ -48,11 +41,6 @@ GENERATIONS = {
     "mean_behavior": Field(("behavior_dim",), "<f8", "behaviour of the unperturbed mean; NaN: not evaluated"),
     "mean_fitness": Field((), "<f8", "fitness of the unperturbed mean; NaN: not evaluated"),
     "gradient_norm": Field((), "<f8", "Euclidean norm of the gradient, before L2"),
-    "log_std": Field(("action_dim",), "<f4", "MAML: log standard deviation of each action, as in this generation"),
-    "fitness_before": Field(("individual",), "<f8", "MAML: fitness on each task before adaptation", ("action_dim",)),
-    "divergence": Field((), "<f8", "MAML: mean KL between the policies before and after the step", ("action_dim",)),
-    "objective_gain": Field((), "<f8", "MAML: what the step gained in the surrogate objective", ("action_dim",)),
-    "shortened": Field((), "<i4", "MAML: how often the step was shortened; -1: no step was taken", ("action_dim",)),
     "behavior_variance": Field(("behavior_dim",), "<f8", "variance of the behaviour"),
     "entropy": Field((), "<f8", "kernel estimate of the behaviour's differential entropy, nats"),
     "distance_mean": Field((), "<f8", "mean distance of the behaviour from the origin"),
@@ -72,13 +60,12 @@ GENERATIONS = {
     "seconds_clock": Field((), "<f8", "when it was committed, seconds since 1970"),
 }
 
-# A file has all or none of the arrays of each line; it is refused if it lacks any other array.
+# A file has all or none of the arrays of each line, and of those of its method; it is refused if it lacks any other.
 TOGETHER = (
     ("learned",),
     ("std",),
     ("observation_sums",),
     ("observation_mean", "observation_std"),
-    ("log_std", "fitness_before", "divergence", "objective_gain", "shortened"),
 )
 # The hashes of each generation, which are no part of its record.
 CHAIN = {
@@ -115,7 +102,6 @@ def axis_sizes(config: Config) -> dict[str, int]:
         "observation_dim": config.task.observation_dim,
         "observation_sum": 1 + 2 * config.task.observation_dim if config.task.observation_dim else 0,
         "learned_std": int(hasattr(config.population, "stds")),  # 1: the population learns `std`
-        "action_dim": 0,
         "learned_number": 0,
         **config.method.file_axes(config.task, config.population),
     }
@@ -128,15 +114,27 @@ def known_sizes(config: Config) -> dict[str, int]:
     return {"individual": config.population.size, "component": config.population.components}
 
 
-def present(sizes: dict[str, int]) -> dict[str, Field]:
-    """Return the datasets of a run with these axes: those whose axes are not empty."""
+def fields(config: Config) -> dict[str, Field]:
+    """Return the datasets that a run with this method may have."""
+    return {**GENERATIONS, **config.method.fields}
+
+
+def present(config: Config) -> dict[str, Field]:
+    """Return the datasets of a run: those whose axes are not empty."""
+    sizes = axis_sizes(config)
     return {
-        name: field for name, field in GENERATIONS.items() if all(sizes[axis] for axis in (*field.axes, *field.needs))
+        name: field
+        for name, field in fields(config).items()
+        if all(sizes.get(axis) for axis in (*field.axes, *field.needs))
     }
 
 
-def columns(names: Iterable[str], sizes: dict[str, int]) -> Columns:
+def columns(names: Iterable[str], config: Config, sizes: Mapping[str, int]) -> Columns:
     """Return the columns of the record of a generation that has these arrays."""
-    return tuple(
-        (name, GENERATIONS[name].dtype, tuple(sizes[axis] for axis in GENERATIONS[name].axes)) for name in sorted(names)
-    )
+    known = fields(config)
+    return tuple((name, known[name].dtype, tuple(sizes[axis] for axis in known[name].axes)) for name in sorted(names))
+
+
+def growing(group: h5py.Group) -> dict[str, Any]:
+    """Return the datasets of a file that have a row for each generation, sorted by name."""
+    return {name: group[name] for name in sorted(group) if getattr(group[name], "maxshape", ())[:1] == (None,)}

@@ -65,7 +65,7 @@ class Run(RunChecks):
         self._sizes = checks.check_shapes(self._file, self.config, self._version, self.path)
         if hasattr(self.config.population, "stds") and "std" not in self._file["generations"]:
             raise RunFileError(f"{self.path} is damaged: it has no generations/std")
-        self._columns = layout.columns(self._names, self._sizes)
+        self._columns = layout.columns(self._names, self.config, self._sizes)
         rows = hdf5.newer(self.journal_records, self._folded, self.path)
         with damage_reported(journal.path_of(self.path)):
             checks.check_records(self.journal_records, self._file, self._columns, self._version)

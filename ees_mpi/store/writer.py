@@ -38,7 +38,7 @@ class RunWriter:
         self._lock = lock
         self._run_id = run_id
         self._config = config
-        self._columns = layout.columns(names, layout.axis_sizes(config))
+        self._columns = layout.columns(names, config, layout.axis_sizes(config))
         self._types = [(name, np.dtype(dtype)) for name, dtype, _ in self._columns]
         self._row_bytes = sum(np.dtype((dtype, shape)).itemsize for _, dtype, shape in self._columns)
         self._number = number  # of the next session
@@ -90,9 +90,8 @@ class RunWriter:
             with write_errors(path):
                 if not overwrite:
                     journal.set_aside(path, "other-run")  # left by a run whose file was deleted
-                sizes = layout.axis_sizes(config)
-                hdf5.create(path, sizes, attributes, state)
-                writer = cls(path, lock, run_id, config, layout.present(sizes), 0, records.START)
+                hdf5.create(path, config, attributes, state)
+                writer = cls(path, lock, run_id, config, layout.present(config), 0, records.START)
             writer._resumable = kind == "run"
             return writer
         except BaseException:

@@ -174,7 +174,7 @@ def test_adapt_takes_the_gradient_step_and_scores_mean_actions(cheetah: Path, tm
 
 def test_adapting_a_maml_run_takes_no_mutations(cheetah: Path, tmp_path: Path) -> None:
     said = ees("adapt", cheetah, "--direction", "left", "--mutations", 5, "--out", tmp_path / "a.h5")
-    assert said.returncode == 2 and "gradient step" in said.stderr and not (tmp_path / "a.h5").exists()
+    assert said.returncode == 2 and "no mutations" in said.stderr and not (tmp_path / "a.h5").exists()
 
 
 def test_evolvability_es_can_start_from_what_was_learned(cheetah: Path, tmp_path: Path) -> None:

@@ -11,15 +11,17 @@ import pytest
 from support.program import CHECKOUT
 
 from ees_mpi import open_run
+from ees_mpi.config import METHODS
 from ees_mpi.store import layout
 
 PAGE = (CHECKOUT / "ees_mpi" / "docs" / "format.md").read_text(encoding="utf-8")
 NAMES = set(re.findall(r"`([a-z_0-9]+)`", PAGE))
 BLOCK = 2**18
+ARRAYS = {*layout.GENERATIONS, *layout.CHAIN, *(name for method in METHODS.values() for name in method.fields)}
 
 
 def test_every_dataset_attribute_and_group_is_on_the_page(cheetah: Path) -> None:
-    assert set(layout.GENERATIONS) | set(layout.CHAIN) | set(layout.SESSIONS[3]) <= NAMES
+    assert ARRAYS | set(layout.SESSIONS[3]) <= NAMES
     with h5py.File(cheetah) as file:
         assert set(file.attrs) <= NAMES and set(file) <= NAMES
         assert set(file["final"]) - {"moments", "memory"} <= NAMES and set(file["final/moments"]) <= NAMES
@@ -33,7 +35,7 @@ def test_types_and_axes_are_those_of_the_page(cheetah: Path) -> None:
         kinds = re.findall(r"\b[fiuS]\d+", types)
         for name, kind in zip(listed, [kinds[0]] * (len(listed) - len(kinds)) + kinds, strict=True):
             told[name] = (kind, re.findall(r"\w+", axes))
-    assert set(told) == {*layout.GENERATIONS, *layout.CHAIN}
+    assert set(told) == ARRAYS
     with h5py.File(cheetah) as file:
         for name, (kind, axes) in told.items():
             if name in file["generations"]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from ees_mpi import config as configs
 from ees_mpi import machine
-from ees_mpi.commands.plan import row_bytes
+from ees_mpi.generation.costs import row_bytes
 from ees_mpi.state import first_state
 from ees_mpi.store import layout
 from ees_mpi.store.reader import open_run
@@ -52,7 +52,7 @@ def make(path: Path, generations: int | None = None, settings: tuple[str, ...] =
         group = file["generations"]
         group[layout.GENERATION].resize(count, axis=0)
         group[layout.GENERATION][:] = np.arange(count)
-        for name in (*layout.present(layout.axis_sizes(config)), *layout.CHAIN):
+        for name in (*layout.present(config), *layout.CHAIN):
             group[name].resize(count, axis=0)
         for generation in range(count):
             for name, value in _row(config, generation).items():

@@ -13,10 +13,11 @@ from ees_mpi.analysis.offspring import has_positions, positions
 from ees_mpi.analysis.replay import video
 from ees_mpi.analysis.replay.choice import Choice, ReplayRequest, choose
 from ees_mpi.commands.info import task_name
-from ees_mpi.commands.verify import Repeated, as_logged, differences, repeat
+from ees_mpi.commands.verify import differences, repeat
 from ees_mpi.contracts import Drawable, Evaluator, View
 from ees_mpi.errors import ConfigError, RunFileError, VerifyError, before_rollouts
 from ees_mpi.files import check_writable
+from ees_mpi.generation.repeats import Repeated, as_logged
 from ees_mpi.outcomes import Floats, pack
 from ees_mpi.state import State
 from ees_mpi.store.reader import Run, open_run

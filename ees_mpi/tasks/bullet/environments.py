@@ -6,7 +6,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-import ees_mpi.envs  # noqa: F401  (so that gymnasium.make finds them by name)
+import ees_mpi.tasks.bullet.registration  # noqa: F401  (so that gymnasium.make finds them by name)
 from ees_mpi.tasks.bullet.robot import CLIP, TARGET_X
 from ees_mpi.tasks.bullet.robots import Ant, HalfCheetah, Robot
 from ees_mpi.tasks.bullet.world import TIME_STEP

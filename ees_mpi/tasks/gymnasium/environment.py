@@ -161,7 +161,7 @@ def library() -> Any:
         import gymnasium
     except ImportError:
         raise MissingExtra("task gymnasium needs Gymnasium: pip install 'ees_mpi[bullet]' or '[mujoco]'") from None
-    import ees_mpi.envs  # noqa: F401  (registers our environments)
+    import ees_mpi.tasks.bullet.registration  # noqa: F401  (registers our environments)
 
     if importlib.util.find_spec("mujoco"):
         import mujoco
