@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ees_mpi.commands.arguments import text_of
-from ees_mpi.config import Config, load, parse, read_source, resolved
+from ees_mpi.config import Config, load, parse, read_source, resolved, with_base
 from ees_mpi.registry import check_trust, flat, tables, texts
 from ees_mpi.store.reader import open_run
 from ees_mpi.tasks.function import give
@@ -39,7 +39,8 @@ def sections_of(source: Any) -> dict[str, Any]:
             check_trust(text, key)
     else:
         toml = text_of({} if source is None else source)
-        found = tables(read_source(os.fspath(source)) if toml is None else toml, (), str(source))
+        text = read_source(os.fspath(source)) if toml is None else toml
+        found = with_base(tables(text, (), str(source)))
     return found if found.get("method", "ees") != "ees" else {**DEFAULT, **found}
 
 

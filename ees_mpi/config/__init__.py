@@ -20,6 +20,7 @@ from ees_mpi.config.parsing import (
     read_source,
     resolved,
     wants_portable,
+    with_base,
 )
 from ees_mpi.config.settings import FREE_ON_RESUME, INERT, LARGEST, NoiseSettings, RunSettings
 
@@ -43,4 +44,5 @@ __all__ = [
     "read_source",
     "resolved",
     "wants_portable",
+    "with_base",
 ]

@@ -1,6 +1,9 @@
-"""Changes of a config by `--set`. A new part keeps the keys that it shares with the old part, and drops the others."""
+"""Changes of a config by `--set`, and of a preset by a config that is based on it.
 
-from collections.abc import Sequence
+A new part keeps the keys that it shares with the old part, and drops the others.
+"""
+
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -23,14 +26,20 @@ def change(sections: dict[str, Any], settings: Sequence[str]) -> list[str]:
     wanted: dict[str, Any] = {}
     for setting in settings:
         apply(wanted, setting)
+    notes = make_room(sections, wanted)
+    for setting in settings:
+        apply(sections, setting)
+    return notes
+
+
+def make_room(sections: dict[str, Any], wanted: Mapping[str, Any]) -> list[str]:
+    """Drop the keys that do not fit other tables, which will be put on top; return a note for each part."""
     notes = _change_method(sections, wanted.get("method"))
     for name, family in FAMILIES.items():
         section = wanted.get(name)
         if isinstance(section, dict) and isinstance(sections.get(name), dict):
             notes += _change_part(sections[name], section.get("name"), family)
             notes += _drop_dependent(sections[name], section, family)
-    for setting in settings:
-        apply(sections, setting)
     return notes
 
 

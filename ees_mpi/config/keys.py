@@ -249,5 +249,7 @@ may be left out, so this is a whole config:
     [objective]
     name = "maxent"
 
+With `base = "cheetah-maxent"` above all sections, a config has only the keys in which it differs from that preset.
+
 A new name of a part drops the keys that only the old part has, and says so: `--set objective.name=maxvar` drops
 `objective.bandwidth`. Keys that both parts have keep their values. A new `method` drops sections in the same way."""

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import tomli_w
 
-from ees_mpi.config.changes import change
+from ees_mpi.config.changes import change, make_room
 from ees_mpi.config.methods import METHODS
 from ees_mpi.config.settings import FREE_ON_RESUME, INERT, LARGEST, NoiseSettings, RunSettings
 from ees_mpi.contracts import Method, Population, Task
@@ -73,7 +73,7 @@ class Config:
 
 def parse(text: str, settings: Sequence[str] = (), source: str = "config", trusted: bool = False) -> Config:
     """Return the config of TOML text, changed by `settings`; `trusted`: the code that it names may run."""
-    sections = tables(text, (), source)
+    sections = with_base(tables(text, (), source))
     notes = change(sections, settings)
     for key, value in flat(sections):
         for number in _numbers(value):
@@ -163,6 +163,21 @@ def read_source(source: str) -> str:
         raise ConfigError(f"cannot read config {source}: {error}") from None
 
 
+def with_base(sections: dict[str, Any]) -> dict[str, Any]:
+    """Return the tables of a config on top of those of the preset that its key `base` names."""
+    if "base" not in sections:
+        return sections
+    name = sections.pop("base")
+    if name not in preset_names():
+        raise ConfigError(f"base: {unknown(str(name), preset_names())}")
+    base = with_base(tables(read_source(name), (), name))
+    make_room(base, sections)
+    for key, value in sections.items():
+        both = isinstance(value, dict) and isinstance(base.get(key), dict)
+        base[key] = {**base[key], **value} if both else value
+    return base
+
+
 def load(source: str, settings: Sequence[str] = ()) -> Config:
     """Return the config of a preset or a config file, with the contents of the files that its task names."""
     text = read_source(source)
@@ -182,7 +197,7 @@ def enough(config: Config) -> float:
 
 def is_set(key: str, text: str, settings: Sequence[str]) -> bool:
     """Return True if TOML text or settings name this key: its value is not just the default."""
-    return key in dict(flat(tables(text, settings, "config")))
+    return key in dict(flat(with_base(tables(text, settings, "config"))))
 
 
 def wants_portable(text: str, settings: Sequence[str] = ()) -> bool:

@@ -139,3 +139,14 @@ def test_the_laptop_cheetah_is_the_run_that_showed_both_sides() -> None:
     sections = config.load("cheetah-maxent-laptop").sections()
     assert (sections["population"]["size"], sections["task"]["steps"], sections["run"]["generations"]) == (600, 600, 36)
     assert sections["noise"]["size"] == 2**25
+
+
+def test_a_config_with_a_base_has_only_its_own_keys_and_a_new_part_drops_those_of_the_old() -> None:
+    own = 'base = "cheetah-maxent-laptop"\n[objective]\nname = "maxvar"\n[population]\nsize = 8\n'
+    found = config.parse(own)
+    settings = ("objective.name=maxvar", "population.size=8")
+    assert found.sections() == config.load("cheetah-maxent-laptop", settings).sections()
+    with pytest.raises(ConfigError, match=r"base: unknown name 'cheetah-maxnt'; did you mean cheetah-maxent"):
+        config.parse('base = "cheetah-maxnt"')
+    with pytest.raises(ConfigError, match=r"objective.bandwidth: unknown name"):
+        config.parse(own.replace('"maxvar"', '"maxvar"\nbandwidth = 2.0'))
