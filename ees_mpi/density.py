@@ -23,7 +23,7 @@ def kernel_sums(x: Floats, bandwidth: float, ranks: Ranks, weights: Floats | Non
     scaled = np.ascontiguousarray(x.T * (1.0 / (bandwidth * math.sqrt(2.0))), np.float32)
     v = (np.ones(len(x)) if weights is None else weights).astype(np.float32)
     shares = ranks.shares(-(-len(x) // ROWS))
-    tiles = np.empty((2, ROWS, _width(len(x))), np.float32)
+    tiles = np.empty((2, ROWS, tile_width(len(x))), np.float32)
     mine = [_sum_rows(scaled, block, v, tiles) for block in shares[ranks.rank]]
     counts = [sum(min(ROWS, len(x) - block * ROWS) for block in share) for share in shares]
     return ranks.gather(np.concatenate([*mine, np.empty(0)]), counts)
@@ -33,7 +33,7 @@ def _sum_rows(x: Singles, block: int, v: Singles, tiles: Singles) -> Floats:
     """Sum the kernel over all columns for one block of rows; x is [B, N]."""
     rows = x[:, block * ROWS : (block + 1) * ROWS, None]
     sums = np.zeros(rows.shape[1])
-    width = _width(x.shape[1])
+    width = tile_width(x.shape[1])
     for start in range(0, x.shape[1], width):
         columns = x[:, start : start + width]
         tile, step = tiles[:, : rows.shape[1], : columns.shape[1]]
@@ -49,7 +49,7 @@ def _sum_rows(x: Singles, block: int, v: Singles, tiles: Singles) -> Floats:
     return sums
 
 
-def _width(count: int) -> int:
+def tile_width(count: int) -> int:
     """Return the width of as few tiles as possible, all about equally wide: a narrow tile costs as many calls."""
     return -(-count // -(-count // COLUMNS))
 

@@ -16,6 +16,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the backgro
 pytest.register_assert_rewrite("support")
 
 from support.program import TINY, train  # noqa: E402
+from support.small_runs import Zoo  # noqa: E402
 
 from ees_mpi.config import Config, load  # noqa: E402
 
@@ -78,3 +79,16 @@ def ant(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def species(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small run of the ant with two means, its position noted at two steps; tests do not change it."""
     return walk(tmp_path_factory.mktemp("species"), "ant-maxent-mixture", "task.behavior_steps=[6,12]")
+
+
+@pytest.fixture(scope="session")
+def walked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small run of the cheetah all of whose rollouts are observed; tests do not change it."""
+    settings = ("run.generations=2", "task.steps=10", "task.observation_share=1.0")
+    return walk(tmp_path_factory.mktemp("walked"), "cheetah-maxvar", *settings)
+
+
+@pytest.fixture(scope="session")
+def zoo(tmp_path_factory: pytest.TempPathFactory) -> Zoo:
+    """Small runs of many kinds, by name."""
+    return Zoo(tmp_path_factory.mktemp("zoo"))

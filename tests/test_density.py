@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from ees_mpi.density import COLUMNS, ROWS, kernel_sums
+from ees_mpi.density import COLUMNS, ROWS, kernel_sums, tile_width
 from ees_mpi.ranks import Ranks
 
 
@@ -29,15 +29,8 @@ def test_sums_are_the_same_bits_however_the_rows_are_shared_out() -> None:
     np.testing.assert_array_equal(np.concatenate(parts), kernel_sums(x, 1.0, Ranks()))
 
 
-def test_columns_are_cut_into_tiles_of_about_the_same_width(monkeypatch: pytest.MonkeyPatch) -> None:
-    vecdot, widths = np.vecdot, []
-
-    def noted(tile: np.ndarray, v: np.ndarray) -> np.ndarray:
-        widths.append(tile.shape[1])
-        return vecdot(tile, v)
-
-    monkeypatch.setattr(np, "vecdot", noted)
-    for count, expected in {3: [3], COLUMNS: [COLUMNS], COLUMNS + 1: [COLUMNS // 2 + 1, COLUMNS // 2]}.items():
-        widths.clear()
-        kernel_sums(np.zeros((count, 1)), 1.0, Ranks())
-        assert widths[: len(expected)] == expected
+@pytest.mark.parametrize(
+    ("count", "width"), [(3, 3), (COLUMNS, COLUMNS), (COLUMNS + 1, COLUMNS // 2 + 1), (3 * COLUMNS, COLUMNS)]
+)
+def test_columns_are_cut_into_as_few_tiles_as_possible_of_about_the_same_width(count: int, width: int) -> None:
+    assert tile_width(count) == width

@@ -16,15 +16,6 @@ from ees_mpi.policies import MLP, mean_std
 from ees_mpi.tasks.gymnasium.environment import Environment
 
 
-@pytest.fixture(scope="module")
-def walked(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("walked") / "run.h5"
-    words = sets("population.size=6", "task.steps=10", "noise.size=100000", "run.generations=2")
-    words += sets("task.observation_share=1.0")
-    assert ees("train", "cheetah-maxvar", *words, "--out", out).returncode == 0
-    return out
-
-
 @pytest.mark.parametrize(
     "choice", [[], ["--generation", 1], ["--individual", 3], ["--generation", 0, "--individual", 5]]
 )

@@ -1,26 +1,33 @@
-"""Starting: a rank opens few files, because a shared file system is slow to open many."""
+"""Starting: a rank imports few modules, because a shared file system is slow to open many files."""
 
+import json
 from pathlib import Path
 
 from support.program import BIN, CHECKOUT, MPIRUN, python, run, sets
 
-RECORD_START = CHECKOUT / "tools" / "bench_parts" / "record_start.py"
-FILES = 500  # at most, by the first rollout: Python's own, numpy's, h5py's, MPI's and ours
+TRAIN = """
+import json, sys
+from ees_mpi.cli.main import main
+try:
+    main()
+finally:
+    print(json.dumps(sorted(sys.modules)))
+"""
+UNUSED = {"torch", "matplotlib", "scipy", "gymnasium", "mujoco", "imageio", "PIL", "xarray"}
 
 
-def test_a_rank_opens_fewer_than_500_files_before_its_first_rollout(tmp_path: Path) -> None:
+def test_a_rank_that_trains_imports_less_than_half_of_the_package_and_no_library_that_it_does_not_use(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "program.py").write_text(TRAIN)
     settings = sets("run.generations=1", "population.size=4", "noise.size=300000", "task.steps=2")
-    words = ["train", "cheetah-maxent", *settings, "--out", tmp_path / "run.h5", "--overwrite"]
-    # The first run compiles every module, as an installation does; otherwise sources would be opened as well.
-    for folder in ("compiled", "started"):
-        (tmp_path / folder).mkdir()
-        more = {"EES_STARTED": str(tmp_path / folder), "PYTHONPYCACHEPREFIX": str(tmp_path / "cache")}
-        done = run(python(RECORD_START, *words, ranks=2), **more)
-        assert done.returncode == 0, done.stderr
-    counts = [
-        int(path.read_text().partition('"files": ')[2].rstrip("}")) for path in (tmp_path / "started").glob("*.json")
-    ]
-    assert len(counts) == 2 and 200 < max(counts) < FILES
+    words = ["train", "cheetah-maxent", *settings, "--out", tmp_path / "run.h5"]
+    done = run(python(tmp_path / "program.py", *words))
+    assert done.returncode == 0, done.stderr
+    imported = json.loads(done.stdout.splitlines()[-1])
+    assert "pybullet" in imported and not UNUSED & set(imported)
+    ours = [name for name in imported if name.startswith("ees_mpi")]
+    assert 2 * len(ours) < len([*(CHECKOUT / "ees_mpi").rglob("*.py")])
 
 
 def test_a_rank_that_dies_before_mpi_has_started_ends_the_job_within_the_limit() -> None:

@@ -16,14 +16,6 @@ SMALL = sets("population.size=6", "task.steps=10", "noise.size=100000", "run.gen
 
 
 @pytest.fixture(scope="module")
-def walked(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small run whose observation statistics are not empty."""
-    out = tmp_path_factory.mktemp("walked") / "run.h5"
-    assert ees("train", "cheetah-maxvar", *SMALL, *sets("task.observation_share=1.0"), "--out", out).returncode == 0
-    return out
-
-
-@pytest.fixture(scope="module")
 def policy(walked: Path) -> Path:
     """The exported mean of that run."""
     out = walked.with_name("policy.npz")

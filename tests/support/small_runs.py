@@ -14,6 +14,30 @@ from ees_mpi.store.writer import RunWriter
 from ees_mpi.training import EvolutionJob, open_job, train
 from support.run_files import edited
 
+# The kinds of runs that figures and comparisons show: a preset, and settings.
+KINDS: dict[str, tuple[str, ...]] = {
+    "cheetah": ("cheetah-maxent",),
+    "cheetah1": ("cheetah-maxent", "run.seed=1"),
+    "cheetah-es": ("cheetah-es",),
+    "narrow": ("cheetah-maxent", "population.std=0.005"),
+    "once": ("cheetah-maxent", "run.generations=1"),
+    "running": ("cheetah-maxvar",),
+    "ant": ("ant-maxent",),
+    "ant1": ("ant-maxent", "run.seed=1"),
+    "ant-es": ("ant-es",),
+    "mixture": ("ant-maxent-mixture", "population.size=40"),
+    "random": ("ant-adapt",),
+    "maxvar": ("interference-maxvar",),
+    "maxent": ("interference-maxent",),
+    "maxent1": ("interference-maxent", "run.seed=1"),
+    # These start from the ant.
+    "seeded": ("ant-adapt",),
+    "seeded1": ("ant-adapt", "run.seed=1"),
+    "backwards": ("ant-adapt", "task.direction=180.0"),
+    "split": ("ant-maxent-split", "population.size=40"),
+}
+FROM_ANT = ("seeded", "seeded1", "backwards", "split")
+
 SMALL = ("population.size=8", "noise.size=100000", "run.generations=3", "run.fsync=false")
 
 
@@ -46,6 +70,20 @@ def walk(path: Path, preset: str, *settings: str, start: Path | None = None, clo
     else:
         writer.release()
     return path
+
+
+class Zoo:
+    """A small run of each kind, by name; each is trained when it is first used. Tests do not change them."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+
+    def __getitem__(self, name: str) -> Path:
+        path = self.folder / f"{name}.h5"
+        if not path.exists():
+            start = self["ant"] if name in FROM_ANT else None
+            walk(path, *KINDS[name], start=start, closed=name != "running")
+        return path
 
 
 def seeds(

@@ -14,7 +14,7 @@ from matplotlib.colors import LogNorm
 from matplotlib.image import imread
 from support.program import done, ees, refused
 from support.run_files import edited
-from support.small_runs import seeds, walk
+from support.small_runs import Zoo, seeds, walk
 
 from ees_mpi import open_run
 from ees_mpi.analysis.figures.catalog import FIGURES
@@ -46,31 +46,10 @@ def there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
 
 
-@pytest.fixture(scope="module")
-def walked(folder: Path) -> dict[str, Path]:
+@pytest.fixture
+def walked(zoo: Zoo) -> Zoo:
     """A small run of each kind that a figure shows."""
-    kinds: dict[str, tuple[str, ...]] = {
-        "cheetah": ("cheetah-maxent",),
-        "cheetah1": ("cheetah-maxent", "run.seed=1"),
-        "cheetah-es": ("cheetah-es",),
-        "narrow": ("cheetah-maxent", "population.std=0.005"),
-        "ant": ("ant-maxent",),
-        "ant1": ("ant-maxent", "run.seed=1"),
-        "ant-es": ("ant-es",),
-        "mixture": ("ant-maxent-mixture", "population.size=40"),
-        "random": ("ant-adapt",),
-        "once": ("cheetah-maxent", "run.generations=1"),
-    }
-    paths = {name: walk(folder / f"{name}.h5", *words) for name, words in kinds.items()}
-    paths["running"] = walk(folder / "running.h5", "cheetah-maxvar", closed=False)
-    trained = {"seeded": (), "seeded1": ("run.seed=1",), "backwards": ("task.direction=180.0",)}
-    for name, settings in trained.items():
-        paths[name] = walk(folder / f"{name}.h5", "ant-adapt", *settings, start=paths["ant"])
-    paths["split"] = walk(folder / "split.h5", "ant-maxent-split", "population.size=40", start=paths["ant"])
-    for name in ("maxvar", "maxent", "maxent1"):
-        preset = f"interference-{name.removesuffix('1')}"
-        paths[name] = walk(folder / f"{name}.h5", preset, f"run.seed={int(name[-1] == '1')}")
-    return paths
+    return zoo
 
 
 def panels_of(name: str, paths: Sequence[Path], *generations: Sequence[int]) -> list[Any]:
@@ -84,7 +63,7 @@ def panels_of(name: str, paths: Sequence[Path], *generations: Sequence[int]) -> 
 @pytest.mark.parametrize(
     ("name", "suffix"), [*((name, ".png") for name in INGREDIENTS), ("mixture", ".pdf"), ("mixture", ".svg")]
 )
-def test_every_figure_is_drawn_and_saved_whole(walked: dict[str, Path], folder: Path, name: str, suffix: str) -> None:
+def test_every_figure_is_drawn_and_saved_whole(walked: Zoo, folder: Path, name: str, suffix: str) -> None:
     out = folder / f"{name}{suffix}"
     said = ees("figure", name, *(walked[each] for each in INGREDIENTS[name]), "-o", out)
     assert said.returncode == 0 and said.stdout == f"{out}\n", said.stderr
@@ -113,7 +92,7 @@ def test_every_figure_says_what_it_needs() -> None:
 
 
 def test_heat_maps_in_the_plane_have_equal_axes_the_same_limits_and_one_logarithmic_scale(
-    walked: dict[str, Path],
+    walked: Zoo,
 ) -> None:
     for name in ("plane", "mixture"):
         panels = panels_of(name, [walked[each] for each in INGREDIENTS[name]], ())
@@ -124,7 +103,7 @@ def test_heat_maps_in_the_plane_have_equal_axes_the_same_limits_and_one_logarith
         assert len(meshes) >= len(panels) and len({(norm.vmin, norm.vmax) for norm in meshes}) == 1
 
 
-def test_a_heat_map_holds_every_offspring(walked: dict[str, Path], folder: Path) -> None:
+def test_a_heat_map_holds_every_offspring(walked: Zoo, folder: Path) -> None:
     place = np.random.default_rng(0).normal(size=(8, 2))
     (path,) = seeds(folder, walked["ant"], "placed", [place])
     (panel,) = panels_of("plane", [path], ())
@@ -134,7 +113,7 @@ def test_a_heat_map_holds_every_offspring(walked: dict[str, Path], folder: Path)
     assert x < np.abs(place).max() < y
 
 
-def test_generations_can_be_chosen_and_only_those_that_are_there(walked: dict[str, Path]) -> None:
+def test_generations_can_be_chosen_and_only_those_that_are_there(walked: Zoo) -> None:
     panels = panels_of("plane", [walked["ant"]], (0, 2))
     assert [("generation 0" in axes.get_title(), "generation 2" in axes.get_title()) for axes in panels] == [
         (True, False),
@@ -147,7 +126,7 @@ def test_generations_can_be_chosen_and_only_those_that_are_there(walked: dict[st
     assert code == 2 and "shows all generations" in line
 
 
-def test_locomotion_is_the_mean_over_seeds_of_the_mean_distance(walked: dict[str, Path]) -> None:
+def test_locomotion_is_the_mean_over_seeds_of_the_mean_distance(walked: Zoo) -> None:
     (panel,) = panels_of("locomotion", [walked["ant"], walked["ant1"], walked["ant-es"]])
     lines = {line.get_label(): line.get_ydata() for line in panel.get_lines()}
     logged = []
@@ -158,7 +137,7 @@ def test_locomotion_is_the_mean_over_seeds_of_the_mean_distance(walked: dict[str
     assert list(lines) == ["standard ES", "MaxEnt-EES, mean of 2 runs"]
 
 
-def test_curves_of_unlike_length_are_said_to_be_cut(walked: dict[str, Path], folder: Path) -> None:
+def test_curves_of_unlike_length_are_said_to_be_cut(walked: Zoo, folder: Path) -> None:
     longer = walk(folder / "longer.h5", "ant-maxent", "run.seed=2", "run.generations=4")
     said = ees("figure", "locomotion", walked["ant"], longer, "-o", "longer.png")
     note = "MaxEnt-EES: the runs have 3 to 4 generations; the first 3 are drawn"
@@ -166,7 +145,7 @@ def test_curves_of_unlike_length_are_said_to_be_cut(walked: dict[str, Path], fol
     assert ees("figure", "locomotion", walked["ant"], walked["ant1"], "-o", "longer.png").stderr == ""
 
 
-def test_a_sample_is_refused_where_a_curve_is_drawn(walked: dict[str, Path], folder: Path) -> None:
+def test_a_sample_is_refused_where_a_curve_is_drawn(walked: Zoo, folder: Path) -> None:
     for name, model in (("locomotion", "ant"), ("adaptation", "random"), ("interference", "maxvar")):
         (sample,) = seeds(folder, walked[model], f"sample-{name}", [np.zeros((8, 1))])
         with edited(sample) as file:
@@ -175,7 +154,7 @@ def test_a_sample_is_refused_where_a_curve_is_drawn(walked: dict[str, Path], fol
         assert code == 3 and "is a sample" in line and "give its run" in line
 
 
-def test_a_generation_without_a_valid_rollout_is_a_gap_in_the_curve(walked: dict[str, Path], folder: Path) -> None:
+def test_a_generation_without_a_valid_rollout_is_a_gap_in_the_curve(walked: Zoo, folder: Path) -> None:
     (path,) = seeds(folder, walked["ant"], "gap", [np.array([3.0, 4.0])])
     with edited(path) as file:
         file["generations/behavior"][1] = np.nan
@@ -193,20 +172,20 @@ def test_a_generation_without_a_valid_rollout_is_a_gap_in_the_curve(walked: dict
     assert ees("figure", "cheetah", path, "-o", "gap.png").returncode == 0
 
 
-def test_adaptation_tells_where_each_run_started_from(walked: dict[str, Path]) -> None:
+def test_adaptation_tells_where_each_run_started_from(walked: Zoo) -> None:
     panels = panels_of("adaptation", [walked[each] for each in INGREDIENTS["adaptation"]])
     labels = [[line.get_label() for line in axes.get_lines()] for axes in panels]
     assert labels == [["from MaxEnt-EES, mean of 2 runs", "from a random mean"], ["from MaxEnt-EES"]]
 
 
-def test_components_are_told_apart_by_line_as_well_as_by_colour(walked: dict[str, Path]) -> None:
+def test_components_are_told_apart_by_line_as_well_as_by_colour(walked: Zoo) -> None:
     (panel,) = panels_of("mixture", [walked["mixture"]], ())
     drawn = [line for line in panel.get_lines() if line.get_label().startswith("component")]
     assert [line.get_label().partition(":")[0] for line in drawn] == ["component 0", "component 1"]
     assert len({line.get_linestyle() for line in drawn}) == len({line.get_color() for line in drawn}) == 2
 
 
-def test_histograms_have_a_panel_for_each_algorithm_and_size_of_mutation(walked: dict[str, Path]) -> None:
+def test_histograms_have_a_panel_for_each_algorithm_and_size_of_mutation(walked: Zoo) -> None:
     panels = panels_of("maml", [walked[each] for each in INGREDIENTS["maml"]])
     titles = [axes.get_title() for axes in panels]
     assert titles == ["MaxEnt-EES\nstd 0.02", "standard ES\nstd 0.02", "MaxEnt-EES\nstd 0.005"]
@@ -215,7 +194,7 @@ def test_histograms_have_a_panel_for_each_algorithm_and_size_of_mutation(walked:
         assert heights == pytest.approx([1, 1])
 
 
-def test_a_run_whose_offspring_all_end_in_one_place_is_drawn(walked: dict[str, Path], folder: Path) -> None:
+def test_a_run_whose_offspring_all_end_in_one_place_is_drawn(walked: Zoo, folder: Path) -> None:
     (still,) = seeds(folder, walked["ant"], "still", [np.zeros((8, 2))])
     for name in ("ant", "mixture", "adaptation-heatmaps", "locomotion"):
         assert ees("figure", name, still, "-o", f"still-{name}.png").returncode == 0
@@ -223,7 +202,7 @@ def test_a_run_whose_offspring_all_end_in_one_place_is_drawn(walked: dict[str, P
     assert ees("figure", "maml", point, "-o", "point.png").returncode == 0
 
 
-def test_a_missing_package_is_named_with_its_extra(walked: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_named_with_its_extra(walked: Zoo, monkeypatch: pytest.MonkeyPatch) -> None:
     cases = [
         ("matplotlib", ["figure", "ant", walked["ant"]]),
         ("scipy.ndimage", ["figure", "mixture", walked["mixture"]]),
@@ -236,7 +215,7 @@ def test_a_missing_package_is_named_with_its_extra(walked: dict[str, Path], monk
 
 
 def test_a_figure_that_cannot_be_drawn_is_refused_with_one_sentence_and_leaves_no_file(
-    walked: dict[str, Path], folder: Path
+    walked: Zoo, folder: Path
 ) -> None:
     (folder / "text.h5").write_text("hello")
     (folder / "folder.png").mkdir(exist_ok=True)
@@ -283,7 +262,7 @@ def test_a_figure_that_cannot_be_drawn_is_refused_with_one_sentence_and_leaves_n
         assert said[0] == code and words in said[1], (arguments, said)
 
 
-def test_a_sweep_has_a_curve_for_each_value_with_the_mean_of_its_runs(walked: dict[str, Path]) -> None:
+def test_a_sweep_has_a_curve_for_each_value_with_the_mean_of_its_runs(walked: Zoo) -> None:
     paths = [walked[name] for name in INGREDIENTS["sweep"]]
     (panel,) = panels_of("sweep", paths, "population.std", "distance_mean")  # type: ignore[arg-type]
     assert [line.get_label() for line in panel.lines] == ["0.005", "0.02, mean of 2 runs"]
@@ -296,7 +275,7 @@ def test_a_sweep_has_a_curve_for_each_value_with_the_mean_of_its_runs(walked: di
     assert panel.get_ylabel().startswith("entropy") and len(panel.lines) == 2
 
 
-def test_a_sweep_that_cannot_be_drawn_is_refused(walked: dict[str, Path]) -> None:
+def test_a_sweep_that_cannot_be_drawn_is_refused(walked: Zoo) -> None:
     same, other = [walked["cheetah"], walked["cheetah1"]], walked["cheetah-es"]
     cases = [
         ("differ in no key; expected --by", ["sweep", *same]),
@@ -312,7 +291,7 @@ def test_a_sweep_that_cannot_be_drawn_is_refused(walked: dict[str, Path]) -> Non
         assert code == 2 and words in line, line
 
 
-def test_labels_and_a_title_of_the_user_are_drawn_and_counted(walked: dict[str, Path], folder: Path) -> None:
+def test_labels_and_a_title_of_the_user_are_drawn_and_counted(walked: Zoo, folder: Path) -> None:
     runs = [walked["ant"], walked["ant1"]]
     with given_labels({runs[0]: "first", runs[1]: "second"}):
         assert [axes.get_title() for axes in panels_of("plane", runs, ())] == ["(a) first", "(b) second"]
@@ -328,7 +307,7 @@ def test_labels_and_a_title_of_the_user_are_drawn_and_counted(walked: dict[str, 
     assert code == 2 and "expected one for each of the 2 run files, in their order; got 1" in line
 
 
-def test_seeds_differ_in_color_and_an_absent_algorithm_has_no_panel(walked: dict[str, Path]) -> None:
+def test_seeds_differ_in_color_and_an_absent_algorithm_has_no_panel(walked: Zoo) -> None:
     panels = panels_of("interference", [walked["maxent"], walked["maxent1"]])
     assert [axes.get_title() for axes in panels] == ["(a) interference pattern", "(b) MaxEnt-EES"]
     lines = {line.get_label(): line.get_color() for line in panels[1].get_lines()}
@@ -337,7 +316,7 @@ def test_seeds_differ_in_color_and_an_absent_algorithm_has_no_panel(walked: dict
     assert len({patch.get_edgecolor() for patch in panel.patches}) == 2
 
 
-def test_runs_with_other_settings_have_other_names_and_no_common_mean(walked: dict[str, Path]) -> None:
+def test_runs_with_other_settings_have_other_names_and_no_common_mean(walked: Zoo) -> None:
     runs = [walked["cheetah"], walked["narrow"]]
     assert [axes.get_title() for axes in panels_of("line", runs)] == [
         "(a) MaxEnt-EES, std 0.02, seed 0",
@@ -347,7 +326,7 @@ def test_runs_with_other_settings_have_other_names_and_no_common_mean(walked: di
     assert [line.get_label() for line in panel.get_lines()] == ["MaxEnt-EES, std 0.005", "MaxEnt-EES, std 0.02"]
 
 
-def test_the_start_is_drawn_above_the_cells_and_counts_have_whole_ticks(walked: dict[str, Path]) -> None:
+def test_the_start_is_drawn_above_the_cells_and_counts_have_whole_ticks(walked: Zoo) -> None:
     (panel,) = panels_of("line", [walked["cheetah"]])
     (start,) = panel.get_lines()
     assert start.get_zorder() > panel.collections[0].get_zorder() and start.get_color() == "black"
@@ -356,7 +335,7 @@ def test_the_start_is_drawn_above_the_cells_and_counts_have_whole_ticks(walked: 
     assert [tick for tick in panel.get_yticks() if 1.9 <= tick <= 2.1] == [2]
 
 
-def test_axes_are_named_by_the_task(walked: dict[str, Path]) -> None:
+def test_axes_are_named_by_the_task(walked: Zoo) -> None:
     assert panels_of("line", [walked["cheetah"]])[0].get_ylabel() == "final x"
     (panel,) = panels_of("line", [walked["maxent"]])
     assert panel.get_ylabel() == "behavior" and panel.get_legend_handles_labels()[1] == []  # it has no start
@@ -378,7 +357,7 @@ def test_a_logarithmic_color_bar_has_plain_numbers_at_its_decades(low: float, hi
     assert [text for text, place in shown if low <= place <= high] == labels
 
 
-def test_marks_are_explained_below_the_panels(walked: dict[str, Path]) -> None:
+def test_marks_are_explained_below_the_panels(walked: Zoo) -> None:
     panel = panels_of("mixture", [walked["mixture"]], ())[0]
     (legend,) = panel.figure.legends
     texts = [text.get_text() for text in legend.get_texts()]

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import h5py
@@ -10,7 +11,7 @@ import pytest
 import scipy.stats
 from support.program import ees, refused
 from support.run_files import edited
-from support.small_runs import seeds, walk
+from support.small_runs import Zoo, seeds, walk
 
 from ees_mpi import open_run
 from ees_mpi.commands.adapt import FORMAT
@@ -39,8 +40,9 @@ def there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def cheetah(folder: Path) -> Path:
-    return walk(folder / "cheetah.h5", "cheetah-maxent")
+def cheetah(zoo: Zoo, folder: Path) -> Path:
+    """A run in a folder of its own: its adaptations are written and searched beside it."""
+    return Path(shutil.copy(zoo["cheetah"], folder / "cheetah.h5"))
 
 
 @pytest.fixture(scope="module")
@@ -59,8 +61,8 @@ def sets(folder: Path, cheetah: Path) -> dict[str, list[Path]]:
 
 
 @pytest.fixture(scope="module")
-def ant(folder: Path) -> Path:
-    return walk(folder / "ant.h5", "ant-maxent")
+def ant(zoo: Zoo) -> Path:
+    return zoo["ant"]
 
 
 def adapted(path: Path, run: str, direction: float, scores: list[float], maml: bool = False) -> Path:
@@ -158,10 +160,9 @@ def test_a_running_file_is_compared_and_said_to_be_running(cheetah: Path, folder
 
 
 def test_distance_after_some_generations_is_that_of_the_population_after_so_many_updates(
-    folder: Path, ant: Path
+    folder: Path, zoo: Zoo
 ) -> None:
-    random = walk(folder / "random.h5", "ant-adapt")
-    seeded = walk(folder / "seeded.h5", "ant-adapt", start=ant)
+    random, seeded = zoo["random"], zoo["seeded"]
     found = compared("--metric", "distance_after_2", seeded, "--against", random)
     assert [group["label"] for group in found["groups"]] == ["standard ES from MaxEnt-EES", "standard ES"]
     with h5py.File(seeded) as file:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from support.program import ees, refused
 from support.run_files import edited
-from support.small_runs import seeds, walk
+from support.small_runs import Zoo, seeds, walk
 
 from ees_mpi import open_run
 from ees_mpi.analysis.offspring import read_offspring
@@ -25,8 +25,8 @@ def there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def ant(folder: Path) -> Path:
-    return walk(folder / "ant.h5", "ant-maxent")
+def ant(zoo: Zoo) -> Path:
+    return zoo["ant"]
 
 
 def measured(*arguments: object) -> list[dict]:
