@@ -161,17 +161,6 @@ def test_the_doctor_finds_this_machine_well() -> None:  # with ranks: mpi/test_l
     assert "bad " not in done.stdout and "one BLAS thread" in done.stdout
 
 
-def test_figure_interference_is_drawn(finished: Path, tmp_path: Path) -> None:
-    for suffix in ("png", "pdf", "svg"):
-        out = tmp_path / f"figure.{suffix}"
-        assert ees("figure", "interference", finished, "-o", out).returncode == 0
-        assert out.stat().st_size > 5000
-    assert "interference" in ees("figure", "--list").stdout
-    assert refusal("figure", "interferense", finished)[0] == 2
-    assert refusal("figure", "interference", finished, "-o", tmp_path)[0] == 2
-    assert refusal("figure", "interference", tmp_path / "absent.h5")[0] == 3
-
-
 def test_a_full_disk_in_mid_run_leaves_a_file_that_goes_on(tmp_path: Path) -> None:
     """A file-size limit fails writes as a full disk does, in the journal and nowhere else."""
     out = tmp_path / "run.h5"

@@ -45,8 +45,8 @@ def one_by_one(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize(
     ("ranks", "visible", "capacity", "drivers"),
-    [(0, "GPU-a", 1000, 1), (0, "GPU-a", 4, 1), (3, "GPU-a", 1000, 1), (3, "GPU-a,GPU-b", 6, 2)],
-    ids=["one batch", "several batches", "one GPU and three ranks", "two GPUs and three ranks"],
+    [(0, "GPU-a", 1000, 1), (0, "GPU-a", 4, 1), (3, "GPU-a,GPU-b", 6, 2)],
+    ids=["one batch", "several batches", "two GPUs and three ranks"],
 )
 def test_batches_have_the_outcomes_of_single_individuals(
     ranks: int, visible: str, capacity: int, drivers: int, one_by_one: Path, tmp_path: Path
@@ -118,10 +118,9 @@ def test_generations_of_a_gpu_are_verified_as_distributions_and_their_updates_bi
 
 def test_a_gpu_that_is_asked_for_and_missing_is_one_sentence(tmp_path: Path) -> None:
     out = tmp_path / "run.h5"
-    for ranks in (0, 2):
-        refused = train(out, "task.settings.device=cuda", ranks=ranks, gpus="")
-        lines = [line for line in refused.stderr.splitlines() if line.startswith("ees-mpi:")]
-        assert refused.returncode == 2 and len(lines) == 1 and "no rank sees an NVIDIA GPU" in lines[0]
+    refused = train(out, "task.settings.device=cuda", ranks=2, gpus="")
+    lines = [line for line in refused.stderr.splitlines() if line.startswith("ees-mpi:")]
+    assert refused.returncode == 2 and len(lines) == 1 and "no rank sees an NVIDIA GPU" in lines[0]
     assert not out.exists()
 
 

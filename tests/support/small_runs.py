@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from ees_mpi.config import Config, load
 from ees_mpi.ranks import Ranks
@@ -81,6 +82,8 @@ class Zoo:
     def __getitem__(self, name: str) -> Path:
         path = self.folder / f"{name}.h5"
         if not path.exists():
+            if not KINDS[name][0].startswith("interference"):
+                pytest.importorskip("pybullet", exc_type=ImportError)
             start = self["ant"] if name in FROM_ANT else None
             walk(path, *KINDS[name], start=start, closed=name != "running")
         return path
