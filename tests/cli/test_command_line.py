@@ -179,15 +179,6 @@ def test_a_full_disk_in_mid_run_leaves_a_file_that_goes_on(tmp_path: Path) -> No
     assert_same_bits(out, whole)
 
 
-def test_training_imports_neither_torch_nor_matplotlib_nor_scipy_nor_xarray(tmp_path: Path) -> None:
-    words = command("train", "interference-maxent", *SETS, "--out", tmp_path / "run.h5")
-    done = run([sys.executable, "-X", "importtime", *words])
-    assert done.returncode == 0, done.stderr
-    imported = {line.split("|")[-1].strip().split(".")[0] for line in done.stderr.splitlines() if "|" in line}
-    assert "numpy" in imported and "h5py" in imported
-    assert imported & {"torch", "matplotlib", "scipy", "xarray", "mpi4py", "pandas"} == set()
-
-
 def test_reading_a_run_needs_no_mpi(finished: Path) -> None:
     program = f"""
 import sys
