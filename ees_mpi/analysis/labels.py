@@ -11,6 +11,7 @@ from typing import Any
 from ees_mpi.analysis import grouping
 from ees_mpi.store.reader import Run
 from ees_mpi.tasks.paper_robots import ENGINE_LABELS
+from ees_mpi.terminal import plain
 
 ALGORITHMS = {"fitness": "standard ES", "maxvar": "MaxVar-EES", "maxent": "MaxEnt-EES", "maml": "MAML"}
 PHASES = {  # of rank 0 in a generation; the run file has the seconds of each
@@ -43,7 +44,7 @@ def given_label(run: Run) -> str:
 
 def algorithm(name: str) -> str:
     """Return the paper's name of an algorithm, from the name of its objective or method."""
-    return ALGORITHMS.get(name, name)
+    return ALGORITHMS.get(name, plain(name))
 
 
 def label(run: Run) -> str:
