@@ -10,7 +10,7 @@ from small_runs import SmallRun, read_all, shown
 from small_statistics import GENTLE, first_of_each, further, gentle, groups, label, last_generation, scale, statistics
 
 from ees_mpi.analysis.figures import curves, positions
-from ees_mpi.analysis.figures.style import COLUMN, Figure, draw_curves, drawing, explain, grid, look
+from ees_mpi.analysis.figures.style import COLUMN, Figure, draw_curves, drawing, entitle, explain, grid, look
 from ees_mpi.analysis.labels import given_labels, is_sample
 from ees_mpi.analysis.offspring import has_positions, read_offspring
 
@@ -26,7 +26,7 @@ def draw(results: Path, out: Path) -> list[Path]:
     with drawing(), given_labels({run.path: label(run) for run in runs}):
         for name, members in groups(runs).items():
             for figure_name, figure in _figures(name, members):
-                figure.suptitle(scale(members[0]).replace("; ", "\n"), fontsize=6)
+                entitle(figure, scale(members[0]).replace("; ", "\n"), 6)
                 made.append(_save(figure, out / "figures" / f"{figure_name}.png"))
         if (measured := results / "scaling.json").exists():
             made.append(_save(draw_scaling(json.loads(measured.read_text())), out / "figures" / "scaling.png"))
@@ -92,7 +92,6 @@ def draw_seeds(runs: Sequence[SmallRun]) -> Figure:
     figure, panels = positions.draw_maps(runs[0], found, names, len(seeds))
     for panel, run in zip(panels[:: len(seeds)], runs[:: len(seeds)], strict=True):
         panel.set_ylabel(f"{label(run)}\nfinal y")
-    figure.set_figheight(figure.get_figheight() - 0.15 * len(seeds))  # small panels have small margins
     return figure
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ees_mpi.analysis.figures import curves, measurement, positions, signals, sweeps
-from ees_mpi.analysis.figures.style import Figure, drawing
+from ees_mpi.analysis.figures.style import Figure, drawing, entitle
 from ees_mpi.analysis.labels import given_labels
 from ees_mpi.errors import ConfigError
 from ees_mpi.files import check_writable, replaced
@@ -91,7 +91,7 @@ def draw(name: str, paths: Sequence[Path], request: FigureRequest) -> Path:
         more = ([generations] if recipe.chooses else []) + ([request.by, request.metric] if recipe.groups else [])
         figure = recipe.draw(runs, *more)
         if request.title:
-            figure.suptitle(request.title, fontsize=10)
+            entitle(figure, request.title, 10)
         with replaced(target) as fresh:
             figure.savefig(fresh, format=target.suffix.removeprefix("."), bbox_inches="tight", pad_inches=0.03)
     return target

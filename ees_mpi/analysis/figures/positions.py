@@ -175,12 +175,14 @@ def draw_maps(
     edges = cells(run, [offspring.position for offspring in groups], 2, 80)
     norm = logarithmic([shares(offspring.position, edges) for offspring in groups])
     columns = min(columns, len(names))
-    height = 0.5 + (PAGE - 1.2) / columns if columns > 1 else COLUMN - 0.6
+    names = [wrapped(name, columns) for name in names]
+    side = (PAGE - 1.0) / columns - 0.15 if columns > 1 else COLUMN - 1.1  # of a panel, about
+    height = side + 0.35 + 0.15 * max(name.count("\n") + 1 for name in names)
     figure, panels = grid(len(names), columns, height, layout="compressed", sharex=True, sharey=True)
     for place, (panel, offspring) in enumerate(zip(panels, groups, strict=True)):
         if has_positions(run):
             panel.plot(0, 0, **start_mark() | {"linestyle": "none"}, marker="+", markersize=6)
-        panel.set(box_aspect=1, xlim=edges[0][[0, -1]], ylim=edges[1][[0, -1]], title=wrapped(names[place], columns))
+        panel.set(box_aspect=1, xlim=edges[0][[0, -1]], ylim=edges[1][[0, -1]], title=names[place])
         for axis in (panel.xaxis, panel.yaxis):
             axis.set_major_locator(MaxNLocator(5 if columns < 4 else 4 if columns < 6 else 2, **ROUND))
         if place + columns >= len(names):
