@@ -21,6 +21,7 @@ else:  # matplotlib is imported when a figure is drawn
 STYLE: dict[Any, Any] = {
     "font.size": 8,
     "axes.titlesize": 8,
+    "axes.formatter.useoffset": False,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "legend.frameon": False,

@@ -66,7 +66,7 @@ def histogram(
 
 def _axis(low: float, high: float, width: int) -> str:
     """Draw the ends of an axis, and 0 if it lies between them."""
-    left, right = f"{low:.4g}", f"{high:.4g}"
+    left, right = f"{low:.6g}", f"{high:.6g}"
     axis = list(f"{left}{' ' * max(1, width - len(left) - len(right))}{right}")
     zero = round(-low / (high - low) * (width - 1))
     if len(left) < zero < width - len(right) - 1:
