@@ -1,9 +1,8 @@
 """Walking robots that one of several engines makes. An engine is imported only when a robot is made."""
 
-from collections.abc import Callable
 from typing import Protocol
 
-from ees_mpi.contracts import BatchEvaluator, Drawable, NoisyWalks, View
+from ees_mpi.contracts import BatchEvaluator, Drawable, NoisyWalks, Say, View
 from ees_mpi.outcomes import Singles
 from ees_mpi.tasks.locomotion import CheckedWalker, Rollouts, WalkingTask
 
@@ -15,12 +14,8 @@ class Engine(Protocol):
     def walker(self, seed: int) -> CheckedWalker: ...
     def film(self, seed: int, view: View) -> Drawable: ...
     def lacks_for_gpu(self) -> str: ...
-    def open_batches(
-        self, seed: int, noise: Singles, wanted: int, antithetic: bool, say: Callable[[str], None]
-    ) -> BatchEvaluator: ...
-    def open_walks(
-        self, seed: int, policies: int, rollouts: int, steps: int, say: Callable[[str], None]
-    ) -> NoisyWalks: ...
+    def open_batches(self, seed: int, noise: Singles, wanted: int, antithetic: bool, say: Say) -> BatchEvaluator: ...
+    def open_walks(self, seed: int, policies: int, rollouts: int, steps: int, say: Say) -> NoisyWalks: ...
 
 
 class EngineTask(WalkingTask, frozen=True):
@@ -50,12 +45,10 @@ class EngineTask(WalkingTask, frozen=True):
         """Return what this process lacks for a GPU; empty: nothing. Imports no torch."""
         return self._engine().lacks_for_gpu()
 
-    def open_batches(
-        self, seed: int, noise: Singles, wanted: int, antithetic: bool, say: Callable[[str], None]
-    ) -> BatchEvaluator:
+    def open_batches(self, seed: int, noise: Singles, wanted: int, antithetic: bool, say: Say) -> BatchEvaluator:
         """Return rollouts on the first visible GPU, for `wanted` individuals or as many as fit into its memory."""
         return self._engine().open_batches(self.start_seed(seed), noise, wanted, antithetic, say)
 
-    def open_walks(self, seed: int, policies: int, rollouts: int, steps: int, say: Callable[[str], None]) -> NoisyWalks:
+    def open_walks(self, seed: int, policies: int, rollouts: int, steps: int, say: Say) -> NoisyWalks:
         """Return robots on the first visible GPU that walk with noisy actions, `rollouts` of each policy."""
         return self._engine().open_walks(self.start_seed(seed), policies, rollouts, steps, say)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from ees_mpi.contracts import BatchEvaluator, NoisyWalks, View
+from ees_mpi.contracts import BatchEvaluator, NoisyWalks, Say, View
 from ees_mpi.errors import ConfigError
 from ees_mpi.outcomes import Singles
 from ees_mpi.policies import CLIP
@@ -44,15 +44,13 @@ class MujocoEngine:
             return f"GPUs clip observations to {CLIP:g}, and task.observation_clip is {self._task.observation_clip:g}"
         return lacking()
 
-    def open_batches(
-        self, seed: int, noise: Singles, wanted: int, antithetic: bool, say: Callable[[str], None]
-    ) -> BatchEvaluator:
+    def open_batches(self, seed: int, noise: Singles, wanted: int, antithetic: bool, say: Say) -> BatchEvaluator:
         """Return rollouts on the first visible GPU, for `wanted` individuals or as many as fit into its memory."""
         from ees_mpi.tasks.mujoco.cuda import open_batches  # imports torch and Warp
 
         return open_batches(self._task, self._plant(), self._sizes, seed, noise, wanted, antithetic, say)
 
-    def open_walks(self, seed: int, policies: int, rollouts: int, steps: int, say: Callable[[str], None]) -> NoisyWalks:
+    def open_walks(self, seed: int, policies: int, rollouts: int, steps: int, say: Say) -> NoisyWalks:
         """Return robots on the first visible GPU that walk with noisy actions, `rollouts` of each policy."""
         from ees_mpi.tasks.mujoco.walks import open_walks  # imports torch and Warp
 
