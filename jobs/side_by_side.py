@@ -111,7 +111,7 @@ class Foreman:
                 f"exit code {code}; see {work.out.parent}/logs/{work.name}.log"
             )
         elif self.collect and not one.collecting:
-            words = [sys.executable, str(JOBS / "results.py"), "collect", str(work.out), "--note", self.note]
+            words = [sys.executable, str(JOBS / "paper" / "results.py"), "collect", str(work.out), "--note", self.note]
             words += ["--policy"] if work.out in self.used else []
             self.launch(work, [*words, "--results", str(self.collect)], collecting=True)
         else:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from support.program import CHECKOUT
 
-sys.path.insert(0, str(CHECKOUT / "jobs"))  # the scripts import each other by name
+sys.path.insert(0, str(CHECKOUT / "jobs" / "paper"))  # the scripts import each other by name
 
 import claims
 import claims_tables

@@ -53,7 +53,7 @@ def test_the_page_on_fidelity_names_keys_that_exist() -> None:
 def test_the_page_on_fidelity_names_the_authors_presets_and_the_command_of_its_tables() -> None:
     names = {name for name in config.preset_names() if name.endswith("-authors")}
     assert len(names) == 4 and names <= set(re.findall(r"`([a-z-]+)`", FIDELITY))
-    assert "jobs/fidelity.py" in FIDELITY and (CHECKOUT / "jobs" / "fidelity.py").is_file()
+    assert "jobs/paper/fidelity.py" in FIDELITY and (CHECKOUT / "jobs" / "paper" / "fidelity.py").is_file()
 
 
 def test_the_page_on_hangs_is_short_and_names_files_that_exist() -> None:

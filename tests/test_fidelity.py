@@ -1,4 +1,4 @@
-"""`jobs/fidelity.py`, and runs with ranked behaviours: the file remembers the normalisation."""
+"""`jobs/paper/fidelity.py`, and runs with ranked behaviours: the file remembers the normalisation."""
 
 import importlib.util
 import sys
@@ -16,7 +16,7 @@ RANKS = "objective.normalization=ranks"
 
 @pytest.fixture
 def fidelity(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    spec = importlib.util.spec_from_file_location("fidelity", CHECKOUT / "jobs" / "fidelity.py")
+    spec = importlib.util.spec_from_file_location("fidelity", CHECKOUT / "jobs" / "paper" / "fidelity.py")
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
     monkeypatch.setitem(sys.modules, "fidelity", module)

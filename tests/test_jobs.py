@@ -14,6 +14,7 @@ from support.program import BIN, CHECKOUT, MPIRUN, TIMEOUT, TINY, ees, environme
 from support.run_files import assert_same_bits
 
 JOBS = CHECKOUT / "jobs"
+PAPER = JOBS / "paper"
 sys.path.insert(0, str(JOBS))  # the scripts import each other by name
 
 import worklist  # noqa: E402
@@ -202,7 +203,7 @@ def test_a_time_limit_of_the_user_stops_a_job_without_a_queue(place: Place) -> N
 
 
 def test_a_site_script_may_read_variables_that_are_not_set(place: Place) -> None:
-    jobs = Path(shutil.copytree(JOBS, place.folder / "jobs", ignore=shutil.ignore_patterns("pictures")))
+    jobs = Path(shutil.copytree(JOBS, place.folder / "jobs", ignore=shutil.ignore_patterns("paper")))
     (jobs / "site.sh").write_text('[ -n "$NEVER_SET_BY_ANYONE" ] || export EES_RUNS=there\n')
     place.program("mpirun", WORKS)
     code, said = place.run(jobs / "train.sh", *WORDS)
@@ -260,13 +261,13 @@ def test_a_script_told_to_stop_saves_and_run_again_ends_with_the_same_bits(place
 )
 @pytest.mark.parametrize("script", ["reproduce.slurm", "reproduce.sh"])
 def test_reproduce_refuses_what_it_does_not_know(place: Place, script: str, words: list[str]) -> None:
-    code, said = place.run(JOBS / script, *words)
+    code, said = place.run(PAPER / script, *words)
     assert code == 2 and said.startswith("job: "), said
 
 
 def test_reproduce_submits_each_stage_after_those_it_builds_on(place: Place) -> None:
     place.program("sbatch", f'echo "$*" >>{place.log}; wc -l <{place.log}')
-    code, said = place.run(JOBS / "reproduce.slurm", "--seeds", "4", "--nodes", "7", "--parallel", "2")
+    code, said = place.run(PAPER / "reproduce.slurm", "--seeds", "4", "--nodes", "7", "--parallel", "2")
     assert code == 0, said
     jobs = {line.split("--stage ")[1].split()[0]: line for line in place.log.read_text().splitlines()}
     assert list(jobs) == [
@@ -284,7 +285,7 @@ def test_reproduce_at_full_scale_uses_the_presets_as_they_are(place: Place) -> N
     script = (
         '. "$0/experiments.sh"; check_options; for p in cheetah-es cheetah-maml ant-maxent-split; do sized $p; done'
     )
-    done = subprocess.run(["bash", "-c", script, str(JOBS)], capture_output=True, text=True, check=True)
+    done = subprocess.run(["bash", "-c", script, str(PAPER)], capture_output=True, text=True, check=True)
     assert done.stdout == ""
 
 
@@ -292,7 +293,7 @@ def test_reproduce_at_full_scale_uses_the_presets_as_they_are(place: Place) -> N
 def test_reproduce_evolves_further_for_as_long_as_it_compares(scale: str) -> None:
     script = f'. "$0/experiments.sh"; scale={scale}; check_options; sized ant-adapt; after 20'
     env = environment(PATH=f"{BIN}:{os.environ['PATH']}")
-    done = subprocess.run(["bash", "-c", script, str(JOBS)], capture_output=True, text=True, check=True, env=env)
+    done = subprocess.run(["bash", "-c", script, str(PAPER)], capture_output=True, text=True, check=True, env=env)
     lines = done.stdout.split()
     made = int(lines[1].removeprefix("run.generations="))
     assert made > int(lines[-1])  # the population after g updates is number g
@@ -301,17 +302,17 @@ def test_reproduce_evolves_further_for_as_long_as_it_compares(scale: str) -> Non
 def test_reproduce_tells_which_work_is_done_and_which_is_missing(place: Place) -> None:
     place.program("mpirun", WORKS)
     words = ["--scale", "tiny", "--seeds", "1", "--without-maml"]
-    code, said = place.run(JOBS / "reproduce.sh", *words, "--stage", "interference")
+    code, said = place.run(PAPER / "reproduce.sh", *words, "--stage", "interference")
     assert code == 0, said
     for stage, row in {"interference": "2 0 -", "adaptation": "0 4 4 of unknown length:"}.items():
-        code, said = place.run(JOBS / "reproduce.sh", *words, "--status", "--stage", stage)
+        code, said = place.run(PAPER / "reproduce.sh", *words, "--status", "--stage", stage)
         assert code == 0 and f"{stage} {row}" in " ".join(said.split()), said
     assert not list((place.folder / "runs").rglob("cheetah*"))  # nothing was trained
 
 
 def test_reproduce_on_gymnasiums_robots_begins_with_the_largest_runs_and_repeats_none(place: Place) -> None:
     script = '. "$0/experiments.sh"; robots=gymnasium; check_options; work'
-    done = subprocess.run(["bash", "-c", script, str(JOBS)], capture_output=True, text=True, check=True)
+    done = subprocess.run(["bash", "-c", script, str(PAPER)], capture_output=True, text=True, check=True)
     tasks = [(line.split()[0], line.split()[1], *line.split()[3:]) for line in done.stdout.splitlines()]
     assert tasks[:2] == [("largest", "1", "fresh", "cheetah-maxent", "0"), ("largest", "1", "fresh", "ant-maxent", "0")]
     assert len({task[1:] for task in tasks}) == len(tasks) and tasks[-1][0] == "collecting"
@@ -320,13 +321,13 @@ def test_reproduce_on_gymnasiums_robots_begins_with_the_largest_runs_and_repeats
         "adaptation",
         "sampling",
     ]
-    code, said = place.run(JOBS / "reproduce.sh", "--robots", "gymnasium", "--status")
+    code, said = place.run(PAPER / "reproduce.sh", "--robots", "gymnasium", "--status")
     assert code == 0 and "largest            0        2" in said, said  # and every config can be read
 
 
 def test_reproduce_stops_in_time(place: Place) -> None:
     place.program("mpirun", f'echo "$*" >>{place.log}; exit 75')
-    code, said = place.run(JOBS / "reproduce.sh", "--robots", "gymnasium", "--minutes", "2")
+    code, said = place.run(PAPER / "reproduce.sh", "--robots", "gymnasium", "--minutes", "2")
     words = place.log.read_text().split()
     assert code == 75 and "Run the same command again" in said and len(words) < 40, said
     assert 0.02 < float(words[words.index("--max-hours") + 1]) <= 2 / 60
@@ -335,7 +336,7 @@ def test_reproduce_stops_in_time(place: Place) -> None:
 
 def test_the_plan_has_its_blocks_in_order_and_inside_a_block_goes_seed_by_seed() -> None:
     script = '. "$0/experiments.sh"; engine=mujoco; check_options; work'
-    done = subprocess.run(["bash", "-c", script, str(JOBS)], capture_output=True, text=True, check=True)
+    done = subprocess.run(["bash", "-c", script, str(PAPER)], capture_output=True, text=True, check=True)
     tasks = [line.split() for line in done.stdout.splitlines()]
     counts = Counter(task[0] for task in tasks)
     assert list(counts) == ["ant", "seeding", "cheetah", "maml", "mixtures", "authors"]
@@ -365,7 +366,7 @@ def test_runs_of_the_plan_in_the_results_are_done_and_later_work_starts_from_the
     (made / "policy.npz").write_text("")
     script = f""". "$0/experiments.sh"; engine=mujoco; collected={place.folder}/results; check_options
         train() {{ echo "x train $*"; }}; for task in fresh further; do $task ant-maxent 0; $task ant-maxent 1; done"""
-    done = subprocess.run(["bash", "-c", script, str(JOBS)], capture_output=True, text=True, check=True)
+    done = subprocess.run(["bash", "-c", script, str(PAPER)], capture_output=True, text=True, check=True)
     work = worklist.read(done.stdout.splitlines(), place.folder / "results")
     assert [each.done() for each in work] == [True, False, False, False]
     assert [each.needs for each in work[2:]] == [made / "policy.npz", Path("runs/reproduce/ant-maxent-mujoco-seed1.h5")]
@@ -398,7 +399,7 @@ def test_runs_side_by_side_save_their_state_when_the_script_is_told_to_stop(plac
 def test_a_machine_that_has_the_package_on_its_path_only_runs_it_as_a_module(place: Place) -> None:
     place.program("mpirun", WORKS)
     place.program("python3", f'exec {sys.executable} "$@"')
-    shutil.copytree(JOBS, place.folder / "jobs", ignore=shutil.ignore_patterns("results"))  # no .venv beside it
+    shutil.copytree(JOBS, place.folder / "jobs", ignore=shutil.ignore_patterns("paper"))  # no .venv beside it
     code, said = place.run(place.folder / "jobs" / "train.sh", *WORDS, PATH=f"{place.folder}/bin:/usr/bin:/bin")
     assert code == 0 and info(place.folder / "runs" / NAME)["complete"] is True, said
 
@@ -420,16 +421,17 @@ def test_shared_memory_of_killed_ranks_is_removed(place: Place) -> None:
 
 
 def test_both_formats_of_the_container_have_the_same_recipe() -> None:
-    podman, apptainer = ((JOBS / name).read_text() for name in ("Containerfile", "Apptainer.def"))
+    podman, apptainer = ((JOBS / "containers" / name).read_text() for name in ("Containerfile", "Apptainer.def"))
     for pattern in (r"debian:\w+", r"EXTRAS=([a-z,]+)$", r"bash (/tmp/container.sh /tmp/dist)"):
         found = [re.search(pattern, text, re.MULTILINE) for text in (podman, apptainer)]
         assert all(found) and found[0][0] == found[1][0]
     assert all(
-        re.search(r"dist /tmp/dist\n.*jobs/container.sh /tmp/container.sh", text) for text in (podman, apptainer)
+        re.search(r"dist /tmp/dist\n.*jobs/containers/container.sh /tmp/container.sh", text)
+        for text in (podman, apptainer)
     )
 
 
 def test_a_container_without_one_wheel_is_not_built(place: Place) -> None:
     place.program("apt-get", f"echo installing >>{place.log}")
-    code, said = place.run(JOBS / "container.sh", str(place.folder), "analysis")
+    code, said = place.run(JOBS / "containers" / "container.sh", str(place.folder), "analysis")
     assert code == 2 and "expected one wheel" in said and place.log.read_text() == ""

@@ -52,7 +52,7 @@ def test_the_examples_in_the_folder_of_job_scripts_train(monkeypatch: pytest.Mon
     small = sets("population.size=4", "task.steps=4", "noise.size=100000", "run.generations=2", "run.fsync=false")
     for name, count in (("Rectified", 6278), ("Gated", 5958)):
         out = tmp_path / f"{name}.h5"
-        own_network = sets(f"task.policy=jobs.own_policy:{name}")
+        own_network = sets(f"task.policy=jobs.examples.own_policy:{name}")
         done("train", "cheetah-maxent", *small, *own_network, "--out", out)
         assert info(out)["parameters"] == count
         done("replay", out, "--individual", 1)  # compares the bits
@@ -216,7 +216,7 @@ def test_a_malformed_module_of_an_environment_is_refused(env: str) -> None:
 
 def test_gpus_and_maml_refuse_a_policy_of_ones_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(CHECKOUT)
-    named = sets("task.policy=jobs.own_policy:Rectified")
+    named = sets("task.policy=jobs.examples.own_policy:Rectified")
     out = tmp_path / "run.h5"
     code, line = refusal("train", "mujoco-cheetah-maxent", *named, *sets("task.device=cuda"), "--out", out)
     assert code == 2 and "GPUs evaluate the built-in network only, not task.policy" in line

@@ -1,4 +1,4 @@
-"""The page on results shows the numbers of jobs/results/, and its figures can be drawn from there."""
+"""The page on results shows the numbers of jobs/paper/results/, and its figures can be drawn from there."""
 
 import json
 import re
@@ -13,17 +13,17 @@ from support.program import CHECKOUT, ees
 from ees_mpi import open_run
 from ees_mpi.analysis.offspring import read_offspring
 
-sys.path.insert(0, str(CHECKOUT / "jobs"))  # the scripts import each other by name
+sys.path.insert(0, str(CHECKOUT / "jobs" / "paper"))  # the scripts import each other by name
 
 import results
 from claims import CLAIMS, GYMNASIUM, examine
 from results_figures import draw
 from small_runs import SmallRun, collect, read_all
 
-RESULTS = CHECKOUT / "jobs" / "results"
+RESULTS = CHECKOUT / "jobs" / "paper" / "results"
 PAGE = (CHECKOUT / "ees_mpi" / "docs" / "results.md").read_text(encoding="utf-8")
 NAMED = re.compile(r"`([\w-]+)`:\s((?:[^|;).]|\.(?=\d))*)")
-STARTS = (  # jobs/seeding.sh, jobs/gentle_start.py; seeding and splits of the plan; jobs/replica.py
+STARTS = (  # jobs/paper/seeding.sh, jobs/paper/gentle_start.py; seeding and splits of the plan; jobs/paper/replica.py
     r"mujoco-(cheetah|ant)-(maxvar|maxent)-short-seed\d|ant-(maxvar|maxent|es-backward)-mujoco-seed\d"
     r"|cheetah-maxent-laptop-seed0|ant-maxent-n1000-seed0"
 )
@@ -69,7 +69,7 @@ def test_every_number_in_the_text_is_that_of_its_run(runs: dict[str, SmallRun]) 
 def test_the_tables_of_the_page_have_the_numbers_of_the_small_files() -> None:
     for name, text in results.blocks(RESULTS).items():
         shown = PAGE.split(f"<!-- begin {name} -->")[1].split(f"<!-- end {name} -->")[0]
-        assert not numbers_differ(shown, text), "run: python jobs/results.py update"
+        assert not numbers_differ(shown, text), "run: python jobs/paper/results.py update"
 
 
 def test_numbers_are_compared_not_bytes() -> None:
@@ -167,6 +167,6 @@ def test_the_script_collects_runs_with_their_trained_means(
     assert len(found["evaluations/fitness"]) == 1 and json.loads(found["run"])["path"] == cheetah.name
     policies = {path.relative_to(tmp_path).as_posix() for path in tmp_path.glob("*/policy*")}
     assert policies == {f"{cheetah.stem}/policy.npz", *(f"{species.stem}/policy-{k}.npz" for k in (0, 1))}
-    script = [sys.executable, CHECKOUT / "jobs" / "results.py"]
+    script = [sys.executable, CHECKOUT / "jobs" / "paper" / "results.py"]
     subprocess.run([*script, "draw", "--results", tmp_path], check=True)
     assert len(list((tmp_path / "figures").iterdir())) == 5

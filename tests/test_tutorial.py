@@ -11,7 +11,7 @@ import pytest
 from support.program import CHECKOUT, MPIRUN, done, info, run, sets
 
 PAGE = (CHECKOUT / "ees_mpi" / "docs" / "python.md").read_text(encoding="utf-8")
-NOTEBOOK = CHECKOUT / "jobs" / "tutorial.ipynb"
+NOTEBOOK = CHECKOUT / "jobs" / "examples" / "tutorial.ipynb"
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 WANDB = """
 import sys, types

@@ -223,7 +223,7 @@ def jobs(folder: Path | None) -> None:
 
     if folder is None:
         for file in job_files():
-            echo(f"{name_of(file):24} {describe(file)}")
+            echo(f"{name_of(file):28} {describe(file)}")
         return
     copied = copy_jobs(folder)
     echo(f"{folder}: {len(copied)} files; begin with README.md")

@@ -4,7 +4,7 @@
 `open(seed)`, which returns an `ees_mpi.contracts.Evaluator`. Optional: `observation_dim` (0 by default) and
 `observation_share` (by default that of ten rollouts), `axes`, `device` and `open_batches` for GPUs (see
 `contracts.Task`), and `film(seed, view)`, so that `ees-mpi replay` can film it. MAML also needs `layers`, `steps` and
-`walker(seed)`, which returns an `ees_mpi.contracts.Walker`. See `jobs/own_task.py`.
+`walker(seed)`, which returns an `ees_mpi.contracts.Walker`. See `jobs/examples/own_task.py`.
 """
 
 from collections.abc import Callable

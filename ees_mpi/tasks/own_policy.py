@@ -1,7 +1,7 @@
 """A policy that a user writes: `task.policy = "package.module:Policy"`, for every task with a network.
 
 `Policy(observations, actions, **task.policy_settings)` has the members of `contracts.OwnPolicy`. Its observations are
-normalised before it sees them, so it has no `normalise`. See `jobs/own_policy.py`.
+normalised before it sees them, so it has no `normalise`. See `jobs/examples/own_policy.py`.
 """
 
 from collections.abc import Mapping

@@ -165,7 +165,7 @@ def test_maml_jobs_train_and_then_adapt_either_way(site: Site) -> None:
 
 def test_reproduce_runs_the_whole_chain_to_figures_and_a_table_of_statistics(site: Site) -> None:
     coordinator = site.submit(
-        "--ntasks-per-node=1", "jobs/reproduce.slurm", "--scale", "tiny", "--ntasks-per-node", "1"
+        "--ntasks-per-node=1", "jobs/paper/reproduce.slurm", "--scale", "tiny", "--ntasks-per-node", "1"
     )
     until(lambda: "statistics, 1 tasks" in site.output(), 60, site)
     jobs = re.findall(r"^job (\d+): (\w+), (\d+) tasks", site.output(), re.MULTILINE)

@@ -230,9 +230,9 @@ def test_weights_that_do_not_fit_are_refused_by_layer(
     assert not (tmp_path / "out.h5").exists()
 
 
-def test_the_policy_of_the_script_in_jobs_states_its_normaliser(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_policy_of_the_example_states_its_normaliser(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch")
-    monkeypatch.syspath_prepend(str(CHECKOUT / "jobs"))
+    monkeypatch.syspath_prepend(str(CHECKOUT / "jobs" / "examples"))
     script = importlib.import_module("train_elsewhere")
     policy = policy_files.read(script.Policy(17, 6))
     assert policy.layers == (17, 64, 64, 6) and policy.names == ("hidden1", "hidden2", "action")
@@ -283,7 +283,7 @@ def test_a_figure_is_not_replaced_and_a_named_pipe_is_not_read(tmp_path: Path) -
 
 
 def test_a_layered_policy_must_have_the_parameters_of_the_users_own_network(tmp_path: Path) -> None:
-    own = {"task.steps": 12, "noise.size": 50000, "task.policy": "jobs.own_policy:Rectified"}
+    own = {"task.steps": 12, "noise.size": 50000, "task.policy": "jobs.examples.own_policy:Rectified"}
     with pytest.raises(ees_mpi.ConfigError, match=r"it has 270 parameters; expected the \d+ of"):
         measured(arrays(), tmp_path / "out.h5", settings=own)
 

@@ -38,8 +38,8 @@ class Site:
     def __init__(self, folder: Path):
         self.folder = folder
         self.runs = folder / "runs"
-        jobs = shutil.copytree(CHECKOUT / "jobs", folder / "jobs", ignore=shutil.ignore_patterns("pictures"))
-        for script in jobs.glob("*.slurm"):
+        jobs = shutil.copytree(CHECKOUT / "jobs", folder / "jobs", ignore=shutil.ignore_patterns("pictures", "results"))
+        for script in jobs.rglob("*.slurm"):
             text = script.read_text()
             edited, lines = re.subn(r"=your-(account|partition)\n", lambda m: f"={LOCAL[m[1]]}\n", text)
             assert lines == 2

@@ -44,7 +44,7 @@ def test_settings_that_do_not_fit_and_malformed_paths_are_refused() -> None:
 def test_the_example_runs_and_spreads_its_landings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(CHECKOUT)
     out = tmp_path / "throw.h5"
-    done = ees("train", "jobs/own_task.toml", "--set", "run.generations=40", "--out", out, ranks=2)
+    done = ees("train", "jobs/examples/own_task.toml", "--set", "run.generations=40", "--out", out, ranks=2)
     assert done.returncode == 0, done.stderr
     assert info(out)["task"] == "custom" and info(out)["parameters"] == 2
     assert ees("verify", out).returncode == 0

@@ -1,6 +1,6 @@
 """Generations on 1, 2, ... ranks: the same work in total (strong) and per rank (weak), in Bullet and in MuJoCo.
 
-tools/bench.py scaling --json >scaling.json       jobs/results.py draws it
+tools/bench.py scaling --json >scaling.json       jobs/paper/results.py draws it
 """
 
 import os

@@ -171,7 +171,7 @@ def test_a_sample_of_offspring_is_replayed_like_a_run(cheetah: Path, tmp_path: P
 
 
 def test_a_custom_task_may_draw_itself(tmp_path: Path) -> None:
-    config = CHECKOUT / "jobs" / "own_task.toml"
+    config = CHECKOUT / "jobs" / "examples" / "own_task.toml"
     run = train(tmp_path / "own.h5", str(config), "task.function=support.drawn_task:Drawn", "task.settings={}")
     done = ees("replay", run, "--individual", 0, "--video", tmp_path / "own.mp4", "--size", "64x64")
     assert done.returncode == 0 and SAME in done.stdout, done.stderr

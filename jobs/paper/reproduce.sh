@@ -2,9 +2,9 @@
 # All experiments of the paper on one machine without a queue. It can be cut at any time. Run it again to continue. `ees-mpi plan`
 # estimates the cost of one run; --scale 0.1 costs about a hundredth. See reproduce.slurm, and docs/reproduce.md for the plan.
 #
-#   nohup jobs/reproduce.sh --scale 0.01 >reproduce.log &
-#   jobs/reproduce.sh --engine mujoco -j 4 --minutes 24     # the plan, on a GPU that is lent for half an hour
-#   jobs/reproduce.sh --engine mujoco --status              # prints the finished and the missing work, and the time that it will take
+#   nohup jobs/paper/reproduce.sh --scale 0.01 >reproduce.log &
+#   jobs/paper/reproduce.sh --engine mujoco -j 4 --minutes 24     # the plan, on a GPU that is lent for half an hour
+#   jobs/paper/reproduce.sh --engine mujoco --status              # prints the finished and the missing work, and the time that it will take
 #
 # Options: those of experiments.sh (--robots, --engine, --scale, --seeds, --runs, --without-maml), -n RANKS (of all runs together),
 # -j K to run K at a time, --stage NAME to run one stage only, --minutes M to stop after M minutes (exit code 75 if work is left),
@@ -27,9 +27,8 @@ check_options
 [[ $minutes =~ ^([1-9][0-9]*)?$ ]] || { echo "job: --minutes $minutes: expected a whole number" >&2 && exit 2; }
 [[ $parallel =~ ^([1-9][0-9]*)?$ ]] || { echo "job: -j $parallel: expected a number of runs" >&2 && exit 2; }
 [ -z "$minutes" ] || ends=$((SECONDS + 60 * minutes))
-jobs=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-. "$jobs/job.sh" && . "$jobs/results.sh" || exit 2
-[ "$scale" != plan ] || collected=$jobs/results # the runs of the plan that other machines have made
+. "$(dirname "${BASH_SOURCE[0]}")/../job.sh" && . "$jobs/paper/results.sh" || exit 2
+[ "$scale" != plan ] || collected=$jobs/paper/results # the runs of the plan that other machines have made
 mapfile -t list < <(work)
 do_all() {
     local line stage task
@@ -51,7 +50,7 @@ commands() { # prints the commands of all tasks, for worklist.py
     do_all
 }
 if [ -n "$status" ]; then
-    commands | python3 "$jobs/status.py" ${collected:+"$collected"}
+    commands | PYTHONPATH=$jobs${PYTHONPATH:+:$PYTHONPATH} python3 "$jobs/paper/status.py" ${collected:+"$collected"}
 elif [ -n "${parallel:=${planned:+1}}" ]; then
     commands >"$TMPDIR/list" || exit
     side_by_side "$parallel" ${minutes:+--minutes "$minutes"} ${collected:+--results "$collected"} --collect "$EES_RUNS/results"

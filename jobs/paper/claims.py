@@ -1,4 +1,4 @@
-"""The paper's claims on the small files of jobs/results/: endpoints, tests and verdicts of the plan."""
+"""The paper's claims on the small files of jobs/paper/results/: endpoints, tests and verdicts of the plan."""
 
 import json
 import math

@@ -1,6 +1,6 @@
 """An example of your own task: a throw whose mutations should land in different places.
 
-    ees-mpi train jobs/own_task.toml --out throw.h5        (in the folder that holds `jobs`)
+    ees-mpi train jobs/examples/own_task.toml --out throw.h5        (in the folder that holds `jobs`)
 
 A task needs `parameters`, `behavior_dim`, `initial` and `open`. `open` returns an `ees_mpi.contracts.Evaluator`; here
 the task is its own evaluator.

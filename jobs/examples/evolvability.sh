@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # How evolvable are policies of three algorithms on MuJoCo's cheetah? Standard ES and MaxEnt-EES with the same task and
-# budget, and PPO of jobs/train_elsewhere.py. The tables and the figure of ees_mpi/docs/measure.md come from this command.
-#   jobs/evolvability.sh [FOLDER]
+# budget, and PPO of jobs/examples/train_elsewhere.py. The tables and the figure of ees_mpi/docs/measure.md come from this command.
+#   jobs/examples/evolvability.sh [FOLDER]
 # RANKS: how many (default 2). STEPS: of PPO. COUNT: offspring at each of STDS. SETTINGS: of the task and the two runs.
 # The defaults are small, for two cores; SETTINGS= trains at the scale of the paper. Finished runs are used again.
 set -euo pipefail

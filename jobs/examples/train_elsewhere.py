@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Train a policy for HalfCheetah-v5 with PPO, outside of ees_mpi, and save its state_dict for `ees-mpi measure`.
 
-    jobs/train_elsewhere.py [--steps 300000] [--seed 0] [--out ppo-seed0.pt]
+    jobs/examples/train_elsewhere.py [--steps 300000] [--seed 0] [--out ppo-seed0.pt]
 
 Schulman et al. 2017 (arXiv:1707.06347): clipped surrogate objective, generalised advantages, Adam. The policy has
 two tanh layers of 64 units and a linear output. The file also has the buffers `observation_mean`, `observation_std` and

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Compare `trust` with Adam and others: steps from a trained mean, and training. The plan is in docs/signal.md.
 
-    python jobs/compare_optimizers.py start|train [--folder runs/optimizers] [--seeds 0-2] [--generations 11]
+    python jobs/paper/compare_optimizers.py start|train [--folder runs/optimizers] [--seeds 0-2] [--generations 11]
 
-start: standard ES of Gymnasium's cheetah towards +x, from the means of MaxEnt in jobs/results (N = 10,000).
+start: standard ES of Gymnasium's cheetah towards +x, from the means of MaxEnt in jobs/paper/results (N = 10,000).
 train: MaxEnt and standard ES of a small cheetah, from random means, with both optimizers.
 All runs have equal rollouts. Complete runs in the folder are kept. `ees_mpi/docs/signal.md` has the tables.
 """

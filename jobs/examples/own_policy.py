@@ -1,7 +1,8 @@
-"""Two examples of your own network, for every task that has one: `task.policy = "jobs.own_policy:Rectified"`.
+"""Two examples of your own network, for every task that has one: `task.policy = "jobs.examples.own_policy:Rectified"`.
 
-    ees-mpi train cheetah-maxent-laptop --set task.policy=jobs.own_policy:Rectified
-    ees-mpi train cheetah-maxent-laptop --set task.policy=jobs.own_policy:Gated --set task.policy_settings.units=32
+    ees-mpi train cheetah-maxent-laptop --set task.policy=jobs.examples.own_policy:Rectified
+    ees-mpi train cheetah-maxent-laptop --set task.policy=jobs.examples.own_policy:Gated \\
+        --set task.policy_settings.units=32
 
 Run these commands in the folder that holds `jobs`. A policy needs `count`, `initial`, `load` and `act`; see
 `ees_mpi/docs/plugins.md`.

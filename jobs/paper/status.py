@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Print the finished and the missing work of jobs/reproduce.sh, and the time that it will take.
+"""Print the finished and the missing work of jobs/paper/reproduce.sh, and the time that it will take.
 
 Reads the list of `worklist.py`. The time is estimated from the steps per second of the runs that have begun here.
 

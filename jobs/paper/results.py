@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Keep the results of runs as small files in jobs/results/, and draw figures and statistics from them alone.
+"""Keep the results of runs as small files in jobs/paper/results/, and draw figures and statistics from them alone.
 
-    python jobs/results.py collect RUN.h5 ... [--note "16 ranks"] [--policy]   makes the small files of runs
-    python jobs/results.py update                    figures/, statistics.txt, and the tables of docs/results.md
-    python jobs/results.py draw                      figures/ and statistics.txt only
-    python jobs/results.py numbers                   all numbers that the text of docs/results.md may use
+    python jobs/paper/results.py collect RUN.h5 ... [--note "16 ranks"] [--policy]   makes the small files of runs
+    python jobs/paper/results.py update                    figures/, statistics.txt, and the tables of docs/results.md
+    python jobs/paper/results.py draw                      figures/ and statistics.txt only
+    python jobs/paper/results.py numbers                   all numbers that the text of docs/results.md may use
 
 A run NAME.h5 becomes a folder NAME; small_runs.py describes its files.
 """
@@ -26,7 +26,7 @@ from ees_mpi.analysis.offspring import has_positions, read_offspring
 from ees_mpi.errors import ConfigError, EesError
 
 RESULTS = Path(__file__).parent / "results"
-PAGE = Path(__file__).parent.parent / "ees_mpi" / "docs" / "results.md"
+PAGE = Path(__file__).parents[2] / "ees_mpi" / "docs" / "results.md"
 SETTLED = 500  # the last generations of an interference run, for "settled" numbers
 LATE = 20  # the last generations of a run, at most half of it, for "late" numbers
 

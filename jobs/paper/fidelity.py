@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measure the effect of each difference between the paper and the authors' released program on small tasks.
 
-    jobs/fidelity.py [--folder runs/fidelity] [--seeds 3] [--parallel 2] [--set KEY=VALUE ...]
+    jobs/paper/fidelity.py [--folder runs/fidelity] [--seeds 3] [--parallel 2] [--set KEY=VALUE ...]
 
 Every run has the paper's settings, with one difference switched on. All variants of one seed have the same first
 generation, unless the draws or the noise table differ. Complete runs in the folder are kept. `ees_mpi/docs/fidelity.md`

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Train the interference task with a std that is too small to see across the waves: fixed, and learned.
 
-    jobs/learned_spread.py [--folder runs] [--seeds 5] [--generations 3000]
+    jobs/paper/learned_spread.py [--folder runs] [--seeds 5] [--generations 3000]
 
 Prints, for each seed, the distance of the last mean from the optimum, and the last std. The table in
 `ees_mpi/docs/measure.md` comes from this command. Finished runs in the folder are used again.

@@ -1,4 +1,4 @@
-"""The figures of jobs/results/, drawn from the small files alone."""
+"""The figures of jobs/paper/results/, drawn from the small files alone."""
 
 import json
 from collections.abc import Iterator, Sequence

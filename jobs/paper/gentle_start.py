@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Compare first steps from a trained mean: fresh Adam, carried moments, smaller first rates, no correction.
 
-    python jobs/gentle_start.py [--folder runs/gentle-start] [--seeds 3] [--updates 5]
+    python jobs/paper/gentle_start.py [--folder runs/gentle-start] [--seeds 3] [--updates 5]
 
 Standard ES trains Gymnasium's robots towards +x with few individuals. They start from the means of MaxEnt in
-jobs/results (N = 10,000), which have no moments, and from a small cheetah that is trained here and has moments.
+jobs/paper/results (N = 10,000), which have no moments, and from a small cheetah that is trained here and has moments.
 Complete runs in the folder are kept. `ees_mpi/docs/fidelity.md` has the tables.
 """
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Compare Bullet's robots with their replicas in MuJoCo: bodies, motion under the same torques, final positions.
 
-    jobs/replica.py [--robots cheetah ant] [--policies POLICY.npz ...] [--count 100] [--steps 600] [--figure FILE.png]
+    jobs/paper/replica.py [--robots cheetah ant] [--policies POLICY.npz ...] [--count 100] [--steps 600]
+        [--figure FILE.png]
 
 Prints the tables of `ees_mpi/docs/replica.md`. Final positions are those of random policies (std 0.02 around a random
 mean), and of offspring of each POLICY.npz, wherever it was trained; every individual walks in both engines, on the CPU.

@@ -27,10 +27,10 @@ collecting() { # the small files of all runs, which may leave this machine
     for file in "$EES_RUNS"/*-seed*.h5; do
         local means=--policy
         case $file in *-sample*) means='' ;; esac # a sample has the mean of its run
-        [ ! -e "$file" ] || python3 "$jobs/results.py" collect "$file" $means --results "$EES_RUNS/results" \
+        [ ! -e "$file" ] || python3 "$jobs/paper/results.py" collect "$file" $means --results "$EES_RUNS/results" \
             --note "${gpus:+$gpus, }$(cores) $(uname -m) cores" || leave 1 "collecting $file failed, see the error above"
     done
-    python3 "$jobs/results.py" draw --results "$EES_RUNS/results" || leave 1 "drawing failed, see the error above"
+    python3 "$jobs/paper/results.py" draw --results "$EES_RUNS/results" || leave 1 "drawing failed, see the error above"
 }
 
 draw() { draw_as "$1" "$@"; }
