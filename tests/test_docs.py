@@ -2,6 +2,8 @@
 
 import ast
 import re
+from fnmatch import fnmatch
+from pathlib import Path
 
 import pytest
 from support.program import CHECKOUT
@@ -11,6 +13,8 @@ from ees_mpi import config
 PACKAGE = CHECKOUT / "ees_mpi"
 PAGE = (PACKAGE / "docs" / "generation.md").read_text(encoding="utf-8")
 FIDELITY = (PACKAGE / "docs" / "fidelity.md").read_text(encoding="utf-8")
+JOBS = CHECKOUT / "jobs"
+MADE = {"__pycache__", "data", "results"}  # folders whose files people do not write
 NAMES = sorted(set(re.findall(r"`([a-z_0-9]+(?:\.\w+)+)`", PAGE)))
 
 
@@ -54,6 +58,46 @@ def test_the_page_on_fidelity_names_the_authors_presets_and_the_command_of_its_t
     names = {name for name in config.preset_names() if name.endswith("-authors")}
     assert len(names) == 4 and names <= set(re.findall(r"`([a-z-]+)`", FIDELITY))
     assert "jobs/paper/fidelity.py" in FIDELITY and (CHECKOUT / "jobs" / "paper" / "fidelity.py").is_file()
+
+
+def sources() -> list[Path]:
+    """Return the files of the project that people write."""
+    folders = (CHECKOUT / name for name in ("ees_mpi", "jobs", "tests", "tools"))
+    files = (*CHECKOUT.glob("*"), *(path for folder in folders for path in folder.rglob("*")))
+    return [path for path in files if path.is_file() and not MADE & set(path.relative_to(CHECKOUT).parts)]
+
+
+def missing_in_jobs(text: str) -> list[str]:
+    """Return the paths below jobs/, and the modules in it, that a text names and that do not exist."""
+    named = re.findall(r"(?<![\w-])jobs/([\w./-]*)([*$?{<]?)|\bjobs\.([\w.]+):\w", text)
+    paths = [(module.replace(".", "/") + ".py" if module else path.rstrip("."), more) for path, more, module in named]
+    known = [path for path, _ in paths if (JOBS / path).exists()]
+    begun = [path for path, more in paths if more and any(JOBS.glob(f"{path}*"))]  # the rest of it is a pattern
+    return [path for path, _ in paths if path not in (*known, *begun, "site.sh")]  # a user writes site.sh
+
+
+def test_every_path_in_jobs_that_a_file_of_the_project_names_exists() -> None:
+    texts = {path: path.read_text(encoding="utf-8", errors="ignore") for path in sources()}
+    assert sum("jobs/" in text for text in texts.values()) > 40
+    wrong = {str(path): missing for path, text in texts.items() if (missing := missing_in_jobs(text))}
+    assert not wrong
+
+
+def test_a_wrong_path_in_jobs_is_noticed() -> None:
+    wrong = ["trian.sh", "paper/sede", "examples/own_taks.py"]
+    text = "run `{0}train.sh`, {0}paper/results/ant-$x or {0}*.slurm; not {0}{1}, {0}{2}$x, {3}".format(
+        *("jobs" + "/", *wrong[:2]), "jobs" + ".examples.own_taks:Throw"
+    )
+    assert missing_in_jobs(text) == wrong
+
+
+def test_the_page_on_jobs_names_every_file_there_and_no_other() -> None:
+    page = (JOBS / "README.md").read_text(encoding="utf-8")
+    patterns = set(re.findall(r"`([\w*]+\.(?:sh|slurm|py|toml|ipynb|def)|Containerfile)`", page)) - {"site.sh"}
+    folders = (JOBS, *(JOBS / name for name in ("examples", "paper", "containers")))
+    names = {path.name for folder in folders for path in folder.iterdir() if path.is_file()} - {"README.md", "site.sh"}
+    assert {name for name in names if not any(fnmatch(name, pattern) for pattern in patterns)} == set()
+    assert {pattern for pattern in patterns if not any(fnmatch(name, pattern) for name in names)} == set()
 
 
 def test_the_page_on_hangs_is_short_and_names_files_that_exist() -> None:

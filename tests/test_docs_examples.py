@@ -141,7 +141,11 @@ def test_an_unknown_topic_is_refused_with_a_suggestion() -> None:
 
 
 @pytest.mark.parametrize(
-    "page", ["README.md", "jobs/README.md", *(f"ees_mpi/docs/{path.name}" for path in sorted(DOCS.glob("*.md")))]
+    "page",
+    [
+        *("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "jobs/README.md"),
+        *(f"ees_mpi/docs/{path.name}" for path in sorted(DOCS.glob("*.md"))),
+    ],
 )
 def test_every_link_of_a_page_leads_to_a_file(page: str) -> None:
     text = (CHECKOUT / page).read_text()

@@ -12,6 +12,7 @@ import argparse
 import time
 
 import gymnasium
+import mujoco
 import numpy as np
 import torch
 from torch import nn
@@ -47,6 +48,7 @@ class Learner:
 
     def __init__(self, seed: int) -> None:
         torch.manual_seed(seed)
+        mujoco.set_mju_user_warning(lambda message: None)  # otherwise MuJoCo writes MUJOCO_LOG.TXT into this folder
         self.env = gymnasium.make_vec("HalfCheetah-v5", num_envs=ENVIRONMENTS, vectorization_mode="sync")
         size, actions = self.env.single_observation_space.shape[0], self.env.single_action_space.shape[0]
         self.policy, self.log_std = Policy(size, actions), nn.Parameter(torch.full((actions,), -0.5))

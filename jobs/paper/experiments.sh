@@ -144,7 +144,7 @@ preset() { # name of a run: prints its preset, and the settings that make it the
         *,ant-adapt) echo "mujoco-ant-es --set run.generations=21" ;;
         *,*-mixture) echo "mujoco-${1%-mixture} $two" ;;
         *,*-split) echo "mujoco-${1%-split} $two --set run.generations=20" ;;
-        *,cheetah-maml) echo "$1 --set task.name=mujoco --set task.model=cheetah --set task.device=cpu" ;;
+        *,cheetah-maml) echo "$1 --set task.name=mujoco --set task.model=cheetah" ;;
         *) echo "mujoco-$1" ;;
     esac
 }

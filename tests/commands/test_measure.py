@@ -230,13 +230,21 @@ def test_weights_that_do_not_fit_are_refused_by_layer(
     assert not (tmp_path / "out.h5").exists()
 
 
-def test_the_policy_of_the_example_states_its_normaliser(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_policy_of_the_example_states_its_normaliser_and_leaves_no_log_of_mujoco(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("torch")
+    mujoco = pytest.importorskip("mujoco")
+    monkeypatch.chdir(tmp_path)
+    mujoco.set_mju_user_warning(None)  # as in a new process; then MuJoCo writes its warnings into this folder
     monkeypatch.syspath_prepend(str(CHECKOUT / "jobs" / "examples"))
     script = importlib.import_module("train_elsewhere")
-    policy = policy_files.read(script.Policy(17, 6))
+    learner = script.Learner(0)
+    learner.env.close()
+    policy = policy_files.read(learner.policy)
     assert policy.layers == (17, 64, 64, 6) and policy.names == ("hidden1", "hidden2", "action")
     assert (len(policy.mean), policy.std[0], policy.clip) == (17, 1.0, 10.0)
+    assert not list(tmp_path.iterdir())
 
 
 def test_layers_are_chosen_by_name(tmp_path: Path) -> None:
