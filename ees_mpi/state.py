@@ -7,12 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ees_mpi.config import Config
-from ees_mpi.errors import ConfigError
 from ees_mpi.outcomes import Arrays, Floats, Singles, digest
 from ees_mpi.policies import mean_std
 from ees_mpi.streams import stream
-
-FEWEST_SLICES = 100  # noise vectors of a table: with fewer, most individuals of a run are copies of each other
 
 
 @dataclass(frozen=True)
@@ -72,11 +69,6 @@ def first_state(config: Config) -> State:
 
 def state_of(config: Config, means: Singles, observations: Floats) -> State:
     """Return the state of a run that begins with means [K, D] and observation sums [1 + 2 O]."""
-    if config.noise.slices(means.shape[1]) < FEWEST_SLICES:
-        least = means.shape[1] + FEWEST_SLICES - 1
-        raise ConfigError(
-            f"noise.size: expected at least {least}, for {FEWEST_SLICES} noise vectors of "
-            f"{means.shape[1]} parameters; got {config.noise.size}"
-        )
+    config.noise.check_slices(means.shape[1])
     learned = config.population.learned(means)
     return State(0, learned, config.method.moments(config.task, learned), observations)

@@ -175,11 +175,14 @@ def test_an_error_during_the_run_names_call_generation_and_the_users_lines(
     heading: str, line: str, condition: str, call: str
 ) -> None:
     code, first, lines = broken(heading, line, f"{condition} and 1 / 0; {line}", generations=200)
-    assert code == 1 and first.startswith("generation "), first
+    assert code in (1, 2) and first.startswith("generation "), first
     assert f"{call} raised ZeroDivisionError: division by zero" in first and "ees_mpi" not in lines
     assert lines.count(", line ") == 1 and "1 / 0" in lines
     individual = heading not in ("A population", "An optimizer")
     assert (", individual " in first) is individual
+    if code == 2:  # one of the first rollouts, which check that the code is deterministic
+        assert first.startswith("generation 0") and not Path("run.h5").exists()
+        return
     with open_run("run.h5") as run:
         assert first.startswith(f"generation {run.generations}")
 

@@ -116,8 +116,8 @@ def resume(run: Path, generations: int | None, max_hours: float | None, tensorbo
 def verify(run: Path, generation: int | None, individuals: int | None, updates: bool) -> None:
     """Evaluate individuals again and compare every bit; with or without mpirun.
 
-    Outcomes of a GPU cannot be repeated bit by bit: for generations that a GPU has evaluated, the behaviours of 1,000
-    individuals are compared as distributions.
+    Outcomes of a GPU, and of a task with task.deterministic = false, cannot be repeated bit by bit: the behaviours of
+    1,000 individuals are compared as distributions.
     """
     if updates and (generation, individuals) != (None, None):
         raise click.UsageError("--updates checks all generations; leave out --generation and --individuals")
@@ -131,13 +131,13 @@ def _verify(world: "ranks.Ranks", path: Path, of: tuple[int | None, int | None])
     from ees_mpi.commands.verify import verify
 
     check = verify(world, path, *of)
-    cpu, gpu = (", ".join(map(str, each)) for each in (check.generations, check.gpu_generations))
-    if world.first and cpu:
-        echo(f"{path}: {check.individuals} individuals of generations {cpu}: the same bits")
-    if world.first and gpu:
+    exact, random = (", ".join(map(str, each)) for each in (check.generations, check.random_generations))
+    if world.first and exact:
+        echo(f"{path}: {check.individuals} individuals of generations {exact}: the same bits")
+    if world.first and random:
         echo(
-            f"{path}: {check.gpu_individuals} individuals of each of the generations {gpu}, evaluated on a GPU: "
-            "the same distribution of behaviours"
+            f"{path}: {check.random_individuals} individuals of each of the generations {random}, whose rollouts "
+            "cannot be repeated (a GPU, or task.deterministic = false): the same distribution of behaviours"
         )
 
 

@@ -206,7 +206,7 @@ def _evaluate(
         clock, shape = Clock(), told["state"]["mean"].shape
         learned = {"mean": told["state"]["mean"], "std": np.full(shape, std, np.float32)}
         state = State(number, learned, {}, told["state"]["observations"])
-        outcomes, unperturbed = _outcomes(evaluation, Work(learned, drawn, statistics, _nobody(config)), not rows, std)
+        outcomes, unperturbed = _outcomes(evaluation, Work(learned, drawn, statistics, _nobody(config)), number, std)
         center = unperturbed or center
         clock.lap("evaluate")
         clock.lap("gather")  # is part of the evaluation here
@@ -225,20 +225,18 @@ def _nobody(config: Config) -> NDArray[np.bool_]:
     return np.zeros(config.population.size, np.bool_)
 
 
-def _outcomes(
-    evaluation: Evaluation, work: Work, with_mean: bool, std: float
-) -> tuple[Outcomes, dict[str, NDArray[Any]]]:
-    """Return the outcomes of all offspring, and with `with_mean` that of the policy itself, on every rank."""
-    config, ranks = evaluation.config, evaluation.ranks
+def _outcomes(evaluation: Evaluation, work: Work, row: int, std: float) -> tuple[Outcomes, dict[str, NDArray[Any]]]:
+    """Return the outcomes of all offspring, and in row 0 that of the policy itself, on every rank."""
+    config, ranks, with_mean = evaluation.config, evaluation.ranks, row == 0
     size = config.population.size
-    mine = list(evaluation.run(work, range(size + with_mean), {}).values())
+    mine = list(evaluation.run(work, range(size + with_mean), {}, row).values())
     found = gather(ranks, [each for each in mine if each.index < size], config, size)
     if found.size < 2:
         raise collective(TaskError(f"std {std:g}: {size - found.size} of {size} rollouts are not finite"))
     if not with_mean:
         return found, {}
-    row = ranks.gather(pack([each for each in mine if each.index == size], config.task.behavior_dim))[0]
-    return found, {"mean_fitness": row[3], "mean_behavior": row[LEADING:]}
+    mean = ranks.gather(pack([each for each in mine if each.index == size], config.task.behavior_dim))[0]
+    return found, {"mean_fitness": mean[3], "mean_behavior": mean[LEADING:]}
 
 
 def _write(

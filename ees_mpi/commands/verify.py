@@ -12,14 +12,15 @@ from ees_mpi.errors import ConfigError, RunFileError, VerifyError, before_rollou
 from ees_mpi.generation.evaluation import call_of
 from ees_mpi.generation.repeats import Repeated, Repeater, as_logged, logged
 from ees_mpi.generation.results import observed, uses_torch
-from ees_mpi.outcomes import pack
+from ees_mpi.generation.rollouts import outcome_of, outcomes_of_call
+from ees_mpi.outcomes import Floats, Singles, pack
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry import loaded
 from ees_mpi.store.reader import Run, open_run
 
 GENERATIONS = 3  # checked by default
 INDIVIDUALS = 32
-GPU = "ees_mpi.commands.verify_gpu:verify_gpu"  # imported if a generation was evaluated on a GPU
+DISTRIBUTIONS = "ees_mpi.commands.verify_distributions:verify_distributions"  # imported if it is needed
 
 
 class EvolutionRepeater:
@@ -47,23 +48,36 @@ def repeat(run: Run, evaluator: Evaluator, generation: int, index: int) -> Repea
         if isinstance(evaluator, RowsEvaluator):
             call = call_of(index, evaluator.rows, run.config)
             rows = np.stack([run.individual(generation, each) for each in call])
-            outcome = evaluator.evaluate_rows(call, rows)[index - call[0]]
+            outcome = outcomes_of_call(evaluator, run.config, generation, call, rows)[index - call[0]]
         else:
-            outcome = evaluator.evaluate(index, run.individual(generation, index), *statistics, observe)
+            parameters = run.individual(generation, index)
+            outcome = outcome_of(evaluator, run.config, generation, index, parameters, statistics, observe)
     return Repeated(logged(run, generation, index), as_logged(pack([outcome], run.config.task.behavior_dim)))
+
+
+def evaluate_mean(
+    run: Run, evaluator: Evaluator, generation: int, mean: Singles, statistics: tuple[Floats, Floats]
+) -> Floats:
+    """Return the row of a mean, evaluated as in the run: valid, length, fitness, behavior."""
+    size = run.config.population.size
+    outcome = outcome_of(evaluator, run.config, generation, size, mean, statistics, False)
+    return as_logged(pack([outcome], run.config.task.behavior_dim))
 
 
 class Check(NamedTuple):
     """The generations that were checked, and how many individuals of each."""
 
-    generations: list[int]  # evaluated on CPUs: the same bits
+    generations: list[int]  # the same bits
     individuals: int
-    gpu_generations: list[int]  # evaluated on a GPU: the same distribution of behaviours
-    gpu_individuals: int
+    random_generations: list[int]  # of a GPU or of a task that is not deterministic: the same distributions
+    random_individuals: int
 
 
 def verify(ranks: Ranks, path: Path, generation: int | None, individuals: int | None) -> Check:
-    """Evaluate individuals again, on the device of each generation; raise a VerifyError if they differ."""
+    """Evaluate individuals again, on the device of each generation; raise a VerifyError if they differ.
+
+    Outcomes that cannot be repeated are compared as distributions: those of GPUs, and of random tasks.
+    """
     with ranks.together():
         run = open_run(path)
         if ranks.first:
@@ -71,14 +85,14 @@ def verify(ranks: Ranks, path: Path, generation: int | None, individuals: int | 
         chosen = _choose(run, generation)
     agreed = np.frombuffer(ranks.from_first(np.array(chosen, np.int64).tobytes()), np.int64).tolist()
     ranks.set_stall_limit(60 * run.config.run.stall_minutes)
-    on_gpu = [g for g in agreed if run.device(g) == "cuda"]
-    on_cpu = [g for g in agreed if g not in on_gpu]
+    exact = [g for g in agreed if run.config.task.deterministic and run.device(g) != "cuda"]
+    random = [g for g in agreed if g not in exact]
     count = min(run.config.population.size, individuals or INDIVIDUALS)
-    if on_cpu:
-        _compare_bits(ranks, run, [(g, i) for g in on_cpu for i in _spaced(run.config.population.size, count)])
-    gpu_count = loaded(GPU)(ranks, run, on_gpu, individuals) if on_gpu else 0
+    if exact:
+        _compare_bits(ranks, run, [(g, i) for g in exact for i in _spaced(run.config.population.size, count)])
+    random_count = loaded(DISTRIBUTIONS)(ranks, run, random, individuals) if random else 0
     run.close()
-    return Check(on_cpu, len(on_cpu) * count, on_gpu, gpu_count)
+    return Check(exact, len(exact) * count, random, random_count)
 
 
 def _compare_bits(ranks: Ranks, run: Run, rows: Sequence[tuple[int, int]]) -> None:
@@ -119,12 +133,17 @@ def _explain(run: Run, differing: Sequence[tuple[int, int]], checked: int) -> st
 def cause(run: Run, generation: int) -> str:
     """Return the likely cause of other bits in a generation."""
     other = differences(run, generation)
-    return f"this is expected here: {'; '.join(other)}" if other else "the file or the code has changed"
+    if other:
+        return f"this is expected here: {'; '.join(other)}"
+    own = run.config.task.own_code
+    return f"the file or the code has changed{f', or {own} is not deterministic' if own else ''}"
 
 
 def differences(run: Run, generation: int) -> list[str]:
     """Return the differences to the machine that computed a generation, if they can change bits."""
     if run.device(generation) == "cuda":
         return ["the generation was evaluated on a GPU, whose outcomes cannot be repeated bit by bit"]
+    if not run.config.task.deterministic:
+        return ["the task is not deterministic (task.deterministic = false)"]
     session = [s for s in run.sessions() if s["first_generation"] <= generation][-1]
     return machine.differences(machine.fingerprint(uses_torch(run.config)), session["machine"])

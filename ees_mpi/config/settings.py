@@ -4,6 +4,7 @@ from typing import Annotated
 
 import msgspec
 
+from ees_mpi.errors import ConfigError
 from ees_mpi.registry import Part, key
 
 INERT = "task.source"  # a text to read; nothing runs it
@@ -22,6 +23,7 @@ FREE_ON_RESUME = frozenset(
 )
 
 LARGEST = 2**63 - 1
+FEWEST_SLICES = 100  # noise vectors of the table of a new run
 Seed = Annotated[int, msgspec.Meta(ge=0, le=LARGEST)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
 
@@ -56,3 +58,11 @@ class NoiseSettings(Part, frozen=True):
     def slices(self, parameters: int) -> int:
         """Return the number of different noise vectors of this length."""
         return self.size - parameters + 1
+
+    def check_slices(self, parameters: int) -> None:
+        """Raise a ConfigError if a new run would have so few noise vectors that its individuals are copies."""
+        if self.slices(parameters) < FEWEST_SLICES:
+            raise ConfigError(
+                f"noise.size: expected at least {parameters + FEWEST_SLICES - 1}, for {FEWEST_SLICES} noise vectors of "
+                f"{parameters} parameters; got {self.size}"
+            )

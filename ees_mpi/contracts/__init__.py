@@ -92,6 +92,12 @@ class Task(OwnTask, Checked, Protocol):
     def sizes_known(self) -> bool: ...  # False: the task must be opened to know its numbers of parameters and so on
 
     @property
+    def deterministic(self) -> bool: ...  # whether the outcome of a rollout can be repeated bit by bit
+    @property
+    def rollouts(self) -> int: ...  # of an individual, whose outcome is their mean
+    @property
+    def own_code(self) -> str: ...  # the user's code that a rollout runs, with its key; empty: none
+    @property
     def walkable(self) -> bool: ...  # whether `walker` returns a robot that is controlled step by step
     @property
     def label(self) -> str: ...  # the name that users know: an environment's, a function's; empty: the registered name

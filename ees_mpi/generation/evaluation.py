@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 from ees_mpi.config import Config
 from ees_mpi.contracts import BatchEvaluator, Evaluator, RowsEvaluator, Say, Task
 from ees_mpi.errors import ConfigError, before_rollouts
+from ees_mpi.generation.rollouts import Statistics, outcome_of, outcomes_of_call
 from ees_mpi.noise import Noise
-from ees_mpi.outcomes import Arrays, Batch, Draw, Floats, Outcome, Singles
+from ees_mpi.outcomes import Arrays, Batch, Draw, Outcome, Singles
 from ees_mpi.ranks import Ranks, gpus
 from ees_mpi.terminal import say
 
 Robots = TypeVar("Robots")
-Statistics = tuple[Floats, Floats]  # mean and standard deviation of the observations
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,8 @@ class Evaluation:
             return into
         for index in self.ranks.deal(missing, generation):
             observe = index < self.config.population.size and bool(work.observe[index])
-            into[index] = self._single.evaluate(index, self._parameters(work, index), *work.statistics, observe)
+            parameters = self._parameters(work, index)
+            into[index] = outcome_of(self._single, self.config, generation, index, parameters, work.statistics, observe)
         return into
 
     @property
@@ -100,7 +101,7 @@ class Evaluation:
         calls = {call[0]: call for index in missing for call in [call_of(index, evaluator.rows, self.config)]}
         for first in self.ranks.deal(list(calls), generation):
             rows = np.stack([self._parameters(work, index) for index in calls[first]])
-            for outcome in evaluator.evaluate_rows(calls[first], rows):
+            for outcome in outcomes_of_call(evaluator, self.config, generation, calls[first], rows):
                 if outcome.index in wanted:
                     into[outcome.index] = outcome
 
@@ -222,4 +223,6 @@ def remaining_drivers(ranks: Ranks) -> dict[int, str]:
 def _problem(config: Config, drivers: dict[int, str]) -> str:
     if not config.population.isotropic and not hasattr(config.population, "stds"):
         return f"GPUs evaluate individuals mean + sign * std * noise only, not those of {config.population_name}"
+    if config.task.rollouts > 1:
+        return "GPUs evaluate one rollout of an individual, and task.rollouts is larger"
     return "" if drivers else "no rank sees an NVIDIA GPU"

@@ -11,6 +11,7 @@ from ees_mpi import config as configs
 from ees_mpi import machine
 from ees_mpi.config import Config
 from ees_mpi.errors import EesError, Interrupted, RanksLost, RunFileError
+from ees_mpi.generation.determinism import check_deterministic
 from ees_mpi.generation.results import Record, hardly_observed, uses_torch
 from ees_mpi.outcomes import Arrays
 from ees_mpi.ranks import Ranks
@@ -97,6 +98,8 @@ def _train(ranks: Ranks, recovery: Recovery, say: Say, callback: Callback | None
             job = recovery.job(config, ranks)
             known = recovery.known(job, state.generation, partial)
             with ranks.stall_limit(60 * job.config.run.stall_minutes):
+                if ranks.any(prepared is not None and prepared.create is not None) and job.device == "cpu":
+                    check_deterministic(config, state, ranks)
                 writer = _open(job, state, prepared, len(known), fingerprint, say)
                 if writer:
                     shown = Progress(job.config, state.generation, writer.pop_warning)

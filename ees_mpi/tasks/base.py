@@ -1,15 +1,21 @@
 """The base class of tasks: the defaults of everything in `contracts.Task` that only some tasks have."""
 
 from collections.abc import Callable
-from typing import Any, Self, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 
 import msgspec
 
 from ees_mpi.contracts import BatchEvaluator, Drawable, View, Walker
 from ees_mpi.errors import ConfigError
 from ees_mpi.outcomes import Singles
-from ees_mpi.registry import Part
+from ees_mpi.registry import Part, key
 
+Deterministic = Annotated[
+    bool, key("Whether a rollout can be repeated bit by bit; false: `verify` compares distributions.")
+]
+RolloutCount = Annotated[
+    int, key("The rollouts of an individual, each with its own seed; its outcome is their mean.", "rollouts", ge=1)
+]
 Result = TypeVar("Result")
 
 
@@ -47,6 +53,18 @@ class TaskPart(Part, frozen=True):
     @property
     def sizes_known(self) -> bool:
         return True
+
+    @property
+    def deterministic(self) -> bool:
+        return True
+
+    @property
+    def rollouts(self) -> int:
+        return 1
+
+    @property
+    def own_code(self) -> str:
+        return ""
 
     @property
     def walkable(self) -> bool:

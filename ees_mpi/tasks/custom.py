@@ -18,7 +18,7 @@ from ees_mpi.errors import ConfigError, OwnCodeError, before_rollouts, located
 from ees_mpi.outcomes import Floats, Outcome, Singles
 from ees_mpi.registry import key
 from ees_mpi.registry.own import Guard, make_once
-from ees_mpi.tasks.base import TaskPart
+from ees_mpi.tasks.base import Deterministic, RolloutCount, TaskPart
 
 KEY = "task.function"
 
@@ -32,6 +32,8 @@ class Custom(TaskPart, frozen=True):
         tuple[int, ...] | None,
         key("Steps of the behaviour, for the argument `behavior_steps` of the class.", "steps"),
     ] = None
+    deterministic: Deterministic = True
+    rollouts: RolloutCount = 1
 
     share: Annotated[
         Annotated[float, msgspec.Meta(ge=0, le=1)] | None,
@@ -93,6 +95,10 @@ class Custom(TaskPart, frozen=True):
         return self.function
 
     @property
+    def own_code(self) -> str:
+        return f"{KEY} {self.function}"
+
+    @property
     def device(self) -> str:
         return str(getattr(self.task, "device", "cpu"))
 
@@ -115,7 +121,7 @@ class Custom(TaskPart, frozen=True):
     def film(self, seed: int, view: View) -> Drawable | None:
         """Return the user's evaluator that can be filmed, if the task has `film`."""
         drawable = self.task.film(seed, view) if hasattr(self.task, "film") else None
-        return None if drawable is None else OwnEvaluator(drawable, f"{KEY} {self.function}", self.behavior_dim)
+        return None if drawable is None else self._evaluator(drawable, lambda seed: self.task.film(seed, view))
 
     def initial(self, generator: np.random.Generator) -> Singles:
         """Draw the first mean."""
@@ -127,8 +133,8 @@ class Custom(TaskPart, frozen=True):
         for name in ("evaluate", "close"):
             if not callable(getattr(evaluator, name, None)):
                 found = type(evaluator).__name__
-                raise OwnCodeError(f"{KEY} {self.function}: open() returned {found}, which has no method {name}")
-        return OwnEvaluator(evaluator, f"{KEY} {self.function}", self.behavior_dim)
+                raise OwnCodeError(f"{self.own_code}: open() returned {found}, which has no method {name}")
+        return self._evaluator(evaluator, self.task.open)
 
     @before_rollouts()
     def check(self) -> None:
@@ -140,19 +146,34 @@ class Custom(TaskPart, frozen=True):
         evaluator.evaluate(0, start, np.zeros(size), np.ones(size), False)
         evaluator.close()
 
+    def _evaluator(self, evaluator: Any, again: Callable[[int], Any]) -> "OwnEvaluator":
+        return OwnEvaluator(evaluator, self.own_code, self.behavior_dim, again)
+
     def _guarded(self, thing: Any) -> Any:
-        return Guard(thing, f"{KEY} {self.function}")
+        return Guard(thing, self.own_code)
 
     def _error(self, message: str) -> ConfigError:
-        return ConfigError(f"{KEY} {self.function}: {message}")
+        return ConfigError(f"{self.own_code}: {message}")
 
 
 class OwnEvaluator(Guard):
     """An evaluator of the user; an error in it names the individual. Its outcomes are checked."""
 
-    def __init__(self, evaluator: Any, code: str, behavior_dim: int):
+    def __init__(self, evaluator: Any, code: str, behavior_dim: int, again: Callable[[int], Any]):
+        """Wrap an evaluator; `again`: makes another one, from a seed."""
         super().__init__(evaluator, code)
-        self.__dict__["_expected"] = behavior_dim
+        self.__dict__.update(_expected=behavior_dim, _again=again)
+
+    def reseed(self, seed: int) -> None:
+        """Start the next rollouts with this seed: with the method `reseed` of the user, or in a new evaluator."""
+        if hasattr(self._thing, "reseed"):
+            self.__getattr__("reseed")(seed)
+            return
+        on_step = getattr(self._thing, "on_step", None)
+        self.__getattr__("close")()
+        self.__dict__["_thing"] = self._again(seed)
+        if on_step is not None:  # of a film
+            self._thing.on_step = on_step
 
     def evaluate(
         self, index: int, parameters: Singles, observation_mean: Floats, observation_std: Floats, observe: bool

@@ -2,7 +2,8 @@
 
 The function has a name, "package.module:f", or it was given to `ees_mpi.train` as an object. The file keeps the name of
 such an object and a SHA-256 of its source; it runs only in programs that give it again. With `batch`, the function gets
-several individuals, `f(z[n, D])`. Their number is fixed, so that the bits do not depend on the number of ranks.
+several individuals, `f(z[n, D])`. Their number is fixed, so that the bits do not depend on the number of ranks. A
+function with an argument `seed`, `f(z, seed)`, also gets the seed of each rollout.
 """
 
 import hashlib
@@ -16,7 +17,7 @@ from ees_mpi.errors import ConfigError, OwnCodeError, RunFileError, before_rollo
 from ees_mpi.outcomes import Floats, Outcome, Singles
 from ees_mpi.registry import key
 from ees_mpi.registry.own import calling, function
-from ees_mpi.tasks.base import TaskPart
+from ees_mpi.tasks.base import Deterministic, RolloutCount, TaskPart
 
 KEY = "task.function"
 ROWS = 64  # individuals of a batch
@@ -49,10 +50,16 @@ class Function(TaskPart, frozen=True):
     start: Annotated[float, key("The first mean: this number in all parameters.")] = 0.0
     sha256: Annotated[str, key("The SHA-256 of the source of a function that a program gave.")] = ""
     source: Annotated[str, key("The source of that function, to read; nothing runs it.")] = ""
+    deterministic: Deterministic = True
+    rollouts: RolloutCount = 1
 
     @property
     def label(self) -> str:
         return self.function
+
+    @property
+    def own_code(self) -> str:
+        return f"{KEY} {self.function}"
 
     @property
     def in_program(self) -> bool:
@@ -70,7 +77,7 @@ class Function(TaskPart, frozen=True):
 
     def open(self, seed: int) -> "OneByOne":
         """Return the evaluator of the function."""
-        return (InBatches if self.batch else OneByOne)(self, self._loaded())
+        return (InBatches if self.batch else OneByOne)(self, self._loaded(), seed)
 
     def _loaded(self) -> Callable[..., Any]:
         if not self.in_program:
@@ -84,16 +91,33 @@ class Function(TaskPart, frozen=True):
 
     @before_rollouts()
     def check(self) -> None:
-        """Evaluate the first mean."""
+        """Evaluate the first mean; raise a ConfigError if several rollouts of an individual could not differ."""
+        if self.rollouts > 1 and self.deterministic and not takes_seed(self._loaded()):
+            raise ConfigError(
+                f"task.rollouts = {self.rollouts}: {self.own_code} has no argument `seed`, so all rollouts of an "
+                "individual are the same; expected f(z, seed)"
+            )
         self.open(0).evaluate(0, self.initial(np.random.default_rng(0)), np.zeros(0), np.zeros(0), False)
+
+
+def takes_seed(call: Callable[..., Any]) -> bool:
+    """Return whether a function has an argument `seed`."""
+    try:
+        return "seed" in inspect.signature(call).parameters
+    except ValueError:  # it is not written in Python
+        return False
 
 
 class OneByOne:
     """Calls the function with one individual at a time."""
 
-    def __init__(self, task: Function, call: Callable[..., Any]):
-        self._task, self._call = task, call
-        self._code = f"{KEY} {task.function}"
+    def __init__(self, task: Function, call: Callable[..., Any], seed: int):
+        self._task, self._call, self._code = task, call, task.own_code
+        self._named = {"seed": seed} if takes_seed(call) else {}
+
+    def reseed(self, seed: int) -> None:
+        """Call the function with this seed from now on, if it has one."""
+        self._named = dict.fromkeys(self._named, seed)
 
     def evaluate(
         self, index: int, parameters: Singles, observation_mean: Floats, observation_std: Floats, observe: bool
@@ -105,7 +129,7 @@ class OneByOne:
         """Call the function; return the outcomes of its individuals. `shape`: that of their behaviours."""
         with located(f"individual {index[0]}"):
             with calling(self._code, f"{self._task.function.rpartition('.')[2].rpartition(':')[2]}()"):
-                found = self._call(parameters)
+                found = self._call(parameters, **self._named)
                 given = isinstance(found, tuple) and len(found) == 2 and np.size(found[0]) == np.prod(shape)
                 behavior, fitness = found if given else (found, np.zeros(shape[:-1]))
                 behavior, fitness = np.asarray(behavior, np.float64), np.asarray(fitness, np.float64)

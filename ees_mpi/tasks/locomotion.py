@@ -16,7 +16,7 @@ from ees_mpi.errors import ConfigError, before_rollouts, located
 from ees_mpi.outcomes import Floats, Outcome, Singles
 from ees_mpi.policies import CLIP, HIDDEN, MLP, observation_sums, parameter_count
 from ees_mpi.registry import key
-from ees_mpi.tasks.base import TaskPart, once
+from ees_mpi.tasks.base import Deterministic, TaskPart, once
 from ees_mpi.tasks.own_policy import OwnPolicy
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
@@ -84,6 +84,7 @@ class PolicyTask(TaskPart, frozen=True):
     behavior_steps: Annotated[
         tuple[Count, ...], key("The steps at which the behaviour is recorded; empty: the last one.", "steps")
     ] = ()
+    deterministic: Deterministic = True
 
     def __post_init__(self) -> None:
         marks = self.behavior_steps
@@ -98,6 +99,10 @@ class PolicyTask(TaskPart, frozen=True):
     @property
     def sizes_known(self) -> bool:
         return not self.policy
+
+    @property
+    def own_code(self) -> str:
+        return f"task.policy {self.policy}" if self.policy else ""
 
     @property
     def parameters(self) -> int:

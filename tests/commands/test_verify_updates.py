@@ -9,7 +9,7 @@ from support.outcomes import outcomes
 from support.program import done, ees, refusal, train
 from support.run_files import edited
 
-from ees_mpi.commands.verify_gpu import compare, kolmogorov_smirnov, two_proportions
+from ees_mpi.commands.verify_distributions import compare, kolmogorov_smirnov, two_proportions
 from ees_mpi.errors import VerifyError
 
 WALKING = ("population.size=6", "task.steps=8", "task.hidden=[8,8]", "noise.size=100000", "run.generations=3")

@@ -18,7 +18,7 @@ from support.gpu_batch import STD, mixed_batch, on_the_cpu, table
 
 from ees_mpi import train
 from ees_mpi.commands.verify import verify
-from ees_mpi.commands.verify_gpu import kolmogorov_smirnov
+from ees_mpi.commands.verify_distributions import kolmogorov_smirnov
 from ees_mpi.commands.verify_updates import verify_updates
 from ees_mpi.errors import TaskError
 from ees_mpi.outcomes import Batch, Outcome
@@ -214,7 +214,11 @@ def settings(device: str, generations: int) -> dict[str, Any]:
 def checks_of(path: Path) -> tuple[list[int], list[int], int]:
     """Return the generations that have the same bits, those with the same distribution, and the repeated updates."""
     check = call("verify", lambda ranks: verify(ranks, path, None, None))
-    return check.generations, check.gpu_generations, call("verify", lambda ranks: verify_updates(ranks, path)).updates
+    return (
+        check.generations,
+        check.random_generations,
+        call("verify", lambda ranks: verify_updates(ranks, path)).updates,
+    )
 
 
 @pytest.mark.parametrize("robot", PAPER)

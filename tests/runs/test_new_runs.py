@@ -1,18 +1,32 @@
-"""What a new run checks before it makes its file: the noise table, and that the user's own code is deterministic."""
+"""The checks of a new run before it makes its file: the noise table, and code of the user that is not deterministic."""
 
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import pytest
+from support import random_parts
+from support.program import done, info, python, refusal, run
+from support.random_parts import SMALL, train
 
 import ees_mpi
+from ees_mpi import ranks
+from ees_mpi.commands.verify_updates import verify_updates
+from ees_mpi.config import load
 
-SMALL = {"population.size": 8, "run.generations": 2, "noise.size": 5000, "run.fsync": False}
+ENV = {"name": "gymnasium", "env": "Walk-v0", "steps": 5, "hidden": [2], "observation_share": 1.0}
+PARTS = {"population": {"name": "normal", "size": 8, "std": 0.1}, "objective": {"name": "maxvar"}}
 
 
-def train(out: Path, task: Any, **settings: Any) -> ees_mpi.Run:
-    """Train a function with two parameters and one behaviour."""
-    return ees_mpi.train(out=out, task=task, parameters=2, behavior_dim=1, settings={**SMALL, **settings})
+@pytest.fixture(autouse=True)
+def walk_environment() -> Any:
+    gymnasium.register("Walk-v0", random_parts.Walk)
+    yield
+    gymnasium.registry.pop("Walk-v0")
+
+
+def train_env(out: Path, **task: Any) -> ees_mpi.Run:
+    return ees_mpi.train({"task": {**ENV, **task}, **PARTS}, out, settings=SMALL)
 
 
 def test_a_noise_table_with_few_noise_vectors_is_reported(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -21,3 +35,76 @@ def test_a_noise_table_with_few_noise_vectors_is_reported(tmp_path: Path, capfd:
     with pytest.raises(ees_mpi.ConfigError, match=r"noise\.size: expected at least 101, for 100 noise vectors"):
         train(tmp_path / "none.h5", lambda z: z[0], **{"noise.size": 100})
     assert not (tmp_path / "none.h5").exists()
+
+
+TWICE = r"individual 0 was evaluated twice, and its "
+
+
+@pytest.mark.parametrize(
+    ("task", "batch", "message"),
+    [
+        (random_parts.random, False, TWICE + r"behaviour is -?\d\S+ and then -?\d"),
+        (random_parts.several, True, TWICE + "behaviour is"),
+        (random_parts.counted, False, TWICE + r"fitness is \d+\.0 and then \d+\.0"),
+    ],
+)
+def test_a_function_that_is_not_deterministic_is_refused(task: Any, batch: bool, message: str, tmp_path: Path) -> None:
+    with pytest.raises(
+        ees_mpi.ConfigError, match=rf"task.function .*{task.__name__}.*{message}.*task.deterministic = f"
+    ):
+        train(tmp_path / "run.h5", task, batch)
+    assert not (tmp_path / "run.h5").exists()
+
+
+@pytest.mark.parametrize(
+    ("task", "message"),
+    [
+        ({"env_settings": {"fault": "random"}}, "task.env Walk-v0: .*number 0 of its behaviour is"),
+        ({"env_settings": {"fault": "leftover"}}, "task.env Walk-v0: .*number 0 of its behaviour is"),
+        (
+            {"env_settings": {"fault": "leftover"}, "components": (0,), "terminate": "never", "policy": "POLICY"},
+            r"task.env Walk-v0, task.policy \S+: .* number 2 of its observation sums is",
+        ),
+        ({"policy": "POLICY", "policy_settings": {"noisy": True}}, r"task.policy \S+: .*its behaviour is"),
+    ],
+)
+def test_an_environment_or_policy_that_is_not_deterministic_is_refused(
+    task: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    if task.get("policy"):
+        task = {"policy_settings": {"noisy": False}, **task, "policy": "support.random_parts:Act"}
+    with pytest.raises(ees_mpi.ConfigError, match=message):
+        train_env(tmp_path / "run.h5", **task)
+    assert not (tmp_path / "run.h5").exists()
+    train_env(tmp_path / "run.h5").close()  # the environment without a fault
+
+
+def test_our_own_code_is_not_checked() -> None:
+    ours = [load(preset).task.own_code for preset in ("ant-maxent", "interference-maxvar", "mujoco-cheetah-es")]
+    settings = {"task.env": "CartPole-v1"}
+    assert not any([*ours, ees_mpi.load_config({"task": ENV, **PARTS}, settings).task.own_code])
+
+
+def test_a_random_task_can_be_accepted_and_is_verified_as_a_distribution(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "run.h5"
+    train(out, random_parts.random, **{"task.deterministic": False, "population.size": 300}).close()
+    assert info(out)["deterministic"] is False
+    said = done("verify", out).stdout
+    assert "300 individuals of each of the generations 0, 1, whose rollouts cannot be repeated" in said
+    assert "the same distribution of behaviours" in said
+    assert ranks.call("verify", lambda world: verify_updates(world, out)).updates == 2
+    monkeypatch.setattr(random_parts, "SHIFT", 3.0)
+    assert "distributed otherwise when they are evaluated again" in refusal("verify", out)[1]
+    assert "is not deterministic" in done("replay", out, "--individual", 1).stdout
+
+
+def test_other_ranks_unmask_code_that_depends_on_its_process_and_several_rollouts_have_the_same_bits_there(
+    tmp_path: Path,
+) -> None:
+    alone = train(tmp_path / "alone.h5", random_parts.seeded, **{"task.rollouts": 3})["state_sha256"][-1].decode()
+    two = run(python(random_parts.__file__, tmp_path / "two.h5", ranks=2))
+    assert two.returncode == 0, two.stderr
+    assert two.stdout.count("refused: ") == 2 and "individual 0 was evaluated twice, and its behaviour" in two.stdout
+    assert two.stdout.count(f"digest: {alone}") == 2

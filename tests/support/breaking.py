@@ -20,6 +20,7 @@ generations = 5
 [task]
 name = "custom"
 function = "support.breaking:Breaking"
+deterministic = false
 [population]
 name = "normal"
 size = 20

@@ -13,12 +13,12 @@ from ees_mpi.analysis.offspring import has_positions, positions
 from ees_mpi.analysis.replay import video
 from ees_mpi.analysis.replay.choice import Choice, ReplayRequest, choose
 from ees_mpi.commands.info import task_name
-from ees_mpi.commands.verify import differences, repeat
+from ees_mpi.commands.verify import differences, evaluate_mean, repeat
 from ees_mpi.contracts import Drawable, Evaluator, View
 from ees_mpi.errors import ConfigError, RunFileError, VerifyError, before_rollouts
 from ees_mpi.files import check_writable
-from ees_mpi.generation.repeats import Repeated, as_logged
-from ees_mpi.outcomes import Floats, pack
+from ees_mpi.generation.repeats import Repeated
+from ees_mpi.outcomes import Floats
 from ees_mpi.state import State
 from ees_mpi.store.reader import Run, open_run
 
@@ -104,8 +104,7 @@ def _repeat_mean(run: Run, evaluator: Evaluator, choice: Choice) -> Repeated:
         mean, statistics = state.mean[choice.component], state.observation_mean_std()
     else:
         mean, statistics = run["mean"][g][choice.component], run.observation_statistics(g)
-    outcome = evaluator.evaluate(0, np.ascontiguousarray(mean), *statistics, False)
-    found = as_logged(pack([outcome], run.config.task.behavior_dim))
+    found = evaluate_mean(run, evaluator, g, np.ascontiguousarray(mean), statistics)
     if g == run.generations or choice.component or not np.isfinite(run["mean_fitness"][g]):
         return Repeated(np.full(len(found), np.nan), found)
     logged: Floats = np.array([1.0, found[1], run["mean_fitness"][g], *run["mean_behavior"][g]])  # no length is logged
@@ -152,13 +151,16 @@ def film(run: Run, view: View) -> Drawable:
 
 
 def _film_one(run: Run, actor: Drawable, choice: Choice, recording: video.Film, every: int, bar: Any) -> Replayed:
-    steps = 0
+    steps = begun = 0
 
     def shoot() -> None:
         recording.shots.append(video.Shot.of(steps * actor.step_seconds, actor.place(), actor.picture()))
 
     def on_step(step: int) -> None:
-        nonlocal steps
+        nonlocal steps, begun
+        begun += step == 0
+        if begun > 1:  # of several rollouts (`task.rollouts`), the first is filmed
+            return
         steps = step
         if step % every == 0:
             shoot()

@@ -45,13 +45,16 @@ TYPES: dict[str, Any] = {
 }
 
 
+def is_known(gymnasium: Any, env: str) -> bool:
+    """Return whether an environment is Gymnasium's own, or ours."""
+    entry = getattr(gymnasium.registry.get(env), "entry_point", "")
+    return isinstance(entry, str) and entry.startswith(OWN)
+
+
 def check_settings(gymnasium: Any, env: str, settings: Mapping[str, Any]) -> None:
     """Raise a TrustError for the first setting of a run file that is not one of `TYPES`, or has another type."""
-    spec = gymnasium.registry.get(env)
-    entry = getattr(spec, "entry_point", "")
-    known = isinstance(entry, str) and entry.startswith(OWN)
     for name, value in settings.items():
-        if not (known and name in TYPES and _is(value, TYPES[name])):
+        if not (is_known(gymnasium, env) and name in TYPES and _is(value, TYPES[name])):
             for place, each in flat({name: value}, "task.env_settings."):
                 check_setting(place, each)
 

@@ -25,7 +25,8 @@ from ees_mpi.errors import ConfigError, MissingExtra, OwnCodeError
 from ees_mpi.outcomes import Singles
 from ees_mpi.registry import check_trust, key, unknown
 from ees_mpi.registry.own import calling, failed, function, import_module
-from ees_mpi.tasks.gymnasium.allowed import check_settings
+from ees_mpi.tasks.base import RolloutCount
+from ees_mpi.tasks.gymnasium.allowed import check_settings, is_known
 from ees_mpi.tasks.locomotion import PolicyTask
 from ees_mpi.tasks.silence import silence
 
@@ -74,6 +75,17 @@ class Environment(PolicyTask, frozen=True, kw_only=True):
         key("When a rollout ends: after all its steps, or also when the environment ends it."),
     ] = "environment"
     env_settings: Annotated[dict[str, Any], key("The keyword arguments of gymnasium.make.")] = {}  # noqa: RUF012
+    rollouts: RolloutCount = 1
+
+    @property
+    def own_code(self) -> str:
+        """Return the user's environment, function and network; environments of other packages count as the user's."""
+        parts = [
+            "" if is_known(library(), self.env) else f"task.env {self.env}",
+            f"task.behavior {self.behavior}" if ":" in self.behavior else "",
+            super().own_code,
+        ]
+        return ", ".join(filter(None, parts))
 
     def observing(self, share: float) -> Self:
         """Return the task with a larger share, if about ten rollouts need it."""

@@ -15,7 +15,7 @@ from ees_mpi.tasks.locomotion import along
 
 
 class SeededEnvironment:
-    """A Gymnasium environment that is always reset with the same seed."""
+    """A Gymnasium environment that is always reset with the same seed, until `reseed` gives it another one."""
 
     def __init__(self, task: Environment, seed: int, **more: Any):
         self._task, self._seed, self._env = task, seed, task.make(**more)
@@ -24,6 +24,10 @@ class SeededEnvironment:
         self._discrete = not hasattr(space, "low")
         if not self._discrete:
             self._low, self._high, self._shape = space.low.reshape(-1), space.high.reshape(-1), space.shape
+
+    def reseed(self, seed: int) -> None:
+        """Reset with this seed from now on."""
+        self._seed = seed
 
     def reset(self) -> Singles:
         """Return to the start and observe."""

@@ -1,8 +1,8 @@
-"""Verifying generations that a GPU has evaluated: behaviours are compared as distributions, not bit by bit.
+"""Verifying outcomes that cannot be repeated: behaviours are compared as distributions, not bit by bit.
 
-MuJoCo Warp adds contact forces in changing order, so that two equal rollouts part after some steps. The tests are the
-two-sample Kolmogorov-Smirnov test, for each number of the behaviour of valid rollouts, and the test of two proportions
-for the share of valid rollouts.
+On a GPU, MuJoCo Warp adds contact forces in changing order, so that two equal rollouts part after some steps. On CPUs,
+the user's task may be random (`task.deterministic = false`). The tests are the two-sample Kolmogorov-Smirnov test, for
+each number of the behaviour of valid rollouts, and the test of two proportions for the share of valid rollouts.
 """
 
 import math
@@ -24,31 +24,38 @@ INDIVIDUALS = 1000  # at least, or all
 LEAST_P = 1e-4  # a smaller p fails
 
 
-def verify_gpu(ranks: Ranks, run: Run, generations: Sequence[int], individuals: int | None) -> int:
-    """Evaluate individuals again on a GPU; raise a VerifyError if their behaviours are distributed otherwise."""
+def verify_distributions(ranks: Ranks, run: Run, generations: Sequence[int], individuals: int | None) -> int:
+    """Evaluate individuals again; raise a VerifyError if their behaviours are distributed otherwise."""
     if run.config.population.rows != "individual":
         raise ConfigError(
-            f"generation {generations[0]}: a GPU made the rollouts of its {run.config.population.rows}s, which happen "
-            "once; verify works with generations of CPU ranks, and maml.log_iterations keeps rollouts for checks"
+            f"generation {generations[0]}: the rollouts of its {run.config.population.rows}s happen once, on a GPU or "
+            "in a task that is not deterministic; verify works with other generations"
         )
     count = min(run.config.population.size, max(individuals or 0, INDIVIDUALS))
     noise = NoiseTable(run.config.noise_seed, run.config.noise.size, ranks)
+    for device in sorted({run.device(g) for g in generations}):
+        evaluation = _opened(ranks, run, noise, device)
+        for generation in (g for g in generations if run.device(g) == device):
+            found = _evaluate(evaluation, run, generation, count)
+            with ranks.together():
+                logged = logged_outcomes(run, generation).at(np.arange(count))
+                compare(f"{run.path}: the behaviours of generation {generation}", logged, found)
+        evaluation.close()
+    return count
+
+
+def _opened(ranks: Ranks, run: Run, noise: NoiseTable, device: str) -> Evaluation:
+    """Open the task on a device; raise a ConfigError if there is no GPU for generations of a GPU."""
     try:
-        evaluation = Evaluation(run.config, noise, ranks, "cuda")
+        return Evaluation(run.config, noise, ranks, device)
     except ConfigError as error:
+        if device == "cpu":
+            raise
         problem = ConfigError(
-            f"generation {generations[0]} was evaluated on a GPU, and this job has none ({error}); "
-            "verify --updates works without one"
+            f"a generation was evaluated on a GPU, and this job has none ({error}); verify --updates works without one"
         )
         problem.collective = error.collective
         raise problem from None
-    for generation in generations:
-        found = _evaluate(evaluation, run, generation, count)
-        with ranks.together():
-            logged = logged_outcomes(run, generation).at(np.arange(count))
-            compare(f"{run.path}: the behaviours of generation {generation}", logged, found)
-    evaluation.close()
-    return count
 
 
 def _evaluate(evaluation: Evaluation, run: Run, generation: int, count: int) -> Outcomes:

@@ -1,0 +1,73 @@
+"""The rollouts of an individual: one, or `task.rollouts` = K, of which the outcome is the mean.
+
+With K > 1 each rollout has its own seed, which depends on the seed of the task, the generation, the individual and the
+number of the rollout only. The individuals of one call of a RowsEvaluator share the seeds of the first of them.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ees_mpi.config import Config
+from ees_mpi.contracts import Evaluator, RowsEvaluator
+from ees_mpi.errors import TaskError
+from ees_mpi.outcomes import Floats, Outcome, Singles
+from ees_mpi.streams import stream
+
+Statistics = tuple[Floats, Floats]  # mean and standard deviation of the observations
+
+
+def outcome_of(
+    evaluator: Evaluator,
+    config: Config,
+    generation: int,
+    index: int,
+    parameters: Singles,
+    statistics: Statistics,
+    observe: bool,
+) -> Outcome:
+    """Return the outcome of one individual."""
+    seeds = seeded(evaluator, config, generation, index)
+    return _mean([evaluator.evaluate(index, parameters, *statistics, observe) for _ in seeds])
+
+
+def outcomes_of_call(
+    evaluator: RowsEvaluator, config: Config, generation: int, call: range, parameters: Singles
+) -> list[Outcome]:
+    """Return the outcomes of the individuals [n, D] of one call."""
+    found = [evaluator.evaluate_rows(call, parameters) for _ in seeded(evaluator, config, generation, call[0])]
+    return [_mean(each) for each in zip(*found, strict=True)]
+
+
+def seeded(evaluator: Any, config: Config, generation: int, index: int) -> Iterator[None]:
+    """Set the seed of each rollout of an individual, one after the other; one rollout alone has the task's seed."""
+    count = config.task.rollouts
+    if count == 1:
+        yield
+        return
+    seed = config.task.start_seed(config.run.seed)
+    for each in stream(seed, f"rollouts/{index}", max(generation, 0)).integers(2**31, size=count).tolist():
+        evaluator.reseed(each)
+        yield
+
+
+def _mean(found: Sequence[Outcome]) -> Outcome:
+    """Return the mean of rollouts; the length is the sum, and one invalid rollout makes the outcome invalid."""
+    first = found[0]
+    if len(found) == 1:
+        return first
+    if len(sizes := {len(each.behavior) for each in found}) > 1:
+        raise TaskError(f"individual {first.index}: expected behaviors of one length, got {sorted(sizes)} numbers")
+    with np.errstate(invalid="ignore"):
+        behavior = np.mean([each.behavior for each in found], axis=0)
+        fitness = np.mean([each.fitness for each in found])
+    sums = [each.observations for each in found if each.observations is not None]
+    return Outcome(
+        first.index,
+        tuple(behavior.tolist()),
+        float(fitness),
+        sum(each.length for each in found),
+        all(each.valid for each in found),
+        np.sum(sums, axis=0) if len(sums) == len(found) else None,
+    )

@@ -1,0 +1,84 @@
+"""`task.rollouts`: the outcome of an individual is the mean of several rollouts, each with its own seed."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support import random_parts
+from support.program import done, refusal, sets
+from support.random_parts import SMALL, train
+
+import ees_mpi
+from ees_mpi.generation import rollouts
+from ees_mpi.outcomes import Outcome
+from ees_mpi.streams import stream
+
+CARTPOLE = {"name": "gymnasium", "env": "CartPole-v1", "steps": 20, "hidden": [2], "observation_share": 1.0}
+PARTS = {"population": {"name": "normal", "size": 8, "std": 0.1}, "objective": {"name": "maxvar"}}
+
+
+def seeds(run: ees_mpi.Run, generation: int, index: int) -> list[int]:
+    """Return the seeds of an individual, as the documentation describes them."""
+    generator = stream(run.config.run.seed, f"rollouts/{index}", generation)
+    return [int(seed) for seed in generator.integers(2**31, size=run.config.task.rollouts)]
+
+
+def test_the_outcome_is_the_mean_over_keyed_seeds(tmp_path: Path) -> None:
+    with train(tmp_path / "run.h5", random_parts.seeded, **{"task.rollouts": 3}) as run:
+        for generation, index in ((0, 0), (1, 5)):
+            z = run.individual(generation, index)
+            expected = np.mean([random_parts.seeded(z, seed) for seed in seeds(run, generation, index)])
+            assert run["behavior"][generation][index, 0] == expected
+        assert len({*seeds(run, 0, 0), *seeds(run, 0, 1), *seeds(run, 1, 0)}) == 9
+        assert (run["length"][:] == 3).all()
+    assert "the same bits" in done("verify", tmp_path / "run.h5").stdout
+    with train(tmp_path / "one.h5", random_parts.seeded) as run:  # a single rollout has the seed of the run
+        z = run.individual(1, 2)
+        assert run["behavior"][1][2, 0] == random_parts.seeded(z, run.config.run.seed)
+
+
+def test_the_individuals_of_a_call_share_its_seeds(tmp_path: Path) -> None:
+    with train(tmp_path / "run.h5", random_parts.seeded_rows, batch=True, **{"task.rollouts": 2}) as run:
+        z = np.stack([run.individual(1, index) for index in range(8)])
+        expected = np.mean([random_parts.seeded_rows(z, seed) for seed in seeds(run, 1, 0)], axis=0)
+        np.testing.assert_array_equal(run["behavior"][1], expected)
+    assert "the same bits" in done("verify", tmp_path / "run.h5", "--individuals", 3).stdout
+
+
+def test_evaluators_that_are_opened_again_and_that_take_a_seed_are_the_same(tmp_path: Path) -> None:
+    digests = set()
+    for name in ("Throws", "QuickThrows"):
+        task = {"name": "custom", "function": f"support.random_parts:{name}", "rollouts": 4}
+        with ees_mpi.train({"task": task, **PARTS}, tmp_path / f"{name}.h5", settings=SMALL) as run:
+            digests.add(run["state_sha256"][-1])
+            assert (run["length"][:] == 28).all() and len(np.unique(run["behavior"][:])) == 16
+    assert len(digests) == 1
+
+
+def test_gymnasium_environments_are_reset_with_the_seeds_in_all_commands(tmp_path: Path) -> None:
+    out, sample, measure = (tmp_path / f"{name}.h5" for name in ("run", "sample", "measure"))
+    config = {"task": {**CARTPOLE, "rollouts": 3}, **PARTS}
+    with ees_mpi.train(config, out, settings=SMALL) as run:
+        assert (run["fitness"][:] == run["length"][:] / 3).all()  # a reward of 1 for each step
+        assert (run["observation_count"][1] == run["length"][0].sum()) and run["fitness"][0].std() > 0
+    ees_mpi.sample(out, 4, sample).close()
+    ees_mpi.measure(str(out), std=[0.1, 0.2], count=4, out=measure).close()
+    for path in (out, sample, measure):
+        assert "the same bits" in done("verify", path, "--individuals", 2).stdout
+    assert "the same bits as in the file" in done("replay", out, "--individual", 1).stdout
+    assert "the same bits as in the file" in done("replay", out, "--mean", "--generation", 0).stdout
+
+
+def test_one_invalid_rollout_makes_an_outcome_invalid() -> None:
+    one, other = Outcome(3, (1.0, 2.0), 1.0, 5), Outcome(3, (np.nan, np.nan), np.nan, 2, valid=False)
+    found = rollouts._mean([one, other])
+    assert not found.valid and found.length == 7 and np.isnan(found.fitness)
+
+
+def test_several_rollouts_that_cannot_differ_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ees_mpi.ConfigError, match=r"task.rollouts = 2: .* has no argument `seed`"):
+        train(tmp_path / "run.h5", lambda z: z[0], **{"task.rollouts": 2})
+    accepted = {"task.rollouts": 2, "task.deterministic": False}
+    train(tmp_path / "run.h5", random_parts.random, **accepted).close()
+    line = refusal("train", "cheetah-maml", *sets("task.name=gymnasium", "task.env=Ant-v5", "task.rollouts=2"))[1]
+    assert "task.rollouts" in line and "maml.rollouts" in line

@@ -1,0 +1,140 @@
+"""Parts that are not deterministic, each in its own way, and parts that use the seed of a rollout.
+
+As a program on several ranks, `python random_parts.py RUN.h5`: one task that only other ranks unmask, and one that is
+right.
+"""
+
+import itertools
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Box
+
+import ees_mpi
+from ees_mpi.outcomes import Outcome
+
+SMALL = {"population.size": 8, "run.generations": 2, "noise.size": 5000, "run.fsync": False}
+COUNTER = itertools.count()
+SHIFT = 0.0
+RANDOM = np.random.default_rng()  # without a seed
+
+
+def random(z: Any) -> Any:
+    return z[0] + SHIFT + RANDOM.normal()
+
+
+def counted(z: Any) -> Any:
+    return z[:1], next(COUNTER)
+
+
+def of_process(z: Any) -> Any:
+    return z[0] + os.getpid()
+
+
+def several(z: Any) -> Any:
+    return z[:, :1] + RANDOM.normal(size=(len(z), 1))
+
+
+def seeded(z: Any, seed: int) -> Any:
+    return float(z[0]) + np.random.default_rng(seed).normal()
+
+
+def seeded_rows(z: Any, seed: int) -> Any:
+    return z[:, :1] + np.random.default_rng(seed).normal(size=(len(z), 1))
+
+
+class Walk(gymnasium.Env):
+    """A point on a line; `fault`: the way in which it is not deterministic; "": it uses its seed."""
+
+    observation_space, action_space = Box(-9, 9, (2,), np.float32), Box(-1, 1, (1,), np.float32)
+    time = 0.0
+
+    def __init__(self, fault: str = ""):
+        self.fault = fault
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self.x = float(self.np_random.normal())
+        if self.fault != "leftover":
+            self.time = 0.0
+        return self.seen(), {}
+
+    def seen(self) -> Any:
+        return np.array([self.x, self.time], np.float32)
+
+    def step(self, action: Any) -> Any:
+        self.time += 0.1
+        self.x += 0.1 * float(action[0]) + (RANDOM.normal() if self.fault == "random" else 0.0)
+        return self.seen(), self.x, False, False, {}
+
+
+class Act:
+    """A policy of one number, whose actions are random with `noisy`."""
+
+    count = 1
+
+    def __init__(self, observations: int, actions: int, noisy: bool = True):
+        self.noisy = noisy
+
+    def initial(self, generator: Any) -> Any:
+        return np.zeros(1, np.float32)
+
+    def load(self, flat: Any) -> None:
+        self.parameter = flat[0]
+
+    def act(self, observation: Any) -> Any:
+        return np.array([self.parameter + self.noisy * RANDOM.normal()], np.float32)
+
+
+class Throws:
+    """A task whose evaluators are made with a seed."""
+
+    parameters, behavior_dim = 2, 1
+
+    def initial(self, generator: Any) -> Any:
+        return np.zeros(2, np.float32)
+
+    def open(self, seed: int) -> "Throws":
+        return type(self)().reseeded(seed)
+
+    def reseeded(self, seed: int) -> "Throws":
+        self.seed = seed
+        return self
+
+    def evaluate(self, index: int, parameters: Any, mean: Any, std: Any, observe: bool) -> Outcome:
+        x = float(parameters[0]) + float(np.random.default_rng(self.seed).normal())
+        return Outcome(index, (x,), -x, 7)
+
+    def close(self) -> None:
+        pass
+
+
+class QuickThrows(Throws):
+    """The same task, whose evaluators take another seed."""
+
+    def reseed(self, seed: int) -> None:
+        self.seed = seed
+
+
+def train(out: Path, task: Any, batch: bool = False, **settings: Any) -> ees_mpi.Run:
+    """Train a function with two parameters and one behaviour."""
+    words = {"parameters": 2, "behavior_dim": 1, "batch": batch, "settings": {**SMALL, **settings}}
+    return ees_mpi.train(out=out, task=task, **words)
+
+
+def main(out: Path) -> None:
+    """Print the error of one task, and the digest of another one with several rollouts."""
+    try:
+        train(out, of_process)
+    except ees_mpi.ConfigError as error:
+        print("refused:", error, flush=True)
+    assert not out.exists()
+    print("digest:", train(out, seeded, **{"task.rollouts": 3})["state_sha256"][-1].decode(), flush=True)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
