@@ -53,8 +53,12 @@ class Update:
         return self.population.draw(generator, self.noise, state.mean.shape[1])
 
     def tell(self, state: State, draw: Draw, outcomes: Outcomes, ranks: Ranks) -> tuple[State, Arrays]:
-        """Return the state after a generation, and the norm of its gradient; called on all ranks together."""
+        """Return the state after a generation, the norm of its gradient, and the values of the user's own objectives.
+
+        It is called on all ranks together.
+        """
         weights, memory = self.objective.weights(outcomes, state.memory, ranks)
+        own = [part.value(outcomes, {}, ranks) for _, part in self.objective.members if part.label]
         gradient = self.population.gradient(weights, draw, state.learned, self.noise, ranks)
         learned, moments = state.learned, state.moments
         if weights.any():  # otherwise the weight decay alone would make a step, which Adam scales to full size
@@ -63,7 +67,8 @@ class Update:
         # Observation sums are added row by row, in index order: the sum must not depend on the ranks.
         observations = sum(outcomes.observations, start=state.observations)
         following = State(state.generation + 1, learned, moments, observations, memory)
-        return following, {"gradient_norm": np.sqrt(sum(np.square(each).sum() for each in gradient.values()))}
+        norm = np.sqrt(sum(np.square(each).sum() for each in gradient.values()))
+        return following, {"gradient_norm": norm, "objective_value": np.array(own)}
 
     def gradients(
         self, state: State, draw: Draw, outcomes: Outcomes, groups: Sequence[NDArray[np.int64]], ranks: Ranks

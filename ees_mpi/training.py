@@ -61,7 +61,8 @@ class EvolutionJob:
         following, told = self.update.tell(state, drawn, outcomes, self.ranks)
         arrays = {**describe(self.config, state, drawn, outcomes, self.ranks), **center, **told}
         clock.lap("update")
-        return Record(state.generation, arrays, clock.seconds), following
+        record = Record(state.generation, arrays, clock.seconds, own_values=self.config.method.own_values)
+        return record, following
 
     def _evaluate(self, state: State, drawn: Draw, known: Mapping[int, Outcome], mine: dict[int, Outcome]) -> None:
         """Evaluate this rank's individuals into `mine`; index N is the unperturbed mean, if it is evaluated."""

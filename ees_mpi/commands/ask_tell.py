@@ -255,7 +255,8 @@ class Strategy:
         nothing = {"mean_behavior": np.full(self.config.task.behavior_dim, np.nan), "mean_fitness": np.array(np.nan)}
         arrays = {**describe(self.config, state, draw, outcomes, ranks), **nothing, **told}
         self._clock.lap("update")
-        record = Record(state.generation, arrays, self._clock.seconds)
+        names = self.config.method.own_values
+        record = Record(state.generation, arrays, self._clock.seconds, own_values=names)
         record, self._commit_seconds = commit(ranks, self._file.writer, record, following, self._commit_seconds)
         self._state, self._draw, self.metrics = following, None, record.metrics
 

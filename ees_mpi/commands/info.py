@@ -101,6 +101,8 @@ def _results(run: Run) -> dict[str, float | None]:
     if not run.generations:
         return {}
     last = {name: float(np.sum(run[name][run.generations - 1])) for name in RESULTS if name in run.names}
+    if "objective_value" in run.names:
+        last |= dict(zip(run.config.method.own_values, run["objective_value"][-1].tolist(), strict=True))
     return {name: value if math.isfinite(value) else None for name, value in last.items()}
 
 

@@ -24,7 +24,9 @@ class Evolution:
     name: ClassVar[str] = "ees"
     own_sections: ClassVar[Mapping[str, Any]] = {"objective": OBJECTIVES, "optimizer": OPTIMIZERS}
     free_on_resume: ClassVar[frozenset[str]] = frozenset()
-    fields: ClassVar[Mapping[str, Field]] = {}
+    fields: ClassVar[Mapping[str, Field]] = {
+        "objective_value": Field(("own_objective",), "<f8", "value of each objective of the user; NaN: not computed")
+    }
     inherited: ClassVar[tuple[str, ...]] = ()
     rollouts: ClassVar[int] = 1  # of one individual
     hooks: ClassVar[Hooks] = Hooks()
@@ -47,6 +49,13 @@ class Evolution:
     def headline(self) -> str:
         """The metric that progress lines show."""
         return self.objective.headline
+
+    @property
+    def own_values(self) -> list[str]:
+        """The names of the user's own objectives, whose values are logged; the second f is f_2."""
+        names = [part.label for _, part in self.objective.members if part.label]
+        places = [names[: number + 1].count(name) for number, name in enumerate(names)]
+        return [f"{name}_{place}" if place > 1 else name for name, place in zip(names, places, strict=True)]
 
     @property
     def bandwidth(self) -> float:
@@ -77,7 +86,7 @@ class Evolution:
 
     def file_axes(self, task: Task, population: Population) -> dict[str, int]:
         """Return the size of all that a custom population learns beside its means."""
-        return {"learned_number": more_learned(population, task.parameters)}
+        return {"learned_number": more_learned(population, task.parameters), "own_objective": len(self.own_values)}
 
     def warning(self, arrays: Arrays) -> str | None:
         """Return no warning."""

@@ -142,6 +142,8 @@ class Objective(Checked, Protocol):
     @property
     def headline(self) -> str: ...  # the metric that progress lines show
     @property
+    def label(self) -> str: ...  # the name of the user's function, whose value is logged; empty: a built-in objective
+    @property
     def uses_torch(self) -> bool: ...
     @property
     def bandwidth(self) -> float | None: ...  # of its kernel; None: it has no kernel
@@ -245,6 +247,8 @@ class Method(Protocol):
     def algorithm(self) -> str: ...  # what the run optimises: the name of its objective, or of the method
     @property
     def headline(self) -> str: ...  # the metric that progress lines show
+    @property
+    def own_values(self) -> Sequence[str]: ...  # the names of the user's own objectives, whose values are logged
     @property
     def bandwidth(self) -> float: ...  # of the kernel of the logged entropy
     @property

@@ -1,7 +1,7 @@
 """The parts that the generations of all methods share: draws, results, the record for the run file, times."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -63,6 +63,7 @@ class Record:
     arrays: Arrays
     seconds: Mapping[str, float]
     rollouts: Arrays = field(default_factory=dict)  # for a file of their own beside the run file; usually none
+    own_values: Sequence[str] = ()  # the names of the user's own objectives
 
     def __repr__(self) -> str:
         shown = [f"{name}={value:.4g}" for name, value in self.metrics.items() if not name.startswith("seconds_")]
@@ -74,9 +75,15 @@ class Record:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """All single numbers of the generation, for programs that log curves."""
+        """All single numbers of the generation, for programs that log curves: also those of the progress line.
+
+        `behavior_variance` is the sum over the behaviour; the value of an own objective has the name of its function.
+        """
         numbers = {name: np.asarray(value) for name, value in self.arrays.items()}
-        return {name: value.item() for name, value in numbers.items() if not value.shape and value.dtype.kind in "fi"}
+        single = (name for name, value in numbers.items() if not value.shape and value.dtype.kind in "fi")
+        own = numbers.get("objective_value", np.empty(0)).tolist()
+        totals = {name: numbers[name].sum().item() for name in (*single, "behavior_variance")}
+        return {**totals, **dict(zip(self.own_values, own, strict=True))}
 
     def read_only(self) -> "Record":
         """Return the record with arrays that cannot be changed: some of them are parts of the state."""
@@ -135,6 +142,7 @@ def describe(config: Config, state: State, drawn: Draw, outcomes: Outcomes, rank
         "observation_mean": observation_mean,
         "observation_std": observation_std,
         **metrics(outcomes, config.method.bandwidth, ranks),
+        "objective_value": np.full(len(config.method.own_values), np.nan),
     }
 
 

@@ -76,6 +76,7 @@ class Maml:
 
     algorithm = "maml"
     headline = "fitness_mean"
+    own_values = ()
     bandwidth = 1.0
     uses_torch = True
 

@@ -21,6 +21,10 @@ class ObjectivePart(Part, frozen=True):
         return "behavior_variance"
 
     @property
+    def label(self) -> str:
+        return ""
+
+    @property
     def uses_torch(self) -> bool:
         return False
 

@@ -39,6 +39,14 @@ class Custom(ObjectivePart, frozen=True):
 
     uses_torch = True
 
+    @property
+    def label(self) -> str:
+        return self.function.partition(":")[2]
+
+    @property
+    def headline(self) -> str:
+        return self.label
+
     def __post_init__(self) -> None:
         module, _, name = self.function.partition(":")
         if not module or not name.isidentifier():
@@ -57,22 +65,32 @@ class Custom(ObjectivePart, frozen=True):
 
     def weights(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> tuple[Floats, Memory]:
         """Return the weights [N] and the memory, which is empty."""
-        bits = b""
-        with ranks.together():
-            if ranks.first:
-                bits = self._evaluate(outcomes.whitened, outcomes.fitness[outcomes.valid])[1].tobytes()
-        return outcomes.spread(np.frombuffer(ranks.from_first(bits))), memory
+        return outcomes.spread(self._evaluated(outcomes, ranks)[1:]), memory
 
     def value(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> float:
-        """Return J: the value of the function at ratios of 1."""
-        return self._evaluate(outcomes.whitened, outcomes.fitness[outcomes.valid])[0]
+        """Return J: the value of the function at ratios of 1; on several ranks only after `weights`."""
+        return float(self._evaluated(outcomes, ranks)[0])
+
+    def _evaluated(self, outcomes: Outcomes, ranks: Ranks) -> Floats:
+        """Return J and dJ / dr [1 + size] on every rank; rank 0 computes them once."""
+
+        def compute() -> Floats:
+            bits = b""
+            with ranks.together():
+                if ranks.first:
+                    value, weights = self._evaluate(outcomes.whitened, outcomes.fitness[outcomes.valid])
+                    bits = np.array([value, *weights]).tobytes()
+            return np.frombuffer(ranks.from_first(bits))
+
+        found: Floats = outcomes.once((self.function, repr(self.settings)), compute)
+        return found
 
     def _evaluate(self, behaviors: Floats, fitness: Floats) -> tuple[float, Floats]:
         """Return J and dJ / dr [N] at ratios of 1."""
         torch = _torch()
         objective = self._load()
         ratios = torch.ones(len(fitness), dtype=torch.float64, requires_grad=True)
-        with _reproducible(), calling(f"{KEY} {self.function}", f"{self.function.partition(':')[2]}()"):
+        with _reproducible(), calling(f"{KEY} {self.function}", f"{self.label}()"):
             value = objective(torch.tensor(behaviors), torch.tensor(fitness), ratios, **self.settings)
             self._check(value)
             (gradient,) = torch.autograd.grad(value, ratios, allow_unused=True)

@@ -7,8 +7,6 @@ import time
 from collections.abc import Callable
 from typing import Any, TextIO
 
-import numpy as np
-
 from ees_mpi.config import Config
 from ees_mpi.generation.results import Record
 from ees_mpi.outcomes import Outcome
@@ -64,9 +62,8 @@ class Progress:
             self._say(f"generation {done}/{self._total}, {pace(each)}, {left} left, {self._metric(record)}")
 
     def _metric(self, record: Record) -> str:
-        value = float(np.sum(record.arrays[self._headline]))
-        text = f"{self._headline} {value:.4g}"
-        invalid = float(record.arrays["invalid_share"])
+        metrics = record.metrics
+        text, invalid = f"{self._headline} {metrics[self._headline]:.4g}", metrics["invalid_share"]
         return f"{text}, {invalid:.1%} invalid" if invalid else text
 
     def _say(self, line: str) -> None:

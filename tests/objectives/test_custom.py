@@ -6,11 +6,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from support.program import ees, sets
+from support.program import TINY, done, ees, info, sets, train
 from support.small_runs import trained
 
-from ees_mpi.config import Config, parse
+import ees_mpi
+from ees_mpi import open_run
+from ees_mpi.analysis.offspring import read_offspring
+from ees_mpi.analysis.series import series
+from ees_mpi.config import Config, load, parse
 from ees_mpi.errors import ConfigError, MissingExtra, ObjectiveError
+from ees_mpi.generation.results import Record
 from ees_mpi.objectives import OBJECTIVES
 from ees_mpi.objectives.custom import Custom
 from ees_mpi.outcomes import Outcomes
@@ -152,6 +157,7 @@ def test_reading_a_config_imports_neither_torch_nor_the_function() -> None:
 import sys
 from ees_mpi import cli, config
 from ees_mpi.runs import session
+from ees_mpi.generation.results import Record
 from ees_mpi.objectives import OBJECTIVES
 OBJECTIVES.build({"name": "custom", "function": "no.such:function"})
 assert "torch" not in sys.modules and "matplotlib" not in sys.modules and "scipy" not in sys.modules
@@ -171,3 +177,34 @@ def test_the_command_finds_a_wrong_function_and_touches_nothing(tmp_path: Path) 
     done = ees("train", "interference-maxvar", *own, "--out", tmp_path / "run.h5")
     assert done.returncode == 2 and done.stderr.startswith(f"ees-mpi: objective.function {OWN}:no_ratios: its")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_value_of_an_own_objective_is_logged_shown_and_plotted_under_its_name(tmp_path: Path) -> None:
+    own = {"name": "custom", "function": f"{OWN}:distance_variance", "settings": {"power": 3.0}}
+    records: list[Record] = []
+    config = {**load("interference-maxvar", TINY).sections(), "objective": own}
+    out = tmp_path / "run.h5"
+    with ees_mpi.train(config, out, on_generation=records.append) as run:
+        expected = custom("distance_variance", power=3.0).value(read_offspring(run, 2).outcomes, {}, Ranks())
+        assert run["objective_value"][2] == series(run, "distance_variance")[2] == expected
+        assert records[2].metrics["distance_variance"] == expected
+        assert records[2].metrics["behavior_variance"] == run["behavior_variance"][2].sum()
+    shown = done("resume", out, "--generations", 7).stdout
+    assert f"distance_variance {series(open_run(out), 'distance_variance')[-1]:.4g}" in shown
+    assert "distance_variance" in info(out)["results"] and "\ndistance_variance" in done("watch", out, "--once").stdout
+    assert "\ndistance_variance " in done("metrics", out, "--objective", "custom").stdout
+    done("report", out, "-o", tmp_path / "page.html")
+    assert "The objective distance_variance" in (tmp_path / "page.html").read_text()
+    done("figure", "sweep", out, train(tmp_path / "other.h5"), "--by", "objective.name", "-o", tmp_path / "one.png")
+    done("sample", out, "--count", 4, "--out", tmp_path / "sample.h5")
+    assert np.isnan(open_run(tmp_path / "sample.h5")["objective_value"][0, 0])
+
+
+def test_each_own_part_of_a_blend_has_its_value() -> None:
+    own = {"name": "custom", "function": f"{OWN}:distance_variance", "share": 1.0}
+    parts = [{"name": "maxvar", "share": 0.5}, own, {**own, "settings": {"power": 3.0}}]
+    config = {**load("interference-maxvar", TINY).sections(), "objective": {"name": "blend", "parts": parts}}
+    records: list[Record] = []
+    trained(ees_mpi.load_config(config), records.append)
+    found = [records[0].metrics[name] for name in ("distance_variance", "distance_variance_2")]
+    assert records[0]["objective_value"].tolist() == found and found[0] != found[1]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from ees_mpi.analysis import grouping
 from ees_mpi.analysis.figures.style import COLUMN, Figure, draw_curves, explain, grid, shades
 from ees_mpi.analysis.offspring import check_committed, check_no_sample
-from ees_mpi.analysis.series import METRICS, series
+from ees_mpi.analysis.series import series, titles
 from ees_mpi.errors import ConfigError
 from ees_mpi.registry import unknown
 from ees_mpi.store.reader import Run
@@ -23,14 +23,15 @@ def sweep(runs: Sequence[Run], by: str | None = None, metric: str | None = None)
     configs = {run.path: grouping.settings(run.config.sections()) for run in runs}
     key = by or _only_key(list(configs.values()))
     headlines = {run.config.method.headline for run in runs}
-    name = (metric or (headlines.pop() if len(headlines) == 1 else "behavior_variance")).replace("-", "_")
-    if name not in METRICS:
-        raise ConfigError(f"--metric: {unknown(name, METRICS)}")
+    known, usual = titles(runs), headlines.pop() if len(headlines) == 1 else "behavior_variance"
+    name = (metric or (usual if usual in known else "behavior_variance")).replace("-", "_")
+    if name not in known:
+        raise ConfigError(f"--metric: {unknown(name, known)}")
     groups = grouping.group(key, configs)
     figure, (panel,) = grid(1, 1, 0.65 * COLUMN)
     lines = {value: [series(run, name) for run in runs if run.path in paths] for value, paths in groups.items()}
     looks = shades(len(lines))
-    draw_curves(panel, lines, list(lines), looks, xlabel="generation", ylabel=METRICS[name])
+    draw_curves(panel, lines, list(lines), looks, xlabel="generation", ylabel=known[name])
     explain(figure, [panel], key)
     return figure
 

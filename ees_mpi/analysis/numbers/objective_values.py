@@ -43,7 +43,7 @@ def points(
 ) -> Iterator[Point]:
     """Yield the values for each generation, objective and bandwidth; by default at the objective's bandwidth."""
     for objective in parts:
-        name = OBJECTIVES.name_of(objective)
+        name = objective.label or OBJECTIVES.name_of(objective)
         memory: Memory = {}
         remembered = 0
         for g in sorted(check_generation(run, each) for each in generations):

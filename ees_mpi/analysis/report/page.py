@@ -16,7 +16,7 @@ import numpy as np
 from ees_mpi.analysis.labels import PHASES, group_names, is_sample, label, run_names
 from ees_mpi.analysis.offspring import check_committed, check_one_task, has_offspring, has_positions
 from ees_mpi.analysis.report import behaviors, charts, extremes, signals
-from ees_mpi.analysis.series import METRICS, series
+from ees_mpi.analysis.series import series, titles
 from ees_mpi.commands.info import read, summarize, table, task_name
 from ees_mpi.files import check_writable, written
 from ees_mpi.store.reader import Run, open_run
@@ -105,7 +105,7 @@ def _sections_of_several(runs: Sequence[Run]) -> list[Section]:
 def _curves(runs: Sequence[Run]) -> str:
     """Return charts of the logged metrics, of all runs over each other, or a sentence if there is nothing to draw."""
     found, drawn = groups(runs), ""
-    for name, title in METRICS.items():
+    for name, title in titles(runs).items():
         lines = {group: [series(run, name) for run in members] for group, members in found.items()}
         drawn += charts.chart(title[0].upper() + title[1:], lines, legend=False)
     if not drawn:

@@ -19,7 +19,7 @@ from ees_mpi.analysis.labels import PHASES, label, run_names
 from ees_mpi.analysis.limits import limits_of
 from ees_mpi.analysis.numbers.tables import columns
 from ees_mpi.analysis.offspring import positions
-from ees_mpi.analysis.series import series
+from ees_mpi.analysis.series import own_names, series, titles
 from ees_mpi.analysis.watch import characters
 from ees_mpi.commands.info import task_name
 from ees_mpi.outcomes import Floats
@@ -93,7 +93,7 @@ def headline(run: Run) -> str:
         words += [pace_of(pace), _remaining(run, pace)]
     if run.generations:
         name = run.config.method.headline
-        words.append(f"{name} {float(np.sum(run[name][-1])):.4g}")
+        words += [f"{name} {series(run, name)[-1]:.4g}"] if name in titles([run]) else []
     return f"{', '.join(words)}; {run.damage or writer(run.path)}"
 
 
@@ -185,7 +185,7 @@ def writer(path: Path) -> str:
 def _metrics(run: Run, width: int, chars: characters.Characters) -> list[str]:
     """Return a sparkline for each metric, with its first and last value."""
     rows = []
-    for name in METRICS:
+    for name in (*own_names([run]), *METRICS):
         values = series(run, name)
         finite = values[np.isfinite(values)]
         ends = f"{finite[0]:.4g} to {finite[-1]:.4g}" if len(finite) else "not finite"
