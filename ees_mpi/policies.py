@@ -1,12 +1,14 @@
 """The policy: a multilayer perceptron on one flat vector of parameters; and the statistics of its observations.
 
 The flat vector is W1, b1, W2, b2, ... with W stored (in, out). A bias lies directly behind its W, like one more row of
-it. So a layer is one matrix product: (inputs, 1) @ (W over b).
+it. So a layer is one matrix product: (inputs, 1) @ (W over b). An activation follows each layer: by default tanh after
+hidden layers, none after the output. The action is scale * output + shift.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,6 +20,45 @@ HIDDEN_NORM = 1.0
 OUTPUT_NORM = 0.01
 CLIP = 5.0
 VARIANCE_FLOOR = 1e-2
+
+Activation = Literal["tanh", "relu", "silu", "elu", "identity"]
+
+
+def _relu(x: Singles, out: Singles) -> None:
+    np.maximum(x, 0, out=out)
+
+
+def _silu(x: Singles, out: Singles) -> None:
+    np.divide(x, 1 + np.exp(-x), out=out)
+
+
+def _elu(x: Singles, out: Singles) -> None:
+    np.add(np.maximum(x, 0), np.expm1(np.minimum(x, 0)), out=out)
+
+
+def _identity(x: Singles, out: Singles) -> None:
+    pass
+
+
+ACTIVATIONS: dict[str, Callable[..., object]] = {
+    "tanh": np.tanh,
+    "relu": _relu,
+    "silu": _silu,
+    "elu": _elu,
+    "identity": _identity,
+}
+
+
+def by_layer(activation: str | Sequence[str], layers: int) -> tuple[str, ...]:
+    """Return the activation of each layer; one name is that of all hidden layers, before a linear output."""
+    if isinstance(activation, str):
+        return (*[activation] * (layers - 1), "identity")
+    if len(activation) != layers:
+        raise ValueError(
+            f"task.activation: expected one name for all hidden layers, or one for each of the {layers} layers "
+            f"(the last one is the output); got {list(activation)}"
+        )
+    return tuple(activation)
 
 
 def observation_sums(observations: Sequence[Singles]) -> Floats:
@@ -43,10 +84,20 @@ def parameter_count(sizes: Sequence[int]) -> int:
 
 
 class MLP:
-    """A perceptron with tanh hidden layers and a linear output. It works on views of a flat vector."""
+    """A perceptron. It works on views of a flat vector."""
 
-    def __init__(self, sizes: Sequence[int], clip: float = CLIP) -> None:
-        """Set the sizes of all layers, from observation to action: (26, 256, 256, 6); `clip`: 0 is none."""
+    def __init__(
+        self,
+        sizes: Sequence[int],
+        clip: float = CLIP,
+        activation: str | Sequence[str] = "tanh",
+        scale: Sequence[float] = (),
+        shift: Sequence[float] = (),
+    ) -> None:
+        """Set the sizes of all layers, from observation to action: (26, 256, 256, 6); `clip`: 0 is none.
+
+        activation: see `by_layer`; scale, shift: of the outputs, one number each or one for each output
+        """
         self.sizes = tuple(int(size) for size in sizes)
         if len(self.sizes) < 2 or min(self.sizes) < 1:
             raise ValueError(
@@ -58,6 +109,10 @@ class MLP:
         self._observation = self._inputs[0][:-1]
         self._high = np.full(self.sizes[0], clip or np.inf, np.float32)
         self._low = -self._high
+        names = by_layer(activation, len(self._shapes))
+        self._activations = [ACTIVATIONS[name] for name in names]
+        self._scale, self._shift = np.array(scale or 1, np.float32), np.array(shift or 0, np.float32)
+        self._plain_output = names[-1] == "identity" and not scale and not shift
         self.normalise(np.zeros(self.sizes[0]), np.ones(self.sizes[0]))
 
     def initial(self, generator: np.random.Generator) -> Singles:
@@ -79,7 +134,7 @@ class MLP:
             )
         matrices = self.matrices(flat)
         outputs = [inputs[:-1] for inputs in self._inputs[1:]]
-        self._hidden = list(zip(self._inputs, matrices, outputs, strict=False))
+        self._hidden = list(zip(self._inputs, matrices, outputs, self._activations, strict=False))
         self._last, self._output = self._inputs[-1], matrices[-1]
 
     def matrices(self, flat: Singles) -> list[Singles]:
@@ -103,8 +158,11 @@ class MLP:
         np.divide(seen, self._std, out=seen)
         np.minimum(seen, self._high, out=seen)
         np.maximum(seen, self._low, out=seen)
-        for inputs, weights, outputs in self._hidden:
+        for inputs, weights, outputs, activate in self._hidden:
             inputs.dot(weights, outputs)
-            np.tanh(outputs, out=outputs)
+            activate(outputs, out=outputs)
         action: Singles = self._last.dot(self._output)
-        return action
+        if self._plain_output:
+            return action
+        self._activations[-1](action, out=action)
+        return self._scale * action + self._shift

@@ -2,7 +2,7 @@
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +131,40 @@ START_MINUTES = click.option(
     callback=lambda context, option, minutes: os.environ.update({"EES_MPI_START_MINUTES": str(minutes)}),
     help="End the job if MPI has not started on all ranks after this time.",
 )
+POLICY_OPTIONS = (
+    click.option(
+        "--activation",
+        default="",
+        metavar="NAME[,NAME...]",
+        help="Of a policy of another program: tanh, relu, silu, elu or identity for all hidden layers; or that of each "
+        "layer, the last one of the output.",
+    ),
+    click.option("--normaliser", type=click.Path(path_type=Path), metavar="FILE.npz", help="observation_mean, _std."),
+    click.option("--layers", default="", metavar="NAME[,NAME...]", help="The layers of a torch file, in order."),
+)
+
+
+def policy_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that describe a policy of another program; `policy_of` takes them."""
+    for option in POLICY_OPTIONS:
+        command = option(command)
+    return command
+
+
+def policy_of(policy: str | None, options: dict[str, Any]) -> Any:
+    """Return the policy that the options describe, and remove them; None if there is no policy."""
+    layers, normaliser, activation = (options.pop(name) for name in ("layers", "normaliser", "activation"))
+    if policy == "":
+        raise click.UsageError("--from: expected RUN.h5 or RUN.h5@GENERATION, got an empty name")
+    if policy is None:
+        if layers or normaliser or activation:
+            raise click.UsageError("--layers, --normaliser and --activation describe the policy of --from; add --from")
+        return None
+    from ees_mpi.commands.arguments import policy_source
+
+    return policy_source("POLICY", policy, [name.strip() for name in layers.split(",") if name], normaliser, activation)
+
+
 FORCE = click.option("--force", is_flag=True, help="Ignore the lock of another writer if the file system has no locks.")
 
 

@@ -23,6 +23,8 @@ from ees_mpi.cli.options import (
     echo,
     pin_for_run,
     pin_for_source,
+    policy_of,
+    policy_options,
 )
 from ees_mpi.errors import ConfigError, EesError, MissingExtra, collective
 from ees_mpi.terminal import say
@@ -39,9 +41,10 @@ from ees_mpi.terminal import say
     "--from",
     "start",
     metavar="RUN.h5[@G]|POLICY",
-    help="Start from the mean(s) of another run, or a policy. The first steps are short: it sets "
+    help="Start from the mean(s) of another run, or a policy (see `measure`). The first steps are short: it sets "
     "optimizer.correct_first=false, unless you set it.",
 )
+@policy_options
 @click.option("--resume", is_flag=True, help="Continue an existing file, or start one.")
 @click.option("--overwrite", is_flag=True, help="Start again in place of an existing file.")
 @MAX_HOURS
@@ -66,8 +69,6 @@ def train(
     """
     if options["resume"] and options["overwrite"]:
         raise click.UsageError("--resume and --overwrite exclude each other")
-    if options["start"] == "":
-        raise click.UsageError("--from: expected RUN.h5 or RUN.h5@GENERATION, got an empty name")
     if seed is not None and seeds:
         raise click.UsageError("--seed and --seeds exclude each other")
     ranks.note_early_signals()
@@ -76,6 +77,7 @@ def train(
     settings += () if generations is None else (f"run.generations={generations}",)
     runs = members(settings, seeds or (() if seed is None else (seed,)))
     pin_for_source(source, runs[0].all_settings)
+    options["start"] = policy_of(options["start"], options)
     from ees_mpi.runs.session import run_session
     from ees_mpi.runs.start import prepare
     from ees_mpi.runs.sweep import Sweep, run_sweep
@@ -202,20 +204,17 @@ def adapt(run: Path, out: Path | None, overwrite: bool, **options: Any) -> None:
 @click.option("--std", "stds", default="0.01,0.02,0.05", show_default=True, metavar="S[,S...]", help="Of mutations.")
 @click.option("--count", type=click.IntRange(min=2), default=1000, show_default=True, help="Offspring at each std.")
 @SET
-@click.option("--layers", default="", metavar="NAME[,NAME...]", help="The layers of a torch file, in order.")
-@click.option("--normaliser", type=click.Path(path_type=Path), metavar="FILE.npz", help="observation_mean and _std.")
+@policy_options
 @click.option("--label", default="", help="The name in tables and figures.  [default: that of the file]")
 @click.option("-o", "--out", type=click.Path(path_type=Path), default=Path("measure.h5"), show_default=True)
 @click.option("--overwrite", is_flag=True, help="Replace an existing file.")
 @TRUST
 @START_MINUTES
-def measure(
-    policy: str, stds: str, settings: tuple[str, ...], layers: str, out: Path, overwrite: bool, **options: Any
-) -> None:
+def measure(policy: str, stds: str, settings: tuple[str, ...], out: Path, overwrite: bool, **options: Any) -> None:
     """Measure how evolvable a policy is: the behaviours of its mutations at several stds; with or without mpirun.
 
-    POLICY is a run file, an exported policy (npz), a torch state_dict, a safetensors file, or module:function. See
-    `ees-mpi docs measure`.
+    POLICY is a run file, an exported policy (npz), a model of Stable-Baselines3 (zip), a torch state_dict, a file of
+    safetensors, or module:function. See `ees-mpi docs measure`.
     """
     try:
         numbers = tuple(float(each) for each in stds.split(","))
@@ -227,8 +226,7 @@ def measure(
         pin_for_run(Path(policy))
     from ees_mpi.commands.measure import MeasureRequest
 
-    names = tuple(name.strip() for name in layers.split(",") if name.strip())
-    request = MeasureRequest(policy, numbers, settings=settings, layers=names, **options)
+    request = MeasureRequest(policy_of(policy, options), numbers, settings=settings, **options)
     ranks.run(partial(_measure, request=request, out=out, overwrite=overwrite))
 
 

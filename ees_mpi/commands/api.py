@@ -1,12 +1,11 @@
 """The commands as Python functions: `ees_mpi.train` and others. They run the same code as `ees-mpi`.
 
-Without a launcher they run in this process. Under mpirun or srun all ranks call them together. This module imports
-numpy only inside the functions: `run.portable` must be known before.
+Under mpirun or srun all ranks call them together. Only functions import numpy: `run.portable` must be known before.
 """
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -18,6 +17,7 @@ from ees_mpi.commands.arguments import (
     file_name_or_none,
     finite,
     path_of,
+    policy_source,
     positive,
     python_words,
     say,
@@ -52,7 +52,10 @@ def train(
     settings: Mapping[str, Any] | None = None,
     resume: bool = False,
     overwrite: bool = False,
-    start: str | os.PathLike[str] | None = None,
+    start: Any = None,
+    layers: Sequence[str] = (),
+    normaliser: str | os.PathLike[str] | None = None,
+    activation: str | Sequence[str] = (),
     on_generation: "Callable[[Record], object] | None" = None,
     max_hours: float | None = None,
     trust: bool = False,
@@ -68,12 +71,11 @@ def train(
     keep_source: keep the source of `task` in the file, to read; nothing runs it
     settings: keys to change, such as {"population.std": 0.05, "run.seed": 3}
     resume: continue an existing file, or start one; overwrite: start again in place of an existing file
-    start: RUN.h5, RUN.h5@GENERATION or POLICY.npz, to start from
+    start: RUN.h5, RUN.h5@GENERATION, or any policy that `measure` takes; layers, normaliser, activation: as there
     on_generation: called on rank 0 with the record of each committed generation; if it raises, the run stops, its
         state is saved, and the exception is raised here (on other ranks: an Interrupted)
     max_hours: stop after so many hours, with an Interrupted; the state is saved
-    trust: run the code that a run file names
-    force: ignore the lock of another writer if the file system has no locks
+    trust: run the code that a run file names; force: ignore the lock of another writer if there are no locks
 
     An interrupt of the keyboard stops the run, saves its state, and raises a KeyboardInterrupt.
     """
@@ -81,8 +83,7 @@ def train(
         raise ConfigError("resume and overwrite exclude each other")
     if on_generation is not None and not callable(on_generation):
         raise ConfigError(f"on_generation: expected a function, got {on_generation!r:.80}")
-    if max_hours is not None:
-        max_hours = positive("max_hours", max_hours)
+    max_hours = None if max_hours is None else positive("max_hours", max_hours)
     changes = settings_of(settings)
     if task is not None:
         keys = {"parameters": parameters, "behavior_dim": behavior_dim, "batch": batch}
@@ -100,9 +101,9 @@ def train(
         machine.require_portable()
     if isinstance(config, (str, os.PathLike)) and os.fspath(config).endswith(".toml"):
         beside(os.fspath(config))  # on every rank: rank 0 alone reads the file
-    begin, target = file_name_or_none("start", start), file_name_or_none("out", out)
-    options = {"start": None if begin is None else str(begin), "resume": resume, "overwrite": overwrite, "force": force}
-    request = partial(_prepare, config, changes, target, options)
+    begin = None if start is None else policy_source("start", start, layers, normaliser, activation)
+    options = {"start": begin, "resume": resume, "overwrite": overwrite, "force": force}
+    request = partial(_prepare, config, changes, file_name_or_none("out", out), options)
     by_keyboard = False
     with computing(trust):
         from ees_mpi import ranks

@@ -7,12 +7,12 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
 from types import FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tomli_w
 
@@ -20,6 +20,9 @@ from ees_mpi import terminal
 from ees_mpi.errors import ConfigError, EesError, RunFileError
 from ees_mpi.registry import beside, tables
 from ees_mpi.terminal import is_utf8
+
+if TYPE_CHECKING:
+    from ees_mpi.runs.policy_files import PolicySource
 
 LARGEST = 2**62
 SMALLEST = 1e-30  # of positive numbers: a std is squared
@@ -103,6 +106,22 @@ def file_name(name: str, value: Any) -> Path:
 def file_name_or_none(name: str, value: Any) -> Path | None:
     """Return the path of a file, or None."""
     return None if value is None else file_name(name, value)
+
+
+def policy_source(
+    name: str, policy: Any, layers: Sequence[str] = (), normaliser: Any = None, activation: str | Sequence[str] = ()
+) -> "PolicySource":
+    """Return a policy with its options; `activation`: a name for all hidden layers, or those of all layers."""
+    from ees_mpi.runs.policy_files import PolicySource  # imports numpy
+
+    if isinstance(layers, str):
+        raise ConfigError(f"layers: expected a list of names, got the text {layers!r:.80}")
+    if isinstance(policy, (str, os.PathLike)) or not (callable(policy) or hasattr(policy, "__len__")):
+        policy = str(file_name(name, policy))
+    if isinstance(activation, str) and "," in activation:
+        activation = activation.split(",")
+    words = activation if isinstance(activation, str) else tuple(str(word).strip() for word in activation)
+    return PolicySource(policy, tuple(layers), file_name_or_none("normaliser", normaliser), words)
 
 
 def path_of(run: Any) -> Path:

@@ -11,12 +11,13 @@ import numpy as np
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.files import check_writable, written
 from ees_mpi.outcomes import Floats, Singles
-from ees_mpi.policies import MLP, mean_std, parameter_count
+from ees_mpi.policies import MLP, by_layer, mean_std, parameter_count
 from ees_mpi.registry import check_trust
 from ees_mpi.registry.own import split
 from ees_mpi.runs import starting_point
 from ees_mpi.store.reader import Run
 from ees_mpi.tasks.locomotion import PolicyTask
+from ees_mpi.tasks.own_policy import LENGTH
 
 LOADER = '''"""A policy exported by ees_mpi: `act = load("{name}")`, then `action = act(observation)`.
 
@@ -29,16 +30,24 @@ import numpy as np
 def load(path):
     with np.load(path) as file:
         mean, std, layers = file["observation_mean"], file["observation_std"], [file[k] for k in file["layers"]]
+    activations = [{activations}]
 
     def act(observation):
         x = np.clip((np.float32(observation) - mean) / std, -{clip}, {clip})
-        for depth, layer in enumerate(layers):  # (inputs + 1, outputs): the weights over the bias
-            x = np.concatenate([x, np.ones_like(x[..., :1])], axis=-1) @ layer
-            x = np.tanh(x) if depth + 1 < len(layers) else x
-        return x
+        for layer, activation in zip(layers, activations):  # (inputs + 1, outputs): the weights over the bias
+            x = activation(np.concatenate([x, np.ones_like(x[..., :1])], axis=-1) @ layer)
+        return {action}
 
     return act
 '''
+
+ACTIVATIONS = {
+    "tanh": "np.tanh",
+    "relu": "lambda x: np.maximum(x, 0)",
+    "silu": "lambda x: x / (1 + np.exp(-x))",
+    "elu": "lambda x: np.maximum(x, 0) + np.expm1(np.minimum(x, 0))",
+    "identity": "lambda x: x",
+}
 
 OWN_LOADER = '''"""A policy exported by ees_mpi: `act = load("{name}")`, then `action = act(observation)`.
 
@@ -53,12 +62,11 @@ from {module} import {policy}
 def load(path):
     with np.load(path) as file:
         mean, std, parameters = file["observation_mean"], file["observation_std"], file["parameters"]
-    policy = {policy}({arguments})
-    policy.load(parameters)
+    {begin}
 
     def act(observation):
         x = np.clip((np.float32(observation) - mean) / std, -{clip}, {clip})
-        return np.stack([policy.act(row) for row in x]) if x.ndim > 1 else np.asarray(policy.act(x))
+        return np.stack([policy(row) for row in x]) if x.ndim > 1 else np.asarray(policy(x))
 
     return act
 '''
@@ -100,7 +108,10 @@ def _network(task: PolicyTask, parameters: Singles, inputs: int) -> tuple[dict[s
     sizes = (inputs, *task.hidden)
     outputs = (parameters.size - parameter_count(sizes)) // (sizes[-1] + 1)
     layers = {f"layer{depth}": layer for depth, layer in enumerate(MLP((*sizes, outputs)).matrices(parameters))}
-    return {"layers": np.array(list(layers)), **layers}, {}
+    activations = ", ".join(ACTIVATIONS[name] for name in by_layer(task.activation, len(layers)))
+    scaled = f"np.float32({list(task.action_scale) or 1}) * x + np.float32({list(task.action_shift) or 0})"
+    words = {"activations": activations, "action": scaled if task.action_scale or task.action_shift else "x"}
+    return {"layers": np.array(list(layers)), **layers}, words
 
 
 def _own_network(task: PolicyTask, parameters: Singles) -> tuple[dict[str, Any], dict[str, str]]:
@@ -108,9 +119,13 @@ def _own_network(task: PolicyTask, parameters: Singles) -> tuple[dict[str, Any],
     path = task.policy or ""
     module, policy = split(path, "task.policy")
     check_trust(path, "task.policy")  # the loader will import it
-    arguments = {"observations": task.layers[0], "actions": task.layers[-1], **(task.policy_settings or {})}
-    words = {"path": path, "module": module, "policy": policy, "arguments": f"**{arguments!r}"}
-    return {"parameters": parameters}, words
+    if task.settings_for(parameters.size):  # a function
+        settings = {name: value for name, value in (task.policy_settings or {}).items() if name != LENGTH}
+        begin = f"def policy(x):\n        return {policy}(parameters, x, **{settings!r})"
+    else:
+        arguments = {"observations": task.layers[0], "actions": task.layers[-1], **(task.policy_settings or {})}
+        begin = f"network = {policy}(**{arguments!r})\n    network.load(parameters)\n    policy = network.act"
+    return {"parameters": parameters}, {"path": path, "module": module, "policy": policy, "begin": begin}
 
 
 def _returns(task: PolicyTask) -> str:

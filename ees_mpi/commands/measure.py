@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ees_mpi import config as configs
 from ees_mpi import machine
 from ees_mpi.commands.api import computing, open_on_all_ranks
-from ees_mpi.commands.arguments import SMALLEST, file_name, file_name_or_none, positives, settings_of, whole
+from ees_mpi.commands.arguments import SMALLEST, file_name, policy_source, positives, settings_of, whole
 from ees_mpi.commands.sample import check_target, gather
 from ees_mpi.config import Config
 from ees_mpi.contracts import Say
@@ -29,10 +29,11 @@ from ees_mpi.noise import NoiseTable
 from ees_mpi.outcomes import LEADING, Outcomes, pack
 from ees_mpi.ranks import Ranks, call
 from ees_mpi.registry import loaded
-from ees_mpi.runs import broadcast, policy_files, starting_point
+from ees_mpi.runs import broadcast, policy_fit, starting_point
+from ees_mpi.runs.policy_files import PolicySource
 from ees_mpi.runs.starting_point import StartingPoint
 from ees_mpi.state import State
-from ees_mpi.store.reader import Run, open_run
+from ees_mpi.store.reader import Run
 from ees_mpi.store.writer import RunWriter
 from ees_mpi.streams import stream
 
@@ -44,13 +45,11 @@ COUNT = 1000
 class MeasureRequest:
     """The options of `ees-mpi measure`."""
 
-    policy: Any  # a path, "module:function", or in Python a function, a torch module or named arrays
+    policy: PolicySource
     std: tuple[float, ...]
     task: str | None = None  # a preset or a config file; None: the config of a run or of an exported policy
     count: int = COUNT
     settings: tuple[str, ...] = ()
-    layers: tuple[str, ...] = ()
-    normaliser: Path | None = None
     label: str = ""
 
 
@@ -63,21 +62,21 @@ def measure(
     settings: Mapping[str, Any] | None = None,
     layers: Sequence[str] = (),
     normaliser: str | Path | None = None,
+    activation: str | Sequence[str] = (),
     label: str = "",
     overwrite: bool = False,
 ) -> Run:
     """Measure a policy as `ees-mpi measure` does, and return the open file; under mpirun all ranks call it.
 
     policy: a file, "module:function", a function, a torch module, or named arrays
+    layers, normaliser, activation: as the options of `ees-mpi measure`
     settings: changes of the config, {"task.steps": 100}
     """
     stds = positives("std", std)
-    if isinstance(layers, str):
-        raise ConfigError(f"layers: expected a list of names, got the text {layers!r:.80}")
     count, changes = whole("count", count, 2), tuple(settings_of(settings))
-    beside, target = file_name_or_none("normaliser", normaliser), file_name("out", out)
-    source = None if task is None else str(file_name("task", task))
-    request = MeasureRequest(policy, stds, source, count, changes, tuple(layers), beside, str(label))
+    target, source = file_name("out", out), None if task is None else str(file_name("task", task))
+    told = policy_source("policy", policy, layers, normaliser, activation)
+    request = MeasureRequest(told, stds, source, count, changes, str(label))
 
     def job(ranks: Ranks) -> Run:
         measure_on(ranks, request, target, overwrite, lambda line: None)
@@ -89,7 +88,7 @@ def measure(
 
 def measure_on(ranks: Ranks, request: MeasureRequest, out: Path, overwrite: bool, say: Say) -> None:
     """Evaluate the offspring of a policy, and write a file with a row for each standard deviation."""
-    named = request.policy if isinstance(request.policy, (str, Path)) else ""
+    named = request.policy.policy if isinstance(request.policy.policy, (str, Path)) else ""
     check_target(ranks, Path(named), out, overwrite)
     ranks.check_alike(machine.fingerprint())
     found = None
@@ -99,6 +98,8 @@ def measure_on(ranks: Ranks, request: MeasureRequest, out: Path, overwrite: bool
             found = _read(request)
     told = broadcast.from_first(ranks, found)
     config = configs.parse(told["config"], trusted=True)  # rank 0 has checked it
+    for note in told["notes"] if ranks.first else ():
+        say(note)
     ranks.set_stall_limit(60 * config.run.stall_minutes)
     rows, state, device = _evaluate(ranks, config, told, request.std, say)
     with ranks.together():
@@ -130,8 +131,7 @@ def _read(request: MeasureRequest) -> dict[str, Any]:
     run = msgspec.structs.replace(config.run, generations=len(request.std), needs_start=False)
     config = replace(config, population=population, run=run)
     configs.check(config)
-    if start.foreign is None:
-        _check_fits(request, start, config)
+    _check_fits(request, start, config)
     size = config.task.observation_dim
     if start.foreign is not None and not len(start.foreign.mean):
         start = replace(start, observations=np.zeros(1 + 2 * size))
@@ -143,6 +143,7 @@ def _read(request: MeasureRequest) -> dict[str, Any]:
     label = {"objective": request.label} if request.label else {}
     return {
         "config": config.to_toml(),
+        "notes": config.notes,
         "about": {**start.about, **label},
         "state": {"mean": start.mean, "observations": start.observations, "center": mean, "spread": std},
     }
@@ -151,38 +152,22 @@ def _read(request: MeasureRequest) -> dict[str, Any]:
 def _policy_and_config(request: MeasureRequest) -> tuple[StartingPoint, Config]:
     """Return the policy, and the config of the task with the hidden layers of the policy."""
     own = None if request.task is None else configs.load(request.task, request.settings)
-    if policy_files.is_foreign(request.policy):
-        if own is None:
-            raise ConfigError("measure: expected --task PRESET: the policy does not say in which task it acts")
-        policy = policy_files.read(request.policy, request.layers, request.normaliser)
-        task = own.task
-        if hasattr(task, "observation_clip"):
-            hidden = {"hidden": policy.layers[1:-1]} if policy.layers else {}
-            task = msgspec.structs.replace(task, observation_clip=policy.clip, **hidden)  # type: ignore[type-var]
-        policy.check(task.layers, task.parameters)
-        return starting_point.of_policy(policy, request.label), replace(own, task=task)
-    if request.layers or request.normaliser:
-        raise ConfigError("--layers and --normaliser: for policies of other programs only; leave them out")
-    start = starting_point.load(str(request.policy))
+    if request.policy.foreign and own is None:
+        raise ConfigError("measure: expected --task PRESET: the policy does not say in which task it acts")
+    start = starting_point.load(request.policy, request.label)
     if len(start.mean) > 1:
         raise ConfigError(
             f"{request.policy} has {len(start.mean)} means; export one: ees-mpi export --policy --component"
         )
     if own is None:
-        own = _config_of(request, start)
-    return start, own
-
-
-def _config_of(request: MeasureRequest, start: StartingPoint) -> Config:
-    """Return the config of a run or of an exported policy, changed by the settings."""
-    if start.config:
-        return configs.parse(start.config, request.settings, f"the config in {request.policy}")
-    path = starting_point.parse(str(request.policy))[0]
-    with open_run(path) as run:
-        return configs.parse(run.config.to_toml(), request.settings, f"the config in {path}")
+        own = configs.parse(start.config, request.settings, f"the config in {request.policy}")
+    return start, policy_fit.fitted(own, start.foreign) if start.foreign else own
 
 
 def _check_fits(request: MeasureRequest, start: StartingPoint, config: Config) -> None:
+    """Raise a ConfigError if the task has another network than the run or the exported policy."""
+    if start.foreign:
+        return
     sizes = start.mean.shape[1], len(start.observations) // 2
     expected = config.task.parameters, config.task.observation_dim
     if sizes != expected or (start.layers and start.layers != tuple(config.task.layers)):
@@ -190,6 +175,7 @@ def _check_fits(request: MeasureRequest, start: StartingPoint, config: Config) -
             f"{request.policy}: it has {sizes[0]} parameters and {sizes[1]} observations; the task has {expected[0]} "
             f"and {expected[1]}: another network (--set task.hidden=...) or another task"
         )
+    policy_fit.check_network(str(request.policy), start.config, config)
 
 
 def _evaluate(

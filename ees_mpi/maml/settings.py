@@ -153,8 +153,10 @@ def check_task(task: Task) -> None:
         _try_walker(task)
     elif task.heading is None:
         raise ConfigError('task.fitness: method = "maml" is rewarded for distance; expected "behavior", got "reward"')
-    elif getattr(task, "observation_clip", CLIP) != CLIP:
-        raise ConfigError(f'task.observation_clip: method = "maml" clips observations to {CLIP:g}; leave it out')
+    elif unlike := getattr(task, "unlike_gpu", ""):
+        raise ConfigError(
+            f'method = "maml" learns the tanh network, and clips observations to {CLIP:g}; got {unlike}: leave it out'
+        )
     elif task.behavior_dim != task.axes:
         raise ConfigError('task.behavior_steps: method = "maml" uses final positions only; leave it out')
 

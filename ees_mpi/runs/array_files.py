@@ -4,6 +4,7 @@ A file is data: it is checked before it is read, it is never unpickled except by
 makes tensors only, and its arrays take no more memory than its size allows.
 """
 
+import io
 import json
 import math
 import re
@@ -12,7 +13,7 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,12 +30,12 @@ STATE_DICT = "expected a file of torch.save(model.state_dict(), FILE) by torch 1
 
 def read(path: Path) -> Named:
     """Return the arrays of a torch or safetensors file, by the suffix of its name."""
-    with _readable(path):
+    with readable(path):
         return _safetensors(path) if path.suffix == SAFETENSORS else _torch(path)
 
 
 @contextmanager
-def _readable(path: Path) -> Iterator[None]:
+def readable(path: Path) -> Iterator[None]:
     """Refuse anything but a plain file, because reading a named pipe would wait for ever; report errors of reading."""
     if path.exists() and not path.is_file():
         raise RunFileError(f"{path} is not a plain file; expected a file of arrays")
@@ -76,34 +77,44 @@ def _array(value: Any, name: str) -> NDArray[Any]:
 
 def _torch(path: Path) -> Named:
     """Read a state_dict; a plain pickle is refused unread."""
-    if not zipfile.is_zipfile(path):
-        raise RunFileError(f"{path} is not a torch file, and it was not read: a pickle can run code; {STATE_DICT}")
+    with open(path, "rb") as file:
+        if not zipfile.is_zipfile(file):
+            raise RunFileError(f"{path} is not a torch file, and it was not read: a pickle can run code; {STATE_DICT}")
+        return torch_arrays(file, str(path))
+
+
+def torch_arrays(file: BinaryIO, name: str) -> Named:
+    """Return the arrays of a state_dict in a zip of torch."""
     try:
         import torch
     except ImportError:
-        raise MissingExtra(f"{path}: a torch file needs torch: pip install 'ees_mpi[torch]'") from None
+        raise MissingExtra(f"{name}: a torch file needs torch: pip install 'ees_mpi[torch]'") from None
     try:
-        _check_zip(path, 0)  # torch does not look at the checksums
+        size = check_zip(file, 0)  # torch does not look at the checksums
+        file.seek(0)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found = torch.load(path, map_location="cpu", weights_only=True)
+            found = torch.load(file, map_location="cpu", weights_only=True)
     except Exception:  # a damaged archive or pickle can raise anything
-        raise RunFileError(f"{path} holds more than tensors, or is damaged; {STATE_DICT}") from None
+        raise RunFileError(f"{name} holds more than tensors, or is damaged; {STATE_DICT}") from None
     if not isinstance(found, Mapping):
-        raise RunFileError(f"{path}: expected a state_dict, got {type(found).__name__}")
+        raise RunFileError(f"{name}: expected a state_dict, got {type(found).__name__}")
     numbers = sum(value.numel() for value in found.values() if hasattr(value, "numel"))
-    if numbers > path.stat().st_size:  # a tensor of one number can have any shape
-        raise RunFileError(f"{path}: its tensors have {numbers} numbers, more than the file has bytes; {STATE_DICT}")
-    return as_arrays(found, str(path))
+    if numbers > size:  # a tensor of one number can have any shape
+        raise RunFileError(f"{name}: its tensors have {numbers} numbers, more than the file has bytes; {STATE_DICT}")
+    return as_arrays(found, name)
 
 
-def _check_zip(path: Path, more: int) -> None:
-    """Raise an error if the checksums of an archive are wrong, or its contents have `more` bytes more than the file."""
-    with zipfile.ZipFile(path) as file:
-        if sum(entry.file_size for entry in file.infolist()) > path.stat().st_size + more:
+def check_zip(source: Path | BinaryIO, more: int) -> int:
+    """Return the size of an archive; raise an error for wrong checksums, or contents of `more` bytes above its size."""
+    with zipfile.ZipFile(source) as file:
+        archive: Any = file.fp
+        size: int = archive.seek(0, io.SEEK_END)
+        if sum(entry.file_size for entry in file.infolist()) > size + more:
             raise ValueError("its contents are too large for its size")
         if (wrong := file.testzip()) is not None:
             raise ValueError(f"the checksum of {wrong!a} is wrong")
+    return size
 
 
 def _safetensors(path: Path) -> Named:
@@ -138,9 +149,9 @@ def _natural(name: str) -> list[tuple[int, str]]:
 
 def read_npz(path: Path) -> Named:
     """Return the arrays of an npz, of any kind except pickled objects."""
-    with _readable(path):
+    with readable(path):
         try:
-            _check_zip(path, UNPACKED)
+            check_zip(path, UNPACKED)
             with np.load(path, allow_pickle=False) as file:
                 return dict(file)
         except OSError:

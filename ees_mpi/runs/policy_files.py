@@ -1,15 +1,17 @@
-"""Policies that were trained elsewhere: a torch state_dict, a safetensors file, or a Python function.
+"""Policies that were trained elsewhere: a model of Stable-Baselines3, a state_dict, a safetensors file, a function.
 
-The network is a perceptron with tanh hidden layers and a linear output. Its arrays have the names of torch: NAME.weight
-[outputs, inputs] and NAME.bias [outputs] for each layer. The arrays `observation_mean`, `observation_std` and
-`observation_clip`, if there are any, say how the policy normalises its observations; without them it does not. A
-function may also return one flat vector, for tasks without layers.
+The network is a perceptron. Its arrays have the names of torch: NAME.weight [outputs, inputs] and NAME.bias [outputs]
+for each layer. Only a model of Stable-Baselines3 says its activation; see `policy_fit` for the others. The arrays
+`observation_mean`, `observation_std` and `observation_clip`, if there are any, say how the policy normalises its
+observations; without them it does not. A function may also return one flat vector, for tasks without layers.
 """
 
 import hashlib
+import json
 import math
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +22,35 @@ from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.outcomes import Floats, Singles
 from ees_mpi.registry import note_code
 from ees_mpi.registry.own import imported
-from ees_mpi.runs import array_files
+from ees_mpi.runs import array_files, sb3_files
 from ees_mpi.runs.array_files import SAFETENSORS, TORCH, Named, as_arrays
 
 NORMALISER = ("observation_mean", "observation_std", "observation_clip")
 LARGEST = 1e15  # of a normaliser: networks compute in single precision
 COUNT = 1e6  # observations that a stated normaliser stands for, if a run continues it
+SUFFIXES = (*TORCH, SAFETENSORS, sb3_files.SB3)
+CRITIC = re.compile(r"value|critic|vf|qf|q_net|q\d|target|std")  # in the names of layers that do not act
+
+
+@dataclass(frozen=True)
+class PolicySource:
+    """A policy as the user names it for `measure` and `train --from`, with the options for other programs' policies."""
+
+    policy: Any  # a path, "module:function", or in Python a function, a torch module or named arrays
+    layers: tuple[str, ...] = ()  # their names, in order; empty: all of them
+    normaliser: Path | None = None  # an npz with the arrays of the normaliser, if the policy has none
+    activation: str | tuple[str, ...] = ()  # as `task.activation`; empty: unknown
+
+    def __str__(self) -> str:
+        named = isinstance(self.policy, (str, Path))
+        return str(self.policy) if named else getattr(self.policy, "__name__", type(self.policy).__name__)
+
+    @property
+    def foreign(self) -> bool:
+        """Whether another program made the policy: by the suffix of a file, or "module:function"."""
+        if not isinstance(self.policy, (str, Path)):
+            return True
+        return Path(str(self)).suffix in SUFFIXES or (":" in str(self) and not Path(str(self)).exists())
 
 
 @dataclass(frozen=True)
@@ -40,12 +65,16 @@ class ForeignPolicy:
     mean: Floats  # [O] of the observations; empty: observations are not normalised
     std: Floats  # [O]
     clip: float  # of the normalised observations; 0: none
+    settings: Mapping[str, Any] = field(default_factory=dict)  # keys of the task that are known: activation and others
+    module: Any = None  # the torch module itself, if there is one
+    normalises: bool = False  # whether the module does it, so that it takes observations as they are
 
     @property
     def digest(self) -> str:
-        """A hash of the parameters and the normaliser."""
+        """A hash of the parameters, the normaliser and the activation."""
         parts = (self.parameters, self.mean, self.std, np.array(self.clip))
-        return hashlib.sha256(b"".join(part.tobytes() for part in parts)).hexdigest()
+        known = json.dumps(self.settings).encode() if self.settings else b""
+        return hashlib.sha256(b"".join(part.tobytes() for part in parts) + known).hexdigest()
 
     @property
     def observation_sums(self) -> Floats:
@@ -72,34 +101,33 @@ class ForeignPolicy:
             )
 
 
-def is_foreign(source: Any) -> bool:
-    """Return whether a source names a policy of another program: by the suffix of a file, or as "module:function"."""
-    if not isinstance(source, (str, Path)):
-        return True
-    text = str(source)
-    return Path(text).suffix in (*TORCH, SAFETENSORS) or (":" in text and not Path(text).exists())
-
-
-def read(source: Any, layers: Sequence[str] = (), normaliser: Path | None = None) -> ForeignPolicy:
-    """Return the policy of a file, of "module:function", or in Python of a function, a module or named arrays.
-
-    layers: the names of the layers, in order; by default all of them
-    normaliser: an npz with the arrays of the normaliser, if the source has none
-    """
-    text = str(source) if isinstance(source, (str, Path)) else getattr(source, "__name__", type(source).__name__)
-    name = Path(text).stem if Path(text).suffix in (*TORCH, SAFETENSORS) else text.rpartition(":")[2]
-    found = _load(source, text)
+def read(
+    policy: Any, layers: Sequence[str] = (), normaliser: Path | None = None, activation: Any = ()
+) -> ForeignPolicy:
+    """Return the policy of another program; see `PolicySource` for the arguments."""
+    text = str(PolicySource(policy))
+    name = Path(text).stem if Path(text).suffix in SUFFIXES else text.rpartition(":")[2]
+    known: dict[str, Any] = {}
+    found: Named | NDArray[Any]
+    module, names = None, list(layers)
+    if isinstance(policy, (str, Path)) and Path(text).suffix == sb3_files.SB3:
+        if names:
+            raise ConfigError(f"--layers: {text} says which layers act; leave it out")
+        found, names, known = sb3_files.read(Path(text))
+    else:
+        found, module = _load(policy, text)
     if not isinstance(found, dict):
         return _finished(name, text, found, (), (), _normaliser({}, normaliser, text))
     stated = {key: found.pop(key) for key in NORMALISER if key in found}
-    in_order = list(layers) or _layer_names(found, text)
+    in_order = names or _layer_names(found, text)
     sizes, parts = _layers(found, in_order, text)
     spare = [key for key in found if key.rpartition(".")[0] not in in_order and key not in in_order]
-    if spare and not layers:
-        raise RunFileError(
-            f"{text}: {spare[0]} belongs to no layer; name the layers in order: --layers {in_order[0]},..."
-        )
-    return _finished(name, text, np.concatenate(parts), sizes, tuple(in_order), _normaliser(stated, normaliser, text))
+    if spare and not names:
+        raise RunFileError(f"{text}: {spare[0]} belongs to no layer; {_choice(found)}")
+    arrays = _normaliser(stated, normaliser, text)
+    made = _finished(name, text, np.concatenate(parts), sizes, tuple(in_order), arrays)
+    settings = {**known, **({"activation": activation} if activation else {})}
+    return replace(made, settings=settings, module=module, normalises=bool(stated))
 
 
 def _finished(
@@ -123,34 +151,34 @@ def _finished(
     return ForeignPolicy(name, text, flat, sizes, names, mean, std, clip)
 
 
-def _load(source: Any, text: str) -> Named | NDArray[Any]:
-    """Return named arrays, or one flat vector, of any kind of source."""
+def _load(source: Any, text: str) -> tuple[Named | NDArray[Any], Any]:
+    """Return named arrays, or one flat vector, of any kind of source; and the torch module, if there is one."""
     if not isinstance(source, (str, Path)):
         return _returned(source, text)
-    if ":" in text and Path(text).suffix not in (*TORCH, SAFETENSORS):
+    if ":" in text and Path(text).suffix not in SUFFIXES:
         note_code({"policy": text}, True)  # the user names it on the command line
         return _returned(imported(text, "policy"), text)
-    return array_files.read(Path(text))
+    return array_files.read(Path(text)), None
 
 
-def _returned(source: Any, text: str) -> Named | NDArray[Any]:
-    """Return the arrays of a function's result, of a torch module, of a mapping or of a vector."""
+def _returned(source: Any, text: str) -> tuple[Named | NDArray[Any], Any]:
+    """Return the arrays of a function's result, of a torch module, of a mapping or of a vector; and the module."""
     if not hasattr(source, "state_dict") and callable(source):
         try:
             source = source()
         except Exception as error:
             raise ConfigError(f"{text}: calling it raised {type(error).__name__}: {error}") from error
     if hasattr(source, "state_dict"):
-        source = source.state_dict()
+        return as_arrays(source.state_dict(), text), source
     if isinstance(source, Mapping):
-        return as_arrays(source, text)
+        return as_arrays(source, text), None
     flat = np.asarray(source)
     if flat.dtype.kind not in "fiu" or flat.ndim != 1:
         raise ConfigError(
             f"{text}: expected named arrays (NAME.weight, NAME.bias), a torch module or a flat vector; "
             f"got {type(source).__name__}"
         )
-    return flat
+    return flat, None
 
 
 def _layer_names(found: Named, text: str) -> list[str]:
@@ -159,6 +187,14 @@ def _layer_names(found: Named, text: str) -> list[str]:
         listed = ", ".join(list(found)[:6]) or "nothing"
         raise RunFileError(f"{text}: expected arrays NAME.weight and NAME.bias for each layer; it has {listed}")
     return names
+
+
+def _choice(found: Named) -> str:
+    """Return the words that list all layers, and propose the option for those that act."""
+    layers = {key.removesuffix(".weight"): array.shape for key, array in found.items() if key.endswith(".weight")}
+    acting = [name for name, shape in layers.items() if len(shape) == 2 and not CRITIC.search(name)]
+    listed = ", ".join(f"{name} {shape}" for name, shape in list(layers.items())[:20])
+    return f"it has the layers {listed}; name the layers that act, in order: --layers {','.join(acting) or 'NAME,...'}"
 
 
 def _layers(found: Named, names: Sequence[str], text: str) -> tuple[tuple[int, ...], list[NDArray[Any]]]:
@@ -176,7 +212,7 @@ def _layers(found: Named, names: Sequence[str], text: str) -> tuple[tuple[int, .
         if weight.shape != expected or bias.shape != expected[:1]:
             raise RunFileError(
                 f"{text}: {name} has a weight of shape {weight.shape} and a bias of shape {bias.shape}; expected "
-                f"{expected} and {expected[:1]}, after a layer of {expected[1]} outputs; see --layers"
+                f"{expected} and {expected[:1]}, after a layer of {expected[1]} outputs; {_choice(found)}"
             )
         sizes = (*(sizes or (weight.shape[1],)), weight.shape[0])
         parts += [weight.T.ravel(), bias]

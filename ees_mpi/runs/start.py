@@ -14,7 +14,9 @@ from ees_mpi.config.sweeps import file_name
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.files import check_not_input
 from ees_mpi.outcomes import Arrays
-from ees_mpi.runs import starting_point
+from ees_mpi.runs import policy_fit, starting_point
+from ees_mpi.runs.policy_files import PolicySource
+from ees_mpi.runs.starting_point import StartingPoint
 from ees_mpi.state import first_state
 from ees_mpi.store.reader import Run, open_run
 from ees_mpi.store.safety import check_ours
@@ -62,7 +64,7 @@ def prepare(
     source: str,
     settings: Sequence[str],
     out: Path | None,
-    start: str | None,
+    start: PolicySource | None,
     resume: bool,
     overwrite: bool,
     force: bool,
@@ -78,7 +80,7 @@ def prepare_config(
     config: Config,
     source: str,
     path: Path,
-    start: str | None,
+    start: PolicySource | None,
     resume: bool,
     overwrite: bool,
     force: bool,
@@ -90,27 +92,30 @@ def prepare_config(
     start: RUN.h5[@generation], or a policy (see `starting_point.load`), to start from
     chosen: the user has set `optimizer.correct_first`, so that a start from a trained mean does not change it
     """
-    configs.check(config)
     check_folder(path)
-    if start and ":" not in start:
-        check_not_input(path, "--out", [starting_point.parse(start)[0]])
+    if start and ":" not in str(start):
+        check_not_input(path, "--out", [starting_point.parse(str(start))[0]])
     if overwrite:
         check_ours(path)
-    if path.exists() and not overwrite:
-        if resume:
-            try:
-                return reopen(path, config.run.generations, force, config, start, chosen)
-            except ConfigError:  # perhaps the command was corrected after its first generation had failed
-                if has_results(path):
-                    raise
-        elif has_results(path):
-            raise already_exists(path)
+    if path.exists() and not overwrite and not resume and has_results(path):
+        configs.check(config)
+        raise already_exists(path)
+    begin = starting_point.load(start) if start else None
+    if begin and begin.foreign:
+        config = policy_fit.fitted(config, begin.foreign)
+    configs.check(config)
+    if path.exists() and not overwrite and resume:
+        try:
+            return reopen(path, config.run.generations, force, config, begin, chosen)
+        except ConfigError:  # perhaps the command was corrected after its first generation had failed
+            if has_results(path):
+                raise
     if config.run.needs_start and not start:
         raise ConfigError(f"{source}: its means come from a trained run; expected --from RUN.h5 (run.needs_start)")
     if start and not chosen:
         config = _with_gentle_start(config)
     config.method.rehearse(config.task, config.population)
-    state, note = starting_point.first_state_from(start, config) if start else (first_state(config), "")
+    state, note = starting_point.first_state_from(begin, str(start), config) if begin else (first_state(config), "")
     arrays, run_id = state.arrays(), new_run_id()
 
     def create() -> RunWriter:
@@ -124,13 +129,13 @@ def reopen(
     generations: int | None,
     force: bool,
     config: Config | None = None,
-    start: str | None = None,
+    start: StartingPoint | None = None,
     chosen: bool = True,
 ) -> PreparedRun:
     """Open a run file to continue it; it is read once before and once after it is locked.
 
     config: replaces that of the file, and must describe the same run
-    start: the option `--from`, which must name the run that the file started from
+    start: of the option `--from`; the file must have begun from it
     chosen: the user has set `optimizer.correct_first`; otherwise the file's value is taken
     """
     with open_run(path, allow_damaged_journal=True) as run:
@@ -150,16 +155,18 @@ def reopen(
     return PreparedRun(path, config, found.state, found.partial, found.run_id, found.sessions, writer)
 
 
-def _check_same_run(run: Run, config: Config, start: str | None) -> None:
+def _check_same_run(run: Run, config: Config, start: StartingPoint | None) -> None:
     """Raise a ConfigError if a file was begun with another config or from another run."""
     changed = configs.changed_keys(run.config, config)
     if changed:
         raise ConfigError(f"{run.path} was begun with another config: {'; '.join(changed)}")
     if start:
         begun_from = json.loads(run.attributes["started_from"] or "null")
-        wanted = starting_point.load(start).about
+        wanted = start.about
         if begun_from is None or any(begun_from.get(key) != wanted[key] for key in ("run_id", "state_sha256")):
-            raise ConfigError(f"{run.path} was not begun from {start}; leave out --from to continue it as it is")
+            raise ConfigError(
+                f"{run.path} was not begun from {wanted['path']}; leave out --from to continue it as it is"
+            )
 
 
 def _first_step(config: Config) -> bool | None:

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from ees_mpi.config import Config
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.outcomes import Arrays, Floats, Singles
-from ees_mpi.runs import array_files, policy_files
-from ees_mpi.runs.policy_files import ForeignPolicy
+from ees_mpi.runs import array_files, policy_files, policy_fit
+from ees_mpi.runs.policy_files import ForeignPolicy, PolicySource
 from ees_mpi.state import State, state_of
 from ees_mpi.store import checks
 from ees_mpi.store.reader import Run, open_run
@@ -33,7 +33,7 @@ class StartingPoint:
     inherited: Arrays  # moments that the method passes on
     about: dict[str, Any]  # the run, generation and digest, for the notes in a file
     layers: tuple[int, ...] = ()  # of an exported policy: the sizes of observation, hidden layers, action
-    config: str = ""  # of an exported policy: the TOML of its run
+    config: str = ""  # the TOML of the run; empty for a policy of another program
     learned: Arrays = field(default_factory=dict)  # other learned arrays of the population: `std`
     foreign: ForeignPolicy | None = None  # a policy that was trained elsewhere
 
@@ -50,10 +50,16 @@ def parse(text: str) -> tuple[Path, int | None]:
     return Path(path), int(generation) if generation else None
 
 
-def load(text: str) -> StartingPoint:
+def load(source: PolicySource, label: str = "") -> StartingPoint:
     """Return the starting point that the option `--from` names: RUN.h5[@generation], POLICY.npz, or another policy."""
-    if policy_files.is_foreign(text):
-        return of_policy(policy_files.read(text))
+    text = str(source)
+    if source.foreign:
+        policy = policy_files.read(source.policy, source.layers, source.normaliser, source.activation)
+        return of_policy(policy, label)
+    if source.layers or source.normaliser or source.activation:
+        raise ConfigError(
+            f"{text}: --layers, --normaliser and --activation are for policies of other programs only; leave them out"
+        )
     path, generation = parse(text)
     if path.suffix == ".npz":
         if generation is not None:
@@ -95,7 +101,8 @@ def read(run: Run, generation: int | None) -> StartingPoint:
         about |= {"generation": state.generation, "state_sha256": state.digest().hex()}
         inherited = {name: state.moments[name] for name in method.inherited if name in state.moments}
         learned = _others(state.learned)
-        return StartingPoint(state.mean, state.observations, state.generation, std, inherited, about, learned=learned)
+        start = StartingPoint(state.mean, state.observations, state.generation, std, inherited, about, learned=learned)
+        return replace(start, config=run.config.to_toml())
     if not 0 <= generation < run.generations:
         raise ConfigError(f"generation {generation}: {run.path} has 0 to {run.generations}")
     run.check_generation(generation)
@@ -104,7 +111,8 @@ def read(run: Run, generation: int | None) -> StartingPoint:
     inherited = {name: run[name][generation] for name in method.inherited if name in run.names}
     sums, learned = _sums(run, generation), _others(run.learned(generation))
     checks.check_finite(run["mean"][generation], f"of generation {generation}", run.path)
-    return StartingPoint(run["mean"][generation], sums, generation, std, inherited, about, learned=learned)
+    start = StartingPoint(run["mean"][generation], sums, generation, std, inherited, about, learned=learned)
+    return replace(start, config=run.config.to_toml())
 
 
 def _others(learned: Arrays) -> Arrays:
@@ -204,15 +212,15 @@ def _sums(run: Run, generation: int) -> Floats:
     return np.concatenate([[count], count * mean, count * (np.square(std) + np.square(mean))])
 
 
-def first_state_from(text: str, config: Config) -> tuple[State, str]:
+def first_state_from(start: StartingPoint, text: str, config: Config) -> tuple[State, str]:
     """Return the first state of a run that starts from another run or a policy, and a JSON note about that.
 
     A mixture that starts from a single mean draws its means from the population of that run, as in the paper. A
-    diagonal population that starts from another one continues with its std.
+    diagonal population that starts from another one continues with its std. `text`: the name in messages.
     """
-    start = load(text)
     if start.foreign:
-        start = _fitted(text, start, start.foreign, config)
+        start = _with_observations(text, start, start.foreign, config)
+    policy_fit.check_network(f"--from {text}", start.config, config)
     wanted = (config.population.components, config.task.parameters)
     observations = 1 + 2 * config.task.observation_dim
     if start.mean.shape[1] != wanted[1] or len(start.observations) != observations:
@@ -247,26 +255,14 @@ def first_state_from(text: str, config: Config) -> tuple[State, str]:
     return first, json.dumps(start.about)
 
 
-def _fitted(text: str, start: StartingPoint, policy: ForeignPolicy, config: Config) -> StartingPoint:
-    """Return the starting point for a task; raise a ConfigError that lists the settings that the policy needs."""
-    task = config.task
-    needed = {}
-    if policy.layers and hasattr(task, "hidden") and tuple(task.hidden) != policy.layers[1:-1]:
-        needed["task.hidden"] = str(list(policy.layers[1:-1])).replace(" ", "")
-    else:
-        policy.check(task.layers, task.parameters)
-    if getattr(task, "observation_clip", policy.clip) != policy.clip:
-        needed["task.observation_clip"] = f"{policy.clip:g}"
-    if not len(policy.mean) and task.observation_dim and task.observation_share:
-        needed["task.observation_share"] = "0"  # otherwise the run would begin to normalise
-    if needed:
-        words = " ".join(f"--set {key}={value}" for key, value in needed.items())
-        raise ConfigError(f"--from {text}: the policy was trained with other settings than this config; add {words}")
+def _with_observations(text: str, start: StartingPoint, policy: ForeignPolicy, config: Config) -> StartingPoint:
+    """Return the starting point with sums of as many observations as the task has."""
     if not len(policy.mean):
-        return replace(start, observations=np.zeros(1 + 2 * task.observation_dim))
+        return replace(start, observations=np.zeros(1 + 2 * config.task.observation_dim))
     found = state_of(config, start.mean, start.observations).observation_mean_std()[1]
     if not np.allclose(found, policy.std, rtol=1e-6):
         raise ConfigError(
-            f"--from {text}: a run cannot continue its normaliser: its smallest std is {policy.std.min():g}"
+            f"--from {text}: a run cannot continue its normaliser: its smallest std is {policy.std.min():g}, and a run "
+            f"has stds of at least {found.min():g}"
         )
     return start

@@ -4,9 +4,10 @@ Gajewski et al. 2019, sections 5.2 and 5.3, supplement S1.2. A rollout has 1,000
 same start. The fitness of standard ES is the final x.
 """
 
+import json
 import math
 from collections.abc import Callable
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, ClassVar, Literal, Protocol
 
 import msgspec
 import numpy as np
@@ -14,10 +15,10 @@ import numpy as np
 from ees_mpi.contracts import Policy, Walker
 from ees_mpi.errors import ConfigError, before_rollouts, located
 from ees_mpi.outcomes import Floats, Outcome, Singles
-from ees_mpi.policies import CLIP, HIDDEN, MLP, observation_sums, parameter_count
+from ees_mpi.policies import ACTIVATIONS, CLIP, HIDDEN, MLP, Activation, by_layer, observation_sums, parameter_count
 from ees_mpi.registry import key
 from ees_mpi.tasks.base import Deterministic, TaskPart, once
-from ees_mpi.tasks.own_policy import OwnPolicy
+from ees_mpi.tasks.own_policy import LENGTH, OwnPolicy, is_function
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
 
@@ -64,8 +65,20 @@ def across(direction: float, axes: int) -> bool:
 class PolicyTask(TaskPart, frozen=True):
     """A task whose individuals are the weights of a network from observations to actions: ours, or `policy`."""
 
-    hidden: Annotated[tuple[Count, ...], key("The sizes of the hidden layers of our tanh network.", "neurons")] = HIDDEN
-    policy: Annotated[str | None, key("Your own network in place of ours, as package.module:Policy.")] = None
+    activations: ClassVar[tuple[str, ...]] = tuple(ACTIVATIONS)
+
+    hidden: Annotated[tuple[Count, ...], key("The sizes of the hidden layers of our network.", "neurons")] = HIDDEN
+    activation: Annotated[
+        Activation | tuple[Activation, ...],
+        key("The activation of all hidden layers; or a list with that of each layer, the last one of the output."),
+    ] = "tanh"
+    action_scale: Annotated[
+        tuple[float, ...], key("The action is scale * output + shift; one number, or one for each action; empty: 1.")
+    ] = ()
+    action_shift: Annotated[tuple[float, ...], key("See action_scale; empty: 0.")] = ()
+    policy: Annotated[
+        str | None, key("Your own network in place of ours, as package.module:Policy or package.module:function.")
+    ] = None
     policy_settings: Annotated[dict[str, Any] | None, key("Further arguments of your network, by name.")] = None
     steps: Annotated[Count, key("The length of a rollout, at most.", "steps")] = 1000
     reset_seed: Annotated[
@@ -90,6 +103,20 @@ class PolicyTask(TaskPart, frozen=True):
         marks = self.behavior_steps
         if sorted(set(marks)) != list(marks) or (marks and marks[-1] > self.steps):
             raise ValueError(f"task.behavior_steps: expected rising steps up to {self.steps}, got {list(marks)}")
+        by_layer(self.activation, len(self.hidden) + 1)
+
+    @property
+    def unlike_gpu(self) -> str:
+        """Return the setting by which the network is not that of GPUs and MAML, as TOML; empty: there is none."""
+        usual = {"policy": None, "activation": "tanh", "action_scale": (), "action_shift": (), "observation_clip": CLIP}
+        changed = (name for name, value in usual.items() if getattr(self, name) != value)
+        return next((f"task.{name} = {json.dumps(getattr(self, name))}" for name in changed), "")
+
+    def settings_for(self, parameters: int) -> dict[str, Any]:
+        """Return the settings by which the user's own function takes a vector of this length; a class knows it."""
+        if not self.policy or not is_function(self.policy):
+            return {}
+        return {"policy_settings": {**(self.policy_settings or {}), LENGTH: parameters}}
 
     @property
     def marks(self) -> tuple[int, ...]:
@@ -122,7 +149,9 @@ class PolicyTask(TaskPart, frozen=True):
 
     def network(self) -> Policy:
         """Return the network that evaluates individuals."""
-        return self._own_network(self.policy) if self.policy else MLP(self.layers, self.observation_clip)
+        if self.policy:
+            return self._own_network(self.policy)
+        return MLP(self.layers, self.observation_clip, self.activation, self.action_scale, self.action_shift)
 
     def _own_network(self, path: str) -> OwnPolicy:
         settings = self.policy_settings or {}
@@ -130,9 +159,15 @@ class PolicyTask(TaskPart, frozen=True):
 
     @before_rollouts()
     def check(self) -> None:
-        """Raise a ConfigError if the user's own network cannot act."""
+        """Raise a ConfigError if the user's own network cannot act, or actions are scaled by too many numbers."""
         if self.policy:
             self._own_network(self.policy).check()
+        for name, numbers in (("action_scale", self.action_scale), ("action_shift", self.action_shift)):
+            if len(numbers) > 1 and len(numbers) != self.layers[-1]:
+                raise ConfigError(
+                    f"task.{name}: expected one number, or one for each of the {self.layers[-1]} actions; "
+                    f"got {len(numbers)}"
+                )
 
 
 class WalkingTask(PolicyTask, frozen=True):

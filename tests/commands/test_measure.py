@@ -163,21 +163,19 @@ def test_a_flat_vector_is_measured_in_a_task_without_layers(tmp_path: Path) -> N
         assert run["behavior"][0].std() > 2
 
 
-def test_training_starts_from_a_policy_with_the_settings_that_the_message_names(tmp_path: Path) -> None:
+def test_training_starts_from_a_policy_with_its_network_and_says_so(tmp_path: Path) -> None:
     start = safetensors(tmp_path / "net.safetensors", arrays())
     few = sets("population.size=4", "run.generations=1", "noise.size=100000")
     small = ("train", "cheetah-es", *SMALL, *few, "--from", start)
-    code, line = refusal(*small, "--out", tmp_path / "run.h5")
-    assert code == 2 and not (tmp_path / "run.h5").exists()
-    needed = line.partition("; add ")[2].split()
-    assert len(needed) == 6
-    done(*small, *needed, "--out", tmp_path / "run.h5")
-    done(*small, *needed, "--out", tmp_path / "run.h5", "--resume")
+    said = done(*small, "--out", tmp_path / "run.h5").stdout
+    assert "net.safetensors sets task.hidden = [8], task.observation_share = 0.0, task.observation_clip = 0.0" in said
+    assert 'does not say its activation; task.activation = "tanh" is taken (--activation)' in said
+    done(*small, "--out", tmp_path / "run.h5", "--resume")
     with open_run(tmp_path / "run.h5") as run:
         policy = policy_files.read(start)
         assert run["mean"][0, 0].tobytes() == policy.parameters.tobytes()
         assert (run["observation_std"][0] == 1).all()
-    done(*small[:-1], "commands.test_measure:network", *needed, "--out", tmp_path / "same.h5")
+    done(*small[:-1], "commands.test_measure:network", "--out", tmp_path / "same.h5")
     assert_same_bits(tmp_path / "run.h5", tmp_path / "same.h5")
 
 
@@ -213,7 +211,11 @@ def test_a_pickle_is_refused_unread_and_a_whole_module_is_refused(tmp_path: Path
         (arrays((28, 8, 6)), 2, "0.weight has the shape (8, 28); expected (8, 26) for layer 1"),
         (arrays((26, 8, 8)), 2, "2.weight has the shape (8, 8); expected (6, 8) for layer 2"),
         ({**arrays(), "2.weight": np.zeros((6, 9), np.float32)}, 3, "expected (6, 8)"),
-        ({**arrays(), "log_std": np.zeros(6, np.float32)}, 3, "log_std belongs to no layer; name the layers"),
+        (
+            {**arrays(), "log_std": np.zeros(6, np.float32)},
+            3,
+            "log_std belongs to no layer; it has the layers 0 (8, 26), 2 (6, 8); name the layers that act",
+        ),
         ({key: value for key, value in arrays().items() if key != "2.bias"}, 3, "has no 2.bias"),
         ({**arrays(), "2.bias": np.full(6, np.nan, np.float32)}, 3, "not finite"),
         ({**arrays(), "observation_mean": np.zeros(3, np.float32)}, 3, "of 26 numbers"),

@@ -10,6 +10,7 @@ import pytest
 from ees_mpi.config import Config, load
 from ees_mpi.ranks import Ranks
 from ees_mpi.runs import starting_point
+from ees_mpi.runs.policy_files import PolicySource
 from ees_mpi.state import State, first_state
 from ees_mpi.store.writer import RunWriter
 from ees_mpi.training import EvolutionJob, open_job, train
@@ -60,7 +61,9 @@ def walk(path: Path, preset: str, *settings: str, start: Path | None = None, clo
     """Train a small run; `closed`: False leaves everything in the journal, as in a running or killed run."""
     steps = [] if preset.startswith("interference") else ["task.steps=6"]
     config = load(preset, [*SMALL, *steps, *settings])
-    state, note = starting_point.first_state_from(str(start), config) if start else (first_state(config), "")
+    state, note = first_state(config), ""
+    if start:
+        state, note = starting_point.first_state_from(starting_point.load(PolicySource(start)), str(start), config)
     writer = RunWriter.create(path, config, state.arrays(), started_from=note)
     writer.begin_session(0, 1, 1, {"numpy": "0"})
     job = open_job(config, Ranks())

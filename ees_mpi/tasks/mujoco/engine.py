@@ -12,7 +12,7 @@ from ees_mpi.tasks.mujoco.gpu import lacking
 from ees_mpi.tasks.mujoco.plant import Plant
 from ees_mpi.tasks.mujoco.rollouts import RobotWalker
 
-OWN_ON_GPU = "GPUs evaluate the built-in network only, not task.policy"
+GPU_NETWORK = f"GPUs evaluate the built-in tanh network only, and clip observations to {CLIP:g}; got"
 
 
 class MujocoEngine:
@@ -24,8 +24,8 @@ class MujocoEngine:
 
     def check(self) -> None:
         """Compile the robot. A GPU is looked for at the start of a run only: it is not needed for reading one."""
-        if self._task.policy and self._task.device == "cuda":
-            raise ConfigError(f'task.device = "cuda": {OWN_ON_GPU}; use task.device = "cpu"')
+        if self._task.unlike_gpu and self._task.device == "cuda":
+            raise ConfigError(f'task.device = "cuda": {GPU_NETWORK} {self._task.unlike_gpu}; use task.device = "cpu"')
         self._plant()
 
     def walker(self, seed: int) -> RobotWalker:
@@ -38,11 +38,7 @@ class MujocoEngine:
 
     def lacks_for_gpu(self) -> str:
         """Return a sentence fragment that says what this process lacks for a GPU; empty: nothing. Imports no torch."""
-        if self._task.policy:
-            return OWN_ON_GPU
-        if self._task.observation_clip != CLIP:
-            return f"GPUs clip observations to {CLIP:g}, and task.observation_clip is {self._task.observation_clip:g}"
-        return lacking()
+        return f"{GPU_NETWORK} {self._task.unlike_gpu}" if self._task.unlike_gpu else lacking()
 
     def open_batches(self, seed: int, noise: Singles, wanted: int, antithetic: bool, say: Say) -> BatchEvaluator:
         """Return rollouts on the first visible GPU, for `wanted` individuals or as many as fit into its memory."""

@@ -1,0 +1,150 @@
+"""Fit the task of a config to a policy that was trained elsewhere; compare a torch module with the rebuilt network."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ees_mpi.config import Config
+from ees_mpi.errors import ConfigError
+from ees_mpi.outcomes import Singles
+from ees_mpi.registry import convert, plain, tables
+from ees_mpi.runs.policy_files import ForeignPolicy
+
+COUNT = 100  # random observations of a comparison
+LIMIT = 4.0  # of these observations, as they are after the normaliser
+TOLERANCE = 1e-4  # of the actions, as a share of the largest one
+NETWORK = {"activation": "tanh", "action_scale": [], "action_shift": []}  # keys of a task, and their defaults
+OTHER = "write another network as task.policy, see `ees-mpi docs own_parts`"
+
+
+def fitted(config: Config, policy: ForeignPolicy) -> Config:
+    """Return the config with the network and the observations that the policy needs; notes say what has changed."""
+    task = config.task
+    wanted: dict[str, Any] = {"observation_clip": policy.clip}
+    if not len(policy.mean):
+        wanted["observation_share"] = 0.0  # otherwise a run would begin to normalise
+    if getattr(task, "policy", None):
+        wanted |= task.settings_for(len(policy.parameters))  # type: ignore[attr-defined]
+    else:
+        wanted |= {**policy.settings, **({"hidden": policy.layers[1:-1]} if policy.layers else {})}
+    fields = getattr(task, "__struct_fields__", ())
+    fitting = _with(task, {name: value for name, value in wanted.items() if name in fields}, policy)
+    own = bool(getattr(task, "policy", None))
+    policy.check(() if own else fitting.layers, fitting.parameters)
+    notes = []
+    if hasattr(fitting, "network") and policy.module is not None:
+        fitting = _compared(policy, fitting)
+    elif hasattr(fitting, "activation") and policy.layers and not own and "activation" not in policy.settings:
+        notes = [f"{policy.source} does not say its activation; {_toml(task, 'activation')} is taken (--activation)"]
+    changed = [_toml(fitting, name) for name in fields if getattr(fitting, name) != getattr(task, name)]
+    notes += [f"{policy.source} sets {', '.join(changed)}"] if changed else []
+    return replace(config, task=fitting, notes=(*config.notes, *notes))
+
+
+def _with(task: Any, changes: dict[str, Any], policy: ForeignPolicy) -> Any:
+    """Return a task with other settings; raise a ConfigError if it does not know an activation."""
+    names = changes.get("activation", ())
+    for name in [names] if isinstance(names, str) else names:
+        if name not in task.activations:
+            raise ConfigError(
+                f"{policy.source}: expected the activations {', '.join(task.activations)}; got {name}: {OTHER}"
+            )
+    return convert({**plain(task), **changes}, type(task), "task")
+
+
+def _toml(task: Any, name: str) -> str:
+    return f"task.{name} = {json.dumps(getattr(task, name))}"
+
+
+def _compared(policy: ForeignPolicy, task: Any) -> Any:
+    """Return the task with the activation with which its network acts as the module does; raise an error if none does.
+
+    The given activation is tried first; then each one for all hidden layers, with a linear output or one of tanh.
+    """
+    given = task.policy or "activation" in policy.settings
+    limit = min(policy.clip or LIMIT, LIMIT)
+    seen = np.random.default_rng(0).uniform(-limit, limit, (COUNT, task.layers[0])).astype(np.float32)
+    if policy.normalises and len(policy.mean):
+        seen = (policy.mean + policy.std * seen).astype(np.float32)
+    try:
+        expected = _module_actions(policy.module, seen)
+        if expected.shape != (COUNT, task.layers[-1]):
+            raise ValueError(f"it returned the shape {expected.shape}, expected {(COUNT, task.layers[-1])}")
+    except Exception as error:  # the user's code can raise anything
+        if given:
+            return task
+        raise ConfigError(
+            f"{policy.source}: its actions cannot be compared with those of the rebuilt network: {error}; name its "
+            "activation (--activation), or give the part of the module that acts"
+        ) from None
+    choices = [task]
+    if not task.policy:
+        squashed = ([name] * len(task.hidden) + ["tanh"] for name in task.activations)
+        choices += [_with(task, {"activation": each}, policy) for each in (*task.activations, *squashed)]
+    largest = np.abs(expected).max()
+    differences = [_difference(policy, each, seen, expected) for each in choices]
+    best = int(np.argmin(differences))
+    equal = differences[best] <= TOLERANCE * largest
+    if equal and not given:
+        return choices[best]
+    if differences[0] <= TOLERANCE * largest:
+        return task
+    advice = f"use --activation {_option(choices[best])}" if equal else f"no activation here makes them equal: {OTHER}"
+    raise ConfigError(
+        f"{policy.source}: on {COUNT} random observations its actions differ by up to {differences[0]:.3g} from those "
+        f"of the rebuilt network ({_toml(task, 'activation')}; the largest action is {largest:.3g}); "
+        f"{advice}"
+    )
+
+
+def _option(task: Any) -> str:
+    return task.activation if isinstance(task.activation, str) else ",".join(task.activation)
+
+
+def _module_actions(module: Any, seen: Singles) -> NDArray[Any]:
+    """Return the actions [n, A] of a torch module that does not learn meanwhile."""
+    import torch
+
+    first = next(iter(module.parameters()))
+    modes = {each: each.training for each in module.modules()}
+    module.eval()
+    try:
+        with torch.no_grad():
+            actions = module(torch.as_tensor(seen).to(first.device, first.dtype))
+        return np.asarray(actions.detach().cpu().numpy(), np.float64)
+    finally:
+        for each, mode in modes.items():
+            each.training = mode
+
+
+def _difference(policy: ForeignPolicy, task: Any, seen: Singles, expected: NDArray[Any]) -> float:
+    """Return the largest difference between actions of the rebuilt network and expected ones."""
+    network = task.network()
+    network.load(policy.parameters)
+    if policy.normalises and len(policy.mean):
+        network.normalise(policy.mean, policy.std)
+    with np.errstate(all="ignore"):
+        found = np.stack([network.act(row).copy() for row in seen])
+        largest = float(np.abs(found - expected).max())
+    return largest if np.isfinite(largest) else np.inf
+
+
+def check_network(text: str, toml: str, config: Config) -> None:
+    """Raise a ConfigError if the network of a run is another function of its parameters than that of a config.
+
+    toml: the config of the run; empty for a policy of another program, which `fitted` has checked
+    """
+    if not toml or not hasattr(config.task, "activation"):
+        return
+    found = tables(toml, (), f"the config in {text}").get("task")
+    for name, default in NETWORK.items():
+        told = (found if isinstance(found, dict) else {}).get(name, default), plain(config.task)[name]
+        theirs, ours = (json.dumps(value, default=str) for value in told)
+        if theirs != ours:
+            raise ConfigError(
+                f"{text}: its network has task.{name} = {theirs}; this config has {ours}; "
+                f"add --set 'task.{name}={theirs}'"
+            )
