@@ -56,7 +56,7 @@ The network is {path}: its module must be beside this file or on the path. Call 
 the network has a memory.
 """
 import numpy as np
-from {module} import {policy}
+from {module} import {policy} as own
 
 
 def load(path):
@@ -121,10 +121,10 @@ def _own_network(task: PolicyTask, parameters: Singles) -> tuple[dict[str, Any],
     check_trust(path, "task.policy")  # the loader will import it
     if task.settings_for(parameters.size):  # a function
         settings = {name: value for name, value in (task.policy_settings or {}).items() if name != LENGTH}
-        begin = f"def policy(x):\n        return {policy}(parameters, x, **{settings!r})"
+        begin = f"def policy(x):\n        return own(parameters, x, **{settings!r})"
     else:
         arguments = {"observations": task.layers[0], "actions": task.layers[-1], **(task.policy_settings or {})}
-        begin = f"network = {policy}(**{arguments!r})\n    network.load(parameters)\n    policy = network.act"
+        begin = f"network = own(**{arguments!r})\n    network.load(parameters)\n    policy = network.act"
     return {"parameters": parameters}, {"path": path, "module": module, "policy": policy, "begin": begin}
 
 

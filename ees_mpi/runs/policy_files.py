@@ -67,7 +67,6 @@ class ForeignPolicy:
     clip: float  # of the normalised observations; 0: none
     settings: Mapping[str, Any] = field(default_factory=dict)  # keys of the task that are known: activation and others
     module: Any = None  # the torch module itself, if there is one
-    normalises: bool = False  # whether the module does it, so that it takes observations as they are
 
     @property
     def digest(self) -> str:
@@ -127,7 +126,7 @@ def read(
     arrays = _normaliser(stated, normaliser, text)
     made = _finished(name, text, np.concatenate(parts), sizes, tuple(in_order), arrays)
     settings = {**known, **({"activation": activation} if activation else {})}
-    return replace(made, settings=settings, module=module, normalises=bool(stated))
+    return replace(made, settings=settings, module=module)
 
 
 def _finished(

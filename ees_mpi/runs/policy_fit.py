@@ -1,6 +1,7 @@
 """Fit the task of a config to a policy that was trained elsewhere; compare a torch module with the rebuilt network."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -67,12 +68,10 @@ def _compared(policy: ForeignPolicy, task: Any) -> Any:
     given = task.policy or "activation" in policy.settings
     limit = min(policy.clip or LIMIT, LIMIT)
     seen = np.random.default_rng(0).uniform(-limit, limit, (COUNT, task.layers[0])).astype(np.float32)
-    if policy.normalises and len(policy.mean):
-        seen = (policy.mean + policy.std * seen).astype(np.float32)
+    # A module with a normaliser takes either normalised observations, or observations as they are.
+    inputs = [seen, *([(policy.mean + policy.std * seen).astype(np.float32)] if len(policy.mean) else [])]
     try:
-        expected = _module_actions(policy.module, seen)
-        if expected.shape != (COUNT, task.layers[-1]):
-            raise ValueError(f"it returned the shape {expected.shape}, expected {(COUNT, task.layers[-1])}")
+        expected = [_module_actions(policy.module, each, task.layers[-1]) for each in inputs]
     except Exception as error:  # the user's code can raise anything
         if given:
             return task
@@ -84,7 +83,7 @@ def _compared(policy: ForeignPolicy, task: Any) -> Any:
     if not task.policy:
         squashed = ([name] * len(task.hidden) + ["tanh"] for name in task.activations)
         choices += [_with(task, {"activation": each}, policy) for each in (*task.activations, *squashed)]
-    largest = np.abs(expected).max()
+    largest = max(np.abs(each).max() for each in expected)
     differences = [_difference(policy, each, seen, expected) for each in choices]
     best = int(np.argmin(differences))
     equal = differences[best] <= TOLERANCE * largest
@@ -92,20 +91,17 @@ def _compared(policy: ForeignPolicy, task: Any) -> Any:
         return choices[best]
     if differences[0] <= TOLERANCE * largest:
         return task
-    advice = f"use --activation {_option(choices[best])}" if equal else f"no activation here makes them equal: {OTHER}"
+    option = choices[best].activation
+    words = option if isinstance(option, str) else ",".join(option)
+    advice = f"use --activation {words}" if equal else f"no activation here makes them equal: {OTHER}"
     raise ConfigError(
         f"{policy.source}: on {COUNT} random observations its actions differ by up to {differences[0]:.3g} from those "
-        f"of the rebuilt network ({_toml(task, 'activation')}; the largest action is {largest:.3g}); "
-        f"{advice}"
+        f"of the rebuilt network ({_toml(task, 'activation')}; the largest action is {largest:.3g}); {advice}"
     )
 
 
-def _option(task: Any) -> str:
-    return task.activation if isinstance(task.activation, str) else ",".join(task.activation)
-
-
-def _module_actions(module: Any, seen: Singles) -> NDArray[Any]:
-    """Return the actions [n, A] of a torch module that does not learn meanwhile."""
+def _module_actions(module: Any, seen: Singles, size: int) -> NDArray[Any]:
+    """Return the actions [n, size] of a torch module, which does not learn meanwhile."""
     import torch
 
     first = next(iter(module.parameters()))
@@ -113,22 +109,22 @@ def _module_actions(module: Any, seen: Singles) -> NDArray[Any]:
     module.eval()
     try:
         with torch.no_grad():
-            actions = module(torch.as_tensor(seen).to(first.device, first.dtype))
-        return np.asarray(actions.detach().cpu().numpy(), np.float64)
+            actions = module(torch.as_tensor(seen).to(first.device, first.dtype)).detach().cpu().numpy()
     finally:
         for each, mode in modes.items():
             each.training = mode
+    if actions.shape != (len(seen), size):
+        raise ValueError(f"it returned the shape {actions.shape}, expected {(len(seen), size)}")
+    return np.asarray(actions, np.float64)
 
 
-def _difference(policy: ForeignPolicy, task: Any, seen: Singles, expected: NDArray[Any]) -> float:
-    """Return the largest difference between actions of the rebuilt network and expected ones."""
+def _difference(policy: ForeignPolicy, task: Any, seen: Singles, expected: Sequence[NDArray[Any]]) -> float:
+    """Return the largest difference between actions of the rebuilt network and the nearest expected ones."""
     network = task.network()
     network.load(policy.parameters)
-    if policy.normalises and len(policy.mean):
-        network.normalise(policy.mean, policy.std)
     with np.errstate(all="ignore"):
-        found = np.stack([network.act(row).copy() for row in seen])
-        largest = float(np.abs(found - expected).max())
+        found = np.stack([network.act(row) for row in seen])
+        largest = min(float(np.abs(found - each).max()) for each in expected)
     return largest if np.isfinite(largest) else np.inf
 
 

@@ -47,10 +47,18 @@ def read(path: Path) -> tuple[Named, list[str], dict[str, Any]]:
     found = {key: array for key, array in found.items() if key.rpartition(".")[0] in names}
     activation = _activation(words, default)
     if not squashed and words.get("squash_output") is not True:
-        return found, names, {"activation": activation}
+        return found, names, {"activation": activation, "action_scale": [], "action_shift": []}
     low, high = (_limits(data, side, found[f"{names[-1]}.bias"].size, path) for side in ("low", "high"))
-    scaled = {"action_scale": ((high - low) / 2).tolist(), "action_shift": ((high + low) / 2).tolist()}
-    return found, names, {"activation": [activation] * (len(names) - 1) + ["tanh"], **scaled}
+    scale, shift = (high - low) / 2, (high + low) / 2
+    return (
+        found,
+        names,
+        {
+            "activation": [*[activation] * (len(names) - 1), "tanh"],
+            "action_scale": scale.tolist() if (scale != 1).any() else [],
+            "action_shift": shift.tolist() if shift.any() else [],
+        },
+    )
 
 
 def _acting(found: Named, words: dict[str, Any], path: Path) -> tuple[list[str], str, bool]:

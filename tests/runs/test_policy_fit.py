@@ -1,0 +1,174 @@
+"""A policy of another program acts in a run as it does in its own program, or is refused with the reason."""
+
+import importlib
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.program import CHECKOUT, done, refusal, sets
+
+import ees_mpi
+from ees_mpi.config import Config, load
+from ees_mpi.errors import ConfigError
+from ees_mpi.policies import ACTIVATIONS
+from ees_mpi.runs import policy_files, policy_fit
+
+SMALL = ("task.steps=12", "noise.size=50000")
+SIZES = (26, 8, 5, 6)
+torch = pytest.importorskip("torch")
+TORCH: dict[str, Any] = {
+    "tanh": torch.nn.Tanh,
+    "relu": torch.nn.ReLU,
+    "silu": torch.nn.SiLU,
+    "elu": torch.nn.ELU,
+    "identity": torch.nn.Identity,
+}
+
+
+def module(*activations: str, sizes: tuple[int, ...] = SIZES) -> Any:
+    """Return a torch module with these activations, one for each layer."""
+    torch.manual_seed(0)
+    parts = []
+    for pair, name in zip(itertools.pairwise(sizes), activations, strict=True):
+        parts += [torch.nn.Linear(*pair), TORCH[name]()]
+    return torch.nn.Sequential(*parts)
+
+
+def fitted(policy: Any, *settings: str, **options: Any) -> Config:
+    return policy_fit.fitted(load("cheetah-maxent", [*SMALL, *settings]), policy_files.read(policy, **options))
+
+
+@pytest.mark.parametrize("output", ["identity", "tanh"])
+@pytest.mark.parametrize("name", sorted(ACTIVATIONS))
+def test_the_activation_of_a_module_is_found(name: str, output: str) -> None:
+    net = module(name, name, output)
+    task: Any = fitted(net).task
+    network = task.network()
+    network.load(policy_files.read(net).parameters)
+    seen = np.random.default_rng(1).normal(0, 9, (30, 26)).astype(np.float32)
+    found = np.stack([network.act(row) for row in seen])
+    np.testing.assert_allclose(found, net(torch.from_numpy(seen)).detach().numpy(), atol=1e-5)
+
+
+def test_a_relu_module_is_measured_as_a_relu_network(tmp_path: Path) -> None:
+    net = module("relu", "relu", "identity")
+    words: dict[str, Any] = {"settings": {"task.steps": 12, "noise.size": 50000}, "std": 0.02, "count": 2}
+    with ees_mpi.measure(net, "cheetah-maxent", out=tmp_path / "found.h5", **words) as found:
+        assert found.config.task.activation == "relu"
+        alike = found["mean_behavior"][0]
+    arrays = {name: array.numpy() for name, array in net.state_dict().items()}
+    with ees_mpi.measure(arrays, "cheetah-maxent", out=tmp_path / "said.h5", activation="relu", **words) as said:
+        ends = said["mean_behavior"][0]
+    with ees_mpi.measure(arrays, "cheetah-maxent", out=tmp_path / "tanh.h5", **words) as tanh:
+        assert alike == ends != tanh["mean_behavior"][0]
+
+
+def test_a_wrong_activation_is_refused_with_the_difference_and_the_right_option() -> None:
+    net = module("relu", "relu", "tanh")
+    message = r"on 100 random observations its actions differ by up to 0\.\d+ from .*use --activation relu,relu,tanh"
+    with pytest.raises(ConfigError, match=message):
+        fitted(net, activation="silu")
+    assert fitted(net, activation=("relu", "relu", "tanh")).task.activation == ("relu", "relu", "tanh")  # type: ignore[attr-defined]
+    with pytest.raises(ConfigError, match=r"expected the activations tanh, relu, .*; got gelu"):
+        fitted(net, activation="gelu")
+    with pytest.raises(ConfigError, match="one for each of the 3 layers"):
+        fitted(net, activation=("relu", "tanh"))
+
+
+def test_a_module_that_is_another_function_is_refused() -> None:
+    class Other(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self, factor: float, pair: bool = False) -> None:
+            super().__init__()
+            self.net, self.factor, self.pair = module("relu", "elu", "tanh"), factor, pair
+
+        def forward(self, seen: Any) -> Any:
+            actions = self.factor * self.net(seen)
+            return (actions, actions) if self.pair else actions
+
+    with pytest.raises(ConfigError, match=r"differ by .*no activation here makes them equal: write another network"):
+        fitted(Other(1.0))
+    mixed = ("relu", "elu", "tanh")
+    assert fitted(Other(3.0), "task.action_scale=[3]", activation=mixed).task.action_scale == (3.0,)  # type: ignore[attr-defined]
+    with pytest.raises(ConfigError, match=r"cannot be compared .*name its activation"):
+        fitted(Other(1.0, pair=True))
+    assert fitted(Other(1.0, pair=True), activation=mixed).task.activation == mixed  # type: ignore[attr-defined]
+
+
+def test_a_module_keeps_its_modes_and_its_normaliser_is_part_of_the_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(CHECKOUT / "jobs"))
+    net = importlib.import_module("train_elsewhere").Policy(26, 6)
+    net.observation_mean[:], net.observation_std[:] = 3.0, 0.5
+    net.hidden1.eval()
+    assert fitted(net).task.activation == "tanh"  # type: ignore[attr-defined]
+    whole = lambda seen, forward=net.forward: forward(net.normalised(seen))  # noqa: E731
+    net.forward = whole  # takes observations as they are
+    assert fitted(net).task.activation == "tanh"  # type: ignore[attr-defined]
+    assert net.training and not net.hidden1.training
+
+
+def test_a_state_dict_with_a_value_net_lists_its_layers_and_train_takes_the_proposed_option(tmp_path: Path) -> None:
+    net = torch.nn.ModuleDict({"actor": module("relu", "relu", "identity"), "value_net": torch.nn.Linear(26, 1)})
+    torch.save(net.state_dict(), tmp_path / "net.pt")
+    few = sets(*SMALL, "population.size=2", "run.generations=1")
+    words = ("train", "cheetah-es", *few, "--from", tmp_path / "net.pt", "--out", tmp_path / "run.h5")
+    code, line = refusal(*words)
+    assert code == 3 and "actor.0 (8, 26), actor.2 (5, 8), actor.4 (6, 5), value_net (1, 26)" in line
+    option = line[line.index("--layers") :].split()
+    assert option == ["--layers", "actor.0,actor.2,actor.4"]
+    done(*words, *option, "--activation", "relu")
+    with ees_mpi.open_run(tmp_path / "run.h5") as run:
+        assert run.config.task.activation == "relu" and run.config.task.layers == SIZES
+    code, line = refusal("train", "cheetah-es", *few, *sets("task.hidden=[8,5]"), "--from", tmp_path / "run.h5")
+    assert code == 2 and "add --set 'task.activation=\"relu\"'" in line  # the same parameters in a tanh network
+    assert refusal("train", "cheetah-es", "--layers", "a")[0] == 2
+
+
+def test_an_exported_relu_policy_acts_as_it_did(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = sets(*SMALL, "population.size=2", "run.generations=1", "task.hidden=[3]", "task.action_scale=[2]")
+    words += sets('task.activation=["elu","tanh"]', "task.action_shift=[0.5]")
+    done("train", "cheetah-es", *words, "--out", tmp_path / "run.h5")
+    done("export", tmp_path / "run.h5", "--policy", "-o", tmp_path / "exported_elu.npz")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    act = importlib.import_module("exported_elu").load(tmp_path / "exported_elu.npz")
+    with ees_mpi.open_run(tmp_path / "run.h5") as run:
+        network: Any = run.config.task.network()  # type: ignore[attr-defined]
+        network.load(run.state_arrays()["mean"][0])
+    seen = np.linspace(-4, 4, 26).astype(np.float32)
+    with np.load(tmp_path / "exported_elu.npz") as file:
+        network.normalise(file["observation_mean"], file["observation_std"])
+    np.testing.assert_allclose(act(seen), network.act(seen), rtol=1e-6)
+
+
+def test_a_function_of_a_flat_vector_is_measured_and_trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "flat_policy.py").write_text(
+        "import numpy as np\n"
+        "def act(parameters, observation, gain=1.0):\n"
+        "    return gain * np.sin(parameters[:6] * observation[:6] + parameters[6:])\n"
+        "def vector():\n"
+        "    return np.arange(12) / 12\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    few = sets(*SMALL, "population.size=2", "run.generations=1", "task.policy=flat_policy:act")
+    few += sets("task.policy_settings.gain=0.5")
+    done("train", "cheetah-es", *few, "--from", "flat_policy:vector", "--out", "run.h5")
+    with ees_mpi.open_run("run.h5", trust=True) as run:
+        assert run.config.task.policy_settings == {"gain": 0.5, "parameters": 12}
+    done("verify", "run.h5", "--trust")
+    settings = {"task.policy": "flat_policy:act", "task.steps": 12, "noise.size": 5000}
+    with ees_mpi.measure(np.arange(12) / 12, "cheetah-es", 0.1, 2, tmp_path / "m.h5", settings) as found:
+        assert found["mean"].shape == (1, 1, 12)
+    done("export", "run.h5", "--policy", "-o", "exported_flat.npz", "--trust")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert importlib.import_module("exported_flat").load("exported_flat.npz")(np.ones((2, 26))).shape == (2, 6)
+    code, line = refusal("train", "cheetah-es", *few, "--out", "other.h5")
+    assert code == 2 and "policy_settings.parameters" in line
+
+
+def test_gpus_and_maml_refuse_other_networks() -> None:
+    code, line = refusal("train", "mujoco-cheetah-maxent", *sets("task.device=cuda", "task.activation=relu"))
+    assert code == 2 and 'got task.activation = "relu"; use task.device = "cpu"' in line
+    code, line = refusal("train", "cheetah-maml", *sets("task.action_scale=[2.0]"))
+    assert code == 2 and "got task.action_scale = [2.0]" in line
+    assert "one number, or one for each of the 6" in refusal("train", "cheetah-es", *sets("task.action_scale=[1,2]"))[1]
