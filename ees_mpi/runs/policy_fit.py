@@ -18,7 +18,7 @@ COUNT = 100  # random observations of a comparison
 LIMIT = 4.0  # of these observations, as they are after the normaliser
 TOLERANCE = 1e-4  # of the actions, as a share of the largest one
 NETWORK = {"activation": "tanh", "action_scale": [], "action_shift": []}  # keys of a task, and their defaults
-OTHER = "write another network as task.policy, see `ees-mpi docs own_parts`"
+OTHER = "write another network as task.policy, see `ees-mpi docs plugins`"
 
 
 def fitted(config: Config, policy: ForeignPolicy) -> Config:

@@ -97,7 +97,7 @@ def test_a_module_that_is_another_function_is_refused() -> None:
 
 
 def test_a_module_keeps_its_modes_and_its_normaliser_is_part_of_the_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(CHECKOUT / "jobs"))
+    monkeypatch.syspath_prepend(str(CHECKOUT / "jobs/examples"))
     net = importlib.import_module("train_elsewhere").Policy(26, 6)
     net.observation_mean[:], net.observation_std[:] = 3.0, 0.5
     net.hidden1.eval()

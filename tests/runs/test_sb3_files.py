@@ -1,4 +1,4 @@
-"""Models of Stable-Baselines3. Those in tests/data/sb3 are real ones, made by `jobs/sb3_models.py`."""
+"""Models of Stable-Baselines3. Those in tests/data/sb3 are real ones, made by `jobs/examples/sb3_models.py`."""
 
 import io
 import json
@@ -32,7 +32,7 @@ SHORT = {"task.steps": 12, "run.generations": 2, "run.fsync": False}
 
 
 def observations() -> np.ndarray:
-    """Return the observations of `jobs/sb3_models.py`."""
+    """Return the observations of `jobs/examples/sb3_models.py`."""
     generator = np.random.default_rng(0)
     angle = generator.uniform(-np.pi, np.pi, 1000)
     return np.stack([np.cos(angle), np.sin(angle), generator.uniform(-8, 8, 1000)], axis=1).astype(np.float32)

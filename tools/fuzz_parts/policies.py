@@ -35,6 +35,7 @@ FEW = ["--std", "0.1", "--count", "4", "-o", "out.h5"]
 MEASURE = ["--task", "task.toml", *FEW]
 COMMANDS: dict[str, list[str]] = {
     "measure net.pt": ["measure", "net.pt", *MEASURE],
+    "measure model.zip": ["measure", "model.zip", *MEASURE],
     "measure net.safetensors": ["measure", "net.safetensors", *MEASURE],
     "measure stats.npz": ["measure", "net.pt", "--normaliser", "stats.npz", *MEASURE],
     "measure policy.npz": ["measure", "policy.npz", *FEW],
@@ -70,7 +71,23 @@ def make(folder: Path, other: Path) -> None:
     named = {name: generator.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
     torch.save({name: torch.from_numpy(array) for name, array in named.items()}, folder / "net.pt")
     _safetensors(folder / "net.safetensors", named)
+    _model(folder / "model.zip", [torch.from_numpy(array) for array in named.values()])
     np.savez(folder / "stats.npz", observation_mean=np.zeros(4), observation_std=np.ones(4), observation_clip=3.0)
+
+
+def _model(path: Path, tensors: list[Any]) -> None:
+    """Write a model as Stable-Baselines3 writes SAC."""
+    import torch
+
+    names, weights = ("actor.latent_pi.0", "actor.mu"), io.BytesIO()
+    torch.save(
+        dict(zip((f"{name}.{kind}" for name in names for kind in ("weight", "bias")), tensors, strict=True)), weights
+    )
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr(
+            "data", json.dumps({"policy_kwargs": {}, "action_space": {"low": "[-1. -1.]", "high": "[1. 1.]"}})
+        )
+        file.writestr("policy.pth", weights.getvalue())
 
 
 def _safetensors(path: Path, named: dict[str, Any], **changes: Any) -> None:

@@ -3,8 +3,8 @@
 
 The two programs need different environments (pip install stable-baselines3; pip install ees_mpi):
 
-    jobs/sb3_models.py train FOLDER [--seconds 60] [--hidden 64,64]
-    jobs/sb3_models.py compare FOLDER
+    jobs/examples/sb3_models.py train FOLDER [--seconds 60] [--hidden 64,64]
+    jobs/examples/sb3_models.py compare FOLDER
 
 `train` writes ppo.zip, sac.zip and expected.npz: actions for 1,000 observations, and the returns from five starts. It
 also trains PPO with VecNormalize (normalised.zip), and exports its statistics (stats.npz). `compare` prints the largest
