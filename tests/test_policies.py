@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from ees_mpi.policies import HIDDEN, MLP, mean_std, observation_sums
+from ees_mpi.policies import ACTIVATIONS, HIDDEN, MLP, mean_std, observation_sums
 
 CHEETAH = (26, *HIDDEN, 6)
 ANT = (28, *HIDDEN, 8)
@@ -44,13 +44,37 @@ def test_actions_are_those_of_a_tanh_network_on_w1_b1_w2_b2(sizes: tuple[int, ..
         np.testing.assert_allclose(action, by_the_book(sizes, flat, observation), rtol=1e-4, atol=1e-5)
 
 
+FORMULAS = {
+    "tanh": np.tanh,
+    "relu": lambda x: x * (x > 0),
+    "silu": lambda x: x / (1 + np.exp(-x)),
+    "elu": lambda x: np.where(x > 0, x, np.exp(x) - 1),
+    "identity": lambda x: x,
+}
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_each_layer_has_its_activation_and_actions_are_scaled_and_shifted(name: str) -> None:
+    weight = np.array([[[1.0], [0.5]], [[-3.0], [0.25]]], np.float32)  # one unit in each of two layers
+    policy = MLP((1, 1, 1), 0, (name, "tanh"), (2.0,), (1.0,))
+    policy.load(weight.reshape(-1))
+    for x in (-100.0, -2.0, -0.1, 0.0, 0.3, 7.0):
+        expected = 1 + 2 * np.tanh(-3 * FORMULAS[name](np.float64(x + 0.5)) + 0.25)
+        with np.errstate(all="ignore"):
+            np.testing.assert_allclose(policy.act(np.array([x], np.float32)), [expected], rtol=2e-5)
+    linear = MLP((1, 1, 1), 0, name)
+    linear.load(weight.reshape(-1))
+    np.testing.assert_allclose(linear.act(np.ones(1, np.float32)), [-3 * FORMULAS[name](1.5) + 0.25], rtol=1e-5)
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize("sizes", ALL_SIZES)
-def test_bits_do_not_depend_on_where_the_vector_and_the_buffers_lie(sizes: tuple[int, ...]) -> None:
+def test_bits_do_not_depend_on_where_the_vector_and_the_buffers_lie(sizes: tuple[int, ...], activation: str) -> None:
     flat = flat_of(MLP(sizes))
     seen = observations(sizes[0], 5)
     expected = None
     for offset in range(33):
-        policy = MLP(sizes)
+        policy = MLP(sizes, activation=activation)
         table = np.empty(policy.count + 40, np.float32)
         view = table[offset : offset + policy.count]
         view[:] = flat

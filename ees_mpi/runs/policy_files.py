@@ -110,8 +110,8 @@ def read(
     found: Named | NDArray[Any]
     module, names = None, list(layers)
     if isinstance(policy, (str, Path)) and Path(text).suffix == sb3_files.SB3:
-        if names:
-            raise ConfigError(f"--layers: {text} says which layers act; leave it out")
+        if names or activation:
+            raise ConfigError(f"--layers, --activation: {text} says which layers act, and how; leave them out")
         found, names, known = sb3_files.read(Path(text))
     else:
         found, module = _load(policy, text)

@@ -24,16 +24,15 @@ OTHER = "write another network as task.policy, see `ees-mpi docs plugins`"
 def fitted(config: Config, policy: ForeignPolicy) -> Config:
     """Return the config with the network and the observations that the policy needs; notes say what has changed."""
     task = config.task
+    own, fields = getattr(task, "policy", None), getattr(task, "__struct_fields__", ())
     wanted: dict[str, Any] = {"observation_clip": policy.clip}
     if not len(policy.mean):
         wanted["observation_share"] = 0.0  # otherwise a run would begin to normalise
-    if getattr(task, "policy", None):
+    if own:
         wanted |= task.settings_for(len(policy.parameters))  # type: ignore[attr-defined]
     else:
         wanted |= {**policy.settings, **({"hidden": policy.layers[1:-1]} if policy.layers else {})}
-    fields = getattr(task, "__struct_fields__", ())
     fitting = _with(task, {name: value for name, value in wanted.items() if name in fields}, policy)
-    own = bool(getattr(task, "policy", None))
     policy.check(() if own else fitting.layers, fitting.parameters)
     notes = []
     if hasattr(fitting, "network") and policy.module is not None:
@@ -53,7 +52,7 @@ def _with(task: Any, changes: dict[str, Any], policy: ForeignPolicy) -> Any:
             raise ConfigError(
                 f"{policy.source}: expected the activations {', '.join(task.activations)}; got {name}: {OTHER}"
             )
-    return convert({**plain(task), **changes}, type(task), "task")
+    return convert({**plain(task), **changes}, type(task), "task") if changes else task
 
 
 def _toml(task: Any, name: str) -> str:

@@ -187,6 +187,7 @@ def test_nothing_is_unpickled_and_damaged_models_are_refused(tmp_path: Path) -> 
         file.writestr("data", b" " * 10**6)
     with pytest.raises(EesError, match="too large for its size"):
         policy_files.read(path)
-    with pytest.raises(EesError, match="says which layers act"):
-        policy_files.read(DATA / "ppo.zip", ["action_net"])
+    for options in (("action_net",), None, ()), ((), None, "relu"):
+        with pytest.raises(EesError, match="says which layers act"):
+            policy_files.read(DATA / "ppo.zip", *options)
     assert not mark.exists()
