@@ -38,7 +38,7 @@ def check_deterministic(config: Config, state: State, ranks: Ranks) -> None:
                     f"{config.task.own_code}: it is not deterministic: individual {index} was evaluated twice, and "
                     f"{difference}. A rollout must depend on its arguments and on the seed only: no clock, no "
                     "np.random without a seed, nothing left from earlier rollouts. To train all the same: "
-                    "task.deterministic = false (`ees-mpi docs own_parts`)"
+                    "task.deterministic = false (`ees-mpi docs plugins`)"
                 )
             )
 
