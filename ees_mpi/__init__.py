@@ -9,8 +9,7 @@ The map of the package. A module or folder imports only from lines below its own
     runs/            the life of a run: start or reopen it, recover from lost ranks, show its progress
     training.py      one generation (`EvolutionJob.advance`), and the loop over generations (`train`)
     strategy.py      the update of an evolution strategy, `ask` and `tell`; no other module computes one
-    generation/      the parts that the generations of all methods share: evaluation, results
-    state.py         everything that a run carries from one generation to the next
+    generation/      the parts that the generations of all methods share: state, evaluation, results
     store/           the run file: layout, journal, HDF5, reader, writer, lock
     config/          the typed config, its keys, its changes; the method of evolution strategies; names of sweeps
     objectives/ populations/ optimizers/ scg/         the parts of evolution strategies; stochastic computation graphs
@@ -18,9 +17,9 @@ The map of the package. A module or folder imports only from lines below its own
     tasks/           interference, custom, locomotion, and one folder per engine
     policies.py density.py                            networks; Gaussian kernel sums
     contracts/       the Protocols that people implement
-    noise.py         the noise table
+    noise.py         random streams, and the noise table
     ranks/           one process, or MPI; the only place that imports mpi4py
-    outcomes.py streams.py                            draws and outcomes; random streams
+    outcomes.py      draws and outcomes
     registry/        families of parts, found by name; the loader of plugins
     machine.py files.py                               threads, CPU features, fingerprint; writing output files
     terminal.py      messages to the user

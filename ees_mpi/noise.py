@@ -1,4 +1,7 @@
-"""The noise table: standard normal floats. Every perturbation is a slice of it.
+"""Random streams, and the noise table of standard normal floats: every perturbation is a slice of it.
+
+Every random number of a run comes from a stream (seed, purpose, generation). It is drawn as part of a whole vector, the
+same on every rank, so that no number depends on the number of ranks or on earlier draws.
 
 Salimans et al. 2017 (arXiv:1703.03864). The table consists of fixed blocks, each from its own counter-based random
 stream, so its bits depend on seed and size only. The ranks of a node fill it together; a reader of a run file
@@ -14,9 +17,15 @@ from numpy.typing import NDArray
 
 from ees_mpi.outcomes import Singles
 from ees_mpi.ranks import Ranks
-from ees_mpi.streams import stream
 
 BLOCK = 1 << 18
+
+
+def stream(seed: int, purpose: str, counter: int = 0) -> np.random.Generator:
+    """Return the Philox generator for one purpose; `counter`: for example the generation."""
+    name = f"{seed}/{purpose}/{counter}".encode()
+    key = np.frombuffer(hashlib.blake2b(name, digest_size=16).digest(), dtype="<u8")
+    return np.random.Generator(np.random.Philox(key=key))
 
 
 class Noise:

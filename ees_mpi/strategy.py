@@ -17,11 +17,10 @@ from numpy.typing import NDArray
 
 from ees_mpi.config import Config, Evolution
 from ees_mpi.contracts import Objective, Optimizer, Population
-from ees_mpi.noise import Noise, NoiseTable
+from ees_mpi.generation.state import State
+from ees_mpi.noise import Noise, NoiseTable, stream
 from ees_mpi.outcomes import Arrays, Draw, Outcomes
 from ees_mpi.ranks import Ranks
-from ees_mpi.state import State
-from ees_mpi.streams import stream
 
 
 @dataclass(frozen=True)

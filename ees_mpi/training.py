@@ -27,10 +27,10 @@ from ees_mpi.generation.results import (
     observed,
     with_times,
 )
+from ees_mpi.generation.state import State
 from ees_mpi.outcomes import LEADING, Arrays, Draw, Floats, Outcome, Outcomes, pack, unpack, unpack_each
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry import loaded
-from ees_mpi.state import State
 from ees_mpi.store.writer import RunWriter
 from ees_mpi.strategy import Update
 

@@ -41,8 +41,10 @@ def test_the_page_names_a_function_that_exists(name: str) -> None:
 
 
 def test_a_missing_function_is_noticed() -> None:
-    assert len(NAMES) > 30 and defines("state.State.digest")
-    assert not any(map(defines, ("state.State.digests", "states.State", "ranks.serial", "ranks.none.Ranks")))
+    assert len(NAMES) > 30 and defines("generation.state.State.digest")
+    assert not any(
+        map(defines, ("generation.state.State.digests", "generation.states.State", "ranks.serial", "ranks.none.Ranks"))
+    )
 
 
 def test_the_page_on_fidelity_names_keys_that_exist() -> None:

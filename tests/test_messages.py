@@ -19,9 +19,9 @@ from ees_mpi.commands.arguments import in_python
 from ees_mpi.config import load
 from ees_mpi.errors import EesError
 from ees_mpi.generation.results import Record
+from ees_mpi.generation.state import first_state
 from ees_mpi.outcomes import LEADING
 from ees_mpi.registry import own
-from ees_mpi.state import first_state
 from ees_mpi.store.writer import RunWriter, has_results
 from ees_mpi.tasks import base
 

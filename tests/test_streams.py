@@ -1,6 +1,6 @@
 import numpy as np
 
-from ees_mpi.streams import stream
+from ees_mpi.noise import stream
 
 
 def test_a_stream_depends_on_seed_purpose_and_counter_only() -> None:

@@ -7,10 +7,10 @@ from support.small_runs import job_of, trained
 
 from ees_mpi.config import Config, load
 from ees_mpi.errors import TaskError
+from ees_mpi.generation.state import State, first_state
 from ees_mpi.noise import NoiseTable
 from ees_mpi.outcomes import Outcome, Outcomes
 from ees_mpi.ranks import Ranks
-from ees_mpi.state import State, first_state
 from ees_mpi.strategy import Update
 from ees_mpi.tasks.interference import OPTIMUM, Interference
 from ees_mpi.training import train

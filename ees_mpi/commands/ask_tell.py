@@ -27,11 +27,11 @@ from ees_mpi.commands.loop_file import LoopFile, check_recorded, check_target
 from ees_mpi.config import Config
 from ees_mpi.errors import ConfigError, TaskError, located
 from ees_mpi.generation.results import Clock, Record, check_enough, describe, gather_sums, observed, uses_torch
+from ees_mpi.generation.state import State
 from ees_mpi.outcomes import LEADING, Arrays, Draw, Floats, Outcomes, Singles, unpack
 from ees_mpi.ranks import Ranks, UserLoop
 from ees_mpi.runs import broadcast
 from ees_mpi.runs.start import reopen
-from ees_mpi.state import State
 from ees_mpi.store.writer import RunWriter
 from ees_mpi.strategy import Update
 from ees_mpi.training import commit

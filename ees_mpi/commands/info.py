@@ -13,8 +13,8 @@ import tomli_w
 
 from ees_mpi.config import FREE_ON_RESUME, INERT, Config
 from ees_mpi.errors import ConfigError
+from ees_mpi.generation.state import State
 from ees_mpi.registry import flat, texts, unknown
-from ees_mpi.state import State
 from ees_mpi.store.reader import Run, open_run
 from ees_mpi.store.safety import damage_reported, open_hdf5
 from ees_mpi.store.texts import attributes

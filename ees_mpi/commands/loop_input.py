@@ -13,9 +13,9 @@ from ees_mpi.commands.config import sections_of
 from ees_mpi.config import Config, parse, resolved
 from ees_mpi.config.changes import FAMILIES
 from ees_mpi.errors import ConfigError, TaskError
+from ees_mpi.generation.state import State, state_of
 from ees_mpi.outcomes import LEADING, Arrays, Floats, Singles
 from ees_mpi.registry import Part
-from ees_mpi.state import State, state_of
 
 LARGEST = 1 << 30  # bytes of the individuals that are in memory at a time
 

@@ -25,17 +25,16 @@ from ees_mpi.errors import ConfigError, RunFileError, TaskError, collective
 from ees_mpi.files import replaced
 from ees_mpi.generation.evaluation import Evaluation, Work
 from ees_mpi.generation.results import Clock, Record, describe, with_times
-from ees_mpi.noise import NoiseTable
+from ees_mpi.generation.state import State
+from ees_mpi.noise import NoiseTable, stream
 from ees_mpi.outcomes import LEADING, Outcomes, pack
 from ees_mpi.ranks import Ranks, call
 from ees_mpi.registry import loaded
 from ees_mpi.runs import broadcast, policy_fit, starting_point
 from ees_mpi.runs.policy_files import PolicySource
 from ees_mpi.runs.starting_point import StartingPoint
-from ees_mpi.state import State
 from ees_mpi.store.reader import Run
 from ees_mpi.store.writer import RunWriter
-from ees_mpi.streams import stream
 
 DIAGONAL = "ees_mpi.populations.diagonal:Diagonal"  # logs the standard deviation of each row
 COUNT = 1000

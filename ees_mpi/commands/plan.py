@@ -11,12 +11,12 @@ from ees_mpi.config import Config
 from ees_mpi.generation.costs import Costs, resident_bytes, row_bytes, seconds, time_commit, timed
 from ees_mpi.generation.evaluation import Evaluation, Work
 from ees_mpi.generation.results import metrics
+from ees_mpi.generation.state import State, first_state
 from ees_mpi.noise import NoiseTable
 from ees_mpi.outcomes import Draw, Outcomes
 from ees_mpi.ranks import Ranks
 from ees_mpi.ranks.gpus import visible_gpus
 from ees_mpi.registry import loaded
-from ees_mpi.state import State, first_state
 from ees_mpi.strategy import Update
 
 ROLLOUTS = 3

@@ -17,17 +17,16 @@ from ees_mpi.errors import ConfigError, RunFileError, TaskError, collective
 from ees_mpi.files import check_writable, replaced
 from ees_mpi.generation.evaluation import Evaluation, Work
 from ees_mpi.generation.results import Clock, Record, describe, uses_torch, with_times
-from ees_mpi.noise import Noise, NoiseTable
+from ees_mpi.generation.state import State
+from ees_mpi.noise import Noise, NoiseTable, stream
 from ees_mpi.outcomes import Arrays, Draw, Outcome, Outcomes, pack, unpack
 from ees_mpi.ranks import Ranks
 from ees_mpi.runs import broadcast, starting_point
 from ees_mpi.runs.progress import CountedOutcomes
-from ees_mpi.state import State
 from ees_mpi.store import journal
 from ees_mpi.store.reader import Run, open_run
 from ees_mpi.store.safety import check_ours
 from ees_mpi.store.writer import RunWriter, check_folder
-from ees_mpi.streams import stream
 
 ENGINE_KEYS = ("task.engine", "task.device")
 

@@ -26,13 +26,12 @@ from ees_mpi.commands.verify_updates import learned_after, logged_outcomes
 from ees_mpi.config import Config, Evolution
 from ees_mpi.contracts import Memory, Objective, Population
 from ees_mpi.errors import ConfigError, RunFileError
-from ees_mpi.noise import NoiseTable
+from ees_mpi.generation.state import State
+from ees_mpi.noise import NoiseTable, stream
 from ees_mpi.outcomes import Arrays, Draw, Floats, Outcomes
 from ees_mpi.ranks import Ranks, call
-from ees_mpi.state import State
 from ees_mpi.store.reader import Run, open_run
 from ees_mpi.strategy import Update
-from ees_mpi.streams import stream
 
 Indices = NDArray[np.int64]
 GENERATIONS = 5  # measured by default

@@ -9,9 +9,9 @@ import numpy as np
 from ees_mpi.commands.verify import cause
 from ees_mpi.config import Evolution
 from ees_mpi.errors import ConfigError, RunFileError, VerifyError
+from ees_mpi.generation.state import State
 from ees_mpi.outcomes import Arrays, Outcomes
 from ees_mpi.ranks import Ranks
-from ees_mpi.state import State
 from ees_mpi.store.reader import Run, open_run
 from ees_mpi.strategy import Update
 

@@ -1,1 +1,1 @@
-"""The parts that the generations of all methods share: evaluation, results, the record for the run file."""
+"""The parts that the generations of all methods share: the state, evaluation, results, the record for the run file."""

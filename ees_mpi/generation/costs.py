@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ees_mpi.config import Config
-from ees_mpi.state import State
+from ees_mpi.generation.state import State
 from ees_mpi.store import layout
 
 

@@ -13,11 +13,10 @@ import numpy as np
 from ees_mpi.config import Config
 from ees_mpi.errors import ConfigError, before_rollouts, collective, located
 from ees_mpi.generation.rollouts import seeded
-from ees_mpi.noise import Noise
+from ees_mpi.generation.state import State
+from ees_mpi.noise import Noise, stream
 from ees_mpi.outcomes import LEADING, Floats, Singles, pack
 from ees_mpi.ranks import Ranks
-from ees_mpi.state import State
-from ees_mpi.streams import stream
 
 INDIVIDUALS = 4
 SECONDS = 30.0  # after which a rank begins no further rollout of the first time

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from ees_mpi.config import OBSERVED, Config, enough
 from ees_mpi.density import entropy
 from ees_mpi.errors import TaskError, collective
+from ees_mpi.generation.state import State
+from ees_mpi.noise import stream
 from ees_mpi.outcomes import Arrays, Draw, Floats, Outcomes, Singles, flat_learned
 from ees_mpi.ranks import Ranks
-from ees_mpi.state import State
-from ees_mpi.streams import stream
 
 Row = TypeVar("Row")  # the result of one evaluation: an Outcome, or what another method keeps of it
 

@@ -12,8 +12,8 @@ import numpy as np
 from ees_mpi.config import Config
 from ees_mpi.contracts import Evaluator, RowsEvaluator
 from ees_mpi.errors import TaskError
+from ees_mpi.noise import stream
 from ees_mpi.outcomes import Floats, Outcome, Singles
-from ees_mpi.streams import stream
 
 Statistics = tuple[Floats, Floats]  # mean and standard deviation of the observations
 

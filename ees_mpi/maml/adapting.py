@@ -7,12 +7,12 @@ from ees_mpi.config import Config
 from ees_mpi.contracts import Walker
 from ees_mpi.errors import ConfigError, TaskError, collective
 from ees_mpi.generation.results import Adapted
+from ees_mpi.generation.state import State
 from ees_mpi.maml.learning import adapt
 from ees_mpi.maml.rollouts import Batch, Gaussian, sample
 from ees_mpi.maml.settings import maml_of
+from ees_mpi.noise import stream
 from ees_mpi.ranks import Ranks
-from ees_mpi.state import State
-from ees_mpi.streams import stream
 
 
 def by_gradient(ranks: Ranks, config: Config, state: State, generation: int) -> Adapted:

@@ -15,6 +15,7 @@ from ees_mpi.contracts import NoisyWalks, Task, Walked
 from ees_mpi.errors import before_rollouts
 from ees_mpi.generation.evaluation import opened_on_gpu, remaining_drivers
 from ees_mpi.generation.results import evaluates_mean
+from ees_mpi.generation.state import State
 from ees_mpi.maml.learning import Learner, LearningTask
 from ees_mpi.maml.network import Tensor, log_std, torch
 from ees_mpi.maml.outer import parts, side_by_side, theta_of_state
@@ -24,7 +25,6 @@ from ees_mpi.maml.settings import maml_of
 from ees_mpi.maml.tracks import Tracks
 from ees_mpi.outcomes import Draw, Outcome, Singles
 from ees_mpi.ranks import Ranks
-from ees_mpi.state import State
 from ees_mpi.tasks.locomotion import along
 
 

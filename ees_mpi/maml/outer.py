@@ -9,6 +9,7 @@ import numpy as np
 
 from ees_mpi.config import Config
 from ees_mpi.errors import TaskError, collective
+from ees_mpi.generation.state import State
 from ees_mpi.maml import trpo
 from ees_mpi.maml.learning import Learner, LearningTask, Steps, theta_of
 from ees_mpi.maml.network import Tensor
@@ -18,7 +19,6 @@ from ees_mpi.maml.settings import maml_of
 from ees_mpi.maml.tracks import Tracks
 from ees_mpi.outcomes import Floats, Singles
 from ees_mpi.ranks import Ranks
-from ees_mpi.state import State
 
 GATHERED = 8192  # parameters that are gathered at a time, so that no rank holds the gradients of all tasks
 GRAPH_FLOATS = 10  # numbers that torch keeps per step and unit of the network, for both graphs of a task; measured

@@ -7,6 +7,7 @@ import numpy as np
 
 from ees_mpi.config import Config
 from ees_mpi.generation.costs import Costs, resident_bytes, seconds, time_commit, timed
+from ees_mpi.generation.state import State, first_state
 from ees_mpi.maml.learning import Learner, LearningTask, Steps, theta_of
 from ees_mpi.maml.on_cpu import CpuTasks
 from ees_mpi.maml.outer import KEPT, graph_bytes
@@ -15,7 +16,6 @@ from ees_mpi.maml.settings import Maml, maml_of
 from ees_mpi.maml.training import MamlJob
 from ees_mpi.ranks import Ranks
 from ees_mpi.ranks.gpus import visible_gpus
-from ees_mpi.state import State, first_state
 
 ARRAYS = ("observations", "actions", "rewards", "length", "final")  # of a batch, with an axis of rollouts
 LINE_SEARCH = 3  # evaluations in a typical line search, the old theta included

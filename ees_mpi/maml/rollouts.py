@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from ees_mpi.config import Config
 from ees_mpi.contracts import Task, Walker
+from ees_mpi.generation.state import State
 from ees_mpi.maml.settings import maml_of
+from ees_mpi.noise import stream
 from ees_mpi.outcomes import Floats, Singles
 from ees_mpi.policies import CLIP, MLP, observation_sums
-from ees_mpi.state import State
-from ees_mpi.streams import stream
 from ees_mpi.tasks.locomotion import along
 
 

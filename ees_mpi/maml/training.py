@@ -24,6 +24,7 @@ from ees_mpi.generation.results import (
     describe,
     evaluates_mean,
 )
+from ees_mpi.generation.state import State
 from ees_mpi.maml.on_cpu import CpuTasks
 from ees_mpi.maml.on_gpu import GpuTasks, opener
 from ees_mpi.maml.outer import outer_step
@@ -31,11 +32,10 @@ from ees_mpi.maml.pairs import Pair, packed, row_of, stacked, unpacked
 from ees_mpi.maml.rollouts import Gaussian
 from ees_mpi.maml.settings import maml_of
 from ees_mpi.maml.tasks import Tasks
+from ees_mpi.noise import stream
 from ees_mpi.outcomes import LEADING, Arrays, Outcome, Outcomes, unpack
 from ees_mpi.ranks import Ranks
-from ees_mpi.state import State
 from ees_mpi.store.reader import Run
-from ees_mpi.streams import stream
 
 
 @dataclass

@@ -13,13 +13,13 @@ from ees_mpi.config import Config
 from ees_mpi.errors import EesError, Interrupted, RanksLost, RunFileError
 from ees_mpi.generation.determinism import check_deterministic
 from ees_mpi.generation.results import Record, hardly_observed, uses_torch
+from ees_mpi.generation.state import State
 from ees_mpi.outcomes import Arrays
 from ees_mpi.ranks import Ranks
 from ees_mpi.runs import broadcast, tensorboard
 from ees_mpi.runs.progress import Progress
 from ees_mpi.runs.recovery import Recovery
 from ees_mpi.runs.start import PreparedRun, Request
-from ees_mpi.state import State
 from ees_mpi.store.writer import RunWriter
 from ees_mpi.training import Job, train
 

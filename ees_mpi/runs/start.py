@@ -13,11 +13,11 @@ from ees_mpi.config import Config, Evolution
 from ees_mpi.config.sweeps import file_name
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.files import check_not_input
+from ees_mpi.generation.state import first_state
 from ees_mpi.outcomes import Arrays
 from ees_mpi.runs import policy_fit, starting_point
 from ees_mpi.runs.policy_files import PolicySource
 from ees_mpi.runs.starting_point import StartingPoint
-from ees_mpi.state import first_state
 from ees_mpi.store.reader import Run, open_run
 from ees_mpi.store.safety import check_ours
 from ees_mpi.store.writer import RunWriter, already_exists, check_folder, has_results, new_run_id

@@ -16,6 +16,7 @@ import ees_mpi
 from ees_mpi.analysis.numbers.tables import plain
 from ees_mpi.commands.signal import groups_of, half_gradients, split_halves, step_lengths
 from ees_mpi.commands.signal_estimate import Split, ratio_of, share, split_of
+from ees_mpi.generation.state import State
 from ees_mpi.noise import Noise
 from ees_mpi.objectives import OBJECTIVES
 from ees_mpi.optimizers.ascent import Ascent
@@ -24,7 +25,6 @@ from ees_mpi.populations.diagonal import Diagonal
 from ees_mpi.populations.mixture import Mixture
 from ees_mpi.populations.normal import Normal
 from ees_mpi.ranks import Ranks
-from ees_mpi.state import State
 from ees_mpi.strategy import Update
 
 D = 70

@@ -10,8 +10,8 @@ from support.random_parts import SMALL, train
 
 import ees_mpi
 from ees_mpi.generation import rollouts
+from ees_mpi.noise import stream
 from ees_mpi.outcomes import Outcome
-from ees_mpi.streams import stream
 
 CARTPOLE = {"name": "gymnasium", "env": "CartPole-v1", "steps": 20, "hidden": [2], "observation_share": 1.0}
 PARTS = {"population": {"name": "normal", "size": 8, "std": 0.1}, "objective": {"name": "maxvar"}}

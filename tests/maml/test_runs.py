@@ -16,10 +16,10 @@ from ees_mpi import config
 from ees_mpi.analysis.report import extremes, page
 from ees_mpi.errors import ConfigError, RunFileError, TaskError
 from ees_mpi.generation.results import Unfinished
+from ees_mpi.generation.state import State, first_state
 from ees_mpi.maml import outer, settings
 from ees_mpi.maml.training import MamlJob
 from ees_mpi.ranks import Ranks
-from ees_mpi.state import State, first_state
 from ees_mpi.store.reader import open_run
 
 POINT = TESTS / "support" / "maml_point.toml"

@@ -15,6 +15,7 @@ from ees_mpi.commands.verify import verify
 from ees_mpi.contracts import Walked
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.generation.results import Evaluated, Unfinished
+from ees_mpi.generation.state import State, first_state
 from ees_mpi.maml import outer
 from ees_mpi.maml.baseline import advantages
 from ees_mpi.maml.logged import repeat_update
@@ -25,7 +26,6 @@ from ees_mpi.maml.rollouts import Batch, Gaussian, sample
 from ees_mpi.maml.tracks import Tracks
 from ees_mpi.maml.training import MamlJob
 from ees_mpi.ranks import Ranks
-from ees_mpi.state import State, first_state
 from ees_mpi.store import rollouts
 from ees_mpi.store.reader import open_run
 

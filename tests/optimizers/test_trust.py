@@ -10,6 +10,7 @@ from support.program import done, train
 from support.run_files import assert_same_bits
 
 from ees_mpi.commands.signal import step_lengths
+from ees_mpi.generation.state import State
 from ees_mpi.noise import Noise
 from ees_mpi.objectives.fitness import Fitness
 from ees_mpi.optimizers.adam import Adam
@@ -19,7 +20,6 @@ from ees_mpi.populations.diagonal import Diagonal
 from ees_mpi.populations.mixture import Mixture
 from ees_mpi.populations.normal import Normal
 from ees_mpi.ranks import Ranks
-from ees_mpi.state import State
 from ees_mpi.strategy import Update
 
 D = 300

@@ -12,7 +12,7 @@ from support.small_runs import trained
 from ees_mpi import open_run
 from ees_mpi.config import load
 from ees_mpi.errors import ConfigError, RunFileError
-from ees_mpi.noise import NoiseTable
+from ees_mpi.noise import NoiseTable, stream
 from ees_mpi.optimizers.adam import Adam
 from ees_mpi.optimizers.ascent import Ascent
 from ees_mpi.outcomes import Arrays
@@ -20,7 +20,6 @@ from ees_mpi.populations import POPULATIONS
 from ees_mpi.populations.diagonal import Diagonal
 from ees_mpi.populations.normal import Normal
 from ees_mpi.ranks import Ranks
-from ees_mpi.streams import stream
 from ees_mpi.tasks.interference import OPTIMUM
 
 LEARNED = ("population.name=diagonal", "population.std=0.05")

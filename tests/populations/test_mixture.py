@@ -4,14 +4,13 @@ from support.small_runs import trained
 
 from ees_mpi.config import Config, load, parse
 from ees_mpi.errors import ConfigError
-from ees_mpi.noise import NoiseTable
+from ees_mpi.noise import NoiseTable, stream
 from ees_mpi.outcomes import Draw
 from ees_mpi.populations import POPULATIONS
 from ees_mpi.populations.mixture import Mixture
 from ees_mpi.populations.normal import Normal
 from ees_mpi.populations.weighted import weighted_noise
 from ees_mpi.ranks import Ranks
-from ees_mpi.streams import stream
 
 CONFIG = """
 [run]

@@ -1,13 +1,12 @@
 import numpy as np
 import pytest
 
-from ees_mpi.noise import NoiseTable
+from ees_mpi.noise import NoiseTable, stream
 from ees_mpi.outcomes import Draw
 from ees_mpi.populations import POPULATIONS
 from ees_mpi.populations.normal import Normal
 from ees_mpi.populations.weighted import WIDE, weighted_noise
 from ees_mpi.ranks import Ranks
-from ees_mpi.streams import stream
 
 D = WIDE + 100
 

@@ -17,7 +17,7 @@ from support.small_runs import job_of
 from ees_mpi import open_run
 from ees_mpi.config import Config
 from ees_mpi.errors import RunFileError
-from ees_mpi.state import first_state
+from ees_mpi.generation.state import first_state
 from ees_mpi.store import heaps, journal, reader, records, sessions, texts
 from ees_mpi.store.lock import Lock
 from ees_mpi.store.repair import repair

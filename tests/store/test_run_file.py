@@ -17,7 +17,7 @@ from ees_mpi import open_run
 from ees_mpi.config import Config
 from ees_mpi.contracts import Evaluator
 from ees_mpi.errors import RunFileError
-from ees_mpi.state import State, first_state
+from ees_mpi.generation.state import State, first_state
 from ees_mpi.store import journal
 from ees_mpi.store.repair import repair
 from ees_mpi.store.writer import RunWriter

@@ -11,8 +11,8 @@ from typing import Any
 from ees_mpi import config as configs
 from ees_mpi import machine
 from ees_mpi.generation.results import with_times
+from ees_mpi.generation.state import first_state
 from ees_mpi.ranks import Ranks
-from ees_mpi.state import first_state
 from ees_mpi.store.writer import RunWriter
 from ees_mpi.training import EvolutionJob
 

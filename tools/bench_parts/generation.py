@@ -15,10 +15,10 @@ from ees_mpi import config as configs
 from ees_mpi import machine
 from ees_mpi.generation.evaluation import Evaluation
 from ees_mpi.generation.results import Evaluated, metrics
+from ees_mpi.generation.state import State, first_state
 from ees_mpi.noise import NoiseTable
 from ees_mpi.outcomes import Outcomes, unpack
 from ees_mpi.ranks import Ranks
-from ees_mpi.state import State, first_state
 from ees_mpi.store.writer import RunWriter
 from ees_mpi.strategy import Update
 from ees_mpi.training import EvolutionJob, train

@@ -3,10 +3,9 @@
 import numpy as np
 from bench_parts.on_ranks import Measurement, one_and_two, show_one_and_two, wall
 
-from ees_mpi.noise import NoiseTable
+from ees_mpi.noise import NoiseTable, stream
 from ees_mpi.populations.normal import Normal
 from ees_mpi.ranks import Ranks
-from ees_mpi.streams import stream
 
 N, D, TABLE = 10_000, 74_246, 2**27
 

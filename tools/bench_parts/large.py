@@ -17,7 +17,7 @@ import numpy as np
 from ees_mpi import config as configs
 from ees_mpi import machine
 from ees_mpi.generation.costs import row_bytes
-from ees_mpi.state import first_state
+from ees_mpi.generation.state import first_state
 from ees_mpi.store import layout
 from ees_mpi.store.reader import open_run
 from ees_mpi.store.writer import RunWriter

@@ -12,9 +12,9 @@ from typing import Any
 from bench_parts.gpu import driven, timed
 
 from ees_mpi import config
+from ees_mpi.generation.state import first_state
 from ees_mpi.maml.training import MamlJob
 from ees_mpi.ranks import Ranks
-from ees_mpi.state import first_state
 from ees_mpi.tasks.mujoco.gpu import lacking
 from ees_mpi.tasks.mujoco.graphs import Recorder
 

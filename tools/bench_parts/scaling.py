@@ -8,8 +8,8 @@ import os
 from bench_parts.on_ranks import Measurement, on_ranks, table, wall
 
 from ees_mpi import config as configs
+from ees_mpi.generation.state import first_state
 from ees_mpi.ranks import Ranks
-from ees_mpi.state import first_state
 from ees_mpi.training import EvolutionJob
 
 TOTAL, EACH, STEPS = 128, 32, 200  # individuals in all (strong), individuals per rank (weak), steps of a rollout

@@ -27,8 +27,8 @@ from fuzz_parts.options import malformed
 from ees_mpi.cli import main as cli
 from ees_mpi.config import load
 from ees_mpi.errors import EesError
+from ees_mpi.generation.state import State, first_state
 from ees_mpi.ranks import Ranks
-from ees_mpi.state import State, first_state
 from ees_mpi.store.reader import open_run
 from ees_mpi.store.writer import RunWriter
 from ees_mpi.training import open_job, train

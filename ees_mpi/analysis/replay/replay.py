@@ -18,8 +18,8 @@ from ees_mpi.contracts import Drawable, Evaluator, View
 from ees_mpi.errors import ConfigError, RunFileError, VerifyError, before_rollouts
 from ees_mpi.files import check_writable
 from ees_mpi.generation.repeats import Repeated
+from ees_mpi.generation.state import State
 from ees_mpi.outcomes import Floats
-from ees_mpi.state import State
 from ees_mpi.store.reader import Run, open_run
 
 FPS = 30  # approximate pictures per second of video

@@ -17,7 +17,7 @@ from support.run_files import edited
 from ees_mpi import open_run
 from ees_mpi.analysis.watch import characters, screen
 from ees_mpi.config import load
-from ees_mpi.state import first_state
+from ees_mpi.generation.state import first_state
 from ees_mpi.store.writer import RunWriter
 
 

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ees_mpi.config import Config
+from ees_mpi.noise import stream
 from ees_mpi.outcomes import Arrays, Floats, Singles, digest
 from ees_mpi.policies import mean_std
-from ees_mpi.streams import stream
 
 
 @dataclass(frozen=True)
