@@ -112,15 +112,15 @@ class Outcomes:
         """Return the valid behaviours [size, B], whitened or ranked; both have mean 0."""
         return self.ranked if normalization == "ranks" else self.whitened
 
-    def spread(self, weights: Floats) -> Floats:
+    def centred(self, weights: Floats) -> Floats:
         """Return weights [N] from those of the valid individuals [size]: mean 0, and exactly 0 for invalid ones.
 
         Weights that differ by rounding errors only are all exactly 0: they say nothing, and Adam would scale them up.
         """
-        spread = np.zeros(len(self.valid))
+        centred = np.zeros(len(self.valid))
         if np.ptp(weights) > 1e-12 * np.abs(weights).max():
-            spread[self.valid] = weights - weights.mean()
-        return spread
+            centred[self.valid] = weights - weights.mean()
+        return centred
 
     def once(self, key: Any, compute: Callable[[], Any]) -> Any:
         """Return the result of `compute`, and cache it: several parts need the same values."""

@@ -104,7 +104,7 @@ def check_committed(run: Run) -> None:
 
 def has_offspring(run: Run) -> bool:
     """Return whether the rows of a run are individuals that can be rebuilt; the rows of MAML are tasks."""
-    return run.config.population.rows == "individual"
+    return run.config.population.has_individuals
 
 
 def check_one_task(runs: Sequence[Run]) -> None:

@@ -98,7 +98,7 @@ def verify(ranks: Ranks, path: Path, generation: int | None, individuals: int | 
 def _compare_bits(ranks: Ranks, run: Run, rows: Sequence[tuple[int, int]]) -> None:
     """Evaluate rows (generation, index) again, dealt to the ranks; raise a VerifyError if any bit differs."""
     with ranks.together():
-        rebuilt = run.config.population.rows == "individual"  # also in a sample of offspring of a MAML run
+        rebuilt = run.config.population.has_individuals  # also in a sample of offspring of a MAML run
         hook = None if rebuilt else run.config.method.hooks.repeat
         repeater: Repeater = (loaded(hook) if hook else EvolutionRepeater)(run)
     checked = {row: repeater.repeat(*rows[row]).same for row in ranks.deal(len(rows))}

@@ -26,10 +26,10 @@ LEAST_P = 1e-4  # a smaller p fails
 
 def verify_distributions(ranks: Ranks, run: Run, generations: Sequence[int], individuals: int | None) -> int:
     """Evaluate individuals again; raise a VerifyError if their behaviours are distributed otherwise."""
-    if run.config.population.rows != "individual":
+    if not run.config.population.has_individuals:
         raise ConfigError(
-            f"generation {generations[0]}: the rollouts of its {run.config.population.rows}s happen once, on a GPU or "
-            "in a task that is not deterministic; verify works with other generations"
+            f"generation {generations[0]}: the rollouts of its {run.config.population.row_name}s happen once, on a GPU "
+            "or in a task that is not deterministic; verify works with other generations"
         )
     count = min(run.config.population.size, max(individuals or 0, INDIVIDUALS))
     noise = NoiseTable(run.config.noise_seed, run.config.noise.size, ranks)

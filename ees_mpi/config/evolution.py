@@ -71,7 +71,7 @@ class Evolution:
         """Raise a ConfigError if the parts cannot work together."""
         self.objective.check()
         self.optimizer.check()
-        if population.rows != "individual":
+        if not population.has_individuals:
             raise ConfigError(f'population.name: "{POPULATIONS.name_of(population)}" belongs to another method')
 
     @before_rollouts()

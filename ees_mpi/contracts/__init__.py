@@ -187,7 +187,9 @@ class Rows(Checked, Protocol):
     """The rows of a generation in the run file: individuals of a population, or those of another method."""
 
     @property
-    def rows(self) -> str: ...  # a row of the run file: "individual", or another word if it cannot be rebuilt
+    def row_name(self) -> str: ...  # of a row of the run file: "individual", "task"
+    @property
+    def has_individuals(self) -> bool: ...  # whether a row is an individual, which can be rebuilt
     @property
     def size(self) -> int: ...  # N
     @property

@@ -167,7 +167,7 @@ def uses_torch(config: Config) -> bool:
     return config.method.uses_torch or bool(getattr(config.task, "policy", None))
 
 
-def hardly_observed(config: Config) -> str:
+def observation_warning(config: Config) -> str:
     """Return a warning if less than one rollout of a generation feeds the observation statistics; else nothing."""
     task, rollouts = config.task, config.population.size * config.method.rollouts
     share = task.observation_share if task.observation_dim else 0.0

@@ -100,7 +100,7 @@ class Maml:
 
     def rehearse(self, task: Task, population: Population) -> None:
         """Raise an error if torch is missing, or if the population does not consist of tasks."""
-        if population.rows != "task":
+        if population.has_individuals:
             raise ConfigError('population.name: method = "maml" learns tasks; expected "tasks"')
         check_torch()
 
@@ -110,7 +110,7 @@ class Maml:
 
     def file_axes(self, task: Task, population: Population) -> dict[str, int]:
         """Return the axis of actions for a run; samples of offspring have none."""
-        return {"action_dim": task.layers[-1]} if population.rows == "task" else {}
+        return {"action_dim": task.layers[-1]} if not population.has_individuals else {}
 
     def warning(self, arrays: Arrays) -> str | None:
         """Return a warning if an iteration made no step."""

@@ -19,7 +19,8 @@ class Tasks(Part, frozen=True):
     ] = 0.02
     antithetic: Annotated[bool, key("Whether `ees-mpi sample` draws pairs; leave it out.")] = False
 
-    rows = "task"
+    row_name = "task"
+    has_individuals = False
     components = 1
     isotropic = True
 

@@ -13,6 +13,6 @@ OBJECTIVES = Family(
         "maxent": "ees_mpi.objectives.maxent:MaxEnt",
         "novelty": "ees_mpi.objectives.novelty:Novelty",
         "blend": "ees_mpi.objectives.blend:Blend",
-        "custom": "ees_mpi.objectives.custom:Custom",
+        "custom": "ees_mpi.objectives.custom:CustomObjective",
     },
 )

@@ -29,7 +29,7 @@ KEY = "objective.function"
 REHEARSED = 32  # individuals with random outcomes
 
 
-class Custom(ObjectivePart, frozen=True):
+class CustomObjective(ObjectivePart, frozen=True):
     """Computes the weights as the gradient of a torch function that a user writes."""
 
     function: Annotated[str, key("The torch function, as package.module:function.")]
@@ -65,7 +65,7 @@ class Custom(ObjectivePart, frozen=True):
 
     def weights(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> tuple[Floats, Memory]:
         """Return the weights [N] and the memory, which is empty."""
-        return outcomes.spread(self._evaluated(outcomes, ranks)[1:]), memory
+        return outcomes.centred(self._evaluated(outcomes, ranks)[1:]), memory
 
     def value(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> float:
         """Return J: the value of the function at ratios of 1; on several ranks only after `weights`."""

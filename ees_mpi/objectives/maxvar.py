@@ -27,7 +27,7 @@ class MaxVar(ObjectivePart, frozen=True):
     def weights(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> tuple[Floats, Memory]:
         """Return the weights [N] and the memory, which is empty."""
         b = outcomes.normalised(self.normalization)
-        return outcomes.spread(np.square(b).sum(axis=1) / outcomes.size), memory
+        return outcomes.centred(np.square(b).sum(axis=1) / outcomes.size), memory
 
     def value(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> float:
         """Return J in the units of the task: on normalised behaviours it is a constant."""

@@ -43,7 +43,7 @@ class Novelty(ObjectivePart, frozen=True):
     def weights(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> tuple[Floats, Memory]:
         """Return the weights [N] and the memory with the new archive."""
         novelty = self.novelty(*_behavior_and_archive(outcomes, memory), ranks)
-        return outcomes.spread(centred_ranks(novelty) / outcomes.size), self.remember(outcomes, memory)
+        return outcomes.centred(centred_ranks(novelty) / outcomes.size), self.remember(outcomes, memory)
 
     def remember(self, outcomes: Outcomes, memory: Memory) -> Memory:
         """Return the memory with the behaviours of some individuals added to the archive."""

@@ -8,7 +8,7 @@ OPTIMIZERS = Family(
         "ascent": "ees_mpi.optimizers.ascent:Ascent",
         "adam": "ees_mpi.optimizers.adam:Adam",
         "trust": "ees_mpi.optimizers.trust:Trust",
-        "custom": "ees_mpi.optimizers.custom:Custom",
+        "custom": "ees_mpi.optimizers.custom:CustomOptimizer",
     },
     default="adam",
 )

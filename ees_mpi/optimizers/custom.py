@@ -10,7 +10,7 @@ from ees_mpi.registry.own import make_once
 from ees_mpi.registry.own_arrays import as_table, like, readonly
 
 
-class Custom(Part, frozen=True):
+class CustomOptimizer(Part, frozen=True):
     """An optimizer that a user writes: `Optimizer(**settings)` has the members of `contracts.OwnOptimizer`."""
 
     function: Annotated[str, key("The class of the optimizer, as package.module:Optimizer.")]

@@ -8,7 +8,7 @@ POPULATIONS = Family(
         "normal": "ees_mpi.populations.normal:Normal",
         "mixture": "ees_mpi.populations.mixture:Mixture",
         "diagonal": "ees_mpi.populations.diagonal:Diagonal",
-        "custom": "ees_mpi.populations.custom:Custom",
+        "custom": "ees_mpi.populations.custom:CustomPopulation",
     },
     default="normal",
 )

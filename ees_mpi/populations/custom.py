@@ -23,7 +23,7 @@ REHEARSED = 8  # individuals
 TAKEN = ("generation", "observations")  # other arrays of the state have these names
 
 
-class Custom(Part, frozen=True):
+class CustomPopulation(Part, frozen=True):
     """A population that a user writes."""
 
     function: Annotated[str, key("The class of the population, as package.module:Population.")]
@@ -32,7 +32,8 @@ class Custom(Part, frozen=True):
     components: Annotated[int, key("K: the number of means.", "means", ge=1)] = 1
     settings: Annotated[dict[str, Any], key("Further arguments of the class, by name.")] = {}  # noqa: RUF012
 
-    rows = "individual"
+    row_name = "individual"
+    has_individuals = True
     antithetic = False
     isotropic = False
 
@@ -104,7 +105,7 @@ class Custom(Part, frozen=True):
         found = self.population.gradient(weights, draw, readonly(learned), noise, ranks)
         return like(found, learned, f"{self._code}: gradient()", np.float64)
 
-    def offspring(self, count: int, std: float | None) -> "Custom":
+    def offspring(self, count: int, std: float | None) -> "CustomPopulation":
         """Return the population of `count` offspring of the same means."""
         return msgspec.structs.replace(self, size=count, std=std or self.std)
 
@@ -125,7 +126,7 @@ class Custom(Part, frozen=True):
 
 def rehearse_update(population: Any, optimizer: Any, parameters: int) -> None:
     """Try the user's own population and optimizer on random numbers."""
-    if isinstance(population, Custom):
+    if isinstance(population, CustomPopulation):
         population.rehearse(parameters)
     if hasattr(optimizer, "rehearse"):
         optimizer.rehearse(population.learned(np.zeros((population.components, parameters), np.float32)))
@@ -133,6 +134,6 @@ def rehearse_update(population: Any, optimizer: Any, parameters: int) -> None:
 
 def more_learned(population: Any, parameters: int) -> int:
     """Return how many numbers a custom population learns beside its means; 0 for other populations."""
-    if not isinstance(population, Custom):
+    if not isinstance(population, CustomPopulation):
         return 0
     return flat_learned(population.learned(np.zeros((population.components, parameters), np.float32))).size

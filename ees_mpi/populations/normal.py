@@ -28,7 +28,8 @@ class Normal(Part, frozen=True):
     std: Annotated[float, key("The standard deviation of the offspring around their mean.", gt=0, le=1e30)]
     antithetic: Annotated[bool, key("Whether individuals come in pairs with opposite noise.")] = True
 
-    rows = "individual"
+    row_name = "individual"
+    has_individuals = True
     isotropic = True
     components = 1
 

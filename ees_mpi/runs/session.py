@@ -12,7 +12,7 @@ from ees_mpi import machine
 from ees_mpi.config import Config
 from ees_mpi.errors import EesError, Interrupted, RanksLost, RunFileError
 from ees_mpi.generation.determinism import check_deterministic
-from ees_mpi.generation.results import Record, hardly_observed, uses_torch
+from ees_mpi.generation.results import Record, observation_warning, uses_torch
 from ees_mpi.generation.state import State
 from ees_mpi.outcomes import Arrays
 from ees_mpi.ranks import Ranks
@@ -191,7 +191,7 @@ def _greet(ranks: Ranks, prepared: PreparedRun, known: int, fingerprint: dict[st
     say(f"{prepared.path}: generations {first} to {config.run.generations} on {workers}{done}")
     for note in config.notes:
         say(f"note: {note}")
-    if warning := hardly_observed(config):
+    if warning := observation_warning(config):
         say(f"warning: {warning}")
     slices = config.noise.slices(config.task.parameters)
     if slices < config.population.size and not prepared.sessions:

@@ -31,7 +31,7 @@ class RunArrays(Mapping[str, Series]):
         if not self._file:
             return f"<Run {self.path}, closed>"
         config, kind = self.config, self._attributes["kind"]
-        parts = f"{config.task_name}, {config.method.algorithm}, {config.population.size} {config.population.rows}s"
+        parts = f"{config.task_name}, {config.method.algorithm}, {config.population.size} {config.population.row_name}s"
         done = f"{self.generations} of {config.run.generations} generations"
         return f"<Run {self.path}: {'sample of ' * (kind == 'sample')}{parts}, {done}, {len(self)} arrays>"
 

@@ -180,10 +180,10 @@ class Run(RunChecks):
 
     def individual(self, generation: int, index: int) -> Singles:
         """Return the parameters [D] of one individual, rebuilt from the file."""
-        if self.config.population.rows != "individual":
+        if not self.config.population.has_individuals:
             raise RunFileError(
-                f"{self.path}: the rows of a {self.config.method.algorithm} run are {self.config.population.rows}s, "
-                "not individuals that can be rebuilt; its mean can be exported, replayed and sampled"
+                f"{self.path}: the rows of a {self.config.method.algorithm} run are {self.config.population.row_name}s,"
+                " not individuals that can be rebuilt; its mean can be exported, replayed and sampled"
             )
         generation = self.number_of(generation)
         if not 0 <= index < self.config.population.size:

@@ -23,7 +23,7 @@ from ees_mpi.tasks.base import Deterministic, RolloutCount, TaskPart
 KEY = "task.function"
 
 
-class Custom(TaskPart, frozen=True):
+class CustomTask(TaskPart, frozen=True):
     """A task that a user writes; its members are those of the user's class."""
 
     function: Annotated[str, key("The class of the task, as package.module:Task.")]

@@ -166,9 +166,9 @@ def test_every_preset_trains_a_generation(preset: str) -> None:
     ],
 )
 def test_a_share_of_observations_that_is_too_small_is_noticed(preset: str, settings: list[str], share: str) -> None:
-    from ees_mpi.generation.results import hardly_observed
+    from ees_mpi.generation.results import observation_warning
 
-    warning = hardly_observed(config.load(preset, settings))
+    warning = observation_warning(config.load(preset, settings))
     assert warning.endswith(f"--set task.observation_share={share}") if share else warning == ""
 
 

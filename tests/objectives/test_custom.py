@@ -17,7 +17,7 @@ from ees_mpi.config import Config, load, parse
 from ees_mpi.errors import ConfigError, MissingExtra, ObjectiveError
 from ees_mpi.generation.results import Record
 from ees_mpi.objectives import OBJECTIVES
-from ees_mpi.objectives.custom import Custom
+from ees_mpi.objectives.custom import CustomObjective
 from ees_mpi.outcomes import Outcomes
 from ees_mpi.ranks import Ranks
 
@@ -34,8 +34,8 @@ def outcomes(count: int = 40, invalid: tuple[int, ...] = ()) -> Outcomes:
     return Outcomes(behavior, generator.normal(size=count), np.ones(count, int), valid, np.zeros((0, 1)))
 
 
-def custom(name: str, **settings: float) -> Custom:
-    return Custom(function=f"{OWN}:{name}", settings=settings)
+def custom(name: str, **settings: float) -> CustomObjective:
+    return CustomObjective(function=f"{OWN}:{name}", settings=settings)
 
 
 @pytest.mark.parametrize("power", [2.0, 3.0])
@@ -45,7 +45,7 @@ def test_weights_are_the_gradient_with_respect_to_the_ratios(power: float) -> No
     distance = np.linalg.norm(given.whitened, axis=1)
     from_mean = distance - distance.mean()
     slope = (power * np.abs(from_mean) ** (power - 1) * np.sign(from_mean)).mean()
-    expected = given.spread((np.abs(from_mean) ** power - slope * distance) / given.size)
+    expected = given.centred((np.abs(from_mean) ** power - slope * distance) / given.size)
     np.testing.assert_allclose(weights, expected, atol=1e-12)
     assert weights[3] == weights[17] == 0 and memory == {}
 
@@ -94,20 +94,20 @@ WRONG = [
 @pytest.mark.parametrize(("function", "message"), WRONG, ids=[function for function, _ in WRONG])
 def test_a_wrong_function_is_found_before_any_rollout(function: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message) as found:
-        Custom(function=function).rehearse(500, 2)
+        CustomObjective(function=function).rehearse(500, 2)
     assert str(found.value).startswith(f"objective.function {function}: ")
     assert str(found.value).split("\n")[0].endswith("(found in a dry run with 32 random outcomes)")
 
 
 def test_a_number_is_not_a_function() -> None:
     with pytest.raises(ConfigError, match=rf"objective.function {OWN}:NOT_A_FUNCTION: expected a function, got int"):
-        Custom(function=f"{OWN}:NOT_A_FUNCTION").rehearse(500, 2)
+        CustomObjective(function=f"{OWN}:NOT_A_FUNCTION").rehearse(500, 2)
 
 
 @pytest.mark.parametrize("function", [f"{OWN}:absent", "no.such_module:f"])
 def test_a_function_that_cannot_be_imported_is_named(function: str) -> None:
     with pytest.raises(ConfigError, match=rf"objective.function: cannot import '{function}': "):
-        Custom(function=function).rehearse(500, 2)
+        CustomObjective(function=function).rehearse(500, 2)
 
 
 def test_a_part_of_a_blend_is_tried_too() -> None:
@@ -168,7 +168,7 @@ assert "torch" not in sys.modules and "matplotlib" not in sys.modules and "scipy
 def test_the_settings_of_a_custom_objective_are_read_back_from_toml(tiny: Callable[..., Config]) -> None:
     own = ("objective.name=custom", "objective.function=a:b", "objective.settings.power=3.0")
     config = tiny("interference-maxvar", *own)
-    assert config.method.objective == Custom(function="a:b", settings={"power": 3.0})
+    assert config.method.objective == CustomObjective(function="a:b", settings={"power": 3.0})
     assert parse(config.to_toml()).method == config.method
 
 

@@ -32,7 +32,7 @@ def weights(
     ratios = torch.ones(given.size, dtype=torch.float64, requires_grad=True)
     behaviors, fitness = torch.tensor(given.normalised(normalization)), torch.tensor(given.fitness[given.valid])
     (gradient,) = torch.autograd.grad(surrogate(behaviors, fitness, ratios, **settings), ratios)
-    return given.spread(gradient.numpy())
+    return given.centred(gradient.numpy())
 
 
 def maxent_in_double(given: Outcomes, bandwidth: float, normalization: Normalization = "whiten") -> Floats:
@@ -40,7 +40,7 @@ def maxent_in_double(given: Outcomes, bandwidth: float, normalization: Normaliza
     b = given.normalised(normalization)
     kernel = np.exp(-np.square(b[:, None] - b).sum(axis=2) / (2 * bandwidth**2))
     p = kernel.mean(axis=1)
-    return given.spread(-(np.log(p) + (kernel / p[:, None]).mean(axis=0)) / given.size)
+    return given.centred(-(np.log(p) + (kernel / p[:, None]).mean(axis=0)) / given.size)
 
 
 @pytest.mark.parametrize("normalization", ["whiten", "ranks"])

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from bench_parts.on_ranks import Measurement, table
 
-from ees_mpi.objectives.custom import Custom
+from ees_mpi.objectives.custom import CustomObjective
 from ees_mpi.objectives.maxent import MaxEnt
 from ees_mpi.outcomes import Outcomes
 from ees_mpi.ranks import Ranks
@@ -26,7 +26,7 @@ def scg() -> Measurement:
         outcomes = Outcomes(behavior, behavior[:, 0], valid.astype(np.int64), valid, np.zeros((0, 1)))
         objective.weights(outcomes, {}, Ranks())
 
-    graph, closed = Custom(function="ees_mpi.scg.surrogates:maxent"), MaxEnt()
+    graph, closed = CustomObjective(function="ees_mpi.scg.surrogates:maxent"), MaxEnt()
     weigh(graph)  # the first use of torch loads more of it
     times = [(seconds(lambda: weigh(graph)), seconds(lambda: weigh(closed))) for _ in range(ROUNDS)]
     graph_s, closed_s = (statistics.median(column) for column in zip(*times, strict=True))
