@@ -58,8 +58,8 @@ class EvolutionJob:
         clock.lap("evaluate")
         outcomes, center = self._gather(state.generation, list(mine.values()))
         clock.lap("gather")
-        following, told = self.update.tell(state, drawn, outcomes, self.ranks)
-        arrays = {**describe(self.config, state, drawn, outcomes, self.ranks), **center, **told}
+        following, logged = self.update.tell(state, drawn, outcomes, self.ranks)
+        arrays = {**describe(self.config, state, drawn, outcomes, self.ranks), **center, **logged}
         clock.lap("update")
         record = Record(state.generation, arrays, clock.seconds, own_values=self.config.method.own_values)
         return record, following

@@ -67,8 +67,8 @@ def metrics(
 
     if every and generation is not None:
         raise click.UsageError("--all and --generation exclude each other")
-    told = metrics.Settings(radius, cell)
-    wanted = summaries.MetricsRequest(generation, every, told, metrics.bandwidths(bandwidth), objective, settings)
+    chosen = metrics.Settings(radius, cell)
+    wanted = summaries.MetricsRequest(generation, every, chosen, metrics.bandwidths(bandwidth), objective, settings)
     found = []
     for path in runs:
         facts, lines = summaries.measure(path, wanted)
@@ -127,8 +127,8 @@ def compare(
         return
     if not names:
         raise click.UsageError("expected --metric M; --list prints the metrics")
-    told = metrics.Settings(radius, cell, metrics.bandwidth(bandwidth))
-    request = comparing.CompareRequest(names, runs, against, told, generation, alternative, by)
+    chosen = metrics.Settings(radius, cell, metrics.bandwidth(bandwidth))
+    request = comparing.CompareRequest(names, runs, against, chosen, generation, alternative, by)
     found = comparing.compare_runs(request)
     if as_json:
         echo(json.dumps([tables.data(each) for each in found]))

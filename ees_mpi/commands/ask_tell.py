@@ -107,9 +107,9 @@ class Strategy:
                     prepared = reopen(Path(path), generations or NO_END, force)
                     writer = prepared.open()
                     found = {"config": prepared.config.to_toml(), "state": prepared.state}
-            told = broadcast.from_first(loop.ranks, found)
-            config = configs.parse(told["config"], trusted=True)  # rank 0 has checked it
-            self._begin(loop, config, State.from_arrays(told["state"]), LoopFile(True, writer=writer))
+            received = broadcast.from_first(loop.ranks, found)
+            config = configs.parse(received["config"], trusted=True)  # rank 0 has checked it
+            self._begin(loop, config, State.from_arrays(received["state"]), LoopFile(True, writer=writer))
             self._file.open(config, self._state.generation, loop.ranks)
             self._ready = True
         self._pin_threads()
@@ -251,9 +251,9 @@ class Strategy:
         """Make the update and commit the generation."""
         state = self._state
         with located(f"generation {state.generation}"):
-            following, told = self._update.tell(state, draw, outcomes, ranks)
+            following, logged = self._update.tell(state, draw, outcomes, ranks)
         nothing = {"mean_behavior": np.full(self.config.task.behavior_dim, np.nan), "mean_fitness": np.array(np.nan)}
-        arrays = {**describe(self.config, state, draw, outcomes, ranks), **nothing, **told}
+        arrays = {**describe(self.config, state, draw, outcomes, ranks), **nothing, **logged}
         self._clock.lap("update")
         names = self.config.method.own_values
         record = Record(state.generation, arrays, self._clock.seconds, own_values=names)

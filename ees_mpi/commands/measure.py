@@ -74,8 +74,8 @@ def measure(
     stds = positives("std", std)
     count, changes = whole("count", count, 2), tuple(settings_of(settings))
     target, source = file_name("out", out), None if task is None else str(file_name("task", task))
-    told = policy_source("policy", policy, layers, normaliser, activation)
-    request = MeasureRequest(told, stds, source, count, changes, str(label))
+    given = policy_source("policy", policy, layers, normaliser, activation)
+    request = MeasureRequest(given, stds, source, count, changes, str(label))
 
     def job(ranks: Ranks) -> Run:
         measure_on(ranks, request, target, overwrite, lambda line: None)
@@ -95,15 +95,15 @@ def measure_on(ranks: Ranks, request: MeasureRequest, out: Path, overwrite: bool
         if ranks.first:
             _check(request)
             found = _read(request)
-    told = broadcast.from_first(ranks, found)
-    config = configs.parse(told["config"], trusted=True)  # rank 0 has checked it
-    for note in told["notes"] if ranks.first else ():
+    received = broadcast.from_first(ranks, found)
+    config = configs.parse(received["config"], trusted=True)  # rank 0 has checked it
+    for note in received["notes"] if ranks.first else ():
         say(note)
     ranks.set_stall_limit(60 * config.run.stall_minutes)
-    rows, state, device = _evaluate(ranks, config, told, request.std, say)
+    rows, state, device = _evaluate(ranks, config, received, request.std, say)
     with ranks.together():
         if ranks.first:
-            _write(ranks, out, config, json.dumps(told["about"]), rows, state, device)
+            _write(ranks, out, config, json.dumps(received["about"]), rows, state, device)
             say(f"{out}: {config.population.size} offspring of {named or 'the policy'} at each of {len(rows)} stds")
 
 
@@ -178,19 +178,19 @@ def _check_fits(request: MeasureRequest, start: StartingPoint, config: Config) -
 
 
 def _evaluate(
-    ranks: Ranks, config: Config, told: dict[str, Any], stds: Sequence[float], say: Say
+    ranks: Ranks, config: Config, received: dict[str, Any], stds: Sequence[float], say: Say
 ) -> tuple[list[Record], State, str]:
     """Evaluate the offspring at all standard deviations; return the rows, the last state, and the device."""
     noise = NoiseTable(config.noise_seed, config.noise.size, ranks)
     drawn = config.population.draw(stream(config.run.seed, "measure"), noise, config.task.parameters)
     evaluation = Evaluation(config, noise, ranks)
-    statistics = told["state"]["center"], told["state"]["spread"]
+    statistics = received["state"]["center"], received["state"]["spread"]
     rows: list[Record] = []
     center: dict[str, NDArray[Any]] = {}
     for number, std in enumerate(stds):
-        clock, shape = Clock(), told["state"]["mean"].shape
-        learned = {"mean": told["state"]["mean"], "std": np.full(shape, std, np.float32)}
-        state = State(number, learned, {}, told["state"]["observations"])
+        clock, shape = Clock(), received["state"]["mean"].shape
+        learned = {"mean": received["state"]["mean"], "std": np.full(shape, std, np.float32)}
+        state = State(number, learned, {}, received["state"]["observations"])
         outcomes, unperturbed = _outcomes(evaluation, Work(learned, drawn, statistics, _nobody(config)), number, std)
         center = unperturbed or center
         clock.lap("evaluate")

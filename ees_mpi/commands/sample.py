@@ -96,13 +96,13 @@ def read_parent(ranks: Ranks, request: SampleRequest, change: Callable[[Config],
     with ranks.together():
         if ranks.first:
             found = _read(request, change)
-    told = broadcast.from_first(ranks, found)
-    config = configs.parse(told["config"], trusted=True)  # rank 0 has checked it
+    received = broadcast.from_first(ranks, found)
+    config = configs.parse(received["config"], trusted=True)  # rank 0 has checked it
     ranks.set_stall_limit(60 * config.run.stall_minutes)
-    first = config.population.learned(told["state"]["mean"])
-    learned = {name: told["state"].get(name, array) for name, array in first.items()}
-    state = State(0, learned, {}, told["state"]["observations"])
-    return Parent(config, state, told["about"], told["arrays"])
+    first = config.population.learned(received["state"]["mean"])
+    learned = {name: received["state"].get(name, array) for name, array in first.items()}
+    state = State(0, learned, {}, received["state"]["observations"])
+    return Parent(config, state, received["about"], received["arrays"])
 
 
 def draw_offspring(ranks: Ranks, parent: Parent, purpose: str) -> tuple[Draw, NoiseTable]:

@@ -30,9 +30,9 @@ def maml_costs(config: Config) -> Costs:
     following = State(1, state.learned, state.moments, state.observations)
     fixed, _ = timed(following.digest)
     size = config.population.size
-    told = f"an iteration: its rollouts ({seconds(rollouts * size)}), its update ({seconds(each * size)})"
+    timed_parts = f"an iteration: its rollouts ({seconds(rollouts * size)}), its update ({seconds(each * size)})"
     if not on_gpu:
-        told = f"the rollouts of one task ({seconds(rollouts)}), its part of an update ({seconds(each)})"
+        timed_parts = f"the rollouts of one task ({seconds(rollouts)}), its part of an update ({seconds(each)})"
     return Costs(
         rollouts,
         0.0,
@@ -41,7 +41,7 @@ def maml_costs(config: Config) -> Costs:
         resident_bytes(),
         lambda rows: working_bytes(config, 0 if on_gpu else rows),
         0,
-        told,
+        timed_parts,
         each,
         8 * config.task.parameters * size * (maml_of(config).cg_iterations + 2),
         gpus=len(visible_gpus()) if on_gpu else 0,

@@ -17,5 +17,5 @@ def from_first(ranks: Ranks, record: Mapping[str, Any] | None) -> dict[str, Any]
     if record is not None:
         packed = {key: records.flat(record[key]) if key in TABLES else record[key] for key in record}
         data = msgspec.msgpack.encode(packed)
-    told: dict[str, Any] = msgspec.msgpack.decode(ranks.from_first(data))
-    return {key: records.named(*told[key]) if key in TABLES else told[key] for key in told}
+    received: dict[str, Any] = msgspec.msgpack.decode(ranks.from_first(data))
+    return {key: records.named(*received[key]) if key in TABLES else received[key] for key in received}

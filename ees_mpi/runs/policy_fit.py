@@ -136,8 +136,8 @@ def check_network(text: str, toml: str, config: Config) -> None:
         return
     found = tables(toml, (), f"the config in {text}").get("task")
     for name, default in NETWORK.items():
-        told = (found if isinstance(found, dict) else {}).get(name, default), plain(config.task)[name]
-        theirs, ours = (json.dumps(value, default=str) for value in told)
+        pair = (found if isinstance(found, dict) else {}).get(name, default), plain(config.task)[name]
+        theirs, ours = (json.dumps(value, default=str) for value in pair)
         if theirs != ours:
             raise ConfigError(
                 f"{text}: its network has task.{name} = {theirs}; this config has {ours}; "

@@ -159,12 +159,12 @@ def _broadcast(ranks: Ranks, prepared: PreparedRun | None, recovery: Recovery) -
             "state": prepared.state,
             "arrays": prepared.partial,
         }
-    told = broadcast.from_first(ranks, record)
+    received = broadcast.from_first(ranks, record)
     if prepared:
         prepared.partial = {}  # may be large for MAML
-    config = configs.parse(told["config"], trusted=True)  # rank 0 has checked it
-    recovery.path, recovery.run_id, recovery.config = Path(told["path"]), told["run_id"], config
-    return config, State.from_arrays(told["state"]), told["arrays"]
+    config = configs.parse(received["config"], trusted=True)  # rank 0 has checked it
+    recovery.path, recovery.run_id, recovery.config = Path(received["path"]), received["run_id"], config
+    return config, State.from_arrays(received["state"]), received["arrays"]
 
 
 def _open(
