@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from ees_mpi import config, contracts
+from ees_mpi.contracts.methods import Method
 from ees_mpi.objectives import OBJECTIVES
 from ees_mpi.optimizers import OPTIMIZERS
 from ees_mpi.populations import POPULATIONS
@@ -76,6 +77,6 @@ def test_every_registered_part_satisfies_its_protocol(family: Family, name: str,
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_satisfies_its_protocol_and_all_its_hooks_can_be_imported(name: str) -> None:
     method = METHODS[name]
-    assert method.name == name and missing(method, contracts.Method) == []
+    assert method.name == name and missing(method, Method) == []
     for hook, path in vars(method.hooks).items():
         assert path is None or callable(loaded(path)), hook

@@ -9,7 +9,7 @@ from functools import cache
 from importlib import resources
 
 from ees_mpi.config.evolution import Evolution
-from ees_mpi.contracts import Method
+from ees_mpi.contracts.methods import Method
 from ees_mpi.errors import ConfigError
 from ees_mpi.registry import unknown
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 from small_runs import SmallRun
+from verdicts import OPEN, Answer, Question, judge, overall
 
 from ees_mpi.analysis.numbers.statistics import Group
-from ees_mpi.analysis.numbers.verdicts import OPEN, Answer, Question, judge, overall
 from ees_mpi.analysis.offspring import read_offspring
 
 SEEDS = 6

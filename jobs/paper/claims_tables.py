@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from claims import NAMES, Part, Result, late
 from small_runs import SmallRun
 from small_statistics import gentle
+from verdicts import FAILS, HOLDS, Answer
 
 from ees_mpi.analysis.numbers import tables
-from ees_mpi.analysis.numbers.verdicts import FAILS, HOLDS, Answer
 
 
 def table(found: Sequence[Result], verdicts: bool = True) -> str:

@@ -1,14 +1,19 @@
 """Verdicts on claims: Mann-Whitney U, Welch's TOST on logarithms, Holm within a claim."""
 
 import math
+import sys
 
 import numpy as np
 import pytest
 from scipy import stats
+from support.program import CHECKOUT
 
 from ees_mpi.analysis.numbers.statistics import Group
-from ees_mpi.analysis.numbers.verdicts import FAILS, HOLDS, OPEN, Question, judge, overall, welch
 from ees_mpi.errors import ConfigError
+
+sys.path.insert(0, str(CHECKOUT / "jobs" / "paper"))  # the scripts import each other by name
+
+from verdicts import FAILS, HOLDS, OPEN, Question, judge, overall, welch
 
 WIDE = np.array([0.5, 0.8, 1.2, 1.9, 2.6, 3.5])
 LOW, HIGH = np.array([1.0, 1.1, 1.2, 1.3, 1.4, 1.5]), np.array([2.0, 2.1, 2.2, 2.3, 2.4, 2.5])
