@@ -3,7 +3,7 @@ import pytest
 
 from ees_mpi.errors import LaunchError
 from ees_mpi.machine import check_room
-from ees_mpi.noise import BLOCK, Noise, NoiseTable
+from ees_mpi.noise import BLOCK, Noise, NoiseTable, stream
 from ees_mpi.ranks import Ranks
 
 
@@ -35,3 +35,14 @@ def test_a_table_cannot_be_written_to() -> None:
 def test_too_little_shared_memory_is_told_with_what_to_set() -> None:
     with pytest.raises(LaunchError, match=r"needs .* MiB of shared memory on nodeA.*noise\.size"):
         check_room(1 << 60, "nodeA")
+
+
+def test_a_stream_depends_on_seed_purpose_and_counter_only() -> None:
+    first = stream(3, "draw", 5).integers(0, 1 << 40, 8)
+    stream(3, "noise", 5).random(100)
+    np.testing.assert_array_equal(first, stream(3, "draw", 5).integers(0, 1 << 40, 8))
+
+
+def test_streams_differ_in_each_part_of_their_key() -> None:
+    keys = [(3, "draw", 5), (4, "draw", 5), (3, "noise", 5), (3, "draw", 6)]
+    assert len({stream(*key).integers(0, 1 << 62) for key in keys}) == len(keys)
