@@ -1,4 +1,4 @@
-"""Every registered part has everything that its Protocol in `contracts.py` asks for."""
+"""Every registered part has everything that its contract asks for: a Protocol, or a base class with defaults."""
 
 import inspect
 from typing import Any
@@ -15,8 +15,7 @@ from ees_mpi.tasks import TASKS
 
 METHODS = dict(config.METHODS)  # imports them, so that they register their parts
 FAMILIES = (
-    (TASKS, contracts.Task),
-    (OBJECTIVES, contracts.Objective),
+    (TASKS, contracts.OwnTask),
     (POPULATIONS, contracts.Population),
     (OPTIMIZERS, contracts.Optimizer),
 )
@@ -63,7 +62,7 @@ def test_a_class_without_a_member_is_found_out() -> None:
         def step(self, gradient: Any) -> Any: ...
 
     assert missing(Lacking, contracts.Optimizer) == [] and len(unlike(Lacking, contracts.Optimizer)) == 1
-    assert "weights" in missing(Lacking, contracts.Objective)
+    assert "gradient" in missing(Lacking, contracts.Population)
 
 
 @pytest.mark.parametrize(("family", "name", "protocol"), PARTS)
@@ -72,6 +71,24 @@ def test_every_registered_part_satisfies_its_protocol(family: Family, name: str,
         protocol = contracts.Rows
     assert missing(family[name], protocol) == []
     assert unlike(family[name], protocol) == []
+
+
+@pytest.mark.parametrize(("family", "base"), [(TASKS, contracts.Task), (OBJECTIVES, contracts.Objective)])
+def test_a_task_and_an_objective_define_what_has_no_default_and_keep_all_arguments(family: Family, base: type) -> None:
+    needed = [name for name, given in vars(base).items() if "NotImplementedError" in code_names(given)]
+    assert set(needed) == ({"weights", "value"} if family is OBJECTIVES else members(contracts.OwnTask))
+    for part in family.values():
+        lacking = [name for name in needed if getattr(part, name) is getattr(base, name)]
+        assert issubclass(part, base) and lacking == (["value"] if part.__name__ == "Blend" else []), part
+        methods = [name for name, given in vars(base).items() if inspect.isfunction(given) and name[0] != "_"]
+        for name in methods:
+            asked, given = (list(inspect.signature(getattr(kind, name)).parameters) for kind in (base, part))
+            assert asked == given[: len(asked)], (part, name)
+
+
+def code_names(given: Any) -> tuple[str, ...]:
+    function = given.fget if isinstance(given, property) else given
+    return function.__code__.co_names if inspect.isfunction(function) else ()
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -232,7 +232,7 @@ class Strategy:
             with ranks.together():
                 if len(dims) != 1:
                     raise TaskError(f"tell: expected behaviours with the same number of components, got {sorted(dims)}")
-                task = msgspec.structs.replace(self.config.task, behavior_dim=dims.pop())  # type: ignore[type-var]
+                task = msgspec.structs.replace(self.config.task, behavior_dim=dims.pop())
                 self.config = replace(self.config, task=task)
                 self.config.method.rehearse(task, self.config.population)
             self._file.open(self.config, self._state.generation, ranks)

@@ -1,4 +1,4 @@
-"""The Protocols that people implement: tasks, policies, objectives, populations, optimizers. Methods: see `methods`.
+"""The contracts of parts: Protocols of policies, populations, optimizers; base classes in `parts`; `methods`.
 
 A config section names a member of one of these families and holds its settings; see `registry.Part`. Users add their
 own members with `name = "custom"`, and their own network with `task.policy`; see `docs/plugins.md`. The Protocols
@@ -6,8 +6,8 @@ Own... have the members that a user must write. Letters in shapes: N individuals
 O observations, A actions, K means, D parameters.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Protocol, Self
+from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 
@@ -21,12 +21,13 @@ from ees_mpi.contracts.evaluation import RowsEvaluator as RowsEvaluator
 from ees_mpi.contracts.evaluation import View as View
 from ees_mpi.contracts.evaluation import Walked as Walked
 from ees_mpi.contracts.evaluation import Walker as Walker
+from ees_mpi.contracts.parts import Memory as Memory
+from ees_mpi.contracts.parts import Objective as Objective
+from ees_mpi.contracts.parts import Say as Say
+from ees_mpi.contracts.parts import Task as Task
 from ees_mpi.noise import Noise
-from ees_mpi.outcomes import Arrays, Draw, Floats, Outcomes, Singles
+from ees_mpi.outcomes import Arrays, Draw, Floats, Singles
 from ees_mpi.ranks import Ranks
-
-Memory = Arrays  # the arrays that an objective carries from one generation to the next
-Say = Callable[[str], None]  # prints a line for the user
 
 
 class Checked(Protocol):
@@ -70,100 +71,6 @@ class OwnTask(Protocol):
 
     def open(self, seed: int) -> Evaluator:
         """Return an evaluator for this rank; `seed`: the run's."""
-
-
-class Task(OwnTask, Checked, Protocol):
-    """A task with everything that is optional; `tasks.base.TaskPart` has the defaults."""
-
-    @property
-    def observation_dim(self) -> int: ...  # O; 0: observations are not normalised
-    @property
-    def observation_share(self) -> float: ...  # the share of rollouts that feed the observation statistics
-    @property
-    def axes(self) -> int: ...  # how many of the last behaviour numbers are the final position; 0: none is
-    @property
-    def layers(self) -> tuple[int, ...]: ...  # the sizes of the policy's layers; empty: the task has no policy
-    @property
-    def steps(self) -> int: ...  # of a rollout, at most
-    @property
-    def heading(self) -> float | None: ...  # degrees, in which distance is fitness; None: the task has no direction
-    @property
-    def sizes_known(self) -> bool: ...  # False: the task must be opened to know its numbers of parameters and so on
-
-    @property
-    def deterministic(self) -> bool: ...  # whether the outcome of a rollout can be repeated bit by bit
-    @property
-    def rollouts(self) -> int: ...  # of an individual, whose outcome is their mean
-    @property
-    def own_code(self) -> str: ...  # the user's code that a rollout runs, with its key; empty: none
-    @property
-    def walkable(self) -> bool: ...  # whether `walker` returns a robot that is controlled step by step
-    @property
-    def label(self) -> str: ...  # the name that users know: an environment's, a function's; empty: the registered name
-    @property
-    def in_program(self) -> bool: ...  # whether only the user's own program can evaluate it, and no command
-    @property
-    def engine(self) -> str: ...  # the name of the physics engine, if the task has a choice of engines; else empty
-    @property
-    def device(self) -> str | None: ...  # "cpu" or None, "cuda", or "auto": a GPU if every node has one
-
-    def observing(self, share: float) -> Self:
-        """Return the task of a new run that sets no `observation_share`; `share`: that of about ten rollouts."""
-
-    def resolved(self) -> Self:
-        """Return the task with everything that it reads from other files, for the config in the run file."""
-
-    def start_seed(self, seed: int) -> int:
-        """Return the seed with which every rollout starts; `seed`: the run's."""
-
-    def starting_with(self, reset_seed: int) -> Self:
-        """Return the same task with another seed for the start of its rollouts."""
-
-    def toward(self, direction: float) -> Self:
-        """Return the same task with another direction."""
-
-    def lacks_for_gpu(self) -> str:
-        """Return what this process lacks for evaluating on a GPU; empty: nothing. Imports no torch."""
-
-    def open_batches(self, seed: int, noise: Singles, wanted: int, antithetic: bool, say: Say) -> BatchEvaluator:
-        """Return a batch evaluator on the first visible GPU; `noise`: the whole table; `wanted`: individuals."""
-
-    def film(self, seed: int, view: View) -> Drawable | None:
-        """Return an evaluator that can be filmed; None: there is nothing to draw."""
-
-    def walker(self, seed: int) -> Walker | None:
-        """Return a robot that is controlled step by step; None unless the task is walkable."""
-
-
-class Objective(Checked, Protocol):
-    """Turns the outcomes of a generation into one weight per individual. `objectives.base` has the defaults."""
-
-    @property
-    def headline(self) -> str: ...  # the metric that progress lines show
-    @property
-    def label(self) -> str: ...  # the name of the user's function, whose value is logged; empty: a built-in objective
-    @property
-    def uses_torch(self) -> bool: ...
-    @property
-    def bandwidth(self) -> float | None: ...  # of its kernel; None: it has no kernel
-    @property
-    def members(self) -> "Sequence[tuple[float, Objective]]": ...  # (share, objective) of a blend; itself otherwise
-    @property
-    def remembers(self) -> bool: ...  # whether it has a memory, so that earlier generations matter
-
-    def with_bandwidth(self, bandwidth: float) -> "Objective": ...  # the same objective with another bandwidth
-
-    def rehearse(self, size: int, behavior_dim: int) -> None:
-        """Find errors that appear only when the objective is computed, before the run file is touched."""
-
-    def weights(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> tuple[Floats, Memory]:
-        """Return the weights [N], and the memory for the next generation; called on all ranks together."""
-
-    def remember(self, outcomes: Outcomes, memory: Memory) -> Memory:
-        """Return the memory after a generation, without computing weights."""
-
-    def value(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> float:
-        """Return the value J of the objective itself."""
 
 
 class OwnPopulation(Protocol):

@@ -27,13 +27,12 @@ from numpy.typing import NDArray
 from ees_mpi.contracts import Memory, Objective
 from ees_mpi.errors import ConfigError
 from ees_mpi.objectives import OBJECTIVES
-from ees_mpi.objectives.base import ObjectivePart
 from ees_mpi.outcomes import Floats, Outcomes
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry import key
 
 
-class Blend(ObjectivePart, frozen=True):
+class Blend(Objective, frozen=True):
     """Adds up the weights of its parts. A part has a name, a share and the settings of its objective."""
 
     parts: Annotated[

@@ -17,9 +17,8 @@ from typing import Annotated, Any
 import msgspec
 import numpy as np
 
-from ees_mpi.contracts import Memory
+from ees_mpi.contracts import Memory, Objective
 from ees_mpi.errors import ConfigError, MissingExtra, ObjectiveError, OwnCodeError
-from ees_mpi.objectives.base import ObjectivePart
 from ees_mpi.outcomes import Floats, Outcomes
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry import key
@@ -29,7 +28,7 @@ KEY = "objective.function"
 REHEARSED = 32  # individuals with random outcomes
 
 
-class CustomObjective(ObjectivePart, frozen=True):
+class CustomObjective(Objective, frozen=True):
     """Computes the weights as the gradient of a torch function that a user writes."""
 
     function: Annotated[str, key("The torch function, as package.module:function.")]

@@ -5,13 +5,12 @@ Salimans et al. 2017 (arXiv:1703.03864); Gajewski et al. 2019, supplement S1.2 (
     J = E[f]        w_i = rank(f_i) / N,    ranks symmetric in [-0.5, 0.5]
 """
 
-from ees_mpi.contracts import Memory
-from ees_mpi.objectives.base import ObjectivePart
+from ees_mpi.contracts import Memory, Objective
 from ees_mpi.outcomes import Floats, Outcomes, centred_ranks
 from ees_mpi.ranks import Ranks
 
 
-class Fitness(ObjectivePart, frozen=True):
+class Fitness(Objective, frozen=True):
     """Weights each individual by the rank of its fitness."""
 
     headline = "fitness_mean"

@@ -14,15 +14,14 @@ from typing import Annotated
 
 import numpy as np
 
-from ees_mpi.contracts import Memory
+from ees_mpi.contracts import Memory, Objective
 from ees_mpi.density import NARROWEST, WIDEST, density, kernel_sums
-from ees_mpi.objectives.base import ObjectivePart
 from ees_mpi.outcomes import Floats, Normalization, Outcomes
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry import key
 
 
-class MaxEnt(ObjectivePart, frozen=True):
+class MaxEnt(Objective, frozen=True):
     """Gives rare behaviours large weights; `bandwidth`: the standard deviation of the kernel."""
 
     bandwidth: Annotated[

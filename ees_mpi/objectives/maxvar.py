@@ -12,14 +12,13 @@ from typing import Annotated
 
 import numpy as np
 
-from ees_mpi.contracts import Memory
-from ees_mpi.objectives.base import ObjectivePart
+from ees_mpi.contracts import Memory, Objective
 from ees_mpi.outcomes import Floats, Normalization, Outcomes
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry import key
 
 
-class MaxVar(ObjectivePart, frozen=True):
+class MaxVar(Objective, frozen=True):
     """Weights each individual by the squared distance of its behaviour from the mean behaviour."""
 
     normalization: Annotated[Normalization, key("How each behaviour number is normalised.")] = "whiten"

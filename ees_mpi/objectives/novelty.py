@@ -18,8 +18,7 @@ from typing import Annotated
 import msgspec
 import numpy as np
 
-from ees_mpi.contracts import Memory
-from ees_mpi.objectives.base import ObjectivePart
+from ees_mpi.contracts import Memory, Objective
 from ees_mpi.outcomes import Floats, Outcomes, centred_ranks
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry import key
@@ -28,7 +27,7 @@ Count = Annotated[int, msgspec.Meta(ge=1)]
 ROWS = 64  # individuals compared with the archive at a time
 
 
-class Novelty(ObjectivePart, frozen=True):
+class Novelty(Objective, frozen=True):
     """Weights each individual by the rank of its distance to its nearest neighbours in the archive."""
 
     neighbors: Annotated[Count, key("k: how many nearest neighbours in the archive count.", "behaviours")] = 10

@@ -13,17 +13,17 @@ from typing import Annotated, Any, Self
 import msgspec
 import numpy as np
 
-from ees_mpi.contracts import BatchEvaluator, Drawable, Evaluator, OwnTask, View, Walker
+from ees_mpi.contracts import BatchEvaluator, Drawable, Evaluator, OwnTask, Task, View, Walker
 from ees_mpi.errors import ConfigError, OwnCodeError, before_rollouts, located
 from ees_mpi.outcomes import Floats, Outcome, Singles
 from ees_mpi.registry import key
 from ees_mpi.registry.own import Guard, make_once
-from ees_mpi.tasks.base import Deterministic, RolloutCount, TaskPart
+from ees_mpi.tasks.base import Deterministic, RolloutCount
 
 KEY = "task.function"
 
 
-class CustomTask(TaskPart, frozen=True):
+class CustomTask(Task, frozen=True):
     """A task that a user writes; its members are those of the user's class."""
 
     function: Annotated[str, key("The class of the task, as package.module:Task.")]

@@ -13,11 +13,12 @@ from typing import Annotated, Any
 
 import numpy as np
 
+from ees_mpi.contracts import Task
 from ees_mpi.errors import ConfigError, OwnCodeError, RunFileError, before_rollouts, located
 from ees_mpi.outcomes import Floats, Outcome, Singles
 from ees_mpi.registry import key
 from ees_mpi.registry.own import calling, function
-from ees_mpi.tasks.base import Deterministic, RolloutCount, TaskPart
+from ees_mpi.tasks.base import Deterministic, RolloutCount
 
 KEY = "task.function"
 ROWS = 64  # individuals of a batch
@@ -40,7 +41,7 @@ def give(task: Callable[..., Any], mean: Any = None, keep_source: bool = False) 
     return {"function": name, "sha256": sha256, **({"source": source} if keep_source else {})}
 
 
-class Function(TaskPart, frozen=True):
+class Function(Task, frozen=True):
     """A plain function of the user: f(z) returns a behaviour, or a behaviour and a fitness."""
 
     function: Annotated[str, key("The function, as package.module:f; without a colon, one that a program gave.")]

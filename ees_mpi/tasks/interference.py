@@ -10,9 +10,9 @@ from typing import Annotated
 
 import numpy as np
 
+from ees_mpi.contracts import Task
 from ees_mpi.outcomes import Floats, Outcome, Singles
 from ees_mpi.registry import key
-from ees_mpi.tasks.base import TaskPart
 
 OPTIMUM = 2.5 * math.pi
 
@@ -22,7 +22,7 @@ def pattern(x: float) -> float:
     return math.nan if not math.isfinite(x) else 5.0 * math.sin(x / 5.0) * math.sin(20.0 * x)
 
 
-class Interference(TaskPart, frozen=True):
+class Interference(Task, frozen=True):
     """The interference pattern: one parameter. The task is also its evaluator."""
 
     start: Annotated[float, key("The first mean.", ge=-1e30, le=1e30)] = 1.0

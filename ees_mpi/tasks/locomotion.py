@@ -12,12 +12,12 @@ from typing import Annotated, Any, ClassVar, Literal, Protocol
 import msgspec
 import numpy as np
 
-from ees_mpi.contracts import Policy, Walker
+from ees_mpi.contracts import Policy, Task, Walker
 from ees_mpi.errors import ConfigError, before_rollouts, located
 from ees_mpi.outcomes import Floats, Outcome, Singles
 from ees_mpi.policies import ACTIVATIONS, CLIP, HIDDEN, MLP, Activation, by_layer, observation_sums, parameter_count
 from ees_mpi.registry import key
-from ees_mpi.tasks.base import Deterministic, TaskPart, once
+from ees_mpi.tasks.base import Deterministic, once
 from ees_mpi.tasks.own_policy import LENGTH, OwnPolicy, is_function
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
@@ -62,7 +62,7 @@ def across(direction: float, axes: int) -> bool:
     return axes == 1 and direction % 180 == 90
 
 
-class PolicyTask(TaskPart, frozen=True):
+class PolicyTask(Task, frozen=True):
     """A task whose individuals are the weights of a network from observations to actions: ours, or `policy`."""
 
     activations: ClassVar[tuple[str, ...]] = tuple(ACTIVATIONS)

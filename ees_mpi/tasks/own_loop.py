@@ -5,13 +5,12 @@ from typing import Annotated, NoReturn, Self
 import msgspec
 import numpy as np
 
-from ees_mpi.contracts import View
+from ees_mpi.contracts import Task, View
 from ees_mpi.errors import RunFileError
 from ees_mpi.registry import key
-from ees_mpi.tasks.base import TaskPart
 
 
-class OwnLoop(TaskPart, frozen=True):
+class OwnLoop(Task, frozen=True):
     """The user's own loop with `ees_mpi.Strategy`; only that program can evaluate individuals."""
 
     parameters: Annotated[int, key("D: the number of parameters of an individual.", ge=1)]
