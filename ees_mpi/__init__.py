@@ -40,25 +40,15 @@ if TYPE_CHECKING:
     from ees_mpi.errors import ConfigError, EesError, Interrupted, LaunchError, RunFileError, TrustError
     from ees_mpi.store.reader import Run, open_run
 
-# The public names, and their modules. They are imported when used, so that `ees-mpi` can set thread counts before
+# The public names of each module. They are imported when used, so that `ees-mpi` can set thread counts before
 # anything loads numpy, and so that reading a run needs no MPI.
-_MODULES = {
-    "ConfigError": "errors",
-    "EesError": "errors",
-    "Interrupted": "errors",
-    "LaunchError": "errors",
-    "Run": "store.reader",
-    "RunFileError": "errors",
-    "Strategy": "commands.ask_tell",
-    "TrustError": "errors",
-    "adapt": "commands.api",
-    "load_config": "commands.api",
-    "measure": "commands.measure",
-    "open_run": "store.reader",
-    "presets": "commands.api",
-    "sample": "commands.api",
-    "signal": "commands.signal",
-    "train": "commands.api",
+_NAMES = {
+    "errors": ("ConfigError", "EesError", "Interrupted", "LaunchError", "RunFileError", "TrustError"),
+    "store.reader": ("Run", "open_run"),
+    "commands.api": ("adapt", "load_config", "presets", "sample", "train"),
+    "commands.ask_tell": ("Strategy",),
+    "commands.measure": ("measure",),
+    "commands.signal": ("signal",),
 }
 
 __all__ = [
@@ -83,8 +73,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return getattr(importlib.import_module(f"ees_mpi.{_MODULES[name]}"), name)
+    for module, names in _NAMES.items():
+        if name in names:
+            return getattr(importlib.import_module(f"ees_mpi.{module}"), name)
     raise AttributeError(f"module 'ees_mpi' has no attribute {name!r}")
 
 

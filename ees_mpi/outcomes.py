@@ -25,6 +25,14 @@ def digest(named: Arrays) -> bytes:
     return found.digest()
 
 
+def readonly(named: Arrays) -> dict[str, NDArray[Any]]:
+    """Return views of arrays that cannot be changed: a generation that is not committed must not change the state."""
+    views = {name: np.asarray(array).view() for name, array in named.items()}
+    for view in views.values():
+        view.flags.writeable = False
+    return views
+
+
 @dataclass(frozen=True)
 class Field:
     """One array that every generation of a run file has: a dataset of group `generations`."""

@@ -128,11 +128,12 @@ def score(
     statistics = parent.state.observation_mean_std()
     scores = CountedOutcomes(ranks, evaluations, "scoring")
     try:
-        if evaluation:
+        if evaluation and evaluation.device == "cuda":
             evaluation.from_starts(parameters, seeds, statistics, scores)
-            evaluation.close()
         else:
             from_starts(ranks, task, parameters, seeds, statistics, scores)
+        if evaluation:
+            evaluation.close()
     finally:
         scores.close()
     scored = gather(ranks, list(scores.values()), parent.config, evaluations)

@@ -2,7 +2,7 @@
 
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
@@ -18,7 +18,7 @@ from ees_mpi.contracts import Population, Task
 from ees_mpi.contracts.methods import Method
 from ees_mpi.errors import ConfigError
 from ees_mpi.populations import POPULATIONS
-from ees_mpi.registry import beside, check_trust, convert, flat, note_code, tables, texts, unknown
+from ees_mpi.registry import beside, check_trust, convert, flat, leaves, note_code, tables, texts, unknown
 from ees_mpi.tasks import TASKS
 
 OBSERVED = 10  # rollouts of a generation that should feed the observation statistics, at least
@@ -76,12 +76,11 @@ def parse(text: str, settings: Sequence[str] = (), source: str = "config", trust
     """Return the config of TOML text, changed by `settings`; `trusted`: the code that it names may run."""
     sections = with_base(tables(text, (), source))
     notes = change(sections, settings)
-    for key, value in flat(sections):
-        for number in _numbers(value):
-            if isinstance(number, float) and not math.isfinite(number):
-                raise ConfigError(f"{key}: expected a finite number, got {number}")
-            if isinstance(number, int) and abs(number) > LARGEST:
-                raise ConfigError(f"{key}: expected an integer between -{LARGEST} and {LARGEST}")
+    for key, value in leaves(sections):
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ConfigError(f"{key}: expected a finite number, got {value}")
+        if isinstance(value, int) and abs(value) > LARGEST:
+            raise ConfigError(f"{key}: expected an integer between -{LARGEST} and {LARGEST}")
     note_code(sections, trusted)
     name = sections.pop("method", "ees")
     method = METHODS[name]
@@ -103,14 +102,6 @@ def parse(text: str, settings: Sequence[str] = (), source: str = "config", trust
         method=method.build(sections),
         notes=tuple(notes),
     )
-
-
-def _numbers(value: Any) -> Iterator[int | float]:
-    """Yield all numbers in nested lists and tables."""
-    if isinstance(value, (int, float)):
-        yield value
-    for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        yield from _numbers(each)
 
 
 def check(config: Config, here: bool = True) -> None:

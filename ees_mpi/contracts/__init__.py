@@ -6,7 +6,6 @@ Own... have the members that a user must write. Letters in shapes: N individuals
 O observations, A actions, K means, D parameters.
 """
 
-from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np

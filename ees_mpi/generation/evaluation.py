@@ -7,6 +7,7 @@ and evaluates batches; the other ranks share the update only. Outcomes of GPU ph
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -72,7 +73,7 @@ class Evaluation:
         Index N is the unperturbed mean. A stop request ends the evaluation early.
         """
         if self.device == "cuda":
-            self._run_batches(work, missing, into, generation)
+            self._run_batches(missing, partial(self._batch, work), work.statistics, into, generation)
             return into
         if isinstance(self._single, RowsEvaluator):
             self._run_rows(self._single, work, missing, into, generation)
@@ -111,12 +112,19 @@ class Evaluation:
             raise RuntimeError("the evaluator is closed")
         return self._evaluator
 
-    def _run_batches(self, work: Work, missing: Sequence[int], into: dict[int, Outcome], generation: int) -> None:
+    def _run_batches(
+        self,
+        missing: Sequence[int],
+        batch: Callable[[NDArray[np.int64]], Batch],
+        statistics: Statistics,
+        into: dict[int, Outcome],
+        generation: int = -1,
+    ) -> None:
         capacity = self._batches.capacity if self._batches else 1
         for part in self.ranks.deal_batches(missing, sorted(self._drivers), capacity, generation):
             if self._batches is None:
                 raise RuntimeError("a rank without a GPU was dealt a batch")
-            for outcome in self._batches.evaluate_batch(self._batch(work, np.array(part)), *work.statistics):
+            for outcome in self._batches.evaluate_batch(batch(np.array(part)), *statistics):
                 into[outcome.index] = outcome
 
     def _batch(self, work: Work, index: NDArray[np.int64]) -> Batch:
@@ -138,22 +146,14 @@ class Evaluation:
     def from_starts(
         self, parameters: Singles, seeds: Sequence[int], statistics: Statistics, into: dict[int, Outcome]
     ) -> None:
-        """Evaluate the same parameters from several starts into a dict of this rank, by the number of the start."""
-        if self.device == "cuda":
-            self._batch_from_starts(parameters, seeds, statistics, into)
-        else:
-            from_starts(self.ranks, self.config.task, parameters, seeds, statistics, into)
+        """Evaluate the same parameters from several starts on GPUs, into a dict of this rank, by number."""
 
-    def _batch_from_starts(
-        self, parameters: Singles, seeds: Sequence[int], statistics: Statistics, into: dict[int, Outcome]
-    ) -> None:
-        capacity = self._batches.capacity if self._batches else 1
-        for part in self.ranks.deal_batches(range(len(seeds)), sorted(self._drivers), capacity):
-            index, nothing = np.array(part), np.zeros(len(part))
+        def batch(index: NDArray[np.int64]) -> Batch:
+            nothing = np.zeros(len(index))
             same = (nothing.astype(np.int64), nothing.astype(np.int8), nothing.astype(np.int32), nothing > 0)
-            batch = Batch(index, parameters[None], 0.0, *same, np.array(seeds, np.int64)[index])
-            if self._batches:
-                into.update((each.index, each) for each in self._batches.evaluate_batch(batch, *statistics))
+            return Batch(index, parameters[None], 0.0, *same, np.array(seeds, np.int64)[index])
+
+        self._run_batches(range(len(seeds)), batch, statistics, into)
 
     def close(self) -> None:
         """Release the resources of the task, on this rank."""

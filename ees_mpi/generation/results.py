@@ -13,7 +13,7 @@ from ees_mpi.density import entropy
 from ees_mpi.errors import TaskError, collective
 from ees_mpi.generation.state import State
 from ees_mpi.noise import stream
-from ees_mpi.outcomes import Arrays, Draw, Floats, Outcomes, Singles, flat_learned
+from ees_mpi.outcomes import Arrays, Draw, Floats, Outcomes, Singles, flat_learned, readonly
 from ees_mpi.ranks import Ranks
 
 Row = TypeVar("Row")  # the result of one evaluation: an Outcome, or what another method keeps of it
@@ -87,10 +87,7 @@ class Record:
 
     def read_only(self) -> "Record":
         """Return the record with arrays that cannot be changed: some of them are parts of the state."""
-        views = {name: np.asarray(value).view() for name, value in self.arrays.items()}
-        for view in views.values():
-            view.flags.writeable = False
-        return replace(self, arrays=views)
+        return replace(self, arrays=readonly(self.arrays))
 
 
 class Clock:

@@ -4,10 +4,10 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from ees_mpi.outcomes import Arrays
+from ees_mpi.outcomes import Arrays, readonly
 from ees_mpi.registry import Part, key, loaded
 from ees_mpi.registry.own import make_once
-from ees_mpi.registry.own_arrays import as_table, like, readonly
+from ees_mpi.registry.own_arrays import as_table, like
 
 
 class CustomOptimizer(Part, frozen=True):

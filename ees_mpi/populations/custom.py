@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ees_mpi.noise import Noise
-from ees_mpi.outcomes import Arrays, Draw, Floats, Singles, flat_learned
+from ees_mpi.outcomes import Arrays, Draw, Floats, Singles, flat_learned, readonly
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry import Part, key, loaded
 from ees_mpi.registry.own import make_once, wrong
-from ees_mpi.registry.own_arrays import as_table, like, readonly
+from ees_mpi.registry.own_arrays import as_table, like
 
 KEY = "population.function"
 REHEARSED = 8  # individuals

@@ -15,7 +15,6 @@ from typing import Annotated
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from ees_mpi.noise import Noise
 from ees_mpi.outcomes import Arrays, Draw, Floats, Singles
@@ -62,14 +61,8 @@ class Diagonal(Normal, frozen=True, kw_only=True):
         """Return the std [D] of each parameter as individuals are drawn with it; older files are not held."""
         return np.asarray(self.held(learned)["std"][0])
 
-    def individual(self, learned: Arrays, draw: Draw, index: int, noise: Noise) -> Singles:
-        """Return the parameters [D] of one individual."""
-        mean: Singles = learned["mean"][0]
-        z: Singles = noise.row(draw.offset[index], mean.size) * self.stds(learned)
-        if draw.sign[index] < 0:
-            np.negative(z, out=z)
-        z += mean
-        return z
+    def _std(self, learned: Arrays) -> Singles:
+        return self.stds(learned)
 
     def offspring(self, count: int, std: float | None) -> Normal:
         """Return the population of `count` independent offspring; with `std`: one std for all parameters."""
@@ -85,12 +78,6 @@ class Diagonal(Normal, frozen=True, kw_only=True):
         mean = weighted_noise(signed, offset, size, noise, ranks) / std
         log_std = weighted_noise(unsigned, offset, size, noise, ranks, squared=True)
         return {"mean": mean[None], "std": self._inward(log_std, learned["std"][0])[None]}
-
-    def _rows(self, terms: Floats, draw: Draw) -> tuple[Floats, NDArray[np.int64]]:
-        """Return the coefficients and offsets of the noise rows; a pair of individuals shares one row."""
-        if not self.antithetic:
-            return terms, draw.offset
-        return terms[0::2] + terms[1::2], draw.offset[0::2]
 
     def _inward(self, slope: Floats, std: Singles) -> Floats:
         """Return the gradient of the log std without the entries that lead a std beyond its floor or ceiling."""

@@ -63,10 +63,14 @@ class Normal(Part, frozen=True):
     def individual(self, learned: Arrays, draw: Draw, index: int, noise: Noise) -> Singles:
         """Return the parameters [D] of one individual."""
         mean: Singles = learned["mean"][draw.parent[index]]
-        std = self.std if draw.sign[index] > 0 else -self.std
-        z: Singles = noise.row(draw.offset[index], mean.size) * std
+        std = self._std(learned)
+        z: Singles = noise.row(draw.offset[index], mean.size) * (std if draw.sign[index] > 0 else -std)
         z += mean
         return z
+
+    def _std(self, learned: Arrays) -> float | Singles:
+        """Return the standard deviation: one, or that of each parameter [D]."""
+        return self.std
 
     def offspring(self, count: int, std: float | None) -> "Normal":
         """Return the population of `count` independent offspring of the same means."""
@@ -82,8 +86,9 @@ class Normal(Part, frozen=True):
         return {"mean": weighted_noise(coefficient, offset, learned["mean"].shape[1], noise, ranks)[None]}
 
     def noise_terms(self, weights: Floats, draw: Draw) -> tuple[Floats, NDArray[np.int64]]:
-        """Return the coefficients and offsets of the noise rows in a gradient; a pair of individuals shares one row."""
-        coefficient = weights * draw.sign / self.std
-        if not self.antithetic:
-            return coefficient, draw.offset
-        return coefficient[0::2] + coefficient[1::2], draw.offset[0::2]
+        """Return the coefficients and offsets of the noise rows in a gradient; a pair shares one row."""
+        return self._rows(weights * draw.sign / self.std, draw)
+
+    def _rows(self, terms: Floats, draw: Draw) -> tuple[Floats, NDArray[np.int64]]:
+        """Return one coefficient and offset for each noise row, from the coefficients [N] of the individuals."""
+        return (terms[0::2] + terms[1::2], draw.offset[0::2]) if self.antithetic else (terms, draw.offset)

@@ -132,17 +132,17 @@ class World(SupervisedRanks):
         # Each rank counts past the end exactly once, so all ranks know the counter at the next deal.
         self._dealt += high - low + self.node_size
         while not self.stopping() and (index := start + self._next()) < high:
-            self._begin(Progress(generation, dealt[index]))
+            self._note_progress(Progress(generation, dealt[index]))
             yield dealt[index]
-        self._begin(Progress(generation))
+        self._note_progress(Progress(generation))
+
+    @_raises_ranks_lost
+    def _note_progress(self, progress: Progress | None = None) -> None:
+        super()._note_progress(progress)
 
     @_raises_ranks_lost
     def _next(self) -> int:
         return self._node_progress.deal_next(self._check_peers)
-
-    @_raises_ranks_lost
-    def _begin(self, progress: Progress) -> None:
-        self._note_progress(progress)
 
     @_raises_ranks_lost
     def stopping(self) -> bool:

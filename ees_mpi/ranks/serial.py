@@ -75,13 +75,9 @@ class Ranks:
             for start in range(low, high, size):
                 if self.stopping():
                     break
-                self._begin(Progress(generation, individuals[start]))
+                self._note_progress(Progress(generation, individuals[start]))
                 yield individuals[start : min(start + size, high)]
-        self._begin(Progress(generation))
-
-    def _begin(self, progress: Progress) -> None:
-        """Note where this rank is in its work."""
-        self._note_progress(progress)
+        self._note_progress(Progress(generation))
 
     def _note_progress(self, progress: Progress | None = None) -> None:
         """Note that this rank makes progress, so that it does not count as hanging."""

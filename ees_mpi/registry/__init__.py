@@ -216,15 +216,21 @@ def flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]
             yield f"{prefix}{key}", value
 
 
-def texts(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
-    """Yield all texts in nested tables, each with its key."""
-    if isinstance(value, str):
-        yield key, value
-    elif isinstance(value, dict):
+def leaves(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield everything in nested tables and lists that is neither, each with its key."""
+    if isinstance(value, dict):
         for name, each in value.items():
-            yield from texts(each, f"{key}.{name}".lstrip("."))
-    for each in value if isinstance(value, (list, tuple)) else ():
-        yield from texts(each, key)
+            yield from leaves(each, f"{key}.{name}".lstrip("."))
+    elif isinstance(value, (list, tuple)):
+        for each in value:
+            yield from leaves(each, key)
+    else:
+        yield key, value
+
+
+def texts(table: Any) -> Iterator[tuple[str, str]]:
+    """Yield all texts in nested tables, each with its key."""
+    return ((key, value) for key, value in leaves(table) if isinstance(value, str))
 
 
 def check_trust(path: str, key: str) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from ees_mpi import registry
-from ees_mpi.errors import ConfigError, EesError, OwnCodeError, RanksLost
+from ees_mpi.errors import ConfigError, EesError, OwnCodeError, RanksLost, before_rollouts
 from ees_mpi.registry import check_trust, unknown
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -126,7 +126,7 @@ def make(path: str, key: str, protocol: type, settings: Mapping[str, Any], **arg
         raise ConfigError(f"{key} {path} cannot be made with {given}: {error}") from None
     except ValueError:  # a class of an extension has no signature
         pass
-    with before_use(f"{key} {path}", f"{factory.__name__}()"):
+    with before_rollouts(), calling(f"{key} {path}", f"{factory.__name__}()"):
         made = factory(**arguments, **settings)
     if missing := [name for name in members if not hasattr(made, name)]:
         raise ConfigError(f"{needs}; no {missing[0]}")
@@ -203,16 +203,6 @@ def calling(code: str, call: str) -> Iterator[None]:
         raise
     except Exception as error:
         raise failed(code, call, error) from error
-
-
-@contextmanager
-def before_use(code: str, call: str) -> Iterator[None]:
-    """Turn an exception of the user's code into a `ConfigError`, because nothing was evaluated yet."""
-    try:
-        with calling(code, call):
-            yield
-    except OwnCodeError as error:
-        raise ConfigError(str(error)) from error
 
 
 def wrong(code: str, message: str) -> OwnCodeError:

@@ -11,14 +11,6 @@ from ees_mpi.errors import OwnCodeError
 Table = Mapping[str, NDArray[Any]]
 
 
-def readonly(table: Table) -> dict[str, NDArray[Any]]:
-    """Return views of arrays that cannot be changed: a generation that is not committed must not change the state."""
-    views = {name: array.view() for name, array in table.items()}
-    for view in views.values():
-        view.flags.writeable = False
-    return views
-
-
 def as_table(found: Any, call: str, dtype: DTypeLike | None = None) -> dict[str, NDArray[Any]]:
     """Return what a call of the user's code returned as a dict of arrays of numbers."""
     if not isinstance(found, Mapping) or not all(isinstance(name, str) for name in found):
