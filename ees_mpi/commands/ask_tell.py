@@ -18,7 +18,6 @@ import numpy as np
 import threadpoolctl
 from numpy.typing import ArrayLike, NDArray
 
-from ees_mpi import config as configs
 from ees_mpi import machine
 from ees_mpi.commands import loop_input
 from ees_mpi.commands.api import computing
@@ -30,7 +29,7 @@ from ees_mpi.generation.results import Clock, Record, check_enough, describe, ga
 from ees_mpi.generation.state import State
 from ees_mpi.outcomes import LEADING, Arrays, Draw, Floats, Outcomes, Singles, unpack
 from ees_mpi.ranks import Ranks, UserLoop
-from ees_mpi.runs import broadcast
+from ees_mpi.runs.broadcast import read_on_root
 from ees_mpi.runs.start import reopen
 from ees_mpi.store.writer import RunWriter
 from ees_mpi.strategy import Update
@@ -100,16 +99,16 @@ class Strategy:
         """
         self = cls.__new__(cls)
         with computing(trust):
-            loop, writer, found = UserLoop("Strategy.resume"), None, None
-            with loop.ranks.together():
-                if loop.ranks.first:
-                    check_recorded(Path(path))
-                    prepared = reopen(Path(path), generations or NO_END, force)
-                    writer = prepared.open()
-                    found = {"config": prepared.config.to_toml(), "state": prepared.state}
-            received = broadcast.from_first(loop.ranks, found)
-            config = configs.parse(received["config"], trusted=True)  # rank 0 has checked it
-            self._begin(loop, config, State.from_arrays(received["state"]), LoopFile(True, writer=writer))
+            loop, file = UserLoop("Strategy.resume"), LoopFile(True)
+
+            def read() -> dict[str, Any]:
+                check_recorded(Path(path))
+                prepared = reopen(Path(path), generations or NO_END, force)
+                file.writer = prepared.open()
+                return {"config": prepared.config, "state": prepared.state}
+
+            config, received = read_on_root(loop.ranks, read)
+            self._begin(loop, config, State.from_arrays(received["state"]), file)
             self._file.open(config, self._state.generation, loop.ranks)
             self._ready = True
         self._pin_threads()

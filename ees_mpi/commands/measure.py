@@ -7,6 +7,7 @@ noise vectors, so that they differ in the standard deviation only.
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,8 @@ from ees_mpi.noise import NoiseTable, stream
 from ees_mpi.outcomes import LEADING, Outcomes, pack
 from ees_mpi.ranks import Ranks, call
 from ees_mpi.registry import loaded
-from ees_mpi.runs import broadcast, policy_fit, starting_point
+from ees_mpi.runs import policy_fit, starting_point
+from ees_mpi.runs.broadcast import read_on_root
 from ees_mpi.runs.policy_files import PolicySource
 from ees_mpi.runs.starting_point import StartingPoint
 from ees_mpi.store.reader import Run
@@ -90,14 +92,8 @@ def measure_on(ranks: Ranks, request: MeasureRequest, out: Path, overwrite: bool
     named = request.policy.policy if isinstance(request.policy.policy, (str, Path)) else ""
     check_target(ranks, Path(named), out, overwrite)
     ranks.check_alike(machine.fingerprint())
-    found = None
-    with ranks.together():
-        if ranks.first:
-            _check(request)
-            found = _read(request)
-    received = broadcast.from_first(ranks, found)
-    config = configs.parse(received["config"], trusted=True)  # rank 0 has checked it
-    for note in received["notes"] if ranks.first else ():
+    config, received = read_on_root(ranks, partial(_read, request))
+    for note in config.notes if ranks.first else ():
         say(note)
     ranks.set_stall_limit(60 * config.run.stall_minutes)
     rows, state, device = _evaluate(ranks, config, received, request.std, say)
@@ -119,6 +115,7 @@ def _check(request: MeasureRequest) -> None:
 
 def _read(request: MeasureRequest) -> dict[str, Any]:
     """Return the config and the state of a measurement, on rank 0."""
+    _check(request)
     start, config = _policy_and_config(request)
     population = loaded(DIAGONAL)(
         size=request.count,
@@ -141,8 +138,7 @@ def _read(request: MeasureRequest) -> dict[str, Any]:
         raise ConfigError(f"{request.policy}: it normalises {len(mean)} observations; the task has {size}")
     label = {"objective": request.label} if request.label else {}
     return {
-        "config": config.to_toml(),
-        "notes": config.notes,
+        "config": config,
         "about": {**start.about, **label},
         "state": {"mean": start.mean, "observations": start.observations, "center": mean, "spread": std},
     }

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,8 @@ from ees_mpi.generation.state import State
 from ees_mpi.noise import Noise, NoiseTable, stream
 from ees_mpi.outcomes import Arrays, Draw, Outcome, Outcomes, pack, unpack
 from ees_mpi.ranks import Ranks
-from ees_mpi.runs import broadcast, starting_point
+from ees_mpi.runs import starting_point
+from ees_mpi.runs.broadcast import read_on_root
 from ees_mpi.runs.progress import CountedOutcomes
 from ees_mpi.store import journal
 from ees_mpi.store.reader import Run, open_run
@@ -91,13 +93,8 @@ def sample(ranks: Ranks, request: SampleRequest, out: Path, overwrite: bool, say
 
 def read_parent(ranks: Ranks, request: SampleRequest, change: Callable[[Config], Config]) -> Parent:
     """Read a run on rank 0, and send it to all ranks; `change`: makes the config of the offspring from the run's."""
-    found = None
     ranks.check_alike(machine.fingerprint())
-    with ranks.together():
-        if ranks.first:
-            found = _read(request, change)
-    received = broadcast.from_first(ranks, found)
-    config = configs.parse(received["config"], trusted=True)  # rank 0 has checked it
+    config, received = read_on_root(ranks, partial(_read, request, change))
     ranks.set_stall_limit(60 * config.run.stall_minutes)
     first = config.population.learned(received["state"]["mean"])
     learned = {name: received["state"].get(name, array) for name, array in first.items()}
@@ -134,7 +131,7 @@ def _read(request: SampleRequest, change: Callable[[Config], Config]) -> dict[st
     config = change(with_engine(config, request.settings))
     configs.check(config)
     return {
-        "config": config.to_toml(),
+        "config": config,
         "about": {**start.about, "training_steps": steps},
         "state": {"mean": start.mean, "observations": start.observations, **start.learned},
         "arrays": start.inherited,

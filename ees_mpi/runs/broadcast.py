@@ -1,21 +1,30 @@
-"""Send a record of plain values and arrays from rank 0 to every rank."""
+"""Read on rank 0, and send the result to every rank: the only rank that opens a run file is rank 0."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 
+from ees_mpi.config import Config, parse
 from ees_mpi.ranks import Ranks
 from ees_mpi.store import records
 
 TABLES = ("arrays", "state")  # the keys whose values are dicts of arrays
 
 
-def from_first(ranks: Ranks, record: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the record of rank 0 on every rank; the values of "arrays" and "state" are dicts of arrays."""
+def read_on_root(ranks: Ranks, read: Callable[[], Mapping[str, Any]]) -> tuple[Config, dict[str, Any]]:
+    """Call `read` on rank 0, and return its results on every rank: its "config", and all others.
+
+    The values of "arrays" and "state" are dicts of arrays; other values are plain.
+    """
     data = None
-    if record is not None:
-        packed = {key: records.flat(record[key]) if key in TABLES else record[key] for key in record}
-        data = msgspec.msgpack.encode(packed)
-    received: dict[str, Any] = msgspec.msgpack.decode(ranks.from_first(data))
-    return {key: records.named(*received[key]) if key in TABLES else received[key] for key in received}
+    with ranks.together():
+        if ranks.first:
+            record = dict(read())
+            config: Config = record.pop("config")
+            packed = {key: records.flat(value) if key in TABLES else value for key, value in record.items()}
+            data = msgspec.msgpack.encode((config.to_toml(), config.notes, packed))
+    text, notes, received = msgspec.msgpack.decode(ranks.from_first(data))
+    found = {key: records.named(*value) if key in TABLES else value for key, value in received.items()}
+    return replace(parse(text, trusted=True), notes=tuple(notes)), found  # rank 0 has checked it

@@ -27,14 +27,23 @@ class Recovery:
     path: Path | None = None
     run_id: str = ""
     config: Config | None = None
+    prepared: PreparedRun | None = None  # on rank 0, until it is released
     _job: Job[Any] | None = None
     _evaluated: Evaluated[Any] = field(default_factory=Evaluated)
 
     def prepare(self) -> PreparedRun:
         """Prepare the run on rank 0: from the options of the command, or from the run file after ranks were lost."""
         if self.path and self._begun(self.path):
-            return reopen(self.path, None, force=True, config=self.config)  # its last writer is dead
-        return self.request()
+            self.prepared = reopen(self.path, None, force=True, config=self.config)  # its last writer is dead
+        else:
+            self.prepared = self.request()
+        return self.prepared
+
+    def release(self, fold: bool = True) -> None:
+        """Release the run file on rank 0; `fold`: fold its journal before."""
+        prepared, self.prepared = self.prepared, None
+        if prepared:
+            prepared.close(fold)
 
     def _begun(self, path: Path) -> bool:
         """Return True if the file of this run exists; the rank that created it may be dead."""

@@ -4,19 +4,19 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ees_mpi import config as configs
 from ees_mpi import machine
 from ees_mpi.config import Config
 from ees_mpi.errors import EesError, Interrupted, RanksLost, RunFileError
 from ees_mpi.generation.determinism import check_deterministic
 from ees_mpi.generation.results import Record, observation_warning, uses_torch
 from ees_mpi.generation.state import State
-from ees_mpi.outcomes import Arrays
 from ees_mpi.ranks import Ranks
-from ees_mpi.runs import broadcast, tensorboard
+from ees_mpi.runs import tensorboard
+from ees_mpi.runs.broadcast import read_on_root
 from ees_mpi.runs.progress import Progress
 from ees_mpi.runs.recovery import Recovery
 from ees_mpi.runs.start import PreparedRun, Request
@@ -84,19 +84,15 @@ def run_session(
 
 def _train(ranks: Ranks, recovery: Recovery, say: Say, callback: Callback | None, folder: Path | None) -> Path:
     """Train until the end, or until ranks are lost."""
-    prepared: PreparedRun | None = None
     try:
-        with ranks.together():
-            if ranks.first:
-                if folder:
-                    tensorboard.check(folder)
-                prepared = recovery.prepare()
-        config, state, partial = _broadcast(ranks, prepared, recovery)
+        config, received = read_on_root(ranks, partial(_read, recovery, folder))
+        state, prepared = State.from_arrays(received["state"]), recovery.prepared
+        recovery.path, recovery.run_id, recovery.config = Path(received["path"]), received["run_id"], config
         if not ranks.any(prepared is not None and prepared.finished):
             fingerprint = machine.fingerprint(uses_torch(config))
             ranks.check_alike(fingerprint)
             job = recovery.job(config, ranks)
-            known = recovery.known(job, state.generation, partial)
+            known = recovery.known(job, state.generation, received.pop("arrays"))
             with ranks.stall_limit(60 * job.config.run.stall_minutes):
                 if ranks.any(prepared is not None and prepared.create is not None) and job.device == "cpu":
                     check_deterministic(config, state, ranks)
@@ -108,22 +104,18 @@ def _train(ranks: Ranks, recovery: Recovery, say: Say, callback: Callback | None
                 else:
                     train(job, state, None, known=known)
         with ranks.together():
-            if prepared:
-                prepared.close()
+            recovery.release()
     except RanksLost:
-        if prepared:
-            prepared.close(fold=False)
+        recovery.release(fold=False)
         raise
     except EesError as error:
-        if prepared:
-            with suppress(RunFileError):  # the first error says more, and the journal keeps everything
-                # If other ranks may have failed, too, rank 0 must report it before they do; folding takes time.
-                prepared.close(fold=error.collective or ranks.size == 1)
+        with suppress(RunFileError):  # the first error says more, and the journal keeps everything
+            # If other ranks may have failed, too, rank 0 must report it before they do; folding takes time.
+            recovery.release(fold=error.collective or ranks.size == 1)
         raise
     except BaseException:
-        if prepared:
-            with suppress(OSError):
-                prepared.close(fold=False)  # the process may go on, and resume the run
+        with suppress(OSError):
+            recovery.release(fold=False)  # the process may go on, and resume the run
         raise
     if prepared:
         say(f"{prepared.path}: {prepared.config.run.generations} generations, complete")
@@ -148,23 +140,14 @@ def _report(
     return report
 
 
-def _broadcast(ranks: Ranks, prepared: PreparedRun | None, recovery: Recovery) -> tuple[Config, State, Arrays]:
-    """Send the config, the state and the partial results, which rank 0 has read, to every rank."""
-    record = None
-    if prepared:
-        record = {
-            "path": str(prepared.path),
-            "run_id": prepared.run_id,
-            "config": prepared.config.to_toml(),
-            "state": prepared.state,
-            "arrays": prepared.partial,
-        }
-    received = broadcast.from_first(ranks, record)
-    if prepared:
-        prepared.partial = {}  # may be large for MAML
-    config = configs.parse(received["config"], trusted=True)  # rank 0 has checked it
-    recovery.path, recovery.run_id, recovery.config = Path(received["path"]), received["run_id"], config
-    return config, State.from_arrays(received["state"]), received["arrays"]
+def _read(recovery: Recovery, folder: Path | None) -> dict[str, Any]:
+    """Prepare the run on rank 0; return all that the other ranks need."""
+    if folder:
+        tensorboard.check(folder)
+    prepared = recovery.prepare()
+    evaluated, prepared.partial = prepared.partial, {}  # may be large for MAML
+    place = {"path": str(prepared.path), "run_id": prepared.run_id}
+    return {**place, "config": prepared.config, "state": prepared.state, "arrays": evaluated}
 
 
 def _open(
