@@ -80,7 +80,7 @@ def plan_death(world: type[Ranks], where: str, calls: int) -> None:
     if where == "a gather":  # it has begun; nobody has waited for it yet
         around(world, "_wait", after(calls, die))
     elif where == "a rollout":
-        around(world, "_begin", then=after(calls, die))
+        around(world, "_next", then=after(calls, die))
     elif where == "a commit":
         half_a_record(calls)
     elif where == "telling of a commit":  # it is in the file; the other ranks do not know it yet
