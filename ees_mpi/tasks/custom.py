@@ -23,6 +23,11 @@ from ees_mpi.tasks.base import Deterministic, RolloutCount
 KEY = "task.function"
 
 
+def member(name: str, kind: type, *default: Any) -> property:
+    """Return a property with the value of a member of the user's task; without a default the task must have it."""
+    return property(lambda self: kind(getattr(self.task, name, *default)))
+
+
 class CustomTask(Task, frozen=True):
     """A task that a user writes; its members are those of the user's class."""
 
@@ -46,17 +51,14 @@ class CustomTask(Task, frozen=True):
         marks = {} if self.behavior_steps is None else {"behavior_steps": self.behavior_steps}
         return make_once(self.function, KEY, OwnTask, {**self.settings, **marks})
 
-    @property
-    def parameters(self) -> int:
-        return int(self.task.parameters)
-
-    @property
-    def behavior_dim(self) -> int:
-        return int(self.task.behavior_dim)
-
-    @property
-    def observation_dim(self) -> int:
-        return int(getattr(self.task, "observation_dim", 0))
+    parameters = member("parameters", int)
+    behavior_dim = member("behavior_dim", int)
+    observation_dim = member("observation_dim", int, 0)
+    axes = member("axes", int, 0)
+    layers = member("layers", tuple, ())
+    steps = member("steps", int, 1)
+    device = member("device", str, "cpu")
+    sizes_known = False
 
     @property
     def observation_share(self) -> float:
@@ -71,22 +73,6 @@ class CustomTask(Task, frozen=True):
         return msgspec.structs.replace(self, share=chosen)
 
     @property
-    def axes(self) -> int:
-        return int(getattr(self.task, "axes", 0))
-
-    @property
-    def layers(self) -> tuple[int, ...]:
-        return tuple(getattr(self.task, "layers", ()))
-
-    @property
-    def steps(self) -> int:
-        return int(getattr(self.task, "steps", 1))
-
-    @property
-    def sizes_known(self) -> bool:
-        return False
-
-    @property
     def walkable(self) -> bool:
         return callable(getattr(self.task, "walker", None))
 
@@ -97,10 +83,6 @@ class CustomTask(Task, frozen=True):
     @property
     def own_code(self) -> str:
         return f"{KEY} {self.function}"
-
-    @property
-    def device(self) -> str:
-        return str(getattr(self.task, "device", "cpu"))
 
     def lacks_for_gpu(self) -> str:
         """Return the reason why the user's task cannot be evaluated on a GPU; empty: it can."""

@@ -18,9 +18,7 @@ PLACES = {"final_x": 1, "final_xy": 2}  # behaviours that are positions, and the
 class Gymnasium(Environment, frozen=True, kw_only=True):
     """A Gymnasium environment; the fitness is the sum of rewards, or the distance along `direction`."""
 
-    @property
-    def sizes_known(self) -> bool:
-        return False
+    sizes_known = False
 
     @property
     def layers(self) -> tuple[int, ...]:
