@@ -1,7 +1,7 @@
 """Groups of runs by a key of their configs, for `compare --by` and the figure of a sweep."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,15 @@ def group(key: str, configs: Mapping[Path, Settings]) -> dict[str, list[Path]]:
     numbers = all(isinstance(value, (int, float)) for value, _ in found.values())
     names = sorted(found, key=lambda name: found[name][0] if numbers else name)
     return {name.strip('"'): found[name][1] for name in names}
+
+
+def check_distinct(runs: Iterable[tuple[str, Path]]) -> None:
+    """Raise a ConfigError if two files are of the same run; `runs`: the id and the file of each."""
+    seen: dict[str, Path] = {}
+    for run_id, path in runs:
+        if run_id in seen:
+            raise ConfigError(f"{seen[run_id]} and {path} are of the same run; give only one of them")
+        seen[run_id] = path
 
 
 def differing(configs: Sequence[Settings]) -> list[str]:

@@ -81,7 +81,8 @@ def draw(name: str, paths: Sequence[Path], request: FigureRequest) -> Path:
         able = ", ".join(other for other, each in FIGURES.items() if each.chooses)
         raise ConfigError(f"figure {name} shows all generations; --generation is for {able}")
     if (request.by or request.metric) and not recipe.groups:
-        raise ConfigError(f"figure {name}: --by and --metric are for {', '.join(_grouping())}")
+        able = ", ".join(other for other, each in FIGURES.items() if each.groups)
+        raise ConfigError(f"figure {name}: --by and --metric are for {able}")
     if labels and len(labels) != len(paths):
         raise ConfigError(
             f"--label: expected one for each of the {len(paths)} run files, in their order; got {len(labels)}"
@@ -95,7 +96,3 @@ def draw(name: str, paths: Sequence[Path], request: FigureRequest) -> Path:
         with replaced(target) as fresh:
             figure.savefig(fresh, format=target.suffix.removeprefix("."), bbox_inches="tight", pad_inches=0.03)
     return target
-
-
-def _grouping() -> list[str]:
-    return [name for name, recipe in FIGURES.items() if recipe.groups]

@@ -10,14 +10,6 @@ from ees_mpi.analysis.numbers.measurement import SHOWN, Facts, measured
 from ees_mpi.analysis.offspring import check_one_task
 from ees_mpi.store.reader import Run
 
-AXES = {
-    "entropy": "entropy, nats",
-    "covariance_trace": "variance",
-    "coverage": "coverage, cells",
-    "distance_mean": "mean distance",
-    "best_of_40": "distance of the best of 40",
-}
-
 
 def measurement(runs: Sequence[Run]) -> Figure:
     """Draw a panel for each measure, with a curve for each label: the mean over its files, and their range."""
@@ -27,7 +19,7 @@ def measurement(runs: Sequence[Run]) -> Figure:
         groups.setdefault(label(run), []).append(sorted(measured(run), key=lambda row: float(row["std"])))
     everywhere = sorted({row["std"] for files in groups.values() for rows in files for row in rows})
     figure, (*panels, spare) = grid(len(SHOWN) + 1, 3, 2.0)
-    for panel, name in zip(panels, SHOWN, strict=True):
+    for panel, (name, (_, axis)) in zip(panels, SHOWN.items(), strict=True):
         for place, (title, files) in enumerate(groups.items()):
             common = sorted(set.intersection(*({row["std"] for row in rows} for rows in files)))
             values = np.array([[row[name] for row in rows if row["std"] in common] for rows in files])
@@ -36,7 +28,7 @@ def measurement(runs: Sequence[Run]) -> Figure:
             panel.fill_between(
                 common, values.min(axis=0), values.max(axis=0), color=look(place)["color"], alpha=0.15, linewidth=0
             )
-        panel.set(xlabel="std of the mutations", ylabel=AXES[name], xscale="log")
+        panel.set(xlabel="std of the mutations", ylabel=axis, xscale="log")
         panel.set_xticks(everywhere, [f"{std:g}" for std in everywhere])
         panel.minorticks_off()
         if name == "coverage":

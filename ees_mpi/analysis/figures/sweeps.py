@@ -14,12 +14,9 @@ from ees_mpi.store.reader import Run
 def sweep(runs: Sequence[Run], by: str | None = None, metric: str | None = None) -> Figure:
     """Draw a metric over generations; `by`: the key, by default the one in which the runs differ."""
     check_no_sample(runs)
-    seen: dict[str, Run] = {}
     for run in runs:
         check_committed(run)
-        if run.run_id in seen:
-            raise ConfigError(f"{seen[run.run_id].path} and {run.path} are of the same run; give only one of them")
-        seen[run.run_id] = run
+    grouping.check_distinct((run.run_id, run.path) for run in runs)
     configs = {run.path: grouping.settings(run.config.sections()) for run in runs}
     key = by or _only_key(list(configs.values()))
     headlines = {run.config.method.headline for run in runs}

@@ -64,47 +64,24 @@ def compare_runs(request: CompareRequest) -> list[Comparison]:
             raise ConfigError("--by compares the values of a key with each other; leave out --against")
         if not request.first:
             raise ConfigError("--by: expected the files of several runs")
-        return [_compare_by(metric, request, request.by) for metric in metrics]
     for paths, usage in ((request.first, "RUN.h5 ... --against"), (request.second, "--against RUN.h5 ...")):
-        if not paths:
+        if not paths and not request.by:
             raise ConfigError(f"compare: expected files on both sides of --against; {usage} has none")
     return [_compare(metric, request) for metric in metrics]
 
 
 def _compare(metric: str, request: CompareRequest) -> Comparison:
-    files = (request.first, request.second)
+    files = [paths for paths in (request.first, request.second) if paths]
     sides = [run_values.read_all(metric, paths, request.settings, request.generation) for paths in files]
     values = [value for side in sides for value in side]
-    _check_comparable(values, metric.startswith(run_values.AFTER))
-    groups = _groups(sides)
+    _check_comparable(values, metric.startswith(run_values.AFTER) and request.by != "task.direction")
+    groups = _groups_by(request.by, values) if request.by else _groups(sides)
     # Each group of the first set against each of the second, then the groups of the first against each other.
     first, second = ([group for group in groups if group.side == side] for side in (0, 1))
-    pairs = [*itertools.product(first, second), *itertools.combinations(first, 2)]
-    tests = _tests(metric, pairs, request.alternative)
+    tests = compare([*itertools.product(first, second), *itertools.combinations(first, 2)], request.alternative)
+    if metric == "entropy":  # a differential entropy has no ratio, because its zero depends on the unit of length
+        tests = [replace(test, ratio=math.nan) for test in tests]
     return Comparison(metric, run_values.describe(metric), groups, tests, _notes(metric, request, values, tests))
-
-
-def _compare_by(metric: str, request: CompareRequest, key: str) -> Comparison:
-    """Compare the runs of each value of a key with those of each other value."""
-    values = run_values.read_all(metric, request.first, request.settings, request.generation)
-    _check_comparable(values, metric.startswith(run_values.AFTER) and key != "task.direction")
-    members = {value.path: value for value in values}
-    groups = [
-        RunGroup(f"{key} = {name}", np.array([members[path].value for path in paths]), 0, [members[p] for p in paths])
-        for name, paths in grouping.group(key, {value.path: value.settings for value in values}).items()
-    ]
-    tests = _tests(metric, list(itertools.combinations(groups, 2)), request.alternative)
-    notes = _notes(metric, request, values, tests)
-    others = [each for each in grouping.differing([value.settings for value in values]) if each != key]
-    if unnamed := [each for each in others if not each.startswith("task.")]:
-        notes.append(f"the runs differ in other keys, too: {', '.join(unnamed)}")
-    return Comparison(metric, run_values.describe(metric), groups, tests, notes)
-
-
-def _tests(metric: str, pairs: Sequence[tuple[Group, Group]], alternative: str) -> list[Test]:
-    """Test the pairs; differential entropies have no ratio, because their zero depends on the unit of length."""
-    tests = compare(pairs, alternative)
-    return [replace(test, ratio=math.nan) for test in tests] if metric == "entropy" else tests
 
 
 def _groups(sides: list[list[RunValue]]) -> list[RunGroup]:
@@ -114,18 +91,24 @@ def _groups(sides: list[list[RunValue]]) -> list[RunGroup]:
     for side, values in enumerate(sides):
         for label in dict.fromkeys(value.label for value in values):
             name = f"{label} ({('first set', 'against')[side]})" if label in shared else label
-            members = [value for value in values if value.label == label]
-            groups.append(RunGroup(name, np.array([member.value for member in members]), side, members))
+            groups.append(_group(name, side, [value for value in values if value.label == label]))
     return groups
+
+
+def _groups_by(key: str, values: list[RunValue]) -> list[RunGroup]:
+    """Group the runs by the value of a key."""
+    members = {value.path: value for value in values}
+    found = grouping.group(key, {value.path: value.settings for value in values})
+    return [_group(f"{key} = {name}", 0, [members[path] for path in paths]) for name, paths in found.items()]
+
+
+def _group(label: str, side: int, members: list[RunValue]) -> RunGroup:
+    return RunGroup(label, np.array([member.value for member in members]), side, members)
 
 
 def _check_comparable(values: list[RunValue], same_direction: bool) -> None:
     """Raise an error if a run is given twice, or if tasks or directions differ."""
-    seen: dict[str, RunValue] = {}
-    for value in values:
-        if value.run_id in seen:
-            raise ConfigError(f"{seen[value.run_id].path} and {value.path} are of the same run; give only one of them")
-        seen[value.run_id] = value
+    grouping.check_distinct((value.run_id, value.path) for value in values)
     one = values[0]
     for other in values:
         for key in ("name", "env", "behavior"):
@@ -179,4 +162,8 @@ def _notes(metric: str, request: CompareRequest, values: list[RunValue], tests: 
     for test in tests:
         if test.least > REACHABLE:
             notes.append(f"{test.first} against {test.second}: with so few runs p cannot be below {test.least:.2g}")
+    differing = [key for key in grouping.differing([value.settings for value in values]) if key != request.by]
+    others = [key for key in differing if not key.startswith("task.")]
+    if request.by and others:
+        notes.append(f"the runs differ in other keys, too: {', '.join(others)}")
     return notes

@@ -13,12 +13,12 @@ from ees_mpi.analysis.offspring import read_offspring
 from ees_mpi.errors import RunFileError
 from ees_mpi.store.reader import Run, open_run
 
-SHOWN = {
-    "entropy": "entropy",
-    "covariance_trace": "variance",
-    "coverage": "coverage",
-    "distance_mean": "distance",
-    "best_of_40": "best of 40",
+SHOWN = {  # the measures: the heading of a column, and the label of an axis
+    "entropy": ("entropy", "entropy, nats"),
+    "covariance_trace": ("variance", "variance"),
+    "coverage": ("coverage", "coverage, cells"),
+    "distance_mean": ("distance", "mean distance"),
+    "best_of_40": ("best of 40", "distance of the best of 40"),
 }
 Facts = dict[str, Any]  # the measures at one standard deviation, by name
 
@@ -46,7 +46,7 @@ def table(path: Path) -> list[str]:
     with open_run(path) as run:
         rows, size, mean = measured(run), run.config.population.size, np.asarray(run["mean_behavior"][0])
         title = f"{label(run)}: {size} offspring at each std; the policy itself ends at {_point(mean)}"
-    cells = [("std", *SHOWN.values(), "invalid")]
+    cells = [("std", *(heading for heading, _ in SHOWN.values()), "invalid")]
     cells += [(f"{row['std']:g}", *(number(row[name]) for name in SHOWN), str(row["invalid"])) for row in rows]
     return [title, *columns(cells)]
 

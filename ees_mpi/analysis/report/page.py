@@ -14,16 +14,22 @@ from typing import Any
 import numpy as np
 
 from ees_mpi.analysis.labels import PHASES, group_names, is_sample, label, run_names
+from ees_mpi.analysis.numbers.signals import LEGEND
+from ees_mpi.analysis.numbers.signals import table as signal_table
 from ees_mpi.analysis.offspring import check_committed, check_one_task, has_offspring, has_positions
-from ees_mpi.analysis.report import behaviors, charts, extremes, signals
+from ees_mpi.analysis.report import behaviors, charts, extremes
 from ees_mpi.analysis.series import series, titles
 from ees_mpi.commands.info import read, summarize, table, task_name
+from ees_mpi.commands.signal import SPLITS, choose, measure_signal
+from ees_mpi.errors import EesError
 from ees_mpi.files import check_writable, written
+from ees_mpi.ranks import Ranks
 from ees_mpi.store.reader import Run, open_run
 from ees_mpi.tasks.locomotion import PolicyTask
 from ees_mpi.terminal import clock
 
 SLOWEST = 5  # ranks that are named
+MOST = 2e9  # numbers of noise and of kernels that are added up for the signal, at most: a few seconds
 Section = tuple[str, str, str]  # the name, the title and the content
 
 
@@ -48,8 +54,9 @@ def render(runs: Sequence[Run], thumbnails: int) -> str:
     run, names = runs[0], run_names(runs)
     data, caption = behaviors.behaviors(runs, names)
     done = sum(each.complete for each in runs)
+    labels = "; ".join(dict.fromkeys(map(label, runs)))
     parts = {
-        "title": f"{'Sample of offspring: ' * is_sample(run)}{_labels(runs)} on {task_name(run.config)}",
+        "title": f"{'Sample of offspring: ' * is_sample(run)}{labels} on {task_name(run.config)}",
         "status_class": "" if done == len(runs) else "unfinished",
         "behaviors_caption": caption,
     }
@@ -58,17 +65,17 @@ def render(runs: Sequence[Run], thumbnails: int) -> str:
         unfinished = f"{run.generations} of {run.config.run.generations} generations"
         state = f"; state after the last generation {facts['state_sha256']}"
         parts["subtitle"] = f"{run.path.name}, seed {run.config.run.seed}, begun {run.attributes['created']}"
-        summary, sections = _facts(run, facts), _sections_of_one(run, thumbnails)
+        summary = _facts(run, facts)
     else:
         unfinished, state = f"{done} of {len(runs)} runs are complete", ""
         parts["subtitle"] = f"{len(runs)} runs"
-        summary, sections = _table_of(runs), _sections_of_several(runs)
+        summary = _table_of(runs)
     parts["status"] = unfinished if parts["status_class"] else "complete"
     parts["footer"] = f"Written by {run.attributes['program']}{state}. This page needs no other file."
     parts = {name: html.escape(text) for name, text in parts.items()}
     parts |= {
         "summary": summary,
-        "sections": "".join(_section(*each) for each in sections),
+        "sections": "".join(_section(*each) for each in _sections(runs, thumbnails)),
         "data": json.dumps(data, separators=(",", ":"), allow_nan=False).replace("</", "<\\/"),
     }
     page = resources.files("ees_mpi").joinpath("analysis", "report", "page.html").read_text(encoding="utf-8")
@@ -77,29 +84,23 @@ def render(runs: Sequence[Run], thumbnails: int) -> str:
     return head + "".join(filled)
 
 
-def _labels(runs: Sequence[Run]) -> str:
-    """Return the labels of all runs, each once."""
-    return "; ".join(dict.fromkeys(label(run) for run in runs))
-
-
 def _section(name: str, title: str, content: str) -> str:
     return f'<section id="{name}"><h2>{html.escape(title)}</h2>{content}</section>\n'
 
 
-def _sections_of_one(run: Run, thumbnails: int) -> list[Section]:
+def _sections(runs: Sequence[Run], thumbnails: int) -> list[Section]:
+    run, curves = runs[0], ("curves", "Over generations", _curves(runs))
+    config = f"<pre>{html.escape(run.config.to_toml())}</pre>"
+    if len(runs) > 1:
+        return [curves, ("config", f"Config of {run.path.name}", config)]
     return [
-        ("curves", "Over generations", _curves([run])),
+        curves,
         ("signal", "How much of a step is signal", _signal(run)),
         ("extremes", extremes.heading(run), extremes.section(run, thumbnails)),
         ("time", "Time", _times(run)),
         ("commands", "Next commands", f"<div class='commands'>{_commands(run)}</div>"),
-        ("config", "Config", _config(run)),
+        ("config", "Config", config),
     ]
-
-
-def _sections_of_several(runs: Sequence[Run]) -> list[Section]:
-    config = f"Config of {runs[0].path.name}"
-    return [("curves", "Over generations", _curves(runs)), ("config", config, _config(runs[0]))]
 
 
 def _curves(runs: Sequence[Run]) -> str:
@@ -130,10 +131,6 @@ def _table_of(runs: Sequence[Run]) -> str:
     keys = [charts.key(charts.color(place[run.path])) for run in runs]
     cells = [[html.escape(cell) for cell in row] for row in rows]
     return _table(head, [[key + first, *rest] for key, (first, *rest) in zip(keys, cells, strict=True)])
-
-
-def _config(run: Run) -> str:
-    return f"<pre>{html.escape(run.config.to_toml())}</pre>"
 
 
 def _facts(run: Run, facts: dict[str, Any]) -> str:
@@ -167,10 +164,19 @@ def _std(run: Run) -> str:
 
 
 def _signal(run: Run) -> str:
-    """Return the table of signals, or a sentence if there is none."""
-    rows, about = signals.measured(run)
-    found = _table(rows[0], [[html.escape(cell) for cell in row] for row in rows[1:]]) if rows else ""
-    return f"{found}<p class='faint'>{html.escape(about)}</p>"
+    """Return the signal of some gradients, if it is quick to compute; otherwise the command, or the reason."""
+    table, about = "", LEGEND
+    try:
+        generations, size = choose(run, None, None), run.config.population.size
+        work = size * (run["mean"][0].size + size) * SPLITS * len(generations) + run.config.noise.size
+        if work > MOST:
+            about = f"It takes some time to compute: ees-mpi signal {run.path.name}"
+        else:
+            head, *rows = signal_table(list(measure_signal(Ranks(), run, generations)))
+            table = _table(head, [[html.escape(cell) for cell in row] for row in rows])
+    except EesError as error:
+        about = f"Not measured: {error}"
+    return f"{table}<p class='faint'>{html.escape(about)}</p>"
 
 
 def _times(run: Run) -> str:

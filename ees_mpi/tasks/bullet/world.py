@@ -103,10 +103,6 @@ class World:
         """Return to the saved state, contacts included, so that a rollout does not depend on earlier ones."""
         pybullet.restoreState(self._start, physicsClientId=self.client)
 
-    def hide_floor(self) -> None:
-        """Make the floor invisible in pictures; it still carries the robot."""
-        pybullet.changeVisualShape(self.floor, -1, rgbaColor=(1, 1, 1, 0), physicsClientId=self.client)
-
     def close(self) -> None:
         """Release the physics client; closing twice does nothing."""
         self.client = -1  # pybullet may reuse the old number

@@ -30,8 +30,6 @@ from ees_mpi.tasks.gymnasium.allowed import check_settings, is_known
 from ees_mpi.tasks.locomotion import PolicyTask
 from ees_mpi.tasks.silence import silence
 
-NAMED = ("final_observation", "final_xy", "final_x", "mean_info")
-
 
 @dataclass
 class Rollout:
@@ -126,14 +124,15 @@ class Environment(PolicyTask, frozen=True, kw_only=True):
         """Return the function from a rollout to its behaviour."""
         if ":" in self.behavior:
             return self._own_behavior(function(self.behavior, "task.behavior"))
-        if self.behavior not in NAMED:
-            raise ConfigError(f"task.behavior: {unknown(self.behavior, NAMED)} (or package.module:function)")
-        return {
+        named: dict[str, Behavior] = {
             "final_observation": self._final_observation,
             "final_xy": lambda rollout: self._position(rollout)[:2],
             "final_x": lambda rollout: self._position(rollout)[:1],
             "mean_info": self._mean_info,
-        }[self.behavior]
+        }
+        if self.behavior not in named:
+            raise ConfigError(f"task.behavior: {unknown(self.behavior, named)} (or package.module:function)")
+        return named[self.behavior]
 
     def _own_behavior(self, behavior: Behavior) -> Behavior:
         """Return the user's function; its exceptions become errors that name it."""
