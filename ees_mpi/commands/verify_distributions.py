@@ -29,7 +29,8 @@ def verify_distributions(ranks: Ranks, run: Run, generations: Sequence[int], ind
     if not run.config.population.has_individuals:
         raise ConfigError(
             f"generation {generations[0]}: the rollouts of its {run.config.population.row_name}s happen once, on a GPU "
-            "or in a task that is not deterministic; verify works with other generations"
+            "or in a task that is not deterministic; verify works with other generations, and with MAML's updates from "
+            "rollouts that maml.log_iterations has kept: see ees-mpi docs gpus"
         )
     count = min(run.config.population.size, max(individuals or 0, INDIVIDUALS))
     noise = NoiseTable(run.config.noise_seed, run.config.noise.size, ranks)

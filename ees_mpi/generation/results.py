@@ -80,9 +80,12 @@ class Record:
         `behavior_variance` is the sum over the behaviour; the value of an own objective has the name of its function.
         """
         numbers = {name: np.asarray(value) for name, value in self.arrays.items()}
-        single = (name for name, value in numbers.items() if not value.shape and value.dtype.kind in "fi")
         own = numbers.get("objective_value", np.empty(0)).tolist()
-        totals = {name: numbers[name].sum().item() for name in (*single, "behavior_variance")}
+        totals = {
+            name: value.sum().item()
+            for name, value in numbers.items()
+            if name == "behavior_variance" or (not value.shape and value.dtype.kind in "fi")
+        }
         return {**totals, **dict(zip(self.own_values, own, strict=True))}
 
     def read_only(self) -> "Record":

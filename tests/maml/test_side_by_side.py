@@ -181,5 +181,5 @@ def test_a_stop_before_the_rollouts_of_a_gpu_leaves_none_behind(on_gpu: MamlJob)
 
 def test_a_generation_of_a_gpu_is_not_verified(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ees_mpi.store.reader.Run.device", lambda self, generation: "cuda")
-    with pytest.raises(ConfigError, match=r"a GPU made the rollouts of its tasks.*maml\.log_iterations"):
+    with pytest.raises(ConfigError, match=r"the rollouts of its tasks happen once.*maml\.log_iterations"):
         verify(Ranks(), kept, None, None)
