@@ -113,7 +113,8 @@ class Outcomes:
     @property
     def ranked(self) -> Floats:
         """The centred ranks [size, B] of the valid behaviours, per component; 0 if constant."""
-        ranked: Floats = self.once("ranked", lambda: _rank(self.behavior[self.valid]))
+        components = self.behavior[self.valid].T
+        ranked: Floats = self.once("ranked", lambda: np.stack(list(map(centred_ranks, components)), axis=1))
         return ranked
 
     def normalised(self, normalization: Normalization) -> Floats:
@@ -144,10 +145,6 @@ def _whiten(behavior: Floats) -> Floats:
     tiny = 1e-12 * np.abs(behavior).max(axis=0, initial=0.0)
     alive = std > tiny
     return np.where(alive, centred / np.where(alive, std, 1.0), 0.0)
-
-
-def _rank(behavior: Floats) -> Floats:
-    return np.stack([centred_ranks(component) for component in behavior.T], axis=1)
 
 
 def centred_ranks(values: Floats) -> Floats:

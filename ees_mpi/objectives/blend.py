@@ -93,11 +93,9 @@ class Blend(Objective, frozen=True):
     def weights(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> tuple[Floats, Memory]:
         """Return the weights [N], and the memory of all parts; names begin with the number of the part."""
         total = np.zeros(len(outcomes.valid))
-        grown: dict[str, NDArray[Any]] = {}
         spread = 0.0
         for number, (share, part) in enumerate(self.members):
-            weights, own = part.weights(outcomes, _own(memory, number), ranks)
-            grown |= {f"{number}/{name}": array for name, array in own.items()}
+            weights, _ = part.weights(outcomes, _own(memory, number), ranks)
             std = float(weights[outcomes.valid].std())
             if spread == 0:
                 spread, scale = std, 1.0
@@ -105,7 +103,7 @@ class Blend(Objective, frozen=True):
                 scale = spread / std if std > 0 else 0.0
             if share > 0:  # a part with share 0 must not change the sum, not even by rounding
                 total += share * scale * weights
-        return total, grown
+        return total, self.remember(outcomes, memory)
 
     def remember(self, outcomes: Outcomes, memory: Memory) -> Memory:
         """Return the memory of all parts after a generation."""

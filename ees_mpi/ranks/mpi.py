@@ -18,7 +18,7 @@ from numpy.typing import DTypeLike, NDArray
 from ees_mpi import machine
 from ees_mpi.errors import EesError, RanksLost
 from ees_mpi.ranks import shared_memory as shared
-from ees_mpi.ranks.heartbeat import Progress, cancel, time_limit
+from ees_mpi.ranks.heartbeat import HeartbeatRing, Progress, cancel, time_limit
 from ees_mpi.ranks.launcher import die_with_launcher, launcher_process
 from ees_mpi.ranks.meeting import Meeting
 from ees_mpi.ranks.serial import each
@@ -94,7 +94,7 @@ class World(SupervisedRanks):
         self._dealt = 0  # the node's counter of dealt individuals at the beginning of the next deal
         self._node_progress = shared.NodeProgress(*self._share(shared.NodeProgress.bytes_for(self.node_size)))
         self._node_progress.set(self.node_rank, Progress())
-        self._start_heartbeats()
+        self._heartbeats = HeartbeatRing(self._comm, self._stall_seconds) if self.size > 1 else None
 
     def recover(self) -> str:
         """Reconnect the ranks that are left, with new numbers; ranks that die meanwhile are lost, too."""

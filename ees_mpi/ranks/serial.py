@@ -197,20 +197,18 @@ class Ranks:
 
     def check_alike(self, mine: dict[str, str]) -> None:
         """Raise unless all ranks compute with the same CPU features, BLAS and versions."""
-        keys = machine.BITS_DEPEND_ON
-        with self.together():
-            for key in keys:
-                value = np.frombuffer(mine[key].encode()[:128].ljust(128), np.uint8)[None]
-                values = self.gather(value, counts=[1] * self.size)
-                odd = [r for r in range(self.size) if not np.array_equal(values[r], values[0])]
-                if odd:
-                    there = values[odd[0]].tobytes().decode(errors="replace").strip()
-                    here = values[0].tobytes().decode(errors="replace").strip()
-                    raise LaunchError(
+        row = np.array([[mine[key].encode()[:128] for key in machine.BITS_DEPEND_ON]], "S128")
+        rows = self.gather(row, counts=[1] * self.size)
+        for key, values in zip(machine.BITS_DEPEND_ON, rows.T, strict=True):
+            if len(odd := np.flatnonzero(values != values[0]).tolist()):
+                here, there = (values[rank].decode(errors="replace") for rank in (0, odd[0]))
+                raise collective(
+                    LaunchError(
                         f"the ranks would not compute the same bits: {key} is {there!r} on {self._names(odd)}, "
                         f"but {here!r} on rank 0. Ask for nodes of one kind "
                         "(--constraint under SLURM), or set run.portable = true (slower, same bits everywhere)"
                     )
+                )
 
     def from_first(self, data: bytes | None) -> bytes:
         """Return the bytes of rank 0 on every rank."""

@@ -46,9 +46,6 @@ class SupervisedRanks(Ranks):
         if self._heartbeats:
             self._heartbeats.set_limit(seconds)
 
-    def _start_heartbeats(self) -> None:
-        self._heartbeats = HeartbeatRing(self._comm, self._stall_seconds) if self.size > 1 else None
-
     def _abort_connecting(self) -> None:
         say_on_stderr(
             f"ees-mpi: not all ranks connected within {self._stall_seconds / 60:.3g} minutes, at the start or after "

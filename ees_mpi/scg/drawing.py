@@ -1,5 +1,7 @@
 """Graphs as Graphviz drawings: circles are stochastic nodes, squares deterministic nodes, ellipses expectations."""
 
+import json
+
 from ees_mpi.scg.nodes import Deterministic, Expectation, Input, Node, Stochastic
 from ees_mpi.scg.rules import check
 
@@ -15,15 +17,12 @@ def dot(output: Node) -> str:
     """Return a graph in the DOT language; `dot -Tsvg` draws it."""
     nodes = check(output)
     key = {node: f"n{place}" for place, node in enumerate(nodes)}
-    lines = [f"  {key[node]} [label={_quoted(_label(node))}, {SHAPES[type(node)]}];" for node in nodes]
+    lines = [f"  {key[node]} [label={_label(node)}, {SHAPES[type(node)]}];" for node in nodes]
     lines += [f"  {key[parent]} -> {key[node]};" for node in nodes for parent in dict.fromkeys(node.parents)]
     return "\n".join(["digraph {", *lines, "}", ""])
 
 
 def _label(node: Node) -> str:
-    return f"{node.name}[{node.body.name}]" if isinstance(node, Expectation) else node.name
-
-
-def _quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
-    return f'"{escaped}"'
+    """Return the name of a node in quotes; DOT escapes as JSON does."""
+    name = f"{node.name}[{node.body.name}]" if isinstance(node, Expectation) else node.name
+    return json.dumps(name.replace("\n", " "), ensure_ascii=False)
