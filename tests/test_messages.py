@@ -23,7 +23,6 @@ from ees_mpi.generation.state import first_state
 from ees_mpi.outcomes import LEADING
 from ees_mpi.registry import own
 from ees_mpi.store.writer import RunWriter, has_results
-from ees_mpi.tasks import base
 
 CONFIG = """
 [run]
@@ -103,7 +102,6 @@ def forget() -> None:
     """Forget the module, as a new process would."""
     sys.modules.pop("mine", None)
     gymnasium.registry.pop("Short-v0", None)
-    base.forget()
     own.forget()
 
 

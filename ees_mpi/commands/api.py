@@ -269,9 +269,7 @@ def computing(trust: bool) -> Iterator[None]:
     before = os.environ.get(TRUST)
     with machine.one_thread(), python_words():
         from ees_mpi.registry import own
-        from ees_mpi.tasks import base
 
-        base.forget()
         own.forget()
         os.environ.update({TRUST: "1"} if trust else {})
         try:

@@ -11,9 +11,9 @@ import os
 import sys
 import sysconfig
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -25,7 +25,8 @@ PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 INSTALLED = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 SHOWN = 6  # lines of the user's code in a message
 
-_made: dict[tuple[str, str, bytes], Any] = {}
+Result = TypeVar("Result")
+_results: dict[Hashable, Any] = {}
 
 
 def split(path: str, key: str) -> tuple[str, str]:
@@ -134,17 +135,23 @@ def make(path: str, key: str, protocol: type, settings: Mapping[str, Any], **arg
 
 
 def forget() -> None:
-    """Forget the objects of `make_once`: in a notebook, the user's code may have changed."""
-    _made.clear()
+    """Forget the results of `once`: in a notebook, the user's code may have changed."""
+    _results.clear()
+
+
+def once(of: Hashable, compute: Callable[[], Result]) -> Result:
+    """Return the result of `compute`, which is called once per process for each `of`."""
+    if of not in _results:
+        _results[of] = compute()
+    result: Result = _results[of]
+    return result
 
 
 def make_once(path: str, key: str, protocol: type, settings: Mapping[str, Any], **arguments: Any) -> Any:
     """Return the object of `make`, which is made once per process."""
     check_trust(path, key)  # in this process, another file may have made it
     made_with = path, protocol.__name__, msgspec.json.encode((settings, arguments, registry.FOLDERS[-1:]))
-    if made_with not in _made:
-        _made[made_with] = make(path, key, protocol, settings, **arguments)
-    return _made[made_with]
+    return once(made_with, lambda: make(path, key, protocol, settings, **arguments))
 
 
 def _members(protocol: type) -> dict[str, Any]:
