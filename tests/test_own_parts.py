@@ -15,7 +15,7 @@ from ees_mpi import open_run, registry
 from ees_mpi.config import load
 from ees_mpi.errors import ConfigError
 from ees_mpi.registry import own
-from ees_mpi.tasks import TASKS, base
+from ees_mpi.tasks import TASKS
 
 
 @pytest.fixture(autouse=True)
@@ -30,8 +30,7 @@ def own_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
         if str(getattr(sys.modules[name], "__file__", None)).startswith(str(tmp_path)):
             del sys.modules[name]
     gymnasium.registry.pop("Point-v0", None)
-    base._RESULTS.clear()
-    own._made.clear()
+    own.forget()
 
 
 def test_the_page_has_an_example_of_every_family() -> None:
