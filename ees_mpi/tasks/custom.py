@@ -92,12 +92,12 @@ class CustomTask(Task, frozen=True):
         self, seed: int, noise: Singles, wanted: int, antithetic: bool, say: Callable[[str], None]
     ) -> BatchEvaluator:
         """Return the user's batch evaluator."""
-        batches: BatchEvaluator = self._guarded(self.task.open_batches(seed, noise, wanted, antithetic, say))
+        batches: BatchEvaluator = Guard(self.task.open_batches(seed, noise, wanted, antithetic, say), self.own_code)
         return batches
 
     def walker(self, seed: int) -> Walker | None:
         """Return the user's robot that is controlled step by step, if the task has `walker`."""
-        walker: Walker | None = self._guarded(self.task.walker(seed)) if self.walkable else None
+        walker: Walker | None = Guard(self.task.walker(seed), self.own_code) if self.walkable else None
         return walker
 
     def film(self, seed: int, view: View) -> Drawable | None:
@@ -123,19 +123,13 @@ class CustomTask(Task, frozen=True):
         """Evaluate one individual."""
         start = self.initial(np.random.default_rng(0))
         if start.shape != (self.parameters,):
-            raise self._error(f"initial() has shape {start.shape}; expected ({self.parameters},)")
+            raise ConfigError(f"{self.own_code}: initial() has shape {start.shape}; expected ({self.parameters},)")
         evaluator, size = self.open(0), self.observation_dim
         evaluator.evaluate(0, start, np.zeros(size), np.ones(size), False)
         evaluator.close()
 
     def _evaluator(self, evaluator: Any, again: Callable[[int], Any]) -> "OwnEvaluator":
         return OwnEvaluator(evaluator, self.own_code, self.behavior_dim, again)
-
-    def _guarded(self, thing: Any) -> Any:
-        return Guard(thing, self.own_code)
-
-    def _error(self, message: str) -> ConfigError:
-        return ConfigError(f"{self.own_code}: {message}")
 
 
 class OwnEvaluator(Guard):

@@ -150,18 +150,15 @@ class PolicyTask(Task, frozen=True):
     def network(self) -> Policy:
         """Return the network that evaluates individuals."""
         if self.policy:
-            return self._own_network(self.policy)
+            settings = self.policy_settings or {}
+            return OwnPolicy(self.policy, self.layers[0], self.layers[-1], settings, self.observation_clip)
         return MLP(self.layers, self.observation_clip, self.activation, self.action_scale, self.action_shift)
-
-    def _own_network(self, path: str) -> OwnPolicy:
-        settings = self.policy_settings or {}
-        return OwnPolicy(path, self.layers[0], self.layers[-1], settings, self.observation_clip)
 
     @before_rollouts()
     def check(self) -> None:
         """Raise a ConfigError if the user's own network cannot act, or actions are scaled by too many numbers."""
-        if self.policy:
-            self._own_network(self.policy).check()
+        if self.policy and isinstance(network := self.network(), OwnPolicy):
+            network.check()
         for name, numbers in (("action_scale", self.action_scale), ("action_shift", self.action_shift)):
             if len(numbers) > 1 and len(numbers) != self.layers[-1]:
                 raise ConfigError(

@@ -23,16 +23,12 @@ def signal(runs: Sequence[Run]) -> Figure:
         x = np.array([each.generation for each in found]) + 0.15 * place  # so that bars do not cover each other
         share = 100 * np.array([each.share for each in found])
         limits = 100 * np.array([each.share_interval for each in found]).reshape(-1, 2)
-        color = look(place)["color"]
+        color, name = look(place)["color"], f"{label(run)}, N = {run.config.population.size:,}"
         shares.errorbar(x, share, np.abs(limits.T - share), color=color, marker=".", linestyle="", elinewidth=0.6)
-        steps.plot(x, [each.step_mutations for each in found], **look(place), marker=".", label=_name(run))
+        steps.plot(x, [each.step_mutations for each in found], **look(place), marker=".", label=name)
     shares.set(xlabel="generation", ylabel="signal in the gradient, %", ylim=(0, None))
     steps.set(xlabel="generation", ylabel="length of the step, mutations", ylim=(0, None))
     for panel in (shares, steps):
         whole_numbers(panel.xaxis)
     steps.legend()
     return figure
-
-
-def _name(run: Run) -> str:
-    return f"{label(run)}, N = {run.config.population.size:,}"

@@ -75,17 +75,16 @@ def render(runs: Sequence[Run], thumbnails: int) -> str:
     parts = {name: html.escape(text) for name, text in parts.items()}
     parts |= {
         "summary": summary,
-        "sections": "".join(_section(*each) for each in _sections(runs, thumbnails)),
+        "sections": "".join(
+            f'<section id="{name}"><h2>{html.escape(title)}</h2>{content}</section>\n'
+            for name, title, content in _sections(runs, thumbnails)
+        ),
         "data": json.dumps(data, separators=(",", ":"), allow_nan=False).replace("</", "<\\/"),
     }
     page = resources.files("ees_mpi").joinpath("analysis", "report", "page.html").read_text(encoding="utf-8")
     head, *pieces = page.split("{{")  # in one pass, so that "{{" inside a part is not a placeholder
     filled = [parts[name] + rest for name, rest in (piece.split("}}", 1) for piece in pieces)]
     return head + "".join(filled)
-
-
-def _section(name: str, title: str, content: str) -> str:
-    return f'<section id="{name}"><h2>{html.escape(title)}</h2>{content}</section>\n'
 
 
 def _sections(runs: Sequence[Run], thumbnails: int) -> list[Section]:

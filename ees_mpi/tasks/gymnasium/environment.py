@@ -123,7 +123,8 @@ class Environment(PolicyTask, frozen=True, kw_only=True):
     def characterisation(self) -> Behavior:
         """Return the function from a rollout to its behaviour."""
         if ":" in self.behavior:
-            return self._own_behavior(function(self.behavior, "task.behavior"))
+            guarded = calling(f"task.behavior {self.behavior}", f"{self.behavior.partition(':')[2]}()")
+            return guarded(function(self.behavior, "task.behavior"))
         named: dict[str, Behavior] = {
             "final_observation": self._final_observation,
             "final_xy": lambda rollout: self._position(rollout)[:2],
@@ -133,15 +134,6 @@ class Environment(PolicyTask, frozen=True, kw_only=True):
         if self.behavior not in named:
             raise ConfigError(f"task.behavior: {unknown(self.behavior, named)} (or package.module:function)")
         return named[self.behavior]
-
-    def _own_behavior(self, behavior: Behavior) -> Behavior:
-        """Return the user's function; its exceptions become errors that name it."""
-
-        def guarded(rollout: Rollout) -> Sequence[float]:
-            with calling(f"task.behavior {self.behavior}", f"{self.behavior.partition(':')[2]}()"):
-                return behavior(rollout)
-
-        return guarded
 
     def _final_observation(self, rollout: Rollout) -> Sequence[float]:
         last = rollout.observations[-1]
