@@ -62,26 +62,22 @@ def pin_threads() -> None:
         os.environ[name] = "1"
 
 
-def pin_portable() -> None:
-    """Restrict this process to the CPU features of AVX2; it is restarted if numpy is already loaded."""
+def pin_portable(restart: bool = False) -> None:
+    """Restrict this process to the CPU features of AVX2.
+
+    If numpy is already loaded, the process is restarted (`restart`), or a ConfigError is raised.
+    """
     if all(os.environ.get(name) == value for name, value in PORTABLE.items()):
         return
-    os.environ.update(PORTABLE)
-    if "numpy" in sys.modules:
-        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
-
-
-def require_portable() -> None:
-    """Restrict this process to the CPU features of AVX2; raise a ConfigError if numpy is already loaded."""
-    if all(os.environ.get(name) == value for name, value in PORTABLE.items()):
-        return
-    if "numpy" in sys.modules:
+    if "numpy" in sys.modules and not restart:
         words = " ".join(f"{name}='{value}'" for name, value in PORTABLE.items())
         raise ConfigError(
             "run.portable: numpy is already loaded in this process, with all features of this CPU; train before numpy "
             f"is imported, use the command `ees-mpi`, or start Python with {words}"
         )
     os.environ.update(PORTABLE)
+    if "numpy" in sys.modules:
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
 
 @contextmanager

@@ -136,6 +136,8 @@ def config(
 ) -> None:
     """Print the whole config of a preset, a config file or a run file, with all defaults."""
     from ees_mpi.commands import config
+    from ees_mpi.commands.arguments import source_of
+    from ees_mpi.runs.start import load
 
     if (keys and runs) or (markdown and (not keys or source or as_json)) or (seeds and not runs):
         raise click.UsageError("expected --keys [--markdown], or --runs [--seeds 0-5]; --markdown prints all keys")
@@ -146,7 +148,7 @@ def config(
     elif runs:
         echo("\n".join(config.runs(source, settings, seeds, as_json)))
     else:
-        resolved = config.resolve(source, settings)
+        resolved = load(source_of(source), settings)
         _print_notes(resolved.notes)
         echo(json.dumps(resolved.sections()) if as_json else resolved.to_toml(), nl=as_json)
 

@@ -4,8 +4,7 @@ import difflib
 
 import click
 
-from ees_mpi import ranks
-from ees_mpi.version import __version__
+from ees_mpi import __version__, ranks
 
 GROUPS = {
     "Run": ("train", "resume", "sample", "adapt", "measure"),

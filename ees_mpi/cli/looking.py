@@ -7,7 +7,8 @@ from typing import Any
 import click
 
 from ees_mpi import machine
-from ees_mpi.cli.options import RUN, RUNS, TRUST, Finite, RunFile, echo, pin_for_run
+from ees_mpi.cli.options import RUN, RUNS, TRUST, Finite, RunFile, echo
+from ees_mpi.commands.arguments import pin_if_portable
 from ees_mpi.terminal import say
 
 
@@ -76,7 +77,7 @@ def replay(
     **options: Any,
 ) -> None:
     """Evaluate individuals of a run again, compare every bit with the file, and film them."""
-    pin_for_run(run)
+    pin_if_portable(run, restart=True)
     from ees_mpi.analysis.replay.choice import ReplayRequest
     from ees_mpi.analysis.replay.replay import panel_size, replay
     from ees_mpi.runs.progress import Counter
@@ -100,7 +101,7 @@ def replay(
 @TRUST
 def report(runs: tuple[Path, ...], out: Path | None, thumbnails: int) -> None:
     """Write a web page about a run: its config, results and costs; or about several runs: a table, and all curves."""
-    pin_for_run(runs[0])
+    pin_if_portable(runs[0], restart=True)
     from ees_mpi.analysis.report.page import write_report
 
     machine.check_threads()

@@ -8,7 +8,8 @@ from pathlib import Path
 import click
 
 from ees_mpi import ranks
-from ees_mpi.cli.options import POSITIVE, RUN, RUNS, START_MINUTES, TRUST, AtLeastOne, RunFile, echo, pin_for_run
+from ees_mpi.cli.options import POSITIVE, RUN, RUNS, START_MINUTES, TRUST, AtLeastOne, RunFile, echo, run_on_ranks
+from ees_mpi.commands.arguments import pin_if_portable
 
 
 class Sides(click.Command):
@@ -154,8 +155,8 @@ def signal(
     """
     if generation is not None and every is not None:
         raise click.UsageError("--generation and --every exclude each other")
-    pin_for_run(run)
-    ranks.run(partial(_signal, as_json=as_json, of=(run, generation, every, splits, objective)))
+    pin_if_portable(run, restart=True)
+    run_on_ranks(partial(_signal, as_json=as_json, of=(run, generation, every, splits, objective)))
 
 
 def _signal(world: "ranks.Ranks", as_json: bool, of: tuple[Path, int | None, int | None, int, str | None]) -> None:

@@ -1,15 +1,15 @@
 """The options and arguments that several commands share."""
 
 import math
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 from click.shell_completion import CompletionItem
 
-from ees_mpi import machine
+from ees_mpi import ranks
+from ees_mpi.registry import trusting
 from ees_mpi.terminal import plain
 
 
@@ -118,9 +118,10 @@ TRUST = click.option(
     "--trust",
     is_flag=True,
     expose_value=False,
-    callback=lambda context, option, wanted: os.environ.update({"EES_MPI_TRUST": "1"} if wanted else {}),
+    callback=lambda context, option, wanted: context.with_resource(trusting(wanted)),
     help="Run the code that the run file names; or set EES_MPI_TRUST=1.",
 )
+MINUTES = "ees_mpi.start_minutes"
 START_MINUTES = click.option(
     "--start-minutes",
     type=Finite(min=0, max=1e6, min_open=True),
@@ -128,7 +129,7 @@ START_MINUTES = click.option(
     show_default=True,
     envvar="EES_MPI_START_MINUTES",
     expose_value=False,
-    callback=lambda context, option, minutes: os.environ.update({"EES_MPI_START_MINUTES": str(minutes)}),
+    callback=lambda context, option, minutes: context.meta.update({MINUTES: minutes}),
     help="End the job if MPI has not started on all ranks after this time.",
 )
 POLICY_OPTIONS = (
@@ -168,23 +169,6 @@ def policy_of(policy: str | None, options: dict[str, Any]) -> Any:
 FORCE = click.option("--force", is_flag=True, help="Ignore the lock of another writer if the file system has no locks.")
 
 
-def pin_for_source(source: str, settings: Sequence[str]) -> None:
-    """Pin the CPU features if a preset or config file is portable, before anything is computed."""
-    from ees_mpi import config
-    from ees_mpi.errors import ConfigError
-
-    try:
-        text = config.read_source(source)
-    except ConfigError:
-        return  # `train` reports it, from one rank
-    if config.wants_portable(text, settings):
-        machine.pin_portable()
-
-
-def pin_for_run(run: Path) -> None:
-    """Pin the CPU features if the config of a run file is portable."""
-    from ees_mpi import config
-    from ees_mpi.store.reader import config_text
-
-    if config.wants_portable(config_text(run)):
-        machine.pin_portable()
+def run_on_ranks(job: "Callable[[ranks.Ranks], object]") -> NoReturn:
+    """Run the job of a command that has the option `--start-minutes` on all ranks, and exit."""
+    ranks.run(job, click.get_current_context().meta[MINUTES])

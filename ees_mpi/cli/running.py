@@ -1,5 +1,6 @@
 """The commands that run on all ranks: train, resume, verify, sample, adapt, measure, doctor."""
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,11 +22,11 @@ from ees_mpi.cli.options import (
     AtLeastOne,
     Finite,
     echo,
-    pin_for_run,
-    pin_for_source,
     policy_of,
     policy_options,
+    run_on_ranks,
 )
+from ees_mpi.commands.arguments import pin_if_portable
 from ees_mpi.errors import ConfigError, EesError, MissingExtra, collective
 from ees_mpi.terminal import say
 
@@ -76,17 +77,17 @@ def train(
 
     settings += () if generations is None else (f"run.generations={generations}",)
     runs = members(settings, seeds or (() if seed is None else (seed,)))
-    pin_for_source(source, runs[0].all_settings)
+    pin_if_portable(source, runs[0].all_settings, restart=True)
     options["start"] = policy_of(options["start"], options)
     from ees_mpi.runs.session import run_session
-    from ees_mpi.runs.start import prepare
+    from ees_mpi.runs.start import TrainRequest
     from ees_mpi.runs.sweep import Sweep, run_sweep
 
+    request = TrainRequest(source, runs[0].all_settings, out, **options)
+    job: Callable[..., object] = partial(run_session, request=request.prepare)
     if len(runs) > 1:
-        sweep = Sweep(source, runs, out or Path(), options, tensorboard)
-        ranks.run(partial(run_sweep, sweep=sweep, say=say, max_hours=max_hours))
-    request = partial(prepare, source, runs[0].all_settings, out, **options)
-    ranks.run(partial(run_session, request=request, say=say, max_hours=max_hours, curves=tensorboard))
+        job = partial(run_sweep, sweep=Sweep(source, runs, request))
+    run_on_ranks(partial(job, say=say, max_hours=max_hours, curves=tensorboard))
 
 
 @click.command()
@@ -100,12 +101,12 @@ def train(
 def resume(run: Path, generations: int | None, max_hours: float | None, tensorboard: Path | None, force: bool) -> None:
     """Continue a run from its last committed generation."""
     ranks.note_early_signals()
-    pin_for_run(run)
+    pin_if_portable(run, restart=True)
     from ees_mpi.runs.session import run_session
     from ees_mpi.runs.start import reopen
 
     request = partial(reopen, run, generations, force)
-    ranks.run(partial(run_session, request=request, say=say, max_hours=max_hours, curves=tensorboard))
+    run_on_ranks(partial(run_session, request=request, say=say, max_hours=max_hours, curves=tensorboard))
 
 
 @click.command()
@@ -123,8 +124,8 @@ def verify(run: Path, generation: int | None, individuals: int | None, updates: 
     """
     if updates and (generation, individuals) != (None, None):
         raise click.UsageError("--updates checks all generations; leave out --generation and --individuals")
-    pin_for_run(run)
-    ranks.run(
+    pin_if_portable(run, restart=True)
+    run_on_ranks(
         partial(_verify_updates, path=run) if updates else partial(_verify, path=run, of=(generation, individuals))
     )
 
@@ -163,14 +164,12 @@ def _verify_updates(world: "ranks.Ranks", path: Path) -> None:
 @click.option("--overwrite", is_flag=True, help="Replace an existing file.")
 @TRUST
 @START_MINUTES
-def sample(run: Path, out: Path | None, overwrite: bool, **options: Any) -> None:
+def sample(run: Path, **options: Any) -> None:
     """Evaluate new offspring of a trained mean; with or without mpirun."""
-    pin_for_run(run)
+    pin_if_portable(run, restart=True)
     from ees_mpi.commands.sample import SampleRequest, sample
 
-    request = SampleRequest(run, **options)
-    target = out or run.with_name(f"{run.stem}-sample.h5")
-    ranks.run(partial(sample, request=request, out=target, overwrite=overwrite, say=say))
+    run_on_ranks(partial(sample, request=SampleRequest(run, **options), say=say))
 
 
 @click.command()
@@ -185,17 +184,15 @@ def sample(run: Path, out: Path | None, overwrite: bool, **options: Any) -> None
 @click.option("--overwrite", is_flag=True, help="Replace an existing file.")
 @TRUST
 @START_MINUTES
-def adapt(run: Path, out: Path | None, overwrite: bool, **options: Any) -> None:
+def adapt(run: Path, **options: Any) -> None:
     """Adapt a run to a direction, and score the result from other starts; with or without mpirun.
 
     An evolution run takes the best of some mutations of its mean; a MAML run takes a gradient step.
     """
-    pin_for_run(run)
-    from ees_mpi.commands.adapt import AdaptRequest, adapt, default_name
+    pin_if_portable(run, restart=True)
+    from ees_mpi.commands.adapt import AdaptRequest, adapt
 
-    request = AdaptRequest(run, **options)
-    target = out or default_name(run, request.direction)
-    ranks.run(partial(adapt, request=request, out=target, overwrite=overwrite, say=say))
+    run_on_ranks(partial(adapt, request=AdaptRequest(run, **options), say=say))
 
 
 @click.command()
@@ -210,7 +207,7 @@ def adapt(run: Path, out: Path | None, overwrite: bool, **options: Any) -> None:
 @click.option("--overwrite", is_flag=True, help="Replace an existing file.")
 @TRUST
 @START_MINUTES
-def measure(policy: str, stds: str, settings: tuple[str, ...], out: Path, overwrite: bool, **options: Any) -> None:
+def measure(policy: str, stds: str, settings: tuple[str, ...], **options: Any) -> None:
     """Measure how evolvable a policy is: the behaviours of its mutations at several stds; with or without mpirun.
 
     POLICY is a run file, an exported policy (npz), a model of Stable-Baselines3 (zip), a torch state_dict, a file of
@@ -221,33 +218,33 @@ def measure(policy: str, stds: str, settings: tuple[str, ...], out: Path, overwr
     except ValueError:
         raise click.UsageError(f"--std {stds}: expected numbers with commas between them") from None
     if options["task"]:
-        pin_for_source(options["task"], settings)
+        pin_if_portable(options["task"], settings, restart=True)
     elif policy.endswith(".h5"):
-        pin_for_run(Path(policy))
+        pin_if_portable(Path(policy), restart=True)
     from ees_mpi.commands.measure import MeasureRequest
 
     request = MeasureRequest(policy_of(policy, options), numbers, settings=settings, **options)
-    ranks.run(partial(_measure, request=request, out=out, overwrite=overwrite))
+    run_on_ranks(partial(_measure, request=request))
 
 
-def _measure(world: "ranks.Ranks", request: Any, out: Path, overwrite: bool) -> None:
+def _measure(world: "ranks.Ranks", request: Any) -> None:
     """Measure, print the table, and draw the figure beside the file."""
     from ees_mpi.commands.measure import measure_on
 
-    picture = out.with_suffix(".png")
+    picture = request.out.with_suffix(".png")
     with world.together():
-        if world.first and picture.exists() and not overwrite:
+        if world.first and picture.exists() and not request.overwrite:
             raise ConfigError(f"{picture}, the figure, exists already; use --overwrite to replace it, or another -o")
-    measure_on(world, request, out, overwrite, say)
+    measure_on(world, request, say)
     with world.together():
         if world.first:
             from ees_mpi.analysis.figures.catalog import FigureRequest, draw
             from ees_mpi.analysis.numbers.measurement import table
 
-            for line in table(out):
+            for line in table(request.out):
                 echo(line)
             try:
-                echo(f"{draw('measure', [out], FigureRequest(picture))}")
+                echo(f"{draw('measure', [request.out], FigureRequest(picture))}")
             except MissingExtra as error:
                 echo(f"no figure: {error}")
 
@@ -267,4 +264,4 @@ def doctor() -> None:
         if any(finding.verdict == "bad" for finding in findings):
             raise collective(EesError("a check failed: see the lines marked bad"))
 
-    ranks.run(job)
+    run_on_ranks(job)

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from ees_mpi.generation.results import Adapted
 from ees_mpi.outcomes import Arrays, Singles
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry import loaded
+from ees_mpi.registry.toml import Setting
 from ees_mpi.runs.progress import CountedOutcomes
 from ees_mpi.store import texts
 from ees_mpi.store.safety import damage_reported, open_hdf5
@@ -49,7 +50,9 @@ class AdaptRequest:
     evaluations: int = 10
     generation: int | None = None
     std: float | None = None
-    settings: tuple[str, ...] = ()  # changes of the engine and the device
+    settings: Sequence[Setting] = ()  # changes of the engine and the device
+    out: Path | None = None  # None: RUN-adapt-DIRECTION.h5
+    overwrite: bool = False
 
 
 @dataclass(frozen=True)
@@ -70,9 +73,11 @@ class Adaptation:
         return f"<Adaptation {self.path}: {direction:g} degrees, mean fitness {mean:.4g} of {len(self.fitness)}>"
 
 
-def adapt(ranks: Ranks, request: AdaptRequest, out: Path, overwrite: bool, say: Say) -> None:
-    """Adapt a run with its method, score the result, and write an adaptation file."""
-    check_target(ranks, request.run, out, overwrite)
+def adapt(ranks: Ranks, request: AdaptRequest, say: Say) -> Path:
+    """Adapt a run with its method, score the result, and write an adaptation file; return its path."""
+    with ranks.together():
+        out = request.out or default_name(request.run, request.direction)
+    check_target(ranks, request.run, out, request.overwrite)
     count = request.mutations or MUTATIONS
     sampled = SampleRequest(request.run, count, request.generation, request.std, settings=request.settings)
     parent = read_parent(ranks, sampled, lambda config: _to_adapt(config, request, count))
@@ -92,6 +97,7 @@ def adapt(ranks: Ranks, request: AdaptRequest, out: Path, overwrite: bool, say: 
             mean = np.nanmean(scores["fitness"])
             said = adapted.sentence.format(direction=request.direction)
             say(f"{out}: {said}; mean of {request.evaluations} evaluations {mean:.3f}")
+    return out
 
 
 def _to_adapt(config: Config, request: AdaptRequest, count: int) -> Config:

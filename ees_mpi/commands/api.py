@@ -7,9 +7,8 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ees_mpi import machine
 from ees_mpi.commands.arguments import (
@@ -17,26 +16,27 @@ from ees_mpi.commands.arguments import (
     file_name_or_none,
     finite,
     path_of,
+    pin_if_portable,
     policy_source,
     positive,
     python_words,
     say,
     settings_of,
-    text_of,
-    wants_portable,
+    source_of,
     whole,
     whole_or_none,
 )
 from ees_mpi.errors import ConfigError, Interrupted
-from ees_mpi.registry import TRUST, beside
+from ees_mpi.registry import beside, trusting
 
 if TYPE_CHECKING:
     from ees_mpi.commands.adapt import Adaptation
     from ees_mpi.config import Config
     from ees_mpi.generation.results import Record
     from ees_mpi.ranks import Ranks
-    from ees_mpi.runs.start import PreparedRun
     from ees_mpi.store.reader import Run
+
+T = TypeVar("T")
 
 
 def train(
@@ -88,33 +88,32 @@ def train(
     if task is not None:
         keys = {"parameters": parameters, "behavior_dim": behavior_dim, "batch": batch}
         with computing(trust):
-            from ees_mpi.commands.config import is_run_file, with_function
+            from ees_mpi.commands.config import with_function
 
-            if out is None and isinstance(config, (str, os.PathLike)) and is_run_file(config):
-                out = config
+            if out is None and config is not None and isinstance(known := source_of(config), Path):
+                out = known
             config = with_function(config, task, keys, mean, keep_source)
     elif config is None:
         raise ConfigError("config: expected a preset, a path, a dict or a Config; or task=, a function")
-    if out is None and text_of(config) is not None:
-        raise ConfigError("out: expected the name of the run file; only a preset or a file gives it a name")
-    if wants_portable(config, changes) and "numpy" not in sys.modules:
-        machine.require_portable()
-    if isinstance(config, (str, os.PathLike)) and os.fspath(config).endswith(".toml"):
-        beside(os.fspath(config))  # on every rank: rank 0 alone reads the file
+    source, target = source_of(config), file_name_or_none("out", out)
+    if "numpy" not in sys.modules and not isinstance(source, Path):  # reading a run file loads numpy
+        pin_if_portable(source, changes)
+    if isinstance(source, str) and source.endswith(".toml"):
+        beside(source)  # on every rank: rank 0 alone reads the file
     begin = None if start is None else policy_source("start", start, layers, normaliser, activation)
-    options = {"start": begin, "resume": resume, "overwrite": overwrite, "force": force}
-    request = partial(_prepare, config, changes, file_name_or_none("out", out), options)
     by_keyboard = False
     with computing(trust):
         from ees_mpi import ranks
         from ees_mpi.runs.session import Callback, run_session
+        from ees_mpi.runs.start import TrainRequest
 
+        request = TrainRequest(source, changes, target, begin, resume, overwrite, force)
         callback = Callback(on_generation)  # on all ranks, because they check together whether it has raised
 
         def job(world: "Ranks") -> "Run":
             nonlocal by_keyboard
             try:
-                path = run_session(world, request, say, max_hours, callback)
+                path = run_session(world, request.prepare, say, max_hours, callback)
             except Interrupted:
                 by_keyboard = world.any(world.stop_signal == "SIGINT")
                 raise
@@ -128,23 +127,6 @@ def train(
             message = str(error)
     # Raised here, so that the traceback does not show the Interrupted as well.
     raise callback.error or KeyboardInterrupt(message)
-
-
-def _prepare(source: Any, changes: list[str], out: Path | None, options: dict[str, Any]) -> "PreparedRun":
-    """Prepare the run of `train`, on rank 0."""
-    from ees_mpi.commands.config import is_run_file, resolve
-    from ees_mpi.config import is_set
-    from ees_mpi.runs.start import FIRST_STEP, prepare, prepare_config
-
-    config = resolve(source, changes)
-    if config.run.portable:
-        machine.require_portable()
-    if text_of(source) is None and not is_run_file(source):
-        return prepare(os.fspath(source), changes, out, **options)
-    path = out or Path(source)
-    text = text_of(source) or ""
-    chosen = is_set(FIRST_STEP, text if isinstance(source, Mapping) else "", changes)  # a Config sets every key
-    return prepare_config(config, "config" if text else os.fspath(source), path, **options, chosen=chosen)
 
 
 def sample(
@@ -170,19 +152,15 @@ def sample(
     generation = whole_or_none("generation", generation, -LARGEST)
     if std is not None:
         std = positive("std", std)
-    target = file_name_or_none("out", out) or path.with_name(f"{path.stem}-sample.h5")
-    with computing(trust):
-        from ees_mpi import ranks
+    target, changes = file_name_or_none("out", out), settings_of(settings)
+
+    def job(world: "Ranks") -> "Run":
         from ees_mpi.commands.sample import SampleRequest, sample
 
-        request = SampleRequest(path, count, generation, std, component, tuple(settings_of(settings)))
+        request = SampleRequest(path, count, generation, std, component, changes, target, overwrite)
+        return open_on_all_ranks(world, sample(world, request, say), trust)
 
-        def job(world: "Ranks") -> "Run":
-            check_portable(world, path)
-            sample(world, request, target, overwrite, say)
-            return open_on_all_ranks(world, target, trust)
-
-        return ranks.call("sample", job)
+    return call_on_run("sample", path, trust, job)
 
 
 def adapt(
@@ -210,32 +188,27 @@ def adapt(
     generation = whole_or_none("generation", generation, -LARGEST)
     if std is not None:
         std = positive("std", std)
-    with computing(trust):
-        from ees_mpi import ranks
+    changes = settings_of(settings)
+
+    def job(world: "Ranks") -> "Adaptation":
         from ees_mpi.commands.adapt import AdaptRequest, adapt, read_adaptation
-        from ees_mpi.tasks.locomotion import angle_of, direction_name
 
-        name = direction_name(angle_of(wanted, "direction"))
-        target = named or path.with_name(f"{path.stem}-adapt-{name}.h5")
-        request = AdaptRequest(path, wanted, mutations, evaluations, generation, std, tuple(settings_of(settings)))
+        request = AdaptRequest(path, wanted, mutations, evaluations, generation, std, changes, named, overwrite)
+        written = adapt(world, request, say)
+        with world.together():
+            return read_adaptation(written)
 
-        def job(world: "Ranks") -> "Adaptation":
-            check_portable(world, path)
-            adapt(world, request, target, overwrite, say)
-            with world.together():
-                return read_adaptation(target)
-
-        return ranks.call("adapt", job)
+    return call_on_run("adapt", path, trust, job)
 
 
 def load_config(
     source: "str | os.PathLike[str] | Mapping[str, Any] | Config", settings: Mapping[str, Any] | None = None
 ) -> "Config":
     """Return the whole config of a preset, a .toml file, a run file, a dict or a Config, changed by `settings`."""
-    from ees_mpi.commands.config import resolve
+    from ees_mpi.runs.start import load
 
     with python_words():
-        return resolve(source, settings_of(settings))
+        return load(source_of(source), settings_of(settings))
 
 
 def presets() -> dict[str, str]:
@@ -253,26 +226,25 @@ def open_on_all_ranks(world: "Ranks", path: Path, trust: bool) -> "Run":
         return open_run(path, trust)
 
 
-def check_portable(world: "Ranks", path: Path) -> None:
-    """Raise a ConfigError on all ranks if a run is portable and this process is not."""
-    from ees_mpi.config import wants_portable
-    from ees_mpi.store.reader import config_text
+def call_on_run(name: str, path: Path, trust: bool, job: "Callable[[Ranks], T]") -> T:
+    """Run the job of the function `name` on all ranks; its run may be portable only if this process is."""
+    with computing(trust):
+        from ees_mpi import ranks
 
-    with world.together():
-        if world.first and wants_portable(config_text(path)):
-            machine.require_portable()
+        def checked(world: "Ranks") -> T:
+            with world.together():
+                if world.first:
+                    pin_if_portable(path)
+            return job(world)
+
+        return ranks.call(name, checked)
 
 
 @contextmanager
 def computing(trust: bool) -> Iterator[None]:
     """Compute with one thread in a block; `trust`: run the code that run files name."""
-    before = os.environ.get(TRUST)
-    with machine.one_thread(), python_words():
+    with machine.one_thread(), python_words(), trusting(trust):
         from ees_mpi.registry import own
 
         own.forget()
-        os.environ.update({TRUST: "1"} if trust else {})
-        try:
-            yield
-        finally:
-            os.environ.pop(TRUST, None) if before is None else os.environ.update({TRUST: before})
+        yield

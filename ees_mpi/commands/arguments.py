@@ -3,7 +3,6 @@
 This module imports no numpy.
 """
 
-import json
 import math
 import os
 import re
@@ -14,11 +13,10 @@ from pathlib import Path
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-import tomli_w
-
-from ees_mpi import terminal
+from ees_mpi import machine, terminal
 from ees_mpi.errors import ConfigError, EesError, RunFileError
-from ees_mpi.registry import beside, tables
+from ees_mpi.registry import beside
+from ees_mpi.registry.toml import Setting, tables
 from ees_mpi.terminal import is_utf8
 
 if TYPE_CHECKING:
@@ -63,36 +61,52 @@ def say(line: str) -> None:
     terminal.say(in_python(line))
 
 
-def settings_of(settings: Mapping[str, Any] | None) -> list[str]:
-    """Return settings such as {"population.std": 0.05} as the option `--set` takes them."""
+def settings_of(settings: Mapping[str, Any] | None) -> tuple[Setting, ...]:
+    """Return settings such as {"population.std": 0.05} as pairs."""
     if not isinstance(settings or {}, Mapping):
         raise ConfigError(f'settings: expected a dict such as {{"population.std": 0.05}}, got {settings!r:.80}')
-    return [f"{key}={_inline(_plain(value, str(key)))}" for key, value in (settings or {}).items()]
+    return tuple((str(key), _plain(value, str(key))) for key, value in (settings or {}).items())
 
 
-def text_of(source: Any) -> str | None:
-    """Return the TOML text of a dict or a Config; None: `source` is a name or a path."""
+def source_of(source: Any) -> Any:
+    """Return the source of a config: a run file (a Path), a preset or a .toml file (a text), tables, or a Config."""
     if isinstance(source, (str, os.PathLike)):
-        return None
+        path = Path(source)
+        run = path.suffix != ".toml" and os.path.exists(path) and not path.is_dir()
+        return path if run else os.fspath(source)
     if isinstance(source, Mapping):
-        return tomli_w.dumps(_plain(source, ""))
+        return _plain(source, "")
     if hasattr(source, "to_toml"):
-        return str(source.to_toml())
+        return source
     raise ConfigError(
         f"config: expected the name of a preset, a path, a dict or a Config; got {type(source).__name__} {source!r:.80}"
     )
 
 
-def wants_portable(source: Any, settings: list[str]) -> bool:
-    """Return True if `run.portable` is set; no other key is checked, and run files are not read."""
-    text = text_of(source)
+def pin_if_portable(source: Any, settings: Sequence[Setting] = (), restart: bool = False) -> None:
+    """Restrict this process to the CPU features of `run.portable`, if it is set; no other key is checked.
+
+    source: a run file (a Path), a preset or a config file (a text), tables, or a Config
+    restart: if numpy is already loaded, restart the process
+    """
     try:
-        if text is None:
-            preset = resources.files("ees_mpi") / "presets" / f"{os.fspath(source)}.toml"
-            text = (preset if preset.is_file() else Path(source)).read_text(encoding="utf-8")
-        return tables(text, settings, "config").get("run", {}).get("portable") is True
+        if isinstance(source, Path):
+            from ees_mpi.store.reader import config_text  # imports numpy
+
+            text: Any = config_text(source)
+        elif isinstance(source, str):
+            preset = resources.files("ees_mpi") / "presets" / f"{source}.toml"
+            if not preset.is_file() and source.endswith(".toml") and Path(source).is_file():  # not a pipe
+                preset = Path(source)
+                beside(source)  # on every rank: rank 0 alone reads the rest
+            text = preset.read_text(encoding="utf-8")
+        else:
+            text = getattr(source, "sections", lambda: source)()
+        wanted = tables(text, settings, "config").get("run", {}).get("portable") is True
     except (ConfigError, OSError, ValueError, AttributeError):
-        return False  # the error is reported later, from one rank
+        return  # the error is reported later, from one rank
+    if wanted:
+        machine.pin_portable(restart)
 
 
 def file_name(name: str, value: Any) -> Path:
@@ -178,6 +192,8 @@ def _plain(value: Any, key: str) -> Any:
     """Return a value as TOML can hold it; a class or function becomes its name, "module:name"."""
     if hasattr(value, "tolist"):  # a number or an array of numpy
         return value.tolist()
+    if isinstance(value, str) and not is_utf8(value):
+        raise ConfigError(f"{key}: expected UTF-8, got {value!a:.80}")
     if isinstance(value, (str, bool, int, float)):
         return value
     if isinstance(value, os.PathLike):
@@ -192,16 +208,3 @@ def _plain(value: Any, key: str) -> Any:
             raise ConfigError(f"{key}: expected a class or function at the top of a module, got {value.__qualname__}")
         return f"{value.__module__}:{value.__qualname__}"
     raise ConfigError(f"{key}: expected a value that TOML can hold, got {type(value).__name__} {value!r:.80}")
-
-
-def _inline(value: Any) -> str:
-    """Return a plain value as TOML in one line."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    if isinstance(value, list):
-        return f"[{', '.join(map(_inline, value))}]"
-    if isinstance(value, dict):
-        return f"{{{', '.join(f'{_inline(key)} = {_inline(each)}' for key, each in value.items())}}}"
-    return repr(value)

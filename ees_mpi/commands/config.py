@@ -1,31 +1,20 @@
 """`ees-mpi config`: the whole config of a preset, a file, a run or a dict; all keys; the runs of a sweep."""
 
 import json
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ees_mpi.commands.arguments import text_of
-from ees_mpi.config import Config, load, parse, read_source, resolved, with_base
-from ees_mpi.registry import check_trust, flat, tables, texts
-from ees_mpi.store.reader import open_run
+from ees_mpi.commands.arguments import source_of
+from ees_mpi.config import with_base, written
+from ees_mpi.registry import check_trust, flat, texts
+from ees_mpi.registry.toml import tables
+from ees_mpi.runs.start import load
 from ees_mpi.tasks.function import give
 
 # The sections of a loop or a function of the user that has no others.
 DEFAULT = {"population": {"name": "normal", "size": 1000, "std": 0.02}, "objective": {"name": "maxent"}}
-
-
-def resolve(source: Any, settings: Sequence[str]) -> Config:
-    """Return the config of a preset, a .toml file, a run file, a dict or a Config, changed by `settings`."""
-    text = text_of(source)
-    if text is not None:
-        return resolved(parse(text, settings, trusted=True), text, settings)
-    if is_run_file(source):
-        with open_run(source) as run:
-            return parse(run.config.to_toml(), settings, f"the config in {source}")
-    return load(os.fspath(source), settings)
 
 
 def sections_of(source: Any) -> dict[str, Any]:
@@ -33,14 +22,13 @@ def sections_of(source: Any) -> dict[str, Any]:
 
     What is missing is `DEFAULT`. The code that a run file names, except its task, must be trusted.
     """
-    if is_run_file(source):
-        found = resolve(source, ()).sections()
+    source = source_of({} if source is None else source)
+    if isinstance(source, Path):
+        found = load(source, ()).sections()
         for key, text in texts({name: table for name, table in found.items() if name != "task"}):
             check_trust(text, key)
     else:
-        toml = text_of({} if source is None else source)
-        text = read_source(os.fspath(source)) if toml is None else toml
-        found = with_base(tables(text, (), str(source)))
+        found = with_base(tables(written(source), (), str(source)))
     return found if found.get("method", "ees") != "ees" else {**DEFAULT, **found}
 
 
@@ -55,21 +43,11 @@ def with_function(
     return {**sections, "task": {"name": "function", **known, **given, **give(task, mean, keep_source)}}
 
 
-def is_run_file(source: Any) -> bool:
-    """Return True if a source names a file other than a .toml file."""
-    return (
-        isinstance(source, (str, os.PathLike))
-        and Path(source).suffix != ".toml"
-        and os.path.exists(source)
-        and not os.path.isdir(source)
-    )
-
-
 def keys(source: str | None, settings: Sequence[str], markdown: bool, as_json: bool) -> Iterable[str]:
     """Return lines with every key; with a source, the keys of its config with their values."""
     from ees_mpi.config import keys
 
-    values = dict(flat(resolve(source, settings).sections())) if source else None
+    values = dict(flat(load(source_of(source), settings).sections())) if source else None
     if as_json:
         return [json.dumps(keys.data(keys.sections(), values))]
     return (keys.markdown if markdown else lambda found: keys.text(found, values))(keys.sections())

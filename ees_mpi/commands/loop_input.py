@@ -8,9 +8,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from ees_mpi import config as configs
 from ees_mpi import machine
-from ees_mpi.commands.arguments import settings_of, text_of
+from ees_mpi.commands.arguments import settings_of, source_of
 from ees_mpi.commands.config import sections_of
-from ees_mpi.config import Config, parse, resolved
+from ees_mpi.config import Config
 from ees_mpi.config.changes import FAMILIES
 from ees_mpi.errors import ConfigError, TaskError
 from ees_mpi.generation.state import State, state_of
@@ -48,8 +48,8 @@ def config_of(source: Any, task: Mapping[str, Any], parts: Mapping[str, Any], ke
             raise ConfigError(f"{kind}: expected a name, a dict or a settings object, got {part!r:.80}")
     run = {**sections.get("run", {}), "needs_start": False, "evaluate_mean_every": 0}  # the loop evaluates no mean
     given = {key: value for key, value in task.items() if value is not None}
-    text = str(text_of({**sections, "run": run, "task": {"name": "own_loop", **given}}))
-    return resolved(parse(text, settings_of(settings), trusted=True), text, settings_of(settings))
+    tables = source_of({**sections, "run": run, "task": {"name": "own_loop", **given}})
+    return configs.load(tables, settings_of(settings))
 
 
 def first_state(config: Config, means: Singles) -> State:
@@ -59,7 +59,7 @@ def first_state(config: Config, means: Singles) -> State:
         raise ConfigError(f"mean: expected the shape {expected} for this population, got {means.shape}")
     configs.check(config)
     if config.run.portable:
-        machine.require_portable()
+        machine.pin_portable()
     return state_of(config, means, np.zeros(1 + 2 * config.task.observation_dim))
 
 

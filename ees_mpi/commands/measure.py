@@ -31,6 +31,7 @@ from ees_mpi.noise import NoiseTable, stream
 from ees_mpi.outcomes import LEADING, Outcomes, pack
 from ees_mpi.ranks import Ranks, call
 from ees_mpi.registry import loaded
+from ees_mpi.registry.toml import Setting
 from ees_mpi.runs import policy_fit, starting_point
 from ees_mpi.runs.broadcast import read_on_root
 from ees_mpi.runs.policy_files import PolicySource
@@ -50,8 +51,10 @@ class MeasureRequest:
     std: tuple[float, ...]
     task: str | None = None  # a preset or a config file; None: the config of a run or of an exported policy
     count: int = COUNT
-    settings: tuple[str, ...] = ()
+    settings: Sequence[Setting] = ()
     label: str = ""
+    out: Path = Path("measure.h5")
+    overwrite: bool = False
 
 
 def measure(
@@ -74,23 +77,23 @@ def measure(
     settings: changes of the config, {"task.steps": 100}
     """
     stds = positives("std", std)
-    count, changes = whole("count", count, 2), tuple(settings_of(settings))
+    count, changes = whole("count", count, 2), settings_of(settings)
     target, source = file_name("out", out), None if task is None else str(file_name("task", task))
     given = policy_source("policy", policy, layers, normaliser, activation)
-    request = MeasureRequest(given, stds, source, count, changes, str(label))
+    request = MeasureRequest(given, stds, source, count, changes, str(label), target, overwrite)
 
     def job(ranks: Ranks) -> Run:
-        measure_on(ranks, request, target, overwrite, lambda line: None)
+        measure_on(ranks, request, lambda line: None)
         return open_on_all_ranks(ranks, target, True)
 
     with computing(False):
         return call("measure", job)
 
 
-def measure_on(ranks: Ranks, request: MeasureRequest, out: Path, overwrite: bool, say: Say) -> None:
+def measure_on(ranks: Ranks, request: MeasureRequest, say: Say) -> None:
     """Evaluate the offspring of a policy, and write a file with a row for each standard deviation."""
     named = request.policy.policy if isinstance(request.policy.policy, (str, Path)) else ""
-    check_target(ranks, Path(named), out, overwrite)
+    check_target(ranks, Path(named), request.out, request.overwrite)
     ranks.check_alike(machine.fingerprint())
     config, received = read_on_root(ranks, partial(_read, request))
     for note in config.notes if ranks.first else ():
@@ -99,8 +102,9 @@ def measure_on(ranks: Ranks, request: MeasureRequest, out: Path, overwrite: bool
     rows, state, device = _evaluate(ranks, config, received, request.std, say)
     with ranks.together():
         if ranks.first:
-            _write(ranks, out, config, json.dumps(received["about"]), rows, state, device)
-            say(f"{out}: {config.population.size} offspring of {named or 'the policy'} at each of {len(rows)} stds")
+            _write(ranks, request.out, config, json.dumps(received["about"]), rows, state, device)
+            kind = f"offspring of {named or 'the policy'} at each of {len(rows)} stds"
+            say(f"{request.out}: {config.population.size} {kind}")
 
 
 def _check(request: MeasureRequest) -> None:

@@ -22,6 +22,7 @@ from ees_mpi.generation.state import State
 from ees_mpi.noise import Noise, NoiseTable, stream
 from ees_mpi.outcomes import Arrays, Draw, Outcome, Outcomes, pack, unpack
 from ees_mpi.ranks import Ranks
+from ees_mpi.registry.toml import Setting, key_of, shown
 from ees_mpi.runs import starting_point
 from ees_mpi.runs.broadcast import read_on_root
 from ees_mpi.runs.progress import CountedOutcomes
@@ -42,7 +43,9 @@ class SampleRequest:
     generation: int | None = None
     std: float | None = None
     component: int | None = None
-    settings: tuple[str, ...] = ()  # changes of the engine and the device
+    settings: Sequence[Setting] = ()  # changes of the engine and the device
+    out: Path | None = None  # None: RUN-sample.h5
+    overwrite: bool = False
 
 
 @dataclass(frozen=True)
@@ -55,9 +58,10 @@ class Parent:
     inherited: Arrays  # moments that the method hands on
 
 
-def sample(ranks: Ranks, request: SampleRequest, out: Path, overwrite: bool, say: Say) -> None:
-    """Evaluate new offspring, and write a run file of one generation."""
-    check_target(ranks, request.run, out, overwrite)
+def sample(ranks: Ranks, request: SampleRequest, say: Say) -> Path:
+    """Evaluate new offspring, and write a run file of one generation; return its path."""
+    out = request.out or request.run.with_name(f"{request.run.stem}-sample.h5")
+    check_target(ranks, request.run, out, request.overwrite)
     parent = read_parent(ranks, request, lambda config: offspring(config, request.count, request.std))
     drawn, noise = draw_offspring(ranks, parent, "sample")
     if request.component is not None:
@@ -89,6 +93,7 @@ def sample(ranks: Ranks, request: SampleRequest, out: Path, overwrite: bool, say
             say(
                 f"{out}: {config.population.size} offspring of generation {parent.about['generation']} of {request.run}"
             )
+    return out
 
 
 def read_parent(ranks: Ranks, request: SampleRequest, change: Callable[[Config], Config]) -> Parent:
@@ -147,12 +152,12 @@ def offspring(config: Config, count: int, std: float | None) -> Config:
     )
 
 
-def with_engine(config: Config, settings: Sequence[str]) -> Config:
+def with_engine(config: Config, settings: Sequence[Setting]) -> Config:
     """Return the config of a run with another engine or device; raise a ConfigError if other keys are to be changed."""
     for setting in settings:
-        if setting.partition("=")[0].strip() not in ENGINE_KEYS:
-            raise ConfigError(f"--set {setting}: expected {' or '.join(ENGINE_KEYS)}; all other keys are the run's")
-    return configs.parse(config.to_toml(), settings, "the config of the run") if settings else config
+        if key_of(setting) not in ENGINE_KEYS:
+            raise ConfigError(f"{shown(setting)}: expected {' or '.join(ENGINE_KEYS)}; all other keys are the run's")
+    return configs.parse(config.sections(), settings, "the config of the run") if settings else config
 
 
 def steps_until(run: Run, generation: int) -> int:

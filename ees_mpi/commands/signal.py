@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ees_mpi.commands.api import check_portable, computing
+from ees_mpi.commands.api import call_on_run
 from ees_mpi.commands.arguments import LARGEST, path_of, whole, whole_or_none
 from ees_mpi.commands.signal_estimate import Split, ratio_of, share, split_of
 from ees_mpi.commands.verify_updates import learned_after, logged_outcomes
@@ -29,7 +29,7 @@ from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.generation.state import State
 from ees_mpi.noise import NoiseTable, stream
 from ees_mpi.outcomes import Arrays, Draw, Floats, Outcomes
-from ees_mpi.ranks import Ranks, call
+from ees_mpi.ranks import Ranks
 from ees_mpi.store.reader import Run, open_run
 from ees_mpi.strategy import Update
 
@@ -71,13 +71,9 @@ def signal(
     """
     path, splits = path_of(run), whole("splits", splits, 1, 10**6)
     generation, every = whole_or_none("generation", generation, -LARGEST), whole_or_none("every", every, 1)
-    with computing(trust):
-
-        def job(world: Ranks) -> list[Signal]:
-            check_portable(world, path)
-            return signal_on(world, path, generation, every, splits, objective)
-
-        return call("signal", job)
+    return call_on_run(
+        "signal", path, trust, lambda world: signal_on(world, path, generation, every, splits, objective)
+    )
 
 
 def signal_on(

@@ -9,6 +9,7 @@ from ees_mpi.config.evolution import Evolution as Evolution
 from ees_mpi.config.methods import METHODS as METHODS
 from ees_mpi.config.parsing import OBSERVED as OBSERVED
 from ees_mpi.config.parsing import Config as Config
+from ees_mpi.config.parsing import Source as Source
 from ees_mpi.config.parsing import changed_keys as changed_keys
 from ees_mpi.config.parsing import check as check
 from ees_mpi.config.parsing import enough as enough
@@ -17,9 +18,8 @@ from ees_mpi.config.parsing import load as load
 from ees_mpi.config.parsing import parse as parse
 from ees_mpi.config.parsing import preset_names as preset_names
 from ees_mpi.config.parsing import read_source as read_source
-from ees_mpi.config.parsing import resolved as resolved
-from ees_mpi.config.parsing import wants_portable as wants_portable
 from ees_mpi.config.parsing import with_base as with_base
+from ees_mpi.config.parsing import written as written
 from ees_mpi.config.settings import FREE_ON_RESUME as FREE_ON_RESUME
 from ees_mpi.config.settings import INERT as INERT
 from ees_mpi.config.settings import LARGEST as LARGEST

@@ -12,14 +12,15 @@ from ees_mpi.config.methods import METHODS
 from ees_mpi.objectives import OBJECTIVES
 from ees_mpi.optimizers import OPTIMIZERS
 from ees_mpi.populations import POPULATIONS
-from ees_mpi.registry import Family, apply
+from ees_mpi.registry import Family
+from ees_mpi.registry.toml import Setting, apply
 from ees_mpi.tasks import TASKS
 
 FAMILIES = {family.kind: family for family in (TASKS, POPULATIONS, OBJECTIVES, OPTIMIZERS)}
 
 
-def change(sections: dict[str, Any], settings: Sequence[str]) -> list[str]:
-    """Apply settings (section.key=value) to the tables of a config; return a note for each part that drops keys.
+def change(sections: dict[str, Any], settings: Sequence[Setting]) -> list[str]:
+    """Apply settings to the tables of a config; return a note for each part that drops keys.
 
     Only keys of the config itself are dropped. A key that the settings name is kept, and refused later if it is wrong.
     """

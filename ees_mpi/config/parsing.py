@@ -2,7 +2,7 @@
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
@@ -18,7 +18,8 @@ from ees_mpi.contracts import Population, Task
 from ees_mpi.contracts.methods import Method
 from ees_mpi.errors import ConfigError
 from ees_mpi.populations import POPULATIONS
-from ees_mpi.registry import beside, check_trust, convert, flat, leaves, note_code, tables, texts, unknown
+from ees_mpi.registry import beside, check_trust, convert, flat, leaves, note_code, texts, unknown
+from ees_mpi.registry.toml import Setting, tables
 from ees_mpi.tasks import TASKS
 
 OBSERVED = 10  # rollouts of a generation that should feed the observation statistics, at least
@@ -72,8 +73,10 @@ class Config:
         return tomli_w.dumps(self.sections())
 
 
-def parse(text: str, settings: Sequence[str] = (), source: str = "config", trusted: bool = False) -> Config:
-    """Return the config of TOML text, changed by `settings`; `trusted`: the code that it names may run."""
+def parse(
+    text: str | Mapping[str, Any], settings: Sequence[Setting] = (), source: str = "config", trusted: bool = False
+) -> Config:
+    """Return the config of TOML text or of tables, changed by `settings`; `trusted`: code that it names may run."""
     sections = with_base(tables(text, (), source))
     notes = change(sections, settings)
     for key, value in leaves(sections):
@@ -170,14 +173,20 @@ def with_base(sections: dict[str, Any]) -> dict[str, Any]:
     return base
 
 
-def load(source: str, settings: Sequence[str] = ()) -> Config:
-    """Return the config of a preset or a config file, with the contents of the files that its task names."""
-    text = read_source(source)
-    return resolved(parse(text, settings, source, trusted=True), text, settings)
+Source = str | Mapping[str, Any] | Config  # a preset, by name, or a config file; tables; or a whole config
 
 
-def resolved(config: Config, text: str, settings: Sequence[str]) -> Config:
+def written(source: Source) -> str | Mapping[str, Any]:
+    """Return the TOML text or the tables of a source."""
+    if isinstance(source, str):
+        return read_source(source)
+    return source.sections() if isinstance(source, Config) else source
+
+
+def load(source: Source, settings: Sequence[Setting] = ()) -> Config:
     """Return the config of a new run with all that its file must hold: see `Task.resolved` and `Task.observing`."""
+    text = written(source)
+    config = parse(text, settings, source if isinstance(source, str) else "config", trusted=True)
     task = config.task.resolved()
     return replace(config, task=task if is_set(SHARE, text, settings) else task.observing(enough(config)))
 
@@ -187,17 +196,9 @@ def enough(config: Config) -> float:
     return min(1.0, math.ceil(1000 * OBSERVED / (config.population.size * config.method.rollouts)) / 1000)
 
 
-def is_set(key: str, text: str, settings: Sequence[str]) -> bool:
-    """Return True if TOML text or settings name this key: its value is not just the default."""
+def is_set(key: str, text: str | Mapping[str, Any], settings: Sequence[Setting]) -> bool:
+    """Return True if TOML text, tables or settings name this key: its value is not just the default."""
     return key in dict(flat(with_base(tables(text, settings, "config"))))
-
-
-def wants_portable(text: str, settings: Sequence[str] = ()) -> bool:
-    """Return True if `run.portable` is set; no other key is checked."""
-    try:
-        return tables(text, settings, "config").get("run", {}).get("portable") is True
-    except (ConfigError, AttributeError):
-        return False
 
 
 def changed_keys(before: Config, after: Config) -> list[str]:

@@ -18,7 +18,8 @@ from typing import Any
 
 from ees_mpi.config.parsing import Config, load
 from ees_mpi.errors import ConfigError
-from ees_mpi.registry import flat, value_of
+from ees_mpi.registry import flat
+from ees_mpi.registry.toml import Setting, key_of, value_of
 
 MOST = 10_000  # runs of a sweep
 LONGEST = 150  # characters of a file name
@@ -108,7 +109,7 @@ def named(source: str, found: Sequence[Member]) -> list[Member]:
     return runs
 
 
-def file_name(source: str, settings: Sequence[str], config: Config | None = None) -> str:
+def file_name(source: str, settings: Sequence[Setting], config: Config | None = None) -> str:
     """Return the default name of the run file of a preset or config file, changed by `settings`."""
     config = config or load(source, settings)
     words = [word for _, word in sorted(changes(settings, config).items())]
@@ -118,9 +119,9 @@ def file_name(source: str, settings: Sequence[str], config: Config | None = None
     return f"{stem}-seed{config.run.seed}.h5"
 
 
-def changes(settings: Sequence[str], config: Config) -> dict[str, str]:
+def changes(settings: Sequence[Setting], config: Config) -> dict[str, str]:
     """Return the keys that settings name, each with a word for the file name."""
-    paths = [setting.partition("=")[0].strip() for setting in settings]
+    paths = [key_of(setting) for setting in settings]
     found = {}
     for key, value in {"method": "ees", **dict(flat(config.sections()))}.items():
         named = any(key == path or key.startswith(f"{path}.") for path in paths)

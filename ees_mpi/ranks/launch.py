@@ -14,7 +14,7 @@ from ees_mpi.errors import EesError, LaunchError, RanksLost, collective
 from ees_mpi.ranks.launcher import launched
 from ees_mpi.ranks.serial import Ranks
 from ees_mpi.ranks.signals import STOP_SIGNALS, note_early_signals, settable
-from ees_mpi.ranks.start_limit import start_limit
+from ees_mpi.ranks.start_limit import limit_minutes, start_limit
 from ees_mpi.terminal import say_on_stderr, tell
 
 T = TypeVar("T")
@@ -22,10 +22,11 @@ NAME_BYTES = 32  # of the name of a function
 _CALLING = threading.Lock()  # held during a `call`
 
 
-def connect(from_python: bool = False) -> Ranks:
+def connect(from_python: bool = False, minutes: float | None = None) -> Ranks:
     """Return the ranks that the launcher started, or a single process if there is no launcher.
 
     from_python: the ranks may come late, or not at all; and MPI may run already
+    minutes: the time limit for the start of MPI  [default: that of the environment]
     """
     machine.check_threads()
     processes, _, launcher = launched()
@@ -37,7 +38,8 @@ def connect(from_python: bool = False) -> Ranks:
     fault_tolerant = os.environ.get("OMPI_MCA_mpi_ft_enable") == "1"
     if fault_tolerant:
         os.environ["MPI4PY_RC_FINALIZE"] = "0"  # MPI_Finalize may hang after a rank has died
-    with nullcontext() if from_python and "mpi4py.MPI" in sys.modules else start_limit(fault_tolerant):
+    limit = limit_minutes() if minutes is None else minutes
+    with nullcontext() if from_python and "mpi4py.MPI" in sys.modules else start_limit(fault_tolerant, limit):
         try:
             from ees_mpi.ranks.mpi import MEETING, World
         except (ImportError, RuntimeError) as error:
@@ -65,10 +67,13 @@ def _wrong_launcher(processes: int, launcher: str, library: str) -> str:
     )
 
 
-def run(job: Callable[[Ranks], object]) -> NoReturn:
-    """Run a job on all ranks and exit with its code; an error is printed once and ends every rank."""
+def run(job: Callable[[Ranks], object], minutes: float | None = None) -> NoReturn:
+    """Run a job on all ranks and exit with its code; an error is printed once and ends every rank.
+
+    minutes: the time limit for the start of MPI
+    """
     try:
-        ranks = connect()
+        ranks = connect(minutes=minutes)
     except LaunchError as error:
         silent = error.collective and launched()[1] != 0
         sys.exit(0 if silent else tell(error))

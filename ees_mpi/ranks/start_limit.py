@@ -16,7 +16,7 @@ from typing import NoReturn
 from ees_mpi.errors import LaunchError
 from ees_mpi.ranks.launcher import launched, launcher_process, ranks_gone, say_from_launcher
 
-MINUTES = "EES_MPI_START_MINUTES"  # an environment variable, which the option --start-minutes sets
+MINUTES = "EES_MPI_START_MINUTES"  # an environment variable: the default of the option --start-minutes
 DEFAULT = 5.0
 GONE_CHECKS = 5  # one a second
 PATIENCE = 2.0  # seconds that the launcher gets to end the ranks
@@ -32,9 +32,8 @@ def limit_minutes() -> float:
 
 
 @contextmanager
-def start_limit(fault_tolerant: bool) -> Iterator[None]:
+def start_limit(fault_tolerant: bool, minutes: float) -> Iterator[None]:
     """End the job with a message if a block, which starts MPI, takes longer than the limit."""
-    minutes = limit_minutes()
     launcher = launcher_process() if fault_tolerant else 0
     reading, writing = os.pipe()
     rank = os.getpid()

@@ -11,21 +11,21 @@ import difflib
 import importlib
 import os
 import re
-import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import msgspec
 
 from ees_mpi.errors import ConfigError, TrustError
-from ees_mpi.terminal import is_utf8
+from ees_mpi.registry.toml import short
 
 TRUST = "EES_MPI_TRUST"  # an environment variable; 1: run files are trusted
+_consents: list[bool] = []  # of the command or the call that is running; see `trusting`
 CONSENT = (
     "If you know where the file comes from, use --trust (or EES_MPI_TRUST=1, or trust=True); see `ees-mpi docs trust`"
 )
-DEEPEST = 20  # levels of tables in a config
 
 
 class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -88,69 +88,6 @@ def plain(part: object) -> dict[str, Any]:
     return {key: value for key, value in msgspec.to_builtins(part).items() if value is not None}
 
 
-class _NotToml(ConfigError):
-    """The text is not TOML."""
-
-
-def tables(text: str, settings: Sequence[str], source: str) -> dict[str, Any]:
-    """Return the tables of TOML text, changed by `settings` (section.key=value)."""
-    sections = _toml(text.removeprefix("\ufeff"), source)
-    for setting in settings:
-        apply(sections, setting)
-    return sections
-
-
-def _toml(text: str, source: str) -> dict[str, Any]:
-    """Parse TOML; raise a ConfigError also for deep tables and long integers, which Python cannot read."""
-    if not is_utf8(text):
-        raise ConfigError(f"{source} is not UTF-8")
-    try:
-        found = tomllib.loads(text)
-    except RecursionError:
-        raise ConfigError(f"{source}: expected at most {DEEPEST} levels of tables") from None
-    except tomllib.TOMLDecodeError as error:
-        raise _NotToml(f"{source} is not valid TOML: {error}") from None
-    except ValueError as error:  # an integer of more than 4,300 digits
-        raise ConfigError(f"{source}: {error}") from None
-    level: list[Any] = [found]
-    for _ in range(DEEPEST):
-        level = [value for each in level for value in _inside(each)]
-    if level:
-        raise ConfigError(f"{source}: expected at most {DEEPEST} levels of tables")
-    return found
-
-
-def _inside(value: Any) -> Iterable[Any]:
-    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-
-
-def apply(sections: dict[str, Any], setting: str) -> None:
-    """Set one `section.key=value` in the tables; the value is TOML, or else plain text."""
-    path, equals, text = setting.partition("=")
-    keys = path.strip().split(".")
-    if not equals or (len(keys) < 2 and keys != ["method"]) or not all(keys) or len(keys) > DEEPEST:
-        raise ConfigError(f"--set {_short(setting)}: expected section.key=value, for example run.generations=100")
-    value = value_of(text, f"--set {_short(setting)}")
-    table = sections
-    for key in keys[:-1]:
-        table = table.setdefault(key, {})
-        if not isinstance(table, dict):
-            raise ConfigError(f"--set {_short(setting)}: {key} is a value, not a table")
-    table[keys[-1]] = value
-
-
-def value_of(text: str, source: str) -> Any:
-    """Return the value of a text: as TOML, or else the plain text."""
-    try:
-        return _toml(f"value = {text}", source)["value"]
-    except _NotToml:
-        return text.strip()
-
-
-def _short(text: str) -> str:
-    return text if len(text) < 200 else f"{text[:180]} ..."
-
-
 def loaded(path: str) -> Any:
     """Import an object of this package, given as "module:name"."""
     module, _, name = path.partition(":")
@@ -191,9 +128,23 @@ def beside(path: str | os.PathLike[str], run: bool = False) -> None:
     folders[:] = [*(each for each in folders if each != folder), folder]
 
 
+@contextmanager
+def trusting(wanted: bool) -> Iterator[None]:
+    """Run the code that run files name in a block, if this is `wanted`."""
+    _consents.append(wanted)
+    try:
+        yield
+    finally:
+        _consents.pop()
+
+
+def _trusted() -> bool:
+    return any(_consents) or os.environ.get(TRUST) == "1"
+
+
 def trusted_folders() -> list[str]:
     """Return the folders of run files, if run files are trusted."""
-    return RUN_FOLDERS if os.environ.get(TRUST) == "1" else []
+    return RUN_FOLDERS if _trusted() else []
 
 
 _FROM_USER: set[str] = set()  # code and settings in the user's own config
@@ -251,13 +202,13 @@ def check_setting(key: str, value: Any) -> None:
 
 
 def _needs_trust(noted: str) -> bool:
-    return noted in _FROM_FILES - _FROM_USER and os.environ.get(TRUST) != "1"
+    return noted in _FROM_FILES - _FROM_USER and not _trusted()
 
 
 def unknown(name: str, known: Any) -> str:
     """Return the message that a name is unknown, with similar names."""
     names = [getattr(field, "encode_name", field) for field in known]
-    name = _short(name)
+    name = short(name)
     if not names:
         return f"unknown name {name!r}; there is nothing to set here"
     near = sorted(each for each in names if each.endswith(f".{name}"))  # a key without its section

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from ees_mpi.config import Config
 from ees_mpi.errors import ConfigError
 from ees_mpi.outcomes import Singles
-from ees_mpi.registry import convert, plain, tables
+from ees_mpi.registry import convert, plain
+from ees_mpi.registry.toml import tables
 from ees_mpi.runs.policy_files import ForeignPolicy
 
 COUNT = 100  # random observations of a comparison

@@ -9,12 +9,14 @@ from typing import Any
 import msgspec
 
 from ees_mpi import config as configs
-from ees_mpi.config import Config, Evolution
+from ees_mpi import machine
+from ees_mpi.config import Config, Evolution, Source
 from ees_mpi.config.sweeps import file_name
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.files import check_not_input
 from ees_mpi.generation.state import first_state
 from ees_mpi.outcomes import Arrays
+from ees_mpi.registry.toml import Setting
 from ees_mpi.runs import policy_fit, starting_point
 from ees_mpi.runs.policy_files import PolicySource
 from ees_mpi.runs.starting_point import StartingPoint
@@ -60,68 +62,82 @@ FIRST_STEP = "optimizer.correct_first"
 Request = Callable[[], PreparedRun]  # called on rank 0: prepares the run of a command
 
 
-def prepare(
-    source: str,
-    settings: Sequence[str],
-    out: Path | None,
-    start: PolicySource | None,
-    resume: bool,
-    overwrite: bool,
-    force: bool,
-) -> PreparedRun:
-    """Prepare the run of `ees-mpi train`, of a preset or a config file; the arguments are its options."""
-    config = configs.load(source, settings)
-    path = out or Path(file_name(source, settings, config))
-    chosen = configs.is_set(FIRST_STEP, configs.read_source(source), settings)
-    return prepare_config(config, source, path, start, resume, overwrite, force, chosen)
+@dataclass(frozen=True)
+class TrainRequest:
+    """What `ees-mpi train` or `ees_mpi.train` asks for: a new run, or with `resume` that of an existing file."""
 
+    source: Source | Path  # a Path: a run file, whose config is taken
+    settings: Sequence[Setting] = ()
+    out: Path | None = None  # None: the source gives it a name
+    start: PolicySource | None = None  # RUN.h5[@generation], or a policy (see `starting_point.load`), to start from
+    resume: bool = False
+    overwrite: bool = False
+    force: bool = False
 
-def prepare_config(
-    config: Config,
-    source: str,
-    path: Path,
-    start: PolicySource | None,
-    resume: bool,
-    overwrite: bool,
-    force: bool,
-    chosen: bool = False,
-) -> PreparedRun:
-    """Prepare a new run, or with `resume` that of an existing file.
-
-    source: the name of the config in messages
-    start: RUN.h5[@generation], or a policy (see `starting_point.load`), to start from
-    chosen: the user has set `optimizer.correct_first`, so that a start from a trained mean does not change it
-    """
-    check_folder(path)
-    if start and ":" not in str(start):
-        check_not_input(path, "--out", [starting_point.parse(str(start))[0]])
-    if overwrite:
-        check_ours(path)
-    if path.exists() and not overwrite and not resume and has_results(path):
+    def prepare(self) -> PreparedRun:
+        """Prepare the run, on rank 0."""
+        config = load(self.source, self.settings)
+        path = self._path(config)
+        if config.run.portable:
+            machine.pin_portable()
+        check_folder(path)
+        if self.start and ":" not in str(self.start):
+            check_not_input(path, "--out", [starting_point.parse(str(self.start))[0]])
+        if self.overwrite:
+            check_ours(path)
+        if path.exists() and not self.overwrite and not self.resume and has_results(path):
+            configs.check(config)
+            raise already_exists(path)
+        begin = starting_point.load(self.start) if self.start else None
+        if begin and begin.foreign:
+            config = policy_fit.fitted(config, begin.foreign)
         configs.check(config)
-        raise already_exists(path)
-    begin = starting_point.load(start) if start else None
-    if begin and begin.foreign:
-        config = policy_fit.fitted(config, begin.foreign)
-    configs.check(config)
-    if path.exists() and not overwrite and resume:
-        try:
-            return reopen(path, config.run.generations, force, config, begin, chosen)
-        except ConfigError:  # perhaps the command was corrected after its first generation had failed
-            if has_results(path):
-                raise
-    if config.run.needs_start and not start:
-        raise ConfigError(f"{source}: its means come from a trained run; expected --from RUN.h5 (run.needs_start)")
-    if start and not chosen:
-        config = _with_gentle_start(config)
-    config.method.rehearse(config.task, config.population)
-    state, note = starting_point.first_state_from(begin, str(start), config) if begin else (first_state(config), "")
-    arrays, run_id = state.arrays(), new_run_id()
+        if path.exists() and not self.overwrite and self.resume:
+            try:
+                return reopen(path, config.run.generations, self.force, config, begin, self._chosen)
+            except ConfigError:  # perhaps the command was corrected after its first generation had failed
+                if has_results(path):
+                    raise
+        return self._new(path, config, begin)
 
-    def create() -> RunWriter:
-        return RunWriter.create(path, config, arrays, overwrite, force, started_from=note, run_id=run_id)
+    def _path(self, config: Config) -> Path:
+        if self.out or isinstance(self.source, Path):
+            return self.out or self.source  # type: ignore[return-value]
+        if not isinstance(self.source, str):
+            raise ConfigError("out: expected the name of the run file; only a preset or a file gives it a name")
+        return Path(file_name(self.source, self.settings, config))
 
-    return PreparedRun(path, config, arrays, {}, run_id, create=create)
+    @property
+    def _chosen(self) -> bool:
+        """Whether the user has set `optimizer.correct_first`; then a start from a trained mean does not change it."""
+        text = {} if isinstance(self.source, (Path, Config)) else configs.written(self.source)  # those set every key
+        return configs.is_set(FIRST_STEP, text, self.settings)
+
+    def _new(self, path: Path, config: Config, begin: StartingPoint | None) -> PreparedRun:
+        """Prepare a new run."""
+        if config.run.needs_start and not begin:
+            name = self.source if isinstance(self.source, (str, Path)) else "config"
+            raise ConfigError(f"{name}: its means come from a trained run; expected --from RUN.h5 (run.needs_start)")
+        if begin and not self._chosen:
+            config = _with_gentle_start(config)
+        config.method.rehearse(config.task, config.population)
+        state, note = first_state(config), ""
+        if begin:
+            state, note = starting_point.first_state_from(begin, str(self.start), config)
+        arrays, run_id = state.arrays(), new_run_id()
+
+        def create() -> RunWriter:
+            return RunWriter.create(path, config, arrays, self.overwrite, self.force, started_from=note, run_id=run_id)
+
+        return PreparedRun(path, config, arrays, {}, run_id, create=create)
+
+
+def load(source: Source | Path, settings: Sequence[Setting]) -> Config:
+    """Return the config of a source, or of a run file (a Path), changed by `settings`."""
+    if not isinstance(source, Path):
+        return configs.load(source, settings)
+    with open_run(source) as run:
+        return configs.parse(run.config.sections(), settings, f"the config in {source}")
 
 
 def reopen(

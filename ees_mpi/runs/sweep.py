@@ -7,17 +7,16 @@ request, the time limit and lost ranks end the sweep. The same command with --re
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from ees_mpi import config as configs
 from ees_mpi.config.sweeps import Member, file_name, named
 from ees_mpi.errors import ConfigError, EesError, Interrupted, LaunchError, LockStepError, MissingExtra, collective
 from ees_mpi.ranks import Ranks
 from ees_mpi.runs.session import Say, run_session
-from ees_mpi.runs.start import PreparedRun, prepare
+from ees_mpi.runs.start import PreparedRun, TrainRequest
 from ees_mpi.store.writer import already_exists, check_folder, has_results
 from ees_mpi.terminal import say_on_stderr
 
@@ -26,16 +25,19 @@ ENDS_SWEEP = (ConfigError, MissingExtra, Interrupted, LaunchError, LockStepError
 
 @dataclass(frozen=True)
 class Sweep:
-    """The command line of a sweep."""
+    """Several runs that a command line asks for."""
 
     source: str
     members: Sequence[Member]
-    folder: Path  # of the run files
-    options: dict[str, Any]  # of `prepare`: start, resume, overwrite, force
-    curves: Path | None = None  # the folder for TensorBoard
+    request: TrainRequest  # of each member, except its settings and its file
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the run files."""
+        return self.request.out or Path()
 
 
-def run_sweep(ranks: Ranks, sweep: Sweep, say: Say, max_hours: float | None = None) -> None:
+def run_sweep(ranks: Ranks, sweep: Sweep, say: Say, max_hours: float | None = None, curves: Path | None = None) -> None:
     """Train all runs of a sweep; raise the first error at the end if any run failed."""
     ranks.handle_stop_signals()
     if max_hours is not None:
@@ -52,7 +54,7 @@ def run_sweep(ranks: Ranks, sweep: Sweep, say: Say, max_hours: float | None = No
         if ranks.first:
             say(f"sweep: run {member.number + 1} of {len(files)}: {file}")
         try:
-            run_session(ranks, partial(_prepare, sweep, member), say, curves=sweep.curves)
+            run_session(ranks, partial(_prepare, sweep, member), say, curves=curves)
         except EesError as error:
             if isinstance(error, ENDS_SWEEP) or (ranks.size > 1 and not error.collective):
                 raise
@@ -74,7 +76,7 @@ def _check(sweep: Sweep) -> list[str]:
         path = sweep.folder / member.file
         configs.check(configs.load(sweep.source, member.all_settings))
         check_folder(path)
-        if path.exists() and not (sweep.options["resume"] or sweep.options["overwrite"]) and has_results(path):
+        if path.exists() and not (sweep.request.resume or sweep.request.overwrite) and has_results(path):
             raise already_exists(path)
     return [member.file for member in found]
 
@@ -82,7 +84,7 @@ def _check(sweep: Sweep) -> list[str]:
 def _prepare(sweep: Sweep, member: Member) -> PreparedRun:
     """Prepare one run, on rank 0."""
     path = sweep.folder / file_name(sweep.source, member.all_settings)
-    return prepare(sweep.source, member.all_settings, path, **sweep.options)
+    return replace(sweep.request, settings=member.all_settings, out=path).prepare()
 
 
 def _summary(failures: Sequence[tuple[str, EesError]], total: int) -> EesError:

@@ -6,12 +6,12 @@ import pytest
 from support.program import TINY, info, train
 
 from ees_mpi.errors import RunFileError
-from ees_mpi.runs.start import prepare
+from ees_mpi.runs.start import TrainRequest
 
 
 def test_the_loser_of_two_first_writers_is_told_who_was_first(tmp_path: Path) -> None:
     out = tmp_path / "run.h5"
-    loser = prepare("interference-maxvar", TINY, out, None, resume=True, overwrite=False, force=False)
+    loser = TrainRequest("interference-maxvar", TINY, out, resume=True).prepare()
     train(out)  # the other one was faster, and has ended
     with pytest.raises(RunFileError, match=r"exists now: a job on \S+ at \d\d:.* --resume again"):
         loser.open()

@@ -10,7 +10,7 @@ from ees_mpi.contracts import Memory, Objective
 from ees_mpi.errors import ConfigError, ObjectiveError
 from ees_mpi.objectives import OBJECTIVES
 from ees_mpi.ranks import Ranks
-from ees_mpi.registry import apply
+from ees_mpi.registry.toml import apply
 from ees_mpi.store.reader import Run
 
 

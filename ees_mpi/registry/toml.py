@@ -1,0 +1,100 @@
+"""The tables of a config: from TOML text or from Python, changed by settings."""
+
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ees_mpi.errors import ConfigError
+from ees_mpi.terminal import is_utf8
+
+DEEPEST = 20  # levels of tables in a config
+
+
+class _NotToml(ConfigError):
+    """The text is not TOML."""
+
+
+Setting = str | tuple[str, Any]  # section.key=value, as the option `--set` takes it; or the key and the value
+
+
+def tables(source: str | Mapping[str, Any], settings: Sequence[Setting], name: str) -> dict[str, Any]:
+    """Return the tables of TOML text, or a copy of tables, changed by `settings`; `name`: of the source in messages."""
+    if isinstance(source, str):
+        sections = _toml(source.removeprefix("\ufeff"), name)
+    else:
+        sections = _copied(source)
+        _check_depth(sections, name)
+    for setting in settings:
+        apply(sections, setting)
+    return sections
+
+
+def _toml(text: str, source: str) -> dict[str, Any]:
+    """Parse TOML; raise a ConfigError also for deep tables and long integers, which Python cannot read."""
+    if not is_utf8(text):
+        raise ConfigError(f"{source} is not UTF-8")
+    try:
+        found = tomllib.loads(text)
+    except RecursionError:
+        raise ConfigError(f"{source}: expected at most {DEEPEST} levels of tables") from None
+    except tomllib.TOMLDecodeError as error:
+        raise _NotToml(f"{source} is not valid TOML: {error}") from None
+    except ValueError as error:  # an integer of more than 4,300 digits
+        raise ConfigError(f"{source}: {error}") from None
+    _check_depth(found, source)
+    return found
+
+
+def _check_depth(found: Any, source: str) -> None:
+    level: list[Any] = [found]
+    for _ in range(DEEPEST):
+        level = [value for each in level for value in _inside(each)]
+    if level:
+        raise ConfigError(f"{source}: expected at most {DEEPEST} levels of tables")
+
+
+def _copied(value: Any) -> Any:
+    """Return a copy of nested tables, with lists in place of tuples, as TOML has them."""
+    if isinstance(value, Mapping):
+        return {key: _copied(each) for key, each in value.items()}
+    return [_copied(each) for each in value] if isinstance(value, (list, tuple)) else value
+
+
+def _inside(value: Any) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+
+
+def key_of(setting: Setting) -> str:
+    """Return the key that a setting names."""
+    return (setting.partition("=") if isinstance(setting, str) else setting)[0].strip()
+
+
+def shown(setting: Setting) -> str:
+    """Return a setting as messages show it."""
+    return f"--set {short(setting if isinstance(setting, str) else f'{setting[0]}={setting[1]!r}')}"
+
+
+def apply(sections: dict[str, Any], setting: Setting) -> None:
+    """Set one key in the tables; the value of a text is TOML, or else plain text."""
+    keys = key_of(setting).split(".")
+    if "=" not in shown(setting) or (len(keys) < 2 and keys != ["method"]) or not all(keys) or len(keys) > DEEPEST:
+        raise ConfigError(f"{shown(setting)}: expected section.key=value, for example run.generations=100")
+    value = value_of(setting.partition("=")[2], shown(setting)) if isinstance(setting, str) else setting[1]
+    table = sections
+    for key in keys[:-1]:
+        table = table.setdefault(key, {})
+        if not isinstance(table, dict):
+            raise ConfigError(f"{shown(setting)}: {key} is a value, not a table")
+    table[keys[-1]] = value
+
+
+def value_of(text: str, source: str) -> Any:
+    """Return the value of a text: as TOML, or else the plain text."""
+    try:
+        return _toml(f"value = {text}", source)["value"]
+    except _NotToml:
+        return text.strip()
+
+
+def short(text: str) -> str:
+    return text if len(text) < 200 else f"{text[:180]} ..."
