@@ -11,16 +11,8 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from ees_mpi.commands.sample import (
-    Parent,
-    SampleRequest,
-    check_target,
-    draw_offspring,
-    evaluate,
-    gather,
-    offspring,
-    read_parent,
-)
+from ees_mpi.commands.sample import Parent, SampleRequest, draw_offspring, offspring, read_parent
+from ees_mpi.commands.study import Row, check_target, gather, offspring_of
 from ees_mpi.config import Config
 from ees_mpi.contracts import Say, Task
 from ees_mpi.errors import ConfigError, RunFileError
@@ -113,7 +105,8 @@ def _by_mutation(ranks: Ranks, parent: Parent, config: Config) -> tuple[Adapted,
     """Return the mutation that goes farthest in the direction of the task; the evaluation is used for scoring, too."""
     drawn, noise = draw_offspring(ranks, parent, "adapt")
     evaluation = Evaluation(config, noise, ranks)
-    outcomes = evaluate(evaluation, parent, drawn)
+    row = Row(parent.state, parent.state)
+    outcomes = offspring_of(evaluation, row, drawn, parent.state.observation_mean_std())
     best = int(np.nanargmax(outcomes.fitness))
     std = float(np.median(parent.state.learned.get("std", config.population.std)))  # of all parameters
     adapted = Adapted(

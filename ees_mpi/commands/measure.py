@@ -4,7 +4,6 @@ The file is a run file of kind `measure`: row g holds the offspring of standard 
 noise vectors, so that they differ in the standard deviation only.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,22 +12,21 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from ees_mpi import config as configs
 from ees_mpi import machine
 from ees_mpi.commands.api import computing, open_on_all_ranks
 from ees_mpi.commands.arguments import SMALLEST, file_name, policy_source, positives, settings_of, whole
-from ees_mpi.commands.sample import check_target, gather
+from ees_mpi.commands.study import Row, check_target, evaluated, write
 from ees_mpi.config import Config
 from ees_mpi.contracts import Say
-from ees_mpi.errors import ConfigError, RunFileError, TaskError, collective
-from ees_mpi.files import replaced
-from ees_mpi.generation.evaluation import Evaluation, Work
-from ees_mpi.generation.results import Clock, Record, describe, with_times
+from ees_mpi.errors import ConfigError
+from ees_mpi.generation.evaluation import Evaluation
+from ees_mpi.generation.results import Record
+from ees_mpi.generation.rollouts import Statistics
 from ees_mpi.generation.state import State
 from ees_mpi.noise import NoiseTable, stream
-from ees_mpi.outcomes import LEADING, Outcomes, pack
+from ees_mpi.outcomes import Arrays
 from ees_mpi.ranks import Ranks, call
 from ees_mpi.registry import loaded
 from ees_mpi.registry.toml import Setting
@@ -37,7 +35,6 @@ from ees_mpi.runs.broadcast import read_on_root
 from ees_mpi.runs.policy_files import PolicySource
 from ees_mpi.runs.starting_point import StartingPoint
 from ees_mpi.store.reader import Run
-from ees_mpi.store.writer import RunWriter
 
 DIAGONAL = "ees_mpi.populations.diagonal:Diagonal"  # logs the standard deviation of each row
 COUNT = 1000
@@ -99,10 +96,12 @@ def measure_on(ranks: Ranks, request: MeasureRequest, say: Say) -> None:
     for note in config.notes if ranks.first else ():
         say(note)
     ranks.set_stall_limit(60 * config.run.stall_minutes)
-    rows, state, device = _evaluate(ranks, config, received, request.std, say)
+    state, rows = received["state"], _rows(received["state"], request.std)
+    evaluation = Evaluation(config, NoiseTable(config.noise_seed, config.noise.size, ranks), ranks)
+    records = _evaluate(evaluation, rows, (state["center"], state["spread"]), say)
     with ranks.together():
         if ranks.first:
-            _write(ranks, request.out, config, json.dumps(received["about"]), rows, state, device)
+            write(evaluation, request.out, "measure", received["about"], rows, records)
             kind = f"offspring of {named or 'the policy'} at each of {len(rows)} stds"
             say(f"{request.out}: {config.population.size} {kind}")
 
@@ -177,60 +176,24 @@ def _check_fits(request: MeasureRequest, start: StartingPoint, config: Config) -
     policy_fit.check_network(str(request.policy), start.config, config)
 
 
-def _evaluate(
-    ranks: Ranks, config: Config, received: dict[str, Any], stds: Sequence[float], say: Say
-) -> tuple[list[Record], State, str]:
-    """Evaluate the offspring at all standard deviations; return the rows, the last state, and the device."""
-    noise = NoiseTable(config.noise_seed, config.noise.size, ranks)
-    drawn = config.population.draw(stream(config.run.seed, "measure"), noise, config.task.parameters)
-    evaluation = Evaluation(config, noise, ranks)
-    statistics = received["state"]["center"], received["state"]["spread"]
-    rows: list[Record] = []
-    center: dict[str, NDArray[Any]] = {}
+def _rows(received: Arrays, stds: Sequence[float]) -> list[Row]:
+    """Return a row for each standard deviation, of all parameters."""
+    rows = []
     for number, std in enumerate(stds):
-        clock, shape = Clock(), received["state"]["mean"].shape
-        learned = {"mean": received["state"]["mean"], "std": np.full(shape, std, np.float32)}
-        state = State(number, learned, {}, received["state"]["observations"])
-        outcomes, unperturbed = _outcomes(evaluation, Work(learned, drawn, statistics, _nobody(config)), number, std)
-        center = unperturbed or center
-        clock.lap("evaluate")
-        clock.lap("gather")  # is part of the evaluation here
-        arrays = {**describe(config, state, drawn, outcomes, ranks), **center, "gradient_norm": np.array(np.nan)}
-        arrays |= {"observation_mean": statistics[0], "observation_std": statistics[1]}
-        clock.lap("update")
-        state = State(number + 1, learned, {}, state.observations)
-        rows.append(with_times(Record(number, arrays, clock.seconds), state.digest(), 0.0, ranks))
-        if ranks.first:
-            say(f"std {std:g}: {outcomes.size} of {config.population.size} rollouts are valid")
+        learned = {"mean": received["mean"], "std": np.full(received["mean"].shape, std, np.float32)}
+        state, after = (State(each, learned, {}, received["observations"]) for each in (number, number + 1))
+        rows.append(Row(state, after, number, f"std {std:g}"))
+    return rows
+
+
+def _evaluate(evaluation: Evaluation, rows: Sequence[Row], statistics: Statistics, say: Say) -> list[Record]:
+    """Evaluate the offspring at all standard deviations, with the same noise vectors; the policy itself once."""
+    config, records, mean = evaluation.config, [], None
+    drawn = config.population.draw(stream(config.run.seed, "measure"), evaluation.noise, config.task.parameters)
+    for row in rows:
+        record, mean = evaluated(evaluation, row, drawn, statistics, mean)
+        records.append(record)
+        if evaluation.ranks.first:
+            say(f"{row.name}: {record['valid'].sum()} of {config.population.size} rollouts are valid")
     evaluation.close()
-    return rows, state, evaluation.device
-
-
-def _nobody(config: Config) -> NDArray[np.bool_]:
-    return np.zeros(config.population.size, np.bool_)
-
-
-def _outcomes(evaluation: Evaluation, work: Work, row: int, std: float) -> tuple[Outcomes, dict[str, NDArray[Any]]]:
-    """Return the outcomes of all offspring, and in row 0 that of the policy itself, on every rank."""
-    config, ranks, with_mean = evaluation.config, evaluation.ranks, row == 0
-    size = config.population.size
-    mine = list(evaluation.run(work, range(size + with_mean), {}, row).values())
-    found = gather(ranks, [each for each in mine if each.index < size], config, size)
-    if found.size < 2:
-        raise collective(TaskError(f"std {std:g}: {size - found.size} of {size} rollouts are not finite"))
-    if not with_mean:
-        return found, {}
-    mean = ranks.gather(pack([each for each in mine if each.index == size], config.task.behavior_dim))[0]
-    return found, {"mean_fitness": mean[3], "mean_behavior": mean[LEADING:]}
-
-
-def _write(
-    ranks: Ranks, out: Path, config: Config, note: str, rows: Sequence[Record], state: State, device: str
-) -> None:
-    with replaced(out, RunFileError) as fresh:
-        writer = RunWriter.create(fresh, config, state.arrays(), True, kind="measure", started_from=note)
-        here = {**machine.fingerprint(config.method.uses_torch), "device": device}
-        writer.begin_session(0, ranks.size, ranks.nodes, here)
-        for row in rows:
-            writer.commit(row.generation, row.arrays, replace(state, generation=row.generation + 1).arrays())
-        writer.close()
+    return records

@@ -1,6 +1,5 @@
 """`ees-mpi sample`: new offspring of a trained mean."""
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,24 +11,19 @@ import numpy as np
 
 from ees_mpi import config as configs
 from ees_mpi import machine
+from ees_mpi.commands.study import Row, check_target, evaluated, write
 from ees_mpi.config import Config
 from ees_mpi.contracts import Say
-from ees_mpi.errors import ConfigError, RunFileError, TaskError, collective
-from ees_mpi.files import check_writable, replaced
-from ees_mpi.generation.evaluation import Evaluation, Work
-from ees_mpi.generation.results import Clock, Record, describe, uses_torch, with_times
+from ees_mpi.errors import ConfigError, RunFileError
+from ees_mpi.generation.evaluation import Evaluation
 from ees_mpi.generation.state import State
 from ees_mpi.noise import Noise, NoiseTable, stream
-from ees_mpi.outcomes import Arrays, Draw, Outcome, Outcomes, pack, unpack
+from ees_mpi.outcomes import Arrays, Draw
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry.toml import Setting, key_of, shown
 from ees_mpi.runs import starting_point
 from ees_mpi.runs.broadcast import read_on_root
-from ees_mpi.runs.progress import CountedOutcomes
-from ees_mpi.store import journal
 from ees_mpi.store.reader import Run, open_run
-from ees_mpi.store.safety import check_ours
-from ees_mpi.store.writer import RunWriter, check_folder
 
 ENGINE_KEYS = ("task.engine", "task.device")
 
@@ -66,30 +60,14 @@ def sample(ranks: Ranks, request: SampleRequest, say: Say) -> Path:
     drawn, noise = draw_offspring(ranks, parent, "sample")
     if request.component is not None:
         drawn = replace(drawn, parent=np.full(request.count, request.component, np.int32))
-    config, state = parent.config, parent.state
+    config, row = parent.config, Row(parent.state, parent.state)
+    nothing = {"mean_fitness": np.array(np.nan), "mean_behavior": np.full(config.task.behavior_dim, np.nan)}
     evaluation = Evaluation(config, noise, ranks)
-    clock = Clock()
-    outcomes = evaluate(evaluation, parent, drawn)
+    record, _ = evaluated(evaluation, row, drawn, parent.state.observation_mean_std(), nothing)
     evaluation.close()
-    clock.lap("evaluate")
-    clock.lap("gather")  # is part of the evaluation here
-    arrays = {
-        **describe(config, state, drawn, outcomes, ranks),
-        "gradient_norm": np.array(np.nan),
-        "mean_behavior": np.full(config.task.behavior_dim, np.nan),
-        "mean_fitness": np.array(np.nan),
-    }
-    clock.lap("update")
-    record = with_times(Record(0, arrays, clock.seconds), state.digest(), 0.0, ranks)
     with ranks.together():
         if ranks.first:
-            with replaced(out, RunFileError) as fresh:
-                note = json.dumps(parent.about)
-                writer = RunWriter.create(fresh, config, state.arrays(), True, kind="sample", started_from=note)
-                here = {**machine.fingerprint(uses_torch(config)), "device": evaluation.device}
-                writer.begin_session(0, ranks.size, ranks.nodes, here)
-                writer.commit(0, record.arrays, state.arrays())
-                writer.close()
+            write(evaluation, out, "sample", parent.about, [row], [record])
             say(
                 f"{out}: {config.population.size} offspring of generation {parent.about['generation']} of {request.run}"
             )
@@ -163,40 +141,3 @@ def with_engine(config: Config, settings: Sequence[Setting]) -> Config:
 def steps_until(run: Run, generation: int) -> int:
     """Return the number of steps of a run before a generation."""
     return sum(int(np.asarray(run["length"][g]).sum()) for g in range(generation))
-
-
-def evaluate(evaluation: Evaluation, parent: Parent, drawn: Draw) -> Outcomes:
-    """Return the outcomes of all offspring, on every rank."""
-    config, state, size = parent.config, parent.state, parent.config.population.size
-    work = Work(state.learned, drawn, state.observation_mean_std(), np.zeros(size, np.bool_))
-    mine = CountedOutcomes(evaluation.ranks, size, "offspring")
-    try:
-        evaluation.run(work, range(size), mine)
-    finally:
-        mine.close()
-    found = gather(evaluation.ranks, list(mine.values()), config, size)
-    if found.size < 2:
-        raise collective(TaskError(f"{len(found.valid) - found.size} of {len(found.valid)} rollouts are not finite"))
-    return found
-
-
-def gather(ranks: Ranks, outcomes: list[Outcome], config: Config, total: int) -> Outcomes:
-    """Return the outcomes of all ranks on every rank, in index order."""
-    index = np.array([outcome.index for outcome in outcomes], np.int64)
-    rows = ranks.gather_by_index(index, pack(outcomes, config.task.behavior_dim), total)
-    return unpack(rows, np.zeros((0, 1)))
-
-
-def check_target(ranks: Ranks, source: Path, out: Path, overwrite: bool) -> None:
-    """Raise an error if the output cannot be written or is the input, before anything is evaluated."""
-    with ranks.together():
-        if ranks.first:
-            check_folder(out)
-            if out.exists() and not overwrite:
-                raise RunFileError(f"{out} exists already; use --overwrite to replace it")
-            check_writable(out, "--out", sources=[source])
-            check_ours(out)
-            if journal.path_of(out).exists():
-                raise RunFileError(
-                    f"{out} is the name of an unfinished run; delete its journal first, or choose another"
-                )

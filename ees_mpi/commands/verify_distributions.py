@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ees_mpi.commands.sample import gather
+from ees_mpi.commands.study import outcomes_of
 from ees_mpi.commands.verify_updates import logged_outcomes
 from ees_mpi.errors import ConfigError, VerifyError
 from ees_mpi.generation.evaluation import Evaluation, Work
@@ -63,8 +63,7 @@ def _evaluate(evaluation: Evaluation, run: Run, generation: int, count: int) -> 
     """Return the outcomes of the first individuals of a generation: they are random draws."""
     statistics = run.observation_statistics(generation)
     work = Work(run.learned(generation), run.draw(generation), statistics, observed(run.config, generation))
-    mine = evaluation.run(work, range(count), {}, generation)
-    return gather(evaluation.ranks, list(mine.values()), run.config, count)
+    return outcomes_of(evaluation, work, count, generation)
 
 
 def compare(name: str, logged: Outcomes, found: Outcomes) -> None:
