@@ -131,6 +131,8 @@ def test_a_task_that_only_the_file_names_does_not_run(folder: Path, command: tup
     if command[0] != "adapt":  # this task has no direction
         assert ees(*command, "--trust").returncode == 0
         assert (folder / "imported").exists()
+        forget(folder)
+        assert refusal(*command)[0] == 3 and not (folder / "imported").exists()  # the consent was for one command
 
 
 @pytest.mark.parametrize(

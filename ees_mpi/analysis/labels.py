@@ -51,9 +51,8 @@ def label(run: Run) -> str:
     """Return the label of a run: the user's, or its algorithm, the number of its means, and where it started."""
     if given_label(run):
         return given_label(run)
-    if run.attributes.get("kind") == "measure":
-        return algorithm(starting_note(run)["objective"]) + _engine(run)
-    name, means = algorithm(run.config.method.algorithm), run["mean"].shape[1]
+    note = starting_note(run) if is_sample(run) else {}
+    name, means = algorithm(note.get("objective", run.config.method.algorithm)), run["mean"].shape[1]
     origin, engine = "" if is_sample(run) else started_from(run), _engine(run)
     if means > 1:
         return (f"{name}, split in {means}" if origin else f"{name}, {means} components") + engine

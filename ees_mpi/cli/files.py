@@ -190,12 +190,12 @@ def plan(source: str, settings: tuple[str, ...], ranks: int | None, ranks_per_no
 def presets(name: str | None) -> None:
     """List the presets, or print the TOML of one."""
     from ees_mpi import config
+    from ees_mpi.commands import api
 
     if name:
         echo(config.read_source(name), nl=False)
         return
-    for preset in config.preset_names():
-        about = config.read_source(preset).split("\n")[0].lstrip("# ")
+    for preset, about in api.presets().items():
         echo(f"{preset:32} {about}")
 
 
