@@ -50,9 +50,9 @@ def record_first_individual(world: type[Ranks]) -> None:
     world.deal = deal  # type: ignore[method-assign]
 
 
-def connected() -> Ranks:
+def connected(**options: Any) -> Ranks:
     """Connect as usual, then hook into the ranks."""
-    ranks = connect()
+    ranks = connect(**options)
     record_first_individual(type(ranks))
     return ranks
 

@@ -93,11 +93,11 @@ def plan_death(world: type[Ranks], where: str, calls: int) -> None:
         raise ValueError(f"unknown instant {where}")
 
 
-def planning_deaths(connect: Callable[[], Ranks]) -> Callable[[], Ranks]:
+def planning_deaths(connect: Callable[..., Ranks]) -> Callable[..., Ranks]:
     """Return a `connect` that also plans this rank's deaths; MPI is not loaded earlier than usual."""
 
-    def connected() -> Ranks:
-        ranks = connect()
+    def connected(**options: Any) -> Ranks:
+        ranks = connect(**options)
         for event in json.loads(os.environ.get("EES_CHAOS", "[]")):
             if event["rank"] != int(os.environ.get("OMPI_COMM_WORLD_RANK", "-1")):
                 continue
