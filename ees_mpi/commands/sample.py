@@ -23,7 +23,7 @@ from ees_mpi.ranks import Ranks
 from ees_mpi.registry.toml import Setting, key_of, shown
 from ees_mpi.runs import starting_point
 from ees_mpi.runs.broadcast import read_on_root
-from ees_mpi.store.reader import Run, open_run
+from ees_mpi.store.reader import open_run
 
 ENGINE_KEYS = ("task.engine", "task.device")
 
@@ -108,7 +108,7 @@ def _read(request: SampleRequest, change: Callable[[Config], Config]) -> dict[st
                 raise RunFileError(f"{request.run} has no committed generation yet")
             start = starting_point.read(run, request.generation)
             run.check_noise(Noise(run.config.noise_seed, run.config.noise.size))
-            config, steps = run.config, steps_until(run, start.generation)
+            config, steps = run.config, starting_point.steps_until(run, start.generation)
     if request.component is not None and not 0 <= request.component < len(start.mean):
         raise ConfigError(f"--component {request.component}: expected 0 to {len(start.mean) - 1}")
     config = change(with_engine(config, request.settings))
@@ -136,8 +136,3 @@ def with_engine(config: Config, settings: Sequence[Setting]) -> Config:
         if key_of(setting) not in ENGINE_KEYS:
             raise ConfigError(f"{shown(setting)}: expected {' or '.join(ENGINE_KEYS)}; all other keys are the run's")
     return configs.parse(config.sections(), settings, "the config of the run") if settings else config
-
-
-def steps_until(run: Run, generation: int) -> int:
-    """Return the number of steps of a run before a generation."""
-    return sum(int(np.asarray(run["length"][g]).sum()) for g in range(generation))

@@ -86,38 +86,39 @@ def of_policy(policy: ForeignPolicy, label: str = "") -> StartingPoint:
 
 def read(run: Run, generation: int | None) -> StartingPoint:
     """Return the starting point after the last generation of a run, or before another generation."""
-    method, std = run.config.method, run.config.population.std
-    about: dict[str, Any] = {
+    config, last = run.config, run.generations
+    if generation is not None and -last <= generation < 0:
+        generation += last  # from the end
+    if generation is None or generation == last:
+        state = State.from_arrays(run.state_arrays())
+        generation, digest = state.generation, state.digest().hex()
+        learned, moments, sums = state.learned, state.moments, state.observations
+    else:
+        if not 0 <= generation < last:
+            raise ConfigError(f"generation {generation}: {run.path} has 0 to {last}")
+        run.check_generation(generation)
+        digest = run["state_sha256"][generation - 1].decode() if generation else ""
+        learned, sums = run.learned(generation), _sums(run, generation)
+        moments = {name: run[name][generation] for name in config.method.inherited if name in run.names}
+        checks.check_finite(learned["mean"], f"of generation {generation}", run.path)
+    about = {
         "path": run.path.name,  # without its folder: files are passed on
         "run_id": run.run_id,
-        "objective": method.algorithm,
-        "method": method.name,
-        **({"engine": run.config.task.engine} if run.config.task.engine else {}),
+        "objective": config.method.algorithm,
+        "method": config.method.name,
+        **({"engine": config.task.engine} if config.task.engine else {}),
+        "generation": generation,
+        "state_sha256": digest,
     }
-    if generation is not None and -run.generations <= generation < 0:
-        generation += run.generations  # from the end
-    if generation is None or generation == run.generations:
-        state = State.from_arrays(run.state_arrays())
-        about |= {"generation": state.generation, "state_sha256": state.digest().hex()}
-        inherited = {name: state.moments[name] for name in method.inherited if name in state.moments}
-        learned = _others(state.learned)
-        start = StartingPoint(state.mean, state.observations, state.generation, std, inherited, about, learned=learned)
-        return replace(start, config=run.config.to_toml())
-    if not 0 <= generation < run.generations:
-        raise ConfigError(f"generation {generation}: {run.path} has 0 to {run.generations}")
-    run.check_generation(generation)
-    digest = run["state_sha256"][generation - 1].decode() if generation else ""
-    about |= {"generation": generation, "state_sha256": digest}
-    inherited = {name: run[name][generation] for name in method.inherited if name in run.names}
-    sums, learned = _sums(run, generation), _others(run.learned(generation))
-    checks.check_finite(run["mean"][generation], f"of generation {generation}", run.path)
-    start = StartingPoint(run["mean"][generation], sums, generation, std, inherited, about, learned=learned)
-    return replace(start, config=run.config.to_toml())
+    inherited = {name: moments[name] for name in config.method.inherited if name in moments}
+    others = {name: array for name, array in learned.items() if name != "mean"}
+    place = (generation, config.population.std, inherited, about)
+    return StartingPoint(learned["mean"], sums, *place, config=config.to_toml(), learned=others)
 
 
-def _others(learned: Arrays) -> Arrays:
-    """Return the learned arrays except the mean."""
-    return {name: array for name, array in learned.items() if name != "mean"}
+def steps_until(run: Run, generation: int) -> int:
+    """Return the number of steps of a run before a generation."""
+    return sum(int(np.asarray(run["length"][g]).sum()) for g in range(generation))
 
 
 def policy_arrays(start: StartingPoint, parameters: Singles, run: Run) -> dict[str, Any]:
@@ -125,8 +126,7 @@ def policy_arrays(start: StartingPoint, parameters: Singles, run: Run) -> dict[s
 
     parameters [D]: of the policy; one of the means of `start`, or an individual
     """
-    steps = sum(int(run["length"][g].sum()) for g in range(start.generation))
-    about = {**start.about, "std": start.std, "training_steps": steps}
+    about = {**start.about, "std": start.std, "training_steps": steps_until(run, start.generation)}
     if len(start.mean) > 1 or parameters.tobytes() != start.mean[0].tobytes():  # not the mean of the whole run
         about["state_sha256"] = hashlib.sha256(parameters.tobytes()).hexdigest()
     facts = {"about": json.dumps(about), "config": run.config.to_toml()}
