@@ -105,10 +105,10 @@ def test_a_rank_that_hangs_is_named_with_its_individual_and_ends_the_job(
     ranks: int, ulfm: bool, tmp_path: Path
 ) -> None:
     out = tmp_path / "run.h5"
-    hangs = ("task.settings.how=hang", "task.settings.at=7", "run.stall_minutes=0.03")
+    hangs = ("task.settings.how=hang", "task.settings.at=7", "run.stall_minutes=0.06")
     done = run(breaking(out, ranks, *hangs, ulfm=ulfm))
     assert done.returncode == 1
-    named = r"ees-mpi: rank \d on \S+ has made no progress for 0.03\S* minutes .* at individual 7 of generation 0"
+    named = r"ees-mpi: rank \d on \S+ has made no progress for 0.06\S* minutes .* at individual 7 of generation 0"
     assert len(re.findall(named, done.stderr)) == 1
     assert processes_with(out) == []
 
@@ -116,14 +116,14 @@ def test_a_rank_that_hangs_is_named_with_its_individual_and_ends_the_job(
 @pytest.mark.parametrize("ulfm", [False, True])
 def test_a_stopped_process_is_named_even_if_it_is_the_writer(ulfm: bool, tmp_path: Path) -> None:
     out = tmp_path / "run.h5"
-    slow = ("task.settings.how=none", "task.settings.seconds=0.02", "run.generations=1000", "run.stall_minutes=0.05")
+    slow = ("task.settings.how=none", "task.settings.seconds=0.02", "run.generations=1000", "run.stall_minutes=0.1")
     words = breaking(out, 3, *slow, ulfm=ulfm)
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
     writer = json.loads(wait_for_text(Path(f"{out}.lock")))["pid"]
     wait_until(lambda: committed(out))  # the ranks watch each other from the first generation on
     os.kill(writer, signal.SIGSTOP)
     errors = process.communicate(timeout=TIMEOUT)[1]
-    assert process.returncode == 1 and re.search(r"ees-mpi: rank 0 on \S+ has made no progress", errors)
+    assert process.returncode == 1 and re.search(r"ees-mpi: rank 0 on \S+ has made no progress", errors), errors
     assert processes_with(out) == []
 
 
