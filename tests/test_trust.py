@@ -18,7 +18,6 @@ from ees_mpi.registry import note_code, own
 from ees_mpi.registry.own import imported
 from ees_mpi.store import texts
 from ees_mpi.store.reader import open_run
-from ees_mpi.tasks import base
 
 MODULE = """
 from pathlib import Path
@@ -105,8 +104,7 @@ def begin(folder: Path, own: str) -> None:
 
 def forget(folder: Path) -> None:
     sys.modules.pop("strange", None)
-    base._RESULTS.clear()
-    own._made.clear()
+    own.forget()
     (folder / "imported").unlink(missing_ok=True)
 
 
