@@ -54,14 +54,18 @@ def verify_updates(ranks: Ranks, path: Path) -> UpdatesCheck:
 def _advance(run: Run, update: Update, state: State, ranks: Ranks) -> State:
     """Return the state after a generation, computed from its logged outcomes."""
     g = state.generation
-    following, _ = update.tell(state, run.draw(g), logged_outcomes(run, g), ranks)
+    with np.errstate(over="ignore", invalid="ignore"):  # numbers of a damaged file: the states will differ
+        following, _ = update.tell(state, run.draw(g), logged_outcomes(run, g), ranks)
     return replace(following, observations=run.observation_sums(g + 1))
 
 
 def logged_outcomes(run: Run, generation: int) -> Outcomes:
     """Return the logged outcomes of a generation, without observations."""
     behavior, fitness, length, valid = (run[name][generation] for name in ("behavior", "fitness", "length", "valid"))
-    return Outcomes(behavior, fitness, length.astype(np.int64), valid.astype(bool), np.zeros((0, 1)))
+    valid = valid.astype(bool)
+    if not (np.isfinite(behavior[valid]).all() and np.isfinite(fitness[valid]).all()):
+        raise RunFileError(f"{run.path}: generation {generation} has valid rollouts with numbers that are not finite")
+    return Outcomes(behavior, fitness, length.astype(np.int64), valid, np.zeros((0, 1)))
 
 
 def learned_after(run: Run, generation: int) -> Arrays:

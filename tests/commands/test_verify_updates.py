@@ -48,6 +48,17 @@ def test_a_changed_number_is_found(dataset: str, place: tuple[int, ...], named: 
     assert code == 1 and f"the update of {named} does not follow from its logged outcomes" in line
 
 
+@pytest.mark.parametrize(("number", "code", "words"), [(np.inf, 3, "not finite"), (1e308, 1, "does not follow")])
+def test_numbers_that_no_rollout_has_are_found_without_a_warning(
+    number: float, code: int, words: str, tmp_path: Path
+) -> None:
+    run = train(tmp_path / "run.h5")
+    with edited(run) as file:
+        file["generations/behavior"][1, 3:5, 0] = number
+    found, line = refusal("verify", run, "--updates")
+    assert found == code and "generation 1" in line and words in line
+
+
 def test_changed_observation_sums_are_found(tmp_path: Path) -> None:
     run = train(tmp_path / "run.h5", "cheetah-maxent", *WALKING, "task.observation_share=0.5")
     with edited(run) as file:
