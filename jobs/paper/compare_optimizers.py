@@ -4,8 +4,8 @@
     python jobs/paper/compare_optimizers.py start|train [--folder runs/optimizers] [--seeds 0-2] [--generations 11]
 
 start: standard ES of Gymnasium's cheetah towards +x, from the means of MaxEnt in jobs/paper/results (N = 10,000).
-train: MaxEnt and standard ES of a small cheetah, from random means, with both optimizers.
-All runs have equal rollouts. Complete runs in the folder are kept. `ees_mpi/docs/signal.md` has the tables.
+train: MaxEnt and standard ES of a small cheetah, from random means.
+--population N: 100 by default. All runs have equal rollouts. Complete runs in the folder are kept. `ees_mpi/docs/signal.md` has the tables.
 """
 
 import argparse
@@ -19,8 +19,8 @@ from ees_mpi.outcomes import Arrays, Floats
 
 RESULTS = Path(__file__).parent / "results"
 SMALL = {"run.fsync": False, "run.evaluate_mean_every": 0, "noise.size": 4_000_000, "task.device": "cpu"}
-FROM_MEAN = {**SMALL, "population.size": 100, "task.steps": 300}
-TRAINING = {**SMALL, "population.size": 100, "task.steps": 200, "task.hidden": [64, 64], "task.observation_share": 0.1}
+FROM_MEAN = {**SMALL, "task.steps": 300}
+TRAINING = {**SMALL, "task.steps": 200, "task.hidden": [64, 64], "task.observation_share": 0.1}
 L2 = 0.05  # of the paper
 STD = 0.02
 SHOWN = (0, 1, 2, 5, 10, 20)  # updates
@@ -58,7 +58,6 @@ WAYS: dict[str, dict[str, Any]] = {
     "0.1 mutations along an average of 10": fixed(0.1, 10),
     "trust": {"name": "trust", "l2": L2},
 }
-TRAINED = ("Adam", "trust")
 
 
 def behaviors(folder: Path, name: str, preset: str, section: dict[str, Any], settings: dict[str, Any]) -> Floats:
@@ -74,15 +73,15 @@ def trained_mean(name: str) -> Path | None:
     return RESULTS / f"mujoco-cheetah-maxent-short-seed{seed}" / "policy.npz" if name.startswith("start") else None
 
 
-def compare_starts(folder: Path, seeds: list[int], generations: int) -> None:
+def compare_starts(folder: Path, seeds: list[int], common: dict[str, Any]) -> None:
     """Print mean x and mean |x| after so many updates."""
-    updates = [update for update in SHOWN if update < generations]
+    updates = [update for update in SHOWN if update < common["run.generations"]]
     print("| optimizer | spread after the first step |", " | ".join(map(str, updates)), "|")
     print("|---" * (len(updates) + 2) + "|")
     for number, (way, section) in enumerate(WAYS.items()):
         runs = []
         for seed in seeds:
-            settings = {**FROM_MEAN, "run.seed": seed, "run.generations": generations}
+            settings = {**FROM_MEAN, **common, "run.seed": seed}
             runs.append(behaviors(folder, f"start-{number}-seed{seed}", "mujoco-cheetah-es", section, settings))
         first = 2 if way == "trust" else 1  # trust makes no step in the first generation
         kept = [np.abs(x[first]).mean() / np.abs(x[0]).mean() for x in runs]
@@ -90,23 +89,23 @@ def compare_starts(folder: Path, seeds: list[int], generations: int) -> None:
         print(f"| {way} | {interval(kept)} |", " | ".join(cells), "|", flush=True)
 
 
-def compare_training(folder: Path, seeds: list[int], generations: int) -> None:
+def compare_training(folder: Path, seeds: list[int], common: dict[str, Any]) -> None:
     """Print the range of the left share and the mean distance over the last half, and their ratio to standard ES."""
-    last = slice(generations // 2, None)
+    last = slice(common["run.generations"] // 2, None)
     print("| optimizer | objective | range of the left share | smaller side at the end | mean distance |")
     print("|---|---|---|---|---|")
-    for way in TRAINED:
+    for number, (way, section) in enumerate(WAYS.items()):
         distances: dict[str, list[float]] = {}
         for objective in ("maxent", "es"):
             runs = []
             for seed in seeds:
-                settings = {**TRAINING, "run.seed": seed, "run.generations": generations}
-                name = f"train-{way.lower()}-{objective}-seed{seed}"
-                runs.append(behaviors(folder, name, f"mujoco-cheetah-{objective}", WAYS[way], settings))
+                settings = {**TRAINING, **common, "run.seed": seed}
+                name = f"train-{number}-{objective}-seed{seed}"
+                runs.append(behaviors(folder, name, f"mujoco-cheetah-{objective}", section, settings))
             left = [(x[last] < 0).mean(axis=1) for x in runs]
-            ranges, sides = [np.ptp(each) for each in left], [min(each[-1], 1 - each[-1]) for each in left]
+            ranges, sides = [np.ptp(share) for share in left], [min(share[-1], 1 - share[-1]) for share in left]
             distances[objective] = [float(np.abs(x[last]).mean()) for x in runs]
-            cells = " | ".join(interval(each) for each in (ranges, sides, distances[objective]))
+            cells = " | ".join(interval(values) for values in (ranges, sides, distances[objective]))
             print(f"| {way} | {objective} | {cells} |", flush=True)
         ratio = np.mean(distances["maxent"]) / np.mean(distances["es"])
         print(f"| {way} | ratio of mean distances | | | {ratio:.2f} |", flush=True)
@@ -128,11 +127,13 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=Path("runs/optimizers"))
     parser.add_argument("--seeds", default="0-2")
     parser.add_argument("--generations", type=int, default=11)
-    told = parser.parse_args()
-    told.folder.mkdir(parents=True, exist_ok=True)
-    low, _, high = told.seeds.partition("-")
+    parser.add_argument("--population", type=int, default=100)
+    arguments = parser.parse_args()
+    arguments.folder.mkdir(parents=True, exist_ok=True)
+    low, _, high = arguments.seeds.partition("-")
     seeds = list(range(int(low), int(high or low) + 1))
-    (compare_starts if told.comparison == "start" else compare_training)(told.folder, seeds, told.generations)
+    common = {"run.generations": arguments.generations, "population.size": arguments.population}
+    (compare_starts if arguments.comparison == "start" else compare_training)(arguments.folder, seeds, common)
 
 
 if __name__ == "__main__":
