@@ -1,10 +1,13 @@
 """The tables of docs/results.md: claims with verdicts, all tests, the interference task, GPU time."""
 
 import itertools
+import json
 import math
 import re
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
+import numpy as np
 from claims import NAMES, Part, Result, late
 from small_runs import SmallRun
 from small_statistics import gentle
@@ -124,6 +127,24 @@ def seeding(runs: dict[str, SmallRun], robot: str, size: str) -> str:
         if curves:
             means = [f"{sum(curve[g] for curve in curves) / len(curves):.2f}" for g in UPDATES]
             lines.append(f"| {words}, {rule} | {len(curves)} | {' | '.join(means)} |")
+    return "\n".join(lines) + "\n"
+
+
+def adaptation(results: Path, robot: str, size: str) -> str:
+    """Return the table of adaptation: the best of 40 mutations, from the start of training and from ten others."""
+    lines = ["| | runs | best of 40, the start of training | the same one, ten other starts | sd of the ten |"]
+    lines.append("|---|---|---|---|---|")
+    for name, way in itertools.product(("maxvar", "maxent"), ("left", "right")):
+        files = [
+            json.loads(path.read_text())
+            for path in results.glob(f"adaptations/{robot}-{name}-{size}-seed?-adapt-{way}.json")
+        ]
+        best = [max(file["mutations/fitness"]) for file in files]
+        others = [file["evaluations/fitness"] for file in files]
+        cells = [np.mean(best), np.mean(others), np.std(others, axis=1).mean()] if files else []
+        lines.append(
+            f"| {NAMES[name]}, {way} | {len(files)} | {' | '.join(f'{cell:.1f}' for cell in cells) or '- | - | -'} |"
+        )
     return "\n".join(lines) + "\n"
 
 

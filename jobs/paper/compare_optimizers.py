@@ -5,7 +5,8 @@
 
 start: standard ES of Gymnasium's cheetah towards +x, from the means of MaxEnt in jobs/paper/results (N = 10,000).
 train: MaxEnt and standard ES of a small cheetah, from random means.
---population N: 100 by default. All runs have equal rollouts. Complete runs in the folder are kept. `ees_mpi/docs/signal.md` has the tables.
+All runs have equal rollouts (--population N: 100 by default). Complete runs in the folder are kept. The tables are
+in `ees_mpi/docs/signal.md`.
 """
 
 import argparse

@@ -14,8 +14,9 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 from claims import GYMNASIUM, PLAN, examine
-from claims_tables import authors, details, gpu_time, interference, seeding
+from claims_tables import adaptation, authors, details, gpu_time, interference, seeding
 from claims_tables import table as claim_table
 from small_runs import SmallRun, collect, collect_adaptation, is_adaptation, read_all
 from small_statistics import group_numbers, groups, scale
@@ -34,8 +35,7 @@ LATE = 20  # the last generations of a run, at most half of it, for "late" numbe
 def numbers(run: SmallRun) -> dict[str, str]:
     """Return the numbers of a run that docs/results.md shows; those of offspring are of the last generation."""
     offspring, settings = read_offspring(run), Settings()
-    clock = run["seconds_clock"]
-    values = {"generations": f"{run.generations}", "seconds": f"{clock[-1] - clock[0]:.0f}"}
+    values = {"generations": f"{run.generations}", "seconds": f"{_seconds(run):.0f}"}
     if not has_positions(run):
         late = run["mean"][-SETTLED:, 0, 0]
         return values | {"final x": f"{late[-1]:.3f}", "settled x": f"{late.mean():.3f}", "sd": f"{late.std():.3f}"}
@@ -51,6 +51,13 @@ def numbers(run: SmallRun) -> dict[str, str]:
         values |= {"rarest direction": _percent(share.min()), "most frequent direction": _percent(share.max())}
         values["direction uniformity"] = f"{direction_uniformity(offspring, settings):.3f}"
     return values
+
+
+def _seconds(run: SmallRun) -> float:
+    """Return the seconds from the first to the last generation, without the time between sessions."""
+    lengths = np.diff(run["seconds_clock"])
+    lengths[[session["first_generation"] - 1 for session in run.sessions() if session["first_generation"]]] = 0
+    return float(lengths.sum())
 
 
 def late_generations(run: SmallRun) -> slice:
@@ -80,6 +87,7 @@ def blocks(results: Path) -> dict[str, str]:
         "tests": details(plan),
         "seeding": seeding(runs, "ant", "mujoco"),
         "seeding-cheetah": seeding(runs, "mujoco-cheetah", "n200"),
+        "adaptation": adaptation(results, "cheetah", "mujoco"),
         "authors": authors(runs),
         "gymnasium": claim_table(gymnasium, verdicts=False),
         "gpu": gpu_time(list(runs.values())),
