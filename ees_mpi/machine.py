@@ -197,14 +197,14 @@ def _build(engine: str) -> str:
 
 def _file_digest(file: Path, records: Iterable[Path]) -> str:
     """Return the first digits of a file's SHA-256, from a record of its installer if the record is still true."""
-    found = file.stat()
+    status = file.stat()
     for record in records:
-        if record.stat().st_mtime < found.st_mtime:
+        if record.stat().st_mtime < status.st_mtime:
             continue
         for line in record.read_text(encoding="utf-8").splitlines():
             name, _, rest = line.partition(",sha256=")
             digest, _, size = rest.partition(",")
-            if size == str(found.st_size) and record.parents[1] / name == file:
+            if size == str(status.st_size) and record.parents[1] / name == file:
                 return digest[:DIGITS]
     with file.open("rb") as opened:
         return base64.urlsafe_b64encode(hashlib.file_digest(opened, "sha256").digest()).decode()[:DIGITS]

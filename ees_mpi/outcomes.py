@@ -18,11 +18,11 @@ Normalization = Literal["whiten", "ranks"]  # of behaviours, before an objective
 
 def digest(named: Arrays) -> bytes:
     """Return the SHA-256 of named arrays, in the given order: of each a line `NAME DTYPE SHAPE`, and its bytes."""
-    found = hashlib.sha256()
+    sha256 = hashlib.sha256()
     for name, array in named.items():
-        found.update(f"{name} {array.dtype.str} {array.shape}\n".encode("utf-8", "surrogateescape"))
-        found.update(np.ascontiguousarray(array).data)
-    return found.digest()
+        sha256.update(f"{name} {array.dtype.str} {array.shape}\n".encode("utf-8", "surrogateescape"))
+        sha256.update(np.ascontiguousarray(array).data)
+    return sha256.digest()
 
 
 def readonly(named: Arrays) -> dict[str, NDArray[Any]]:
@@ -161,12 +161,12 @@ LEADING = 4  # columns in front of the behaviour: index, valid, length, fitness
 
 def pack(outcomes: Sequence[Outcome], behavior_dim: int) -> Floats:
     """Return outcomes as rows of doubles [n, 4 + B], which can be gathered."""
-    for each in outcomes:
-        if len(each.behavior) != behavior_dim:
+    for outcome in outcomes:
+        if len(outcome.behavior) != behavior_dim:
             raise OwnCodeError(
-                f"individual {each.index}: a behavior has {len(each.behavior)} numbers; expected {behavior_dim}"
+                f"individual {outcome.index}: a behavior has {len(outcome.behavior)} numbers; expected {behavior_dim}"
             )
-    rows = [(each.index, each.valid, each.length, each.fitness, *each.behavior) for each in outcomes]
+    rows = [(outcome.index, outcome.valid, outcome.length, outcome.fitness, *outcome.behavior) for outcome in outcomes]
     return np.array(rows, np.float64).reshape(len(outcomes), LEADING + behavior_dim)
 
 
@@ -200,10 +200,10 @@ def flat_learned(learned: Arrays) -> Singles:
 
 def split_learned(flat: Singles, like: Arrays) -> Arrays:
     """Return the learned arrays whose vector is `flat`; `like` has their means, names and shapes."""
-    found, start = {"mean": like["mean"]}, 0
+    learned, start = {"mean": like["mean"]}, 0
     for name in sorted(like.keys() - {"mean"}):
-        found[name] = flat[start : start + like[name].size].reshape(like[name].shape)
+        learned[name] = flat[start : start + like[name].size].reshape(like[name].shape)
         start += like[name].size
     if start != flat.size:
         raise ValueError(f"expected {start} learned numbers, got {flat.size}")
-    return found
+    return learned

@@ -66,7 +66,7 @@ class Update:
         # Observation sums are added row by row, in index order: the sum must not depend on the ranks.
         observations = sum(outcomes.observations, start=state.observations)
         following = State(state.generation + 1, learned, moments, observations, memory)
-        norm = np.sqrt(sum(np.square(each).sum() for each in gradient.values()))
+        norm = np.sqrt(sum(np.square(array).sum() for array in gradient.values()))
         return following, {"gradient_norm": norm, "objective_value": np.array(own)}
 
     def gradients(

@@ -9,7 +9,7 @@ from ees_mpi.errors import EesError
 
 def plain(text: str) -> str:
     """Return a text without control characters: a text from a file could move the cursor or hide other text."""
-    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+    return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
 
 
 def is_utf8(text: str) -> bool:

@@ -91,7 +91,7 @@ class EvolutionJob:
         width = 1 + 2 * self.config.task.observation_dim
         if width == 1:
             return np.zeros((0, 1 + width))
-        sampled = [(each.index, *each.observations) for each in mine if each.observations is not None and each.valid]
+        sampled = [(one.index, *one.observations) for one in mine if one.observations is not None and one.valid]
         return gather_sums(np.array(sampled, np.float64).reshape(len(sampled), 1 + width), self.ranks)
 
     @classmethod
@@ -191,7 +191,7 @@ def commit(
 
     Return the record with all times, and the seconds of this commit; `commit_seconds`: those of the one before.
     """
-    if not all(np.isfinite(each).all() for each in following.learned.values()):
+    if not all(np.isfinite(array).all() for array in following.learned.values()):
         raise collective(
             TaskError(
                 f"the update of generation {record.generation} is not finite, and was not committed; optimizer.lr may "

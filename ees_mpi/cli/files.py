@@ -170,14 +170,14 @@ def plan(source: str, settings: tuple[str, ...], ranks: int | None, ranks_per_no
 
     A few rollouts, an update and a commit are timed on this machine; the rest is computed.
     """
-    from ees_mpi.commands.plan import describe, estimate, measure
+    from ees_mpi.commands.plan import describe, estimate, measured_costs
     from ees_mpi.config import load
 
     machine.check_threads()
     ranks = ranks or len(os.sched_getaffinity(0))
     loaded = load(source, settings)
     _print_notes(loaded.notes)
-    costs = measure(loaded)
+    costs = measured_costs(loaded)
     if as_json:
         echo(json.dumps(estimate(loaded, ranks, ranks_per_node or ranks, costs)))
         return

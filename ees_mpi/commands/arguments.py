@@ -35,12 +35,12 @@ OPTIONS = re.compile(
 def in_python(text: str) -> str:
     """Return a message with the arguments of the Python functions in place of the options of `ees-mpi`."""
 
-    def argument(found: re.Match[str]) -> str:
-        key, value, option = found.groups()
+    def argument(match: re.Match[str]) -> str:
+        key, value, option = match.groups()
         if key:
             return f'settings={{"{key}": {value.capitalize() if value in ("true", "false") else value}}}'
         if option in (None, "trust"):  # a message about trust names both
-            return found[0]
+            return match[0]
         return f"{option}=True" if option in FLAGS else RENAMED.get(option, option.replace("-", "_"))
 
     return OPTIONS.sub(argument, text)
@@ -175,7 +175,7 @@ def positives(name: str, values: Any) -> tuple[float, ...]:
     """Return one positive number, or several in a list or array, as a tuple."""
     values = values.tolist() if hasattr(values, "tolist") else values
     several = hasattr(values, "__iter__") and not isinstance(values, str)
-    return tuple(positive(name, each) for each in (values if several else [values]))
+    return tuple(positive(name, number) for number in (values if several else [values]))
 
 
 def _number(name: str, value: Any, expected: str, low: float, high: float) -> float:
@@ -199,10 +199,10 @@ def _plain(value: Any, key: str) -> Any:
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     if isinstance(value, Mapping):
-        inner = {str(name): (each, f"{key}.{name}".lstrip(".")) for name, each in value.items()}
-        return {name: _plain(each, path) for name, (each, path) in inner.items() if each is not None}
+        inner = {str(name): (item, f"{key}.{name}".lstrip(".")) for name, item in value.items()}
+        return {name: _plain(item, path) for name, (item, path) in inner.items() if item is not None}
     if isinstance(value, (list, tuple)):
-        return [_plain(each, key) for each in value]
+        return [_plain(item, key) for item in value]
     if isinstance(value, (type, FunctionType)):
         if not value.__qualname__.isidentifier():
             raise ConfigError(f"{key}: expected a class or function at the top of a module, got {value.__qualname__}")

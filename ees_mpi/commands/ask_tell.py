@@ -80,12 +80,12 @@ class Strategy:
             with loop.ranks.together():
                 means = loop_input.means_of(mean)
                 observations = {"observation_dim": observation_dim, "observation_share": observation_share}
-                found = loop_input.config_of(config, {"parameters": means.shape[1], **observations}, parts, keys)
-                state = loop_input.first_state(found, means)
+                loop_config = loop_input.config_of(config, {"parameters": means.shape[1], **observations}, parts, keys)
+                state = loop_input.first_state(loop_config, means)
                 if loop.ranks.first and target:
                     check_target(target, overwrite)
             create = partial(RunWriter.create, target, state=state.arrays(), overwrite=overwrite) if target else None
-            self._begin(loop, found, state, LoopFile(target is not None, create))
+            self._begin(loop, loop_config, state, LoopFile(target is not None, create))
         self._pin_threads()
 
     @classmethod
@@ -213,7 +213,7 @@ class Strategy:
 
     def _rows(self, behavior: Any, fitness: Any, valid: Any, observations: Any) -> tuple[Floats, Floats]:
         """Return the checked outcomes of this rank, and its observation sums."""
-        task, index = self.config.task, [each for part in self._asked for each in part]
+        task, index = self.config.task, [individual for part in self._asked for individual in part]
         parts = len(self._asked) if self._chunked else None
         if fitness is None and loop_input.needs_fitness(self.config):
             raise TaskError("tell: the objective needs the fitness of each individual; expected fitness=")
@@ -226,8 +226,8 @@ class Strategy:
     def _prepare(self, rows: Floats, ranks: Ranks) -> Floats:
         """Learn B from the first outcomes, and open the file; return the rows with B columns for the behaviour."""
         if not self._ready:
-            found = rows.shape[1] - LEADING if len(rows) else 0
-            dims = set(ranks.gather(np.array([found]), counts=[1] * ranks.size).tolist()) - {0}
+            dim = rows.shape[1] - LEADING if len(rows) else 0
+            dims = set(ranks.gather(np.array([dim]), counts=[1] * ranks.size).tolist()) - {0}
             with ranks.together():
                 if len(dims) != 1:
                     raise TaskError(f"tell: expected behaviours with the same number of components, got {sorted(dims)}")

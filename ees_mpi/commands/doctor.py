@@ -140,15 +140,15 @@ def _gpus(ranks: Ranks) -> Iterator[Finding]:
 def _packages() -> Iterator[Finding]:
     here = machine.fingerprint()
     for extra, (packages, purpose) in EXTRAS.items():
-        found = {package: _version(package) for package in packages}
-        missing = [package for package, version in found.items() if not version]
+        versions = {package: _version(package) for package in packages}
+        missing = [package for package, version in versions.items() if not version]
         if missing:
             result = f"{purpose}: no {', '.join(missing)}; pip install 'ees_mpi[{extra}]'"
             yield Finding("note", f"[{extra}]", result)
         else:
             build = {name: f", build {here[f'{name}_build']}" if f"{name}_build" in here else "" for name in packages}
-            versions = ", ".join(f"{package} {version}{build[package]}" for package, version in found.items())
-            yield Finding("ok", f"[{extra}]", f"{purpose}: {versions}")
+            listed = ", ".join(f"{package} {version}{build[package]}" for package, version in versions.items())
+            yield Finding("ok", f"[{extra}]", f"{purpose}: {listed}")
 
 
 def _version(package: str) -> str:

@@ -106,17 +106,17 @@ def _joined(values: Any, parts: int | None) -> NDArray[Any]:
     """Return an array of doubles; a list of the arrays of all parts becomes one array."""
     try:
         if parts is not None and isinstance(values, (list, tuple)) and len(values) == parts:
-            values = np.concatenate([np.asarray(each, np.float64) for each in values]) if parts else np.zeros((0, 0))
+            values = np.concatenate([np.asarray(part, np.float64) for part in values]) if parts else np.zeros((0, 0))
         return np.asarray(values, np.float64)
     except (TypeError, ValueError) as error:
         raise TaskError(f"tell: expected arrays of numbers that fit together: {error}") from None
 
 
 def _vector(name: str, values: Any, parts: int | None, count: int) -> NDArray[Any]:
-    found = _joined(values, parts)
-    if found.shape != (count,) and found.size:
-        raise TaskError(f"tell: expected {name} of shape ({count},), got {found.shape}")
-    return found.ravel()
+    vector = _joined(values, parts)
+    if vector.shape != (count,) and vector.size:
+        raise TaskError(f"tell: expected {name} of shape ({count},), got {vector.shape}")
+    return vector.ravel()
 
 
 def sums_of(rows: Floats, sampled: NDArray[np.bool_], observations: Any, dim: int) -> Floats:
@@ -131,8 +131,8 @@ def sums_of(rows: Floats, sampled: NDArray[np.bool_], observations: Any, dim: in
             f"individuals (es.sampled), got {len(seen)}"
         )
     sums = np.zeros((len(seen), 2 + 2 * dim))
-    for row, index, each in zip(sums, rows[sampled, 0], seen, strict=True):
-        values = np.asarray(each, np.float64)
+    for row, index, rollout in zip(sums, rows[sampled, 0], seen, strict=True):
+        values = np.asarray(rollout, np.float64)
         if values.ndim != 2 or values.shape[1] != dim:
             raise TaskError(f"tell: expected observations of shape (T, {dim}), got {values.shape}")
         row[:] = (index, len(values), *values.sum(axis=0), *np.square(values).sum(axis=0))
@@ -140,12 +140,12 @@ def sums_of(rows: Floats, sampled: NDArray[np.bool_], observations: Any, dim: in
     return kept
 
 
-def state_like(found: State | Arrays, present: State) -> State:
+def state_like(given: State | Arrays, present: State) -> State:
     """Return a state of the user; raise a ConfigError if it has other arrays than the present one."""
-    named = found.arrays() if isinstance(found, State) else dict(found)
+    named = given.arrays() if isinstance(given, State) else dict(given)
     mine, other = (
-        {name: (array.shape, str(array.dtype)) for name, array in each.items() if not name.startswith("memory/")}
-        for each in (present.arrays(), named)
+        {name: (array.shape, str(array.dtype)) for name, array in arrays.items() if not name.startswith("memory/")}
+        for arrays in (present.arrays(), named)
     )
     if mine != other:
         wrong = sorted(name for name in mine.keys() | other.keys() if mine.get(name) != other.get(name))[0]

@@ -41,7 +41,7 @@ class Plan:
         return self.evaluate + self.gather + self.update + self.commit
 
 
-def measure(config: Config) -> Costs:
+def measured_costs(config: Config) -> Costs:
     """Return the costs of the parts of a generation, measured on this machine."""
     configs.check(config, here=False)
     config.method.rehearse(config.task, config.population)
@@ -104,7 +104,7 @@ def predict(config: Config, costs: Costs, ranks: int, nodes: int = 1) -> Plan:
     payload = 8 * (config.population.size * (4 + config.task.behavior_dim) + config.task.parameters) + costs.gathered
     hops = math.ceil(math.log2(ranks)) if ranks > 1 else 0
     gather = 6 * hops * LATENCY + (payload / BANDWIDTH if ranks > 1 else 0.0)
-    update = costs.fixed + rounds * costs.each + costs.split / ranks
+    update = costs.fixed + rounds * costs.per_row + costs.split / ranks
     return Plan(rounds * costs.rollout, gather, update, costs.commit)
 
 

@@ -47,7 +47,7 @@ def repeat(run: Run, evaluator: Evaluator, generation: int, index: int) -> Repea
     with located(f"generation {generation}"):
         if isinstance(evaluator, RowsEvaluator):
             call = call_of(index, evaluator.rows, run.config)
-            rows = np.stack([run.individual(generation, each) for each in call])
+            rows = np.stack([run.individual(generation, member) for member in call])
             outcome = outcomes_of_call(evaluator, run.config, generation, call, rows)[index - call[0]]
         else:
             parameters = run.individual(generation, index)

@@ -37,10 +37,10 @@ def verify_distributions(ranks: Ranks, run: Run, generations: Sequence[int], ind
     for device in sorted({run.device(g) for g in generations}):
         evaluation = _opened(ranks, run, noise, device)
         for generation in (g for g in generations if run.device(g) == device):
-            found = _evaluate(evaluation, run, generation, count)
+            again = _evaluate(evaluation, run, generation, count)
             with ranks.together():
                 logged = logged_outcomes(run, generation).at(np.arange(count))
-                compare(f"{run.path}: the behaviours of generation {generation}", logged, found)
+                compare(f"{run.path}: the behaviours of generation {generation}", logged, again)
         evaluation.close()
     return count
 
@@ -66,17 +66,17 @@ def _evaluate(evaluation: Evaluation, run: Run, generation: int, count: int) -> 
     return outcomes_of(evaluation, work, count, generation)
 
 
-def compare(name: str, logged: Outcomes, found: Outcomes) -> None:
+def compare(name: str, logged: Outcomes, again: Outcomes) -> None:
     """Raise a VerifyError if two sets of outcomes are distributed otherwise; `name`: of the behaviours."""
-    count = len(found.valid)
-    p = two_proportions(logged.size, found.size, count)
+    count = len(again.valid)
+    p = two_proportions(logged.size, again.size, count)
     if p < LEAST_P:
         raise VerifyError(
-            f"{name}: {logged.size} of {count} are valid in the file, and {found.size} when they are evaluated again "
+            f"{name}: {logged.size} of {count} are valid in the file, and {again.size} when they are evaluated again "
             f"(p = {p:.2g})"
         )
     for number in range(logged.behavior.shape[1]):
-        p = kolmogorov_smirnov(*(each.behavior[each.valid, number] for each in (logged, found)))
+        p = kolmogorov_smirnov(*(outcomes.behavior[outcomes.valid, number] for outcomes in (logged, again)))
         if p < LEAST_P:
             raise VerifyError(
                 f"{name} are distributed otherwise when they are evaluated again (number {number}, {count} "
@@ -87,8 +87,8 @@ def compare(name: str, logged: Outcomes, found: Outcomes) -> None:
 def two_proportions(one: int, other: int, count: int) -> float:
     """Return p of the test that two numbers, each out of `count`, have the same chance (normal approximation)."""
     share = (one + other) / (2 * count)
-    spread = math.sqrt(share * (1 - share) * 2 / count)
-    return math.erfc(abs(one - other) / count / spread / math.sqrt(2)) if spread else 1.0
+    std = math.sqrt(share * (1 - share) * 2 / count)
+    return math.erfc(abs(one - other) / count / std / math.sqrt(2)) if std else 1.0
 
 
 def kolmogorov_smirnov(one: Floats, other: Floats) -> float:
@@ -96,7 +96,7 @@ def kolmogorov_smirnov(one: Floats, other: Floats) -> float:
     if not len(one) or not len(other):
         return 1.0 if len(one) == len(other) else 0.0
     values = np.concatenate([one, other])
-    shares = [np.searchsorted(np.sort(each), values, side="right") / len(each) for each in (one, other)]
+    shares = [np.searchsorted(np.sort(sample), values, side="right") / len(sample) for sample in (one, other)]
     distance = float(np.abs(shares[0] - shares[1]).max())
     effective = math.sqrt(len(one) * len(other) / (len(one) + len(other)))
     scaled = (effective + 0.12 + 0.11 / effective) * distance

@@ -27,7 +27,7 @@ class Costs:
     working: Callable[[int], int]  # bytes of an update on a rank, from its number of rows
     table: int  # bytes of the noise table of a node
     timed: str  # the timed parts, for the output
-    each: float = 0.0  # seconds of the part of an update that a rank computes for each of its rows
+    per_row: float = 0.0  # seconds of the part of an update that a rank computes for each of its rows
     gathered: int = 0  # bytes that every rank receives in addition to the outcomes
     gpus: int = 0  # of this machine, if GPUs evaluate; then `rollout` is a share of a whole batch
 

@@ -12,12 +12,12 @@ class Repeated(NamedTuple):
     """One row of a run file, as logged and as evaluated again: valid, length, fitness, behavior."""
 
     logged: Floats
-    found: Floats
+    evaluated: Floats
 
     @property
     def same(self) -> bool:
         """True if every bit is the same."""
-        return self.logged.tobytes() == self.found.tobytes()
+        return self.logged.tobytes() == self.evaluated.tobytes()
 
 
 class Repeater(Protocol):

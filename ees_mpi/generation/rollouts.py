@@ -36,8 +36,8 @@ def outcomes_of_call(
     evaluator: RowsEvaluator, config: Config, generation: int, call: range, parameters: Singles
 ) -> list[Outcome]:
     """Return the outcomes of the individuals [n, D] of one call."""
-    found = [evaluator.evaluate_rows(call, parameters) for _ in seeded(evaluator, config, generation, call[0])]
-    return [_mean(each) for each in zip(*found, strict=True)]
+    repeats = [evaluator.evaluate_rows(call, parameters) for _ in seeded(evaluator, config, generation, call[0])]
+    return [_mean(rollouts) for rollouts in zip(*repeats, strict=True)]
 
 
 def seeded(evaluator: Any, config: Config, generation: int, index: int) -> Iterator[None]:
@@ -47,27 +47,27 @@ def seeded(evaluator: Any, config: Config, generation: int, index: int) -> Itera
         yield
         return
     seed = config.task.start_seed(config.run.seed)
-    for each in stream(seed, f"rollouts/{index}", max(generation, 0)).integers(2**31, size=count).tolist():
-        evaluator.reseed(each)
+    for rollout_seed in stream(seed, f"rollouts/{index}", max(generation, 0)).integers(2**31, size=count).tolist():
+        evaluator.reseed(rollout_seed)
         yield
 
 
-def _mean(found: Sequence[Outcome]) -> Outcome:
+def _mean(rollouts: Sequence[Outcome]) -> Outcome:
     """Return the mean of rollouts; the length is the sum, and one invalid rollout makes the outcome invalid."""
-    first = found[0]
-    if len(found) == 1:
+    first = rollouts[0]
+    if len(rollouts) == 1:
         return first
-    if len(sizes := {len(each.behavior) for each in found}) > 1:
+    if len(sizes := {len(rollout.behavior) for rollout in rollouts}) > 1:
         raise TaskError(f"individual {first.index}: expected behaviors of one length, got {sorted(sizes)} numbers")
     with np.errstate(invalid="ignore"):
-        behavior = np.mean([each.behavior for each in found], axis=0)
-        fitness = np.mean([each.fitness for each in found])
-    sums = [each.observations for each in found if each.observations is not None]
+        behavior = np.mean([rollout.behavior for rollout in rollouts], axis=0)
+        fitness = np.mean([rollout.fitness for rollout in rollouts])
+    sums = [rollout.observations for rollout in rollouts if rollout.observations is not None]
     return Outcome(
         first.index,
         tuple(behavior.tolist()),
         float(fitness),
-        sum(each.length for each in found),
-        all(each.valid for each in found),
-        np.sum(sums, axis=0) if len(sums) == len(found) else None,
+        sum(rollout.length for rollout in rollouts),
+        all(rollout.valid for rollout in rollouts),
+        np.sum(sums, axis=0) if len(sums) == len(rollouts) else None,
     )

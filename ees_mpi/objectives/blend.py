@@ -93,14 +93,14 @@ class Blend(Objective, frozen=True):
     def weights(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> tuple[Floats, Memory]:
         """Return the weights [N], and the memory of all parts; names begin with the number of the part."""
         total = np.zeros(len(outcomes.valid))
-        spread = 0.0
+        scale_std = 0.0
         for number, (share, part) in enumerate(self.members):
             weights, _ = part.weights(outcomes, _own(memory, number), ranks)
             std = float(weights[outcomes.valid].std())
-            if spread == 0:
-                spread, scale = std, 1.0
+            if scale_std == 0:
+                scale_std, scale = std, 1.0
             else:
-                scale = spread / std if std > 0 else 0.0
+                scale = scale_std / std if std > 0 else 0.0
             if share > 0:  # a part with share 0 must not change the sum, not even by rounding
                 total += share * scale * weights
         return total, self.remember(outcomes, memory)

@@ -81,8 +81,8 @@ class CustomObjective(Objective, frozen=True):
                     bits = np.array([value, *weights]).tobytes()
             return np.frombuffer(ranks.from_first(bits))
 
-        found: Floats = outcomes.once((self.function, repr(self.settings)), compute)
-        return found
+        evaluated: Floats = outcomes.once((self.function, repr(self.settings)), compute)
+        return evaluated
 
     def _evaluate(self, behaviors: Floats, fitness: Floats) -> tuple[float, Floats]:
         """Return J and dJ / dr [N] at ratios of 1."""

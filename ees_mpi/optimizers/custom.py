@@ -39,8 +39,8 @@ class CustomOptimizer(Part, frozen=True):
 
     def step(self, learned: Arrays, gradient: Arrays, moments: Arrays, std: float = 1.0) -> tuple[Arrays, Arrays]:
         """Return the next learned arrays and moments."""
-        found = self.optimizer.step(readonly(learned), gradient, readonly(moments))
-        following, grown = found if isinstance(found, tuple) and len(found) == 2 else (found, None)
+        result = self.optimizer.step(readonly(learned), gradient, readonly(moments))
+        following, grown = result if isinstance(result, tuple) and len(result) == 2 else (result, None)
         return (
             like(following, learned, f"{self._code}: step() as the learned arrays", np.float32),
             like(grown, moments, f"{self._code}: step() as the moments"),

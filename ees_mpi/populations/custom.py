@@ -61,12 +61,12 @@ class CustomPopulation(Part, frozen=True):
         """Return the learned arrays before the first generation: the means [K, D], and those of the user."""
         if not hasattr(self.population, "learned"):
             return {"mean": means}
-        found = as_table(self.population.learned(means), f"{self._code}: learned()", np.float32)
-        if "mean" not in found or found["mean"].shape != means.shape:
+        arrays = as_table(self.population.learned(means), f"{self._code}: learned()", np.float32)
+        if "mean" not in arrays or arrays["mean"].shape != means.shape:
             raise self._error(f"learned() must return the means, of shape {means.shape}, as 'mean'")
-        if taken := [name for name in found if not name.isidentifier() or name in TAKEN]:
+        if taken := [name for name in arrays if not name.isidentifier() or name in TAKEN]:
             raise self._error(f"learned() returned an array {taken[0]!r}; choose another name")
-        return found
+        return arrays
 
     def held(self, learned: Arrays) -> Arrays:
         """Return the learned arrays as they are: the user's gradient holds them."""
@@ -85,25 +85,25 @@ class CustomPopulation(Part, frozen=True):
 
     def _integers(self, name: str, values: Any, low: int, high: int) -> NDArray[Any]:
         """Return one array of a draw; raise an error unless it is [N] integers from `low` to `high`."""
-        found = np.asarray(values)
-        if found.shape != (self.size,) or found.dtype.kind not in "iu" or found.min() < low or found.max() > high:
+        array = np.asarray(values)
+        if array.shape != (self.size,) or array.dtype.kind not in "iu" or array.min() < low or array.max() > high:
             raise self._error(
-                f"draw() returned {name} of shape {found.shape} and type {found.dtype}; expected {self.size} integers "
+                f"draw() returned {name} of shape {array.shape} and type {array.dtype}; expected {self.size} integers "
                 f"from {low} to {high}"
             )
-        return found
+        return array
 
     def individual(self, learned: Arrays, draw: Draw, index: int, noise: Noise) -> Singles:
         """Return the parameters [D] of one individual."""
-        found = np.ascontiguousarray(self.population.individual(readonly(learned), draw, index, noise), np.float32)
-        if found.shape != learned["mean"].shape[1:]:
-            raise self._error(f"individual() returned the shape {found.shape}; expected {learned['mean'].shape[1:]}")
-        return found
+        z = np.ascontiguousarray(self.population.individual(readonly(learned), draw, index, noise), np.float32)
+        if z.shape != learned["mean"].shape[1:]:
+            raise self._error(f"individual() returned the shape {z.shape}; expected {learned['mean'].shape[1:]}")
+        return z
 
     def gradient(self, weights: Floats, draw: Draw, learned: Arrays, noise: Noise, ranks: Ranks) -> Arrays:
         """Turn weights [N] into the gradient of each learned array."""
-        found = self.population.gradient(weights, draw, readonly(learned), noise, ranks)
-        return like(found, learned, f"{self._code}: gradient()", np.float64)
+        gradient = self.population.gradient(weights, draw, readonly(learned), noise, ranks)
+        return like(gradient, learned, f"{self._code}: gradient()", np.float64)
 
     def offspring(self, count: int, std: float | None) -> "CustomPopulation":
         """Return the population of `count` offspring of the same means."""

@@ -40,15 +40,15 @@ def chosen(all_gpus: list[Gpu]) -> list[Gpu]:
     words = os.environ.get("CUDA_VISIBLE_DEVICES")
     if words is None:
         return all_gpus
-    found = []
-    for word in (each.strip() for each in words.split(",")):
+    gpus = []
+    for word in (name.strip() for name in words.split(",")):
         named = [
             gpu for number, gpu in enumerate(all_gpus) if word == str(number) or (word and gpu.uuid.startswith(word))
         ]
         if not named:  # CUDA, too, ignores everything after an unknown name
             break
-        found.append(named[0])
-    return found
+        gpus.append(named[0])
+    return gpus
 
 
 def _all_gpus() -> list[Gpu]:
@@ -81,12 +81,12 @@ def drivers(seen: Sequence[Sequence[str]]) -> dict[int, str]:
 
     seen: for each rank, the UUIDs that it sees
     """
-    found: dict[int, str] = {}
+    driven: dict[int, str] = {}
     for uuid in dict.fromkeys(uuid for uuids in seen for uuid in uuids):
-        able = [rank for rank, uuids in enumerate(seen) if uuid in uuids and rank not in found]
+        able = [rank for rank, uuids in enumerate(seen) if uuid in uuids and rank not in driven]
         if able:
-            found[able[0]] = uuid
-    return found
+            driven[able[0]] = uuid
+    return driven
 
 
 def assign(ranks: Ranks) -> dict[int, str]:

@@ -21,7 +21,7 @@ from ees_mpi.ranks import shared_memory as shared
 from ees_mpi.ranks.heartbeat import HeartbeatRing, Progress, cancel, time_limit
 from ees_mpi.ranks.launcher import die_with_launcher, launcher_process
 from ees_mpi.ranks.meeting import Meeting
-from ees_mpi.ranks.serial import each
+from ees_mpi.ranks.serial import indices_of
 from ees_mpi.ranks.supervision import RECONNECT_SECONDS, STALL_SECONDS, STOP_TAG, SupervisedRanks
 from ees_mpi.terminal import say_on_stderr, tell
 
@@ -124,7 +124,7 @@ class World(SupervisedRanks):
 
         So no rank of a node is idle for longer than one rollout, even if rollouts end early or cores differ in speed.
         """
-        dealt = each(individuals)
+        dealt = indices_of(individuals)
         count = len(dealt)
         low = count * self._ranks_before // self.size
         high = count * (self._ranks_before + self.node_size) // self.size

@@ -54,7 +54,7 @@ class Ranks:
         individuals: their indices, or their number
         generation: for the message if a rank hangs
         """
-        for individual in each(individuals):
+        for individual in indices_of(individuals):
             if self.stopping():
                 break
             self._note_progress(Progress(generation, individual))
@@ -256,6 +256,6 @@ class Ranks:
         sys.exit(code)
 
 
-def each(individuals: int | Sequence[int]) -> Sequence[int]:
+def indices_of(individuals: int | Sequence[int]) -> Sequence[int]:
     """Return the indices of some individuals, given by themselves or by their number."""
     return range(individuals) if isinstance(individuals, int) else individuals

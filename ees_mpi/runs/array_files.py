@@ -50,15 +50,15 @@ def readable(path: Path) -> Iterator[None]:
 
 def as_arrays(named: Mapping[Any, Any], source: str) -> Named:
     """Return tensors or arrays by name, as numpy arrays of real numbers."""
-    found: Named = {}
+    arrays: Named = {}
     for key, value in named.items():
         name = str(key)
         if not name.isprintable():
             raise RunFileError(f"{source}: the name {name!a} has characters that cannot be printed")
         if isinstance(value, Mapping):
             raise RunFileError(f"{source}: {name} is a table, not an array; save the state_dict alone")
-        found[name] = _array(value, f"{source}: {name}")
-    return found
+        arrays[name] = _array(value, f"{source}: {name}")
+    return arrays
 
 
 def _array(value: Any, name: str) -> NDArray[Any]:
@@ -94,15 +94,15 @@ def torch_arrays(file: BinaryIO, name: str) -> Named:
         file.seek(0)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found = torch.load(file, map_location="cpu", weights_only=True)
+            tensors = torch.load(file, map_location="cpu", weights_only=True)
     except Exception:  # a damaged archive or pickle can raise anything
         raise RunFileError(f"{name} holds more than tensors, or is damaged; {STATE_DICT}") from None
-    if not isinstance(found, Mapping):
-        raise RunFileError(f"{name}: expected a state_dict, got {type(found).__name__}")
-    numbers = sum(value.numel() for value in found.values() if hasattr(value, "numel"))
+    if not isinstance(tensors, Mapping):
+        raise RunFileError(f"{name}: expected a state_dict, got {type(tensors).__name__}")
+    numbers = sum(value.numel() for value in tensors.values() if hasattr(value, "numel"))
     if numbers > size:  # a tensor of one number can have any shape
         raise RunFileError(f"{name}: its tensors have {numbers} numbers, more than the file has bytes; {STATE_DICT}")
-    return as_arrays(found, name)
+    return as_arrays(tensors, name)
 
 
 def check_zip(source: Path | BinaryIO, more: int) -> int:
@@ -123,7 +123,7 @@ def _safetensors(path: Path) -> Named:
     try:
         end = 8 + int.from_bytes(data[:8], "little")
         header, body = json.loads(bytes(data[8:end])), data[end:]
-        found: Named = {}
+        arrays: Named = {}
         left = len(body)
         for key in sorted(set(header) - {"__metadata__"}, key=_natural):
             entry = header[key]
@@ -136,10 +136,10 @@ def _safetensors(path: Path) -> Named:
                 array = (array.astype(np.uint32) << 16).view(np.float32)
             if math.prod(entry["shape"]) != array.size:
                 raise ValueError(f"the shape of {key!a:.80} does not fit its numbers")
-            found[key] = array.reshape(entry["shape"])
+            arrays[key] = array.reshape(entry["shape"])
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
         raise RunFileError(f"{path} is not a safetensors file of floats: {str(error)[:200]}") from None
-    return as_arrays(found, str(path))
+    return as_arrays(arrays, str(path))
 
 
 def _natural(name: str) -> list[tuple[int, str]]:

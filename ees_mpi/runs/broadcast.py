@@ -26,5 +26,5 @@ def read_on_root(ranks: Ranks, read: Callable[[], Mapping[str, Any]]) -> tuple[C
             packed = {key: records.flat(value) if key in TABLES else value for key, value in record.items()}
             data = msgspec.msgpack.encode((config.to_toml(), config.notes, packed))
     text, notes, received = msgspec.msgpack.decode(ranks.from_first(data))
-    found = {key: records.named(*value) if key in TABLES else value for key, value in received.items()}
-    return replace(parse(text, trusted=True), notes=tuple(notes)), found  # rank 0 has checked it
+    values = {key: records.named(*value) if key in TABLES else value for key, value in received.items()}
+    return replace(parse(text, trusted=True), notes=tuple(notes)), values  # rank 0 has checked it

@@ -84,12 +84,12 @@ class ForeignPolicy:
     def check(self, layers: Sequence[int], parameters: int) -> None:
         """Raise a ConfigError if a task with these layers and this number of parameters cannot run the policy."""
         for place, name in enumerate(self.names if layers else ()):
-            found = self.layers[place + 1], self.layers[place]
+            shape = self.layers[place + 1], self.layers[place]
             if place + 2 > len(layers):
                 break
-            if found != (layers[place + 1], layers[place]):
+            if shape != (layers[place + 1], layers[place]):
                 raise ConfigError(
-                    f"{self.source}: {name}.weight has the shape {found}; "
+                    f"{self.source}: {name}.weight has the shape {shape}; "
                     f"expected {(layers[place + 1], layers[place])} for layer {place + 1} of the task"
                 )
         if self.layers and layers and len(self.layers) != len(layers):
@@ -107,24 +107,24 @@ def read(
     text = str(PolicySource(policy))
     name = Path(text).stem if Path(text).suffix in SUFFIXES else text.rpartition(":")[2]
     known: dict[str, Any] = {}
-    found: Named | NDArray[Any]
+    arrays: Named | NDArray[Any]
     module, names = None, list(layers)
     if isinstance(policy, (str, Path)) and Path(text).suffix == sb3_files.SB3:
         if names or activation:
             raise ConfigError(f"--layers, --activation: {text} says which layers act, and how; leave them out")
-        found, names, known = sb3_files.read(Path(text))
+        arrays, names, known = sb3_files.read(Path(text))
     else:
-        found, module = _load(policy, text)
-    if not isinstance(found, dict):
-        return _finished(name, text, found, (), (), _normaliser({}, normaliser, text))
-    stated = {key: found.pop(key) for key in NORMALISER if key in found}
-    in_order = names or _layer_names(found, text)
-    sizes, parts = _layers(found, in_order, text)
-    spare = [key for key in found if key.rpartition(".")[0] not in in_order and key not in in_order]
+        arrays, module = _load(policy, text)
+    if not isinstance(arrays, dict):
+        return _finished(name, text, arrays, (), (), _normaliser({}, normaliser, text))
+    stated = {key: arrays.pop(key) for key in NORMALISER if key in arrays}
+    in_order = names or _layer_names(arrays, text)
+    sizes, parts = _layers(arrays, in_order, text)
+    spare = [key for key in arrays if key.rpartition(".")[0] not in in_order and key not in in_order]
     if spare and not names:
-        raise RunFileError(f"{text}: {spare[0]} belongs to no layer; {_choice(found)}")
-    arrays = _normaliser(stated, normaliser, text)
-    made = _finished(name, text, np.concatenate(parts), sizes, tuple(in_order), arrays)
+        raise RunFileError(f"{text}: {spare[0]} belongs to no layer; {_choice(arrays)}")
+    statistics = _normaliser(stated, normaliser, text)
+    made = _finished(name, text, np.concatenate(parts), sizes, tuple(in_order), statistics)
     settings = {**known, **({"activation": activation} if activation else {})}
     return replace(made, settings=settings, module=module)
 
@@ -180,38 +180,38 @@ def _returned(source: Any, text: str) -> tuple[Named | NDArray[Any], Any]:
     return flat, None
 
 
-def _layer_names(found: Named, text: str) -> list[str]:
-    names = [key.removesuffix(".weight") for key in found if key.endswith(".weight")]
+def _layer_names(arrays: Named, text: str) -> list[str]:
+    names = [key.removesuffix(".weight") for key in arrays if key.endswith(".weight")]
     if not names:
-        listed = ", ".join(list(found)[:6]) or "nothing"
+        listed = ", ".join(list(arrays)[:6]) or "nothing"
         raise RunFileError(f"{text}: expected arrays NAME.weight and NAME.bias for each layer; it has {listed}")
     return names
 
 
-def _choice(found: Named) -> str:
+def _choice(arrays: Named) -> str:
     """Return the words that list all layers, and propose the option for those that act."""
-    layers = {key.removesuffix(".weight"): array.shape for key, array in found.items() if key.endswith(".weight")}
+    layers = {key.removesuffix(".weight"): array.shape for key, array in arrays.items() if key.endswith(".weight")}
     acting = [name for name, shape in layers.items() if len(shape) == 2 and not CRITIC.search(name)]
     listed = ", ".join(f"{name} {shape}" for name, shape in list(layers.items())[:20])
     return f"it has the layers {listed}; name the layers that act, in order: --layers {','.join(acting) or 'NAME,...'}"
 
 
-def _layers(found: Named, names: Sequence[str], text: str) -> tuple[tuple[int, ...], list[NDArray[Any]]]:
+def _layers(arrays: Named, names: Sequence[str], text: str) -> tuple[tuple[int, ...], list[NDArray[Any]]]:
     """Return the sizes of the layers, and their weights and biases in the order of our flat vector."""
     parts: list[NDArray[Any]] = []
     sizes: tuple[int, ...] = ()
     for name in names:
         for key, dim in ((f"{name}.weight", 2), (f"{name}.bias", 1)):
-            if key not in found:
-                raise RunFileError(f"{text}: it has no {key}; it has {', '.join(list(found)[:8])}")
-            if found[key].ndim != dim:
-                raise RunFileError(f"{text}: {key} has the shape {found[key].shape}; expected {dim} dimensions")
-        weight, bias = found[f"{name}.weight"], found[f"{name}.bias"]
+            if key not in arrays:
+                raise RunFileError(f"{text}: it has no {key}; it has {', '.join(list(arrays)[:8])}")
+            if arrays[key].ndim != dim:
+                raise RunFileError(f"{text}: {key} has the shape {arrays[key].shape}; expected {dim} dimensions")
+        weight, bias = arrays[f"{name}.weight"], arrays[f"{name}.bias"]
         expected = (weight.shape[0], sizes[-1] if sizes else weight.shape[1])
         if weight.shape != expected or bias.shape != expected[:1]:
             raise RunFileError(
                 f"{text}: {name} has a weight of shape {weight.shape} and a bias of shape {bias.shape}; expected "
-                f"{expected} and {expected[:1]}, after a layer of {expected[1]} outputs; {_choice(found)}"
+                f"{expected} and {expected[:1]}, after a layer of {expected[1]} outputs; {_choice(arrays)}"
             )
         sizes = (*(sizes or (weight.shape[1],)), weight.shape[0])
         parts += [weight.T.ravel(), bias]
@@ -224,10 +224,10 @@ def _normaliser(stated: Named, path: Path | None, text: str) -> Named:
         return stated
     if stated:
         raise ConfigError(f"--normaliser {path}: {text} has its own normaliser; leave it out")
-    found = as_arrays(array_files.read_npz(path), f"--normaliser {path}")
-    if not set(NORMALISER[:2]) <= set(found) <= set(NORMALISER):
-        names = ", ".join(found) or "no arrays"
+    arrays = as_arrays(array_files.read_npz(path), f"--normaliser {path}")
+    if not set(NORMALISER[:2]) <= set(arrays) <= set(NORMALISER):
+        names = ", ".join(arrays) or "no arrays"
         raise RunFileError(
             f"--normaliser {path}: expected {', '.join(NORMALISER)} (the last one may be absent); got {names}"
         )
-    return found
+    return arrays

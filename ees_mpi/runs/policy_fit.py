@@ -71,7 +71,7 @@ def _compared(policy: ForeignPolicy, task: Any) -> Any:
     # A module with a normaliser takes either normalised observations, or observations as they are.
     inputs = [seen, *([(policy.mean + policy.std * seen).astype(np.float32)] if len(policy.mean) else [])]
     try:
-        expected = [_module_actions(policy.module, each, task.layers[-1]) for each in inputs]
+        expected = [_module_actions(policy.module, rows, task.layers[-1]) for rows in inputs]
     except Exception as error:  # the user's code can raise anything
         if given:
             return task
@@ -82,9 +82,9 @@ def _compared(policy: ForeignPolicy, task: Any) -> Any:
     choices = [task]
     if not task.policy:
         squashed = ([name] * len(task.hidden) + ["tanh"] for name in task.activations)
-        choices += [_with(task, {"activation": each}, policy) for each in (*task.activations, *squashed)]
-    largest = max(np.abs(each).max() for each in expected)
-    differences = [_difference(policy, each, seen, expected) for each in choices]
+        choices += [_with(task, {"activation": name}, policy) for name in (*task.activations, *squashed)]
+    largest = max(np.abs(actions).max() for actions in expected)
+    differences = [_difference(policy, choice, seen, expected) for choice in choices]
     best = int(np.argmin(differences))
     equal = differences[best] <= TOLERANCE * largest
     if equal and not given:
@@ -105,14 +105,14 @@ def _module_actions(module: Any, seen: Singles, size: int) -> NDArray[Any]:
     import torch
 
     first = next(iter(module.parameters()))
-    modes = {each: each.training for each in module.modules()}
+    modes = {part: part.training for part in module.modules()}
     module.eval()
     try:
         with torch.no_grad():
             actions = module(torch.as_tensor(seen).to(first.device, first.dtype)).detach().cpu().numpy()
     finally:
-        for each, mode in modes.items():
-            each.training = mode
+        for part, mode in modes.items():
+            part.training = mode
     if actions.shape != (len(seen), size):
         raise ValueError(f"it returned the shape {actions.shape}, expected {(len(seen), size)}")
     return np.asarray(actions, np.float64)
@@ -123,8 +123,8 @@ def _difference(policy: ForeignPolicy, task: Any, seen: Singles, expected: Seque
     network = task.network()
     network.load(policy.parameters)
     with np.errstate(all="ignore"):
-        found = np.stack([network.act(row) for row in seen])
-        largest = min(float(np.abs(found - each).max()) for each in expected)
+        actions = np.stack([network.act(row) for row in seen])
+        largest = min(float(np.abs(actions - reference).max()) for reference in expected)
     return largest if np.isfinite(largest) else np.inf
 
 
@@ -135,9 +135,9 @@ def check_network(text: str, toml: str, config: Config) -> None:
     """
     if not toml or not hasattr(config.task, "activation"):
         return
-    found = tables(toml, (), f"the config in {text}").get("task")
+    task = tables(toml, (), f"the config in {text}").get("task")
     for name, default in NETWORK.items():
-        pair = (found if isinstance(found, dict) else {}).get(name, default), plain(config.task)[name]
+        pair = (task if isinstance(task, dict) else {}).get(name, default), plain(config.task)[name]
         theirs, ours = (json.dumps(value, default=str) for value in pair)
         if theirs != ours:
             raise ConfigError(

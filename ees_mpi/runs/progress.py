@@ -57,9 +57,9 @@ class Progress:
         done = record.generation + 1
         if now - self._last >= LINE_SECONDS or done == self._total:
             self._last = now
-            each = (now - self._start) / (done - self._first)
-            left = clock((self._total - done) * each)
-            self._say(f"generation {done}/{self._total}, {pace(each)}, {left} left, {self._metric(record)}")
+            seconds = (now - self._start) / (done - self._first)
+            left = clock((self._total - done) * seconds)
+            self._say(f"generation {done}/{self._total}, {pace(seconds)}, {left} left, {self._metric(record)}")
 
     def _metric(self, record: Record) -> str:
         metrics = record.metrics

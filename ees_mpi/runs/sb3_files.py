@@ -39,19 +39,19 @@ def read(path: Path) -> tuple[Named, list[str], dict[str, Any]]:
             raise
         except Exception as error:  # a damaged archive can raise anything
             raise RunFileError(f"{path}: {EXPECTED}; {str(error)[:200]}") from None
-    found = array_files.torch_arrays(io.BytesIO(weights), f"{path}: policy.pth")
+    arrays = array_files.torch_arrays(io.BytesIO(weights), f"{path}: policy.pth")
     words = data.get("policy_kwargs") if isinstance(data, dict) else None
     if not isinstance(words, dict):
         raise RunFileError(f"{path}: {EXPECTED}; its data has no policy_kwargs")
-    names, default, squashed = _acting(found, words, path)
-    found = {key: array for key, array in found.items() if key.rpartition(".")[0] in names}
+    names, default, squashed = _acting(arrays, words, path)
+    arrays = {key: array for key, array in arrays.items() if key.rpartition(".")[0] in names}
     activation = _activation(words, default)
     if not squashed and words.get("squash_output") is not True:
-        return found, names, {"activation": activation, "action_scale": [], "action_shift": []}
-    low, high = (_limits(data, side, found[f"{names[-1]}.bias"].size, path) for side in ("low", "high"))
+        return arrays, names, {"activation": activation, "action_scale": [], "action_shift": []}
+    low, high = (_limits(data, side, arrays[f"{names[-1]}.bias"].size, path) for side in ("low", "high"))
     scale, shift = (high - low) / 2, (high + low) / 2
     return (
-        found,
+        arrays,
         names,
         {
             "activation": [*[activation] * (len(names) - 1), "tanh"],
@@ -61,14 +61,14 @@ def read(path: Path) -> tuple[Named, list[str], dict[str, Any]]:
     )
 
 
-def _acting(found: Named, words: dict[str, Any], path: Path) -> tuple[list[str], str, bool]:
+def _acting(arrays: Named, words: dict[str, Any], path: Path) -> tuple[list[str], str, bool]:
     """Return the names of the layers that act, their default activation, and whether tanh limits the actions."""
-    names = [key.removesuffix(".weight") for key in found if key.endswith(".weight") and key[:-6] + "bias" in found]
-    extracting = [key for key in found if "features_extractor." in key] or words.get("features_extractor_class")
+    names = [key.removesuffix(".weight") for key in arrays if key.endswith(".weight") and key[:-6] + "bias" in arrays]
+    extracting = [key for key in arrays if "features_extractor." in key] or words.get("features_extractor_class")
     for hidden, output, activation, squashed in KINDS:
         acting = [name for name in names if re.fullmatch(f"{hidden}|{output}", name)]
         complete = acting and (not output or re.fullmatch(output, acting[-1]))
-        if complete and not extracting and (output or not any("actor.log_std" in key for key in found)):
+        if complete and not extracting and (output or not any("actor.log_std" in key for key in arrays)):
             return acting, activation, squashed
     why = "it extracts features" if extracting else f"its layers are {', '.join(names[:8])}"
     raise RunFileError(f"{path}: {EXPECTED}, without use_sde for SAC; {why}")

@@ -167,8 +167,8 @@ def reopen(
         if run.complete and run.generations == config.run.generations and not run.journal_records:
             return PreparedRun(path, config, run.state_arrays(), {}, run.run_id)
     config.method.rehearse(config.task, config.population)
-    writer, found = RunWriter.resume(path, config, force)
-    return PreparedRun(path, config, found.state, found.partial, found.run_id, found.sessions, writer)
+    writer, contents = RunWriter.resume(path, config, force)
+    return PreparedRun(path, config, contents.state, contents.partial, contents.run_id, contents.sessions, writer)
 
 
 def _check_same_run(run: Run, config: Config, start: StartingPoint | None) -> None:

@@ -180,9 +180,9 @@ def _finite(arrays: Arrays, name: str, dtype: Any) -> NDArray[Any]:
     """Return an array; raise a ValueError if it has anything but finite numbers."""
     if arrays[name].dtype.kind in "fiu":
         with np.errstate(over="ignore"):
-            found = arrays[name].astype(dtype)
-        if np.isfinite(found).all():
-            return found
+            numbers = arrays[name].astype(dtype)
+        if np.isfinite(numbers).all():
+            return numbers
     raise ValueError(f"its {name} is not an array of finite numbers")
 
 
@@ -259,10 +259,10 @@ def _with_observations(text: str, start: StartingPoint, policy: ForeignPolicy, c
     """Return the starting point with sums of as many observations as the task has."""
     if not len(policy.mean):
         return replace(start, observations=np.zeros(1 + 2 * config.task.observation_dim))
-    found = state_of(config, start.mean, start.observations).observation_mean_std()[1]
-    if not np.allclose(found, policy.std, rtol=1e-6):
+    std = state_of(config, start.mean, start.observations).observation_mean_std()[1]
+    if not np.allclose(std, policy.std, rtol=1e-6):
         raise ConfigError(
             f"--from {text}: a run cannot continue its normaliser: its smallest std is {policy.std.min():g}, and a run "
-            f"has stds of at least {found.min():g}"
+            f"has stds of at least {std.min():g}"
         )
     return start

@@ -71,14 +71,14 @@ def _check(sweep: Sweep) -> list[str]:
     """Return the file names; raise an error if any run cannot start."""
     if not sweep.folder.is_dir():
         raise ConfigError(f"--out {sweep.folder}: a sweep makes several files; expected an existing folder")
-    found = named(sweep.source, sweep.members)
-    for member in found:
+    members = named(sweep.source, sweep.members)
+    for member in members:
         path = sweep.folder / member.file
         configs.check(configs.load(sweep.source, member.all_settings))
         check_folder(path)
         if path.exists() and not (sweep.request.resume or sweep.request.overwrite) and has_results(path):
             raise already_exists(path)
-    return [member.file for member in found]
+    return [member.file for member in members]
 
 
 def _prepare(sweep: Sweep, member: Member) -> PreparedRun:

@@ -107,8 +107,8 @@ class RunArrays(Mapping[str, Series]):
         arrays = {name: np.asarray(self[name]) for name in names or self.names}
         fields = layout.fields(self.config)
         axes = {name: (layout.GENERATION, *fields[name].axes) for name in arrays}
-        sizes = {axis: size for name, each in arrays.items() for axis, size in zip(axes[name], each.shape, strict=True)}
+        sizes = {axis: size for name in arrays for axis, size in zip(axes[name], arrays[name].shape, strict=True)}
         about = {name: {"about": fields[name].about} for name in arrays}
-        variables = {name: (axes[name], each, about[name]) for name, each in arrays.items()}
+        variables = {name: (axes[name], array, about[name]) for name, array in arrays.items()}
         coordinates = {axis: np.arange(size) for axis, size in sizes.items()}
         return xarray.Dataset(variables, coordinates, {"config": self.config.to_toml()})

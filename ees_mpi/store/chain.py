@@ -36,8 +36,8 @@ def of_attributes(attributes: Mapping[str, Any]) -> str:
 def of_rows(rows: Sequence[Record], version: int) -> dict[str, list[str]]:
     """Return the hashes of generations, as a file of this version has them."""
     if version == 2:
-        found = [format2.of_row(row.arrays, row.number) for row in rows]
-        return {name: [each[name] for each in found] for name in layout.HASHES[2]}
+        hashes = [format2.of_row(row.arrays, row.number) for row in rows]
+        return {name: [pair[name] for pair in hashes] for name in layout.HASHES[2]}
     return {HASH: [row.hash.hex() for row in rows], BEFORE: [row.before.hex() for row in rows]}
 
 
@@ -45,7 +45,7 @@ def has_hash(
     hashes: Sequence[bytes], run_id: str, version: int, generation: int, columns: Columns, data: bytes
 ) -> bool:
     """Return True if a generation has its hash; `hashes`: those in the file; `data`: the bytes of its arrays."""
-    stored = [each.decode("ascii", "replace") for each in hashes]
+    stored = [text.decode("ascii", "replace") for text in hashes]
     if version == 2:
         return stored == list(format2.of_row(records.named(columns, data), generation).values())
     if len(stored[1]) != 64:
@@ -65,7 +65,7 @@ def broken_links(file: h5py.File) -> Iterator[tuple[int, int]]:
     }
     last, place = START.hex().encode(), -1
     for kind, number in order(firsts, len(hashes["generation"][0])):
-        own, before = (each[number] for each in hashes[kind])
+        own, before = (column[number] for column in hashes[kind])
         if before != last:
             yield number if kind == "generation" else firsts[number], place
         last, place = own, number if kind == "generation" else -1

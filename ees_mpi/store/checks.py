@@ -22,16 +22,16 @@ TEXTS = ("run_id", "program", "created", "config", "noise_digest", "kind", "star
 
 def attributes_of(file: h5py.File, path: Path) -> dict[str, Any]:
     """Return the root attributes of a run file; raise an error if they do not have their hash or are no texts."""
-    found = texts.attributes(file)
-    if found.get(chain.ATTRIBUTES) != chain.of_attributes(found):
+    attributes = texts.attributes(file)
+    if attributes.get(chain.ATTRIBUTES) != chain.of_attributes(attributes):
         raise RunFileError(f"{path} is damaged: its attributes do not have the hash that the file has for them")
     for name in TEXTS:
-        if not isinstance(found.get(name), str):
+        if not isinstance(attributes.get(name), str):
             raise ValueError(f"its attribute {name} is not a text")
-    if len(bytes.fromhex(found["run_id"])) != 16:
+    if len(bytes.fromhex(attributes["run_id"])) != 16:
         raise ValueError("its run_id is not 16 bytes")
-    note_of(found["started_from"] or "{}")
-    return found
+    note_of(attributes["started_from"] or "{}")
+    return attributes
 
 
 def check_groups(file: h5py.File, attributes: Mapping[str, Any], path: Path) -> None:
@@ -64,11 +64,11 @@ def check_shapes(file: h5py.File, config: Config, version: int, path: Path) -> d
     missing = [name for name in ("generations", "final", "sessions") if not isinstance(file.get(name), h5py.Group)]
     if missing:
         raise RunFileError(f"{path} is damaged: it has no {missing[0]}")
-    arrays, found = dict(file["generations"]), dict(file["sessions"])  # each is opened once
+    arrays, columns = dict(file["generations"]), dict(file["sessions"])  # each is opened once
     missing = [
         f"generations/{name}" for name in (*_needed(arrays, config), *layout.HASHES[version]) if name not in arrays
     ]
-    missing += [f"sessions/{name}" for name in ("session", *layout.SESSIONS[version]) if name not in found]
+    missing += [f"sessions/{name}" for name in ("session", *layout.SESSIONS[version]) if name not in columns]
     if missing:
         raise RunFileError(f"{path} is damaged: it has no {missing[0]}")
     rows = arrays[layout.GENERATION].shape
@@ -83,7 +83,7 @@ def check_shapes(file: h5py.File, config: Config, version: int, path: Path) -> d
                 f"{path} is damaged: {name} has the shape {shape} and the type {array.dtype}; "
                 f"expected {(*rows, *expected)} and {field.dtype}"
             )
-    counts = {found[name].shape for name in ("session", *layout.SESSIONS[version])}
+    counts = {columns[name].shape for name in ("session", *layout.SESSIONS[version])}
     if len(counts) != 1:
         raise RunFileError(f"{path} is damaged: the arrays of its sessions have different lengths {sorted(counts)}")
     return lengths
@@ -92,11 +92,11 @@ def check_shapes(file: h5py.File, config: Config, version: int, path: Path) -> d
 def _needed(arrays: Mapping[str, Any], config: Config) -> list[str]:
     """Return the arrays that a file must have, beside those that it has."""
     together = (*layout.TOGETHER, tuple(config.method.fields))
-    more = [name for names in together if any(each in arrays for each in names) for name in names]
+    more = [name for names in together if any(array in arrays for array in names) for name in names]
     return [*layout.NEEDED, *more]
 
 
-def check_records(found: Sequence[Record], file: h5py.File, columns: Columns, version: int) -> None:
+def check_records(entries: Sequence[Record], file: h5py.File, columns: Columns, version: int) -> None:
     """Raise a ValueError if the records of a journal do not have the contents that a run file needs.
 
     columns: those of a generation in the file
@@ -104,7 +104,7 @@ def check_records(found: Sequence[Record], file: h5py.File, columns: Columns, ve
     known = file["sessions/session"].shape[0]
     have = file["generations"][layout.GENERATION].shape[0]
     last = b""  # the hash of the record before; of the file before the first record that the file does not have
-    for record in found:
+    for record in entries:
         if record.kind == "session":
             sessions.of_record(record)
             new = record.number == known

@@ -27,8 +27,8 @@ def check_state(state: Arrays, config: Config, sizes: Mapping[str, int], trains:
     own = _own(config, means, trains)
     for name, kind in (expected | (own or {})).items():
         if name not in state or (state[name].dtype.str, state[name].shape) != kind:
-            found = f"{state[name].dtype} {state[name].shape}" if name in state else "none"
-            raise ValueError(f"its state needs an array {name}, {kind[0]} {kind[1]}; got {found}")
+            got = f"{state[name].dtype} {state[name].shape}" if name in state else "none"
+            raise ValueError(f"its state needs an array {name}, {kind[0]} {kind[1]}; got {got}")
     memory = _memory(config, sizes["behavior_dim"]) if trains else {}
     for name, array in state.items():
         known = name in expected or name in memory or (own is None and not name.startswith("memory/"))

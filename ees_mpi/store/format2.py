@@ -101,4 +101,4 @@ def _record(entry: dict[str, Any]) -> Record:
 
 
 def _arrays(named: dict[str, Any]) -> dict[str, NDArray[Any]]:
-    return {name: np.frombuffer(each["bytes"], each["dtype"]).reshape(each["shape"]) for name, each in named.items()}
+    return {name: np.frombuffer(one["bytes"], one["dtype"]).reshape(one["shape"]) for name, one in named.items()}

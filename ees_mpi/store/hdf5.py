@@ -48,28 +48,28 @@ def create(path: Path, config: Config, attributes: Mapping[str, Any], state: Arr
         path_of(path).unlink(missing_ok=True)
 
 
-def fold(path: Path, found: Sequence[Record], state: Arrays, run_id: str) -> None:
+def fold(path: Path, entries: Sequence[Record], state: Arrays, run_id: str) -> None:
     """Append the records that the run file does not have yet to a copy of it, and replace the file by the copy.
 
     state: after the last generation of the records
     """
-    with _copy(path, found, state) as file, damage_reported(path):
+    with _copy(path, entries, state) as file, damage_reported(path):
         if texts.attributes(file).get("run_id") != run_id:
             raise RunFileError(
                 f"{path} now holds another run: it was replaced while this run was writing. It is left as it is; the "
                 f"newest generations of this run are in {path.name}.journal"
             )
-        _fold_into(file, found, state, path)
+        _fold_into(file, entries, state, path)
 
 
 @contextmanager
-def _copy(path: Path, found: Sequence[Record] = (), state: Arrays | None = None) -> Iterator[h5py.File]:
+def _copy(path: Path, entries: Sequence[Record] = (), state: Arrays | None = None) -> Iterator[h5py.File]:
     """Open a copy of a run file for writing, and replace the file by it at the end."""
     with _replacement(path) as fresh:
         shutil.copyfile(path, fresh)
         shutil.copymode(path, fresh)
         with damage_reported(path):
-            _reserve(fresh, found, state or {})
+            _reserve(fresh, entries, state or {})
         opened = CheckedFile(os.open(fresh, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW))
         with h5py.File(opened, "r+", libver=LIBVER) as file:
             yield file
@@ -98,7 +98,7 @@ def restore(path: Path) -> int:
         if version == 2:
             format2.renew(file, "final")
         else:  # sessions after it wrote nothing that is left
-            sessions.write(file, [each for each in writers if each["first_generation"] <= have], version)
+            sessions.write(file, [session for session in writers if session["first_generation"] <= have], version)
     return have
 
 
@@ -116,9 +116,9 @@ def _replacement(path: Path) -> Iterator[Path]:
         fresh.unlink(missing_ok=True)
 
 
-def newer(found: Sequence[Record], have: int, path: Path) -> list[Record]:
+def newer(entries: Sequence[Record], have: int, path: Path) -> list[Record]:
     """Return the generations after the first `have` of a run file; raise a RunFileError if some are missing."""
-    rows = [record for record in found if record.kind == "generation" and record.number >= have]
+    rows = [record for record in entries if record.kind == "generation" and record.number >= have]
     if [record.number for record in rows] != list(range(have, have + len(rows))):
         raise RunFileError(
             f"{path} ends with generation {have - 1}, and its journal begins with {rows[0].number}: they were "
@@ -127,18 +127,18 @@ def newer(found: Sequence[Record], have: int, path: Path) -> list[Record]:
     return rows
 
 
-def _fold_into(file: h5py.File, found: Sequence[Record], state: Arrays, path: Path) -> None:
+def _fold_into(file: h5py.File, entries: Sequence[Record], state: Arrays, path: Path) -> None:
     attributes = checks.attributes_of(file, path)
     version = chain.version_of(attributes)
     have = file["generations"][layout.GENERATION].shape[0]
-    rows = newer(found, have, path)
-    config = _fold_sessions(file, found, rows, version, attributes["run_id"])
+    rows = newer(entries, have, path)
+    config = _fold_sessions(file, entries, rows, version, attributes["run_id"])
     if rows:
         _append_generations(file["generations"], rows, version)
         if checks.is_whole_state(file, "final", attributes):
             _put_state(file.require_group("previous"), texts.datasets(file["final"]))
         _put_state(file["final"], state)
-    _fold_partial(file, found, have + len(rows), version)
+    _fold_partial(file, entries, have + len(rows), version)
     if version == 2:
         if config:
             file.attrs["config"] = config
@@ -155,16 +155,16 @@ def _put_in_place(fresh: Path, path: Path) -> None:
     sync_folder(path)
 
 
-def _reserve(path: Path, found: Sequence[Record], state: Arrays) -> None:
+def _reserve(path: Path, entries: Sequence[Record], state: Arrays) -> None:
     """Allocate the disk space of a fold before HDF5 writes: a full disk may end the process inside HDF5.
 
     The file is checked first. It is then longer than HDF5 needs; HDF5 truncates it when it closes it.
     """
     with open_hdf5(path) as file:
-        count = sum(record.kind == "generation" for record in found)
+        count = sum(record.kind == "generation" for record in entries)
         need = sum(_growth(item, count) for item in file["generations"].values())
     need += 2 * sum(array.nbytes for array in state.values())
-    need += sum(2 * len(record.data) for record in found if record.kind != "generation")
+    need += sum(2 * len(record.data) for record in entries if record.kind != "generation")
     with open(path, "rb+") as raw:
         os.posix_fallocate(raw.fileno(), os.fstat(raw.fileno()).st_size, need + SLACK_BYTES)
 
@@ -204,11 +204,11 @@ def _append_generations(group: h5py.Group, rows: Sequence[Record], version: int)
         group[name][have:] = values
 
 
-def _fold_sessions(file: h5py.File, found: Sequence[Record], rows: Sequence[Record], version: int, run_id: str) -> str:
+def _fold_sessions(file: h5py.File, entries: Sequence[Record], rows: list[Record], version: int, run_id: str) -> str:
     """Add the sessions that began in these records; set the end of the last one; return the newest config, if any."""
     writers = sessions.read(file, version, run_id)
     have, config = len(writers), ""
-    for record in found:
+    for record in entries:
         if record.kind == "session" and record.number == len(writers):
             writers.append(sessions.of_record(record))
         if record.kind in ("session", "config"):
@@ -235,9 +235,9 @@ def _put_state(group: h5py.Group, state: Arrays) -> None:
             group.create_dataset(name, data=array)
 
 
-def _fold_partial(file: h5py.File, found: Sequence[Record], have: int, version: int) -> None:
+def _fold_partial(file: h5py.File, entries: Sequence[Record], have: int, version: int) -> None:
     """Save the outcomes of an interrupted generation, until that generation is committed."""
-    partial = [record for record in found if record.kind == "partial" and record.number == have]
+    partial = [record for record in entries if record.kind == "partial" and record.number == have]
     if "partial" in file and (partial or file["partial/generation"][()] < have):
         del file["partial"]
     if partial:

@@ -87,7 +87,7 @@ def _parse(data: bytes) -> Contents:
     if data[:place] != _sealed(head):
         return Contents(damaged=len(data) >= place, unread=len(data))
     run_id, damaged = head[len(MAGIC) :].hex(), False
-    found: list[Record] = []
+    complete: list[Record] = []
     state: dict[str, Any] = {}
     while len(data) - place >= step:
         header = data[place : place + layout.size]
@@ -102,10 +102,10 @@ def _parse(data: bytes) -> Contents:
             read = None
         if damaged := read is None:
             break
-        found.append(read[0])
+        complete.append(read[0])
         state = read[1] or state
         place += step + length
-    return Contents(run_id, found, state, damaged, len(data) - place)
+    return Contents(run_id, complete, state, damaged, len(data) - place)
 
 
 def _record_of(run_id: str, hashes: list[bytes], payload: bytes) -> tuple[Record, dict[str, Any]] | None:

@@ -111,8 +111,8 @@ class Run(RunChecks):
     def state_arrays(self) -> dict[str, NDArray[Any]]:
         """Return the state after the last committed generation, as named arrays; its hash is checked."""
         with damage_reported(self.path):
-            found = self.journal.state if len(self._newer) else {}
-            state = dict(found) or checks.checked_state(self._file, self._attributes, self.path)
+            newest = self.journal.state if len(self._newer) else {}
+            state = dict(newest) or checks.checked_state(self._file, self._attributes, self.path)
             fits.check_state(state, self.config, self._sizes, self._attributes["kind"] == "run")
         if self.generations:
             self.check_generation(-1)  # it holds the digest of the state, and ties it to this run
@@ -121,29 +121,29 @@ class Run(RunChecks):
     def partial(self) -> dict[str, NDArray[Any]]:
         """Return the outcomes of the next generation, if it was interrupted; else nothing."""
         partial = [record for record in self.journal_records if record.kind == "partial"]
-        found = [record.arrays for record in partial if record.number == self.generations]
+        saved = [record.arrays for record in partial if record.number == self.generations]
         with damage_reported(self.path):
-            if not found and "partial" in self._file:
+            if not saved and "partial" in self._file:
                 stored = texts.datasets(self._file["partial"])
-                found = [stored] if int(stored.pop("generation")) == self.generations else []
-            for arrays in found[-1:]:
+                saved = [stored] if int(stored.pop("generation")) == self.generations else []
+            for arrays in saved[-1:]:
                 fits.check_partial(arrays, self.config, self._sizes)
-        return found[-1] if found else {}
+        return saved[-1] if saved else {}
 
     def sessions(self) -> list[dict[str, Any]]:
         """Return the sessions that wrote the file: ranks, nodes, host, start, end, first generation, machine."""
         return [dict(session) for session in self._sessions]
 
     def _read_sessions(self) -> list[dict[str, Any]]:
-        found = sessions.read(self._file, self._version, self.run_id)
-        new = [record for record in self.journal_records if record.kind == "session" and record.number >= len(found)]
-        found += map(sessions.of_record, new)
-        ends = [session["first_generation"] for session in found[1:]] + [self.generations]
-        for session, end in zip(found, ends, strict=False):
+        writers = sessions.read(self._file, self._version, self.run_id)
+        new = [record for record in self.journal_records if record.kind == "session" and record.number >= len(writers)]
+        writers += map(sessions.of_record, new)
+        ends = [session["first_generation"] for session in writers[1:]] + [self.generations]
+        for session, end in zip(writers, ends, strict=False):
             session["machine"] = json.loads(session["machine"])
             wrote = session["first_generation"] < min(end, self.generations)
             session["end"] = float(self["seconds_clock"][min(end, self.generations) - 1]) if wrote else session["start"]
-        return found
+        return writers
 
     def device(self, generation: int) -> str:
         """Return the device that evaluated a generation: "cpu" or "cuda"."""
@@ -164,13 +164,13 @@ class Run(RunChecks):
 
     def draw(self, generation: int) -> Draw:
         """Return the draw of the individuals of a generation; a RunFileError if no run can have drawn it."""
-        found = Draw(self["offset"][generation], self["sign"][generation], self["parent"][generation])
+        draw = Draw(self["offset"][generation], self["sign"][generation], self["parent"][generation])
         _, means, width = self["mean"].shape
-        if (found.offset < 0).any() or (found.offset > self.config.noise.size - width).any():
+        if (draw.offset < 0).any() or (draw.offset > self.config.noise.size - width).any():
             raise RunFileError(f"{self.path} is damaged: generation {generation} has offsets outside the noise table")
-        if (found.parent < 0).any() or (found.parent >= means).any():
+        if (draw.parent < 0).any() or (draw.parent >= means).any():
             raise RunFileError(f"{self.path} is damaged: generation {generation} has parents that do not exist")
-        return found
+        return draw
 
     def observation_statistics(self, generation: int) -> tuple[Floats, Floats]:
         """Return the mean and std that normalised the observations of a generation; empty if there are none."""
@@ -197,10 +197,11 @@ class Run(RunChecks):
 
     def learned(self, generation: int) -> Arrays:
         """Return the learned arrays from which a generation was drawn."""
-        found: Arrays = {name: self[name][generation] for name in ("mean", "std") if name in self.names}
+        learned: Arrays = {name: self[name][generation] for name in ("mean", "std") if name in self.names}
         if "learned" not in self.names:
-            return found
-        return split_learned(self["learned"][generation], {**self.config.population.learned(found["mean"]), **found})
+            return learned
+        like = {**self.config.population.learned(learned["mean"]), **learned}
+        return split_learned(self["learned"][generation], like)
 
 
 def open_run(path: str | Path, trust: bool = False, allow_damaged_journal: bool = False) -> Run:
@@ -221,8 +222,8 @@ def _open(path: Path) -> h5py.File:
     file = open_hdf5(path)
     try:
         with damage_reported(path):
-            found = texts.attributes(file)
-            kind, version = found.get("format"), found.get("format_version", 0)
+            attributes = texts.attributes(file)
+            kind, version = attributes.get("format"), attributes.get("format_version", 0)
             problem = ""
             if kind == "ees_mpi adaptation":
                 problem = "is an adaptation file, made by `ees-mpi adapt`; expected a run file"

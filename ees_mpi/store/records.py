@@ -61,17 +61,17 @@ def flat(arrays: Arrays) -> tuple[Columns, bytes]:
 
 def named(columns: Columns, data: bytes) -> dict[str, NDArray[Any]]:
     """Return the arrays of some columns; raise a ValueError if the bytes are not theirs."""
-    found, start = {}, 0
+    arrays, start = {}, 0
     for name, dtype, shape in columns:
         kind = np.dtype(dtype)
         count = int(np.prod(shape, dtype=object))
         if kind.hasobject or not 0 <= count * kind.itemsize <= len(data) - start:
             raise ValueError(f"the array {name[:80]!r} of a record has no usable type or shape")
-        found[name] = np.frombuffer(data, kind, count, start).reshape(shape)
+        arrays[name] = np.frombuffer(data, kind, count, start).reshape(shape)
         start += count * kind.itemsize
     if start != len(data):
         raise ValueError("a record has more bytes than its arrays")
-    return found
+    return arrays
 
 
 def plain(values: Mapping[str, Any]) -> dict[str, NDArray[Any]]:

@@ -41,20 +41,20 @@ def fold_journal(path: Path) -> Contents:
         run.check_last()
         run.check_noise(Noise(run.config.noise_seed, run.config.noise.size))
         records, damage = run.journal_records, run.damage
-        found = Contents(
+        contents = Contents(
             run.run_id, run.names, run.last_hash, run.sessions(), run.state_arrays(), run.partial(), damage
         )
         why = "damaged" if run.journal.damaged else "other-run"
     beside = journal.path_of(path)
     with write_errors(path, "" if damage else SAFE):  # file and journal stay until the fold is in place
         if records:
-            hdf5.fold(path, records, found.state, found.run_id)
+            hdf5.fold(path, records, contents.state, contents.run_id)
         if damage:  # never delete a journal that was not read completely
             aside = journal.set_aside(path, why)
-            found = replace(found, warning=f"{damage}; it is now {aside}")
+            contents = replace(contents, warning=f"{damage}; it is now {aside}")
         for name in (beside.name, f"{beside.name}.new", f"{path.name}.folding"):
             path.with_name(name).unlink(missing_ok=True)
-    return found
+    return contents
 
 
 def repair(path: Path) -> str:

@@ -36,8 +36,9 @@ def read(run: Run, generation: int) -> Arrays:
     if not path.exists():
         raise RunFileError(f"{path} does not exist: the rollouts of generation {generation} were not kept")
     with open_hdf5(path) as file, damage_reported(path):
-        arrays, found = texts.datasets(file), texts.attributes(file)
-    wrong = [name for name, value in _attributes(run.run_id, generation, arrays).items() if found.get(name) != value]
+        arrays, attributes = texts.datasets(file), texts.attributes(file)
+    expected = _attributes(run.run_id, generation, arrays)
+    wrong = [name for name, value in expected.items() if attributes.get(name) != value]
     if wrong:
         raise RunFileError(f"{path}: {wrong[0]} is not that of {run.path}; the file is damaged, or of another run")
     return arrays

@@ -53,15 +53,15 @@ class RunChecks(RunArrays):
 
     def _rows(self, start: int, stop: int) -> NDArray[Any]:
         """Return the arrays of some generations as one structured array."""
-        found = np.empty(stop - start, self._newer.dtype)
+        rows = np.empty(stop - start, self._newer.dtype)
         for name in self.names:
-            found[name] = self[name][start:stop]
-        return found
+            rows[name] = self[name][start:stop]
+        return rows
 
     def _has_hash(self, generation: int, data: bytes) -> bool:
         """Return True if a generation has its hash; those of the journal are checked when it is read."""
         return generation >= self._folded or chain.has_hash(
-            [each[generation] for each in self._hashes], self.run_id, self._version, generation, self._columns, data
+            [column[generation] for column in self._hashes], self.run_id, self._version, generation, self._columns, data
         )
 
     @cached_property

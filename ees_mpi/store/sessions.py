@@ -25,8 +25,8 @@ def record_of(run_id: str, number: int, before: bytes, values: Mapping[str, Any]
 
 def of_record(record: Record) -> Session:
     """Return the session of a record; raise a ValueError if it has other values than we write."""
-    found = {name: texts.text(array[()]) for name, array in record.arrays.items()}
-    session = {name: found[name] if isinstance(found[name], str) else found[name].item() for name in HASHED}
+    values = {name: texts.text(array[()]) for name, array in record.arrays.items()}
+    session = {name: values[name] if isinstance(values[name], str) else values[name].item() for name in HASHED}
     session |= {"end": session["start"], HASH: record.hash.hex(), BEFORE: record.before.hex()}
     return checked(session)
 
@@ -54,15 +54,15 @@ def read(file: h5py.File, version: int, run_id: str) -> list[Session]:
         name: texts.column(group[name]) if kind == "str" else group[name][:].tolist()
         for name, kind in layout.SESSIONS[version].items()
     }
-    found = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    for number, session in enumerate(found):
+    sessions = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    for number, session in enumerate(sessions):
         checked(session)
         if (
             version > 2
             and session[HASH] != record_of(run_id, number, bytes.fromhex(session[BEFORE]), session).hash.hex()
         ):
             raise ValueError(f"session {number} does not have the hash in it")
-    return found
+    return sessions
 
 
 def write(file: h5py.File, sessions: Sequence[Session], version: int) -> None:

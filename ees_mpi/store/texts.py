@@ -22,8 +22,8 @@ def attributes(item: Any) -> dict[str, Any]:
 
 
 def _attribute(item: Any, name: str) -> Any:
-    found = item.attrs.get_id(name)
-    if found.get_type().get_class() not in SCALARS or found.shape != () or found.get_storage_size() > LONGEST:
+    value = item.attrs.get_id(name)
+    if value.get_type().get_class() not in SCALARS or value.shape != () or value.get_storage_size() > LONGEST:
         raise ValueError(f"its attribute {name[:80]} is neither a number nor a text")
     return text(item.attrs[name])
 
@@ -52,24 +52,24 @@ def fixed(length: int) -> Any:
 
 def column(dataset: h5py.Dataset) -> list[str]:
     """Return the texts of a dataset. They are read one by one: many may refer to one long text in a heap."""
-    found: list[str] = []
+    texts: list[str] = []
     total = 0
     for row in range(dataset.shape[0]):
-        found.append(text(dataset[row]))
-        total += len(found[-1])
+        texts.append(text(dataset[row]))
+        total += len(texts[-1])
         if total > TOTAL:
             raise ValueError(f"{dataset.name} holds more than {TOTAL} bytes")
-    return found
+    return texts
 
 
 def datasets(group: h5py.Group) -> dict[str, NDArray[Any]]:
     """Return the numbers of a group and of its groups, by path."""
-    found: dict[str, NDArray[Any]] = {}
+    arrays: dict[str, NDArray[Any]] = {}
     for name, item in group.items():
         if isinstance(item, h5py.Group):
-            found |= {f"{name}/{inner}": array for inner, array in datasets(item).items()}
+            arrays |= {f"{name}/{inner}": array for inner, array in datasets(item).items()}
         elif item.dtype.kind not in "biufS":
             raise ValueError(f"{item.name} has the type {item.dtype}; expected numbers")
         else:
-            found[name] = np.asarray(item[()])
-    return found
+            arrays[name] = np.asarray(item[()])
+    return arrays

@@ -104,11 +104,12 @@ class RunWriter:
         path = real(path)
         lock = Lock(path, force)
         try:
-            found = fold_journal(path)
+            contents = fold_journal(path)
             with write_errors(path, SAFE):
-                writer = cls(path, lock, found.run_id, config, found.names, len(found.sessions), found.last_hash)
-            writer._warning = found.warning or None
-            return writer, found
+                number = len(contents.sessions)
+                writer = cls(path, lock, contents.run_id, config, contents.names, number, contents.last_hash)
+            writer._warning = contents.warning or None
+            return writer, contents
         except BaseException:
             lock.release()
             raise

@@ -63,7 +63,7 @@ def test_the_plan_of_maml_counts_whole_tasks() -> None:
         lambda rows: 0,
         table=0,
         timed="the rollouts of one task",
-        each=10.0,
+        per_row=10.0,
         gathered=0,
     )
     predicted = plan.predict(maml, costs, 16)

@@ -43,14 +43,14 @@ class Replayed:
 
     def line(self) -> str:
         """Return the result as a sentence."""
-        valid, length, fitness, *behavior = self.again.found
+        valid, length, fitness, *behavior = self.again.evaluated
         shown = ", ".join(f"{value:.6g}" for value in behavior) if valid else "not finite"
         text = f"{self.choice.title}: behavior {shown}; fitness {fitness:.6g}; {int(length)} steps: "
         if not self.compared:
             return text + "the file has no evaluation of it to compare with"
         if self.again.same:
             return text + "the same bits as in the file"
-        apart = float(np.linalg.norm(self.again.found[LOGGED:] - self.again.logged[LOGGED:]))
+        apart = float(np.linalg.norm(self.again.evaluated[LOGGED:] - self.again.logged[LOGGED:]))
         logged = ", ".join(f"{value:.17g}" for value in self.again.logged[LOGGED:])
         return text + f"OTHER BITS than in the file, which has behavior {logged}; the distance is {apart:.4g}"
 

@@ -62,7 +62,7 @@ def replay_extremes(run: Run, count: int) -> tuple[list[Extreme], str]:
     try:
         for each in logged:
             result = evaluate(run, actor, each.choice)
-            behavior = each.behavior or tuple(result.again.found[LOGGED:][-position_dim(run) :].tolist())
+            behavior = each.behavior or tuple(result.again.evaluated[LOGGED:][-position_dim(run) :].tolist())
             picture = charts.png(actor.picture())
             replayed.append(replace(each, behavior=behavior, picture=picture, bits=_compare_bits(result)))
     finally:
