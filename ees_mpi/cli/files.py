@@ -31,23 +31,23 @@ def info(runs: tuple[Path, ...], sort: str | None, as_json: bool) -> None:
     """Print a summary of a run, sample or adaptation file, or a table of several."""
     from ees_mpi.commands import info
 
-    found, failed = [], []
+    summaries, failed = [], []
     for run in runs:
         try:
-            found.append(info.read(run))
+            summaries.append(info.read(run))
         except RunFileError as error:
             if len(runs) == 1:
                 raise
             failed.append(error)
-    found = info.in_order(found, sort)
+    summaries = info.in_order(summaries, sort)
     if as_json:
-        echo(json.dumps(found[0] if len(runs) == 1 else found))
+        echo(json.dumps(summaries[0] if len(runs) == 1 else summaries))
     elif len(runs) == 1:
-        echo("\n".join(info.lines(found[0])))
-    elif found:
+        echo("\n".join(info.lines(summaries[0])))
+    elif summaries:
         from ees_mpi.analysis.numbers.tables import columns
 
-        echo("\n".join(columns(info.table(found))))
+        echo("\n".join(columns(info.table(summaries))))
     if failed:
         raise RunFileError(f"{len(failed)} of {len(runs)} files cannot be read; the first: {failed[0]}")
 
@@ -212,8 +212,8 @@ def docs(topic: str | None) -> None:
         else:
             echo(text, nl=False)
         return
-    for each in pages():
-        echo(f"{each.topic:14} {each.title}")
+    for listed in pages():
+        echo(f"{listed.topic:14} {listed.title}")
     echo("\n`ees-mpi docs TOPIC` prints a page.")
 
 

@@ -70,14 +70,14 @@ def metrics(
         raise click.UsageError("--all and --generation exclude each other")
     chosen = metrics.Settings(radius, cell)
     wanted = summaries.MetricsRequest(generation, every, chosen, metrics.bandwidths(bandwidth), objective, settings)
-    found = []
+    rows = []
     for path in runs:
         facts, lines = summaries.measure(path, wanted)
-        found += facts
+        rows += facts
         for line in [] if as_json else lines:
             echo(line)
     if as_json:
-        echo(json.dumps(plain(found)))
+        echo(json.dumps(plain(rows)))
 
 
 @click.command(cls=Sides)
@@ -130,11 +130,11 @@ def compare(
         raise click.UsageError("expected --metric M; --list prints the metrics")
     chosen = metrics.Settings(radius, cell, metrics.bandwidth(bandwidth))
     request = comparing.CompareRequest(names, runs, against, chosen, generation, alternative, by)
-    found = comparing.compare_runs(request)
+    comparisons = comparing.compare_runs(request)
     if as_json:
-        echo(json.dumps([tables.data(each) for each in found]))
+        echo(json.dumps([tables.data(comparison) for comparison in comparisons]))
     else:
-        echo((tables.latex if latex else tables.text)(found, alternative))
+        echo((tables.latex if latex else tables.text)(comparisons, alternative))
 
 
 @click.command()
@@ -163,7 +163,7 @@ def _signal(world: "ranks.Ranks", as_json: bool, of: tuple[Path, int | None, int
     from ees_mpi.analysis.numbers import signals, tables
     from ees_mpi.commands.signal import signal_on
 
-    found = signal_on(world, *of)
+    rows = signal_on(world, *of)
     if world.first:
-        plain = tables.plain([asdict(each) for each in found])
-        echo(json.dumps(plain) if as_json else "\n".join([*tables.columns(signals.table(found)), "", signals.LEGEND]))
+        plain = tables.plain([asdict(row) for row in rows])
+        echo(json.dumps(plain) if as_json else "\n".join([*tables.columns(signals.table(rows)), "", signals.LEGEND]))

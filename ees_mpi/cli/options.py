@@ -78,7 +78,7 @@ class Seeds(click.ParamType):  # type: ignore[type-arg]
         seeds: list[int] = []
         for part in value.split(","):
             first, dash, last = part.partition("-")
-            digits = all(each.isascii() and each.isdigit() and len(each) < 20 for each in (first, last or first))
+            digits = all(word.isascii() and word.isdigit() and len(word) < 20 for word in (first, last or first))
             if not digits or (dash and not last) or int(last or first) < int(first):
                 self.fail(f"expected numbers and ranges, such as 0-5 or 1,4,7; got {value!r:.80}", param, ctx)
             if len(seeds) + int(last or first) - int(first) >= MOST_SEEDS:
@@ -93,8 +93,8 @@ def _complete_source(context: click.Context, option: click.Parameter, begun: str
     """Return the presets that the shell can complete a word to; without any, it completes the names of files."""
     from ees_mpi.config import preset_names
 
-    found = [CompletionItem(name) for name in preset_names() if name.startswith(begun)]
-    return found or [CompletionItem(begun, type="file")]
+    names = [CompletionItem(name) for name in preset_names() if name.startswith(begun)]
+    return names or [CompletionItem(begun, type="file")]
 
 
 RUN = click.argument("run", type=RunFile(), metavar="RUN.h5")

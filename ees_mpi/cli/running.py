@@ -134,7 +134,7 @@ def _verify(world: "ranks.Ranks", path: Path, of: tuple[int | None, int | None])
     from ees_mpi.commands.verify import verify
 
     check = verify(world, path, *of)
-    exact, random = (", ".join(map(str, each)) for each in (check.generations, check.random_generations))
+    exact, random = (", ".join(map(str, numbers)) for numbers in (check.generations, check.random_generations))
     if world.first and exact:
         echo(f"{path}: {check.individuals} individuals of generations {exact}: the same bits")
     if world.first and random:
@@ -214,7 +214,7 @@ def measure(policy: str, stds: str, settings: tuple[str, ...], **options: Any) -
     safetensors, or module:function. See `ees-mpi docs measure`.
     """
     try:
-        numbers = tuple(float(each) for each in stds.split(","))
+        numbers = tuple(float(std) for std in stds.split(","))
     except ValueError:
         raise click.UsageError(f"--std {stds}: expected numbers with commas between them") from None
     if options["task"]:

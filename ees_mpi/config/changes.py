@@ -47,13 +47,13 @@ def make_room(sections: dict[str, Any], wanted: Mapping[str, Any]) -> list[str]:
 def _change_method(sections: dict[str, Any], name: Any) -> list[str]:
     """Drop the sections that only the old method has."""
     before = sections.get("method", "ees")
-    if not all(isinstance(each, str) and each in METHODS for each in (name, before)):
+    if not all(isinstance(method, str) and method in METHODS for method in (name, before)):
         return []
     needed = METHODS[name].own_sections
-    dropped = [each for each in METHODS[before].own_sections if each in sections and each not in needed]
-    for each in dropped:
-        del sections[each]
-    return [f"method={name} drops {', '.join(f'[{each}]' for each in dropped)}"] if dropped else []
+    dropped = [section for section in METHODS[before].own_sections if section in sections and section not in needed]
+    for section in dropped:
+        del sections[section]
+    return [f"method={name} drops {', '.join(f'[{section}]' for section in dropped)}"] if dropped else []
 
 
 def _change_part(section: dict[str, Any], name: Any, family: Family) -> list[str]:
@@ -61,12 +61,12 @@ def _change_part(section: dict[str, Any], name: Any, family: Family) -> list[str
     if not isinstance(name, str) or name not in [*family]:
         return []  # `build` reports it
     known = {"name", *(field.encode_name for field in msgspec.structs.fields(family[name]))}
-    dropped = [each for each in section if each not in known]
+    dropped = [key for key in section if key not in known]
     if section.get("name", family.default) == name or not dropped:
         return []
-    for each in dropped:
-        del section[each]
-    keys = ", ".join(f"{family.kind}.{each}" for each in dropped)
+    for key in dropped:
+        del section[key]
+    keys = ", ".join(f"{family.kind}.{key}" for key in dropped)
     return [f"{family.kind}.name={name} drops {keys}, which {name} does not have"]
 
 
@@ -74,8 +74,8 @@ def _drop_dependent(section: dict[str, Any], wanted: dict[str, Any], family: Fam
     """Drop the keys that do not apply to a new value of another key, such as task.device without engine mujoco."""
     name, notes = wanted.get("name", section.get("name", family.default)), []
     known = family[name].only_with if isinstance(name, str) and name in [*family] else {}
-    for each, (other, needed) in known.items():
-        if each in section and each not in wanted and wanted.get(other, needed) != needed:
-            del section[each]
-            notes.append(f"{family.kind}.{other}={wanted[other]} drops {family.kind}.{each}, which it does not have")
+    for key, (other, needed) in known.items():
+        if key in section and key not in wanted and wanted.get(other, needed) != needed:
+            del section[key]
+            notes.append(f"{family.kind}.{other}={wanted[other]} drops {family.kind}.{key}, which it does not have")
     return notes

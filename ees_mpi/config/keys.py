@@ -58,7 +58,7 @@ def sections() -> list[Section]:
         method,
         Section("run", _sentence(RunSettings), {}, list(_keys("run", RunSettings))),
         *map(_family, FAMILIES),
-        *(each for name in METHODS for each in _own_sections(name)),
+        *(section for name in METHODS for section in _own_sections(name)),
         Section("noise", _sentence(NoiseSettings), {}, list(_keys("noise", NoiseSettings))),
     ]
 
@@ -83,11 +83,11 @@ def _family(kind: str) -> Section:
     default = "required" if family.default is None else json.dumps(family.default)
     merged: dict[Key, list[str]] = {}
     for name in family:
-        for each in _keys(kind, family[name]):
-            merged.setdefault(each, []).append(name)
-    found = [Key(f"{kind}.name", _choice(names), default, "", f"The name of the {kind}.")]
-    found += [replace(each, parts=tuple(parts)) for each, parts in merged.items()]
-    return Section(kind, {"task": "Turns parameters into outcomes.", **ABOUT}.get(kind, ""), names, found)
+        for key in _keys(kind, family[name]):
+            merged.setdefault(key, []).append(name)
+    keys = [Key(f"{kind}.name", _choice(names), default, "", f"The name of the {kind}.")]
+    keys += [replace(key, parts=tuple(parts)) for key, parts in merged.items()]
+    return Section(kind, {"task": "Turns parameters into outcomes.", **ABOUT}.get(kind, ""), names, keys)
 
 
 ABOUT = {
@@ -127,7 +127,7 @@ def _type(info: inspect.Type) -> str:
     if isinstance(info, inspect.Metadata):
         return _type(info.type)
     if isinstance(info, inspect.UnionType):
-        return " or ".join(_type(each) for each in info.types if not isinstance(each, inspect.NoneType))
+        return " or ".join(_type(member) for member in info.types if not isinstance(member, inspect.NoneType))
     if isinstance(info, inspect.LiteralType):
         return _choice(info.values)
     if isinstance(info, inspect.VarTupleType | inspect.ListType):
@@ -150,80 +150,80 @@ def ambiguous() -> set[str]:
     """Return the last words of keys that more than one section has."""
     places: dict[str, set[str]] = {}
     for section in sections():
-        for each in section.keys:
-            places.setdefault(each.key.rpartition(".")[2], set()).add(section.name)
-    return {word for word, found in places.items() if len(found) > 1}
+        for key in section.keys:
+            places.setdefault(key.key.rpartition(".")[2], set()).add(section.name)
+    return {word for word, names in places.items() if len(names) > 1}
 
 
-def text(found: Sequence[Section], values: Mapping[str, Any] | None = None) -> Iterator[str]:
+def text(listed: Sequence[Section], values: Mapping[str, Any] | None = None) -> Iterator[str]:
     """Yield the keys as lines for the terminal; `values`: those of one config, by key; only its keys are shown then."""
-    for section in found:
-        shown = [each for each in section.keys if values is None or _belongs(each, values)]
+    for section in listed:
+        shown = [key for key in section.keys if values is None or _belongs(key, values)]
         if not shown:
             continue
         yield f"[{section.name}]  {section.about}" if section.name else section.about
-        for each in shown:
-            yield f"  {each.key} = {_now(each, values)}"
-            default = "" if values is None else f"default: {each.default}"
-            yield f"      {each.about} ({'; '.join(filter(None, (each.type, each.unit, default)))})"
-            if values is None and each.parts and len(each.parts) < len(section.names):
-                yield f"      for {section.name}.name = {', '.join(each.parts)}"
-            if values is None and each.key in (f"{section.name}.name", "method"):
+        for key in shown:
+            yield f"  {key.key} = {_now(key, values)}"
+            default = "" if values is None else f"default: {key.default}"
+            yield f"      {key.about} ({'; '.join(filter(None, (key.type, key.unit, default)))})"
+            if values is None and key.parts and len(key.parts) < len(section.names):
+                yield f"      for {section.name}.name = {', '.join(key.parts)}"
+            if values is None and key.key in (f"{section.name}.name", "method"):
                 yield from (f"      {name:14} {about}" for name, about in section.names.items())
         yield ""
 
 
-def _belongs(each: Key, values: Mapping[str, Any]) -> bool:
+def _belongs(key: Key, values: Mapping[str, Any]) -> bool:
     """Return whether a config has a key: one of its sections has it, for the part that the section names."""
-    section = each.key.rpartition(".")[0]
+    section = key.key.rpartition(".")[0]
     if not section:
         return True
-    if each.only_with and values.get(each.only_with[0]) != each.only_with[1]:
+    if key.only_with and values.get(key.only_with[0]) != key.only_with[1]:
         return False
-    used = any(key.startswith(f"{section}.") for key in values)
-    return used and (not each.parts or values.get(f"{section}.name") in each.parts)
+    used = any(name.startswith(f"{section}.") for name in values)
+    return used and (not key.parts or values.get(f"{section}.name") in key.parts)
 
 
-def _now(each: Key, values: Mapping[str, Any] | None) -> str:
+def _now(key: Key, values: Mapping[str, Any] | None) -> str:
     """Return the default, or the value of a config."""
     if values is None:
-        return each.default if each.default not in ("required", "not set") else f"({each.default})"
-    value = _value(each, values)
+        return key.default if key.default not in ("required", "not set") else f"({key.default})"
+    value = _value(key, values)
     return "(not set)" if value is None else json.dumps(value)
 
 
-def _value(each: Key, values: Mapping[str, Any]) -> Any:
+def _value(key: Key, values: Mapping[str, Any]) -> Any:
     """Return the value of a key in a config; None if it is not set."""
-    if each.key == "method":
+    if key.key == "method":
         return values.get("method", "ees")
     inside = {
-        key.removeprefix(f"{each.key}."): value for key, value in values.items() if key.startswith(f"{each.key}.")
+        name.removeprefix(f"{key.key}."): value for name, value in values.items() if name.startswith(f"{key.key}.")
     }
-    return values.get(each.key, inside or None)
+    return values.get(key.key, inside or None)
 
 
-def data(found: Sequence[Section], values: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
+def data(listed: Sequence[Section], values: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
     """Return the keys for JSON; with `values`, those of one config."""
-    every = [each for section in found for each in section.keys]
+    every = [key for section in listed for key in section.keys]
     if values is None:
-        return [asdict(each) for each in every]
-    return [{**asdict(each), "value": _value(each, values)} for each in every if _belongs(each, values)]
+        return [asdict(key) for key in every]
+    return [{**asdict(key), "value": _value(key, values)} for key in every if _belongs(key, values)]
 
 
-def markdown(found: Sequence[Section]) -> Iterator[str]:
+def markdown(listed: Sequence[Section]) -> Iterator[str]:
     """Yield the lines of the page docs/config.md."""
     yield from PAGE.splitlines()
-    for section in found:
+    for section in listed:
         yield from ("", f"## {f'[{section.name}]' if section.name else 'method'}", "", section.about)
         if section.names:
             yield from ("", f"| {f'{section.name}.name' if section.name else 'method'} | |", "|---|---|")
             yield from (f"| `{name}` | {_cell(about)} |" for name, about in section.names.items())
         yield from ("", "| key | type | default | unit | meaning |", "|---|---|---|---|---|")
-        for each in section.keys:
-            every = not each.parts or len(each.parts) == len(section.names)
-            parts = "" if every else f" For {', '.join(f'`{part}`' for part in each.parts)}."
-            default = each.default if each.default in ("required", "not set") else f"`{each.default}`"
-            yield f"| `{each.key}` | {_cell(each.type)} | {default} | {each.unit} | {_cell(each.about)}{parts} |"
+        for key in section.keys:
+            every = not key.parts or len(key.parts) == len(section.names)
+            parts = "" if every else f" For {', '.join(f'`{part}`' for part in key.parts)}."
+            default = key.default if key.default in ("required", "not set") else f"`{key.default}`"
+            yield f"| `{key.key}` | {_cell(key.type)} | {default} | {key.unit} | {_cell(key.about)}{parts} |"
 
 
 def _cell(words: str) -> str:

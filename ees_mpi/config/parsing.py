@@ -90,10 +90,10 @@ def parse(
     known = ("run", "noise", "task", "population", *method.own_sections)
     for section in sections:
         if section not in known:
-            other = any(section in each.own_sections for each in METHODS.values())
+            other = any(section in kind.own_sections for kind in METHODS.values())
             hint = f'; method = "{name}" has no such section' if other else ""
             raise ConfigError(f"{section}: {unknown(section, known)}{hint}")
-    defaults = [each for each, kind in method.own_sections.items() if getattr(kind, "default", "") is not None]
+    defaults = [section for section, kind in method.own_sections.items() if getattr(kind, "default", "") is not None]
     sections = {**{section: {} for section in ("run", "noise", *defaults)}, **sections}
     if missing := [section for section in known if section not in sections]:
         raise ConfigError(f"{source}: section [{missing[0]}] is missing")

@@ -51,16 +51,16 @@ class Member:
 def members(settings: Sequence[str], seeds: Sequence[int] = ()) -> list[Member]:
     """Return the runs of a command line: every combination of values; the seed changes fastest."""
     choices = [choice(setting) for setting in settings]
-    swept = [each[0].partition("=")[0].strip() for each in choices if len(each) > 1]
+    swept = [values[0].partition("=")[0].strip() for values in choices if len(values) > 1]
     if "run.portable" in swept:
         raise ConfigError("--set run.portable: one process cannot change its CPU features; start two commands")
     count = len(seeds) or 1
-    for each in choices:
-        count *= len(each)
+    for values in choices:
+        count *= len(values)
         if count > MOST:
             raise ConfigError(f"a sweep of more than {MOST} runs: expected fewer values")
-    found = itertools.product(itertools.product(*choices), seeds or (None,))
-    return [Member(number, chosen, seed) for number, (chosen, seed) in enumerate(found)]
+    combinations = itertools.product(itertools.product(*choices), seeds or (None,))
+    return [Member(number, chosen, seed) for number, (chosen, seed) in enumerate(combinations)]
 
 
 def choice(setting: str) -> list[str]:
@@ -93,19 +93,19 @@ def split(text: str) -> list[str]:
     return parts
 
 
-def named(source: str, found: Sequence[Member]) -> list[Member]:
+def named(source: str, unnamed: Sequence[Member]) -> list[Member]:
     """Return the runs with their file names; raise a ConfigError if two runs are the same."""
     runs = []
-    for each in found:
-        config = load(source, each.all_settings)
-        file = file_name(source, each.all_settings, config)
-        runs.append(replace(each, file=file, generations=config.run.generations))
+    for member in unnamed:
+        config = load(source, member.all_settings)
+        file = file_name(source, member.all_settings, config)
+        runs.append(replace(member, file=file, generations=config.run.generations))
     seen: dict[str, Member] = {}
-    for each in runs:
-        if each.file in seen:
-            one, other = (" ".join(which.all_settings) for which in (seen[each.file], each))
-            raise ConfigError(f"two runs of the sweep would be the same file {each.file}: {one:.200}; {other:.200}")
-        seen[each.file] = each
+    for member in runs:
+        if member.file in seen:
+            one, other = (" ".join(which.all_settings) for which in (seen[member.file], member))
+            raise ConfigError(f"two runs of the sweep would be the same file {member.file}: {one:.200}; {other:.200}")
+        seen[member.file] = member
     return runs
 
 
@@ -122,12 +122,12 @@ def file_name(source: str, settings: Sequence[Setting], config: Config | None = 
 def changes(settings: Sequence[Setting], config: Config) -> dict[str, str]:
     """Return the keys that settings name, each with a word for the file name."""
     paths = [key_of(setting) for setting in settings]
-    found = {}
+    words = {}
     for key, value in {"method": "ees", **dict(flat(config.sections()))}.items():
         named = any(key == path or key.startswith(f"{path}.") for path in paths)
         if named and key != "run.seed" and key not in config.free_on_resume:
-            found[key] = _word(key, value)
-    return found
+            words[key] = _word(key, value)
+    return words
 
 
 def _word(key: str, value: Any) -> str:
@@ -145,7 +145,7 @@ def _shown(value: Any) -> str:
 
     0.01; 4x4 for [4, 4] and 4x for [4]; true; a word as it is; anything else is abbreviated, with a hash.
     """
-    if isinstance(value, (list, tuple)) and value and all(type(each) in (int, float) for each in value):
+    if isinstance(value, (list, tuple)) and value and all(type(number) in (int, float) for number in value):
         return "x".join(map(json.dumps, value)) + "x" * (len(value) == 1)
     if isinstance(value, (bool, int, float)):
         return json.dumps(value)

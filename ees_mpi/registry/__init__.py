@@ -125,7 +125,7 @@ RUN_FOLDERS: list[str] = []  # of run files; they are searched last, and only if
 def beside(path: str | os.PathLike[str], run: bool = False) -> None:
     """Search the user's own modules also in the folder of a config file, or of a `run` file."""
     folders, folder = RUN_FOLDERS if run else FOLDERS, os.path.dirname(os.path.abspath(path))
-    folders[:] = [*(each for each in folders if each != folder), folder]
+    folders[:] = [*(other for other in folders if other != folder), folder]
 
 
 @contextmanager
@@ -170,11 +170,11 @@ def flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]
 def leaves(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
     """Yield everything in nested tables and lists that is neither, each with its key."""
     if isinstance(value, dict):
-        for name, each in value.items():
-            yield from leaves(each, f"{key}.{name}".lstrip("."))
+        for name, inner in value.items():
+            yield from leaves(inner, f"{key}.{name}".lstrip("."))
     elif isinstance(value, (list, tuple)):
-        for each in value:
-            yield from leaves(each, key)
+        for item in value:
+            yield from leaves(item, key)
     else:
         yield key, value
 
@@ -211,7 +211,7 @@ def unknown(name: str, known: Any) -> str:
     name = short(name)
     if not names:
         return f"unknown name {name!r}; there is nothing to set here"
-    near = sorted(each for each in names if each.endswith(f".{name}"))  # a key without its section
+    near = sorted(key for key in names if key.endswith(f".{name}"))  # a key without its section
     near = near or difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(near)}?" if near else f"expected one of: {', '.join(sorted(names))}"
     return f"unknown name {name!r}; {hint}"

@@ -41,12 +41,12 @@ def imported(path: str, key: str) -> Any:
     """Import `package.module:name`, if it is trusted."""
     module, name = split(path, key)
     check_trust(path, key)
-    found = import_module(module, path, key)
+    loaded = import_module(module, path, key)
     try:
-        return getattr(found, name)
+        return getattr(loaded, name)
     except AttributeError:
-        names = [each for each in vars(found) if not each.startswith("_")]
-        place = getattr(found, "__file__", None) or module
+        names = [public for public in vars(loaded) if not public.startswith("_")]
+        place = getattr(loaded, "__file__", None) or module
         raise ConfigError(f"{key}: cannot import {path!r}: {place} has no {name}: {unknown(name, names)}") from None
 
 
@@ -54,10 +54,10 @@ def import_module(module: str, path: str, key: str) -> Any:
     """Import a module that the text `path` of a config key names; an error says where it was searched."""
     if not all(word.isidentifier() for word in module.split(".")):
         raise ConfigError(f"{key}: expected a module in front of the colon, got {path!r}")
-    sys.path += [each for each in (*registry.FOLDERS, "", *registry.trusted_folders()) if each not in sys.path]
+    sys.path += [folder for folder in (*registry.FOLDERS, "", *registry.trusted_folders()) if folder not in sys.path]
     importlib.invalidate_caches()  # the user may have just written the file
     try:
-        found = importlib.import_module(module)
+        imported_module = importlib.import_module(module)
     except ModuleNotFoundError as error:
         if error.name and f"{module}.".startswith(f"{error.name}."):
             raise ConfigError(
@@ -69,13 +69,13 @@ def import_module(module: str, path: str, key: str) -> Any:
         raise
     except Exception as error:
         raise _import_error(error, path, key) from error
-    _check_folder(module, found, path, key)
-    return found
+    _check_folder(module, imported_module, path, key)
+    return imported_module
 
 
-def _check_folder(module: str, found: Any, path: str, key: str) -> None:
+def _check_folder(module: str, imported_module: Any, path: str, key: str) -> None:
     """Raise a ConfigError if this process has imported a module of the same name for another config."""
-    file = os.path.abspath(getattr(found, "__file__", None) or "")
+    file = os.path.abspath(getattr(imported_module, "__file__", None) or "")
     for folders in (registry.FOLDERS, registry.trusted_folders()):
         wanted = [os.path.join(folder, *module.split(".")) + ".py" for folder in folders]
         if file not in wanted[:-1] or not os.path.exists(wanted[-1]):
@@ -99,10 +99,10 @@ def _import_error(error: Exception, path: str, key: str) -> ConfigError:
 
 def function(path: str, key: str) -> Callable[..., Any]:
     """Import a function of the user."""
-    found = imported(path, key)
-    if not callable(found) or isinstance(found, type):
-        raise ConfigError(f"{key} {path}: expected a function, got {type(found).__name__}")
-    return found  # type: ignore[no-any-return]
+    thing = imported(path, key)
+    if not callable(thing) or isinstance(thing, type):
+        raise ConfigError(f"{key} {path}: expected a function, got {type(thing).__name__}")
+    return thing  # type: ignore[no-any-return]
 
 
 def make(path: str, key: str, protocol: type, settings: Mapping[str, Any], **arguments: Any) -> Any:
@@ -157,7 +157,7 @@ def make_once(path: str, key: str, protocol: type, settings: Mapping[str, Any], 
 def _members(protocol: type) -> dict[str, Any]:
     """Return the members of a Protocol by name: methods, and None for other attributes."""
     members: dict[str, Any] = {}
-    for base in reversed([each for each in protocol.__mro__ if getattr(each, "_is_protocol", False)]):
+    for base in reversed([base for base in protocol.__mro__ if getattr(base, "_is_protocol", False)]):
         for name in (*inspect.get_annotations(base), *vars(base)):
             if not name.startswith("_"):
                 asked = vars(base).get(name)
@@ -174,8 +174,8 @@ def _check_method(factory: type, name: str, asked: Any, needs: str) -> None:
     try:
         inspect.signature(given).bind(*wanted)
     except TypeError:
-        found = ", ".join(inspect.signature(given).parameters)
-        raise ConfigError(f"{needs}; {name} takes ({found}), expected ({', '.join(wanted)})") from None
+        taken = ", ".join(inspect.signature(given).parameters)
+        raise ConfigError(f"{needs}; {name} takes ({taken}), expected ({', '.join(wanted)})") from None
     except ValueError:
         pass
 
@@ -228,8 +228,8 @@ def _message(call: str, error: Exception) -> str:
     first = f"{call} raised {type(error).__name__}{': ' * bool(what)}{what}"
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _inside(frame.filename, (PACKAGE,))]
     frames = [frame for frame in frames if not frame.filename.startswith("<frozen")]
-    mine = [frame for frame in frames if not _inside(frame.filename, INSTALLED)] or frames[-1:]
-    lines = [f"  {_short(each.filename)}, line {each.lineno}, in {each.name}: {each.line}" for each in mine[-SHOWN:]]
+    mine = ([frame for frame in frames if not _inside(frame.filename, INSTALLED)] or frames[-1:])[-SHOWN:]
+    lines = [f"  {_short(frame.filename)}, line {frame.lineno}, in {frame.name}: {frame.line}" for frame in mine]
     return "\n".join([first, *lines])
 
 

@@ -11,12 +11,12 @@ from ees_mpi.errors import OwnCodeError
 Table = Mapping[str, NDArray[Any]]
 
 
-def as_table(found: Any, call: str, dtype: DTypeLike | None = None) -> dict[str, NDArray[Any]]:
+def as_table(returned: Any, call: str, dtype: DTypeLike | None = None) -> dict[str, NDArray[Any]]:
     """Return what a call of the user's code returned as a dict of arrays of numbers."""
-    if not isinstance(found, Mapping) or not all(isinstance(name, str) for name in found):
-        raise OwnCodeError(f"{call} returned {type(found).__name__}; expected a dict of arrays by name")
+    if not isinstance(returned, Mapping) or not all(isinstance(name, str) for name in returned):
+        raise OwnCodeError(f"{call} returned {type(returned).__name__}; expected a dict of arrays by name")
     arrays = {}
-    for name, value in found.items():
+    for name, value in returned.items():
         array = np.asarray(value)
         if array.dtype.kind not in "fiub":
             raise OwnCodeError(f"{call} returned {name!r} of type {array.dtype}; expected numbers")
@@ -24,9 +24,9 @@ def as_table(found: Any, call: str, dtype: DTypeLike | None = None) -> dict[str,
     return arrays
 
 
-def like(found: Any, expected: Table, call: str, dtype: DTypeLike | None = None) -> dict[str, NDArray[Any]]:
+def like(returned: Any, expected: Table, call: str, dtype: DTypeLike | None = None) -> dict[str, NDArray[Any]]:
     """Return a dict of arrays that has the names and shapes of another one."""
-    table = as_table(found, call, dtype)
+    table = as_table(returned, call, dtype)
     for name in sorted(expected.keys() | table.keys()):
         if name not in table or name not in expected:
             raise OwnCodeError(

@@ -34,21 +34,21 @@ def _toml(text: str, source: str) -> dict[str, Any]:
     if not is_utf8(text):
         raise ConfigError(f"{source} is not UTF-8")
     try:
-        found = tomllib.loads(text)
+        parsed = tomllib.loads(text)
     except RecursionError:
         raise ConfigError(f"{source}: expected at most {DEEPEST} levels of tables") from None
     except tomllib.TOMLDecodeError as error:
         raise _NotToml(f"{source} is not valid TOML: {error}") from None
     except ValueError as error:  # an integer of more than 4,300 digits
         raise ConfigError(f"{source}: {error}") from None
-    _check_depth(found, source)
-    return found
+    _check_depth(parsed, source)
+    return parsed
 
 
-def _check_depth(found: Any, source: str) -> None:
-    level: list[Any] = [found]
+def _check_depth(sections: Any, source: str) -> None:
+    level: list[Any] = [sections]
     for _ in range(DEEPEST):
-        level = [value for each in level for value in _inside(each)]
+        level = [value for table in level for value in _inside(table)]
     if level:
         raise ConfigError(f"{source}: expected at most {DEEPEST} levels of tables")
 
@@ -56,8 +56,8 @@ def _check_depth(found: Any, source: str) -> None:
 def _copied(value: Any) -> Any:
     """Return a copy of nested tables, with lists in place of tuples, as TOML has them."""
     if isinstance(value, Mapping):
-        return {key: _copied(each) for key, each in value.items()}
-    return [_copied(each) for each in value] if isinstance(value, (list, tuple)) else value
+        return {key: _copied(inner) for key, inner in value.items()}
+    return [_copied(inner) for inner in value] if isinstance(value, (list, tuple)) else value
 
 
 def _inside(value: Any) -> Iterable[Any]:

@@ -93,7 +93,7 @@ class _Evaluator:
         """Return an expectation, computed for some samples of another random variable at a time."""
         parts = walk(node, lambda part: part.needs)
         varying = [part for part in parts if axis in part.axes]
-        needed = dict.fromkeys(part for each in varying for part in each.needs if axis not in part.axes)
+        needed = dict.fromkeys(need for part in varying for need in part.needs if axis not in need.axes)
         shared = [part for part in needed if self._total(part.axes) <= self.tile]
         leaves = [part for part in parts if isinstance(part, Leaf) and part not in shared]
         tensors = [*map(self.value, shared), *(self.leaves.get(leaf, leaf.tensor) for leaf in leaves)]
@@ -122,7 +122,7 @@ def _aligned(tensor: Tensor, axes: Axes, among: Axes, inner: int = 0) -> Tensor:
 
 def _check_closed(node: Deterministic, values: Sequence[Tensor]) -> None:
     """Raise a GraphError if a function depends on a tensor with a gradient that is not among its arguments."""
-    sample = [value[(0,) * len(each.axes)].detach() for value, each in zip(values, node.parents, strict=True)]
+    sample = [value[(0,) * len(parent.axes)].detach() for value, parent in zip(values, node.parents, strict=True)]
     with torch.enable_grad():
         result = node.compute(*sample)
     if not isinstance(result, Tensor):

@@ -38,7 +38,7 @@ class Trajectories:
         count, length = self.actions.shape[:2] if self.actions.dim() == 3 else (-1, -1)
         shapes = (self.perturbations.dim(), tuple(self.observations.shape[:2]), tuple(self.steps.shape))
         if count < 0 or shapes != (2, (count, length), (count,)) or len(self.perturbations) != count:
-            got = [list(each.shape) for each in (self.perturbations, self.observations, self.actions, self.steps)]
+            got = [list(tensor.shape) for tensor in (self.perturbations, self.observations, self.actions, self.steps)]
             raise GraphError(
                 "trajectories: expected perturbations [N, D], observations [N, T, O], actions [N, T, A] and steps [N], "
                 f"got {got[0]}, {got[1]}, {got[2]} and {got[3]}"

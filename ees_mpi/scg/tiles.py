@@ -57,8 +57,8 @@ def _gradients(
     with torch.enable_grad():
         # Separate copies, because one tensor may have been computed from another.
         own = [
-            each.view_as(each) if again else each.detach().requires_grad_(place in needed)
-            for place, each in enumerate(tensors)
+            tensor.view_as(tensor) if again else tensor.detach().requires_grad_(place in needed)
+            for place, tensor in enumerate(tensors)
         ]
         value = make(start, stop, own)
         if not value.requires_grad:

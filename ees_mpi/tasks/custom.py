@@ -114,8 +114,8 @@ class CustomTask(Task, frozen=True):
         evaluator = self.task.open(seed)
         for name in ("evaluate", "close"):
             if not callable(getattr(evaluator, name, None)):
-                found = type(evaluator).__name__
-                raise OwnCodeError(f"{self.own_code}: open() returned {found}, which has no method {name}")
+                kind = type(evaluator).__name__
+                raise OwnCodeError(f"{self.own_code}: open() returned {kind}, which has no method {name}")
         return self._evaluator(evaluator, self.task.open)
 
     @before_rollouts()

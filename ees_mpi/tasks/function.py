@@ -71,10 +71,10 @@ class Function(Task, frozen=True):
         mean = _GIVEN.get((self.function, self.sha256), (None, None))[1]
         if mean is None:
             return np.full(self.parameters, self.start, np.float32)
-        found = np.array(mean, np.float32)
-        if found.shape != (self.parameters,) or not np.isfinite(found).all():
-            raise ConfigError(f"mean: expected {self.parameters} finite numbers, got shape {found.shape}")
-        return found
+        first = np.array(mean, np.float32)
+        if first.shape != (self.parameters,) or not np.isfinite(first).all():
+            raise ConfigError(f"mean: expected {self.parameters} finite numbers, got shape {first.shape}")
+        return first
 
     def open(self, seed: int) -> "OneByOne":
         """Return the evaluator of the function."""
@@ -130,9 +130,9 @@ class OneByOne:
         """Call the function; return the outcomes of its individuals. `shape`: that of their behaviours."""
         with located(f"individual {index[0]}"):
             with calling(self._code, f"{self._task.function.rpartition('.')[2].rpartition(':')[2]}()"):
-                found = self._call(parameters, **self._named)
-                given = isinstance(found, tuple) and len(found) == 2 and np.size(found[0]) == np.prod(shape)
-                behavior, fitness = found if given else (found, np.zeros(shape[:-1]))
+                returned = self._call(parameters, **self._named)
+                given = isinstance(returned, tuple) and len(returned) == 2 and np.size(returned[0]) == np.prod(shape)
+                behavior, fitness = returned if given else (returned, np.zeros(shape[:-1]))
                 behavior, fitness = np.asarray(behavior, np.float64), np.asarray(fitness, np.float64)
             whole = behavior.size == np.prod(shape) and behavior.shape[:1] in (shape[:1], ())
             if not whole or fitness.size != len(index):

@@ -25,8 +25,8 @@ LENGTH = "parameters"  # of the vector of a function, in task.policy_settings
 
 def is_function(path: str) -> bool:
     """Return whether a policy is a function of parameters and observation."""
-    found = imported(path, KEY)
-    return callable(found) and not isinstance(found, type)
+    policy = imported(path, KEY)
+    return callable(policy) and not isinstance(policy, type)
 
 
 class _Function:

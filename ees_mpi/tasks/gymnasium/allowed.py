@@ -55,8 +55,8 @@ def check_settings(gymnasium: Any, env: str, settings: Mapping[str, Any]) -> Non
     """Raise a TrustError for the first setting of a run file that is not one of `TYPES`, or has another type."""
     for name, value in settings.items():
         if not (is_known(gymnasium, env) and name in TYPES and _is(value, TYPES[name])):
-            for place, each in flat({name: value}, "task.env_settings."):
-                check_setting(place, each)
+            for place, inner in flat({name: value}, "task.env_settings."):
+                check_setting(place, inner)
 
 
 def _is(value: Any, kind: Any) -> bool:
