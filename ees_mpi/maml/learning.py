@@ -51,18 +51,18 @@ class Learner:
     lr: float
     several: bool = False
 
-    def each(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def over_tasks(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Return a function of one task as a function of all tasks."""
         return torch.vmap(function) if self.several else function
 
     def policy(self, theta: Tensor, observations: Tensor) -> tuple[Tensor, Tensor]:
         """Return the mean actions and the log standard deviations."""
-        mean = self.each(lambda at, seen: mean_action(self.sizes, at, seen))(theta, observations)
+        mean = self.over_tasks(lambda at, seen: mean_action(self.sizes, at, seen))(theta, observations)
         return mean, log_std(self.sizes, theta)
 
     def objective(self, theta: Tensor, steps: Steps) -> Tensor:
         """Return J, whose gradient at theta is the policy gradient."""
-        likelihood: Tensor = self.each(log_likelihood)(*self.policy(theta, steps.observations), steps.actions)
+        likelihood: Tensor = self.over_tasks(log_likelihood)(*self.policy(theta, steps.observations), steps.actions)
         return (likelihood * steps.advantages * steps.weight).sum()
 
     def adapted(self, theta: Tensor, before: Steps) -> Tensor:
@@ -152,7 +152,7 @@ class LearningTask:
         return self._learner.policy(adapted, self._after.observations)
 
     def _likelihood(self, mean: Tensor, log_std: Tensor) -> Tensor:
-        likelihood: Tensor = self._learner.each(log_likelihood)(mean, log_std, self._after.actions)
+        likelihood: Tensor = self._learner.over_tasks(log_likelihood)(mean, log_std, self._after.actions)
         return likelihood
 
     def _surrogate(self, mean: Tensor, log_std: Tensor) -> Tensor:
@@ -160,7 +160,7 @@ class LearningTask:
         return (ratio * self._after.advantages * self._after.weight).sum()
 
     def _divergence(self, mean: Tensor, log_std: Tensor) -> Tensor:
-        divergences: Tensor = self._learner.each(divergence)(self._old_mean, self._old_log_std, mean, log_std)
+        divergences: Tensor = self._learner.over_tasks(divergence)(self._old_mean, self._old_log_std, mean, log_std)
         return (divergences * self._after.weight).sum()
 
     def _through_adaptation(self, vector: Tensor) -> Tensor:

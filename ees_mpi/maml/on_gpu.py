@@ -70,7 +70,7 @@ class GpuTasks:
         """Make the rollouts of some tasks before and after their adaptation."""
         config, settings = self._config, maml_of(self._config)
         learner = Learner(config.task.layers, settings.adaptation_lr, several=True)
-        drawn = [draws(config, state.generation, each) for each in index]
+        drawn = [draws(config, state.generation, task) for task in index]
         noise, sampled = (np.stack(part, axis=1) for part in zip(*drawn, strict=True))
         theta = theta_of_state(state).repeat(len(index), 1)
         self._before = self._tracks(state, theta, noise[0], sampled[0], sign)
@@ -90,7 +90,7 @@ class GpuTasks:
         stds = torch.exp(log_std(self._config.task.layers, theta))
         mean = theta[:, : state.mean.shape[1]]
         walked = self._walks.walk(mean, stds, noise, sampled, state.observation_mean_std())
-        return tracks_of(walked, [direction_of(self._config.task, each) for each in sign])
+        return tracks_of(walked, [direction_of(self._config.task, task_sign) for task_sign in sign])
 
     def rows(self, mine: Mapping[int, Pair]) -> list[list[float]]:
         """Return a row for each task, as `CpuTasks.rows`."""

@@ -25,14 +25,14 @@ def maml_costs(config: Config) -> Costs:
     """Measure the costs of one task, or of whole iterations on a GPU."""
     state, job = first_state(config), MamlJob.open(config, Ranks())
     on_gpu = job.device == "cuda"
-    rollouts, each = seconds_on_gpu(job, state) if on_gpu else seconds_of_task(config)
+    rollouts, update = seconds_on_gpu(job, state) if on_gpu else seconds_of_task(config)
     job.close()
     following = State(1, state.learned, state.moments, state.observations)
     fixed, _ = timed(following.digest)
     size = config.population.size
-    timed_parts = f"an iteration: its rollouts ({seconds(rollouts * size)}), its update ({seconds(each * size)})"
+    timed_parts = f"an iteration: its rollouts ({seconds(rollouts * size)}), its update ({seconds(update * size)})"
     if not on_gpu:
-        timed_parts = f"the rollouts of one task ({seconds(rollouts)}), its part of an update ({seconds(each)})"
+        timed_parts = f"the rollouts of one task ({seconds(rollouts)}), its part of an update ({seconds(update)})"
     return Costs(
         rollouts,
         0.0,
@@ -42,7 +42,7 @@ def maml_costs(config: Config) -> Costs:
         lambda rows: working_bytes(config, 0 if on_gpu else rows),
         0,
         timed_parts,
-        each,
+        update,
         8 * config.task.parameters * size * (maml_of(config).cg_iterations + 2),
         gpus=len(visible_gpus()) if on_gpu else 0,
     )

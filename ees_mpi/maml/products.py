@@ -103,9 +103,9 @@ class DivergenceCurvature:
 
 def layers_of(sizes: Sequence[int], theta: Tensor) -> list[tuple[Tensor, Tensor]]:
     """Return weights [N, in, out] and biases [N, 1, out] of the layers of flat vectors [N, D]."""
-    found, start = [], 0
+    layers, start = [], 0
     for fan_in, fan_out in pairwise(sizes):
         end = start + fan_in * fan_out
-        found.append((theta[:, start:end].view(-1, fan_in, fan_out), theta[:, None, end : end + fan_out]))
+        layers.append((theta[:, start:end].view(-1, fan_in, fan_out), theta[:, None, end : end + fan_out]))
         start = end + fan_out
-    return found
+    return layers

@@ -54,10 +54,10 @@ class Tracks:
     @property
     def usable(self) -> Tensor:
         """Return whether a task can be learned from: it has steps, and all numbers are finite."""
-        found = self.length.any(1)
+        usable = self.length.any(1)
         for tensor in (self.observations, self.actions, self.rewards, self.final):
-            found = found & tensor.isfinite().flatten(1).all(1)
-        return found
+            usable = usable & tensor.isfinite().flatten(1).all(1)
+        return usable
 
     def steps(self, discount: float) -> Steps:
         """Return the steps of all tasks, [N, R T, ...], to learn from."""

@@ -122,8 +122,8 @@ class MamlJob:
         gathered = self.ranks.gather_by_index(table[:, 0].astype(np.int64), table, total)
         if len(gathered) < total:
             raise Unfinished(self._all_rows(mine), np.zeros((0, 1)))
-        found, observations = gathered[:size, : LEADING + dim], gathered[:size, LEADING + dim + 1 :]
-        outcomes = unpack(found, observations[observations[:, 0] > 0])
+        rows, observations = gathered[:size, : LEADING + dim], gathered[:size, LEADING + dim + 1 :]
+        outcomes = unpack(rows, observations[observations[:, 0] > 0])
         check_enough(outcomes, generation)
         middle = gathered[size] if total > size else np.full(LEADING + dim, np.nan)
         before = np.where(outcomes.valid, gathered[:size, LEADING + dim], np.nan)
@@ -135,9 +135,9 @@ class MamlJob:
         task = self.config.task
         shape = (maml_of(self.config).rollouts, maml_of(self.config).steps(task))
         with suppress(ValueError):  # a row has another length
-            found = unpacked(partial["rows"], shape, task.layers[0], task.layers[-1], task.behavior_dim)
-            if found.keys() <= set(range(self.config.population.size + 1)):
-                return found
+            pairs = unpacked(partial["rows"], shape, task.layers[0], task.layers[-1], task.behavior_dim)
+            if pairs.keys() <= set(range(self.config.population.size + 1)):
+                return pairs
         raise RunFileError("the file has rollouts of an interrupted generation that are not those of its config")
 
     def pool(self, done: Mapping[int, Pair]) -> dict[int, Pair]:

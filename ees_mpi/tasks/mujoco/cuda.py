@@ -89,9 +89,9 @@ class GpuRollouts(Worlds):
                 with self.recorder.on_stream():
                     self._policy.normalise(observation_mean, observation_std)
                     self._load(batch, seats)
-                    found = self._run(seats.world, self._first)
+                    results = self._run(seats.world, self._first)
                 self._first = None
-                outcomes |= self._outcomes(batch, seats, found)
+                outcomes |= self._outcomes(batch, seats, results)
         return [outcomes[place] for place in range(len(batch.index))]
 
     def _policies(self, components: int) -> BatchPolicy:
@@ -108,12 +108,12 @@ class GpuRollouts(Worlds):
         seeds = None if batch.reset_seed is None else (seats.world, batch.reset_seed[seats.member])
         self._reset(seats.world[batch.observe[seats.member]], seeds)
 
-    def _outcomes(self, batch: Batch, seats: Seats, found: Outcomes) -> dict[int, Outcome]:
+    def _outcomes(self, batch: Batch, seats: Seats, done: Outcomes) -> dict[int, Outcome]:
         """Return the outcomes of seated individuals, by place in the batch."""
         watched = seats.member[batch.observe[seats.member]].tolist()
-        sums = dict(zip(watched, found.observations, strict=False))  # there is room for more
+        sums = dict(zip(watched, done.observations, strict=False))  # there is room for more
         broken = (math.nan,) * self._task.behavior_dim
-        rows = (seats.member, batch.index[seats.member], found.valid, found.length, found.behavior, found.fitness)
+        rows = (seats.member, batch.index[seats.member], done.valid, done.length, done.behavior, done.fitness)
         outcomes = {}
         for place, index, valid, length, behavior, fitness in zip(*(row.tolist() for row in rows), strict=True):
             if valid:

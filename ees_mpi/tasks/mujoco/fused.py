@@ -28,7 +28,7 @@ class FusedPolicy(BatchPolicy):
         super().__init__(layers, rows, width, components, noise)
         share, self._layer_launches = wp.from_torch, []
         device, starts = wp.device_from_torch(noise.device), 0
-        inputs = [share(each) for each in self._inputs]
+        inputs = [share(tensor) for tensor in self._inputs]
         results = [*inputs[1:], share(self._outputs[-1])]
         for layer, (count, outputs) in enumerate(pairwise(layers)):
             kernel = layer_kernel(count + 1, outputs, width, starts, layer + 2 < len(layers))
@@ -91,13 +91,13 @@ def layer_kernel(inputs: int, outputs: int, width: int, start: int, hidden: bool
         second = wp.float32(0.0)
         for number in range(rounds):
             begin = number * at_a_time
-            for each in range(at_a_time):
-                value = noise[row, start + (begin + each) * outputs + column]
-                first += x[row, 0, begin + each] * value
+            for k in range(at_a_time):
+                value = noise[row, start + (begin + k) * outputs + column]
+                first += x[row, 0, begin + k] * value
                 if wp.static(pairs):
-                    second += x[row, 1, begin + each] * value
-        for each in range(rest):
-            place = rounds * at_a_time + each
+                    second += x[row, 1, begin + k] * value
+        for k in range(rest):
+            place = rounds * at_a_time + k
             value = noise[row, start + place * outputs + column]
             first += x[row, 0, place] * value
             if wp.static(pairs):

@@ -46,7 +46,7 @@ class Ledger:
         state = [*physics.start, physics.position, self._marks]
         kept = [self._steps, self._alive, self._valid, self._length, self._position, self._places]
         changed = [physics.qpos, physics.qvel, physics.warmstart]
-        self._state, self._limits, self._kept = [share(each) for each in state], limits, [*map(share, kept + changed)]
+        self._state, self._limits, self._kept = [*map(share, state)], limits, [*map(share, kept + changed)]
         self._device, self._worlds = device, worlds
         self._note_launch: Any = None  # recorded when the actions are known
         inputs = [share(observation), share(self._watched), share(self._alive)]

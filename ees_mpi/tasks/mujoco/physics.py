@@ -32,9 +32,9 @@ class Physics:
         self.observe = self.robots.observe
         on_gpu = tools.device.startswith("cuda")
         self._scratch = warp.ScopedAllocator(tools.device, Scratch(warp, tools.device)) if on_gpu else nullcontext()
-        found = {name: getattr(self.data, name, None) for name in CARRIED}
+        arrays = {name: getattr(self.data, name, None) for name in CARRIED}
         self._carried = {
-            name: warp.to_torch(array) for name, array in found.items() if array is not None and array.size
+            name: warp.to_torch(array) for name, array in arrays.items() if array is not None and array.size
         }
         self._first = {name: tensor.clone() for name, tensor in self._carried.items()}
         self.start, self.warmstart = (self.qpos.clone(), self.qvel.clone()), self._carried["qacc_warmstart"]

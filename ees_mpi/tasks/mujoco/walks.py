@@ -87,10 +87,10 @@ class Walks(Worlds):
         """Roll out policies with action noise; see `contracts.NoisyWalks`."""
         with self.recorder.on_stream():
             self._load(parameters, stds, noise, statistics)
-            found = self._run(np.arange(len(noise) * self._width))
+            results = self._run(np.arange(len(noise) * self._width))
             self._places[0].copy_(self._start)
             self._places[self._task.steps].copy_(self.physics.position)
-        length = self._tools.torch.from_numpy(found.length - ~found.valid)  # without the step that broke
+        length = self._tools.torch.from_numpy(results.length - ~results.valid)  # without the step that broke
         return self._walked(length.to(self.device).view(len(noise), self._width), sampled, statistics)
 
     def _load(self, parameters: Any, stds: Any, noise: Singles, statistics: tuple[Floats, Floats]) -> None:

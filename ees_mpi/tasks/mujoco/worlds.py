@@ -116,9 +116,9 @@ class Worlds:
                 first.done((number + 1) * self._steps_per_launch, self.recorder.synchronize)
         for _ in range(rest):
             self._launch_one()
-        found = self.ledger.read(worlds)
-        dropped = int(np.bitwise_or.reduce(self.physics.overflow()[worlds][found.valid], initial=0))
+        results = self.ledger.read(worlds)
+        dropped = int(np.bitwise_or.reduce(self.physics.overflow()[worlds][results.valid], initial=0))
         message = overflow_message(dropped, self._tools.mujoco_warp.OverflowType, self._buffers)
         if message:
             raise TaskError(message)
-        return found
+        return results

@@ -44,8 +44,8 @@ def constrain(
     world = wp.tid()
     nv = J.shape[1]
     row = wp.int32(0)
-    for each in range(order.shape[0]):
-        joint = order[each]
+    for number in range(order.shape[0]):
+        joint = order[number]
         below = qpos[world, qpos_at[joint]] - lower[joint]
         above = upper[joint] - qpos[world, qpos_at[joint]]
         inside = wp.min(below, above)
@@ -57,34 +57,34 @@ def constrain(
             row = row + 1
     rows[0, world] = row
     contacts = wp.int32(0)
-    for each in range(geoms.shape[0]):
-        geom = geoms[each]
+    for shape in range(geoms.shape[0]):
+        geom = geoms[shape]
         turn = frame[world, geom]
         up = wp.vec3(turn[2, 0], turn[2, 1], turn[2, 2])
-        if place[world, geom][2] - wp.abs(up[2]) * half[each] - radius[each] < near[each]:
-            other = wp.where(half[each] > 0.0 and up[2] > 0.0, 1, 0)
-            end = wp.vec3(0.0, 0.0, wp.where(other == 1, -half[each], half[each])) - radius[each] * up
+        if place[world, geom][2] - wp.abs(up[2]) * half[shape] - radius[shape] < near[shape]:
+            other = wp.where(half[shape] > 0.0 and up[2] > 0.0, 1, 0)
+            end = wp.vec3(0.0, 0.0, wp.where(other == 1, -half[shape], half[shape])) - radius[shape] * up
             lowest = place[world, geom] + turn * end
-            turn_of_point = spot[2 * each + other, world][2]
+            turn_of_point = spot[2 * shape + other, world][2]
             if turn_of_point == 0.0:
-                turn_of_point = 1.0 + spot[2 * each + 1 - other, world][2]
-            point[2 * each + other, world] = end
-            spot[2 * each + other, world] = wp.vec3(lowest[0], lowest[1], turn_of_point)
+                turn_of_point = 1.0 + spot[2 * shape + 1 - other, world][2]
+            point[2 * shape + other, world] = end
+            spot[2 * shape + other, world] = wp.vec3(lowest[0], lowest[1], turn_of_point)
         for side in range(2):
-            slot = 2 * each + side
+            slot = 2 * shape + side
             if spot[slot, world][2] > 0.0:
                 p = place[world, geom] + turn * point[slot, world]
                 x = p[0] - spot[slot, world][0]
                 y = p[1] - spot[slot, world][1]
-                if p[2] <= near[each] and x * x + y * y <= near[each] * near[each]:
+                if p[2] <= near[shape] and x * x + y * y <= near[shape] * near[shape]:
                     contacts = contacts + 1
                 else:
                     spot[slot, world] = wp.vec3()
     rows[1, world] = contacts
-    for each in range(point.shape[0]):
-        slot = each
-        if spot[2 * (each // 2), world][2] > spot[2 * (each // 2) + 1, world][2]:
-            slot = 4 * (each // 2) + 1 - each  # the other one came first
+    for number in range(point.shape[0]):
+        slot = number
+        if spot[2 * (number // 2), world][2] > spot[2 * (number // 2) + 1, world][2]:
+            slot = 4 * (number // 2) + 1 - number  # the other one came first
         if spot[slot, world][2] > 0.0:
             geom = geoms[slot // 2]
             p = place[world, geom] + frame[world, geom] * point[slot, world]
@@ -211,8 +211,8 @@ def sweep_kernel(nv: int) -> Any:
         contacts = rows[1, world]
         now = speeds()
         for turn in range(sweeps):
-            for each in range(limits):
-                row = wp.where(turn % 2 == 1, each, limits - 1 - each)
+            for limit in range(limits):
+                row = wp.where(turn % 2 == 1, limit, limits - 1 - limit)
                 value = wp.max(0.0, asked(row, world, J, missing, own, impulse, now))
                 now = pushed(row, world, value, X, impulse, now)
             for row in range(limits, limits + contacts):

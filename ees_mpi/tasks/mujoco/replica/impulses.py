@@ -36,7 +36,7 @@ class Impulses:
         self._order, joints = rules.order.tolist(), (rules.dof_at, rules.lower, rules.upper, rules.rate)
         shapes = (rules.geoms, rules.bodies, rules.half, rules.radius, rules.near)
         self._joints, self._shapes = (
-            list(zip(*(each.tolist() for each in numbers), strict=True)) for numbers in (joints, shapes)
+            list(zip(*(numbers.tolist() for numbers in columns), strict=True)) for columns in (joints, shapes)
         )
         self._feet = rules.feet.tolist()
         self._points: dict[int, tuple[Point, float, float]] = {}
@@ -153,5 +153,5 @@ def sweeps(matrix: Floats, missing: Floats, limits: int, contacts: int, friction
                 continue
             along = [asked(row) for row in range(contact, len(rows), contacts)]
             size = math.hypot(*along)
-            impulses[contact::contacts] = along if size <= most else [most / size * each for each in along]
+            impulses[contact::contacts] = along if size <= most else [most / size * impulse for impulse in along]
     return impulses

@@ -221,10 +221,10 @@ def look(
     observation[world, 6] = clipped(turned[0])
     observation[world, 7] = clipped(turned[1])
     count = qpos_at.shape[0]
-    for each in range(count):
-        share = (qpos[world, qpos_at[each]] - lower[each]) / (upper[each] - lower[each])
-        observation[world, JOINTS_AT + 2 * each] = clipped(2.0 * share - 1.0)
-        observation[world, JOINTS_AT + 1 + 2 * each] = clipped(0.1 * rate[each] * qvel[world, dof_at[each]])
+    for joint in range(count):
+        share = (qpos[world, qpos_at[joint]] - lower[joint]) / (upper[joint] - lower[joint])
+        observation[world, JOINTS_AT + 2 * joint] = clipped(2.0 * share - 1.0)
+        observation[world, JOINTS_AT + 1 + 2 * joint] = clipped(0.1 * rate[joint] * qvel[world, dof_at[joint]])
     for foot in range(feet.shape[0]):
         observation[world, JOINTS_AT + 2 * count + foot] = touching[world, foot]
         points = spot[2 * feet[foot], world][2] + spot[2 * feet[foot] + 1, world][2]
