@@ -119,7 +119,6 @@ def export(run: Path, policy: bool, kind: str | None, out: Path | None, **choice
 @click.option(
     "--keys", is_flag=True, help="Every key with its type, unit and meaning; without a source, all there are."
 )
-@click.option("--markdown", is_flag=True, help="With --keys: the page `ees-mpi docs config`.")
 @SEEDS
 @click.option(
     "--runs", is_flag=True, help="The runs of a sweep: the number and file name of each. See `ees-mpi train`."
@@ -129,7 +128,6 @@ def config(
     source: str | None,
     settings: tuple[str, ...],
     keys: bool,
-    markdown: bool,
     seeds: Sequence[int],
     runs: bool,
     as_json: bool,
@@ -139,10 +137,10 @@ def config(
     from ees_mpi.commands.arguments import source_of
     from ees_mpi.runs.start import load
 
-    if (keys and runs) or (markdown and (not keys or source or as_json)) or (seeds and not runs):
-        raise click.UsageError("expected --keys [--markdown], or --runs [--seeds 0-5]; --markdown prints all keys")
+    if (keys and runs) or (seeds and not runs):
+        raise click.UsageError("expected --keys, or --runs [--seeds 0-5]")
     if keys:
-        echo("\n".join(config.keys(source, settings, markdown, as_json)))
+        echo("\n".join(config.keys(source, settings, as_json)))
     elif source is None:
         raise click.UsageError("expected PRESET, FILE.toml or RUN.h5; or --keys for a list of all keys")
     elif runs:

@@ -43,14 +43,14 @@ def with_function(
     return {**sections, "task": {"name": "function", **known, **given, **give(task, mean, keep_source)}}
 
 
-def keys(source: str | None, settings: Sequence[str], markdown: bool, as_json: bool) -> Iterable[str]:
+def keys(source: str | None, settings: Sequence[str], as_json: bool) -> Iterable[str]:
     """Return lines with every key; with a source, the keys of its config with their values."""
     from ees_mpi.config import keys
 
     values = dict(flat(load(source_of(source), settings).sections())) if source else None
     if as_json:
         return [json.dumps(keys.data(keys.sections(), values))]
-    return (keys.markdown if markdown else lambda found: keys.text(found, values))(keys.sections())
+    return keys.text(keys.sections(), values)
 
 
 def runs(source: str, settings: Sequence[str], seeds: Sequence[int], as_json: bool) -> Iterable[str]:

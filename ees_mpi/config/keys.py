@@ -1,6 +1,6 @@
 """Every key of a config, read from the structs: its type, default, unit and meaning, and the parts that have it.
 
-`docs/config.md` is this list as a page: `ees-mpi config --keys --markdown`.
+`docs/config.md` is this list as a page; `tools/config_page.py` writes it.
 """
 
 import json
@@ -208,48 +208,3 @@ def data(listed: Sequence[Section], values: Mapping[str, Any] | None = None) -> 
     if values is None:
         return [asdict(key) for key in every]
     return [{**asdict(key), "value": _value(key, values)} for key in every if _belongs(key, values)]
-
-
-def markdown(listed: Sequence[Section]) -> Iterator[str]:
-    """Yield the lines of the page docs/config.md."""
-    yield from PAGE.splitlines()
-    for section in listed:
-        yield from ("", f"## {f'[{section.name}]' if section.name else 'method'}", "", section.about)
-        if section.names:
-            yield from ("", f"| {f'{section.name}.name' if section.name else 'method'} | |", "|---|---|")
-            yield from (f"| `{name}` | {_cell(about)} |" for name, about in section.names.items())
-        yield from ("", "| key | type | default | unit | meaning |", "|---|---|---|---|---|")
-        for key in section.keys:
-            every = not key.parts or len(key.parts) == len(section.names)
-            parts = "" if every else f" For {', '.join(f'`{part}`' for part in key.parts)}."
-            default = key.default if key.default in ("required", "not set") else f"`{key.default}`"
-            yield f"| `{key.key}` | {_cell(key.type)} | {default} | {key.unit} | {_cell(key.about)}{parts} |"
-
-
-def _cell(words: str) -> str:
-    return words.replace("|", r"\|")
-
-
-PAGE = """\
-# The keys of a config
-
-A config is TOML: a preset (`ees-mpi presets` lists them) or your own file. The command line changes keys:
-`--set population.std=0.05`. This page is made by `ees-mpi config --keys --markdown`; `ees-mpi config PRESET --keys`
-prints the keys of one config with their values. A required key has no default. Sections whose keys all have defaults
-may be left out, so this is a whole config:
-
-    [task]
-    name = "cheetah"
-
-    [population]
-    name = "normal"
-    size = 600
-    std = 0.02
-
-    [objective]
-    name = "maxent"
-
-With `base = "cheetah-maxent"` above all sections, a config has only the keys in which it differs from that preset.
-
-A new name of a part drops the keys that only the old part has, and says so: `--set objective.name=maxvar` drops
-`objective.bandwidth`. Keys that both parts have keep their values. A new `method` drops sections in the same way."""
