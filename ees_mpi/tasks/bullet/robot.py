@@ -191,8 +191,6 @@ class Robot:
 
     def picture(self, camera: Camera) -> NDArray[np.uint8]:
         """Draw the robot with a camera."""
-        invisible = (1, 1, 1, 0)  # the floor, which still carries the robot: the camera draws its own
-        pybullet.changeVisualShape(self._floor, -1, rgbaColor=invisible, physicsClientId=self._client)
         return camera.picture(self._world, self.center)
 
     def close(self) -> None:
