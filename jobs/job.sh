@@ -88,13 +88,14 @@ pass_on() { # reason. mpirun and srun pass USR1 on to all ranks; TERM would end 
     [ -z "$child" ] || kill -USR1 "$child" 2>/dev/null
 }
 
-launcher() { # "lasting": survive lost ranks, if mpirun can. Prints the words of the command, one per line
+launcher() { # "lasting": survive lost ranks, if mpirun can; ranks, if not all. Prints the words of the command, one per line
+    local count=${2:-}
     if [ -n "${EES_LAUNCH:-}" ]; then
-        printf '%s\n' $EES_LAUNCH # split into words on purpose
+        printf '%s\n' $EES_LAUNCH ${count:+-n "$count"} # split into words on purpose
         return
     fi
-    printf '%s\n' mpirun $(binding) # several words
-    [ -n "${SLURM_JOB_ID:-}" ] || printf '%s\n' -n "${ranks:-$(cores)}"
+    [ -n "${SLURM_JOB_ID:-}" ] || count=${count:-${ranks:-$(cores)}}
+    printf '%s\n' mpirun $(binding) ${count:+-n "$count"} # several words
     [ "${1:-}" != lasting ] || [ "$(ft_support)" != yes ] || printf '%s\n' --with-ft ulfm
 }
 
@@ -270,6 +271,14 @@ for line in sys.stdin:
     print(shlex.join(["runs", "train", preset, *others, *run["words"], "--out", runs + "/" + run["file"]]))' \
         "$runs" "$2" "${others[@]}" <<<"$config" >"$TMPDIR/list" || exit 2
     side_by_side "$1"
+}
+
+scaling() { # words of scaling.py: measures on up to all ranks of this job, or one for each core
+    local all each
+    mapfile -t each < <(counts "${SLURM_TASKS_PER_NODE:-${ranks:-$(cores)}}")
+    all=$((${each[*]/%/+} 0))
+    run_watched 100000000 "" python3 "$jobs/scaling.py" -n "$all" --per-node "${each[0]}" \
+        --launch "$(launcher '' '{ranks}' | tr '\n' ' ')" "$@"
 }
 
 take_options() { # words of a script without a queue: sets `ranks`, `parallel`, `seeds`, and `rest` to the other words

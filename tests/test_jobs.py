@@ -1,5 +1,6 @@
 """The job scripts' decisions, with stand-ins for mpirun and SLURM; tests/cluster has the real ones."""
 
+import json
 import os
 import re
 import shutil
@@ -17,6 +18,7 @@ JOBS = CHECKOUT / "jobs"
 PAPER = JOBS / "paper"
 sys.path.insert(0, str(JOBS))  # the scripts import each other by name
 
+import scaling  # noqa: E402
 import worklist  # noqa: E402
 
 WORDS = ["interference-maxvar", *sets(*TINY)]
@@ -435,3 +437,60 @@ def test_a_container_without_one_wheel_is_not_built(place: Place) -> None:
     place.program("apt-get", f"echo installing >>{place.log}")
     code, said = place.run(JOBS / "containers" / "container.sh", str(place.folder), "analysis")
     assert code == 2 and "expected one wheel" in said and place.log.read_text() == ""
+
+
+def test_scaling_measures_whole_curves_first_and_quick_points_before_slow_ones() -> None:
+    points = scaling.wanted(scaling.options(["-n", "6", "--repeat", "2", "--each", "3", "--total", "12"]))
+    assert [(each["repetition"], each["kind"], each["ranks"], each["individuals"]) for each in points] == [
+        *(
+            (again, kind, ranks, size)
+            for again in (0, 1)
+            for kind, ranks, size in [
+                ("weak", 1, 3),
+                ("weak", 2, 6),
+                ("weak", 4, 12),
+                ("weak", 6, 18),
+                ("strong", 6, 12),
+                ("strong", 4, 12),
+                ("strong", 2, 12),
+                ("strong", 1, 12),
+            ]
+        )
+    ]
+    large = scaling.wanted(scaling.options(["-n", "160", "--repeat", "1"]))
+    assert [each["ranks"] for each in large if each["kind"] == "strong"] == [
+        160,
+        128,
+        64,
+        32,
+        16,
+    ]  # the others take long
+
+
+def test_scaling_keeps_its_points_names_failed_ones_and_draws_them_beside_the_model(place: Place) -> None:
+    place.program("mpirun", f"echo launched >>{place.log}\n{WORKS}")  # one rank, whatever -n says
+    small = [
+        *("--engine", "mujoco", "--steps", "3", "--each", "2", "--total", "2", "--generations", "2"),
+        "--repeat",
+        "1",
+    ]
+    small += ["--set", "task.hidden=[4,4]", "--set", "noise.size=5000"]
+    code, said = place.run(JOBS / "scaling.sh", "-n", "2", *small)
+    assert code == 1 and "failed: weak, 2 ranks" in said and "expected 2 ranks, but the run had 1" in said, said
+    runs = place.folder / "runs"
+    found = json.loads((runs / "scaling.json").read_text())
+    assert [(row["kind"], row["ranks"], row["repetitions"]) for row in found["summary"]] == [
+        ("strong", 1, 1),
+        ("weak", 1, 1),
+    ]
+    assert all(len(point["seconds"]) == 2 and point["steps"] == [6, 6] for point in found["points"])
+    assert [each["ranks"] for each in found["model"]] == 2 * [1, 2, 4, 8]
+    assert {path.name for path in runs.iterdir()} == {"scaling.json", "scaling.log", "scaling.png"}
+    place.log.write_text("")
+    code, said = place.run(JOBS / "scaling.sh", "-n", "1", *small)
+    assert (code, place.log.read_text()) == (0, ""), said  # nothing is missing
+    told = scaling.options([*small, "--repeat", "2", "--minutes", "1e-9", "--out", str(runs / "scaling.json")])
+    missing = [point for point in scaling.wanted(told) if not scaling.is_done(point, found["points"])]
+    assert scaling.measure_all(told, missing, found) == (2, [])  # the time is over: both are left
+    with pytest.raises(ValueError, match="steps: 3 there, 4 here"):
+        scaling.begin(scaling.options([*small, "--steps", "4", "--out", str(told.out)]))

@@ -7,7 +7,6 @@
     tools/bench.py maxent      the weights of MaxEnt at paper scale, against as many calls of numpy's exp
     tools/bench.py noise       the noise table, against one call of standard_normal
     tools/bench.py gather      the gathers of a generation at paper scale, against a memcpy of the same bytes
-    tools/bench.py scaling     generations on 1, 2, ... ranks, strong and weak
     tools/bench.py generation  a generation at paper scale with short rollouts: time and memory of its parts
     tools/bench.py ask         ees_mpi.Strategy at N = 10,000, D = 75,000, against the same work without the object
     tools/bench.py startup     8 ranks from mpirun to the first rollout, and the number of files that a rank opens
@@ -18,7 +17,8 @@
     tools/bench.py maml_gpu    an iteration of MAML on a GPU, against its physics alone
     tools/bench.py large       peak memory of commands that read a run file of 2 GB, against a limit of 500 MB
 
---json prints the numbers for scripts. tools/bench_parts/ has one file per benchmark.
+--json prints the numbers for scripts. tools/bench_parts/ has one file per benchmark. jobs/scaling.sh measures whole
+generations on 1, 2, 4, ... ranks.
 """
 
 import argparse
@@ -40,7 +40,6 @@ BENCHMARKS = (
     "maxent",
     "noise",
     "gather",
-    "scaling",
     "generation",
     "ask",
     "startup",

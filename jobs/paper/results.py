@@ -10,6 +10,7 @@ A run NAME.h5 becomes a folder NAME; small_runs.py describes its files.
 """
 
 import argparse
+import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -25,6 +26,10 @@ from ees_mpi.analysis.labels import is_sample
 from ees_mpi.analysis.numbers.measures import MEASURES, Settings, direction_uniformity, directions, sides
 from ees_mpi.analysis.offspring import has_positions, read_offspring
 from ees_mpi.errors import ConfigError, EesError
+
+sys.path.append(str(Path(__file__).parents[1]))
+
+import scaling_figure
 
 RESULTS = Path(__file__).parent / "results"
 PAGE = Path(__file__).parents[2] / "ees_mpi" / "docs" / "results.md"
@@ -82,6 +87,7 @@ def blocks(results: Path) -> dict[str, str]:
     """Return the generated tables of docs/results.md, by the name of their markers."""
     runs = {run.path.name: run for run in read_all(results)}
     plan, gymnasium = examine(runs, results, PLAN), examine(runs, results, GYMNASIUM)
+    measured = json.loads((results / "scaling.json").read_text())
     return {
         "claims": claim_table(plan) + interference(runs),
         "tests": details(plan),
@@ -92,6 +98,7 @@ def blocks(results: Path) -> dict[str, str]:
         "gymnasium": claim_table(gymnasium, verdicts=False),
         "gpu": gpu_time(list(runs.values())),
         "runs": table(runs.values()),
+        "scaling": "".join(f"    {line}\n" for line in scaling_figure.table(measured["summary"])),
     }
 
 

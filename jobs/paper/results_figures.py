@@ -1,6 +1,7 @@
 """The figures of jobs/paper/results/, drawn from the small files alone."""
 
 import json
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,10 @@ from ees_mpi.analysis.figures import curves, positions
 from ees_mpi.analysis.figures.style import COLUMN, Figure, draw_curves, drawing, entitle, explain, grid, look
 from ees_mpi.analysis.labels import given_labels, is_sample
 from ees_mpi.analysis.offspring import has_positions, read_offspring
+
+sys.path.append(str(Path(__file__).parents[1]))
+
+from scaling_figure import draw as draw_scaling
 
 ALGORITHMS = {"es": "standard ES", "maxvar": "MaxVar", "maxent": "MaxEnt"}
 WINDOW = 5  # generations of a point in the figure of the signal
@@ -132,27 +137,6 @@ def draw_signal(measured: dict[str, dict[str, list[float]]]) -> Figure:
     left.set(xlabel="generation", ylabel="cosine of half gradients, %")
     right.set(xlabel="generation", ylabel="length of the step, nats")
     explain(figure, [left])
-    return figure
-
-
-def draw_scaling(measured: dict[str, dict[str, float]]) -> Figure:
-    """Draw the steps per second of `tools/bench.py scaling --json`, against the number of ranks."""
-    figure, panels = grid(2, 2, 0.8 * COLUMN)
-    counts = np.array([int(count) for count in measured])
-    for panel, (engine, name) in zip(panels, (("bullet", "Bullet"), ("mujoco", "MuJoCo on CPUs")), strict=True):
-        strong, weak = (
-            np.array([row[f"{kind}_steps"] / row[f"{engine}_{kind}_s"] for row in measured.values()])
-            for kind in ("strong", "weak")
-        )
-        panel.plot(counts, 1e-3 * max(strong[0], weak[0]) * counts, color="0.6", linestyle=":", label="ideal")
-        panel.plot(counts, 1e-3 * strong, "o-", markersize=3, label="strong: the same work in all")
-        panel.plot(counts, 1e-3 * weak, "s--", markersize=3, label="weak: the same work per rank")
-        panel.set(title=name, xlabel="ranks", xscale="log", yscale="log", ylabel="thousand steps per second")
-        panel.set_xticks(counts, [str(count) for count in counts])
-        panel.set_yticks(ticks := [2, 5, 10, 20, 50, 100, 200], [str(tick) for tick in ticks])
-        panel.set_ylim(0.8e-3 * min(strong[0], weak[0]), 1.2e-3 * counts[-1] * max(strong[0], weak[0]))
-        panel.minorticks_off()
-        panel.legend()
     return figure
 
 

@@ -1,5 +1,6 @@
 """The job scripts on a real SLURM. Run by `tools/test --cluster`: root, minutes."""
 
+import json
 import os
 import re
 import signal
@@ -194,3 +195,21 @@ def test_a_lost_rank_on_another_node_costs_the_job_no_restart(site: Site) -> Non
     await_end(job, site)
     assert facts(job)[0]["Restarts"] == "0"
     assert_same_bits(out, undisturbed(site, *words[:1], *words[3:]))
+
+
+def test_scaling_is_measured_on_one_rank_on_a_whole_node_and_on_both(site: Site) -> None:
+    small = ("--engine", "mujoco", "--steps", "3", "--each", "2", "--total", "4", "--generations", "2", "--repeat", "1")
+    shape = ("--nodes=2", "--ntasks-per-node=2", "jobs/scaling.slurm")
+    await_end(site.submit(*shape, *small, *sets("task.hidden=[4,4]", "noise.size=5000")), site, 300)
+    rows = json.loads((site.runs / "scaling.json").read_text())["summary"]
+    places = [(1, 1), (2, 1), (4, 2)]
+    assert [(row["ranks"], row["nodes"]) for row in rows] == 2 * places and (site.runs / "scaling.png").exists()
+    await_end(
+        site.submit(
+            *shape, *small[:-1], "2", *sets("task.hidden=[4,4]", "noise.size=5000"), EES_LAUNCH="srun --mpi=pmix"
+        ),
+        site,
+        300,
+    )
+    rows = json.loads((site.runs / "scaling.json").read_text())["summary"]
+    assert [(row["ranks"], row["nodes"], row["repetitions"]) for row in rows] == 2 * [(*place, 2) for place in places]
