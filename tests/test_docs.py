@@ -6,7 +6,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
-from support.program import CHECKOUT
+from support.program import CHECKOUT, needs_results
 
 from ees_mpi import config
 
@@ -78,6 +78,7 @@ def missing_in_jobs(text: str) -> list[str]:
     return [path for path, _ in paths if path not in (*known, *begun, "site.sh")]  # a user writes site.sh
 
 
+@needs_results
 def test_every_path_in_jobs_that_a_file_of_the_project_names_exists() -> None:
     texts = {path: path.read_text(encoding="utf-8", errors="ignore") for path in sources()}
     assert sum("jobs/" in text for text in texts.values()) > 40
@@ -85,6 +86,7 @@ def test_every_path_in_jobs_that_a_file_of_the_project_names_exists() -> None:
     assert not wrong
 
 
+@needs_results
 def test_a_wrong_path_in_jobs_is_noticed() -> None:
     wrong = ["trian.sh", "paper/sede", "examples/own_taks.py"]
     text = "run `{0}train.sh`, {0}paper/results/ant-$x or {0}*.slurm; not {0}{1}, {0}{2}$x, {3}".format(

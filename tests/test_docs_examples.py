@@ -11,7 +11,7 @@ from unittest import mock
 
 import click
 import pytest
-from support.program import CHECKOUT, done, ees, refused, sets
+from support.program import CHECKOUT, done, ees, needs_results, refused, sets
 
 from ees_mpi.cli.help import EXAMPLES, GROUPS
 from ees_mpi.cli.main import cli
@@ -140,6 +140,7 @@ def test_an_unknown_topic_is_refused_with_a_suggestion() -> None:
     assert code == 2 and "did you mean clusters" in line
 
 
+@needs_results
 @pytest.mark.parametrize(
     "page",
     [

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.program import CHECKOUT, ees
+from support.program import CHECKOUT, ees, needs_results
 
 from ees_mpi import open_run
 from ees_mpi.analysis.offspring import read_offspring
@@ -20,6 +20,7 @@ from claims import CLAIMS, GYMNASIUM, examine
 from results_figures import draw
 from small_runs import SmallRun, collect, read_all
 
+pytestmark = needs_results
 RESULTS = CHECKOUT / "jobs" / "paper" / "results"
 PAGE = (CHECKOUT / "ees_mpi" / "docs" / "results.md").read_text(encoding="utf-8")
 NAMED = re.compile(r"`([\w-]+)`:\s((?:[^|;).]|\.(?=\d))*)")

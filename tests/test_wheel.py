@@ -5,14 +5,12 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-import tarfile
-import zipfile
 from pathlib import Path
 
+import make_release
 import pytest
 from support.program import BIN, CHECKOUT, TINY, environment, sets
 
-PACKAGE = CHECKOUT / "ees_mpi"
 NO_SOURCES = ("__pycache__", "site.sh")
 MADE = ("build", "dist", "runs")  # in the checkout itself
 
@@ -27,8 +25,9 @@ def left_out(folder: str, names: list[str]) -> list[str]:
 
 def build(kind: str, source: Path, out: Path) -> Path:
     """Call the build backend as `python -m build` does, without the network; return the archive."""
-    program = f"from setuptools import build_meta; print(build_meta.build_{kind}({str(out)!r}))"
-    done = subprocess.run([sys.executable, "-c", program], cwd=source, capture_output=True, text=True)
+    program = f"import build_backend; print(build_backend.build_{kind}({str(out)!r}))"
+    env = {**os.environ, "PYTHONPATH": str(source / "tools")}
+    done = subprocess.run([sys.executable, "-c", program], cwd=source, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return out / done.stdout.splitlines()[-1]
 
@@ -69,22 +68,41 @@ def run(empty: Path, *words: object) -> str:
     return done.stdout
 
 
-def test_the_wheel_has_every_preset_every_page_and_every_job_script_and_nothing_else(wheel: Path) -> None:
-    names = zipfile.ZipFile(wheel).namelist()
-    for folder in ("presets", "docs", "jobs"):
-        files = [*(PACKAGE / folder).iterdir(), *(PACKAGE / folder / "examples").glob("*")]
-        expected = {f"ees_mpi/{file.relative_to(PACKAGE)}" for file in files if file.is_file()} - {
-            "ees_mpi/jobs/site.sh"
-        }
-        assert expected and {name for name in names if name.startswith(f"ees_mpi/{folder}/")} == expected
-    assert {name.split("/")[0].split("-")[0] for name in names} == {"ees_mpi"}
+def test_wheel_and_sdist_have_every_source_and_nothing_else(wheel: Path, sdist: Path) -> None:
+    copy = sdist.parent / "copy"
+    made = ("build/", "ees_mpi.egg-info/", "jobs/site.sh")
+    sources = {str(path.relative_to(copy)) for path in copy.rglob("*") if path.is_file()}
+    sources = {name for name in sources if not name.startswith(made)}
+    assert not make_release.stray(wheel, sources) and not make_release.stray(sdist, sources)
+    assert {"ees_mpi/jobs/train.sh", "tests/conftest.py", "tools/test"} <= set(make_release.names_in(sdist))
+    (few,) = (name for name in sources if name.endswith("format.md"))
+    wrong = make_release.stray(sdist, sources - {few} | {"tests/forgotten.py"})
+    assert [each.partition(": ")[2] for each in wrong] == [
+        f"{few} should not be in it",
+        "tests/forgotten.py is not in it",
+    ]
 
 
-def test_the_sdist_has_the_job_scripts_but_no_settings_of_a_site(sdist: Path) -> None:
-    with tarfile.open(sdist) as archive:
-        names = {name.partition("/")[2] for name in archive.getnames()}
-    assert {"ees_mpi/jobs/train.sh", "ees_mpi/docs/format.md", "LICENSE", "README.md"} <= names
-    assert not [name for name in names if name.endswith(("site.sh", ".pyc"))]
+@pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+def test_a_release_needs_a_clean_tree_a_changelog_a_new_version_and_lists_what_people_fill_in(tmp_path: Path) -> None:
+    def git(*words: str) -> None:
+        who = ("-c", "user.name=a", "-c", "user.email=a@b")
+        subprocess.run(["git", *who, *words], cwd=tmp_path, check=True, capture_output=True)
+
+    (tmp_path / "ees_mpi").mkdir()
+    (tmp_path / "ees_mpi" / "version.py").write_text('__version__ = "1.0"\n')
+    (tmp_path / "CHANGELOG.md").write_text(f"# Changelog\n\n## 1.0 ({make_release.MARK} date)\n")
+    git("init", "-q")
+    git("add", ".")
+    git("commit", "-qm", "first")
+    assert make_release.problems(tmp_path) == []
+    assert make_release.places(tmp_path) == ["CHANGELOG.md:3: date"]
+    git("tag", "v1.0")
+    (tmp_path / "stray.txt").write_text("")
+    git("commit", "-q", "--allow-empty", "-m", "second")
+    assert [each[:20] for each in make_release.problems(tmp_path)] == ["the tree is not clea", "v1.0 is the tag of a"]
+    (tmp_path / "ees_mpi" / "version.py").write_text('__version__ = "1.1"\n')
+    assert "CHANGELOG.md has no part `## 1.1`" in make_release.problems(tmp_path)[1]
 
 
 def test_the_installed_wheel_trains_a_preset_draws_a_figure_and_prints_its_pages(empty: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.program import TESTS, done, ees, info, refusal, sets, train
+from support.program import TESTS, done, ees, info, needs_results, refusal, sets, train
 
 from ees_mpi import load_config, open_run
 from ees_mpi import train as train_here
@@ -92,6 +92,7 @@ def test_an_older_run_from_a_trained_mean_keeps_its_corrected_steps(trained: Pat
     assert corrected(out) and info(out)["state_sha256"] == before
 
 
+@needs_results
 def test_the_first_update_from_a_trained_mean_keeps_most_of_the_spread(tmp_path: Path) -> None:
     pytest.importorskip("mujoco")
     small = ("population.size=60", "task.steps=500", "noise.size=2000000", "run.generations=2", "task.device=cpu")

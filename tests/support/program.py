@@ -15,6 +15,8 @@ from pathlib import Path
 from subprocess import CompletedProcess
 from unittest import mock
 
+import pytest
+
 from ees_mpi import machine, registry
 from ees_mpi.cli import main as cli
 
@@ -27,6 +29,11 @@ SESSIONS = tempfile.TemporaryDirectory(prefix="ees")
 atexit.register(SESSIONS.cleanup)
 TIMEOUT = 600.0  # seconds; generous, because other programs may keep the cores busy
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+
+needs_results = pytest.mark.skipif(
+    not (CHECKOUT / "jobs" / "paper" / "results").is_dir(),
+    reason="needs jobs/paper/results, which an sdist does not have",
+)
 
 TINY = ("population.size=20", "run.generations=6", "noise.size=5000")
 

@@ -1,0 +1,146 @@
+"""Check that a commit can be released, and make its files in dist/; `tools/release` calls it. Nothing is uploaded.
+
+All files are made from the commit, not from the working tree, so that nothing stray gets into them. Places that only a
+person can fill in are marked by "FILL IN" and a colon, in any file.
+"""
+
+import argparse
+import hashlib
+import io
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import tempfile
+import zipfile
+from pathlib import Path
+
+CHECKOUT = Path(__file__).parents[1]
+MARK = "FILL IN" + ":"  # in two parts: this file has no such place
+APART = ("jobs/paper/results/", "jobs/paper/pictures/")  # not in the sdist; the results are an archive of their own
+LINK = "ees_mpi/jobs/"  # in a checkout a link to jobs/; a folder in wheel and sdist
+SIZES = {"wheel": 2e6, "sdist": 3e6, "file": 3e5}  # the largest allowed, in bytes
+
+
+def git(root: Path, *words: str) -> str:
+    """Return what a command of git prints."""
+    return subprocess.run(["git", *words], cwd=root, capture_output=True, text=True, check=True).stdout
+
+
+def version_of(root: Path) -> str:
+    """Return the version, which is in one place only."""
+    found = re.search(r'__version__ = "([^"]+)"', (root / "ees_mpi" / "version.py").read_text(encoding="utf-8"))
+    if not found:
+        raise SystemExit('release: expected a line __version__ = "..." in ees_mpi/version.py')
+    return found[1]
+
+
+def problems(root: Path) -> list[str]:
+    """Return the reasons for which the commit must not be released; people's places are not among them."""
+    found, version = [], version_of(root)
+    if changed := git(root, "status", "--porcelain").splitlines():
+        found.append(f"the tree is not clean, commit or remove: {', '.join(line[3:] for line in changed[:5])}")
+    changelog = (root / "CHANGELOG.md").read_text(encoding="utf-8")
+    if not re.search(rf"^## {re.escape(version)}\b", changelog, re.MULTILINE):
+        found.append(f"CHANGELOG.md has no part `## {version}`; write it, or change ees_mpi/version.py")
+    tagged = git(root, "tag", "--list", f"v{version}") and git(root, "rev-parse", f"v{version}^{{commit}}")
+    if tagged and tagged != git(root, "rev-parse", "HEAD"):
+        found.append(f"v{version} is the tag of another commit; change ees_mpi/version.py")
+    return found
+
+
+def places(root: Path) -> list[str]:
+    """Return the places that only a person can fill in, as file:line: words."""
+    done = subprocess.run(["git", "grep", "-n", "-I", "-F", MARK], cwd=root, capture_output=True, text=True)
+    lines = [line.split(":", 2) for line in done.stdout.splitlines()]
+    return [f"{file}:{number}: {text.partition(MARK)[2].strip(' )')}" for file, number, text in lines]
+
+
+def names_in(archive: Path) -> dict[str, int]:
+    """Return the size of each file of a wheel or an sdist, by its path; without the first folder of an sdist."""
+    if archive.suffix == ".whl":
+        return {each.filename: each.file_size for each in zipfile.ZipFile(archive).infolist()}
+    with tarfile.open(archive) as members:
+        return {each.name.partition("/")[2]: each.size for each in members if each.isfile()}
+
+
+def stray(archive: Path, sources: set[str]) -> list[str]:
+    """Return everything that is wrong with the contents of a wheel or an sdist; `sources`: the files of the commit."""
+    wheel, found, wrong = archive.suffix == ".whl", names_in(archive), []
+    for name, size in found.items():
+        source = name.replace(LINK, "jobs/", 1) if name.startswith(LINK) else name
+        made = re.match(r"[\w.-]+\.dist-info/" if wheel else r"PKG-INFO$|setup\.cfg$|ees_mpi\.egg-info/", name)
+        if not made and (
+            source not in sources or (wheel and not name.startswith("ees_mpi/")) or name.startswith(APART)
+        ):
+            wrong.append(f"{name} should not be in it")
+        if size > SIZES["file"]:
+            wrong.append(f"{name} has {size / 1e6:.1f} MB")
+    wanted = {name for name in sources if name.startswith("ees_mpi/") or not wheel}
+    wanted = {name for name in wanted if not name.startswith((".", *APART)) and name != LINK.rstrip("/")}
+    wrong += [f"{name} is not in it" for name in sorted(wanted - set(found))]
+    if archive.stat().st_size > SIZES["wheel" if wheel else "sdist"]:
+        wrong.append(f"it has {archive.stat().st_size / 1e6:.1f} MB")
+    return [f"{archive.name}: {each}" for each in wrong]
+
+
+def archive_results(source: Path, out: Path, when: int) -> None:
+    """Pack jobs/paper/results with a list of its checksums; the same commit gives the same bytes."""
+    folder = source / "jobs" / "paper" / "results"
+    files = {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+    files["SHA256SUMS"] = sums(files).encode()
+    with tarfile.open(out, "w:xz") as archive:
+        for name, content in files.items():
+            member = tarfile.TarInfo(f"{out.name.removesuffix('.tar.xz')}/{name}")
+            member.size, member.mtime = len(content), when
+            archive.addfile(member, io.BytesIO(content))
+
+
+def sums(files: dict[str, bytes]) -> str:
+    """Return lines that `sha256sum --check` reads."""
+    return "".join(f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in files.items())
+
+
+def make(root: Path, out: Path) -> list[Path]:
+    """Make the files of a release from the last commit; exit if their contents are wrong."""
+    version, when = version_of(root), int(git(root, "log", "-1", "--format=%ct"))
+    results = out / f"ees_mpi-{version}-results.tar.xz"
+    with tempfile.TemporaryDirectory() as folder:
+        tree = subprocess.run(["git", "archive", "HEAD"], cwd=root, capture_output=True, check=True).stdout
+        subprocess.run(["tar", "-x", "-C", folder], input=tree, check=True)
+        words = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), folder]
+        done = subprocess.run(words, capture_output=True, text=True, env={**os.environ, "SOURCE_DATE_EPOCH": str(when)})
+        if done.returncode:
+            raise SystemExit(f"release: the build failed\n{done.stdout}{done.stderr}")
+        archive_results(Path(folder), results, when)
+    made = [out / f"ees_mpi-{version}-py3-none-any.whl", out / f"ees_mpi-{version}.tar.gz"]
+    sources = set(git(root, "ls-files").splitlines())
+    if wrong := [each for archive in made for each in stray(archive, sources)]:
+        raise SystemExit("release: wrong contents:\n" + "\n".join(wrong))
+    if subprocess.run([sys.executable, "-m", "twine", "check", "--strict", *map(str, made)]).returncode:
+        raise SystemExit("release: twine refuses the metadata, see above")
+    (out / "SHA256SUMS").write_text(sums({path.name: path.read_bytes() for path in (*made, results)}))
+    return [*made, results, out / "SHA256SUMS"]
+
+
+def main() -> None:
+    """Check, list the places of people, and make the files."""
+    parser = argparse.ArgumentParser(prog="tools/release", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument(
+        "--draft", action="store_true", help="make the files although people's places are not filled in"
+    )
+    draft, left = parser.parse_args().draft, places(CHECKOUT)
+    if left:
+        print("Only a person can fill in:", *left, sep="\n  ")
+    if found := problems(CHECKOUT):
+        raise SystemExit("\n".join(f"release: {each}" for each in found))
+    if left and not draft:
+        raise SystemExit("release: refused: fill in the places above, or give --draft")
+    (CHECKOUT / "dist").mkdir(exist_ok=True)
+    for path in make(CHECKOUT, CHECKOUT / "dist"):
+        print(f"{path.stat().st_size / 1e6:8.2f} MB  dist/{path.name}")
+
+
+if __name__ == "__main__":
+    main()
