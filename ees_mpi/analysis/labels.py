@@ -1,14 +1,13 @@
 """The labels of runs and phases in tables and figures, and the run that a run started from."""
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any
 
 from ees_mpi.analysis import grouping
+from ees_mpi.analysis.subject import starting_note, subject
 from ees_mpi.store.reader import Run
 from ees_mpi.tasks.paper_robots import ENGINE_LABELS
 from ees_mpi.terminal import plain
@@ -51,9 +50,8 @@ def label(run: Run) -> str:
     """Return the label of a run: the user's, or its algorithm, the number of its means, and where it started."""
     if given_label(run):
         return given_label(run)
-    note = starting_note(run) if is_sample(run) else {}
-    name, means = algorithm(note.get("objective", run.config.method.algorithm)), run["mean"].shape[1]
-    origin, engine = "" if is_sample(run) else started_from(run), _engine(run)
+    name, means = algorithm(subject(run).algorithm), run["mean"].shape[1]
+    origin, engine = started_from(run) if subject(run).trained else "", _engine(run)
     if means > 1:
         return (f"{name}, split in {means}" if origin else f"{name}, {means} components") + engine
     return (f"{name} from {origin}" if origin else name) + engine
@@ -90,22 +88,12 @@ def _shared(runs: Sequence[Run], names: Sequence[str]) -> set[str]:
 
 
 def _engine(run: Run) -> str:
-    """Return a note on the engine, if it is not the paper's; of a sample also that of its run, if it is another one."""
+    """Return a note on the engine, if it is not the paper's; of a study also that of its run, if it is another one."""
     engine, before = run.config.task.engine, str(starting_note(run).get("engine", ""))
     names = ENGINE_LABELS
     if before in names and engine in names and before != engine:
-        return f" ({names[engine]}; {'trained' if is_sample(run) else 'started'} in {names[before]})"
+        return f" ({names[engine]}; {'started' if subject(run).trained else 'trained'} in {names[before]})"
     return f" ({names[engine]})" if engine == "mujoco" else ""
-
-
-def is_sample(run: Run) -> bool:
-    """Return whether a file was written by `ees-mpi sample` or `ees-mpi measure`."""
-    return run.attributes.get("kind") in ("sample", "measure")
-
-
-def starting_note(run: Run) -> dict[str, Any]:
-    """Return the file's note on the run that it started from; empty if it started from random means."""
-    return json.loads(str(run.attributes.get("started_from") or "null")) or {}
 
 
 def started_from(run: Run) -> str:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ees_mpi.analysis.labels import is_sample, starting_note
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.outcomes import Floats, Outcomes
 from ees_mpi.store.reader import Run
@@ -85,7 +84,7 @@ def valid_generations(run: Run) -> list[int]:
 
 def check_generation(run: Run, generation: int | None) -> int:
     """Return the number of a generation of offspring, by default the last; raise an error if the run has none."""
-    if not has_offspring(run):
+    if not run.config.population.has_individuals:
         raise RunFileError(
             f"{run.path} was trained by MAML, so its rows are tasks, not offspring; "
             f"sample offspring first: ees-mpi sample {run.path} --count 1000"
@@ -102,29 +101,12 @@ def check_committed(run: Run) -> None:
         raise RunFileError(f"{run.path} has no committed generation yet")
 
 
-def has_offspring(run: Run) -> bool:
-    """Return whether the rows of a run are individuals that can be rebuilt; the rows of MAML are tasks."""
-    return run.config.population.has_individuals
-
-
 def check_one_task(runs: Sequence[Run]) -> None:
     """Raise a RunFileError if runs have different tasks."""
     tasks = {(run.config.task_name, run.config.task.label, position_dim(run)): run for run in runs}
     if len(tasks) > 1:
         one, other, *_ = tasks.values()
         raise RunFileError(f"{one.path} and {other.path} are of different tasks; show each task by itself")
-
-
-def check_no_sample(runs: Sequence[Run]) -> None:
-    """Raise a RunFileError if a file is a sample, which has no generations of training."""
-    for run in filter(is_sample, runs):
-        raise RunFileError(f"{run.path} is a sample, which has no training to show over generations; give its run")
-
-
-def source(run: Run, generation: int) -> tuple[str, int]:
-    """Return the run id and generation of a row; for a sample those of the run that it was drawn from."""
-    note = starting_note(run) if is_sample(run) else {}
-    return str(note.get("run_id", run.run_id)), int(note.get("generation", generation))
 
 
 def farthest(behavior: Floats, count: int) -> list[int]:

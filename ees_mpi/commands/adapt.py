@@ -11,8 +11,8 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from ees_mpi.commands.sample import Parent, SampleRequest, draw_offspring, offspring, read_parent
-from ees_mpi.commands.study import Row, check_target, gather, offspring_of
+from ees_mpi.commands.sample import offspring, source_of
+from ees_mpi.commands.study import Parent, check_target, draw, gather, offspring_of, read_parent
 from ees_mpi.config import Config
 from ees_mpi.contracts import Say, Task
 from ees_mpi.errors import ConfigError, RunFileError
@@ -70,9 +70,8 @@ def adapt(ranks: Ranks, request: AdaptRequest, say: Say) -> Path:
     with ranks.together():
         out = request.out or default_name(request.run, request.direction)
     check_target(ranks, request.run, out, request.overwrite)
-    count = request.mutations or MUTATIONS
-    sampled = SampleRequest(request.run, count, request.generation, request.std, settings=request.settings)
-    parent = read_parent(ranks, sampled, lambda config: _to_adapt(config, request, count))
+    source = source_of(ranks, request.run, request.generation, request.settings)
+    parent = read_parent(ranks, source, lambda config: _to_adapt(config, request))
     with ranks.together():
         task = toward(parent.config.task, request.direction)
     hook, config = parent.config.method.hooks.adapt, replace(parent.config, task=task)
@@ -92,10 +91,10 @@ def adapt(ranks: Ranks, request: AdaptRequest, say: Say) -> Path:
     return out
 
 
-def _to_adapt(config: Config, request: AdaptRequest, count: int) -> Config:
+def _to_adapt(config: Config, request: AdaptRequest) -> Config:
     """Return the config of a run's mutations; that of the run, if its method adapts in another way."""
     if config.method.hooks.adapt is None:
-        return offspring(config, count, request.std)
+        return offspring(config, request.mutations or MUTATIONS, request.std)
     if request.mutations is not None or request.std is not None:
         raise ConfigError(f"--mutations and --std: a {config.method.algorithm} run has no mutations; leave them out")
     return config
@@ -103,16 +102,14 @@ def _to_adapt(config: Config, request: AdaptRequest, count: int) -> Config:
 
 def _by_mutation(ranks: Ranks, parent: Parent, config: Config) -> tuple[Adapted, Evaluation]:
     """Return the mutation that goes farthest in the direction of the task; the evaluation is used for scoring, too."""
-    drawn, noise = draw_offspring(ranks, parent, "adapt")
+    drawn, noise = draw(ranks, parent, "adapt", parent.about["generation"])
     evaluation = Evaluation(config, noise, ranks)
-    row = Row(parent.state, parent.state)
-    outcomes = offspring_of(evaluation, row, drawn, parent.state.observation_mean_std())
+    outcomes = offspring_of(evaluation, parent.state.learned, drawn, parent.statistics)
     best = int(np.nanargmax(outcomes.fitness))
-    std = float(np.median(parent.state.learned.get("std", config.population.std)))  # of all parameters
     adapted = Adapted(
         config.population.individual(parent.state.learned, drawn, best, noise),
         "mutation",
-        {"std": std, "best": best, "adaptation_steps": int(outcomes.length.sum())},
+        {"std": parent.std, "best": best, "adaptation_steps": int(outcomes.length.sum())},
         {"mutations": {"fitness": outcomes.fitness, "behavior": outcomes.behavior, "offset": drawn.offset}},
         f"best of {config.population.size} mutations went {outcomes.fitness[best]:.3f} towards {{direction}}",
     )
@@ -124,7 +121,7 @@ def score(
 ) -> dict[str, NDArray[Any]]:
     """Return the outcomes of the adapted parameters from other starts; `evaluation`: None: on CPUs."""
     seeds = [task.start_seed(parent.config.run.seed) + 1 + number for number in range(evaluations)]
-    statistics = parent.state.observation_mean_std()
+    statistics = parent.statistics
     scores = CountedOutcomes(ranks, evaluations, "scoring")
     try:
         if evaluation and evaluation.device == "cuda":

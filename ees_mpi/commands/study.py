@@ -1,41 +1,145 @@
 """A study: offspring of learned arrays, evaluated in one or several settings, such as standard deviations.
 
-Its file is a run file in which each row is a setting, not a generation of training. `sample` and `measure` write such
-files; `adapt` and `verify` take the outcomes.
+`sample` and `measure` write a study into a run file of kind `study`: each row is a setting, not a generation of
+training, and all rows have the same noise vectors. `adapt` and `verify` take the outcomes.
 """
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ees_mpi import config as configs
 from ees_mpi import machine
 from ees_mpi.config import Config
-from ees_mpi.errors import RunFileError, TaskError, collective
+from ees_mpi.contracts import Say
+from ees_mpi.errors import ConfigError, RunFileError, TaskError, collective
 from ees_mpi.files import check_writable, replaced
 from ees_mpi.generation.evaluation import Evaluation, Work
 from ees_mpi.generation.results import Clock, Record, describe, uses_torch, with_times
 from ees_mpi.generation.rollouts import Statistics
 from ees_mpi.generation.state import State
+from ees_mpi.noise import NoiseTable, stream
 from ees_mpi.outcomes import Arrays, Draw, Outcome, Outcomes, pack, unpack
 from ees_mpi.ranks import Ranks
+from ees_mpi.registry.toml import Setting
+from ees_mpi.runs import policy_fit, starting_point
+from ees_mpi.runs.broadcast import read_on_root
+from ees_mpi.runs.policy_files import PolicySource
 from ees_mpi.runs.progress import CountedOutcomes
+from ees_mpi.runs.starting_point import StartingPoint
 from ees_mpi.store import journal
 from ees_mpi.store.safety import check_ours
 from ees_mpi.store.writer import RunWriter, check_folder
 
+KIND = "study"  # of its file; files of older versions have the kinds "sample" and "measure"
+
 
 @dataclass(frozen=True)
-class Row:
-    """One setting of a study, which is a row of its file."""
+class Source:
+    """The learned arrays of a study as the user names them, and the task of their offspring."""
 
-    state: State  # the learned arrays of the setting
-    after: State  # that the file has after this row
-    generation: int = -1  # of the rollouts: some tasks depend on it
-    name: str = ""  # of the setting, in messages
+    policy: PolicySource
+    generation: int | None = None  # of a run
+    task: str | None = None  # a preset or a config file; None: the config of the run or of the exported policy
+    settings: Sequence[Setting] = ()  # changes of the config
+    label: str = ""
+
+
+@dataclass(frozen=True)
+class Parent:
+    """Learned arrays with everything that their offspring need; the same on every rank."""
+
+    config: Config  # of the offspring: their number, their standard deviation, no antithetic pairs
+    state: State
+    statistics: Statistics  # that normalise the observations
+    about: dict[str, Any]  # the run and the generation, or the policy
+    inherited: Arrays  # moments that the method hands on
+
+    @property
+    def std(self) -> float:
+        """The standard deviation of the offspring; the median of a learned one."""
+        return float(np.median(self.state.learned.get("std", self.config.population.std)))
+
+
+def read_parent(ranks: Ranks, source: Source, change: Callable[[Config], Config]) -> Parent:
+    """Read learned arrays on rank 0, and send them to all ranks; `change`: makes the config of the offspring."""
+    ranks.check_alike(machine.fingerprint())
+    config, received = read_on_root(ranks, partial(_read, source, change))
+    ranks.set_stall_limit(60 * config.run.stall_minutes)
+    arrays = received["state"]
+    learned = {name: arrays.get(name, first) for name, first in config.population.learned(arrays["mean"]).items()}
+    statistics = arrays["observation_mean"], arrays["observation_std"]
+    state = State(0, learned, {}, arrays["observations"])
+    return Parent(config, state, statistics, received["about"], received["arrays"])
+
+
+def _read(source: Source, change: Callable[[Config], Config]) -> dict[str, Any]:
+    config = None if source.task is None else configs.load(source.task, source.settings)
+    if source.policy.foreign and config is None:
+        raise ConfigError(
+            f"{source.policy} does not say in which task it acts; ees-mpi measure: expected --task PRESET"
+        )
+    start = starting_point.load(source.policy, source.label, source.generation)
+    if config is None:
+        config = configs.parse(start.config, source.settings, f"the config in {source.policy}")
+    config = change(policy_fit.fitted(config, start.foreign) if start.foreign else config)
+    configs.check(config)
+    _check_fits(str(source.policy), start, config)
+    sums, mean, std = _observations(str(source.policy), start, config.task.observation_dim)
+    return {
+        "config": config,
+        "about": {**start.about, **({"objective": source.label} if source.label else {})},
+        "state": {
+            "mean": start.mean,
+            **start.learned,
+            "observations": sums,
+            "observation_mean": mean,
+            "observation_std": std,
+        },
+        "arrays": start.inherited,
+    }
+
+
+def _check_fits(name: str, start: StartingPoint, config: Config) -> None:
+    """Raise a ConfigError if the offspring have another number of means, or another network."""
+    if len(start.mean) > config.population.components:
+        raise ConfigError(f"{name} has {len(start.mean)} means; export one: ees-mpi export --policy --component")
+    if len(start.mean) < config.population.components:
+        raise ConfigError(f"{name} is one mean of a mixture; sample its run with --component instead")
+    if start.foreign:
+        return
+    sizes = start.mean.shape[1], len(start.observations) // 2
+    expected = config.task.parameters, config.task.observation_dim
+    if sizes != expected or (start.layers and start.layers != tuple(config.task.layers)):
+        raise ConfigError(
+            f"{name}: it has {sizes[0]} parameters and {sizes[1]} observations; the task has {expected[0]} "
+            f"and {expected[1]}: another network (--set task.hidden=...) or another task"
+        )
+    policy_fit.check_network(name, start.config, config)
+
+
+def _observations(name: str, start: StartingPoint, size: int) -> tuple[Any, Any, Any]:
+    """Return the sums of `size` observations, and the mean and std that normalise them."""
+    if start.foreign is not None and not len(start.foreign.mean):
+        start = replace(start, observations=np.zeros(1 + 2 * size))
+    mean, std = State(0, {"mean": start.mean}, {}, start.observations).observation_mean_std()
+    if start.foreign is not None and len(start.foreign.mean):
+        mean, std = start.foreign.mean, start.foreign.std  # exactly: training has a floor for the std
+    if len(mean) != size:
+        raise ConfigError(f"{name}: it normalises {len(mean)} observations; the task has {size}")
+    return start.observations, mean, std
+
+
+def draw(ranks: Ranks, parent: Parent, *purpose: Any) -> tuple[Draw, NoiseTable]:
+    """Draw the offspring of a parent; they depend on the seed of its config and on the purpose only."""
+    config = parent.config
+    noise = NoiseTable(config.noise_seed, config.noise.size, ranks)
+    return config.population.draw(stream(config.run.seed, *purpose), noise, config.task.parameters), noise
 
 
 def outcomes_of(evaluation: Evaluation, work: Work, count: int, generation: int = -1) -> Outcomes:
@@ -56,51 +160,63 @@ def gather(ranks: Ranks, outcomes: list[Outcome], config: Config, total: int) ->
 
 
 def offspring_of(
-    evaluation: Evaluation, row: Row, drawn: Draw, statistics: Statistics, with_mean: bool = False
+    evaluation: Evaluation, learned: Arrays, drawn: Draw, statistics: Statistics, row: int = 0, with_mean: bool = False
 ) -> Outcomes:
-    """Return the outcomes of all offspring in a setting; `with_mean`: and last that of the unperturbed mean."""
+    """Return the outcomes of all offspring of learned arrays; `with_mean`: and last that of the unperturbed mean."""
     size = evaluation.config.population.size
-    work = Work(row.state.learned, drawn, statistics, np.zeros(size, np.bool_))
-    found = outcomes_of(evaluation, work, size + with_mean, row.generation)
-    if (valid := int(found.valid[:size].sum())) < 2:
-        where = f"{row.name}: " if row.name else ""
-        raise collective(TaskError(f"{where}{size - valid} of {size} rollouts are not finite"))
-    return found
+    outcomes = outcomes_of(
+        evaluation, Work(learned, drawn, statistics, np.zeros(size, np.bool_)), size + with_mean, row
+    )
+    if (valid := int(outcomes.valid[:size].sum())) < 2:
+        raise collective(TaskError(f"{size - valid} of {size} rollouts are not finite"))
+    return outcomes
 
 
-def evaluated(
-    evaluation: Evaluation, row: Row, drawn: Draw, statistics: Statistics, mean: Arrays | None
+def evaluate(
+    ranks: Ranks, parent: Parent, drawn: tuple[Draw, NoiseTable], stds: Mapping[float, Arrays], out: Path, say: Say
+) -> None:
+    """Evaluate the offspring at each std, with its learned arrays, and the mean itself once; write the file."""
+    draws, noise = drawn
+    evaluation = Evaluation(parent.config, noise, ranks)
+    rows: list[tuple[Record, Arrays]] = []
+    mean: Arrays = {}
+    for number, (std, learned) in enumerate(stds.items()):
+        state, after = (State(row, learned, {}, parent.state.observations) for row in (number, number + 1))
+        record, mean = _record(evaluation, state, draws, parent.statistics, mean)
+        rows.append((with_times(record, after.digest(), 0.0, ranks), after.arrays()))
+        if ranks.first:
+            say(f"std {std:g}: {record['valid'].sum()} of {len(record['valid'])} rollouts are valid")
+    evaluation.close()
+    with ranks.together():
+        if ranks.first:
+            _write(evaluation, out, {**parent.about, "setting": {"std": list(stds)}}, rows)
+
+
+def _record(
+    evaluation: Evaluation, state: State, drawn: Draw, statistics: Statistics, mean: Arrays
 ) -> tuple[Record, Arrays]:
     """Return the record of a row, and the outcome of the unperturbed mean; `mean`: that outcome, if it is known."""
-    config, ranks, clock = evaluation.config, evaluation.ranks, Clock()
-    found = offspring_of(evaluation, row, drawn, statistics, with_mean=mean is None)
-    mean = mean or {"mean_fitness": found.fitness[-1], "mean_behavior": found.behavior[-1]}
-    outcomes = found.at(np.arange(config.population.size))
+    clock, size = Clock(), evaluation.config.population.size
+    outcomes = offspring_of(evaluation, state.learned, drawn, statistics, state.generation, with_mean=not mean)
+    mean = mean or {"mean_fitness": outcomes.fitness[-1], "mean_behavior": outcomes.behavior[-1]}
     clock.lap("evaluate")
     clock.lap("gather")  # is part of the evaluation here
-    arrays = {**describe(config, row.state, drawn, outcomes, ranks), **mean, "gradient_norm": np.array(np.nan)}
+    arrays = describe(evaluation.config, state, drawn, outcomes.at(np.arange(size)), evaluation.ranks)
+    arrays |= {**mean, "gradient_norm": np.array(np.nan)}
     arrays |= {"observation_mean": statistics[0], "observation_std": statistics[1]}
     clock.lap("update")
-    record = Record(row.state.generation, arrays, clock.seconds)
-    return with_times(record, row.after.digest(), 0.0, ranks), mean
+    return Record(state.generation, arrays, clock.seconds), mean
 
 
-def write(
-    evaluation: Evaluation,
-    out: Path,
-    kind: str,
-    about: Mapping[str, Any],
-    rows: Sequence[Row],
-    records: Sequence[Record],
-) -> None:
-    """Write the file of a study, on rank 0; `about`: the run or the policy."""
-    config, ranks, last = evaluation.config, evaluation.ranks, rows[-1].after.arrays()
+def _write(evaluation: Evaluation, out: Path, about: Mapping[str, Any], rows: Sequence[tuple[Record, Arrays]]) -> None:
+    """Write the file of a study, on rank 0; `rows`: the record of each, and the state after it."""
+    config, ranks = evaluation.config, evaluation.ranks
     with replaced(out, RunFileError) as fresh:
-        writer = RunWriter.create(fresh, config, last, True, kind=kind, started_from=json.dumps(about))
+        writer = RunWriter.create(fresh, config, rows[-1][1], True, kind=KIND, started_from=json.dumps(about))
         here = {**machine.fingerprint(uses_torch(config)), "device": evaluation.device}
         writer.begin_session(0, ranks.size, ranks.nodes, here)
-        for row, record in zip(rows, records, strict=True):
-            writer.commit(record.generation, record.arrays, row.after.arrays())
+        for record, state in rows:
+            writer.commit(record.generation, record.arrays, state)
         writer.close()
 
 

@@ -50,8 +50,11 @@ def parse(text: str) -> tuple[Path, int | None]:
     return Path(path), int(generation) if generation else None
 
 
-def load(source: PolicySource, label: str = "") -> StartingPoint:
-    """Return the starting point that the option `--from` names: RUN.h5[@generation], POLICY.npz, or another policy."""
+def load(source: PolicySource, label: str = "", generation: int | None = None) -> StartingPoint:
+    """Return the starting point that the option `--from` names: RUN.h5[@generation], POLICY.npz, or another policy.
+
+    label: of another program's policy; generation: of a run, in place of @generation
+    """
     text = str(source)
     if source.foreign:
         policy = policy_files.read(source.policy, source.layers, source.normaliser, source.activation)
@@ -60,13 +63,17 @@ def load(source: PolicySource, label: str = "") -> StartingPoint:
         raise ConfigError(
             f"{text}: --layers, --normaliser and --activation are for policies of other programs only; leave them out"
         )
-    path, generation = parse(text)
+    path, generation = (source.policy, generation) if isinstance(source.policy, Path) else parse(text)
     if path.suffix == ".npz":
         if generation is not None:
-            raise ConfigError(f"--from {text}: an exported policy has one generation; leave out @{generation}")
+            raise ConfigError(f"{path}: an exported policy has one generation; leave out {generation}")
         return read_policy(path)
     with open_run(path) as run:
-        return read(run, generation)
+        if run.generations == 0 and generation is None:
+            raise RunFileError(f"{path} has no committed generation yet")
+        start = read(run, generation)
+        steps = {"training_steps": steps_until(run, start.generation)}
+        return replace(start, about={**start.about, **steps})
 
 
 def of_policy(policy: ForeignPolicy, label: str = "") -> StartingPoint:

@@ -33,7 +33,7 @@ class RunArrays(Mapping[str, Series]):
         config, kind = self.config, self._attributes["kind"]
         parts = f"{config.task_name}, {config.method.algorithm}, {config.population.size} {config.population.row_name}s"
         done = f"{self.generations} of {config.run.generations} generations"
-        return f"<Run {self.path}: {'sample of ' * (kind == 'sample')}{parts}, {done}, {len(self)} arrays>"
+        return f"<Run {self.path}: {'sample of ' * (kind != 'run')}{parts}, {done}, {len(self)} arrays>"
 
     @property
     def names(self) -> list[str]:

@@ -63,7 +63,7 @@ class RunWriter:
         started_from: str = "",
         run_id: str = "",
     ) -> "RunWriter":
-        """Create a new file; `kind`: run or sample; `started_from`: JSON about the run that the means come from."""
+        """Create a new file; `kind`: run or study; `started_from`: JSON about the run that the means come from."""
         path = real(path)  # keeps a symbolic link
         lock = Lock(path, force)
         try:

@@ -22,9 +22,9 @@ from claims_tables import table as claim_table
 from small_runs import SmallRun, collect, collect_adaptation, is_adaptation, read_all
 from small_statistics import group_numbers, groups, scale
 
-from ees_mpi.analysis.labels import is_sample
 from ees_mpi.analysis.numbers.measures import MEASURES, Settings, direction_uniformity, directions, sides
 from ees_mpi.analysis.offspring import has_positions, read_offspring
+from ees_mpi.analysis.subject import subject
 from ees_mpi.errors import ConfigError, EesError
 
 sys.path.append(str(Path(__file__).parents[1]))
@@ -77,7 +77,7 @@ def _percent(share: float) -> str:
 def table(runs: Iterable[SmallRun]) -> str:
     """Return the table of runs in docs/results.md."""
     lines = ["| run | engine and size | machine | numbers |", "|---|---|---|---|"]
-    for run in (run for run in runs if not is_sample(run)):  # samples: see statistics.txt
+    for run in (run for run in runs if subject(run).trained):  # samples: see statistics.txt
         found = ", ".join(f"{name} {value}" for name, value in numbers(run).items())
         lines.append(f"| `{run.path.name}` | {scale(run)} | {run.about['note']} | {found} |")
     return "\n".join(lines) + "\n"

@@ -12,8 +12,9 @@ from small_statistics import GENTLE, first_of_each, further, gentle, groups, lab
 
 from ees_mpi.analysis.figures import curves, positions
 from ees_mpi.analysis.figures.style import COLUMN, Figure, draw_curves, drawing, entitle, explain, grid, look
-from ees_mpi.analysis.labels import given_labels, is_sample
+from ees_mpi.analysis.labels import given_labels
 from ees_mpi.analysis.offspring import has_positions, read_offspring
+from ees_mpi.analysis.subject import subject
 
 sys.path.append(str(Path(__file__).parents[1]))
 
@@ -49,7 +50,7 @@ def _figures(name: str, runs: Sequence[SmallRun]) -> Iterator[tuple[str, Figure]
         yield name, draw_further(runs)
         return
     firsts = list(first_of_each(runs).values())
-    if is_sample(runs[0]):
+    if not subject(runs[0]).trained:
         yield name, positions.maml(runs)
         return
     if runs[0].config.task.axes == 1:

@@ -17,7 +17,7 @@ import numpy as np
 
 from ees_mpi import config as configs
 from ees_mpi.analysis.numbers.measures import MEASURES, Settings, sides
-from ees_mpi.analysis.offspring import Offspring, has_offspring, has_positions, read_offspring
+from ees_mpi.analysis.offspring import Offspring, has_positions, read_offspring
 from ees_mpi.commands.export_policy import export_policy
 from ees_mpi.store.reader import Run, open_run
 from ees_mpi.store.safety import open_hdf5
@@ -134,7 +134,7 @@ def shown(count: int) -> list[int]:
 
 def measures(run: Run) -> dict[str, Any]:
     """Return the measures of all offspring of each generation; NaN where no offspring are stored."""
-    if not (has_offspring(run) and has_positions(run)):
+    if not (run.config.population.has_individuals and has_positions(run)):
         return {}
     other = {1: ("direction_uniformity",), 2: ("balance", "left", "right")}.get(run.config.task.axes, ())
     found: dict[str, list[float]] = {name: [] for name in EVERY if name not in other}
@@ -243,4 +243,5 @@ def is_adaptation(path: Path) -> bool:
 
 def read_all(results: Path) -> list[SmallRun]:
     """Return the runs of a folder of results, by name; without those of MAML, whose rows are tasks, not offspring."""
-    return [run for path in sorted(results.glob("*/run.json")) if has_offspring(run := SmallRun(path.parent))]
+    runs = [SmallRun(path.parent) for path in sorted(results.glob("*/run.json"))]
+    return [run for run in runs if run.config.population.has_individuals]

@@ -9,13 +9,14 @@ from pathlib import Path
 import numpy as np
 from small_runs import SmallRun, read_all
 
-from ees_mpi.analysis.labels import is_sample, started_from
 from ees_mpi.analysis.labels import label as plain_label
+from ees_mpi.analysis.labels import started_from
 from ees_mpi.analysis.numbers import tables
 from ees_mpi.analysis.numbers.measures import MEASURES, Settings
 from ees_mpi.analysis.numbers.run_values import AFTER, GENERATIONS, distance_after
 from ees_mpi.analysis.numbers.statistics import Group, Test, compare
 from ees_mpi.analysis.offspring import has_positions, read_offspring
+from ees_mpi.analysis.subject import subject
 from ees_mpi.tasks.paper_robots import ENGINE_LABELS
 
 EES = ("MaxVar-EES", "MaxEnt-EES")
@@ -85,7 +86,7 @@ def first_of_each(runs: Sequence[SmallRun]) -> dict[str, SmallRun]:
 
 def further(runs: Sequence[SmallRun]) -> bool:
     """Return whether these are runs of standard ES, some of them from a trained mean."""
-    return not is_sample(runs[0]) and any(
+    return subject(runs[0]).trained and any(
         run.config.method.algorithm == "fitness" and started_from(run) for run in runs
     )
 
@@ -126,7 +127,7 @@ def claims(runs: Sequence[SmallRun], results: Path) -> Iterator[tuple[str, str, 
                 values.setdefault(label(run), []).append(distance_after(run, g))
             yield f"{AFTER}_{g}", f"standard ES is further in +x from a trained mean, after {g} generations", values
         return
-    for metric, claim in (SAMPLE_CLAIMS if is_sample(runs[0]) else CLAIMS).items():
+    for metric, claim in (CLAIMS if subject(runs[0]).trained else SAMPLE_CLAIMS).items():
         if metric == "adaptation":
             values = adapted(runs, results)
         else:
@@ -165,7 +166,7 @@ def statistics(results: Path) -> str:
         lines += [f"## {name}: {scale(members[0])}", ""]
         found = [read_offspring(run, generation) for run in members]
         fitting = [key for key, each in MEASURES.items() if key not in LEFT_OUT and each.fits(found[0])]
-        heading = "new offspring" if is_sample(members[0]) else f"generation {generation}"
+        heading = f"generation {generation}" if subject(members[0]).trained else "new offspring"
         rows: list[tuple[str, ...]] = [(heading, *(run.path.name for run in members))]
         for key in fitting:
             rows.append((key, *(tables.number(MEASURES[key].compute(each, Settings())) for each in found)))

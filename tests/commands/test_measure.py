@@ -326,7 +326,7 @@ def test_best_of_is_the_mean_over_all_choices() -> None:
 
 def test_a_file_of_measure_rows_has_its_stds(numpy_network: Path) -> None:
     with h5py.File(numpy_network) as file:
-        assert file.attrs["kind"] == b"measure"
+        assert file.attrs["kind"] == b"study"
         np.testing.assert_array_equal(file["generations/std"][:, 0, 0], np.array([0.02, 0.2], np.float32))
         assert np.array_equal(file["generations/offset"][0], file["generations/offset"][1])
         assert np.isfinite(file["generations/mean_behavior"][:]).all()

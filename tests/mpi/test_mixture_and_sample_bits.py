@@ -79,7 +79,7 @@ def test_samples_have_the_same_bits_for_any_number_of_ranks(trained: Path, tmp_p
     done("sample", trained, *options, "--out", one)
     done("sample", trained, *options, "--out", three, ranks=3)
     assert_same_bits(one, three)
-    assert info(one)["kind"] == "sample"
+    assert info(one)["kind"] == "study"
     with open_run(one) as run, open_run(trained) as source:
         assert run["behavior"].shape == (1, 9, 2) and run.config.population.std == 0.005
         np.testing.assert_array_equal(run["mean"][0], source.state_arrays()["mean"])

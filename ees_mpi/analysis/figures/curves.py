@@ -10,6 +10,7 @@ from ees_mpi.analysis.figures.style import COLUMN, Figure, draw_curves, explain,
 from ees_mpi.analysis.labels import algorithm, given_label, group_names, label, run_names, started_from
 from ees_mpi.analysis.numbers import feasibility as theorem
 from ees_mpi.analysis.series import METRICS
+from ees_mpi.analysis.subject import check_training
 from ees_mpi.errors import RunFileError
 from ees_mpi.store.reader import Run
 from ees_mpi.tasks.interference import OPTIMUM, Interference, pattern
@@ -20,7 +21,8 @@ RANDOM = "from a random mean"
 
 def interference(runs: Sequence[Run]) -> Figure:
     """Draw figure 1: the pattern, and the genome over generations for MaxVar and MaxEnt; the optimum is dashed."""
-    offspring.check_no_sample(runs)
+    for run in runs:
+        check_training(run)
     genomes: dict[str, dict[str, Any]] = {}
     runs = sorted(runs, key=lambda run: run.config.run.seed)
     for run, name in zip(runs, run_names(runs), strict=True):
@@ -47,7 +49,8 @@ def interference(runs: Sequence[Run]) -> Figure:
 
 def adaptation(runs: Sequence[Run]) -> Figure:
     """Draw figure 5: distance in the wanted direction over generations, from trained and from random means."""
-    offspring.check_no_sample(runs)
+    for run in runs:
+        check_training(run)
     offspring.check_one_task(runs)
     groups: dict[float, dict[str, list[Any]]] = {}
     for run in runs:
@@ -71,7 +74,8 @@ def adaptation(runs: Sequence[Run]) -> Figure:
 
 def locomotion(runs: Sequence[Run]) -> Figure:
     """Draw figures S1 and S2: the distance from the origin over generations; mean and std over the seeds."""
-    offspring.check_no_sample(runs)
+    for run in runs:
+        check_training(run)
     offspring.check_one_task(runs)
     lines: dict[str, list[Any]] = {}
     for run, group in zip(runs, group_names(runs), strict=True):
@@ -92,10 +96,11 @@ def maml_training(runs: Sequence[Run]) -> Figure:
     The tasks "left" and "right" have separate curves before the step. If the policy walks to one side without
     adaptation, these two curves mirror each other.
     """
-    offspring.check_no_sample(runs)
+    for run in runs:
+        check_training(run)
     lines: dict[str, list[Any]] = {"after one gradient step": [], "before, to the right": [], "before, to the left": []}
     for run in runs:
-        if run.config.method.name != "maml" or offspring.has_offspring(run):
+        if "fitness_before" not in run.names:
             raise RunFileError(f"{run.path} is not a run of MAML; expected one of a -maml preset")
         offspring.check_committed(run)
         sign, before = run["sign"][:], run["fitness_before"][:]

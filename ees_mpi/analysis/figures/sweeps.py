@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 from ees_mpi.analysis import grouping
 from ees_mpi.analysis.figures.style import COLUMN, Figure, draw_curves, explain, grid, shades
-from ees_mpi.analysis.offspring import check_committed, check_no_sample
+from ees_mpi.analysis.offspring import check_committed
 from ees_mpi.analysis.series import series, titles
+from ees_mpi.analysis.subject import check_training
 from ees_mpi.errors import ConfigError
 from ees_mpi.registry import unknown
 from ees_mpi.store.reader import Run
@@ -13,8 +14,8 @@ from ees_mpi.store.reader import Run
 
 def sweep(runs: Sequence[Run], by: str | None = None, metric: str | None = None) -> Figure:
     """Draw a metric over generations; `by`: the key, by default the one in which the runs differ."""
-    check_no_sample(runs)
     for run in runs:
+        check_training(run)
         check_committed(run)
     grouping.check_distinct((run.run_id, run.path) for run in runs)
     configs = {run.path: grouping.settings(run.config.sections()) for run in runs}

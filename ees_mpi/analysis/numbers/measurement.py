@@ -10,6 +10,7 @@ from ees_mpi.analysis.labels import label
 from ees_mpi.analysis.numbers.measures import MEASURES, Settings
 from ees_mpi.analysis.numbers.tables import columns, number
 from ees_mpi.analysis.offspring import read_offspring
+from ees_mpi.analysis.subject import stds
 from ees_mpi.errors import RunFileError
 from ees_mpi.store.reader import Run, open_run
 
@@ -23,16 +24,11 @@ SHOWN = {  # the measures: the heading of a column, and the label of an axis
 Facts = dict[str, Any]  # the measures at one standard deviation, by name
 
 
-def stds(run: Run) -> list[float]:
-    """Return the standard deviation of each row; raise a RunFileError if `measure` did not write the file."""
-    if run.attributes.get("kind") != "measure":
-        raise RunFileError(f"{run.path} is not a file of ees-mpi measure")
-    return [float(row[0, 0]) for row in run["std"]]
-
-
 def measured(run: Run) -> list[Facts]:
     """Return the measures at each standard deviation; the entropy has the bandwidth of the file's config."""
     settings = Settings(bandwidth=run.config.method.bandwidth)
+    if not stds(run):
+        raise RunFileError(f"{run.path} is not a file of ees-mpi measure")
     rows = []
     for row, std in enumerate(stds(run)):
         offspring = read_offspring(run, row)

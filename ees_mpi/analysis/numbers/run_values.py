@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from ees_mpi.analysis import grouping
-from ees_mpi.analysis.labels import algorithm, is_sample, label
+from ees_mpi.analysis.labels import algorithm, label
 from ees_mpi.analysis.numbers.measures import DIRECTED, MEASURES, Settings
-from ees_mpi.analysis.offspring import check_generation, read_offspring, source
+from ees_mpi.analysis.offspring import check_generation, read_offspring
+from ees_mpi.analysis.subject import check_training, stds, subject
 from ees_mpi.commands.adapt import FORMAT
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.registry import unknown
@@ -46,7 +47,7 @@ class RunValue:
     training_steps: int = 0
     adaptation_steps: float = 0.0  # for one direction
     settings: grouping.Settings = field(default_factory=dict)  # the config, by key
-    std: float = 0.0  # of the mutations, in a file of `ees-mpi measure`
+    std: float = 0.0  # of the mutations, in a study
 
 
 def check_metrics(metrics: Sequence[str]) -> list[str]:
@@ -103,8 +104,8 @@ def _of_run(run: Run, metric: str, settings: Settings, generation: int | None) -
     sections = run.config.sections()
     task, values = sections["task"], grouping.settings(sections)
     complete = run.complete or generation is not None or metric.startswith(AFTER)
-    run_id, trained = source(run, g)
-    std = float(run["std"][g][0, 0]) if run.attributes.get("kind") == "measure" else 0.0
+    run_id, trained = subject(run).run_id, subject(run).of_row(g)
+    std = stds(run)[g] if stds(run) else 0.0
     size = run["behavior"].shape[1]
     return RunValue(label(run), value, run.path, run_id, task, size, trained, complete, settings=values, std=std)
 
@@ -114,8 +115,7 @@ def distance_after(run: Run, generation: int) -> float:
     if run.config.task.heading is None:
         raise RunFileError(f"{run.path}: its task has no direction; expected a run of a walking task")
     check_generation(run, None)
-    if is_sample(run):
-        raise RunFileError(f"{run.path} is a sample, which has no later generations; give its run")
+    check_training(run)
     if run.generations <= generation:
         raise RunFileError(
             f"{run.path} has {run.generations} generations, so it has no population after {generation}; "
@@ -163,7 +163,7 @@ def _find_adaptations(paths: Sequence[Path]) -> list[RunValue]:
             found[path.resolve()] = _read_adaptation(path)
             continue
         with open_run(path) as run:
-            if is_sample(run):
+            if not subject(run).trained:
                 continue
             run_id, generations = run.run_id, run.generations
         candidates = [each for each in sorted(path.parent.glob("*.h5")) if each.name.startswith(f"{path.stem}-adapt-")]

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from ees_mpi.analysis.labels import is_sample, label
+from ees_mpi.analysis.labels import label
 from ees_mpi.analysis.numbers import measures
 from ees_mpi.analysis.numbers.measures import DIRECTED, MEASURES, SECTORS, Settings
 from ees_mpi.analysis.numbers.objective_values import Point, objectives, points
 from ees_mpi.analysis.numbers.tables import columns, number
-from ees_mpi.analysis.offspring import check_generation, has_valid, read_offspring, source, valid_generations
+from ees_mpi.analysis.offspring import check_generation, has_valid, read_offspring, valid_generations
+from ees_mpi.analysis.subject import subject
 from ees_mpi.store.reader import Run, open_run
 
 Facts = dict[str, Any]  # the measures of one generation, by name
@@ -55,7 +56,7 @@ def summarize(run: Run, generation: int, request: MetricsRequest) -> Facts:
         "file": str(run.path),
         "label": label(run),
         "generation": generation,
-        "sample_of": source(run, generation)[1] if is_sample(run) else None,
+        "sample_of": subject(run).generation,
         **({"std": float(np.median(run["std"][generation]))} if "std" in run.names else {}),
         "individuals": len(offspring.position),
         "invalid": len(offspring.outcomes.valid) - len(offspring.position),

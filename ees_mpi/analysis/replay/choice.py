@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ees_mpi.analysis.labels import is_sample
-from ees_mpi.analysis.offspring import check_committed, extremes, farthest, has_offspring, has_positions, positions
+from ees_mpi.analysis.offspring import check_committed, extremes, farthest, has_positions, positions
+from ees_mpi.analysis.subject import subject
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.outcomes import Floats
 from ees_mpi.store.reader import Run
@@ -72,14 +72,14 @@ def _generation(run: Run, request: ReplayRequest) -> int:
     """Return the generation: by default the last one, or for means the state after it."""
     check_committed(run)
     only_mean = request.mean and not request.names_individuals
-    last = run.generations if only_mean and not is_sample(run) else run.generations - 1
+    last = run.generations if only_mean and subject(run).trained else run.generations - 1
     if request.generation is not None and not 0 <= request.generation <= last:
         raise ConfigError(f"--generation {request.generation}: expected 0 to {last}")
     return last if request.generation is None else request.generation
 
 
 def _individuals(run: Run, request: ReplayRequest, generation: int) -> list[Choice]:
-    if not has_offspring(run):
+    if not run.config.population.has_individuals:
         raise RunFileError(f"{run.path}: its rows are tasks, not individuals that can be replayed; use --mean")
     size = run.config.population.size
     for index in request.individuals:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ees_mpi.analysis.limits import limits
-from ees_mpi.analysis.offspring import axis_names, has_offspring, has_positions, position_dim, positions
+from ees_mpi.analysis.offspring import axis_names, has_positions, position_dim, positions
 from ees_mpi.outcomes import Floats
 from ees_mpi.store.reader import Run
 
@@ -47,7 +47,10 @@ def behaviors(runs: Sequence[Run], names: Sequence[str]) -> tuple[dict[str, Any]
         beyond += outside
     counts = [pairs[1::2] for each in shown for frame in each["frames"] for pairs in frame["cells"]]
     data = {"dims": len(axes.columns), "bins": axes.bins, "names": axes.names, "limits": axes.limits, "runs": shown}
-    data |= {"most": max((max(found, default=1) for found in counts), default=1), "row": row_name(runs[0])}
+    data |= {
+        "most": max((max(found, default=1) for found in counts), default=1),
+        "row": runs[0].config.population.row_name,
+    }
     return data, _caption(runs[0], axes, kept[0], beyond)
 
 
@@ -62,14 +65,9 @@ def _frames(run: Run, kept: Sequence[int], axes: Axes) -> tuple[list[dict[str, A
     for g in kept:
         cells, valid, outside = _counts(run, g, axes)
         facts = {name: float(values[g]) if math.isfinite(values[g]) else None for name, values in series.items()}
-        frames.append({"g": g, "cells": cells, "facts": {f"{row_name(run)}s": valid, **facts}})
+        frames.append({"g": g, "cells": cells, "facts": {f"{run.config.population.row_name}s": valid, **facts}})
         beyond += outside
     return frames, beyond
-
-
-def row_name(run: Run) -> str:
-    """Return the name of a row of a generation."""
-    return "individual" if has_offspring(run) else "task"
 
 
 def _axes(runs: Sequence[Run], kept: Sequence[list[int]]) -> Axes:
@@ -117,7 +115,7 @@ def _counts(run: Run, generation: int, axes: Axes) -> tuple[list[list[int]], int
 
 def _caption(run: Run, axes: Axes, kept: list[int], beyond: int) -> str:
     shown = "the final positions of the individuals" if has_positions(run) else "the behaviors of the individuals"
-    if not has_offspring(run):
+    if not run.config.population.has_individuals:
         shown = "the mean final position of the rollouts of each task, after its gradient step"
     if len(axes.columns) == 1:
         text = f"Each column shows {shown} in one generation; darker cells hold more (logarithmic scale)."
@@ -129,6 +127,7 @@ def _caption(run: Run, axes: Axes, kept: list[int], beyond: int) -> str:
     if position_dim(run) > 2:
         text += f" Of {position_dim(run)} numbers, the map shows the two that vary most in the last generation."
     if beyond:
-        rows = f"One {row_name(run)} lies" if beyond == 1 else f"{beyond} {row_name(run)}s lie"
+        name = run.config.population.row_name
+        rows = f"One {name} lies" if beyond == 1 else f"{beyond} {name}s lie"
         text += f" {rows} beyond the edges and counts in the nearest cell."
     return text

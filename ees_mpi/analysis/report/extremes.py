@@ -3,7 +3,7 @@
 import html
 from dataclasses import dataclass, replace
 
-from ees_mpi.analysis.offspring import extremes, has_offspring, has_positions, position_dim, positions
+from ees_mpi.analysis.offspring import extremes, has_positions, position_dim, positions
 from ees_mpi.analysis.replay.choice import Choice
 from ees_mpi.analysis.replay.replay import LOGGED, Replayed, evaluate, film
 from ees_mpi.analysis.report import charts
@@ -28,13 +28,17 @@ class Extreme:
 def heading(run: Run) -> str:
     """Return the heading of the section."""
     last = run.generations - 1
-    return f"Extremes of generation {last}" if has_offspring(run) else f"The mean after generation {last}"
+    return (
+        f"Extremes of generation {last}"
+        if run.config.population.has_individuals
+        else f"The mean after generation {last}"
+    )
 
 
 def section(run: Run, count: int) -> str:
     """Return the section of the page on extremes."""
     found, note = replay_extremes(run, count)
-    if not has_offspring(run):
+    if not run.config.population.has_individuals:
         note = f"The rows of this run are tasks, so the mean is shown, before it adapts to any task. {note}"
     if not found:
         return "<p class='faint'>No individual of the last generation is valid.</p>"
@@ -47,7 +51,7 @@ def replay_extremes(run: Run, count: int) -> tuple[list[Extreme], str]:
     """Replay the extremes in front of a camera; if that is impossible, return the logged behaviors and the reason."""
     last = run.generations - 1
     logged = [Extreme(Choice(run.generations, None), ())]  # the mean
-    if has_offspring(run):
+    if run.config.population.has_individuals:
         ends = positions(run, last)
         logged = [Extreme(Choice(last, i), tuple(ends[i].tolist())) for i in extremes(ends, count or SHOWN)]
     if not count:

@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from ees_mpi.analysis.labels import PHASES, group_names, is_sample, label, run_names
+from ees_mpi.analysis.labels import PHASES, group_names, label, run_names
 from ees_mpi.analysis.numbers.signals import LEGEND
 from ees_mpi.analysis.numbers.signals import table as signal_table
-from ees_mpi.analysis.offspring import check_committed, check_one_task, has_offspring, has_positions
+from ees_mpi.analysis.offspring import check_committed, check_one_task, has_positions
 from ees_mpi.analysis.report import behaviors, charts, extremes
 from ees_mpi.analysis.series import series, titles
+from ees_mpi.analysis.subject import subject
 from ees_mpi.commands.info import read, summarize, table, task_name
 from ees_mpi.commands.signal import SPLITS, choose, measure_signal
 from ees_mpi.errors import EesError
@@ -56,7 +57,7 @@ def render(runs: Sequence[Run], thumbnails: int) -> str:
     done = sum(each.complete for each in runs)
     labels = "; ".join(dict.fromkeys(map(label, runs)))
     parts = {
-        "title": f"{'Sample of offspring: ' * is_sample(run)}{labels} on {task_name(run.config)}",
+        "title": f"{'' if subject(run).trained else 'Sample of offspring: '}{labels} on {task_name(run.config)}",
         "status_class": "" if done == len(runs) else "unfinished",
         "behaviors_caption": caption,
     }
@@ -136,7 +137,7 @@ def _facts(run: Run, facts: dict[str, Any]) -> str:
     """Return the main numbers of the run."""
     sessions = run.sessions()
     shown = {
-        f"{behaviors.row_name(run)}s": f"{facts['population_size']:,}",
+        f"{run.config.population.row_name}s": f"{facts['population_size']:,}",
         "generations": f"{facts['generations']:,}",
         "parameters": f"{facts['parameters']:,}",
         "standard deviation": _std(run),
@@ -224,9 +225,10 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def _commands(run: Run) -> str:
     """Return the commands that work on this file."""
-    updates, walking = not is_sample(run) and has_offspring(run), has_positions(run)
+    trained, individuals, walking = subject(run).trained, run.config.population.has_individuals, has_positions(run)
+    updates = trained and individuals
     alone = not run.config.task.in_program  # otherwise no command can evaluate individuals
-    trained, offspring = alone and not is_sample(run), alone and has_offspring(run)
+    trained, offspring = alone and trained, alone and individuals
     directed = trained and walking and run.config.task.heading is not None
     component = " --component 0" if run["mean"].shape[1] > 1 else ""
     longer = f"mpirun -n 2 ees-mpi resume RUN --generations {2 * run.generations}"
