@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from ees_mpi import config, contracts
-from ees_mpi.contracts.methods import Method
 from ees_mpi.objectives import OBJECTIVES
 from ees_mpi.optimizers import OPTIMIZERS
 from ees_mpi.populations import POPULATIONS
@@ -94,6 +93,6 @@ def code_names(given: Any) -> tuple[str, ...]:
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_satisfies_its_protocol_and_all_its_hooks_can_be_imported(name: str) -> None:
     method = METHODS[name]
-    assert method.name == name and missing(method, Method) == []
+    assert method.name == name and missing(method, contracts.Method) == []
     for hook, path in vars(method.hooks).items():
         assert path is None or callable(loaded(path)), hook

@@ -5,8 +5,8 @@ A config is TOML: a preset or a file. Sections `task` and `population` name a me
 evolution strategies (`method = "ees"`, the default).
 """
 
-from ees_mpi.config.evolution import Evolution as Evolution
 from ees_mpi.config.methods import METHODS as METHODS
+from ees_mpi.config.methods import Evolution as Evolution
 from ees_mpi.config.parsing import OBSERVED as OBSERVED
 from ees_mpi.config.parsing import Config as Config
 from ees_mpi.config.parsing import Source as Source

@@ -1,17 +1,102 @@
 """The methods of learning, by name: `ees`, and every folder of the package that has a module `method`.
 
-Nothing else names such a folder: its module registers its own parts when it is imported, and holds the class `METHOD`.
+Nothing else names such a folder: its module registers the method's parts when it is imported, and holds `METHOD`.
 """
 
 import importlib
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from typing import Any, ClassVar
 
-from ees_mpi.config.evolution import Evolution
-from ees_mpi.contracts.methods import Method
-from ees_mpi.errors import ConfigError
-from ees_mpi.registry import unknown
+from ees_mpi.contracts import Method, Objective, Optimizer, Population, Task
+from ees_mpi.errors import ConfigError, before_rollouts
+from ees_mpi.objectives import OBJECTIVES
+from ees_mpi.optimizers import OPTIMIZERS
+from ees_mpi.outcomes import Arrays, Field
+from ees_mpi.populations import POPULATIONS
+from ees_mpi.populations.custom import more_learned, rehearse_update
+from ees_mpi.registry import Hooks, unknown
+
+
+@dataclass(frozen=True)
+class Evolution:
+    """The method of evolution strategies: an objective gives weights, an optimizer takes the step."""
+
+    objective: Objective
+    optimizer: Optimizer
+
+    name: ClassVar[str] = "ees"
+    own_sections: ClassVar[Mapping[str, Any]] = {"objective": OBJECTIVES, "optimizer": OPTIMIZERS}
+    free_on_resume: ClassVar[frozenset[str]] = frozenset()
+    fields: ClassVar[Mapping[str, Field]] = {
+        "objective_value": Field(("own_objective",), "<f8", "value of each objective of the user; NaN: not computed")
+    }
+    inherited: ClassVar[tuple[str, ...]] = ()
+    rollouts: ClassVar[int] = 1  # of one individual
+    hooks: ClassVar[Hooks] = Hooks()
+
+    @classmethod
+    def build(cls, sections: Mapping[str, Any]) -> "Evolution":
+        """Read the sections of the method."""
+        return cls(OBJECTIVES.build(sections["objective"]), OPTIMIZERS.build(sections["optimizer"]))
+
+    def sections(self) -> dict[str, Any]:
+        """Return the sections of the method as plain tables."""
+        return {"objective": OBJECTIVES.section(self.objective), "optimizer": OPTIMIZERS.section(self.optimizer)}
+
+    @property
+    def algorithm(self) -> str:
+        """The name of the objective."""
+        return OBJECTIVES.name_of(self.objective)
+
+    @property
+    def headline(self) -> str:
+        """The metric that progress lines show."""
+        return self.objective.headline
+
+    @property
+    def own_values(self) -> list[str]:
+        """The names of the user's own objectives, whose values are logged; the second f is f_2."""
+        names = [part.label for _, part in self.objective.members if part.label]
+        places = [names[: number + 1].count(name) for number, name in enumerate(names)]
+        return [f"{name}_{place}" if place > 1 else name for name, place in zip(names, places, strict=True)]
+
+    @property
+    def bandwidth(self) -> float:
+        """The bandwidth of the logged entropy: that of the objective, or 1."""
+        return self.objective.bandwidth or 1.0
+
+    @property
+    def uses_torch(self) -> bool:
+        """True if the bits depend on torch."""
+        return self.objective.uses_torch
+
+    def check(self, task: Task, population: Population) -> None:
+        """Raise a ConfigError if the parts cannot work together."""
+        self.objective.check()
+        self.optimizer.check()
+        if not population.has_individuals:
+            raise ConfigError(f'population.name: "{POPULATIONS.name_of(population)}" belongs to another method')
+
+    @before_rollouts()
+    def rehearse(self, task: Task, population: Population) -> None:
+        """Try the user's plugins on random numbers, so that faulty ones are found before the first rollout."""
+        self.objective.rehearse(population.size, task.behavior_dim)
+        rehearse_update(population, self.optimizer, task.parameters)
+
+    def moments(self, task: Task, learned: Arrays) -> Arrays:
+        """Return the moments of the optimizer before the first step."""
+        return self.optimizer.start(learned)
+
+    def file_axes(self, task: Task, population: Population) -> dict[str, int]:
+        """Return the size of all that a custom population learns beside its means."""
+        return {"learned_number": more_learned(population, task.parameters), "own_objective": len(self.own_values)}
+
+    def warning(self, arrays: Arrays) -> str | None:
+        """Return no warning."""
+        return None
 
 
 class _Methods(Mapping[str, type[Method]]):

@@ -14,8 +14,7 @@ import tomli_w
 from ees_mpi.config.changes import change, make_room
 from ees_mpi.config.methods import METHODS
 from ees_mpi.config.settings import FREE_ON_RESUME, INERT, LARGEST, NoiseSettings, RunSettings
-from ees_mpi.contracts import Population, Task
-from ees_mpi.contracts.methods import Method
+from ees_mpi.contracts import Method, Population, Task
 from ees_mpi.errors import ConfigError
 from ees_mpi.populations import POPULATIONS
 from ees_mpi.registry import beside, check_trust, convert, flat, leaves, note_code, texts, unknown

@@ -3,7 +3,7 @@
 from ees_mpi.generation.state import State
 from ees_mpi.maml import trpo
 from ees_mpi.maml.outer import one_by_one, outer_step, side_by_side
-from ees_mpi.maml.pairs import unstacked
+from ees_mpi.maml.rollouts import unstacked
 from ees_mpi.maml.tracks import Tracks
 from ees_mpi.ranks import Ranks
 from ees_mpi.store import rollouts

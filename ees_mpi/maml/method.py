@@ -5,4 +5,4 @@ from ees_mpi.populations import POPULATIONS
 
 __all__ = ["METHOD"]
 
-POPULATIONS.add("tasks", "ees_mpi.maml.tasks:Tasks")
+POPULATIONS.add("tasks", "ees_mpi.maml.settings:Tasks")

@@ -11,8 +11,7 @@ from ees_mpi.generation.results import evaluates_mean
 from ees_mpi.generation.state import State
 from ees_mpi.maml.learning import LearningTask, adapt
 from ees_mpi.maml.outer import one_by_one
-from ees_mpi.maml.pairs import Pair, row_of, sums_of
-from ees_mpi.maml.rollouts import Gaussian, direction_of, draws, sample
+from ees_mpi.maml.rollouts import Gaussian, Pair, direction_of, draws, row_of, sample, sums_of
 from ees_mpi.maml.settings import maml_of
 from ees_mpi.outcomes import Draw, Outcome
 from ees_mpi.ranks import Ranks

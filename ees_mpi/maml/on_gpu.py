@@ -19,8 +19,7 @@ from ees_mpi.generation.state import State
 from ees_mpi.maml.learning import Learner, LearningTask
 from ees_mpi.maml.network import Tensor, log_std, torch
 from ees_mpi.maml.outer import parts, side_by_side, theta_of_state
-from ees_mpi.maml.pairs import Pair
-from ees_mpi.maml.rollouts import direction_of, draws
+from ees_mpi.maml.rollouts import Pair, direction_of, draws
 from ees_mpi.maml.settings import maml_of
 from ees_mpi.maml.tracks import Tracks
 from ees_mpi.outcomes import Draw, Outcome, Singles

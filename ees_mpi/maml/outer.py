@@ -13,8 +13,8 @@ from ees_mpi.generation.state import State
 from ees_mpi.maml import trpo
 from ees_mpi.maml.learning import Learner, LearningTask, Steps, theta_of
 from ees_mpi.maml.network import Tensor
-from ees_mpi.maml.pairs import Pair
 from ees_mpi.maml.products import LearningTasks
+from ees_mpi.maml.rollouts import Pair
 from ees_mpi.maml.settings import maml_of
 from ees_mpi.maml.tracks import Tracks
 from ees_mpi.outcomes import Floats, Singles

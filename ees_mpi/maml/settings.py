@@ -1,4 +1,4 @@
-"""The method MAML: section `maml` of a config, and the checks of its task."""
+"""The method MAML: section `maml` of a config, the population `tasks`, and the checks of its task."""
 
 import importlib.util
 from collections.abc import Mapping
@@ -7,12 +7,14 @@ from typing import Annotated, Any, ClassVar
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from ees_mpi.config import Config
 from ees_mpi.contracts import Population, Task
 from ees_mpi.errors import ConfigError, MissingExtra, OwnCodeError
-from ees_mpi.outcomes import Arrays, Field
+from ees_mpi.outcomes import Arrays, Draw, Field, Singles
 from ees_mpi.policies import CLIP, parameter_count
+from ees_mpi.populations.normal import SMALLEST_STD, Normal
 from ees_mpi.registry import Hooks, Part, convert, key, plain
 from ees_mpi.tasks import TASKS
 
@@ -46,6 +48,43 @@ class MamlSettings(Part, frozen=True):
     def steps(self, task: Task) -> int:
         """Return the number of steps of a rollout during training."""
         return int(min(self.horizon or task.steps, task.steps))
+
+
+class Tasks(Part, frozen=True):
+    """`size` tasks per outer iteration; `std`: of the offspring that `sample` draws around the learned mean."""
+
+    size: Annotated[int, key("The number of tasks in an outer iteration.", "tasks", ge=2)] = 40
+    std: Annotated[
+        float, key("The standard deviation of the offspring that `ees-mpi sample` draws.", ge=SMALLEST_STD, le=1e30)
+    ] = 0.02
+    antithetic: Annotated[bool, key("Whether `ees-mpi sample` draws pairs; leave it out.")] = False
+
+    row_name = "task"
+    has_individuals = False
+    components = 1
+    isotropic = True
+
+    def directions(self, generator: np.random.Generator) -> Draw:
+        """Draw the directions: sign +1 is the direction of the config, -1 the opposite one; half of the tasks each."""
+        sign: NDArray[np.int8] = np.where(np.arange(self.size) % 2 == generator.integers(2), 1, -1).astype(np.int8)
+        nothing = np.zeros(self.size, np.int64)
+        return Draw(nothing, generator.permutation(sign), nothing.astype(np.int32))
+
+    def learned(self, means: Singles) -> Arrays:
+        """Return the learned arrays before the first iteration: the weights of the policy [1, D]."""
+        return {"mean": means}
+
+    def held(self, learned: Arrays) -> Arrays:
+        """Return the learned arrays as they are."""
+        return learned
+
+    def offspring(self, count: int, std: float | None) -> Normal:
+        """Return the population of `count` independent offspring of the learned mean."""
+        return Normal(size=count, std=std or self.std, antithetic=False)
+
+    def warning(self, learned: Arrays) -> str | None:
+        """Return no warning."""
+        return None
 
 
 @dataclass(frozen=True)

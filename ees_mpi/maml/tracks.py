@@ -1,6 +1,6 @@
 """The rollouts of N tasks as tensors on one device, and their advantages.
 
-The same numbers as `rollouts.Batch` and `baseline.advantages`, for all tasks at once.
+The same numbers as `rollouts.Batch` and `learning.advantages`, for all tasks at once.
 """
 
 from collections.abc import Sequence
@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ees_mpi.maml.baseline import RIDGE, TIME_SCALE
-from ees_mpi.maml.learning import Steps
+from ees_mpi.maml.learning import RIDGE, TIME_SCALE, Steps
 from ees_mpi.maml.network import Tensor, torch
 from ees_mpi.maml.rollouts import Batch
 

@@ -28,10 +28,8 @@ from ees_mpi.generation.state import State
 from ees_mpi.maml.on_cpu import CpuTasks
 from ees_mpi.maml.on_gpu import GpuTasks, opener
 from ees_mpi.maml.outer import outer_step
-from ees_mpi.maml.pairs import Pair, packed, row_of, stacked, unpacked
-from ees_mpi.maml.rollouts import Gaussian
-from ees_mpi.maml.settings import maml_of
-from ees_mpi.maml.tasks import Tasks
+from ees_mpi.maml.rollouts import Gaussian, Pair, packed, row_of, stacked, unpacked
+from ees_mpi.maml.settings import Tasks, maml_of
 from ees_mpi.noise import stream
 from ees_mpi.outcomes import LEADING, Arrays, Outcome, Outcomes, unpack
 from ees_mpi.ranks import Ranks

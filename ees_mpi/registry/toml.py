@@ -1,7 +1,7 @@
 """The tables of a config: from TOML text or from Python, changed by settings."""
 
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ees_mpi.errors import ConfigError
@@ -19,11 +19,7 @@ Setting = str | tuple[str, Any]  # section.key=value, as the option `--set` take
 
 def tables(source: str | Mapping[str, Any], settings: Sequence[Setting], name: str) -> dict[str, Any]:
     """Return the tables of TOML text, or a copy of tables, changed by `settings`; `name`: of the source in messages."""
-    if isinstance(source, str):
-        sections = _toml(source.removeprefix("\ufeff"), name)
-    else:
-        sections = _copied(source)
-        _check_depth(sections, name)
+    sections = _toml(source.removeprefix("\ufeff"), name) if isinstance(source, str) else _copied(source, name)
     for setting in settings:
         apply(sections, setting)
     return sections
@@ -41,27 +37,17 @@ def _toml(text: str, source: str) -> dict[str, Any]:
         raise _NotToml(f"{source} is not valid TOML: {error}") from None
     except ValueError as error:  # an integer of more than 4,300 digits
         raise ConfigError(f"{source}: {error}") from None
-    _check_depth(parsed, source)
-    return parsed
+    copied: dict[str, Any] = _copied(parsed, source)
+    return copied
 
 
-def _check_depth(sections: Any, source: str) -> None:
-    level: list[Any] = [sections]
-    for _ in range(DEEPEST):
-        level = [value for table in level for value in _inside(table)]
-    if level:
-        raise ConfigError(f"{source}: expected at most {DEEPEST} levels of tables")
-
-
-def _copied(value: Any) -> Any:
+def _copied(value: Any, source: str, levels: int = DEEPEST - 1) -> Any:
     """Return a copy of nested tables, with lists in place of tuples, as TOML has them."""
+    if value and not levels and isinstance(value, (Mapping, list, tuple)):
+        raise ConfigError(f"{source}: expected at most {DEEPEST} levels of tables")
     if isinstance(value, Mapping):
-        return {key: _copied(inner) for key, inner in value.items()}
-    return [_copied(inner) for inner in value] if isinstance(value, (list, tuple)) else value
-
-
-def _inside(value: Any) -> Iterable[Any]:
-    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+        return {key: _copied(inner, source, levels - 1) for key, inner in value.items()}
+    return [_copied(item, source, levels - 1) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def key_of(setting: Setting) -> str:

@@ -25,9 +25,8 @@ except ImportError:
     raise MissingExtra("ees_mpi.scg needs torch: pip install 'ees_mpi[torch]'") from None
 
 from ees_mpi.scg.drawing import dot
-from ees_mpi.scg.evaluation import estimate
+from ees_mpi.scg.evaluation import estimate, likelihood_ratio, ratio_mean
 from ees_mpi.scg.nodes import Deterministic, Expectation, Input, Node, Stochastic, apply, expect
-from ees_mpi.scg.ratios import likelihood_ratio, ratio_mean
 
 __all__ = ["Deterministic", "Expectation", "GraphError", "Input", "Node", "Stochastic"]
 __all__ += ["apply", "dot", "estimate", "expect", "likelihood_ratio", "ratio_mean"]

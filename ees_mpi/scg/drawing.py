@@ -2,8 +2,7 @@
 
 import json
 
-from ees_mpi.scg.nodes import Deterministic, Expectation, Input, Node, Stochastic
-from ees_mpi.scg.rules import check
+from ees_mpi.scg.nodes import Deterministic, Expectation, Input, Node, Stochastic, check
 
 SHAPES: dict[type[Node], str] = {
     Input: "shape=plaintext",

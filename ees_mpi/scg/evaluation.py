@@ -1,5 +1,12 @@
 """The value of a graph as a torch tensor, which autograd can differentiate any number of times.
 
+An expectation is a sample mean that is weighted with likelihood ratios (Gajewski et al. 2019, supplement S3):
+
+    L(xi) = (1/N) sum_i f_i exp(log p(z_i; xi) - log p(z_i; xi'))
+
+As a function of xi, L is the importance-sampling estimate of E[f]. So its derivatives of every order at xi = xi'
+estimate the derivatives of E[f].
+
 Values that vary with several random variables (the z and z' of MaxEnt) are computed and averaged one tile of rows at a
 time. So the N x N pairs are never in memory together.
 """
@@ -12,9 +19,7 @@ import torch
 from torch import Tensor
 
 from ees_mpi.errors import GraphError
-from ees_mpi.scg.nodes import Deterministic, Expectation, Leaf, Node, Stochastic
-from ees_mpi.scg.ratios import ratio_mean
-from ees_mpi.scg.rules import check, walk
+from ees_mpi.scg.nodes import Deterministic, Expectation, Leaf, Node, Stochastic, check, walk
 from ees_mpi.scg.tiles import tiled
 
 TILE = 2**18  # samples; a few megabytes for each operation, larger tiles are not faster
@@ -132,3 +137,14 @@ def _check_closed(node: Deterministic, values: Sequence[Tensor]) -> None:
             f"node {node.name!r}: its function uses a tensor that requires a gradient and is not among its arguments; "
             "pass it as one (for a log-density: as an Input in `given`), so that it is part of the graph"
         )
+
+
+def likelihood_ratio(log_density: Tensor, reference: Tensor | None = None) -> Tensor:
+    """Return p / p' of the samples; `reference`: log p', held fixed; None: log p itself, so that all ratios are 1."""
+    fixed = log_density if reference is None else reference
+    return torch.exp(log_density - fixed.detach())
+
+
+def ratio_mean(values: Tensor, log_density: Tensor, reference: Tensor | None = None, dim: int = 0) -> Tensor:
+    """Return the mean of values over `dim`, weighted with the ratios; both are broadcast."""
+    return (values * likelihood_ratio(log_density, reference)).mean(dim)

@@ -26,14 +26,9 @@ class Interference(Task, frozen=True):
     """The interference pattern: one parameter. The task is also its evaluator."""
 
     start: Annotated[float, key("The first mean.", ge=-1e30, le=1e30)] = 1.0
-    behavior_steps: Annotated[tuple[int, ...] | None, key("Refused: this task has no steps.")] = None
 
     parameters = 1
     behavior_dim = 1
-
-    def __post_init__(self) -> None:
-        if self.behavior_steps is not None:
-            raise ValueError("task.behavior_steps: the interference task has no steps; leave it out")
 
     def initial(self, generator: np.random.Generator) -> Singles:
         """Return the first mean."""

@@ -3,7 +3,7 @@
 import numpy as np
 from support.maml_point import STRIDE, Point, Walker
 
-from ees_mpi.maml.baseline import advantages, predicted, returns
+from ees_mpi.maml.learning import advantages, predicted, returns
 from ees_mpi.maml.rollouts import Batch, Gaussian, sample
 from ees_mpi.outcomes import Singles
 

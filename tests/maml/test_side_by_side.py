@@ -17,12 +17,11 @@ from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.generation.results import Evaluated, Unfinished
 from ees_mpi.generation.state import State, first_state
 from ees_mpi.maml import outer
-from ees_mpi.maml.baseline import advantages
+from ees_mpi.maml.learning import advantages
 from ees_mpi.maml.logged import repeat_update
 from ees_mpi.maml.on_gpu import GpuTasks
 from ees_mpi.maml.outer import one_by_one, side_by_side
-from ees_mpi.maml.pairs import Pair
-from ees_mpi.maml.rollouts import Batch, Gaussian, sample
+from ees_mpi.maml.rollouts import Batch, Gaussian, Pair, sample
 from ees_mpi.maml.tracks import Tracks
 from ees_mpi.maml.training import MamlJob
 from ees_mpi.ranks import Ranks

@@ -30,7 +30,7 @@ def test_behavior_steps_go_to_the_users_class_and_a_task_without_steps_refuses_t
     assert task.behavior_dim == 2
     with pytest.raises(ConfigError, match="Base cannot be made with behavior_steps"):
         TASKS.build({**settings, "function": "support.own_tasks:Base"}).check()
-    with pytest.raises(ConfigError, match=r"task.behavior_steps: the interference task has no steps; leave it out"):
+    with pytest.raises(ConfigError, match=r"task\.behavior_steps: unknown name"):
         TASKS.build({"name": "interference", "behavior_steps": [1]})
 
 

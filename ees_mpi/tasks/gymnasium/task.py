@@ -8,8 +8,7 @@ from ees_mpi.errors import ConfigError, before_rollouts
 from ees_mpi.registry.own import calling
 from ees_mpi.tasks.base import once
 from ees_mpi.tasks.gymnasium.environment import Environment, Rollout, library, numbers
-from ees_mpi.tasks.gymnasium.film import Filmed
-from ees_mpi.tasks.gymnasium.rollouts import EnvironmentWalker, Rollouts
+from ees_mpi.tasks.gymnasium.rollouts import EnvironmentWalker, Filmed, Rollouts
 
 DRY_STEPS = 3  # of the rollout that finds the size of the behaviour
 PLACES = {"final_x": 1, "final_xy": 2}  # behaviours that are positions, and their axes

@@ -7,10 +7,9 @@ from ees_mpi.errors import ConfigError
 from ees_mpi.outcomes import Singles
 from ees_mpi.policies import CLIP
 from ees_mpi.tasks.locomotion import WalkingTask
-from ees_mpi.tasks.mujoco.film import Filmed
 from ees_mpi.tasks.mujoco.gpu import lacking
 from ees_mpi.tasks.mujoco.plant import Plant
-from ees_mpi.tasks.mujoco.rollouts import RobotWalker
+from ees_mpi.tasks.mujoco.rollouts import Filmed, RobotWalker
 
 GPU_NETWORK = f"GPUs evaluate the built-in tanh network only, and clip observations to {CLIP:g}; got"
 

@@ -12,7 +12,7 @@ from ees_mpi.errors import TaskError
 from ees_mpi.tasks.mujoco.buffers import missing_memory_is_refused
 from ees_mpi.tasks.mujoco.gpu import Toolkit
 from ees_mpi.tasks.mujoco.graphs import Recorder
-from ees_mpi.tasks.mujoco.scratch import Scratch
+from ees_mpi.tasks.mujoco.physics import Scratch
 from ees_mpi.tasks.mujoco.waiting import FirstSteps, Waiting
 
 
