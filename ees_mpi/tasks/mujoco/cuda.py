@@ -8,14 +8,12 @@ import numpy as np
 from ees_mpi.contracts import Say
 from ees_mpi.outcomes import Batch, Floats, Outcome, Outcomes, Singles
 from ees_mpi.tasks.locomotion import WalkingTask
-from ees_mpi.tasks.mujoco import waiting
 from ees_mpi.tasks.mujoco.batch import Seats, passes
 from ees_mpi.tasks.mujoco.buffers import SCRATCH, Buffers, measured_buffers, missing_memory_is_refused, rows_that_fit
-from ees_mpi.tasks.mujoco.gpu import Toolkit, toolkit
+from ees_mpi.tasks.mujoco.gpu import Toolkit, preparing_kernels, toolkit
 from ees_mpi.tasks.mujoco.physics import Physics
 from ees_mpi.tasks.mujoco.plant import Plant
 from ees_mpi.tasks.mujoco.policy import BatchPolicy, gather_rows, upload_table
-from ees_mpi.tasks.mujoco.waiting import FirstSteps
 from ees_mpi.tasks.mujoco.worlds import Worlds
 
 FEW_WORLDS = 64  # robots from whose memory that of one is calculated
@@ -38,7 +36,7 @@ def open_batches(
     tools, start, width = toolkit(say), time.perf_counter(), 2 if antithetic else 1
     torch, buffers = tools.torch, measured_buffers(plant, *sizes)
     with missing_memory_is_refused(), torch.cuda.device(0), tools.warp.ScopedDevice(tools.device):
-        with waiting.kernels(tools.warp, say):
+        with preparing_kernels(say):
             per_row = width * _bytes_of_a_world(tools, plant, buffers)
         per_row += 4 * task.parameters + width * 4 * 4 * sum(task.layers)
         rows = rows_that_fit(wanted, width, torch.cuda.mem_get_info(0)[0], noise_table.nbytes, per_row)
@@ -75,22 +73,20 @@ class GpuRollouts(Worlds):
         self._table = upload_table(noise_table, tools.device)
         super().__init__(tools, task, plant, seed, rows, width, buffers)
         self.capacity, self._components, self._say = self.worlds, 0, say
-        self._first: FirstSteps | None = FirstSteps(say, task.steps)
 
     def evaluate_batch(self, batch: Batch, observation_mean: Floats, observation_std: Floats) -> list[Outcome]:
         """Roll all individuals of a batch out; return the outcomes in the order of the batch."""
         outcomes: dict[int, Outcome] = {}
         with missing_memory_is_refused():
             if self._components != len(batch.means):
-                with waiting.kernels(self._tools.warp, self._say):
+                with preparing_kernels(self._say):
                     self._prepare(len(batch.means))
                 self._components = len(batch.means)
             for seats in passes(batch, self._rows, self._width, self._sampled):
                 with self.recorder.on_stream():
                     self._policy.normalise(observation_mean, observation_std)
                     self._load(batch, seats)
-                    results = self._run(seats.world, self._first)
-                self._first = None
+                    results = self._run(seats.world)
                 outcomes |= self._outcomes(batch, seats, results)
         return [outcomes[place] for place in range(len(batch.index))]
 

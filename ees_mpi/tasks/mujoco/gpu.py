@@ -3,6 +3,10 @@
 import ctypes
 import importlib.util
 import re
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +16,7 @@ from ees_mpi.errors import ConfigError, MissingExtra
 
 PACKAGES = {"torch": "torch with CUDA", "warp": "warp-lang", "mujoco_warp": "mujoco-warp"}
 TESTED = {"warp": ("1.19",), "mujoco_warp": ("4.0",), "torch": ("2.11", "2.13")}
+EVERY = 10.0  # seconds between two lines of progress
 HINT = "pip install 'ees_mpi[gpu]'"
 
 
@@ -87,3 +92,21 @@ def toolkit(say: Say) -> Toolkit:
     torch.set_float32_matmul_precision("highest")
     say(f"preparing {torch.cuda.get_device_name(0)}; the first time kernels compile for a minute")
     return Toolkit(torch, warp, mujoco_warp, "cuda:0")
+
+
+@contextmanager
+def preparing_kernels(say: Say, every: float = EVERY) -> Iterator[None]:
+    """Say every few seconds that kernels are compiled or loaded, until the block ends."""
+    start, done = time.perf_counter(), threading.Event()
+
+    def repeat() -> None:
+        while not done.wait(every):
+            say(f"preparing kernels ({time.perf_counter() - start:.0f} s)")
+
+    thread = threading.Thread(target=repeat, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()

@@ -11,9 +11,8 @@ from ees_mpi.contracts import Say, Walked
 from ees_mpi.outcomes import Floats, Singles
 from ees_mpi.policies import CLIP
 from ees_mpi.tasks.locomotion import WalkingTask
-from ees_mpi.tasks.mujoco import waiting
 from ees_mpi.tasks.mujoco.buffers import Buffers, measured_buffers, missing_memory_is_refused
-from ees_mpi.tasks.mujoco.gpu import Toolkit, toolkit
+from ees_mpi.tasks.mujoco.gpu import Toolkit, preparing_kernels, toolkit
 from ees_mpi.tasks.mujoco.plant import Plant
 from ees_mpi.tasks.mujoco.rollouts import RobotWalker
 from ees_mpi.tasks.mujoco.worlds import STEPS_PER_GRAPH, Worlds
@@ -37,7 +36,7 @@ def open_walks(
         missing_memory_is_refused(),
         tools.torch.cuda.device(0),
         tools.warp.ScopedDevice(tools.device),
-        waiting.kernels(tools.warp, say),
+        preparing_kernels(say),
     ):
         walks = Walks(tools, task, plant, seed, policies, rollouts, steps, buffers)
     say(f"the GPU is ready for {walks.worlds} robots after {time.perf_counter() - start:.0f} s")

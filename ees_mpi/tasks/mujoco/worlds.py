@@ -15,7 +15,6 @@ from ees_mpi.tasks.mujoco.graphs import Recorder, Step
 from ees_mpi.tasks.mujoco.physics import Physics
 from ees_mpi.tasks.mujoco.plant import Plant
 from ees_mpi.tasks.mujoco.policy import BatchPolicy, noise_rows
-from ees_mpi.tasks.mujoco.waiting import FirstSteps
 
 STEPS_PER_GRAPH = 10
 
@@ -107,13 +106,11 @@ class Worlds:
         self.physics.reset(qpos.astype(np.float32), qvel.astype(np.float32))
         self.ledger.reset(watched)
 
-    def _run(self, worlds: NDArray[np.int64], first: FirstSteps | None = None) -> Outcomes:
+    def _run(self, worlds: NDArray[np.int64]) -> Outcomes:
         """Do all steps of the rollouts; return the results of some worlds, with all sums. Call it on the stream."""
         several, rest = divmod(self._task.steps, self._steps_per_launch)
-        for number in range(several):
+        for _ in range(several):
             self._launch()
-            if first:
-                first.done((number + 1) * self._steps_per_launch, self.recorder.synchronize)
         for _ in range(rest):
             self._launch_one()
         results = self.ledger.read(worlds)

@@ -10,10 +10,9 @@ import pytest
 
 from ees_mpi.errors import TaskError
 from ees_mpi.tasks.mujoco.buffers import missing_memory_is_refused
-from ees_mpi.tasks.mujoco.gpu import Toolkit
+from ees_mpi.tasks.mujoco.gpu import Toolkit, preparing_kernels
 from ees_mpi.tasks.mujoco.graphs import Recorder
 from ees_mpi.tasks.mujoco.physics import Scratch
-from ees_mpi.tasks.mujoco.waiting import FirstSteps, Waiting
 
 
 class Device:
@@ -86,19 +85,10 @@ def test_a_wait_says_what_it_waits_for_until_it_ends() -> None:
         if len(said) == 3:
             enough.set()
 
-    with Waiting(say, lambda: "preparing kernels: 7 modules are ready", every=1e-4):
+    with preparing_kernels(say, every=1e-4):
         assert enough.wait(60)
     count = len(said)
-    assert all(line.startswith("preparing kernels: 7 modules are ready (") for line in said) and len(said) == count
-
-
-def test_the_first_batch_says_how_many_steps_are_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ees_mpi.tasks.mujoco.waiting.EVERY", 0.0)
-    said: list[str] = []
-    waits: list[int] = []
-    first = FirstSteps(said.append, 1000)
-    first.done(250, lambda: waits.append(1))
-    assert said == ["first batch: 250 of 1,000 steps"] and waits == [1]
+    assert all(line.startswith("preparing kernels (") for line in said) and len(said) == count
 
 
 class Memory:
