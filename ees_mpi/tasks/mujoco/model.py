@@ -43,17 +43,12 @@ ROBOTS = {
 class StatePlant(Plant):
     """A robot that observes its qpos, except for the coordinates that the behaviour measures, and its qvel."""
 
-    kept: slice | NDArray[np.int64]  # the entries of qpos that are observed
-
-    @property
-    def positions(self) -> int:
-        """The number of entries of qpos that are observed."""
-        return len(np.arange(self.model.nq)[self.kept])
+    kept: NDArray[np.int64]  # the entries of qpos that are observed
 
     @property
     def observations(self) -> int:
         """The number of observations: the kept part of qpos, and qvel."""
-        return self.positions + int(self.model.nv)
+        return len(self.kept) + int(self.model.nv)
 
     def start(self, seed: int) -> tuple[Floats, Floats]:
         """Return qpos and qvel at the start: the same as a reset of Gymnasium v5's robots with this seed."""
@@ -78,8 +73,7 @@ class OneStateRobot:
         self._mujoco, self._plant, self._data = library(), plant, data
         # Views of MuJoCo's memory, looked up once because each lookup costs a microsecond.
         self._qpos, self._qvel = data.qpos, data.qvel
-        self._seen, self._root = self._qpos[plant.kept], data.xpos[plant.root][: plant.axes]
-        self._is_view = isinstance(plant.kept, slice)
+        self._root = data.xpos[plant.root][: plant.axes]
 
     def reset(self) -> None:
         """Compute the positions of the bodies."""
@@ -91,9 +85,7 @@ class OneStateRobot:
 
     def observation(self) -> Singles:
         """Return the observation, float32[O]."""
-        if not self._is_view:
-            self._seen = self._qpos[self._plant.kept]
-        return np.concatenate((self._seen, self._qvel), dtype=np.float32, casting="same_kind")
+        return np.concatenate((self._qpos[self._plant.kept], self._qvel), dtype=np.float32, casting="same_kind")
 
     def position(self) -> list[float]:
         """Return the position of the root body."""
@@ -109,10 +101,8 @@ class ManyStateRobots:
         self._qpos, self._qvel = tools.warp.to_torch(data.qpos), tools.warp.to_torch(data.qvel)
         self.position = tools.warp.to_torch(data.xpos)[:, plant.root, : plant.axes]
         self.observation = self._qpos.new_zeros(worlds, plant.observations)
-        self._positions, self._select = plant.positions, tools.torch.index_select
-        is_slice = isinstance(plant.kept, slice)
-        self._kept = plant.kept if is_slice else tools.torch.from_numpy(plant.kept).to(self._qpos.device)
-        self._picked = None if is_slice else self._qpos.new_zeros(worlds, plant.positions)
+        self._select, self._kept = tools.torch.index_select, tools.torch.from_numpy(plant.kept).to(self._qpos.device)
+        self._picked = self._qpos.new_zeros(worlds, len(plant.kept))
 
     def reset(self) -> None:
         """Do nothing: qpos and qvel are the whole state."""
@@ -124,13 +114,9 @@ class ManyStateRobots:
 
     def observe(self) -> None:
         """Copy qpos, as far as it is kept, and qvel."""
-        observation = self.observation
-        if self._picked is None:
-            observation[:, : self._positions].copy_(self._qpos[:, self._kept])
-        else:
-            self._select(self._qpos, 1, self._kept, out=self._picked)
-            observation[:, : self._positions].copy_(self._picked)
-        observation[:, self._positions :].copy_(self._qvel)
+        self._select(self._qpos, 1, self._kept, out=self._picked)
+        self.observation[:, : len(self._kept)].copy_(self._picked)
+        self.observation[:, len(self._kept) :].copy_(self._qvel)
 
 
 def xml_text(model: str) -> str:
@@ -196,7 +182,7 @@ def _assets() -> Path:
     return Path(spec.submodule_search_locations[0]) / "envs" / "mujoco" / "assets"
 
 
-def _kept(mujoco: Any, model: Any, body: int, axes: int) -> slice | NDArray[np.int64]:
+def _kept(mujoco: Any, model: Any, body: int, axes: int) -> NDArray[np.int64]:
     """Return the entries of qpos without the coordinates that the behaviour measures."""
     top = int(model.body_rootid[body])
     first = int(model.body_jntadr[top])
@@ -208,6 +194,4 @@ def _kept(mujoco: Any, model: Any, body: int, axes: int) -> slice | NDArray[np.i
         elif model.jnt_type[joint] == mujoco.mjtJoint.mjJNT_SLIDE:
             direction = np.abs(model.jnt_axis[joint])
             dropped += [start] * any(direction[axis] > 0.999 for axis in range(axes))
-    if dropped == list(range(len(dropped))):  # a slice is faster than a list of entries
-        return slice(len(dropped), None)
     return np.setdiff1d(np.arange(model.nq), dropped).astype(np.int64)
