@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures strong and weak scaling on 1, 2, 4, ... ranks of a machine without a queue. Run it again to continue. See scaling.slurm.
+# Measures strong and weak scaling on a machine without a queue: 1, 2, 4, ... ranks. Run it again to continue. See scaling.slurm.
 #
 #   jobs/scaling.sh [-n RANKS] [--engine mujoco] [--repeat 3] [--minutes 10]
 #
