@@ -140,7 +140,6 @@ def test_a_task_that_only_the_file_names_does_not_run(folder: Path, command: tup
         (BEHAVIOR, ("sample", "run.h5", "--count", "2")),
         (OBJECTIVE, ("resume", "run.h5", "--generations", "9")),
         (OBJECTIVE, ("verify", "run.h5", "--updates")),
-        (OBJECTIVE, ("metrics", "run.h5", "--objective", "custom")),
         (PART, ("resume", "run.h5", "--generations", "9")),
         (POLICY, ("resume", "run.h5", "--generations", "9")),
         (POLICY, ("verify", "run.h5")),

@@ -46,8 +46,6 @@ CELL = click.option("--cell", type=POSITIVE, default=1.0, help="Side of a grid c
 @RADIUS
 @CELL
 @click.option("--bandwidth", metavar="H[,H...]", help="Of the kernel: numbers, scott, silverman.  [default: the run's]")
-@click.option("--objective", metavar="NAME", help="Compute the value of this objective in place of the measures.")
-@click.option("--set", "settings", multiple=True, metavar="objective.KEY=VALUE", help="For --objective; repeatable.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON list.")
 @TRUST
 def metrics(
@@ -57,8 +55,6 @@ def metrics(
     radius: float,
     cell: float,
     bandwidth: str | None,
-    objective: str | None,
-    settings: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Compute measures of the offspring in run and sample files, without new rollouts."""
@@ -69,7 +65,7 @@ def metrics(
     if every and generation is not None:
         raise click.UsageError("--all and --generation exclude each other")
     chosen = metrics.Settings(radius, cell)
-    wanted = summaries.MetricsRequest(generation, every, chosen, metrics.bandwidths(bandwidth), objective, settings)
+    wanted = summaries.MetricsRequest(generation, every, chosen, metrics.bandwidths(bandwidth))
     rows = []
     for path in runs:
         facts, lines = summaries.measure(path, wanted)

@@ -2,8 +2,10 @@
 
 import json
 import time
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +62,21 @@ class Adaptation:
         """The fitness of each evaluation of the adapted policy: how far it went in the direction."""
         return self.arrays["evaluations/fitness"]
 
+    @property
+    def run(self) -> dict[str, Any]:
+        """The file's note on the run that was adapted."""
+        return dict(json.loads(self.attributes["run"]))
+
+    @cached_property
+    def config(self) -> dict[str, Any]:
+        """The config of the run, as tables."""
+        return tomllib.loads(self.attributes["config"])
+
+    @property
+    def algorithm(self) -> str:
+        """The name of the objective or the method that trained the run."""
+        return str(self.config["objective"]["name"] if "objective" in self.config else self.config["method"])
+
     def __repr__(self) -> str:
         mean, direction = float(np.nanmean(self.fitness)), self.attributes["direction"]
         return f"<Adaptation {self.path}: {direction:g} degrees, mean fitness {mean:.4g} of {len(self.fitness)}>"
@@ -84,7 +101,15 @@ def adapt(ranks: Ranks, request: AdaptRequest, say: Say) -> Path:
     scores = score(ranks, parent, task, adapted.parameters, evaluation, request.evaluations)
     with ranks.together():
         if ranks.first:
-            write(out, parent, task, adapted, scores)
+            attributes = {
+                "method": adapted.how,
+                "run": json.dumps(parent.about),
+                "config": parent.config.to_toml(),
+                "direction": task.heading,
+                "training_steps": parent.about["training_steps"],
+                **adapted.attributes,
+            }
+            write_adaptation(out, attributes, {**adapted.groups, "evaluations": scores})
             mean = np.nanmean(scores["fitness"])
             said = adapted.sentence.format(direction=request.direction)
             say(f"{out}: {said}; mean of {request.evaluations} evaluations {mean:.3f}")
@@ -151,26 +176,13 @@ def default_name(run: Path, direction: str) -> Path:
     return run.with_name(f"{run.stem}-adapt-{direction_name(angle_of(direction, '--direction'))}.h5")
 
 
-def write(out: Path, parent: Parent, task: Task, adapted: Adapted, scores: Arrays) -> None:
-    """Write an adaptation file."""
-    with replaced(out, RunFileError) as fresh, h5py.File(fresh, "w") as file:
-        texts.put(
-            file,
-            {
-                "format": FORMAT,
-                "format_version": 1,
-                "method": adapted.how,
-                "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-                "run": json.dumps(parent.about),
-                "config": parent.config.to_toml(),
-                "direction": task.heading,
-                "training_steps": parent.about["training_steps"],
-                **adapted.attributes,
-            },
-        )
-        for group, arrays in {**adapted.groups, "evaluations": scores}.items():
-            for name, array in arrays.items():
-                file[f"{group}/{name}"] = array
+def is_adaptation(path: Path) -> bool:
+    """Return whether `adapt` wrote a file; False for a file that cannot be read, because `open_run` reports it."""
+    try:
+        with open_hdf5(path) as file, damage_reported(path):
+            return bool(texts.attributes(file).get("format") == FORMAT)
+    except OSError:
+        return False
 
 
 def read_adaptation(path: Path) -> Adaptation:
@@ -181,3 +193,13 @@ def read_adaptation(path: Path) -> Adaptation:
             raise RunFileError(f"{path} is not an adaptation file of ees_mpi")
         names = [f"{group}/{name}" for group in file for name in file[group]]
         return Adaptation(path, attributes, {name: file[name][()] for name in names})
+
+
+def write_adaptation(out: Path, attributes: Mapping[str, Any], groups: Mapping[str, Arrays]) -> None:
+    """Write an adaptation file."""
+    created = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    with replaced(out, RunFileError) as fresh, h5py.File(fresh, "w") as file:
+        texts.put(file, {"format": FORMAT, "format_version": 1, "created": created, **attributes})
+        for group, arrays in groups.items():
+            for name, array in arrays.items():
+                file[f"{group}/{name}"] = array

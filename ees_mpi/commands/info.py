@@ -3,7 +3,6 @@
 import json
 import math
 import time
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,13 +10,13 @@ from typing import Any
 import numpy as np
 import tomli_w
 
+from ees_mpi.commands.adapt import is_adaptation, read_adaptation
 from ees_mpi.config import FREE_ON_RESUME, INERT, Config
 from ees_mpi.errors import ConfigError
 from ees_mpi.generation.state import State
 from ees_mpi.registry import flat, texts, unknown
 from ees_mpi.store.reader import Run, open_run
-from ees_mpi.store.safety import damage_reported, open_hdf5
-from ees_mpi.store.texts import attributes
+from ees_mpi.store.safety import damage_reported
 from ees_mpi.tasks.paper_robots import ENGINE_LABELS
 
 Facts = dict[str, Any]
@@ -76,9 +75,7 @@ def summarize(run: Run) -> dict[str, Any]:
 
 def read(path: Path) -> Facts:
     """Return all facts of a run, sample or adaptation file, with its whole config."""
-    with open_hdf5(path) as file, damage_reported(path):
-        kind = str(attributes(file).get("format", ""))
-    if kind == "ees_mpi adaptation":
+    if is_adaptation(path):
         return _adaptation(path)
     with open_run(path, allow_damaged_journal=True) as run:
         facts = {"file": str(path), **summarize(run)}
@@ -108,29 +105,27 @@ def _results(run: Run) -> dict[str, float | None]:
 
 def _adaptation(path: Path) -> Facts:
     """Return the facts of a file of `ees-mpi adapt`."""
-    with damage_reported(path), open_hdf5(path) as file:
-        facts = attributes(file)
-        note, config = json.loads(str(facts["run"])), tomllib.loads(str(facts["config"]))
-        scores = np.asarray(file["evaluations/fitness"][:], np.float64)
-        known = scores[np.isfinite(scores)]
-        objective = config["objective"]["name"] if "objective" in config else config["method"]
+    with damage_reported(path):
+        adaptation = read_adaptation(path)
+        facts, config = adaptation.attributes, adaptation.config
+        scores = adaptation.fitness[np.isfinite(adaptation.fitness)]
         return {
             "file": str(path),
             "format_version": int(facts["format_version"]),
             "kind": "adaptation",
             "task": config["task"]["name"],
             "engine": config["task"].get("engine"),
-            "objective": objective,
+            "objective": adaptation.algorithm,
             "seed": config["run"]["seed"],
             "adapted_by": str(facts["method"]),
             "direction": float(facts["direction"]),
-            "evaluations": len(scores),
-            "of_run": note,
+            "evaluations": len(adaptation.fitness),
+            "of_run": adaptation.run,
             "training_steps": int(facts["training_steps"]),
             "adaptation_steps": int(facts["adaptation_steps"]),
             "functions": _functions(config),
             "ended": str(facts["created"]),
-            "results": {"fitness_mean": known.mean(), "fitness_max": known.max()} if len(known) else {},
+            "results": {"fitness_mean": scores.mean(), "fitness_max": scores.max()} if len(scores) else {},
             "config": config,
         }
 

@@ -137,7 +137,7 @@ class Task(Part, frozen=True):
 class Objective(Part, frozen=True):
     """Turns the outcomes of a generation into one weight per individual; without a kernel and without a memory.
 
-    A subclass defines `weights` and, unless it has members, `value`; and it overrides the other members as needed.
+    A subclass defines `weights` and, if it has a label, `value`; and it overrides the other members as needed.
     """
 
     def weights(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> tuple[Floats, Memory]:
@@ -145,7 +145,7 @@ class Objective(Part, frozen=True):
         raise NotImplementedError
 
     def value(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> float:
-        """Return the value J of the objective itself."""
+        """Return the value J of the objective itself, which is logged under its label."""
         raise NotImplementedError
 
     @property
@@ -171,10 +171,6 @@ class Objective(Part, frozen=True):
     @property
     def remembers(self) -> bool:  # whether it has a memory, so that earlier generations matter
         return False
-
-    def with_bandwidth(self, bandwidth: float) -> "Objective":
-        """Return the same objective with another bandwidth."""
-        return msgspec.structs.replace(self, bandwidth=bandwidth)
 
     def rehearse(self, size: int, behavior_dim: int) -> None:
         """Find errors that appear only when the objective is computed, before the run file is touched."""

@@ -18,7 +18,3 @@ class Fitness(Objective, frozen=True):
     def weights(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> tuple[Floats, Memory]:
         """Return the weights [N] and the memory, which is empty."""
         return outcomes.centred(centred_ranks(outcomes.fitness[outcomes.valid]) / outcomes.size), memory
-
-    def value(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> float:
-        """Return J: the mean fitness."""
-        return float(outcomes.fitness[outcomes.valid].mean())

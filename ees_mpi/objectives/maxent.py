@@ -44,7 +44,3 @@ class MaxEnt(Objective, frozen=True):
             kernel_sums(outcomes.normalised(self.normalization), self.bandwidth, ranks, weights=1.0 / p) / outcomes.size
         )
         return outcomes.centred(-(np.log(p) + inner) / outcomes.size), memory
-
-    def value(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> float:
-        """Return J: from 0 (all behaviours within one bandwidth) to log N (no two behaviours within one bandwidth)."""
-        return float(-np.log(density(outcomes, self.bandwidth, ranks, self.normalization)).mean())

@@ -27,7 +27,3 @@ class MaxVar(Objective, frozen=True):
         """Return the weights [N] and the memory, which is empty."""
         b = outcomes.normalised(self.normalization)
         return outcomes.centred(np.square(b).sum(axis=1) / outcomes.size), memory
-
-    def value(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> float:
-        """Return J in the units of the task: on normalised behaviours it is a constant."""
-        return float(outcomes.behavior[outcomes.valid].var(axis=0).sum())

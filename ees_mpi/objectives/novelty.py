@@ -50,10 +50,6 @@ class Novelty(Objective, frozen=True):
         # Individuals are random draws, so the first ones are a random sample.
         return {"archive": np.concatenate([archive, behavior[: self.added]])[-self.archive_size :]}
 
-    def value(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> float:
-        """Return the mean novelty with respect to earlier generations; 0 while the archive is empty."""
-        return float(self.novelty(*_behavior_and_archive(outcomes, memory), ranks).mean())
-
     def novelty(self, behavior: Floats, archive: Floats, ranks: Ranks) -> Floats:
         """Return the mean distance [N] to the nearest neighbours in the archive; each rank computes some rows."""
         if len(archive) == 0:

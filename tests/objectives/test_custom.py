@@ -192,7 +192,6 @@ def test_the_value_of_an_own_objective_is_logged_shown_and_plotted_under_its_nam
     shown = done("resume", out, "--generations", 7).stdout
     assert f"distance_variance {series(open_run(out), 'distance_variance')[-1]:.4g}" in shown
     assert "distance_variance" in info(out)["results"] and "\ndistance_variance" in done("watch", out, "--once").stdout
-    assert "\ndistance_variance " in done("metrics", out, "--objective", "custom").stdout
     done("report", out, "-o", tmp_path / "page.html")
     assert "The objective distance_variance" in (tmp_path / "page.html").read_text()
     done("figure", "sweep", out, train(tmp_path / "other.h5"), "--by", "objective.name", "-o", tmp_path / "one.png")

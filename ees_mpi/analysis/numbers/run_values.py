@@ -1,8 +1,6 @@
 """One number per run, by which groups of runs are compared; from run files or from files of `ees-mpi adapt`."""
 
-import json
 import re
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,12 +13,11 @@ from ees_mpi.analysis.labels import algorithm, label
 from ees_mpi.analysis.numbers.measures import DIRECTED, MEASURES, Settings
 from ees_mpi.analysis.offspring import check_generation, read_offspring
 from ees_mpi.analysis.subject import check_training, stds, subject
-from ees_mpi.commands.adapt import FORMAT
+from ees_mpi.commands.adapt import is_adaptation, read_adaptation
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.registry import unknown
-from ees_mpi.store import texts
 from ees_mpi.store.reader import Run, open_run
-from ees_mpi.store.safety import damage_reported, open_hdf5
+from ees_mpi.store.safety import damage_reported
 
 AFTER = "distance_after"
 GENERATIONS = (5, 10, 20)  # of further evolution, after which the paper compares
@@ -74,7 +71,7 @@ def read_all(metric: str, paths: Sequence[Path], settings: Settings, generation:
     """Return the number of each run; adaptation files are left out, except for the metric adaptation."""
     if metric == "adaptation":
         return _read_adapted(paths)
-    runs = [path for path in paths if not _is_adaptation(path)]
+    runs = [path for path in paths if not is_adaptation(path)]
     if not runs:
         raise RunFileError(f"{paths[0]} is an adaptation file, which only --metric adaptation compares")
     values = []
@@ -146,20 +143,11 @@ def _read_adapted(paths: Sequence[Path]) -> list[RunValue]:
     ]
 
 
-def _is_adaptation(path: Path) -> bool:
-    """Return whether `adapt` wrote a file; False for a file that cannot be read, because `open_run` reports it."""
-    try:
-        with open_hdf5(path) as file, damage_reported(path):
-            return bool(texts.attributes(file).get("format") == FORMAT)
-    except OSError:
-        return False
-
-
 def _find_adaptations(paths: Sequence[Path]) -> list[RunValue]:
     """Return the adaptations of some files, each once; a run file stands for those in its folder, a sample for none."""
     found: dict[Path, RunValue] = {}
     for path in paths:
-        if _is_adaptation(path):
+        if is_adaptation(path):
             found[path.resolve()] = _read_adaptation(path)
             continue
         with open_run(path) as run:
@@ -167,7 +155,7 @@ def _find_adaptations(paths: Sequence[Path]) -> list[RunValue]:
                 continue
             run_id, generations = run.run_id, run.generations
         candidates = [each for each in sorted(path.parent.glob("*.h5")) if each.name.startswith(f"{path.stem}-adapt-")]
-        matching = [each for each in map(_read_adaptation, filter(_is_adaptation, candidates)) if each.run_id == run_id]
+        matching = [each for each in map(_read_adaptation, filter(is_adaptation, candidates)) if each.run_id == run_id]
         if not matching:
             raise RunFileError(
                 f"{path} has no adaptation file in its folder; make one for each direction: "
@@ -184,18 +172,15 @@ def _find_adaptations(paths: Sequence[Path]) -> list[RunValue]:
 
 
 def _read_adaptation(path: Path) -> RunValue:
-    """Read an adaptation file: the mean distance of its evaluations in one direction."""
+    """Return the mean distance of the evaluations of an adaptation file, in one direction."""
     with damage_reported(path):
-        with open_hdf5(path) as file:
-            facts = texts.attributes(file)
-            note = json.loads(facts["run"])
-            config = tomllib.loads(str(facts["config"]))
-            scores = np.asarray(file["evaluations/fitness"][:], np.float64)
-            direction = float(facts["direction"]) % 360
-            steps = int(facts["training_steps"]), int(facts["adaptation_steps"])
-        name = algorithm(config["objective"]["name"] if "objective" in config else config["method"])
-        run_id, generation = str(note["run_id"]), int(note["generation"])
-    if not np.isfinite(scores).any():
-        raise RunFileError(f"{path}: none of its {len(scores)} evaluations is finite")
-    about = path, run_id, config["task"], len(scores), generation, True
-    return RunValue(name, float(np.nanmean(scores)), *about, (direction,), *steps, grouping.settings(config))
+        adaptation = read_adaptation(path)
+        facts, note, config = adaptation.attributes, adaptation.run, adaptation.config
+        direction = float(facts["direction"]) % 360
+        steps = int(facts["training_steps"]), int(facts["adaptation_steps"])
+        about = path, str(note["run_id"]), config["task"], len(adaptation.fitness), int(note["generation"]), True
+        name = algorithm(adaptation.algorithm)
+    if not np.isfinite(adaptation.fitness).any():
+        raise RunFileError(f"{path}: none of its {len(adaptation.fitness)} evaluations is finite")
+    mean = float(np.nanmean(adaptation.fitness))
+    return RunValue(name, mean, *about, (direction,), *steps, grouping.settings(config))

@@ -1,8 +1,8 @@
-"""`ees-mpi metrics`: all measures of a generation, or the values of an objective, as data and as text."""
+"""`ees-mpi metrics`: all measures of a generation, as data and as text."""
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,6 @@ import numpy as np
 from ees_mpi.analysis.labels import label
 from ees_mpi.analysis.numbers import measures
 from ees_mpi.analysis.numbers.measures import DIRECTED, MEASURES, SECTORS, Settings
-from ees_mpi.analysis.numbers.objective_values import Point, objectives, points
 from ees_mpi.analysis.numbers.tables import columns, number
 from ees_mpi.analysis.offspring import check_generation, has_valid, read_offspring, valid_generations
 from ees_mpi.analysis.subject import subject
@@ -28,8 +27,6 @@ class MetricsRequest:
     every: bool  # all generations
     settings: Settings
     bandwidths: Sequence[float | str]
-    objective: str | None  # show the values of this objective, not the measures
-    changes: Sequence[str]  # of the objective's settings
 
 
 def measure(path: Path, request: MetricsRequest) -> tuple[list[Facts], list[str]]:
@@ -37,10 +34,6 @@ def measure(path: Path, request: MetricsRequest) -> tuple[list[Facts], list[str]
     with open_run(path) as run:
         last = check_generation(run, None)
         chosen = range(last + 1) if request.every else [check_generation(run, request.generation)]
-        if request.objective or request.changes:
-            parts = objectives(run, request.objective, request.changes)
-            values = list(points(run, parts, chosen, request.bandwidths))
-            return [{"file": str(path), **asdict(value)} for value in values], objective_table(path, values)
         if not request.every:
             facts = summarize(run, chosen[0], request)
             return [facts], text(facts, request.settings)
@@ -125,14 +118,3 @@ def table(rows: Sequence[Facts]) -> list[str]:
 
 def _warnings(facts: Facts) -> list[str]:
     return [f"warning: {each['warning']}" for each in facts.get("entropy", []) if each["warning"]]
-
-
-def objective_table(path: Path, values: Sequence[Point]) -> list[str]:
-    """Return the values of objectives, one generation and bandwidth per line."""
-    rows = [("objective", "generation", "bandwidth", "J", "entropy, nats")]
-    for each in values:
-        bandwidth = "-" if each.bandwidth is None else f"{each.bandwidth:.3g}"
-        nats = "-" if each.entropy is None else number(each.entropy)
-        rows.append((each.objective, str(each.generation), bandwidth, number(each.value), nats))
-    warnings = {each.warning: each.generation for each in reversed(values) if each.warning}
-    return [f"{path}", *columns(rows), *(f"warning: generation {g}: {warning}" for warning, g in warnings.items())]

@@ -1,4 +1,4 @@
-"""`ees-mpi metrics`: measures and objectives' values after the fact, from run, running and sample files."""
+"""`ees-mpi metrics`: measures from run, running and sample files."""
 
 import json
 from pathlib import Path
@@ -69,7 +69,6 @@ def test_directions_are_of_those_only_that_went_somewhere(ant: Path, folder: Pat
 def test_a_saturated_kernel_is_warned_of(ant: Path) -> None:
     assert "warning: the kernel is saturated" in ees("metrics", ant, "--bandwidth", 50).stdout
     assert "3 of 3 generations" in ees("metrics", ant, "--all", "--bandwidth", "1e-6").stdout
-    assert "saturated" in ees("metrics", ant, "--objective", "maxent", "--bandwidth", 50).stdout
 
 
 def test_invalid_rollouts_are_left_out_and_counted(ant: Path, folder: Path) -> None:
@@ -87,8 +86,6 @@ def test_a_generation_without_a_valid_rollout_is_a_gap(ant: Path, folder: Path) 
     assert [row["individuals"] for row in rows] == [0, 0, 8] and "distance_mean" not in rows[0]
     head, *table = [line.split() for line in ees("metrics", path, "--all").stdout.splitlines()[1:4]]
     assert table[0][head.index("distance_mean")] == "-" and table[1][head.index("individuals")] == "0"
-    values = [row["value"] for row in measured(path, "--all", "--objective", "maxvar")]
-    assert values == [None, None, 0.0]
     assert refused("metrics", path, "--generation", 0)[0] == 3
     with edited(path) as file:
         file["generations/behavior"][2] = np.nan
@@ -109,43 +106,6 @@ def test_a_running_file_is_measured_from_its_journal(folder: Path) -> None:
     running = walk(folder / "running.h5", "ant-maxent", "run.seed=2", closed=False)
     rows = [{**row, "file": ""} for row in measured(running, whole)]
     assert rows[0] == rows[1]
-
-
-def test_values_of_objectives_after_the_fact_are_their_definitions(ant: Path) -> None:
-    with open_run(ant) as run:
-        behavior, fitness = run["behavior"][2], run["fitness"][2]
-    (maxvar,) = measured(ant, "--objective", "maxvar")
-    assert maxvar["value"] == pytest.approx(behavior.var(axis=0).sum())
-    (mean,) = measured(ant, "--objective", "fitness")
-    assert mean["value"] == pytest.approx(fitness.mean())
-    b = (behavior - behavior.mean(axis=0)) / behavior.std(axis=0)
-    squares = np.square(b[:, None] - b[None]).sum(axis=2)
-    for row, width in zip(measured(ant, "--objective", "maxent", "--bandwidth", "0.5,1,2"), (0.5, 1, 2), strict=True):
-        density = np.exp(-squares / (2 * width**2)).mean(axis=1)
-        assert row["bandwidth"] == width and row["value"] == pytest.approx(-np.log(density).mean(), abs=1e-6)
-
-
-def test_the_value_of_a_custom_objective_is_what_its_function_gives(ant: Path) -> None:
-    pytest.importorskip("torch")
-    custom = ["--objective", "custom", "--set", "objective.function=ees_mpi.scg.surrogates:maxent"]
-    (row,) = measured(ant, *custom)
-    (own,) = measured(ant, "--objective", "maxent", "--bandwidth", 1)
-    assert row["objective"] == "maxent" and row["value"] == pytest.approx(own["value"], abs=1e-5)
-
-
-def test_novelty_counts_what_earlier_generations_left_in_the_archive(folder: Path) -> None:
-    settings = ("objective.added=2", "objective.neighbors=1")
-    path = walk(folder / "novel.h5", "ant-novelty-evolvability", "run.generations=3")
-    with open_run(path) as run:
-        behavior, archive = run["behavior"][2], run["behavior"][:2, :2].reshape(4, 2)
-    nearest = np.sqrt(np.square(behavior[:, None] - archive[None]).sum(axis=2)).min(axis=1)
-    (row,) = measured(path, "--objective", "novelty", *(w for s in settings for w in ("--set", s)))
-    assert row["value"] == pytest.approx(nearest.mean())
-
-
-def test_each_part_of_a_blend_has_a_value(folder: Path) -> None:
-    rows = measured(walk(folder / "blend.h5", "cheetah-blend"), "--objective", "blend")
-    assert len(rows) > 1 and {row["objective"] for row in rows} >= {"fitness"}
 
 
 @pytest.mark.parametrize("value", ["nan", "inf", "-inf", "-1"])
@@ -178,13 +138,9 @@ def test_runs_that_cannot_be_measured_are_refused_with_one_sentence(ant: Path, f
         (2, "0 to 2", [ant, "--generation", 3]),
         (2, "exclude each other", [ant, "--generation", 1, "--all"]),
         (2, "--bandwidth", [ant, "--bandwidth", "1,zero"]),
-        (2, "unknown name", [ant, "--objective", "maxentt"]),
-        (2, "objective.function: is required", [ant, "--objective", "custom"]),
-        (2, "a key of the objective", [ant, "--set", "run.seed=2"]),
         (2, "--radius", [ant, "--radius", 0]),
         (3, "not a readable HDF5 file", ["text.h5"]),
         (3, "no committed generation", [empty]),
-        (3, "no committed generation", [empty, "--objective", "maxvar"]),
     ]
     for code, words, arguments in cases:
         said = refused("metrics", *arguments)
