@@ -53,27 +53,16 @@ def figure(
 @click.option("--individual", "individuals", type=click.IntRange(min=0), multiple=True, help="By number; repeatable.")
 @click.option("--generation", type=click.IntRange(min=0), help="[default: the last]")
 @click.option("--toward", multiple=True, metavar="left|right|45deg", help="The farthest in a direction; repeatable.")
-@click.option("--best", multiple=True, hidden=True)  # an earlier name of --toward
 @click.option("--extremes", type=click.IntRange(min=1, max=64), help="So many individuals that differ most.")
 @click.option("--mean", is_flag=True, help="The unperturbed mean(s); by default those after the last generation.")
 @click.option("-o", "--video", type=click.Path(path_type=Path), metavar="FILE.mp4", help="Film them, side by side.")
 @click.option("--size", metavar="320x240", help="Of one panel of the video.")
 @click.option("--speed", type=Finite(min=0.05, max=50), default=1.0, show_default=True, help="Of the video.")
-@click.option(
-    "--camera",
-    type=click.Choice(["follow", "still"]),
-    default="follow",
-    show_default=True,
-    help="Follow each robot, from the same angle and distance; or stay at one point that shows the start and all ends.",
-)
 @TRUST
 def replay(
     run: Path,
-    toward: tuple[str, ...],
-    best: tuple[str, ...],
     extremes: int | None,
     size: str | None,
-    camera: str,
     **options: Any,
 ) -> None:
     """Evaluate individuals of a run again, compare every bit with the file, and film them."""
@@ -83,8 +72,8 @@ def replay(
     from ees_mpi.runs.progress import Counter
 
     machine.check_threads()
-    panel, still = panel_size(size) if options["video"] else None, camera == "still"
-    request = ReplayRequest(toward=(*best, *toward), extremes=extremes or 0, size=panel, still=still, **options)
+    panel = panel_size(size) if options["video"] else None
+    request = ReplayRequest(extremes=extremes or 0, size=panel, **options)
     replay(run, request, say, Counter)
 
 

@@ -239,9 +239,9 @@ def _measure(world: "ranks.Ranks", request: Any) -> None:
     with world.together():
         if world.first:
             from ees_mpi.analysis.figures.catalog import FigureRequest, draw
-            from ees_mpi.analysis.numbers.measurement import table
+            from ees_mpi.analysis.numbers.summaries import table_of_stds
 
-            for line in table(request.out):
+            for line in table_of_stds(request.out):
                 echo(line)
             try:
                 echo(f"{draw('measure', [request.out], FigureRequest(picture))}")

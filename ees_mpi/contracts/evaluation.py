@@ -51,12 +51,10 @@ class BatchEvaluator(Closable, Protocol):
 
 @dataclass(frozen=True)
 class View:
-    """The camera of a film: the size of its pictures in pixels, and where it looks from."""
+    """The camera of a film: the size of its pictures in pixels."""
 
     width: int = 320
     height: int = 240
-    point: tuple[float, float] | None = None  # on the floor, at which the camera looks; None: it follows the robot
-    distance: float = 3.6  # of the camera from that point
 
 
 class Drawable(Evaluator, Protocol):

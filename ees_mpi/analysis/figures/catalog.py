@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from ees_mpi.analysis.figures import curves, measurement, positions, signals, sweeps
+from ees_mpi.analysis.figures import curves, diagnoses, positions
 from ees_mpi.analysis.figures.style import Figure, drawing, entitle
 from ees_mpi.analysis.labels import given_labels
+from ees_mpi.analysis.subject import check_training
 from ees_mpi.errors import ConfigError
 from ees_mpi.files import check_writable, replaced
 from ees_mpi.registry import unknown
@@ -46,11 +47,12 @@ FIGURES = {
     ),
     "mixture": Recipe(positions.mixture, "7, S4", "runs of an ant: single, -mixture and -split; a panel each", True),
     "locomotion": Recipe(curves.locomotion, "S1, S2", "runs of one robot, any algorithms and seeds"),
-    "sweep": Recipe(sweeps.sweep, "", "runs of a sweep, any seeds; a curve for each value of --by", groups=True),
-    "measure": Recipe(measurement.measurement, "", "files of ees-mpi measure; a curve for each policy"),
-    "signal": Recipe(signals.signal, "", "runs of any objective; a curve for each, of signal and of step lengths"),
+    "sweep": Recipe(curves.sweep, "", "runs of a sweep, any seeds; a curve for each value of --by", groups=True),
+    "measure": Recipe(diagnoses.measure, "", "files of ees-mpi measure; a curve for each policy"),
+    "signal": Recipe(diagnoses.signal, "", "runs of any objective; a curve for each, of signal and of step lengths"),
     "feasibility": Recipe(curves.feasibility, "theorem", "no run file", runs=False),
 }
+OVER_GENERATIONS = ("interference", "maml-training", "adaptation", "locomotion", "sweep")  # need training
 ROBOTS = {"cheetah": "line", "ant": "plane"}  # other names of figures
 
 
@@ -89,6 +91,8 @@ def draw(name: str, paths: Sequence[Path], request: FigureRequest) -> Path:
         )
     with drawing(), given_labels(dict(zip(paths, labels, strict=bool(labels)))), ExitStack() as stack:
         runs = [stack.enter_context(open_run(path)) for path in paths]
+        for run in runs if kind in OVER_GENERATIONS else ():
+            check_training(run)
         more = ([generations] if recipe.chooses else []) + ([request.by, request.metric] if recipe.groups else [])
         figure = recipe.draw(runs, *more)
         if request.title:

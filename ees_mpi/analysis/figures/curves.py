@@ -1,17 +1,27 @@
-"""Figures 1, 5, S1 and S2 of the paper, the training of MAML, and the feasibility theorem: curves."""
+"""Figures 1, 5, S1 and S2 of the paper, the training of MAML, sweeps, and the feasibility theorem: curves."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from ees_mpi.analysis import offspring
-from ees_mpi.analysis.figures.style import COLUMN, Figure, draw_curves, explain, grid, look, start_mark, whole_numbers
+from ees_mpi.analysis import grouping, offspring
+from ees_mpi.analysis.figures.style import (
+    COLUMN,
+    Figure,
+    draw_curves,
+    explain,
+    grid,
+    look,
+    shades,
+    start_mark,
+    whole_numbers,
+)
 from ees_mpi.analysis.labels import algorithm, given_label, group_names, label, run_names, started_from
 from ees_mpi.analysis.numbers import feasibility as theorem
-from ees_mpi.analysis.series import METRICS
-from ees_mpi.analysis.subject import check_training
-from ees_mpi.errors import RunFileError
+from ees_mpi.analysis.series import METRICS, series, titles
+from ees_mpi.errors import ConfigError, RunFileError
+from ees_mpi.registry import unknown
 from ees_mpi.store.reader import Run
 from ees_mpi.tasks.interference import OPTIMUM, Interference, pattern
 from ees_mpi.tasks.locomotion import direction_name
@@ -21,8 +31,6 @@ RANDOM = "from a random mean"
 
 def interference(runs: Sequence[Run]) -> Figure:
     """Draw figure 1: the pattern, and the genome over generations for MaxVar and MaxEnt; the optimum is dashed."""
-    for run in runs:
-        check_training(run)
     genomes: dict[str, dict[str, Any]] = {}
     runs = sorted(runs, key=lambda run: run.config.run.seed)
     for run, name in zip(runs, run_names(runs), strict=True):
@@ -49,8 +57,6 @@ def interference(runs: Sequence[Run]) -> Figure:
 
 def adaptation(runs: Sequence[Run]) -> Figure:
     """Draw figure 5: distance in the wanted direction over generations, from trained and from random means."""
-    for run in runs:
-        check_training(run)
     offspring.check_one_task(runs)
     groups: dict[float, dict[str, list[Any]]] = {}
     for run in runs:
@@ -74,8 +80,6 @@ def adaptation(runs: Sequence[Run]) -> Figure:
 
 def locomotion(runs: Sequence[Run]) -> Figure:
     """Draw figures S1 and S2: the distance from the origin over generations; mean and std over the seeds."""
-    for run in runs:
-        check_training(run)
     offspring.check_one_task(runs)
     lines: dict[str, list[Any]] = {}
     for run, group in zip(runs, group_names(runs), strict=True):
@@ -96,8 +100,6 @@ def maml_training(runs: Sequence[Run]) -> Figure:
     The tasks "left" and "right" have separate curves before the step. If the policy walks to one side without
     adaptation, these two curves mirror each other.
     """
-    for run in runs:
-        check_training(run)
     lines: dict[str, list[Any]] = {"after one gradient step": [], "before, to the right": [], "before, to the left": []}
     for run in runs:
         if "fitness_before" not in run.names:
@@ -112,6 +114,35 @@ def maml_training(runs: Sequence[Run]) -> Figure:
     draw_curves(panel, lines, list(lines), xlabel="outer iteration", ylabel="distance in the wanted direction")
     explain(figure, [panel])
     return figure
+
+
+def sweep(runs: Sequence[Run], by: str | None = None, metric: str | None = None) -> Figure:
+    """Draw a metric over generations; `by`: the key, by default the one in which the runs differ."""
+    for run in runs:
+        offspring.check_committed(run)
+    grouping.check_distinct((run.run_id, run.path) for run in runs)
+    configs = {run.path: grouping.settings(run.config.sections()) for run in runs}
+    key = by or _only_key(list(configs.values()))
+    headlines = {run.config.method.headline for run in runs}
+    known, usual = titles(runs), headlines.pop() if len(headlines) == 1 else "behavior_variance"
+    name = (metric or (usual if usual in known else "behavior_variance")).replace("-", "_")
+    if name not in known:
+        raise ConfigError(f"--metric: {unknown(name, known)}")
+    groups = grouping.group(key, configs)
+    figure, (panel,) = grid(1, 1, 0.65 * COLUMN)
+    lines = {value: [series(run, name) for run in runs if run.path in paths] for value, paths in groups.items()}
+    looks = shades(len(lines))
+    draw_curves(panel, lines, list(lines), looks, xlabel="generation", ylabel=known[name])
+    explain(figure, [panel], key)
+    return figure
+
+
+def _only_key(configs: Sequence[grouping.Settings]) -> str:
+    """Return the key in which configs differ; raise a ConfigError if there is not exactly one."""
+    keys = grouping.differing(configs)
+    if len(keys) != 1:
+        raise ConfigError(f"figure sweep: the runs differ in {', '.join(keys) or 'no key'}; expected --by KEY")
+    return keys[0]
 
 
 def feasibility(runs: Sequence[Run]) -> Figure:

@@ -1,4 +1,4 @@
-"""`ees-mpi metrics`: all measures of a generation, as data and as text."""
+"""`ees-mpi metrics`: all measures of a generation, as data and as text; and the table of `ees-mpi measure`."""
 
 import math
 from collections.abc import Sequence
@@ -13,9 +13,17 @@ from ees_mpi.analysis.numbers import measures
 from ees_mpi.analysis.numbers.measures import DIRECTED, MEASURES, SECTORS, Settings
 from ees_mpi.analysis.numbers.tables import columns, number
 from ees_mpi.analysis.offspring import check_generation, has_valid, read_offspring, valid_generations
-from ees_mpi.analysis.subject import subject
+from ees_mpi.analysis.subject import stds, subject
+from ees_mpi.errors import RunFileError
 from ees_mpi.store.reader import Run, open_run
 
+AT_STDS = {  # the measures of `ees-mpi measure`: the heading of a column, and the label of an axis
+    "entropy": ("entropy", "entropy, nats"),
+    "covariance_trace": ("variance", "variance"),
+    "coverage": ("coverage", "coverage, cells"),
+    "distance_mean": ("distance", "mean distance"),
+    "best_of_40": ("best of 40", "distance of the best of 40"),
+}
 Facts = dict[str, Any]  # the measures of one generation, by name
 
 
@@ -118,3 +126,27 @@ def table(rows: Sequence[Facts]) -> list[str]:
 
 def _warnings(facts: Facts) -> list[str]:
     return [f"warning: {each['warning']}" for each in facts.get("entropy", []) if each["warning"]]
+
+
+def at_stds(run: Run) -> list[Facts]:
+    """Return some measures of each row of a study; the entropy has the bandwidth of the file's config."""
+    if not stds(run):
+        raise RunFileError(f"{run.path} is not a file of ees-mpi measure")
+    settings = Settings(bandwidth=run.config.method.bandwidth)
+    rows = []
+    for row, std in enumerate(stds(run)):
+        offspring = read_offspring(run, row)
+        facts: Facts = {"std": std, "invalid": int((~offspring.outcomes.valid).sum())}
+        rows.append(facts | {name: MEASURES[name].compute(offspring, settings) for name in AT_STDS})
+    return rows
+
+
+def table_of_stds(path: Path) -> list[str]:
+    """Return the table of `ees-mpi measure` as lines of text: the measures against the standard deviation."""
+    with open_run(path) as run:
+        rows, size, mean = at_stds(run), run.config.population.size, run["mean_behavior"][0].tolist()
+        end = ", ".join(map(number, mean[:4])) + (", ..." if len(mean) > 4 else "")
+        title = f"{label(run)}: {size} offspring at each std; the policy itself ends at ({end})"
+    cells = [("std", *(heading for heading, _ in AT_STDS.values()), "invalid")]
+    cells += [(f"{row['std']:g}", *(number(row[name]) for name in AT_STDS), str(row["invalid"])) for row in rows]
+    return [title, *columns(cells)]

@@ -26,7 +26,6 @@ class ReplayRequest:
     video: Path | None = None
     size: tuple[int, int] | None = None  # of one panel; None: depends on the number of panels
     speed: float = 1.0
-    still: bool = False  # True: the camera stays at one point, from which the start and all ends are visible
 
     @property
     def names_individuals(self) -> bool:

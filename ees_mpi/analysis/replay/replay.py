@@ -1,6 +1,5 @@
 """`ees-mpi replay`: individuals are rebuilt from the file, evaluated again, compared bit by bit, and filmed."""
 
-import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -9,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from ees_mpi.analysis.offspring import has_positions, positions
 from ees_mpi.analysis.replay import video
 from ees_mpi.analysis.replay.choice import Choice, ReplayRequest, choose
 from ees_mpi.commands.info import task_name
@@ -23,7 +21,6 @@ from ees_mpi.outcomes import Floats
 from ees_mpi.store.reader import Run, open_run
 
 FPS = 30  # approximate pictures per second of video
-VISIBLE = 50  # units that a still camera can show
 Counter = Callable[[int, str, str], AbstractContextManager[Any]]  # (total, unit, name): has `update(more)`
 LOGGED = 3  # columns of a `Repeated` row in front of the behavior: valid, length, fitness
 
@@ -116,8 +113,7 @@ def _film_all(
 ) -> list[Replayed]:
     """Replay in front of a camera and write the video."""
     size = request.size or ((640, 480) if len(choices) == 1 else (320, 240))
-    point, distance = _overview(run, choices) if request.still else (None, View.distance)
-    actor = film(run, View(*size, point, distance))
+    actor = film(run, View(*size))
     every = max(1, round(request.speed / (FPS * actor.step_seconds)))
     films = [video.Film(_film_title(run, choice)) for choice in choices]
     try:
@@ -171,25 +167,6 @@ def _film_one(run: Run, actor: Drawable, choice: Choice, recording: video.Film, 
     if steps % every:
         shoot()  # the end
     return replayed
-
-
-def _overview(run: Run, choices: Sequence[Choice]) -> tuple[tuple[float, float], float]:
-    """Return a point and a distance of the camera at which the start and all ends are visible."""
-    ends = [(0.0, 0.0)]
-    for choice in choices:
-        if choice.individual is not None and has_positions(run):
-            x, *y = positions(run, choice.generation)[choice.individual].tolist()
-            ends.append((x, y[0] if y else 0.0))
-    seen = np.array([end for end in ends if all(map(math.isfinite, end))])
-    low, high = seen.min(axis=0), seen.max(axis=0)
-    x, y = (low + high) / 2
-    apart = float(np.linalg.norm(high - low))
-    if apart > VISIBLE:
-        raise ConfigError(
-            f"--camera still: start and ends are {apart:.0f} units apart; beyond {VISIBLE} units robots are too small "
-            "to see. Leave the option out: the camera then follows each robot, and a map shows its path"
-        )
-    return (float(x), float(y)), View.distance + 1.1 * apart
 
 
 def panel_size(text: str | None) -> tuple[int, int] | None:

@@ -139,7 +139,6 @@ class Filmed(Rollouts):
     """Rollouts with the same bits, in an environment that draws itself."""
 
     def __init__(self, task: Environment, seed: int, dim: int, view: View):
-        self._view = view
         draw_without_a_screen()
         try:
             super().__init__(task, seed, dim, render_mode="rgb_array", **_size(task, view))
@@ -176,13 +175,10 @@ class Filmed(Rollouts):
         return pixels
 
     def _aim(self) -> None:
-        """Point MuJoCo's camera at the robot or at the point of the view; otherwise it stays at the start."""
+        """Point MuJoCo's camera at the robot; otherwise it stays at the start."""
         viewer = getattr(getattr(self._env.unwrapped, "mujoco_renderer", None), "viewer", None)
-        if viewer is None:
-            return
-        viewer.cam.lookat[:2] = self._view.point or self._env.unwrapped.data.xpos[1][:2]  # body 0 is the world
-        if self._view.point:
-            viewer.cam.distance = self._view.distance
+        if viewer is not None:
+            viewer.cam.lookat[:2] = self._env.unwrapped.data.xpos[1][:2]  # body 0 is the world
 
 
 def _size(task: Environment, view: View) -> dict[str, int]:

@@ -12,7 +12,7 @@ from ees_mpi.tasks.mujoco.plant import Plant, library
 from ees_mpi.tasks.screen import HINT, draw_without_a_screen
 from ees_mpi.tasks.silence import silence
 
-FOLLOWING_DISTANCE = 4.0  # of Gymnasium's camera
+DISTANCE = 4.0  # of Gymnasium's camera
 
 
 class RobotWalker:
@@ -78,7 +78,7 @@ class Filmed(Rollouts):
         draw_without_a_screen()
         walker = RobotWalker(plant, task.terminate == "environment", seed)
         super().__init__(task, walker)
-        mujoco, model, self._walker, self._view = library(), plant.model, walker, view
+        mujoco, model, self._walker = library(), plant.model, walker
         self.step_seconds = plant.step_seconds
         model.vis.global_.offwidth = max(model.vis.global_.offwidth, view.width)
         model.vis.global_.offheight = max(model.vis.global_.offheight, view.height)
@@ -92,12 +92,12 @@ class Filmed(Rollouts):
             raise MissingExtra(f"MuJoCo cannot draw on this machine ({failure}); {HINT}")
         self._camera = mujoco.MjvCamera()
         mujoco.mjv_defaultFreeCamera(model, self._camera)
-        self._camera.distance = view.distance if view.point else FOLLOWING_DISTANCE
+        self._camera.distance = DISTANCE
 
     def picture(self) -> Pixels:
         """Draw the robot."""
         data, root = self._walker.data, self._walker.plant.root
-        self._camera.lookat[:2] = self._view.point or data.xpos[root][:2]
+        self._camera.lookat[:2] = data.xpos[root][:2]
         self._renderer.update_scene(data, self._camera)
         pixels: Pixels = np.asarray(self._renderer.render())
         return pixels

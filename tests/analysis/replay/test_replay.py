@@ -46,7 +46,7 @@ def test_each_way_of_choosing_finds_the_individual_that_it_names(ant: Path) -> N
     with open_run(ant) as run:
         x, y = run["behavior"][1].T
     wanted = [2, int(x.argmin()), int(x.argmax()), int((x + y).argmax())]
-    options = ["--individual", 2, "--best", "left", "--toward", "right", "--toward", "45deg"]
+    options = ["--individual", 2, "--toward", "left", "--toward", "right", "--toward", "45deg"]
     done = ees("replay", ant, "--generation", 1, *options)
     found = [int(re.findall(r"individual (\d+)", line)[0]) for line in done.stdout.splitlines()]
     assert found == list(dict.fromkeys(wanted)) and done.stdout.count(SAME) == len(found)
@@ -135,22 +135,11 @@ def test_a_replay_that_cannot_work_is_refused_and_nothing_is_written(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_still_camera_sees_start_and_ends_or_says_that_they_are_too_far_apart(ant: Path, tmp_path: Path) -> None:
-    still = ["--video", tmp_path / "still.mp4", "--camera", "still", "--size", "64x64"]
-    assert ees("replay", ant, "--best", "left", *still).returncode == 0
-    assert played(tmp_path / "still.mp4")[0] == 7
-    far = Path(shutil.copy(ant, tmp_path / "far.h5"))
-    with edited(far) as file:
-        file["generations/behavior"][2, 1] = (300.0, 0.0)
-    done = ees("replay", far, "--individual", 1, *still)
-    assert done.returncode == 2 and "300 units apart" in done.stderr
-
-
 def test_a_task_without_a_body_replays_but_has_nothing_to_film(finished: Path, tmp_path: Path) -> None:
     assert SAME in ees("replay", finished, "--individual", 3).stdout
     done = ees("replay", finished, "--individual", 3, "--video", tmp_path / "x.mp4")
     assert done.returncode == 3 and "has nothing to draw" in done.stderr
-    done = ees("replay", finished, "--best", "left")
+    done = ees("replay", finished, "--toward", "left")
     assert done.returncode == 3 and "is not a position" in done.stderr
     assert list(tmp_path.iterdir()) == []
 
