@@ -21,15 +21,15 @@ def group(key: str, configs: Mapping[Path, Settings]) -> dict[str, list[Path]]:
     for path, values in configs.items():
         if key not in values:
             raise ConfigError(f"--by: {unknown(key, values)} ({path})")
-    found: dict[str, tuple[Any, list[Path]]] = {}
+    groups: dict[str, tuple[Any, list[Path]]] = {}
     for path, values in configs.items():
-        found.setdefault(json.dumps(values[key]), (values[key], []))[1].append(path)
-    if len(found) < 2:
+        groups.setdefault(json.dumps(values[key]), (values[key], []))[1].append(path)
+    if len(groups) < 2:
         others = ", ".join(differing(list(configs.values()))) or "nothing but the seed"
-        raise ConfigError(f"--by {key}: all runs have {next(iter(found))}; they differ in {others}")
-    numbers = all(isinstance(value, (int, float)) for value, _ in found.values())
-    names = sorted(found, key=lambda name: found[name][0] if numbers else name)
-    return {name.strip('"'): found[name][1] for name in names}
+        raise ConfigError(f"--by {key}: all runs have {next(iter(groups))}; they differ in {others}")
+    numbers = all(isinstance(value, (int, float)) for value, _ in groups.values())
+    names = sorted(groups, key=lambda name: groups[name][0] if numbers else name)
+    return {name.strip('"'): groups[name][1] for name in names}
 
 
 def check_distinct(runs: Iterable[tuple[str, Path]]) -> None:
@@ -43,5 +43,5 @@ def check_distinct(runs: Iterable[tuple[str, Path]]) -> None:
 
 def differing(configs: Sequence[Settings]) -> list[str]:
     """Return the keys in which configs differ, except the seeds and the other keys of section `run`."""
-    keys = {key for each in configs for key in each if not key.startswith("run.") and key != "noise.seed"}
-    return [key for key in sorted(keys) if any(each.get(key) != configs[0].get(key) for each in configs)]
+    keys = {key for config in configs for key in config if not key.startswith("run.") and key != "noise.seed"}
+    return [key for key in sorted(keys) if any(config.get(key) != configs[0].get(key) for config in configs)]

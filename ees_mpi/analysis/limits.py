@@ -38,4 +38,4 @@ def limits(run: Run, low: Floats, high: Floats) -> Limits:
 
 def limits_of(run: Run, rows: Sequence[Floats]) -> Limits:
     """Return the limits of all behaviors of `rows`, each [n, B]."""
-    return limits(run, np.min([each.min(axis=0) for each in rows], 0), np.max([each.max(axis=0) for each in rows], 0))
+    return limits(run, np.min([part.min(axis=0) for part in rows], 0), np.max([part.max(axis=0) for part in rows], 0))

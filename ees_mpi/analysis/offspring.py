@@ -76,10 +76,10 @@ def has_valid(run: Run, generation: int) -> bool:
 
 def valid_generations(run: Run) -> list[int]:
     """Return the generations that have valid rollouts; raise a RunFileError if there are none."""
-    found = [g for g in range(check_generation(run, None) + 1) if has_valid(run, g)]
-    if not found:
+    generations = [g for g in range(check_generation(run, None) + 1) if has_valid(run, g)]
+    if not generations:
         raise RunFileError(f"{run.path} has no finite behavior in any generation")
-    return found
+    return generations
 
 
 def check_generation(run: Run, generation: int | None) -> int:

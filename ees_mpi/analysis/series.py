@@ -23,7 +23,7 @@ METRICS = {
 def own_names(runs: Sequence[Run]) -> list[str]:
     """Return the names of the user's own objectives whose values all runs have."""
     names = [set(run.config.method.own_values if "objective_value" in run.names else ()) for run in runs]
-    return [name for name in runs[0].config.method.own_values if all(name in each for each in names)]
+    return [name for name in runs[0].config.method.own_values if all(name in known for known in names)]
 
 
 def titles(runs: Sequence[Run]) -> dict[str, str]:
@@ -34,6 +34,6 @@ def titles(runs: Sequence[Run]) -> dict[str, str]:
 def series(run: Run, metric: str) -> Floats:
     """Return a metric over generations; the variances of several behavior numbers are added up."""
     own = list(run.config.method.own_values)
-    found = run["objective_value"][:, own.index(metric)] if metric in own else run[metric][:]
-    values = np.asarray(found, np.float64)
+    logged = run["objective_value"][:, own.index(metric)] if metric in own else run[metric][:]
+    values = np.asarray(logged, np.float64)
     return np.asarray(values.reshape(len(values), -1).sum(axis=1))

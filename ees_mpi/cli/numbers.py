@@ -68,7 +68,7 @@ def metrics(
     wanted = summaries.MetricsRequest(generation, every, chosen, metrics.bandwidths(bandwidth))
     rows = []
     for path in runs:
-        facts, lines = summaries.measure(path, wanted)
+        facts, lines = summaries.read_measures(path, wanted)
         rows += facts
         for line in [] if as_json else lines:
             echo(line)

@@ -105,7 +105,7 @@ def _rows(run: Run, names: Sequence[str], individuals: bool) -> Iterator[list[An
     for start in range(0, run.generations, step):
         block = range(start, min(start + step, run.generations))
         keys = list(itertools.product(block, range(run.config.population.size)) if individuals else zip(block))
-        parts = [np.reshape(each[start : block.stop], (len(keys), -1)).tolist() for each in series]
+        parts = [np.reshape(array[start : block.stop], (len(keys), -1)).tolist() for array in series]
         for key, *row in zip(keys, *parts, strict=True):
             yield [*key, *map(_plain, itertools.chain(*row))]
 

@@ -149,8 +149,8 @@ def lines(facts: Facts) -> list[str]:
 def table(files: Sequence[Facts]) -> list[tuple[str, ...]]:
     """Return the rows of a table of several files, headings first, with the keys in which their configs differ."""
     flats = [dict(flat(facts["config"])) for facts in files]
-    everywhere = [key for key in flats[0] if all(key in each for each in flats)]
-    differ = [key for key in everywhere if key not in NOT_SHOWN and any(each[key] != flats[0][key] for each in flats)]
+    everywhere = [key for key in flats[0] if key not in NOT_SHOWN and all(key in config for config in flats)]
+    differ = [key for key in everywhere if any(config[key] != flats[0][key] for config in flats)]
     keys = differ[:MOST_KEYS]
     results = [name for name in COLUMNS if any(facts["results"].get(name) is not None for facts in files)]
     first = ["file", *(["kind"] if any(facts["kind"] != "run" for facts in files) else []), "task", "objective"]
@@ -177,10 +177,10 @@ def in_order(files: Sequence[Facts], wanted: str | None) -> list[Facts]:
         return list(files)
     name, falling = wanted.removeprefix("-"), wanted.startswith("-")
     values = [{**dict(flat(facts["config"])), **facts, **facts["results"]} for facts in files]
-    known = {key for each in values for key, value in each.items() if not isinstance(value, (dict, list))}
+    known = {key for row in values for key, value in row.items() if not isinstance(value, (dict, list))}
     if name not in known:
         raise ConfigError(f"--sort: {unknown(name, known)}")
-    place: dict[str, Any] = {facts["file"]: each.get(name) for facts, each in zip(files, values, strict=True)}
+    place: dict[str, Any] = {facts["file"]: row.get(name) for facts, row in zip(files, values, strict=True)}
     have = [facts for facts in files if place[facts["file"]] is not None]
     numbers = all(isinstance(place[facts["file"]], (int, float)) for facts in have)
     have.sort(key=lambda facts: place[facts["file"]] if numbers else str(place[facts["file"]]), reverse=falling)

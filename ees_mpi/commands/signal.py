@@ -86,9 +86,9 @@ def signal_on(
         other = _other_objective(run.config, objective) if objective else None
     agreed = np.frombuffer(ranks.from_first(np.array(chosen, np.int64).tobytes()), np.int64).tolist()
     ranks.set_stall_limit(60 * run.config.run.stall_minutes)
-    found = list(measure_signal(ranks, run, agreed, splits, other))
+    signals = list(measure_signal(ranks, run, agreed, splits, other))
     run.close()
-    return found
+    return signals
 
 
 def choose(run: Run, generation: int | None, every: int | None) -> list[int]:
@@ -170,9 +170,9 @@ def half_gradients(
     """
     half = np.sort(np.concatenate(groups))
     places = [np.searchsorted(half, group) for group in groups]
-    found = update.gradients(state, draw.at(half), outcomes.at(half), places, ranks)
+    gradients = update.gradients(state, draw.at(half), outcomes.at(half), places, ranks)
     std = stds_of(update.population, state.learned)
-    return np.stack([len(groups) * (gradient["mean"] * std).ravel() for gradient in found])
+    return np.stack([len(groups) * (gradient["mean"] * std).ravel() for gradient in gradients])
 
 
 def _signal(run: Run, generation: int, size: int, splits: Sequence[Split]) -> Signal:
@@ -197,7 +197,8 @@ def _equal(size: int, ratio: float) -> float:
 
 def step_lengths(population: Population, learned: Arrays, following: Arrays) -> tuple[float, float]:
     """Return the length of a step in mutations and in nats."""
-    before, after = (np.broadcast_to(stds_of(population, each), learned["mean"].shape) for each in (learned, following))
+    shape = learned["mean"].shape
+    before, after = (np.broadcast_to(stds_of(population, arrays), shape) for arrays in (learned, following))
     steps = np.square((following["mean"].astype(np.float64) - learned["mean"]) / before)
     growth = np.square(after / before)
     nats = (steps + growth - 1 - np.log(growth)).sum(axis=1).mean() / 2

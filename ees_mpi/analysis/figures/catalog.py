@@ -80,10 +80,10 @@ def draw(name: str, paths: Sequence[Path], request: FigureRequest) -> Path:
     if bool(paths) is not recipe.runs:
         raise ConfigError(f"figure {name} needs {recipe.needs}; got {len(paths)} run files")
     if generations and not recipe.chooses:
-        able = ", ".join(other for other, each in FIGURES.items() if each.chooses)
+        able = ", ".join(other for other, recipe in FIGURES.items() if recipe.chooses)
         raise ConfigError(f"figure {name} shows all generations; --generation is for {able}")
     if (request.by or request.metric) and not recipe.groups:
-        able = ", ".join(other for other, each in FIGURES.items() if each.groups)
+        able = ", ".join(other for other, recipe in FIGURES.items() if recipe.groups)
         raise ConfigError(f"figure {name}: --by and --metric are for {able}")
     if labels and len(labels) != len(paths):
         raise ConfigError(

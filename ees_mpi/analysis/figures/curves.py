@@ -46,8 +46,8 @@ def interference(runs: Sequence[Run]) -> Figure:
     left.set(title="(a) interference pattern", xlabel="genome $x$", ylabel="behavior $f(x)$", xlim=(0, 5 * np.pi))
     order = list(dict.fromkeys(name for lines in genomes.values() for name in lines))
     for place, (panel, name) in enumerate(zip(panels, sorted(genomes, reverse=True), strict=True)):
-        for each, genome in genomes[name].items():
-            panel.plot(genome, **look(order.index(each)), label=each)
+        for line, genome in genomes[name].items():
+            panel.plot(genome, **look(order.index(line)), label=line)
         panel.axhline(OPTIMUM, **start_mark("optimum"))
         panel.set(title=f"({'bcdefg'[place % 6]}) {name}", xlabel="generation", ylabel="genome $x$", xlim=(0, None))
         whole_numbers(panel.xaxis)

@@ -52,14 +52,14 @@ def line(runs: Sequence[Run]) -> Figure:
     check_one_task(runs)
     behaviors = []
     for run in runs:
-        found = {g: read_offspring(run, g).position for g in valid_generations(run)}
-        if run.generations < 2 or found[max(found)].shape[1] != 1:
+        ends = {g: read_offspring(run, g).position for g in valid_generations(run)}
+        if run.generations < 2 or ends[max(ends)].shape[1] != 1:
             raise RunFileError(f"{run.path}: expected a run with a behavior of one number and two or more generations")
-        behaviors.append(found)
-    (edges,) = cells(runs[0], [rows for found in behaviors for rows in found.values()], 4, 100)
+        behaviors.append(ends)
+    (edges,) = cells(runs[0], [rows for ends in behaviors for rows in ends.values()], 4, 100)
     images = [np.zeros((run.generations, len(edges) - 1)) for run in runs]  # empty: no valid rollout
-    for image, found in zip(images, behaviors, strict=True):
-        for g, rows in found.items():
+    for image, ends in zip(images, behaviors, strict=True):
+        for g, rows in ends.items():
             image[g] = shares(rows, [edges])
     norm = logarithmic(images)
     figure, panels = grid(len(runs), 3, 2.3, sharey=True)
@@ -271,6 +271,6 @@ def _outline(panel: Axes, counts: Floats, edges: Sequence[Floats], color: str, l
     smooth = gaussian_filter(counts, SMOOTH)
     falling = np.sort(smooth, axis=None)[::-1]
     level = falling[np.searchsorted(np.cumsum(falling), INSIDE * falling.sum())]
-    x, y = ((each[1:] + each[:-1]) / 2 for each in edges)
+    x, y = ((edge[1:] + edge[:-1]) / 2 for edge in edges)
     drawn = panel.contour(x, y, smooth.T, [level], colors=color, linestyles=line)
     drawn.set(linewidth=1.2, path_effects=[withStroke(linewidth=3, foreground="white")])

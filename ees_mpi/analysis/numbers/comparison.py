@@ -98,8 +98,8 @@ def _groups(sides: list[list[RunValue]]) -> list[RunGroup]:
 def _groups_by(key: str, values: list[RunValue]) -> list[RunGroup]:
     """Group the runs by the value of a key."""
     members = {value.path: value for value in values}
-    found = grouping.group(key, {value.path: value.settings for value in values})
-    return [_group(f"{key} = {name}", 0, [members[path] for path in paths]) for name, paths in found.items()]
+    groups = grouping.group(key, {value.path: value.settings for value in values})
+    return [_group(f"{key} = {name}", 0, [members[path] for path in paths]) for name, paths in groups.items()]
 
 
 def _group(label: str, side: int, members: list[RunValue]) -> RunGroup:
@@ -156,9 +156,9 @@ def _notes(metric: str, request: CompareRequest, values: list[RunValue], tests: 
         notes.append(f"the runs have different numbers of individuals, {sizes[0]} to {sizes[-1]}{more}")
     expected = MAY_DIFFER | {(request.by or "").removeprefix("task.")}
     for key in sorted({key for value in values for key in value.task} - expected):
-        found = {repr(value.task.get(key)) for value in values}
-        if len(found) > 1:
-            notes.append(f"the runs differ in task.{key}: {', '.join(sorted(found))}")
+        settings = {repr(value.task.get(key)) for value in values}
+        if len(settings) > 1:
+            notes.append(f"the runs differ in task.{key}: {', '.join(sorted(settings))}")
     for test in tests:
         if test.least > REACHABLE:
             notes.append(f"{test.first} against {test.second}: with so few runs p cannot be below {test.least:.2g}")

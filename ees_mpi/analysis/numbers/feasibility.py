@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ees_mpi.analysis.numbers.theorem import Function, bounds, flipping, grid, measure
+from ees_mpi.analysis.numbers.theorem import Function, bounds, count_flips, flipping, grid
 from ees_mpi.outcomes import Floats
 
 EPSILON = 0.2
@@ -53,7 +53,7 @@ def compare(count: int = 2000, seed: int = 0) -> list[Row]:
     rows = []
     for kind, distribution in kinds.items():
         draw, cdf = partial(distribution.rvs, random_state=generator), distribution.cdf
-        flips = measure(network, *EXAMPLES, EPSILON, draw, count)
+        flips = count_flips(network, *EXAMPLES, EPSILON, draw, count)
         for to, seen, proved in zip("gh", flips, bounds(network, cdf), strict=True):
             # The bound of the switch alone is the same for g and h: these distributions are symmetric.
             rows.append(Row(kind, to, seen / count, lower_limit(seen, count), proved, cdf(d2) - cdf(d1)))
@@ -91,7 +91,7 @@ def curves(count: int = 30, seed: int = 0) -> Curves:
     network = flipping(*EXAMPLES, EPSILON, RATIO)
     x = grid(1)
     xi = np.random.default_rng(seed).normal(0, network.d2 / 4, (count, len(network.parameters)))
-    mutants = np.stack([network.mutant(each)(x) for each in xi])
+    mutants = np.stack([network.mutant(perturbation)(x) for perturbation in xi])
     return Curves(x[:, 0], g(x), h(x), mutants, xi[:, network.switch] / network.d2)
 
 

@@ -57,7 +57,7 @@ def bandwidth(text: str) -> float | str:
 
 def bandwidths(text: str | None) -> list[float | str]:
     """Read several bandwidths with commas between them."""
-    return [bandwidth(each.strip()) for each in text.split(",")] if text else []
+    return [bandwidth(word.strip()) for word in text.split(",")] if text else []
 
 
 def entropy(offspring: Offspring, settings: Settings) -> float:

@@ -124,20 +124,20 @@ def distance_after(run: Run, generation: int) -> float:
 def _read_adapted(paths: Sequence[Path]) -> list[RunValue]:
     """Return for each run the mean distance over the directions to which it was adapted."""
     runs: dict[str, list[RunValue]] = {}
-    for each in _find_adaptations(paths):
-        others = runs.setdefault(each.run_id, [])
+    for adaptation in _find_adaptations(paths):
+        others = runs.setdefault(adaptation.run_id, [])
         for other in others:
-            if other.directions == each.directions:
-                raise RunFileError(f"{each.path} and {other.path} have the same run and direction; give only one")
-        others.append(each)
+            if other.directions == adaptation.directions:
+                raise RunFileError(f"{adaptation.path} and {other.path} have the same run and direction; give only one")
+        others.append(adaptation)
     if not runs:
         raise RunFileError(f"{paths[0]} is a sample; expected run files, or files that ees-mpi adapt wrote")
     return [
         replace(
             adaptations[0],
-            value=float(np.mean([each.value for each in adaptations])),
-            directions=tuple(sorted(each.directions[0] for each in adaptations)),
-            adaptation_steps=float(np.mean([each.adaptation_steps for each in adaptations])),
+            value=float(np.mean([adaptation.value for adaptation in adaptations])),
+            directions=tuple(sorted(adaptation.directions[0] for adaptation in adaptations)),
+            adaptation_steps=float(np.mean([adaptation.adaptation_steps for adaptation in adaptations])),
         )
         for adaptations in runs.values()
     ]
@@ -145,30 +145,31 @@ def _read_adapted(paths: Sequence[Path]) -> list[RunValue]:
 
 def _find_adaptations(paths: Sequence[Path]) -> list[RunValue]:
     """Return the adaptations of some files, each once; a run file stands for those in its folder, a sample for none."""
-    found: dict[Path, RunValue] = {}
+    adaptations: dict[Path, RunValue] = {}
     for path in paths:
         if is_adaptation(path):
-            found[path.resolve()] = _read_adaptation(path)
+            adaptations[path.resolve()] = _read_adaptation(path)
             continue
         with open_run(path) as run:
             if not subject(run).trained:
                 continue
             run_id, generations = run.run_id, run.generations
-        candidates = [each for each in sorted(path.parent.glob("*.h5")) if each.name.startswith(f"{path.stem}-adapt-")]
-        matching = [each for each in map(_read_adaptation, filter(is_adaptation, candidates)) if each.run_id == run_id]
+        beside = sorted(path.parent.glob("*.h5"))
+        files = [file for file in beside if file.name.startswith(f"{path.stem}-adapt-") and is_adaptation(file)]
+        matching = [value for value in map(_read_adaptation, files) if value.run_id == run_id]
         if not matching:
             raise RunFileError(
                 f"{path} has no adaptation file in its folder; make one for each direction: "
                 f"ees-mpi adapt {path} --direction left"
             )
-        for each in matching:
-            if each.generation != generations:
+        for value in matching:
+            if value.generation != generations:
                 raise RunFileError(
-                    f"{each.path} is of generation {each.generation} of a run that has {generations} now; give the "
+                    f"{value.path} is of generation {value.generation} of a run that has {generations} now; give the "
                     "adaptation file itself, or make a new one with ees-mpi adapt --overwrite"
                 )
-        found |= {each.path.resolve(): each for each in matching}
-    return list(found.values())
+        adaptations |= {value.path.resolve(): value for value in matching}
+    return list(adaptations.values())
 
 
 def _read_adaptation(path: Path) -> RunValue:

@@ -13,23 +13,23 @@ LEGEND = (
 )
 
 
-def table(found: Sequence[Signal]) -> list[Row]:
+def table(signals: Sequence[Signal]) -> list[Row]:
     """Return the headings and a row of text for each generation."""
-    return [HEADINGS, *(_row(each) for each in found)]
+    return [HEADINGS, *(_row(signal) for signal in signals)]
 
 
-def _row(found: Signal) -> Row:
-    low, high = (_percent(limit) for limit in found.share_interval)
-    least, most = (_count(limit) for limit in found.equal_population_interval)
+def _row(signal: Signal) -> Row:
+    low, high = (_percent(limit) for limit in signal.share_interval)
+    least, most = (_count(limit) for limit in signal.equal_population_interval)
     return (
-        str(found.generation),
-        "-" if math.isnan(found.cosine) else f"{found.cosine:.4f}",
-        _percent(found.share),
+        str(signal.generation),
+        "-" if math.isnan(signal.cosine) else f"{signal.cosine:.4f}",
+        _percent(signal.share),
         f"{low} to {high}",
-        _count(found.equal_population),
+        _count(signal.equal_population),
         f"{least} to {most}",
-        f"{found.step_mutations:.3g}",
-        f"{found.step_nats:.3g}",
+        f"{signal.step_mutations:.3g}",
+        f"{signal.step_nats:.3g}",
     )
 
 

@@ -103,12 +103,12 @@ def mann_whitney(a: Floats, b: Floats, alternative: str = "two-sided") -> tuple[
     return u, float(mannwhitneyu(a, b, alternative=alternative, method="asymptotic").pvalue), False
 
 
-def _exact_p(ranks: NDArray[np.int64], size: int, total: int, alternative: str) -> float:
-    """Return p of a sum of ranks among all ways to choose `size` of them; ways [k, s]: to choose k with the sum s."""
-    ways = np.zeros((size + 1, int(ranks.sum()) + 1))
+def _exact_p(twice: NDArray[np.int64], size: int, total: int, alternative: str) -> float:
+    """Return p of a sum of numbers among all ways to choose `size` of them; ways [k, s]: to choose k with the sum s."""
+    ways = np.zeros((size + 1, int(twice.sum()) + 1))
     ways[0, 0] = 1
-    for rank in ranks:
-        ways[1:, rank:] += ways[:-1, :-rank].copy()
+    for number in twice:
+        ways[1:, number:] += ways[:-1, :-number].copy()
     shares = ways[size] / ways[size].sum()
     less, greater = float(shares[: total + 1].sum()), float(shares[total:].sum())
     return {"less": less, "greater": greater}.get(alternative, min(1.0, 2 * min(less, greater)))
@@ -117,7 +117,7 @@ def _exact_p(ranks: NDArray[np.int64], size: int, total: int, alternative: str) 
 def holm(p: Sequence[float]) -> list[float]:
     """Correct several p values (Holm 1979): the smallest times their number, the next times one less, ..."""
     order = np.argsort(p)
-    scaled = [p[place] * (len(p) - rank) for rank, place in enumerate(order)]
+    scaled = [p[place] * (len(p) - smaller) for smaller, place in enumerate(order)]
     corrected = np.empty(len(p))
     corrected[order] = np.minimum(list(itertools.accumulate(scaled, max)), 1.0)
     return [float(value) for value in corrected]

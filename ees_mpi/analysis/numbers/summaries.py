@@ -37,7 +37,7 @@ class MetricsRequest:
     bandwidths: Sequence[float | str]
 
 
-def measure(path: Path, request: MetricsRequest) -> tuple[list[Facts], list[str]]:
+def read_measures(path: Path, request: MetricsRequest) -> tuple[list[Facts], list[str]]:
     """Measure a file; return the results as data and as lines of text."""
     with open_run(path) as run:
         last = check_generation(run, None)
@@ -63,15 +63,15 @@ def summarize(run: Run, generation: int, request: MetricsRequest) -> Facts:
         "invalid": len(offspring.outcomes.valid) - len(offspring.position),
         "moved": int(measures.beyond_radius(offspring, settings).sum()),
     }
-    for name, each in MEASURES.items():
-        if name != "entropy" and each.fits(offspring):
-            facts[name] = each.compute(offspring, settings)
+    for name, measure in MEASURES.items():
+        if name != "entropy" and measure.fits(offspring):
+            facts[name] = measure.compute(offspring, settings)
     if offspring.position.shape[1] == 1:
         facts["left_share"], facts["right_share"] = measures.sides(offspring, settings)
     if offspring.position.shape[1] == 2:
         facts["direction_histogram"] = measures.directions(offspring, settings).tolist()
     facts["entropy"] = []
-    for kernel in (Settings(bandwidth=each) for each in request.bandwidths or (run.config.method.bandwidth,)):
+    for kernel in (Settings(bandwidth=width) for width in request.bandwidths or (run.config.method.bandwidth,)):
         value, warning = measures.entropy(offspring, kernel), measures.saturation(offspring, kernel)
         facts["entropy"].append({"bandwidth": kernel.kernel(offspring), "value": value, "warning": warning})
     return facts
@@ -91,13 +91,13 @@ def text(facts: Facts, settings: Settings) -> list[str]:
     lines = [f"{facts['file']}: {facts['label']}, {rows}, {facts['individuals']} individuals{invalid}"]
     details = {"near_origin": f"radius {settings.radius:g}", "coverage": f"cells of {settings.cell:g}"}
     details |= dict.fromkeys(DIRECTED, f"of {facts['moved']} beyond radius {settings.radius:g}")
-    for name, each in MEASURES.items():
+    for name, measure in MEASURES.items():
         if name != "entropy" and name in facts:
             detail = f" ({details[name]})" if name in details else ""
-            lines.append(f"{name:26} {number(facts[name]):>10}  {each.about}{detail}")
-    for found in facts["entropy"]:
-        about = f"{MEASURES['entropy'].about} (bandwidth {found['bandwidth']:.3g})"
-        lines.append(f"{'entropy':26} {number(found['value']):>10}  {about}")
+            lines.append(f"{name:26} {number(facts[name]):>10}  {measure.about}{detail}")
+    for entropy in facts["entropy"]:
+        about = f"{MEASURES['entropy'].about} (bandwidth {entropy['bandwidth']:.3g})"
+        lines.append(f"{'entropy':26} {number(entropy['value']):>10}  {about}")
     if "left_share" in facts:
         left, right = number(facts["left_share"]), number(facts["right_share"])
         lines.append(f"{'left, right':26} {left:>10}  and {right}: shares beyond the radius on either side")
@@ -111,10 +111,10 @@ def table(rows: Sequence[Facts]) -> list[str]:
     """Return the measures of several generations, one generation per line."""
     full = next(row for row in rows if "entropy" in row)
     names = [key for key, value in full.items() if isinstance(value, (int, float)) and key != "invalid"]
-    heads = [f"entropy({each['bandwidth']:.3g})" for each in full["entropy"]]
+    heads = [f"entropy({entropy['bandwidth']:.3g})" for entropy in full["entropy"]]
     cells = [(*names, *heads)]
     for row in rows:
-        entropies = [each["value"] for each in row["entropy"]] if "entropy" in row else [math.nan] * len(heads)
+        entropies = [entropy["value"] for entropy in row["entropy"]] if "entropy" in row else [math.nan] * len(heads)
         cells.append(tuple(map(number, [*(row.get(name, math.nan) for name in names), *entropies])))
     lines = [f"{rows[0]['file']}: {rows[0]['label']}", *columns(cells)]
     saturated = [row for row in rows if _warnings(row)]
@@ -125,7 +125,7 @@ def table(rows: Sequence[Facts]) -> list[str]:
 
 
 def _warnings(facts: Facts) -> list[str]:
-    return [f"warning: {each['warning']}" for each in facts.get("entropy", []) if each["warning"]]
+    return [f"warning: {entropy['warning']}" for entropy in facts.get("entropy", []) if entropy["warning"]]
 
 
 def at_stds(run: Run) -> list[Facts]:

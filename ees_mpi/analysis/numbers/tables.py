@@ -76,7 +76,7 @@ def _rows(comparison: Comparison) -> tuple[list[Row], list[Row]]:
         summary = summarize(runs)
         interval = "-" if math.isnan(summary.low) else f"{number(summary.low)} to {number(summary.high)}"
         cells: Row = (runs.label, str(summary.runs), number(summary.median), interval)
-        means = [np.mean([getattr(each, name) for each in runs.members]) for name in STEPS if steps]
+        means = [np.mean([getattr(run, name) for run in runs.members]) for name in STEPS if steps]
         groups.append((*cells, number(summary.mean), number(summary.std), *(f"{mean:,.0f}" for mean in means)))
     several = len(comparison.tests) > 1
     ratios = not any(math.isnan(test.ratio) for test in comparison.tests)
@@ -97,7 +97,7 @@ def _probability(test: Test) -> str:
 def data(comparison: Comparison) -> dict[str, Any]:
     """Return a comparison as data for JSON; numbers that are not finite become null."""
     groups = [
-        asdict(summarize(runs)) | {"values": {str(each.path): each.value for each in runs.members}} | _steps(runs)
+        asdict(summarize(runs)) | {"values": {str(run.path): run.value for run in runs.members}} | _steps(runs)
         for runs in comparison.groups
     ]
     tests = [asdict(test) for test in comparison.tests]
@@ -107,15 +107,15 @@ def data(comparison: Comparison) -> dict[str, Any]:
 
 def _steps(runs: RunGroup) -> dict[str, dict[str, float]]:
     """Return the steps of training and adaptation by file; empty for a metric without them."""
-    if not any(each.training_steps for each in runs.members):
+    if not any(run.training_steps for run in runs.members):
         return {}
-    return {name: {str(each.path): getattr(each, name) for each in runs.members} for name in STEPS}
+    return {name: {str(run.path): getattr(run, name) for run in runs.members} for name in STEPS}
 
 
 def plain(value: Any) -> Any:
     """Replace NaN and infinities, which JSON does not have, by None at any depth."""
     if isinstance(value, dict):
-        return {key: plain(each) for key, each in value.items()}
+        return {key: plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(each) for each in value]
+        return [plain(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -198,7 +198,7 @@ def grid(inputs: int, points: int = 400) -> Floats:
     return np.stack(np.meshgrid(*[side] * inputs, indexing="ij"), axis=-1).reshape(-1, inputs)
 
 
-def measure(
+def count_flips(
     network: Flipping, g: Function, h: Function, epsilon: float, draw: Callable[[int], Floats], count: int
 ) -> tuple[int, int]:
     """Count the mutants within epsilon of g and of h; `draw` returns the perturbations [D] of one mutant."""

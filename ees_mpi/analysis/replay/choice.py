@@ -111,7 +111,7 @@ def _toward(run: Run, generation: int, angles: Sequence[float]) -> list[Choice]:
 
 def _ends(run: Run, generation: int) -> Floats:
     """Return final positions [N, axes]; raise a RunFileError if no individual is valid."""
-    found = positions(run, generation)
-    if not np.isfinite(found).all(axis=1).any():
+    ends = positions(run, generation)
+    if not np.isfinite(ends).all(axis=1).any():
         raise RunFileError(f"{run.path}: generation {generation} has no valid individual")
-    return found
+    return ends

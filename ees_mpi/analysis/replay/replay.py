@@ -72,10 +72,10 @@ def replay(path: Path, request: ReplayRequest, say: Callable[[str], None], count
                 replayed = [evaluate(run, evaluator, choice) for choice in choices]
             finally:
                 evaluator.close()
-    for each in replayed:
-        say(each.line())
-    different = [each for each in replayed if each.compared and not each.again.same]
-    if different and all(each.explained for each in different):
+    for result in replayed:
+        say(result.line())
+    different = [result for result in replayed if result.compared and not result.again.same]
+    if different and all(result.explained for result in different):
         say(f"other bits are to be expected here: {'; '.join(different[0].explained)}")
     elif different:
         raise VerifyError(
@@ -101,11 +101,11 @@ def _repeat_mean(run: Run, evaluator: Evaluator, choice: Choice) -> Repeated:
         mean, statistics = state.mean[choice.component], state.observation_mean_std()
     else:
         mean, statistics = run["mean"][g][choice.component], run.observation_statistics(g)
-    found = evaluate_mean(run, evaluator, g, np.ascontiguousarray(mean), statistics)
+    row = evaluate_mean(run, evaluator, g, np.ascontiguousarray(mean), statistics)
     if g == run.generations or choice.component or not np.isfinite(run["mean_fitness"][g]):
-        return Repeated(np.full(len(found), np.nan), found)
-    logged: Floats = np.array([1.0, found[1], run["mean_fitness"][g], *run["mean_behavior"][g]])  # no length is logged
-    return Repeated(logged, found)
+        return Repeated(np.full(len(row), np.nan), row)
+    logged: Floats = np.array([1.0, row[1], run["mean_fitness"][g], *run["mean_behavior"][g]])  # no length is logged
+    return Repeated(logged, row)
 
 
 def _film_all(
@@ -123,7 +123,7 @@ def _film_all(
     finally:
         actor.close()
     fps = request.speed / (every * actor.step_seconds)
-    with counter(max(len(each.shots) for each in films), "frame", "writing") as bar:
+    with counter(max(len(recording.shots) for recording in films), "frame", "writing") as bar:
         frames, width, height = video.write(out, films, size, fps, bar.update)
     say(f"{out}: {frames} frames of {width} x {height}, {fps:.3g} a second")
     return replayed

@@ -45,10 +45,10 @@ def behaviors(runs: Sequence[Run], names: Sequence[str]) -> tuple[dict[str, Any]
         about = {"name": name, "components": run.config.population.components, "last": run.generations - 1}
         shown.append({**about, "frames": frames})
         beyond += outside
-    counts = [pairs[1::2] for each in shown for frame in each["frames"] for pairs in frame["cells"]]
+    counts = [pairs[1::2] for about_run in shown for frame in about_run["frames"] for pairs in frame["cells"]]
     data = {"dims": len(axes.columns), "bins": axes.bins, "names": axes.names, "limits": axes.limits, "runs": shown}
     data |= {
-        "most": max((max(found, default=1) for found in counts), default=1),
+        "most": max((max(cell_counts, default=1) for cell_counts in counts), default=1),
         "row": runs[0].config.population.row_name,
     }
     return data, _caption(runs[0], axes, kept[0], beyond)
@@ -79,9 +79,9 @@ def _axes(runs: Sequence[Run], kept: Sequence[list[int]]) -> Axes:
         last = _finite(positions(run, run.generations - 1))
         spread = last.std(axis=0) if len(last) else np.zeros(width)
         columns = sorted(np.argsort(-spread, kind="stable")[:2].tolist())
-    pairs = [(each, g) for each, generations in zip(runs, kept, strict=True) for g in generations]
-    rows = (_finite(positions(each, g)[:, columns]) for each, g in pairs)
-    ends = np.array([np.percentile(found, (TAIL, 100 - TAIL), axis=0) for found in rows if len(found)])
+    pairs = [(one, g) for one, generations in zip(runs, kept, strict=True) for g in generations]
+    rows = (_finite(positions(one, g)[:, columns]) for one, g in pairs)
+    ends = np.array([np.percentile(part, (TAIL, 100 - TAIL), axis=0) for part in rows if len(part)])
     if not len(ends):
         ends = np.zeros((1, 2, len(columns)))
     low, high = ends[:, 0].min(axis=0), ends[:, 1].max(axis=0)
@@ -98,11 +98,11 @@ def _counts(run: Run, generation: int, axes: Axes) -> tuple[list[list[int]], int
 
     Return also the number of valid individuals, and of those beyond the limits, which count in the nearest cell.
     """
-    found = positions(run, generation)[:, axes.columns]
-    valid = np.isfinite(found).all(axis=1)
+    ends = positions(run, generation)[:, axes.columns]
+    valid = np.isfinite(ends).all(axis=1)
     parent = np.asarray(run["parent"][generation])[valid]
     low, high = np.array(axes.limits).T
-    share = (found[valid] - low) / (high - low)
+    share = (ends[valid] - low) / (high - low)
     outside = int(((share < 0) | (share > 1)).any(axis=1).sum())
     place: NDArray[np.int64] = np.clip((share * axes.bins).astype(np.int64), 0, axes.bins - 1)
     cell = place[:, 0] if len(axes.columns) == 1 else place[:, 1] * axes.bins + place[:, 0]

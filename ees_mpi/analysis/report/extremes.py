@@ -37,14 +37,14 @@ def heading(run: Run) -> str:
 
 def section(run: Run, count: int) -> str:
     """Return the section of the page on extremes."""
-    found, note = replay_extremes(run, count)
+    shown, note = replay_extremes(run, count)
     if not run.config.population.has_individuals:
         note = f"The rows of this run are tasks, so the mean is shown, before it adapts to any task. {note}"
-    if not found:
+    if not shown:
         return "<p class='faint'>No individual of the last generation is valid.</p>"
     note = f"<p class='faint'>{html.escape(note)}</p>" if note else ""
     axes = ("x\u00a0", "y\u00a0") if has_positions(run) else ("",) * 4
-    return f"{note}<div class='extremes'>{''.join(_figure(each, axes) for each in found)}</div>"
+    return f"{note}<div class='extremes'>{''.join(_figure(extreme, axes) for extreme in shown)}</div>"
 
 
 def replay_extremes(run: Run, count: int) -> tuple[list[Extreme], str]:
@@ -64,11 +64,11 @@ def replay_extremes(run: Run, count: int) -> tuple[list[Extreme], str]:
         return logged, f"No pictures: {error}."
     replayed = []
     try:
-        for each in logged:
-            result = evaluate(run, actor, each.choice)
-            behavior = each.behavior or tuple(result.again.evaluated[LOGGED:][-position_dim(run) :].tolist())
+        for extreme in logged:
+            result = evaluate(run, actor, extreme.choice)
+            behavior = extreme.behavior or tuple(result.again.evaluated[LOGGED:][-position_dim(run) :].tolist())
             picture = charts.png(actor.picture())
-            replayed.append(replace(each, behavior=behavior, picture=picture, bits=_compare_bits(result)))
+            replayed.append(replace(extreme, behavior=behavior, picture=picture, bits=_compare_bits(result)))
     finally:
         actor.close()
     return replayed, ""
@@ -83,11 +83,11 @@ def _compare_bits(result: Replayed) -> str:
     return f"OTHER bits when replayed{expected}"
 
 
-def _figure(each: Extreme, axes: tuple[str, ...]) -> str:
-    name = html.escape(each.choice.name)
-    image = f'<img src="{each.picture}" alt="{name} at the end of its rollout">' if each.picture else ""
-    behavior = ", ".join(f"{axis}{value:.4g}" for axis, value in zip(axes, each.behavior, strict=False))
-    more = ", ..." if len(each.behavior) > 4 else ""
-    bits = f"<br><span class='faint'>{html.escape(each.bits)}</span>" if each.bits else ""
+def _figure(extreme: Extreme, axes: tuple[str, ...]) -> str:
+    name = html.escape(extreme.choice.name)
+    image = f'<img src="{extreme.picture}" alt="{name} at the end of its rollout">' if extreme.picture else ""
+    behavior = ", ".join(f"{axis}{value:.4g}" for axis, value in zip(axes, extreme.behavior, strict=False))
+    more = ", ..." if len(extreme.behavior) > 4 else ""
+    bits = f"<br><span class='faint'>{html.escape(extreme.bits)}</span>" if extreme.bits else ""
     colon = ": " if behavior else ""
     return f"<figure>{image}<figcaption><b>{name}</b>{colon}{behavior}{more}{bits}</figcaption></figure>"

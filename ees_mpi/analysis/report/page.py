@@ -54,7 +54,7 @@ def render(runs: Sequence[Run], thumbnails: int) -> str:
     check_one_task(runs)
     run, names = runs[0], run_names(runs)
     data, caption = behaviors.behaviors(runs, names)
-    done = sum(each.complete for each in runs)
+    done = sum(one.complete for one in runs)
     labels = "; ".join(dict.fromkeys(map(label, runs)))
     parts = {
         "title": f"{'' if subject(run).trained else 'Sample of offspring: '}{labels} on {task_name(run.config)}",
@@ -105,23 +105,23 @@ def _sections(runs: Sequence[Run], thumbnails: int) -> list[Section]:
 
 def _curves(runs: Sequence[Run]) -> str:
     """Return charts of the logged metrics, of all runs over each other, or a sentence if there is nothing to draw."""
-    found, drawn = groups(runs), ""
+    members_of, drawn = groups(runs), ""
     for name, title in titles(runs).items():
-        lines = {group: [series(run, name) for run in members] for group, members in found.items()}
+        lines = {group: [series(run, name) for run in members] for group, members in members_of.items()}
         drawn += charts.chart(title[0].upper() + title[1:], lines, legend=False)
     if not drawn:
         return "<p class='faint'>One generation has no curves; the numbers above describe it.</p>"
-    legend = f"<p>{charts.keys_of(found)}</p>" if len(found) > 1 else ""
+    legend = f"<p>{charts.keys_of(members_of)}</p>" if len(members_of) > 1 else ""
     return f"{legend}<div class='curves'>{drawn}</div>"
 
 
 def groups(runs: Sequence[Run]) -> dict[str, list[Run]]:
     """Return the runs that have a color in common: the seeds of a setting; if there is one setting, each run alone."""
     names = group_names(runs)
-    found: dict[str, list[Run]] = {}
+    members_of: dict[str, list[Run]] = {}
     for run, name in zip(runs, names if len(set(names)) > 1 else run_names(runs), strict=True):
-        found.setdefault(name, []).append(run)
-    return found
+        members_of.setdefault(name, []).append(run)
+    return members_of
 
 
 def _table_of(runs: Sequence[Run]) -> str:

@@ -78,8 +78,8 @@ def _stamp(path: Path) -> list[int]:
     stamp: list[int] = []
     for file in (path, journal.path_of(path)):
         with contextlib.suppress(OSError):  # no such file
-            found = os.stat(file)
-            stamp += [found.st_ino, found.st_size, found.st_mtime_ns]
+            facts = os.stat(file)
+            stamp += [facts.st_ino, facts.st_size, facts.st_mtime_ns]
     return stamp
 
 

@@ -9,9 +9,9 @@ from ees_mpi.analysis.numbers.theorem import (
     approximate,
     bounds,
     build,
+    count_flips,
     flipping,
     grid,
-    measure,
 )
 from ees_mpi.errors import ConfigError
 from ees_mpi.outcomes import Floats
@@ -85,9 +85,9 @@ def test_flips_are_as_probable_as_the_bound_for_supported_perturbations(
     d2, generator = network.d2, np.random.default_rng(7)
     proved = bounds(network, lambda x: (x / d2 + 1) / 2)
     assert proved == pytest.approx((0.35, 0.35))
-    flips = measure(network, g, h, epsilon, lambda size: generator.uniform(-d2, d2, size), count)
+    flips = count_flips(network, g, h, epsilon, lambda size: generator.uniform(-d2, d2, size), count)
     assert lower_limit(min(flips), count) >= 0.35
-    edges = measure(network, g, h, epsilon, lambda size: 0.999 * d2 * generator.choice([-1, 1], size), count)
+    edges = count_flips(network, g, h, epsilon, lambda size: 0.999 * d2 * generator.choice([-1, 1], size), count)
     assert sum(edges) == count  # beyond d1 they all flip, whatever the other weights do
 
 
@@ -99,7 +99,7 @@ def test_the_bound_of_one_weight_alone_fails_where_others_go_astray() -> None:
         near = generator.uniform(d1, d2, size) * generator.choice([-1, 1], size)
         return np.where(generator.random(size) < 0.8, near, 1e4 * near)
 
-    flips = measure(network, wave, tent, 0.25, draw, 100)
+    flips = count_flips(network, wave, tent, 0.25, draw, 100)
     assert max(flips) < 10  # F(d2) - F(d1) is 0.4
     share_near = 0.8
     proved = bounds(network, lambda x: 0.5 + 0.5 * share_near * np.sign(x) * np.clip((abs(x) - d1) / (d2 - d1), 0, 1))
