@@ -18,7 +18,7 @@ from ees_mpi.analysis.figures.style import (
     whole_numbers,
 )
 from ees_mpi.analysis.labels import algorithm, given_label, group_names, label, run_names, started_from
-from ees_mpi.analysis.numbers import feasibility as theorem
+from ees_mpi.analysis.numbers import theorem
 from ees_mpi.analysis.series import METRICS, series, titles
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.registry import unknown
@@ -27,6 +27,7 @@ from ees_mpi.tasks.interference import OPTIMUM, Interference, pattern
 from ees_mpi.tasks.locomotion import direction_name
 
 RANDOM = "from a random mean"
+MUTANTS = 30  # of the theorem's network
 
 
 def interference(runs: Sequence[Run]) -> Figure:
@@ -147,15 +148,15 @@ def _only_key(configs: Sequence[grouping.Settings]) -> str:
 
 def feasibility(runs: Sequence[Run]) -> Figure:
     """Draw two functions, and mutants of one network that flips between them; `runs` is empty."""
-    shown = theorem.curves()
+    network, x = theorem.flipping(*theorem.EXAMPLES, theorem.EPSILON, theorem.RATIO), theorem.grid(1)
     figure, (panel,) = grid(1, 1, 2.4)
     figure.set_size_inches(5.0, 2.4)
-    for mutant, up in zip(shown.mutants, shown.up, strict=True):
-        panel.plot(shown.x, mutant, color="tab:orange" if up > 0 else "tab:blue", linewidth=0.5, alpha=0.6)
-    for color, function in (("tab:orange", "g"), ("tab:blue", "h")):
-        panel.plot([], [], color=color, linewidth=0.5, label=f"mutants that follow ${function}$")
-    panel.plot(shown.x, shown.g, color="black", linestyle="--", label="$g$")
-    panel.plot(shown.x, shown.h, color="black", linestyle=":", label="$h$")
-    panel.set(title=f"{len(shown.mutants)} mutants of one network", xlabel="$x$", ylabel="output", xlim=(0, 1))
+    for xi in np.random.default_rng(0).normal(0, network.d2 / 4, (MUTANTS, len(network.parameters))):
+        color = "tab:orange" if xi[network.switch] > 0 else "tab:blue"
+        panel.plot(x[:, 0], network.mutant(xi)(x), color=color, linewidth=0.5, alpha=0.6)
+    for name, color, line, function in zip("gh", ("orange", "blue"), ("--", ":"), theorem.EXAMPLES, strict=True):
+        panel.plot([], [], color=f"tab:{color}", linewidth=0.5, label=f"mutants that follow ${name}$")
+        panel.plot(x[:, 0], function(x), color="black", linestyle=line, label=f"${name}$")
+    panel.set(title=f"{MUTANTS} mutants of one network", xlabel="$x$", ylabel="output", xlim=(0, 1))
     panel.legend(loc="lower left")
     return figure

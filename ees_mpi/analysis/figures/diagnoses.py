@@ -1,6 +1,7 @@
 """The figures of `ees-mpi measure` and of `ees-mpi signal`."""
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -21,18 +22,18 @@ def measure(runs: Sequence[Run]) -> Figure:
     check_one_task(runs)
     groups: dict[str, list[list[dict[str, Any]]]] = {}
     for run in runs:
-        groups.setdefault(label(run), []).append(sorted(at_stds(run), key=lambda row: float(row["std"])))
+        groups.setdefault(label(run), []).append(at_stds(run))
     everywhere = sorted({row["std"] for files in groups.values() for rows in files for row in rows})
     figure, (*panels, spare) = grid(len(AT_STDS) + 1, 3, 2.0)
     for panel, (name, (_, axis)) in zip(panels, AT_STDS.items(), strict=True):
         for place, (title, files) in enumerate(groups.items()):
-            common = sorted(set.intersection(*({row["std"] for row in rows} for rows in files)))
-            values = np.array([[row[name] for row in rows if row["std"] in common] for rows in files])
+            values: dict[float, list[float]] = {}
+            for row in sorted(chain(*files), key=lambda row: float(row["std"])):
+                values.setdefault(row["std"], []).append(row[name])
+            means, lowest, highest = ([how(at) for at in values.values()] for how in (np.mean, min, max))
             shown = title if len(files) == 1 else f"{title}, n = {len(files)}"
-            panel.plot(common, values.mean(axis=0), **look(place), marker=".", label=shown)
-            panel.fill_between(
-                common, values.min(axis=0), values.max(axis=0), color=look(place)["color"], alpha=0.15, linewidth=0
-            )
+            panel.plot(list(values), means, **look(place), marker=".", label=shown)
+            panel.fill_between(list(values), lowest, highest, color=look(place)["color"], alpha=0.15, linewidth=0)
         panel.set(xlabel="std of the mutations", ylabel=axis, xscale="log")
         panel.set_xticks(everywhere, [f"{std:g}" for std in everywhere])
         panel.minorticks_off()

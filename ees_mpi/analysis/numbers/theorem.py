@@ -36,6 +36,8 @@ from ees_mpi.errors import ConfigError
 from ees_mpi.outcomes import Floats
 
 Function = Callable[[Floats], Floats]  # from points [P, n] to values [P]
+EPSILON = 0.2  # of the examples
+RATIO = 0.2  # d1 / d2 of the examples
 
 
 @dataclass(frozen=True)
@@ -216,3 +218,16 @@ def bounds(network: Flipping, cdf: Callable[[float], float]) -> tuple[float, flo
     d1, d2 = network.d1, network.d2
     others = (cdf(d2) - cdf(-d2)) ** (len(network.parameters) - 1)
     return (cdf(d2) - cdf(d1)) * others, (cdf(-d1) - cdf(-d2)) * others
+
+
+def wave(x: Floats) -> Floats:
+    """Return one full wave."""
+    return np.sin(2 * np.pi * x[:, 0])
+
+
+def tent(x: Floats) -> Floats:
+    """Return a tent."""
+    return 1 - 2 * np.abs(x[:, 0] - 0.3)
+
+
+EXAMPLES: tuple[Function, Function] = (wave, tent)

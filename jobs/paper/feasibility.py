@@ -1,6 +1,6 @@
 """The feasibility theorem in numbers: how often mutants flip, beside the proved bounds.
 
-The command `python -m ees_mpi.analysis.numbers.feasibility` prints the table.
+python jobs/paper/feasibility.py
 """
 
 from collections.abc import Sequence
@@ -8,26 +8,11 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+from scipy.stats import binomtest, norm, uniform
 
-from ees_mpi.analysis.numbers.theorem import Function, bounds, count_flips, flipping, grid
-from ees_mpi.outcomes import Floats
+from ees_mpi.analysis.numbers.theorem import EPSILON, EXAMPLES, RATIO, bounds, count_flips, flipping
 
-EPSILON = 0.2
-RATIO = 0.2  # d1 / d2
 CONFIDENCE = 0.99
-
-
-def g(x: Floats) -> Floats:
-    """Return one full wave."""
-    return np.sin(2 * np.pi * x[:, 0])
-
-
-def h(x: Floats) -> Floats:
-    """Return a tent."""
-    return 1 - 2 * np.abs(x[:, 0] - 0.3)
-
-
-EXAMPLES: tuple[Function, Function] = (g, h)
 
 
 class Row(NamedTuple):
@@ -43,8 +28,6 @@ class Row(NamedTuple):
 
 def compare(count: int = 2000, seed: int = 0) -> list[Row]:
     """Measure flips under perturbations supported in (-d2, d2) and under Gaussian ones of several sizes."""
-    from scipy.stats import norm, uniform
-
     network = flipping(*EXAMPLES, EPSILON, RATIO)
     d1, d2 = network.d1, network.d2
     generator = np.random.default_rng(seed)
@@ -70,29 +53,8 @@ def table(rows: Sequence[Row]) -> str:
 
 def lower_limit(successes: int, count: int, confidence: float = CONFIDENCE) -> float:
     """Return the exact (Clopper-Pearson) lower limit of a binomial probability."""
-    from scipy.stats import binomtest
-
     test = binomtest(successes, count, alternative="greater")
     return float(test.proportion_ci(confidence).low)
-
-
-class Curves(NamedTuple):
-    """g, h and mutants of the network that flips between them, at x [P]."""
-
-    x: Floats
-    g: Floats
-    h: Floats
-    mutants: Floats  # [count, P]
-    up: Floats  # [count]: the perturbation of w_k, in units of d2
-
-
-def curves(count: int = 30, seed: int = 0) -> Curves:
-    """Return the curves of the figure: Gaussian mutants of sd d2 / 4."""
-    network = flipping(*EXAMPLES, EPSILON, RATIO)
-    x = grid(1)
-    xi = np.random.default_rng(seed).normal(0, network.d2 / 4, (count, len(network.parameters)))
-    mutants = np.stack([network.mutant(perturbation)(x) for perturbation in xi])
-    return Curves(x[:, 0], g(x), h(x), mutants, xi[:, network.switch] / network.d2)
 
 
 if __name__ == "__main__":
