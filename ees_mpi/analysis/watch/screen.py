@@ -88,12 +88,10 @@ def headline(run: Run) -> str:
     words = [f"{run.path.name}: {run.generations}/{run.config.run.generations} generations"]
     if run.complete:
         return f"{words[0]}, complete"
-    pace = seconds_per_generation(run)
-    if pace:
-        words += [pace_of(pace), _remaining(run, pace)]
-    if run.generations:
-        name = run.config.method.headline
-        words += [f"{name} {series(run, name)[-1]:.4g}"] if name in titles([run]) else []
+    words += _pace(run)
+    name = run.config.method.headline
+    if run.generations and name in titles([run]):
+        words.append(f"{name} {series(run, name)[-1]:.4g}")
     return f"{', '.join(words)}; {run.damage or writer(run.path)}"
 
 
@@ -102,15 +100,15 @@ def frame(run: Run, width: int, height: int, chars: characters.Characters) -> li
     config, done, wanted = run.config, run.generations, run.config.run.generations
     size, seed = config.population.size, config.run.seed
     progress = f" {done}/{wanted} generations, {done / wanted:.0%}"
+    state = run.damage or ("complete" if run.complete else writer(run.path))
     lines = [
         f"{run.path.name}   {label(run)} on {task_name(config)}, {size} individuals, seed {seed}",
         characters.bar(done / wanted, max(10, min(60, width - len(progress))), chars) + progress,
-        *_pace(run),
-        "",
     ]
     if done == 0:
-        return [*lines, "no generation is committed yet"]
-    lines += [*_metrics(run, width, chars), ""]
+        return [*lines, state, "", "no generation is committed yet"]
+    age = clock(max(0.0, time.time() - float(run["seconds_clock"][-1])))
+    lines += [", ".join([*_pace(run), f"committed {age} ago"]), state, "", *_metrics(run, width, chars), ""]
     ending = ["", *_ranks(run)]
     return [*lines, *_behaviors(run, width, height - len(lines) - len(ending) - 1, chars), *ending]
 
@@ -120,7 +118,7 @@ def table(runs: Sequence[Run], width: int, chars: characters.Characters) -> list
     rows = [("run", "done", "to go", *SHOWN.values())]
     for run, name in zip(runs, run_names(runs), strict=True):
         pace, wanted = seconds_per_generation(run), run.config.run.generations
-        left = "complete" if run.complete else clock(_seconds_left(run, pace)) if pace else "-"
+        left = "complete" if run.complete else clock(_remaining(run, pace)) if pace else "-"
         last = [f"{series(run, metric)[-1]:.3g}" if run.generations else "-" for metric in SHOWN]
         rows.append((name, f"{run.generations}/{wanted}", left, *last))
     lines = columns(rows)
@@ -135,16 +133,12 @@ def table(runs: Sequence[Run], width: int, chars: characters.Characters) -> list
 
 
 def _pace(run: Run) -> list[str]:
-    """Return the speed, the remaining time, and the writer."""
-    pace, words = seconds_per_generation(run), []
-    if pace:
-        words += [pace_of(pace), f"{float(np.sum(run['length'][-1])) / pace:,.0f} steps/s"]
-    if pace and not run.complete:
-        words.append(_remaining(run, pace))
-    if run.generations:
-        words.append(f"committed {clock(max(0.0, time.time() - float(run['seconds_clock'][-1])))} ago")
-    state = run.damage or ("complete" if run.complete else writer(run.path))
-    return [", ".join(words), state] if words else [state]
+    """Return the speed and the remaining time; empty if they are unknown."""
+    pace = seconds_per_generation(run)
+    if pace is None:
+        return []
+    words = [pace_of(pace), f"{float(np.sum(run['length'][-1])) / pace:,.0f} steps/s"]
+    return words if run.complete else [*words, f"about {clock(_remaining(run, pace))} to go"]
 
 
 def seconds_per_generation(run: Run) -> float | None:
@@ -160,12 +154,8 @@ def seconds_per_generation(run: Run) -> float | None:
     return taken if taken > 0 else None
 
 
-def _remaining(run: Run, pace: float) -> str:
-    return f"about {clock(_seconds_left(run, pace))} to go"
-
-
-def _seconds_left(run: Run, pace: float) -> float:
-    return max(0.0, pace * (run.config.run.generations - run.generations))
+def _remaining(run: Run, pace: float) -> float:
+    return pace * (run.config.run.generations - run.generations)
 
 
 def writer(path: Path) -> str:
