@@ -5,6 +5,7 @@ import itertools
 import json
 import os
 import pickle
+import shutil
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -14,12 +15,13 @@ import h5py
 import numpy as np
 import pytest
 from support.program import CHECKOUT, done, ees, info, refusal, sets
-from support.run_files import assert_same_bits
+from support.run_files import assert_same_bits, edited
 
 import ees_mpi
 from ees_mpi import open_run
 from ees_mpi.analysis.numbers.measures import Settings, best_of
 from ees_mpi.analysis.offspring import Offspring
+from ees_mpi.analysis.subject import stds, subject
 from ees_mpi.errors import RunFileError
 from ees_mpi.outcomes import Outcomes
 from ees_mpi.runs import policy_files
@@ -330,3 +332,14 @@ def test_a_file_of_measure_rows_has_its_stds(numpy_network: Path) -> None:
         np.testing.assert_array_equal(file["generations/std"][:, 0, 0], np.array([0.02, 0.2], np.float32))
         assert np.array_equal(file["generations/offset"][0], file["generations/offset"][1])
         assert np.isfinite(file["generations/mean_behavior"][:]).all()
+
+
+def test_a_file_of_an_older_version_is_the_same_study(numpy_network: Path, tmp_path: Path) -> None:
+    older = Path(shutil.copy(numpy_network, tmp_path / "older.h5"))
+    with edited(older) as file:
+        note = json.loads(file.attrs["started_from"])
+        assert note.pop("setting") == {"std": [0.02, 0.2]}
+        file.attrs["kind"], file.attrs["started_from"] = "measure", json.dumps(note)
+    with open_run(numpy_network) as new, open_run(older) as old:
+        assert subject(old) == subject(new) and not subject(old).trained
+        assert stds(old) == pytest.approx(stds(new))
