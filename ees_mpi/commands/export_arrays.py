@@ -1,12 +1,13 @@
-"""`ees-mpi export --to`: the arrays of a run for other programs, as CSV tables or one npz."""
+"""`ees-mpi export --to`: the arrays of a run for other programs, as CSV tables or one npz; written in slices."""
 
 import csv
 import itertools
 import math
-import warnings
+import zipfile
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -14,7 +15,9 @@ from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.files import check_writable, written
 from ees_mpi.store import layout
 from ees_mpi.store.reader import Run
+from ees_mpi.store.series import Series
 
+SLICE_BYTES = 1 << 24  # read at a time
 BLOCK = 256  # generations read at a time, of arrays with few numbers per generation
 FEW = 64  # numbers per generation, at most, of an array in a CSV table
 FIRST = (  # columns of a CSV table: the metrics
@@ -33,12 +36,36 @@ def export_arrays(run: Run, kind: str, out: Path | None) -> list[Path]:
     return _csv(run, target) if kind == "csv" else _npz(run, target)
 
 
+def slices(series: Series, limit: int = SLICE_BYTES) -> Iterator[tuple[int, Any]]:
+    """Yield (first generation, rows) of a series, about `limit` bytes at a time."""
+    row = max(1, math.prod(series.shape[1:]) * series.dtype.itemsize)
+    step = max(1, limit // row)
+    for start in range(0, len(series), step):
+        yield start, series[start : start + step]
+
+
 def _npz(run: Run, target: Path) -> list[Path]:
     """Write every array over generations, the final state as `final/...`, and the config as text."""
-    final = {f"final/{name}": array for name, array in run.state_arrays().items()}
-    with written(target) as file, warnings.catch_warnings(action="ignore"):  # texts of h5py have further metadata
-        np.savez(file, **run, **final, config=np.array(run.config.to_toml()))  # reads one array at a time
+    with written(target) as file, zipfile.ZipFile(file, "w") as archive:
+        for name in run.names:
+            series = run[name]
+            with npz_member(archive, name, series.shape, series.dtype) as member:
+                for _, rows in slices(series):
+                    member.write(np.ascontiguousarray(rows).data)
+        final = {f"final/{name}": array for name, array in run.state_arrays().items()}
+        for name, array in {**final, "config": np.array(run.config.to_toml())}.items():
+            with npz_member(archive, name, array.shape, array.dtype) as member:
+                member.write(array.tobytes())
     return [target]
+
+
+@contextmanager
+def npz_member(archive: zipfile.ZipFile, name: str, shape: Sequence[int], dtype: Any) -> Iterator[IO[bytes]]:
+    """Open one array of an npz, to write its bytes."""
+    with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+        header = {"descr": dtype.str, "fortran_order": False, "shape": tuple(shape)}
+        np.lib.format.write_array_header_1_0(member, header)
+        yield member
 
 
 def _csv(run: Run, target: Path) -> list[Path]:

@@ -1,4 +1,4 @@
-"""Arrays for other programs: every number comes back, and nothing half-written stays."""
+"""Arrays for other programs: every number comes back, read in slices, and nothing half-written stays."""
 
 import csv
 import tomllib
@@ -9,6 +9,7 @@ import pytest
 from support.program import ees
 
 from ees_mpi import open_run
+from ees_mpi.commands import export_arrays as exported
 from ees_mpi.files import written
 
 
@@ -43,6 +44,16 @@ def test_csv_tables_give_back_every_number(robot: str, request: pytest.FixtureRe
         assert entropy.tobytes() == np.asarray(run["entropy"][:]).tobytes()
         assert generations[1]["mean_fitness"] == "NaN" and len(generations[0]["state_sha256"]) == 64
         assert ("mean_0_0" in generations[0]) is (run["mean"].shape[2] == 1)  # a genome of one number, not a network
+
+
+def test_slices_hold_a_few_generations_each_and_all_of_them_together(finished: Path) -> None:
+    with open_run(finished) as run:
+        series = run["behavior"]
+        row = series[0].nbytes
+        read = list(exported.slices(series, limit=2 * row + 1))
+        assert [start for start, _ in read] == [0, 2, 4] and all(rows.nbytes <= 2 * row for _, rows in read)
+        assert np.concatenate([rows for _, rows in read]).tobytes() == np.asarray(series[:]).tobytes()
+        assert [start for start, _ in exported.slices(series, limit=1)] == list(range(6))
 
 
 def test_a_table_that_cannot_be_finished_leaves_nothing_behind(tmp_path: Path) -> None:
