@@ -1,10 +1,7 @@
 """The labels of runs and phases in tables and figures, and the run that a run started from."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
-from pathlib import Path
+from collections.abc import Sequence
 
 from ees_mpi.analysis import grouping
 from ees_mpi.analysis.subject import starting_note, subject
@@ -19,26 +16,7 @@ PHASES = {  # of rank 0 in a generation; the run file has the seconds of each
     "update": "weights, gradient, step, metrics",
     "commit": "writing the file",
 }
-
-
 MOST = 3  # settings in the name of a run
-
-_GIVEN: ContextVar[Mapping[Path, str] | None] = ContextVar("labels", default=None)
-
-
-@contextmanager
-def given_labels(labels: Mapping[Path, str]) -> Iterator[None]:
-    """Use the labels that a user has given to some files, as long as a figure is drawn."""
-    token = _GIVEN.set(labels)
-    try:
-        yield
-    finally:
-        _GIVEN.reset(token)
-
-
-def given_label(run: Run) -> str:
-    """Return the label that the user has given to a run; empty if there is none."""
-    return (_GIVEN.get() or {}).get(Path(run.path), "")
 
 
 def algorithm(name: str) -> str:
@@ -48,8 +26,8 @@ def algorithm(name: str) -> str:
 
 def label(run: Run) -> str:
     """Return the label of a run: the user's, or its algorithm, the number of its means, and where it started."""
-    if given_label(run):
-        return given_label(run)
+    if run.given_label:
+        return run.given_label
     name, means = algorithm(subject(run).algorithm), run["mean"].shape[1]
     origin, engine = started_from(run) if subject(run).trained else "", _engine(run)
     if means > 1:
@@ -65,7 +43,7 @@ def group_names(runs: Sequence[Run]) -> list[str]:
     for run, name, config in zip(runs, labels, configs, strict=True):
         keys = grouping.differing([other for other, same in zip(configs, labels, strict=True) if same == name])
         shown = [f"{key.removesuffix('.name').rpartition('.')[2]} {config.get(key)}" for key in keys[:MOST]]
-        names.append(name if given_label(run) else ", ".join([name, *shown]))
+        names.append(name if run.given_label else ", ".join([name, *shown]))
     return names
 
 
@@ -74,7 +52,7 @@ def run_names(runs: Sequence[Run]) -> list[str]:
     groups = group_names(runs)
     shared = _shared(runs, groups)
     names = [
-        name if given_label(run) and name not in shared else f"{name}, seed {run.config.run.seed}"
+        name if run.given_label and name not in shared else f"{name}, seed {run.config.run.seed}"
         for run, name in zip(runs, groups, strict=True)
     ]
     shared = _shared(runs, names)

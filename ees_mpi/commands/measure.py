@@ -112,5 +112,3 @@ def _check(request: MeasureRequest) -> None:
         raise ConfigError(f"--std: expected numbers above 0 with commas between them, got {list(request.std)}")
     if len(set(request.std)) < len(request.std):
         raise ConfigError(f"--std: expected different numbers, got {list(request.std)}")
-    if request.count < 2:
-        raise ConfigError(f"--count {request.count}: expected at least 2")

@@ -20,6 +20,7 @@ class RunArrays(Mapping[str, Series]):
 
     path: Path
     config: Config
+    given_label: str = ""  # by the user, for a figure
     _file: h5py.File
     _newer: NDArray[Any]  # [n] rows of the journal that are not in the file yet, with a field for each array
     _attributes: dict[str, Any]

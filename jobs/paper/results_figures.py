@@ -12,7 +12,6 @@ from small_statistics import GENTLE, first_of_each, further, gentle, groups, lab
 
 from ees_mpi.analysis.figures import curves, positions
 from ees_mpi.analysis.figures.style import COLUMN, Figure, draw_curves, drawing, entitle, explain, grid, look
-from ees_mpi.analysis.labels import given_labels
 from ees_mpi.analysis.offspring import has_positions, read_offspring
 from ees_mpi.analysis.subject import subject
 
@@ -29,7 +28,9 @@ def draw(results: Path, out: Path) -> list[Path]:
     runs, made = read_all(results), [out / "statistics.txt"]
     (out / "figures").mkdir(parents=True, exist_ok=True)
     made[0].write_text(statistics(results), encoding="utf-8")
-    with drawing(), given_labels({run.path: label(run) for run in runs}):
+    for run in runs:
+        run.given_label = label(run)
+    with drawing():
         for name, members in groups(runs).items():
             for figure_name, figure in _figures(name, members):
                 entitle(figure, scale(members[0]).replace("; ", "\n"), 6)

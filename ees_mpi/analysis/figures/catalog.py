@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from ees_mpi.analysis.figures import curves, diagnoses, positions
 from ees_mpi.analysis.figures.style import Figure, drawing, entitle
-from ees_mpi.analysis.labels import given_labels
 from ees_mpi.analysis.subject import check_training
 from ees_mpi.errors import ConfigError
 from ees_mpi.files import check_writable, replaced
@@ -89,8 +88,10 @@ def draw(name: str, paths: Sequence[Path], request: FigureRequest) -> Path:
         raise ConfigError(
             f"--label: expected one for each of the {len(paths)} run files, in their order; got {len(labels)}"
         )
-    with drawing(), given_labels(dict(zip(paths, labels, strict=bool(labels)))), ExitStack() as stack:
+    with drawing(), ExitStack() as stack:
         runs = [stack.enter_context(open_run(path)) for path in paths]
+        for run, text in zip(runs, labels, strict=bool(labels)):
+            run.given_label = text
         for run in runs if kind in OVER_GENERATIONS else ():
             check_training(run)
         more = ([generations] if recipe.chooses else []) + ([request.by, request.metric] if recipe.groups else [])

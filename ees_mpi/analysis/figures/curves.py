@@ -17,7 +17,7 @@ from ees_mpi.analysis.figures.style import (
     start_mark,
     whole_numbers,
 )
-from ees_mpi.analysis.labels import algorithm, given_label, group_names, label, run_names, started_from
+from ees_mpi.analysis.labels import algorithm, group_names, label, run_names, started_from
 from ees_mpi.analysis.numbers import theorem
 from ees_mpi.analysis.series import METRICS, series, titles
 from ees_mpi.errors import ConfigError, RunFileError
@@ -68,7 +68,7 @@ def adaptation(runs: Sequence[Run]) -> Figure:
         offspring.check_generation(run, None)
         origin = started_from(run)
         lines = groups.setdefault(run.config.task.heading % 360, {})
-        name = given_label(run) or (f"from {origin}" if origin else RANDOM)
+        name = run.given_label or (f"from {origin}" if origin else RANDOM)
         lines.setdefault(name, []).append(run["fitness_mean"][:])
     origins = sorted({name for lines in groups.values() for name in lines}, key=lambda name: (name == RANDOM, name))
     figure, panels = grid(len(groups), 3, 2.4, sharey=True)

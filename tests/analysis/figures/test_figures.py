@@ -19,7 +19,6 @@ from support.small_runs import Zoo, seeds, walk
 from ees_mpi import open_run
 from ees_mpi.analysis.figures.catalog import FIGURES
 from ees_mpi.analysis.figures.style import decades, drawing, grid, whole_numbers
-from ees_mpi.analysis.labels import given_labels
 
 INGREDIENTS = {
     "interference": ["maxvar", "maxent", "maxent1"],
@@ -52,10 +51,13 @@ def walked(zoo: Zoo) -> Zoo:
     return zoo
 
 
-def panels_of(name: str, paths: Sequence[Path], *generations: Sequence[int]) -> list[Any]:
+def panels_of(name: str, paths: Sequence[Path], *generations: Sequence[int], labels: Sequence[str] = ()) -> list[Any]:
     """Draw a figure and return its panels, colour bars and empty places left out."""
     with drawing(), ExitStack() as stack:
-        figure = FIGURES[name].draw([stack.enter_context(open_run(path)) for path in paths], *generations)
+        runs = [stack.enter_context(open_run(path)) for path in paths]
+        for run, label in zip(runs, labels, strict=False):
+            run.given_label = label
+        figure = FIGURES[name].draw(runs, *generations)
         figure.canvas.draw()
     return [axes for axes in figure.axes if axes.axison and axes.get_label() != "<colorbar>"]
 
@@ -293,10 +295,9 @@ def test_a_sweep_that_cannot_be_drawn_is_refused(walked: Zoo) -> None:
 
 def test_labels_and_a_title_of_the_user_are_drawn_and_counted(walked: Zoo, folder: Path) -> None:
     runs = [walked["ant"], walked["ant1"]]
-    with given_labels({runs[0]: "first", runs[1]: "second"}):
-        assert [axes.get_title() for axes in panels_of("plane", runs, ())] == ["(a) first", "(b) second"]
-    with given_labels(dict.fromkeys(runs, "both")):
-        (panel,) = panels_of("locomotion", runs)
+    panels = panels_of("plane", runs, (), labels=["first", "second"])
+    assert [axes.get_title() for axes in panels] == ["(a) first", "(b) second"]
+    (panel,) = panels_of("locomotion", runs, labels=["both", "both"])
     names = [text.get_text() for text in panel.figure.legends[0].get_texts()]
     assert names == ["both, mean of 2 runs", "band: one sd of the runs either way"]
     out = folder / "labelled.svg"
