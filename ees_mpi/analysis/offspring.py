@@ -109,12 +109,6 @@ def check_one_task(runs: Sequence[Run]) -> None:
         raise RunFileError(f"{one.path} and {other.path} are of different tasks; show each task by itself")
 
 
-def farthest(behavior: Floats, count: int) -> list[int]:
-    """Return the individuals farthest from the origin, farthest first."""
-    distance = np.square(behavior).sum(axis=1)
-    return [int(i) for i in np.argsort(-distance, kind="stable") if np.isfinite(distance[i])][:count]
-
-
 def extremes(behavior: Floats, count: int) -> list[int]:
     """Return individuals that differ: leftmost and rightmost, the farthest all around, or far from each other."""
     valid = np.flatnonzero(np.isfinite(behavior).all(axis=1))

@@ -85,7 +85,8 @@ class Adaptation:
 def adapt(ranks: Ranks, request: AdaptRequest, say: Say) -> Path:
     """Adapt a run with its method, score the result, and write an adaptation file; return its path."""
     with ranks.together():
-        out = request.out or default_name(request.run, request.direction)
+        name = direction_name(angle_of(request.direction, "--direction"))
+    out = request.out or request.run.with_name(f"{request.run.stem}-adapt-{name}.h5")
     check_target(ranks, request.run, out, request.overwrite)
     source = source_of(ranks, request.run, request.generation, request.settings)
     parent = read_parent(ranks, source, lambda config: _to_adapt(config, request))
@@ -169,11 +170,6 @@ def toward(task: Task, direction: str) -> Task:
     if across(angle, task.behavior_dim):
         raise ConfigError(f"--direction {direction}: this robot moves along x only; expected left or right")
     return task.toward(angle)
-
-
-def default_name(run: Path, direction: str) -> Path:
-    """Return the name of the adaptation file of a run: RUN-adapt-left.h5, or RUN-adapt-45deg.h5."""
-    return run.with_name(f"{run.stem}-adapt-{direction_name(angle_of(direction, '--direction'))}.h5")
 
 
 def is_adaptation(path: Path) -> bool:

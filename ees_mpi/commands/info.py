@@ -29,11 +29,6 @@ MOST_KEYS = 6  # columns of keys in a table
 CHECKED = "the attributes, the sessions and the state; `ees-mpi verify` checks the arrays of all generations, too"
 
 
-def digest_of(run: Run) -> str:
-    """Return the digest of the state after the last committed generation."""
-    return State.from_arrays(run.state_arrays()).digest().hex()
-
-
 def task_name(config: Config) -> str:
     """Return the name of the task that users know: the environment's, the function's, or the registered one."""
     return config.task.label or config.task_name
@@ -59,7 +54,7 @@ def summarize(run: Run) -> dict[str, Any]:
         "generations_wanted": config.run.generations,
         "complete": run.complete,
         "seed": config.run.seed,
-        "state_sha256": digest_of(run),
+        "state_sha256": State.from_arrays(run.state_arrays()).digest().hex(),
         "ranks": int(sessions[-1]["ranks"]) if sessions else 0,
         "nodes": int(sessions[-1]["nodes"]) if sessions else 0,
         "sessions": len(sessions),

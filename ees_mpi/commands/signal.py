@@ -23,7 +23,7 @@ from ees_mpi.commands.api import call_on_run
 from ees_mpi.commands.arguments import LARGEST, path_of, whole, whole_or_none
 from ees_mpi.commands.signal_estimate import Split, ratio_of, share, split_of
 from ees_mpi.commands.verify_updates import learned_after, logged_outcomes
-from ees_mpi.config import Config, Evolution
+from ees_mpi.config import Evolution
 from ees_mpi.contracts import Memory, Objective, Population
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.generation.state import State
@@ -83,7 +83,9 @@ def signal_on(
     with ranks.together():
         run = open_run(path)
         chosen = choose(run, generation, every)
-        other = _other_objective(run.config, objective) if objective else None
+        other = None
+        if objective:
+            other = Evolution.build({**run.config.method.sections(), "objective": {"name": objective}}).objective
     agreed = np.frombuffer(ranks.from_first(np.array(chosen, np.int64).tobytes()), np.int64).tolist()
     ranks.set_stall_limit(60 * run.config.run.stall_minutes)
     signals = list(measure_signal(ranks, run, agreed, splits, other))
@@ -109,11 +111,6 @@ def choose(run: Run, generation: int | None, every: int | None) -> list[int]:
     if every is not None:
         return list(range(0, run.generations, every))
     return sorted({round(place) for place in np.linspace(0, run.generations - 1, GENERATIONS)})
-
-
-def _other_objective(config: Config, name: str) -> Objective:
-    """Return another objective, with its default settings."""
-    return Evolution.build({**config.method.sections(), "objective": {"name": name}}).objective
 
 
 def measure_signal(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ees_mpi.analysis.numbers.comparison import Comparison, RunGroup
-from ees_mpi.analysis.numbers.statistics import Test, summarize
+from ees_mpi.analysis.numbers.statistics import summarize
 
 Row = tuple[str, ...]
 GROUPS: Row = ("group", "runs", "median", "95 % interval", "mean", "sd")
@@ -84,14 +84,10 @@ def _rows(comparison: Comparison) -> tuple[list[Row], list[Row]]:
     tests: list[Row] = [(*head, "p (Holm)") if several else head]
     for test in comparison.tests:
         apart = f"{100 * test.ratio:.1f} %" if ratios else number(test.difference)
-        cells = (f"{test.first} against {test.second}", f"{test.u:g}", _probability(test), f"{test.effect:.2f}", apart)
+        p = (f"{test.p:.3g}" if test.p < 0.001 else f"{test.p:.3f}") + ("" if test.exact else "*")
+        cells = (f"{test.first} against {test.second}", f"{test.u:g}", p, f"{test.effect:.2f}", apart)
         tests.append((*cells, f"{test.holm:.3g}") if several else cells)
     return groups, tests
-
-
-def _probability(test: Test) -> str:
-    """Return a p value, with a star if it is the normal approximation."""
-    return (f"{test.p:.3g}" if test.p < 0.001 else f"{test.p:.3f}") + ("" if test.exact else "*")
 
 
 def data(comparison: Comparison) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ees_mpi.analysis.offspring import check_committed, extremes, farthest, has_positions, positions
+from ees_mpi.analysis.offspring import check_committed, extremes, has_positions, positions
 from ees_mpi.analysis.subject import subject
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.outcomes import Floats
@@ -91,7 +91,10 @@ def _individuals(run: Run, request: ReplayRequest, generation: int) -> list[Choi
         chosen += _toward(run, generation, [angle_of(text, "--toward") for text in request.toward])
     if request.extremes:
         chosen += [Choice(generation, index) for index in extremes(_ends(run, generation), request.extremes)]
-    return chosen or [Choice(generation, i, reason="farthest") for i in farthest(_ends(run, generation), 1)]
+    if not chosen:
+        farthest = int(np.nanargmax(np.square(_ends(run, generation)).sum(axis=1)))
+        chosen.append(Choice(generation, farthest, reason="farthest"))
+    return chosen
 
 
 def _toward(run: Run, generation: int, angles: Sequence[float]) -> list[Choice]:

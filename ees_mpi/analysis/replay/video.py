@@ -138,18 +138,9 @@ class Sheet:
         draw.text((self._w - 8, self._h + 24), f"{shot.seconds:.1f} s", GREY, self._small, anchor="ra")
         path = [s.position for s in film.shots[: number + 1] if s.position and all(map(math.isfinite, s.position))]
         if path:
-            (self._map if len(path[0]) > 1 else self._line)(draw, path)
+            self._map(draw, [(*position, 0.0)[:2] for position in path])  # of a cheetah y is 0
         draw.line((self._w - 1, 0, self._w - 1, self._h + CAPTION), WHITE)
         return panel
-
-    def _line(self, draw: Any, path: Sequence[tuple[float, ...]]) -> None:
-        """Draw x on a line as wide as the picture, with the start in the middle."""
-        y, middle = self._h - 7, self._w / 2
-        xs = [middle + (self._w / 2 - 8) * position[0] / self._reach for position in path]
-        draw.line((8, y, self._w - 8, y), WHITE, 3)
-        draw.line((middle, y - 4, middle, y + 4), BLACK)
-        draw.line((min(xs), y, max(xs), y), ORANGE, 3)
-        draw.ellipse((xs[-1] - 4, y - 4, xs[-1] + 4, y + 4), ORANGE)
 
     def _map(self, draw: Any, path: Sequence[tuple[float, ...]]) -> None:
         """Draw the path from above in a corner, with the start in the middle."""

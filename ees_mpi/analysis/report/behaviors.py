@@ -36,7 +36,8 @@ class Axes(NamedTuple):
 def behaviors(runs: Sequence[Run], names: Sequence[str]) -> tuple[dict[str, Any], str]:
     """Return the data of the map, for all runs with the same cells and colors, and its caption."""
     most = FRAMES[min(2, position_dim(runs[0]))] // len(runs)
-    kept = [_spaced(run.generations, max(most, FEWEST)) for run in runs]
+    counts = [(run.generations, min(run.generations, max(most, FEWEST))) for run in runs]
+    kept = [np.unique(np.linspace(0, count - 1, few).round()).astype(int).tolist() for count, few in counts]
     axes = _axes(runs, kept)
     shown: list[dict[str, Any]] = []
     beyond = 0
@@ -45,17 +46,13 @@ def behaviors(runs: Sequence[Run], names: Sequence[str]) -> tuple[dict[str, Any]
         about = {"name": name, "components": run.config.population.components, "last": run.generations - 1}
         shown.append({**about, "frames": frames})
         beyond += outside
-    counts = [pairs[1::2] for about_run in shown for frame in about_run["frames"] for pairs in frame["cells"]]
+    cells = [pairs[1::2] for about_run in shown for frame in about_run["frames"] for pairs in frame["cells"]]
     data = {"dims": len(axes.columns), "bins": axes.bins, "names": axes.names, "limits": axes.limits, "runs": shown}
     data |= {
-        "most": max((max(cell_counts, default=1) for cell_counts in counts), default=1),
+        "most": max((max(counted, default=1) for counted in cells), default=1),
         "row": runs[0].config.population.row_name,
     }
     return data, _caption(runs[0], axes, kept[0], beyond)
-
-
-def _spaced(count: int, most: int) -> list[int]:
-    return [int(g) for g in np.unique(np.linspace(0, count - 1, min(count, most)).round())]
 
 
 def _frames(run: Run, kept: Sequence[int], axes: Axes) -> tuple[list[dict[str, Any]], int]:

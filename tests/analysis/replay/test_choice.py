@@ -1,9 +1,8 @@
 """Which individuals are chosen, on behaviours that one can check by eye."""
 
 import numpy as np
-import pytest
 
-from ees_mpi.analysis.offspring import extremes, farthest
+from ees_mpi.analysis.offspring import extremes
 
 NAN = np.nan
 
@@ -30,8 +29,3 @@ def test_extremes_of_longer_behaviors_lie_far_from_each_other() -> None:
 def test_never_more_extremes_than_valid_individuals() -> None:
     assert extremes(np.array([[NAN], [1.0], [NAN]]), 8) == [1]
     assert [extremes(np.full((3, size), NAN), 8) for size in (1, 2, 3)] == [[], [], []]
-
-
-@pytest.mark.parametrize("count", [1, 2])
-def test_the_farthest_comes_first_and_invalid_ones_do_not_come(count: int) -> None:
-    assert farthest(np.array([[NAN, NAN], [1.0, 1.0], [-3.0, 0.0]]), count) == [2, 1][:count]
