@@ -87,13 +87,6 @@ def metrics(
 @click.option(
     "--bandwidth", default="1", show_default=True, metavar="H", help="Of entropy: a number, scott, silverman."
 )
-@click.option(
-    "--alternative",
-    type=click.Choice(["two-sided", "greater", "less"]),
-    default="two-sided",
-    show_default=True,
-    help="Of the test: the first runs are greater, or less, than the others.",
-)
 @click.option("--latex", is_flag=True, help="Tables for a paper.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON list, an object for each metric.")
 @click.option("--list", "listing", is_flag=True, help="List the metrics.")
@@ -107,7 +100,6 @@ def compare(
     radius: float,
     cell: float,
     bandwidth: str,
-    alternative: str,
     latex: bool,
     as_json: bool,
     listing: bool,
@@ -125,12 +117,12 @@ def compare(
     if not names:
         raise click.UsageError("expected --metric M; --list prints the metrics")
     chosen = metrics.Settings(radius, cell, metrics.bandwidth(bandwidth))
-    request = comparing.CompareRequest(names, runs, against, chosen, generation, alternative, by)
+    request = comparing.CompareRequest(names, runs, against, chosen, generation, by)
     comparisons = comparing.compare_runs(request)
     if as_json:
         echo(json.dumps([tables.data(comparison) for comparison in comparisons]))
     else:
-        echo((tables.latex if latex else tables.text)(comparisons, alternative))
+        echo((tables.latex if latex else tables.text)(comparisons))
 
 
 @click.command()

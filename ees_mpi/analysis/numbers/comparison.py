@@ -30,7 +30,6 @@ class CompareRequest:
     second: Sequence[Path]
     settings: Settings
     generation: int | None = None
-    alternative: str = "two-sided"
     by: str | None = None  # a key of the config: compare the groups of its values in place of two sets
 
 
@@ -78,7 +77,7 @@ def _compare(metric: str, request: CompareRequest) -> Comparison:
     groups = _groups_by(request.by, values) if request.by else _groups(sides)
     # Each group of the first set against each of the second, then the groups of the first against each other.
     first, second = ([group for group in groups if group.side == side] for side in (0, 1))
-    tests = compare([*itertools.product(first, second), *itertools.combinations(first, 2)], request.alternative)
+    tests = compare([*itertools.product(first, second), *itertools.combinations(first, 2)])
     if metric == "entropy":  # a differential entropy has no ratio, because its zero depends on the unit of length
         tests = [replace(test, ratio=math.nan) for test in tests]
     return Comparison(metric, run_values.describe(metric), groups, tests, _notes(metric, request, values, tests))

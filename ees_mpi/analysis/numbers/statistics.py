@@ -72,46 +72,45 @@ def interval(values: Floats) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def compare(pairs: Sequence[tuple[Group, Group]], alternative: str = "two-sided") -> list[Test]:
+def compare(pairs: Sequence[tuple[Group, Group]]) -> list[Test]:
     """Test the first of each pair against the second."""
-    tests = [_test(first, second, alternative) for first, second in pairs]
+    tests = [_test(first, second) for first, second in pairs]
     corrected = holm([test.p for test in tests])
     return [replace(test, holm=p) for test, p in zip(tests, corrected, strict=True)]
 
 
-def _test(first: Group, second: Group, alternative: str) -> Test:
+def _test(first: Group, second: Group) -> Test:
     a, b = first.values, second.values
-    u, p, exact = mann_whitney(a, b, alternative)
+    u, p, exact = mann_whitney(a, b)
     means = float(a.mean()), float(b.mean())
     ratio = means[0] / means[1] if min(means) > 0 else math.nan
-    least = min(1.0, (2 if alternative == "two-sided" else 1) / math.comb(len(a) + len(b), len(a)))
+    least = min(1.0, 2 / math.comb(len(a) + len(b), len(a)))
     return Test(first.label, second.label, u, p, exact, p, u / (len(a) * len(b)), ratio, means[0] - means[1], least)
 
 
-def mann_whitney(a: Floats, b: Floats, alternative: str = "two-sided") -> tuple[float, float, bool]:
-    """Return U of the first group, p, and whether p is exact: groups of at most 50 runs, also with equal values."""
+def mann_whitney(a: Floats, b: Floats) -> tuple[float, float, bool]:
+    """Return U of the first group, the two-sided p, and whether p is exact: up to 50 runs a group, also with ties."""
     _, place, count = np.unique(np.concatenate([a, b]), return_inverse=True, return_counts=True)
     twice = (2 * np.cumsum(count) - count + 1)[place]  # ranks, times 2: equal values share the mean of their ranks
     total = int(twice[: len(a)].sum())
     u = total / 2 - len(a) * (len(a) + 1) / 2
     if max(len(a), len(b)) <= EXACT:
-        return u, _exact_p(twice, len(a), total, alternative), True
+        return u, _exact_p(twice, len(a), total), True
     try:
         from scipy.stats import mannwhitneyu
     except ImportError:
         raise MissingExtra("statistics need scipy: pip install 'ees_mpi[analysis]'") from None
-    return u, float(mannwhitneyu(a, b, alternative=alternative, method="asymptotic").pvalue), False
+    return u, float(mannwhitneyu(a, b, method="asymptotic").pvalue), False
 
 
-def _exact_p(twice: NDArray[np.int64], size: int, total: int, alternative: str) -> float:
+def _exact_p(twice: NDArray[np.int64], size: int, total: int) -> float:
     """Return p of a sum of numbers among all ways to choose `size` of them; ways [k, s]: to choose k with the sum s."""
     ways = np.zeros((size + 1, int(twice.sum()) + 1))
     ways[0, 0] = 1
     for number in twice:
         ways[1:, number:] += ways[:-1, :-number].copy()
     shares = ways[size] / ways[size].sum()
-    less, greater = float(shares[: total + 1].sum()), float(shares[total:].sum())
-    return {"less": less, "greater": greater}.get(alternative, min(1.0, 2 * min(less, greater)))
+    return min(1.0, 2 * float(min(shares[: total + 1].sum(), shares[total:].sum())))
 
 
 def holm(p: Sequence[float]) -> list[float]:

@@ -14,7 +14,7 @@ Row = tuple[str, ...]
 GROUPS: Row = ("group", "runs", "median", "95 % interval", "mean", "sd")
 TESTS: Row = ("test", "U", "p", "effect")
 STEPS = ("training_steps", "adaptation_steps")
-LEGEND = "p: Mann-Whitney U, {}; effect: the probability that a run of the first is above one of the second"
+LEGEND = "p: Mann-Whitney U, two-sided; effect: the probability that a run of the first is above one of the second"
 
 
 def number(value: float) -> str:
@@ -38,26 +38,26 @@ def columns(rows: Sequence[Row]) -> list[str]:
     return lines
 
 
-def text(comparisons: Sequence[Comparison], alternative: str) -> str:
+def text(comparisons: Sequence[Comparison]) -> str:
     """Return the tables for the terminal."""
-    return "\n\n".join("\n".join(_lines(comparison, alternative)) for comparison in comparisons)
+    return "\n\n".join("\n".join(_lines(comparison)) for comparison in comparisons)
 
 
-def _lines(comparison: Comparison, alternative: str) -> list[str]:
+def _lines(comparison: Comparison) -> list[str]:
     groups, tests = _rows(comparison)
     exact = all(test.exact for test in comparison.tests)
-    legend = LEGEND.format(alternative) + ("" if exact else "; *: normal approximation")
+    legend = LEGEND + ("" if exact else "; *: normal approximation")
     notes = [f"note: {note}" for note in comparison.notes]
     return [f"{comparison.metric}: {comparison.about}", "", *columns(groups), "", *columns(tests), "", legend, *notes]
 
 
-def latex(comparisons: Sequence[Comparison], alternative: str) -> str:
+def latex(comparisons: Sequence[Comparison]) -> str:
     """Return booktabs tables for a paper."""
     parts = []
     for comparison in comparisons:
         parts.append(f"% {comparison.metric}: {comparison.about}")
         parts += [_tabular(rows) for rows in _rows(comparison)]
-        parts.append(f"% {LEGEND.format(alternative)}")
+        parts.append(f"% {LEGEND}")
         parts += [f"% note: {note}" for note in comparison.notes]
     return "\n".join(parts)
 

@@ -17,14 +17,13 @@ def numbers(seed: int, size: int, ties: bool) -> np.ndarray:
     return np.round(values) if ties else values
 
 
-@pytest.mark.parametrize("alternative", ["two-sided", "greater", "less"])
 @pytest.mark.parametrize("ties", [False, True])
 @pytest.mark.parametrize("sizes", [(12, 12), (6, 12), (3, 4), (60, 70)])
-def test_the_mann_whitney_test_gives_the_u_and_p_of_scipy(sizes: tuple[int, int], ties: bool, alternative: str) -> None:
+def test_the_mann_whitney_test_gives_the_u_and_p_of_scipy(sizes: tuple[int, int], ties: bool) -> None:
     a, b = numbers(1, sizes[0], ties), numbers(2, sizes[1], ties)
-    u, p, exact = mann_whitney(a, b, alternative)
+    u, p, exact = mann_whitney(a, b)
     assert exact is (max(sizes) <= 50)
-    reference = scipy.stats.mannwhitneyu(a, b, alternative=alternative, method="exact" if exact else "asymptotic")
+    reference = scipy.stats.mannwhitneyu(a, b, method="exact" if exact else "asymptotic")
     assert u == reference.statistic
     if not (exact and ties):  # scipy's exact p is wrong for ties
         assert p == pytest.approx(reference.pvalue, rel=1e-9)
