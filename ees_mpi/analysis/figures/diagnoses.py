@@ -30,7 +30,7 @@ def measure(runs: Sequence[Run]) -> Figure:
             values: dict[float, list[float]] = {}
             for row in sorted(chain(*files), key=lambda row: float(row["std"])):
                 values.setdefault(row["std"], []).append(row[name])
-            means, lowest, highest = ([how(at) for at in values.values()] for how in (np.mean, min, max))
+            means, lowest, highest = (np.array([how(at) for at in values.values()]) for how in (np.mean, min, max))
             shown = title if len(files) == 1 else f"{title}, n = {len(files)}"
             panel.plot(list(values), means, **look(place), marker=".", label=shown)
             panel.fill_between(list(values), lowest, highest, color=look(place)["color"], alpha=0.15, linewidth=0)
