@@ -50,13 +50,13 @@ def signal(runs: Sequence[Run]) -> Figure:
     for place, run in enumerate(runs):
         chosen = choose(run, None, 1)
         spaced = sorted({chosen[round(index)] for index in np.linspace(0, len(chosen) - 1, MOST)})
-        signals = [one for one in measure_signal(Ranks(), run, spaced) if np.isfinite(one.share)]
-        x = np.array([one.generation for one in signals]) + 0.15 * place  # so that bars do not cover each other
-        share = 100 * np.array([one.share for one in signals])
-        limits = 100 * np.array([one.share_interval for one in signals]).reshape(-1, 2)
+        signals = [point for point in measure_signal(Ranks(), run, spaced) if np.isfinite(point.share)]
+        x = np.array([point.generation for point in signals]) + 0.15 * place  # so that bars do not cover each other
+        share = 100 * np.array([point.share for point in signals])
+        limits = 100 * np.array([point.share_interval for point in signals]).reshape(-1, 2)
         color, name = look(place)["color"], f"{label(run)}, N = {run.config.population.size:,}"
         shares.errorbar(x, share, np.abs(limits.T - share), color=color, marker=".", linestyle="", elinewidth=0.6)
-        steps.plot(x, [one.step_mutations for one in signals], **look(place), marker=".", label=name)
+        steps.plot(x, [point.step_mutations for point in signals], **look(place), marker=".", label=name)
     shares.set(xlabel="generation", ylabel="signal in the gradient, %", ylim=(0, None))
     steps.set(xlabel="generation", ylabel="length of the step, mutations", ylim=(0, None))
     for panel in (shares, steps):

@@ -76,8 +76,8 @@ def _axes(runs: Sequence[Run], kept: Sequence[list[int]]) -> Axes:
         last = _finite(positions(run, run.generations - 1))
         spread = last.std(axis=0) if len(last) else np.zeros(width)
         columns = sorted(np.argsort(-spread, kind="stable")[:2].tolist())
-    pairs = [(one, g) for one, generations in zip(runs, kept, strict=True) for g in generations]
-    rows = (_finite(positions(one, g)[:, columns]) for one, g in pairs)
+    pairs = [(member, g) for member, generations in zip(runs, kept, strict=True) for g in generations]
+    rows = (_finite(positions(member, g)[:, columns]) for member, g in pairs)
     ends = np.array([np.percentile(part, (TAIL, 100 - TAIL), axis=0) for part in rows if len(part)])
     if not len(ends):
         ends = np.zeros((1, 2, len(columns)))

@@ -54,7 +54,7 @@ def render(runs: Sequence[Run], thumbnails: int) -> str:
     check_one_task(runs)
     run, names = runs[0], run_names(runs)
     data, caption = behaviors.behaviors(runs, names)
-    done = sum(one.complete for one in runs)
+    done = sum(member.complete for member in runs)
     labels = "; ".join(dict.fromkeys(map(label, runs)))
     parts = {
         "title": f"{'' if subject(run).trained else 'Sample of offspring: '}{labels} on {task_name(run.config)}",
