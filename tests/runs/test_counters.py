@@ -77,7 +77,7 @@ def test_sample_adapt_and_films_show_their_progress(
 ) -> None:
     monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
     said = done("sample", cheetah, "--count", 3, "-o", tmp_path / "s.h5").stdout
-    assert "offspring: 1/3 rollouts" in said and "offspring: 3/3 rollouts" in said
+    assert "offspring: 1/4 rollouts" in said and "offspring: 4/4 rollouts" in said  # with the unperturbed mean
     adapting = ["--direction", "180deg", "--mutations", 2, "--evaluations", 2]
     copy = tmp_path / "run.h5"
     copy.write_bytes(cheetah.read_bytes())
