@@ -120,8 +120,8 @@ class MamlJob:
         gathered = self.ranks.gather_by_index(table[:, 0].astype(np.int64), table, total)
         if len(gathered) < total:
             raise Unfinished(self._all_rows(mine), np.zeros((0, 1)))
-        rows, observations = gathered[:size, : LEADING + dim], gathered[:size, LEADING + dim + 1 :]
-        outcomes = unpack(rows, observations[observations[:, 0] > 0])
+        results, observations = gathered[:size, : LEADING + dim], gathered[:size, LEADING + dim + 1 :]
+        outcomes = unpack(results, observations[observations[:, 0] > 0])
         check_enough(outcomes, generation)
         middle = gathered[size] if total > size else np.full(LEADING + dim, np.nan)
         before = np.where(outcomes.valid, gathered[:size, LEADING + dim], np.nan)
