@@ -145,7 +145,7 @@ def predict(told: argparse.Namespace) -> list[Data]:
         if individuals > (LARGEST if kind == WEAK else told.most * count):
             continue
         config = configs.load(told.preset, words(told, individuals))
-        costs[individuals] = costs.get(individuals) or plan.measure(config)
+        costs[individuals] = costs.get(individuals) or plan.measured_costs(config)
         taken = plan.predict(config, costs[individuals], count, -(-count // told.per_node)).generation
         point = {"engine": told.engine, "kind": kind, "ranks": count, "individuals": individuals}
         found.append({**point, "seconds": taken, "steps": individuals * told.steps})
