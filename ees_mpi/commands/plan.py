@@ -1,16 +1,16 @@
 """`ees-mpi plan`: the costs of a run before it is queued. Some parts are timed, the rest is extrapolated."""
 
-import math
-from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
 from ees_mpi import config as configs
 from ees_mpi.config import Config
+from ees_mpi.generation import scaling
 from ees_mpi.generation.costs import Costs, resident_bytes, row_bytes, seconds, time_commit, timed
 from ees_mpi.generation.evaluation import Evaluation, Work
 from ees_mpi.generation.results import metrics
+from ees_mpi.generation.scaling import Phases
 from ees_mpi.generation.state import State, first_state
 from ees_mpi.noise import NoiseTable
 from ees_mpi.outcomes import Draw, Outcomes
@@ -21,24 +21,9 @@ from ees_mpi.strategy import Update
 
 ROLLOUTS = 3
 TABLE = 2**24  # floats of the noise table for timing: larger than a cache, and quick to generate
-LATENCY = 30e-6  # seconds per hop of a gather between nodes: assumed
-BANDWIDTH = 1e9  # bytes per second between nodes: assumed
+SLOWEST = 3.0  # times the mean: a slow rollout, for comparison
+SLOW_NODE = 2.0  # times as long: a slow node, for comparison
 EFFICIENT = 0.5  # parallel efficiency; below it, more ranks are not worth their cost
-
-
-@dataclass(frozen=True)
-class Plan:
-    """The seconds of a generation on some number of ranks, by phase."""
-
-    evaluate: float
-    gather: float
-    update: float
-    commit: float
-
-    @property
-    def generation(self) -> float:
-        """Seconds of a generation."""
-        return self.evaluate + self.gather + self.update + self.commit
 
 
 def measured_costs(config: Config) -> Costs:
@@ -98,14 +83,13 @@ def _time_update(config: Config, update: Update, state: State, drawn: Draw) -> t
     return max(tell_taken - step_taken, 0.0) + metrics_taken, step_taken + digest_taken + ask_taken
 
 
-def predict(config: Config, costs: Costs, ranks: int, nodes: int = 1) -> Plan:
+def predict(
+    config: Config, costs: Costs, ranks: int, nodes: int = 1, slowest: float = 1.0, slow_node: float = 1.0
+) -> Phases:
     """Return the extrapolated seconds of a generation on some number of ranks."""
-    rounds = -(-config.population.size // (nodes * costs.gpus or ranks))
-    payload = 8 * (config.population.size * (4 + config.task.behavior_dim) + config.task.parameters) + costs.gathered
-    hops = math.ceil(math.log2(ranks)) if ranks > 1 else 0
-    gather = 6 * hops * LATENCY + (payload / BANDWIDTH if ranks > 1 else 0.0)
-    update = costs.fixed + rounds * costs.per_row + costs.split / ranks
-    return Plan(rounds * costs.rollout, gather, update, costs.commit)
+    size = config.population.size
+    received = 8 * (size * (4 + config.task.behavior_dim) + config.task.parameters) + costs.gathered
+    return scaling.predict(ranks, nodes, scaling.Work(costs, size, received, slowest, slow_node))
 
 
 def saturation(config: Config, costs: Costs) -> int:
@@ -138,7 +122,10 @@ def estimate(config: Config, ranks: int, ranks_per_node: int, costs: Costs) -> d
         "node_bytes": rank_memory * min(ranks, ranks_per_node) + costs.table,
         "noise_table_bytes": costs.table,
         "generation_seconds": plan.generation,
-        **{f"{phase}_seconds": value for phase, value in asdict(plan).items()},
+        **{f"{phase}_seconds": value for phase, value in plan._asdict().items()},
+        "generation_seconds_error": scaling.ERROR * plan.generation,
+        "slow_rollout_seconds": predict(config, costs, ranks, nodes, slowest=SLOWEST).generation,
+        "slow_node_seconds": predict(config, costs, ranks, nodes, slow_node=SLOW_NODE).generation,
         "generations": config.run.generations,
         "hours": hours,
         "core_hours": hours * ranks,
@@ -154,14 +141,16 @@ def describe(config: Config, ranks: int, ranks_per_node: int, costs: Costs) -> l
     mib = {name.removesuffix("_bytes"): f"{value / 2**20:.0f}" for name, value in facts.items() if "bytes" in name}
     parts = ("evaluate", "gather", "update", "commit")
     phases = ", ".join(f"{part} {seconds(facts[f'{part}_seconds'])}" for part in parts)
-    nodes = facts["nodes"]
+    nodes, network = facts["nodes"], scaling.NETWORK
     return [
         f"ranks               {ranks} on {nodes} node{'s' * (nodes > 1)}, {ranks_per_node} per node"
         + (f", {costs.gpus} GPU{'s' * (costs.gpus > 1)} per node, as here" if costs.gpus else ""),
         f"memory per rank     {mib['rank']} MiB (measured {mib['rank_bytes_measured']} after start,"
         f" {mib['rank_bytes_computed']} computed for updates)",
         f"memory per node     {mib['node']} MiB, of which {mib['noise_table']} MiB noise table in /dev/shm",
-        f"generation          {seconds(facts['generation_seconds'])}: {phases}",
+        f"generation          {seconds(facts['generation_seconds'])}, give or take {scaling.ERROR:.0%}: {phases}",
+        f"                    {seconds(facts['slow_rollout_seconds'])} if one rollout takes {SLOWEST:g} times as long,"
+        f" {seconds(facts['slow_node_seconds'])} if one node computes at 1/{SLOW_NODE:g} of the speed",
         f"run                 {facts['hours']:.2f} hours for {facts['generations']} generations,"
         f" {facts['core_hours']:.0f} core-hours",
         f"file                {mib['file']} MiB, and as much again during a fold",
@@ -169,6 +158,6 @@ def describe(config: Config, ranks: int, ranks_per_node: int, costs: Costs) -> l
         f"measured            {costs.timed}, one commit ({seconds(costs.commit)})",
         "extrapolated        all rollouts take as long as these; each rank computes as fast as this process did,"
         " alone on its core;",
-        f"                    gathers are assumed to cost {LATENCY * 1e6:.0f} us per hop and"
-        f" {BANDWIDTH / 1e9:.0f} GB/s, and were not measured",
+        f"                    a network of {network.latency * 1e6:.0f} us and {network.bandwidth / 1e9:.0f} GB/s is"
+        " assumed, and was not measured (docs thousand-ranks)",
     ]
