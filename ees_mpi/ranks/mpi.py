@@ -18,6 +18,7 @@ from numpy.typing import DTypeLike, NDArray
 from ees_mpi import machine
 from ees_mpi.errors import EesError, RanksLost
 from ees_mpi.ranks import shared_memory as shared
+from ees_mpi.ranks.allgather import Allgather
 from ees_mpi.ranks.heartbeat import HeartbeatRing, Progress, cancel, time_limit
 from ees_mpi.ranks.launcher import die_with_launcher, launcher_process
 from ees_mpi.ranks.meeting import Meeting
@@ -79,11 +80,13 @@ class World(SupervisedRanks):
         self._node = self._comm.Split_type(MPI.COMM_TYPE_SHARED)
         self.node_rank, self.node_size = self._node.rank, self._node.size
         ones = [1] * self.size
-        self.hosts = [name.decode() for name in self.gather(np.array([self._host], "S64"), ones)]
-        self.launch_ranks = self.gather(np.array([MPI.COMM_WORLD.rank]), ones).tolist()
         leader = np.array([self.rank])  # of the node: its lowest rank
         self._wait(self._node.Ibcast(leader, 0))
-        leaders = self.gather(leader, ones)
+        leaders = np.empty(self.size, np.int64)
+        self._wait(self._comm.Iallgather(leader, leaders))
+        self._allgather = Allgather(self._comm, self._node, leaders, lambda request: self._wait(request))
+        self.hosts = [name.decode() for name in self.gather(np.array([self._host], "S64"), ones)]
+        self.launch_ranks = self.gather(np.array([MPI.COMM_WORLD.rank]), ones).tolist()
         self.nodes = len(np.unique(leaders))
         self._ranks_before = int((leaders < leader).sum())  # on the nodes before this one
         self._node_ranks = np.flatnonzero(leaders == leader).tolist()
@@ -172,14 +175,10 @@ class World(SupervisedRanks):
         """Return the rows of all ranks, in rank order, on every rank; `counts`: the rows of each rank, if known."""
         rows = np.ascontiguousarray(rows)
         if counts is None:
-            lengths = np.empty(self.size, np.int64)
-            self._wait(self._comm.Iallgather(np.array([len(rows)], np.int64), lengths))
-            counts = lengths.tolist()
-        everything = np.empty((sum(counts), *rows.shape[1:]), rows.dtype)
+            counts = self.gather(np.array([len(rows)]), [1] * self.size).tolist()
         width = rows.dtype.itemsize * int(np.prod(rows.shape[1:], dtype=np.int64))
-        received = [_bytes_of(everything), [count * width for count in counts], MPI.BYTE]
-        self._wait(self._comm.Iallgatherv([_bytes_of(rows), MPI.BYTE], received))
-        return everything
+        everything = self._allgather(_bytes_of(rows), np.array(counts, np.int64) * width)
+        return everything.view(rows.dtype).reshape(sum(counts), *rows.shape[1:])
 
     def shared_array(self, count: int, dtype: DTypeLike) -> NDArray[Any]:
         """Return an array that all ranks of this node share."""

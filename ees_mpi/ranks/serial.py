@@ -144,8 +144,8 @@ class Ranks:
 
     def gather_by_index(self, index: NDArray[np.int64], rows: NDArray[Any], total: int) -> NDArray[Any]:
         """Return the rows in index order on every rank: `total` of them, or fewer if a stop ended `deal`."""
-        index = self.gather(index)
-        rows = self.gather(rows)
+        counts = self.gather(np.array([len(index)]), [1] * self.size).tolist()
+        index, rows = self.gather(index, counts), self.gather(rows, counts)
         order = np.argsort(index)
         whole = np.array_equal(index[order], np.arange(total))
         if not whole and (len(np.unique(index)) != len(index) or not self.any(self.stopping())):
