@@ -110,6 +110,7 @@ class Clock:
 def with_times(record: Record, digest: bytes, commit_seconds: float, ranks: Ranks) -> Record:
     """Return the record with the times of all ranks and the digest of the state."""
     evaluate = ranks.gather(np.array([record.seconds["evaluate"]]), counts=[1] * ranks.size)
+    ranks.balance(evaluate)
     arrays = {
         **record.arrays,
         "state_sha256": np.array(digest.hex(), "S64"),

@@ -3,13 +3,15 @@
     predict(ranks, nodes, work, network) -> Phases(evaluate, gather, update, commit) in seconds; `.generation`: the sum
 
     evaluate   W = ceil(N / P) t. The slowest rollout takes r t and begins at a random time u in [0, W - t], so the
-               phase takes the mean over u of max(W, u + r t). A slow node has a fixed share, and multiplies all of it.
-    gather     G (h log2 P + latency ceil(log2 nodes)) + b bytes + bytes / bandwidth
+               phase takes the mean over u of max(W, u + r t). A node that takes s times as long soon gets fewer
+               individuals: times nodes / (nodes - 1 + 1 / s), and at least s t.
+    gather     G (m + latency ceil(log2 nodes)) + b bytes + bytes / bandwidth, for G gathers
     update     fixed + each ceil(N / P) + split / min(P, N / 16)
     commit     rank 0 alone: the same for any number of ranks
 
-h and b are times of a processor. Ranks that share a core (P / nodes > cores) multiply h, b, fixed and split.
-`tools/thousand.py` measures and fits h and b; `ees-mpi docs thousand-ranks` has its results.
+m and b are times of a processor. Ranks that share a core (P / nodes > cores) multiply the gather's m and b, and the
+update; rollouts that compute need a core for each rank. `tools/thousand.py` measures and fits m and b;
+`ees-mpi docs thousand-ranks` has its results.
 """
 
 import math
@@ -26,13 +28,13 @@ class Network:
 
     latency: float = 30e-6  # seconds of a message between nodes
     bandwidth: float = 1e9  # bytes per second into a node
-    hop: float = 130e-6  # seconds of a processor for each doubling of the ranks
-    byte: float = 1e-9  # seconds of a processor for each byte that a rank receives
+    message: float = 460e-6  # seconds of a processor for each gather, on every rank
+    byte: float = 2e-9  # seconds of a processor for each byte that a rank receives
 
 
 NETWORK = Network()
 GATHERS = 12  # in a generation of MaxEnt with observations
-ERROR = 0.2  # the median error of the model on numbers of ranks that were not fitted
+ERROR = 0.2  # of the model on 64, 128 and 256 ranks, which were not fitted: the largest, rounded
 
 
 class Work(NamedTuple):
@@ -63,13 +65,14 @@ def predict(ranks: int, nodes: int, work: Work, network: Network = NETWORK, core
     """Return the seconds of a generation; `cores`: of a node, if there are fewer than ranks."""
     costs, busy = work.costs, max(1.0, ranks / nodes / cores) if cores else 1.0
     rounds = -(-work.individuals // (nodes * costs.gpus or ranks))
-    evaluate = work.slow_node * costs.rollout * _last_rollout(rounds, work.slowest)
-    hops = busy * network.hop * math.log2(ranks) + network.latency * math.ceil(math.log2(nodes))
+    shift = nodes / (nodes - 1 + 1 / work.slow_node)
+    evaluate = costs.rollout * max(shift * _last_rollout(rounds, work.slowest), work.slow_node)
+    waits = (busy * network.message if ranks > 1 else 0.0) + network.latency * math.ceil(math.log2(nodes))
     on_network = work.received / network.bandwidth if nodes > 1 else 0.0
     on_node = busy * network.byte * work.received if ranks > 1 else 0.0
     split = costs.split / min(ranks, max(work.individuals // ROWS, 1))
     update = busy * (costs.fixed + rounds * costs.per_row + split)
-    return Phases(evaluate, GATHERS * hops + on_node + on_network, update, costs.commit)
+    return Phases(evaluate, GATHERS * waits + on_node + on_network, update, costs.commit)
 
 
 def _last_rollout(rounds: int, slowest: float) -> float:

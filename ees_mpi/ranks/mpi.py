@@ -87,8 +87,9 @@ class World(SupervisedRanks):
         self._allgather = Allgather(self._comm, self._node, leaders, lambda request: self._wait(request))
         self.hosts = [name.decode() for name in self.gather(np.array([self._host], "S64"), ones)]
         self.launch_ranks = self.gather(np.array([MPI.COMM_WORLD.rank]), ones).tolist()
-        self.nodes = len(np.unique(leaders))
-        self._ranks_before = int((leaders < leader).sum())  # on the nodes before this one
+        _, self._node_of, sizes = np.unique(leaders, return_inverse=True, return_counts=True)
+        self.nodes, self._speeds = len(sizes), sizes.astype(np.float64)  # [nodes] in any unit: the same on all ranks
+        self._slices = np.zeros(self.nodes)  # individuals of each node in the last deal
         self._node_ranks = np.flatnonzero(leaders == leader).tolist()
         self._node_pids = self.gather(np.array([os.getpid()]), ones)[self._node_ranks].tolist()
         self._stop_request = self._comm.Irecv(np.zeros(1), MPI.ANY_SOURCE, STOP_TAG)
@@ -123,14 +124,15 @@ class World(SupervisedRanks):
                 keep.append(lost)
 
     def deal(self, individuals: int | Sequence[int], generation: int = -1) -> Iterator[int]:
-        """Yield this rank's individuals: each node has a fixed slice, and a free rank takes the next one of it.
+        """Yield this rank's individuals: each node has a slice by its speed, and a free rank takes the next one of it.
 
         So no rank of a node is idle for longer than one rollout, even if rollouts end early or cores differ in speed.
         """
         dealt = indices_of(individuals)
-        count = len(dealt)
-        low = count * self._ranks_before // self.size
-        high = count * (self._ranks_before + self.node_size) // self.size
+        ends = np.cumsum([0.0, *self._speeds])
+        cuts = np.rint(len(dealt) * (ends / ends[-1])).astype(np.int64)
+        self._slices, here = np.diff(cuts), self._node_of[self.rank]
+        low, high = cuts[here : here + 2].tolist()
         start = low - self._dealt
         # Each rank counts past the end exactly once, so all ranks know the counter at the next deal.
         self._dealt += high - low + self.node_size
@@ -138,6 +140,14 @@ class World(SupervisedRanks):
             self._note_progress(Progress(generation, dealt[index]))
             yield dealt[index]
         self._note_progress(Progress(generation))
+
+    def balance(self, seconds: NDArray[np.float64]) -> None:
+        """Let the next deal give less to slower nodes; `seconds` [P]: those of each rank for its part of the last."""
+        taken = np.bincount(self._node_of, seconds) / np.bincount(self._node_of)
+        if self._slices.all() and taken.all():
+            speeds = self._slices / taken
+            # Half of the way, on a logarithmic scale: one slow rollout does not make a node slow.
+            self._speeds = np.sqrt(self._speeds / self._speeds.sum() * speeds / speeds.sum())
 
     @_raises_ranks_lost
     def _note_progress(self, progress: Progress | None = None) -> None:

@@ -61,6 +61,9 @@ class Ranks:
             yield individual
         self._note_progress(Progress(generation))
 
+    def balance(self, seconds: NDArray[np.float64]) -> None:
+        """Let the next deal give less to slower nodes; `seconds` [P]: those of each rank for its part of the last."""
+
     def deal_batches(
         self, individuals: Sequence[int], workers: Sequence[int], size: int, generation: int = -1
     ) -> Iterator[Sequence[int]]:

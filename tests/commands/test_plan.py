@@ -21,6 +21,20 @@ def test_the_plan_of_the_paper_adds_up() -> None:
     assert predicted.generation == sum([predicted.evaluate, predicted.gather, predicted.update, predicted.commit])
     text = "\n".join(plan.describe(ant, 275, 40, COSTS))
     assert "275 on 7 nodes" in text and "1024 MiB noise table" in text and "not measured" in text
+    assert "give or take" in text
+
+
+def test_a_slow_rollout_and_a_slow_node_cost_what_greedy_dealing_costs() -> None:
+    ant = config.load("ant-maxent")
+    assert plan.predict(ant, COSTS, 10_000, 160, slowest=3.0).evaluate == pytest.approx(3 * 0.3)  # all begin together
+    assert plan.predict(ant, COSTS, 100, 2, slowest=3.0).evaluate == pytest.approx(100 * 0.3, rel=0.01)  # one of many
+    # Of seven nodes one is half as fast: the same work for the speed of six and a half.
+    assert plan.predict(ant, COSTS, 275, 7, slow_node=2.0).evaluate == pytest.approx(37 * 0.3 * 7 / 6.5)
+    assert plan.predict(ant, COSTS, 10_000, 160, slow_node=2.0).evaluate == pytest.approx(2 * 0.3)
+    # More nodes cost more hops, and more ranks no more messages.
+    hops = [plan.predict(ant, COSTS, 10_000, nodes).gather for nodes in (2, 4, 1024)]
+    assert hops[1] - hops[0] == pytest.approx((hops[2] - hops[0]) / 9)
+    assert plan.predict(ant, COSTS, 1000, 2).gather == hops[0]
 
 
 def test_the_plan_as_data_has_the_numbers_of_the_text() -> None:
