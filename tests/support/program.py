@@ -2,6 +2,7 @@
 
 import atexit
 import contextlib
+import functools
 import io
 import json
 import os
@@ -13,12 +14,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from subprocess import CompletedProcess
+from typing import TYPE_CHECKING
 from unittest import mock
 
 import pytest
 
 from ees_mpi import machine, registry
 from ees_mpi.cli import main as cli
+
+if TYPE_CHECKING:
+    from support.standing_ranks import StandingRanks
 
 CHECKOUT = Path(__file__).parents[2]
 TESTS = CHECKOUT / "tests"
@@ -72,15 +77,24 @@ def run(words: Sequence[str], **more: str) -> CompletedProcess[str]:
 def ees(*arguments: object, ranks: int | None = None, **more: str) -> CompletedProcess[str]:
     """Run `ees-mpi ARGUMENTS`; return its exit code and output.
 
-    `ranks`: None runs it in this process, which is fast; 0 in its own process; 1 or more under mpirun. `more`:
-    environment variables of its own process.
+    `ranks`: None runs it in this process, which is fast; 0 in its own process; 1 or more on ranks that serve many
+    tests, one after the other (`run(command(..., ranks=3))` starts others). `more`: environment variables of its own
+    process.
     """
-    if ranks is None and not more:
-        return _here(*map(str, arguments))
-    return run(command(*arguments, ranks=ranks or 0), **more)
+    if more or ranks == 0:
+        return run(command(*arguments, ranks=ranks or 0), **more)
+    return _standing_ranks(ranks).run(*map(str, arguments)) if ranks else here(*map(str, arguments))
 
 
-def _here(*arguments: str) -> CompletedProcess[str]:
+@functools.cache
+def _standing_ranks(size: int) -> "StandingRanks":
+    from support.standing_ranks import StandingRanks
+
+    return StandingRanks(size)
+
+
+def here(*arguments: str) -> CompletedProcess[str]:
+    """Run `ees-mpi ARGUMENTS` in this process."""
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
     words = ["ees-mpi", *arguments]
     with (
