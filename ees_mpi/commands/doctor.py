@@ -25,7 +25,7 @@ EXTRAS = {  # of this package, with the packages that each brings and its purpos
     "analysis": (("matplotlib", "scipy"), "figure, compare"),
     "video": (("imageio-ffmpeg", "pillow"), "replay --video"),
     "tensorboard": (("tensorboardx",), "train --tensorboard"),
-    "archive": (("ribs",), "the example qd_archive.py"),
+    "archive": (("ribs",), "export --to archive"),
 }
 PAPER_TABLE = 2**28 * 4  # bytes of the noise table of the locomotion presets
 

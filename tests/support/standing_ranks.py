@@ -1,6 +1,6 @@
 """Ranks that run one command after the other: one mpirun serves many tests, because its start takes most of their time.
 
-    python standing_ranks.py FOLDER     run by mpirun; rank 0 reads commands from stdin, and tells the others
+python standing_ranks.py FOLDER     run by mpirun; rank 0 reads commands from stdin, and tells the others
 """
 
 import atexit
