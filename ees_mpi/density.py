@@ -26,7 +26,7 @@ def kernel_sums(x: Floats, bandwidth: float, ranks: Ranks, weights: Floats | Non
     tiles = np.empty((2, ROWS, tile_width(len(x))), np.float32)
     mine = [_sum_rows(scaled, block, v, tiles) for block in shares[ranks.rank]]
     counts = [sum(min(ROWS, len(x) - block * ROWS) for block in share) for share in shares]
-    return ranks.gather(np.concatenate([*mine, np.empty(0)]), counts)
+    return ranks.allgather(np.concatenate([*mine, np.empty(0)]), counts)
 
 
 def _sum_rows(x: Singles, block: int, v: Singles, tiles: Singles) -> Floats:

@@ -146,13 +146,13 @@ def fingerprint(torch: bool = False) -> dict[str, str]:
         "ees_mpi": __version__,
         "python": platform.python_version(),
         "numpy": np.__version__,
-        "h5py": _version("h5py"),
-        "pybullet": _version("pybullet"),
+        "h5py": version("h5py"),
+        "pybullet": version("pybullet"),
         "pybullet_build": _build("pybullet"),
-        "mujoco": _version("mujoco"),
+        "mujoco": version("mujoco"),
         "mujoco_build": _build("mujoco"),
-        "torch": _version("torch") if torch else "none",
-        "mpi4py": _version("mpi4py"),
+        "torch": version("torch") if torch else "none",
+        "mpi4py": version("mpi4py"),
         "cpu": _cpu_model(),
         "cpu_features": " ".join([*simd.get("baseline", []), *simd.get("found", [])]),
         "blas": ", ".join(sorted(blas)) or "none",
@@ -171,7 +171,8 @@ def differences(mine: dict[str, str], other: dict[str, str]) -> list[str]:
 
 
 @lru_cache
-def _version(package: str) -> str:
+def version(package: str) -> str:
+    """Return the version of an installed package, or "none"."""
     from importlib import metadata  # here, because most commands do not need it and it is slow to import
 
     try:

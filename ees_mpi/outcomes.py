@@ -110,16 +110,13 @@ class Outcomes:
         whitened: Floats = self.once("whitened", lambda: _whiten(self.behavior[self.valid]))
         return whitened
 
-    @property
-    def ranked(self) -> Floats:
-        """The centred ranks [size, B] of the valid behaviours, per component; 0 if constant."""
-        components = self.behavior[self.valid].T
-        ranked: Floats = self.once("ranked", lambda: np.stack(list(map(centred_ranks, components)), axis=1))
-        return ranked
-
     def normalised(self, normalization: Normalization) -> Floats:
-        """Return the valid behaviours [size, B], whitened or ranked; both have mean 0."""
-        return self.ranked if normalization == "ranks" else self.whitened
+        """Return the valid behaviours [size, B] with mean 0: whitened, or their centred ranks per component."""
+        if normalization == "whiten":
+            return self.whitened
+        components = self.behavior[self.valid].T
+        ranked: Floats = self.once("ranks", lambda: np.stack(list(map(centred_ranks, components)), axis=1))
+        return ranked
 
     def centred(self, weights: Floats) -> Floats:
         """Return weights [N] from those of the valid individuals [size]: mean 0, and exactly 0 for invalid ones.

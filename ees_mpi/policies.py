@@ -24,28 +24,12 @@ VARIANCE_FLOOR = 1e-2
 Activation = Literal["tanh", "relu", "silu", "elu", "identity"]
 
 
-def _relu(x: Singles, out: Singles) -> None:
-    np.maximum(x, 0, out=out)
-
-
-def _silu(x: Singles, out: Singles) -> None:
-    np.divide(x, 1 + np.exp(-x), out=out)
-
-
-def _elu(x: Singles, out: Singles) -> None:
-    np.add(np.maximum(x, 0), np.expm1(np.minimum(x, 0)), out=out)
-
-
-def _identity(x: Singles, out: Singles) -> None:
-    pass
-
-
 ACTIVATIONS: dict[str, Callable[..., object]] = {
     "tanh": np.tanh,
-    "relu": _relu,
-    "silu": _silu,
-    "elu": _elu,
-    "identity": _identity,
+    "relu": lambda x, out: np.maximum(x, 0, out=out),
+    "silu": lambda x, out: np.divide(x, 1 + np.exp(-x), out=out),
+    "elu": lambda x, out: np.add(np.maximum(x, 0), np.expm1(np.minimum(x, 0)), out=out),
+    "identity": lambda x, out: None,
 }
 
 

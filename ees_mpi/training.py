@@ -77,7 +77,7 @@ class EvolutionJob:
         size, dim = self.config.population.size, self.config.task.behavior_dim
         total = size + evaluates_mean(self.config, generation)
         index = np.array([outcome.index for outcome in mine], np.int64)
-        rows = self.ranks.gather_by_index(index, pack(mine, dim), total)
+        rows = self.ranks.allgather_by_index(index, pack(mine, dim), total)
         observations = self._gather_observations(mine)
         if len(rows) < total:
             raise Unfinished(rows, observations)
@@ -116,7 +116,7 @@ class EvolutionJob:
     def pool(self, done: Mapping[int, Outcome]) -> Mapping[int, Outcome]:
         """Return on every rank, by index, the outcomes of all ranks; several ranks may have the same."""
         mine = list(done.values())
-        rows = self.ranks.gather(pack(mine, self.config.task.behavior_dim))
+        rows = self.ranks.allgather(pack(mine, self.config.task.behavior_dim))
         return unpack_each(rows, self._gather_observations(mine))
 
     def close(self) -> None:

@@ -52,7 +52,7 @@ def worker(names: list[str]) -> None:
 
     def job(world: ranks.Ranks) -> None:
         found = module.measure(world)
-        if world.first:
+        if world.is_root:
             print(
                 json.dumps({name: round(each, 7) if isinstance(each, float) else each for name, each in found.items()}),
                 flush=True,

@@ -152,6 +152,6 @@ def _signal(world: "ranks.Ranks", as_json: bool, of: tuple[Path, int | None, int
     from ees_mpi.commands.signal import signal_on
 
     rows = signal_on(world, *of)
-    if world.first:
+    if world.is_root:
         plain = tables.plain([asdict(row) for row in rows])
         echo(json.dumps(plain) if as_json else "\n".join([*tables.columns(signals.table(rows)), "", signals.LEGEND]))

@@ -135,9 +135,9 @@ def _verify(world: "ranks.Ranks", path: Path, of: tuple[int | None, int | None])
 
     check = verify(world, path, *of)
     exact, random = (", ".join(map(str, numbers)) for numbers in (check.generations, check.random_generations))
-    if world.first and exact:
+    if world.is_root and exact:
         echo(f"{path}: {check.individuals} individuals of generations {exact}: the same bits")
-    if world.first and random:
+    if world.is_root and random:
         echo(
             f"{path}: {check.random_individuals} individuals of each of the generations {random}, whose rollouts "
             "cannot be repeated (a GPU, or task.deterministic = false): the same distribution of behaviours"
@@ -145,10 +145,10 @@ def _verify(world: "ranks.Ranks", path: Path, of: tuple[int | None, int | None])
 
 
 def _verify_updates(world: "ranks.Ranks", path: Path) -> None:
-    from ees_mpi.commands.verify_updates import verify_updates
+    from ees_mpi.commands.verify import verify_updates
 
     check = verify_updates(world, path)
-    if world.first:
+    if world.is_root:
         compared = "states" if check.whole else "means (the file logs no observation sums)"
         echo(f"{path}: {check.updates} updates computed again from the logged outcomes: the same {compared}")
 
@@ -233,11 +233,11 @@ def _measure(world: "ranks.Ranks", request: Any) -> None:
 
     picture = request.out.with_suffix(".png")
     with world.together():
-        if world.first and picture.exists() and not request.overwrite:
+        if world.is_root and picture.exists() and not request.overwrite:
             raise ConfigError(f"{picture}, the figure, exists already; use --overwrite to replace it, or another -o")
     measure_on(world, request, say)
     with world.together():
-        if world.first:
+        if world.is_root:
             from ees_mpi.analysis.figures.catalog import FigureRequest, draw
             from ees_mpi.analysis.numbers.summaries import table_of_stds
 
@@ -258,7 +258,7 @@ def doctor() -> None:
         from ees_mpi.commands.doctor import examine
 
         findings = examine(world)
-        if world.first:
+        if world.is_root:
             for finding in findings:
                 echo(f"{finding.verdict:5} {finding.subject:15} {finding.result}")
         if any(finding.verdict == "bad" for finding in findings):

@@ -101,7 +101,7 @@ def adapt(ranks: Ranks, request: AdaptRequest, say: Say) -> Path:
         adapted, evaluation = _by_mutation(ranks, parent, config)
     scores = score(ranks, parent, task, adapted.parameters, evaluation, request.evaluations)
     with ranks.together():
-        if ranks.first:
+        if ranks.is_root:
             attributes = {
                 "method": adapted.how,
                 "run": json.dumps(parent.about),

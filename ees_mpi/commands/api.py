@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ees_mpi import machine
 from ees_mpi.commands.arguments import (
     LARGEST,
-    file_name_or_none,
+    file_name,
     finite,
+    optional,
     path_of,
     pin_if_portable,
     policy_source,
@@ -24,7 +25,6 @@ from ees_mpi.commands.arguments import (
     settings_of,
     source_of,
     whole,
-    whole_or_none,
 )
 from ees_mpi.errors import ConfigError, Interrupted
 from ees_mpi.registry import beside, trusting
@@ -83,7 +83,7 @@ def train(
         raise ConfigError("resume and overwrite exclude each other")
     if on_generation is not None and not callable(on_generation):
         raise ConfigError(f"on_generation: expected a function, got {on_generation!r:.80}")
-    max_hours = None if max_hours is None else positive("max_hours", max_hours)
+    max_hours = optional(positive, "max_hours", max_hours)
     changes = settings_of(settings)
     if task is not None:
         keys = {"parameters": parameters, "behavior_dim": behavior_dim, "batch": batch}
@@ -95,7 +95,7 @@ def train(
             config = with_function(config, task, keys, mean, keep_source)
     elif config is None:
         raise ConfigError("config: expected a preset, a path, a dict or a Config; or task=, a function")
-    source, target = source_of(config), file_name_or_none("out", out)
+    source, target = source_of(config), optional(file_name, "out", out)
     if "numpy" not in sys.modules and not isinstance(source, Path):  # reading a run file loads numpy
         pin_if_portable(source, changes)
     if isinstance(source, str) and source.endswith(".toml"):
@@ -148,11 +148,10 @@ def sample(
     settings: another task.engine or task.device; out: [default: RUN-sample.h5]; trust: run code that the file names
     """
     path = path_of(run)
-    count, component = whole("count", count, 2), whole_or_none("component", component, 0)
-    generation = whole_or_none("generation", generation, -LARGEST)
-    if std is not None:
-        std = positive("std", std)
-    target, changes = file_name_or_none("out", out), settings_of(settings)
+    count, component = whole("count", count, 2), optional(whole, "component", component, 0)
+    generation = optional(whole, "generation", generation, -LARGEST)
+    std = optional(positive, "std", std)
+    target, changes = optional(file_name, "out", out), settings_of(settings)
 
     def job(world: "Ranks") -> "Run":
         from ees_mpi.commands.sample import SampleRequest, sample
@@ -182,18 +181,16 @@ def adapt(
     mutations: the number of mutations  [default: 40]; evaluations: the number of rollouts that score the result
     generation, std, settings, trust: as in `sample`; out: [default: RUN-adapt-DIRECTION.h5]
     """
-    path, named = path_of(run), file_name_or_none("out", out)
+    path, target, changes = path_of(run), optional(file_name, "out", out), settings_of(settings)
     wanted = direction if isinstance(direction, str) else f"{finite('direction', direction):g}"
-    mutations, evaluations = whole_or_none("mutations", mutations, 2), whole("evaluations", evaluations, 1, 10**6)
-    generation = whole_or_none("generation", generation, -LARGEST)
-    if std is not None:
-        std = positive("std", std)
-    changes = settings_of(settings)
+    mutations, evaluations = optional(whole, "mutations", mutations, 2), whole("evaluations", evaluations, 1, 10**6)
+    generation = optional(whole, "generation", generation, -LARGEST)
+    std = optional(positive, "std", std)
 
     def job(world: "Ranks") -> "Adaptation":
         from ees_mpi.commands.adapt import AdaptRequest, adapt, read_adaptation
 
-        request = AdaptRequest(path, wanted, mutations, evaluations, generation, std, changes, named, overwrite)
+        request = AdaptRequest(path, wanted, mutations, evaluations, generation, std, changes, target, overwrite)
         written = adapt(world, request, say)
         with world.together():
             return read_adaptation(written)
@@ -233,7 +230,7 @@ def call_on_run(name: str, path: Path, trust: bool, job: "Callable[[Ranks], T]")
 
         def checked(world: "Ranks") -> T:
             with world.together():
-                if world.first:
+                if world.is_root:
                     pin_if_portable(path)
             return job(world)
 

@@ -6,12 +6,12 @@ This module imports no numpy.
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ees_mpi import machine, terminal
 from ees_mpi.errors import ConfigError, EesError, RunFileError
@@ -22,6 +22,7 @@ from ees_mpi.terminal import is_utf8
 if TYPE_CHECKING:
     from ees_mpi.runs.policy_files import PolicySource
 
+T = TypeVar("T")
 LARGEST = 2**62
 SMALLEST = 1e-30  # of positive numbers: a std is squared
 FLAGS = ("resume", "overwrite", "force")
@@ -109,17 +110,17 @@ def pin_if_portable(source: Any, settings: Sequence[Setting] = (), restart: bool
         machine.pin_portable(restart)
 
 
+def optional(check: Callable[..., T], name: str, value: Any, *limits: int) -> T | None:
+    """Return a value that `check` has checked, or None."""
+    return None if value is None else check(name, value, *limits)
+
+
 def file_name(name: str, value: Any) -> Path:
     """Return the path of a file; raise a ConfigError if the value is no name of a file."""
     text = os.fspath(value) if isinstance(value, (str, os.PathLike)) else ""
     if not text or not isinstance(text, str) or not is_utf8(text):
         raise ConfigError(f"{name}: expected the name of a file in UTF-8, got {value!a:.80}")
     return Path(text)
-
-
-def file_name_or_none(name: str, value: Any) -> Path | None:
-    """Return the path of a file, or None."""
-    return None if value is None else file_name(name, value)
 
 
 def policy_source(
@@ -135,7 +136,7 @@ def policy_source(
     if isinstance(activation, str) and "," in activation:
         activation = activation.split(",")
     words = activation if isinstance(activation, str) else tuple(str(word).strip() for word in activation)
-    return PolicySource(policy, tuple(layers), file_name_or_none("normaliser", normaliser), words)
+    return PolicySource(policy, tuple(layers), optional(file_name, "normaliser", normaliser), words)
 
 
 def path_of(run: Any) -> Path:
@@ -154,11 +155,6 @@ def whole(name: str, value: Any, low: int, high: int = LARGEST) -> int:
         limits = f" between {low} and {high}" if high < LARGEST else f" of at least {low}" if low > -LARGEST else ""
         raise ConfigError(f"{name}: expected a whole number{limits}, got {value!r:.80}")
     return int(value)
-
-
-def whole_or_none(name: str, value: Any, low: int) -> int | None:
-    """Return a whole number, or None."""
-    return None if value is None else whole(name, value, low)
 
 
 def finite(name: str, value: Any) -> float:

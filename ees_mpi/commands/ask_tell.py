@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from ees_mpi import machine
 from ees_mpi.commands import loop_input
 from ees_mpi.commands.api import computing
-from ees_mpi.commands.arguments import whole_or_none
+from ees_mpi.commands.arguments import optional, whole
 from ees_mpi.commands.loop_file import LoopFile, check_recorded, check_target
 from ees_mpi.config import Config
 from ees_mpi.errors import ConfigError, TaskError, located
@@ -82,7 +82,7 @@ class Strategy:
                 observations = {"observation_dim": observation_dim, "observation_share": observation_share}
                 loop_config = loop_input.config_of(config, {"parameters": means.shape[1], **observations}, parts, keys)
                 state = loop_input.first_state(loop_config, means)
-                if loop.ranks.first and target:
+                if loop.ranks.is_root and target:
                     check_target(target, overwrite)
             create = partial(RunWriter.create, target, state=state.arrays(), overwrite=overwrite) if target else None
             self._begin(loop, loop_config, state, LoopFile(target is not None, create))
@@ -174,7 +174,7 @@ class Strategy:
         size, parameters = self.config.population.size, self._state.mean.shape[1]
         if self._draw is None:
             self._draw, self._clock = self._update.ask(self._state), Clock()
-        chunk = whole_or_none("chunk", chunk, 1)
+        chunk = optional(whole, "chunk", chunk, 1)
         shares = self._loop.ranks.shares(size if chunk is None else -(-size // chunk))
         loop_input.check_ask(max(map(len, shares)) if chunk is None else min(chunk, size), parameters)
         mine, self._chunked = shares[self._loop.ranks.rank], chunk is not None
@@ -215,7 +215,9 @@ class Strategy:
         """Return the checked outcomes of this rank, and its observation sums."""
         task, index = self.config.task, [individual for part in self._asked for individual in part]
         parts = len(self._asked) if self._chunked else None
-        if fitness is None and loop_input.needs_fitness(self.config):
+        objective = self.config.method.sections()["objective"]
+        parts_of_blend = objective.get("parts", ())
+        if fitness is None and "fitness" in [part["name"] for part in (objective, *parts_of_blend)]:
             raise TaskError("tell: the objective needs the fitness of each individual; expected fitness=")
         rows = loop_input.rows_of(index, parts, behavior, fitness, valid, task.behavior_dim)
         if not task.observation_dim:
@@ -227,7 +229,7 @@ class Strategy:
         """Learn B from the first outcomes, and open the file; return the rows with B columns for the behaviour."""
         if not self._ready:
             dim = rows.shape[1] - LEADING if len(rows) else 0
-            dims = set(ranks.gather(np.array([dim]), counts=[1] * ranks.size).tolist()) - {0}
+            dims = set(ranks.allgather(np.array([dim]), counts=[1] * ranks.size).tolist()) - {0}
             with ranks.together():
                 if len(dims) != 1:
                     raise TaskError(f"tell: expected behaviours with the same number of components, got {sorted(dims)}")
@@ -240,7 +242,7 @@ class Strategy:
 
     def _gather(self, rows: Floats, sums: Floats, ranks: Ranks) -> Outcomes:
         """Return the outcomes of all ranks on every rank."""
-        gathered = ranks.gather_by_index(rows[:, 0].astype(np.int64), rows, self.config.population.size)
+        gathered = ranks.allgather_by_index(rows[:, 0].astype(np.int64), rows, self.config.population.size)
         sums = gather_sums(sums, ranks) if self.config.task.observation_dim else sums
         outcomes = unpack(gathered, sums[:, 1:])
         check_enough(outcomes, self._state.generation, saved=self._file.wanted)

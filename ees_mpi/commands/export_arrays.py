@@ -14,8 +14,8 @@ import numpy as np
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.files import check_writable, written
 from ees_mpi.store import layout
+from ees_mpi.store.arrays import Series
 from ees_mpi.store.reader import Run
-from ees_mpi.store.series import Series
 
 SLICE_BYTES = 1 << 24  # read at a time
 BLOCK = 256  # generations read at a time, of arrays with few numbers per generation

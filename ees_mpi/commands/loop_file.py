@@ -28,7 +28,7 @@ class LoopFile:
     def open(self, config: Config, generation: int, ranks: Ranks) -> None:
         """Open the file on rank 0, and note the session in it; called on all ranks together."""
         with ranks.together():
-            if ranks.first and self.create:
+            if ranks.is_root and self.create:
                 self.writer = self.create(config)
             if self.writer:
                 here = {**machine.fingerprint(uses_torch(config)), "mpi": ranks.library, "device": "cpu"}

@@ -81,14 +81,14 @@ def measure_on(ranks: Ranks, request: MeasureRequest, say: Say) -> None:
         _check(request)
     source = Source(request.policy, None, request.task, request.settings, request.label)
     parent = read_parent(ranks, source, partial(_offspring, request))
-    for note in parent.config.notes if ranks.first else ():
+    for note in parent.config.notes if ranks.is_root else ():
         say(note)
     mean = parent.state.mean
     stds: dict[float, Arrays] = {
         std: {"mean": mean, "std": np.full(mean.shape, std, np.float32)} for std in request.std
     }
     evaluate(ranks, parent, draw(ranks, parent, "measure"), stds, request.out, say)
-    if ranks.first:
+    if ranks.is_root:
         rows = f"offspring of {named or 'the policy'} at each of {len(stds)} stds"
         say(f"{request.out}: {request.count} {rows}")
 

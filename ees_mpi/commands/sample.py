@@ -45,7 +45,7 @@ def sample(ranks: Ranks, request: SampleRequest, say: Say) -> Path:
                 raise ConfigError(f"--component {request.component}: expected 0 to {len(parent.state.mean) - 1}")
             drawn = replace(drawn, parent=np.full(request.count, request.component, np.int32))
     evaluate(ranks, parent, (drawn, noise), {parent.std: parent.state.learned}, out, say)
-    if ranks.first:
+    if ranks.is_root:
         say(f"{out}: {request.count} offspring of generation {parent.about['generation']} of {request.run}")
     return out
 

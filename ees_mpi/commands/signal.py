@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ees_mpi.commands.api import call_on_run
-from ees_mpi.commands.arguments import LARGEST, path_of, whole, whole_or_none
+from ees_mpi.commands.arguments import LARGEST, optional, path_of, whole
 from ees_mpi.commands.signal_estimate import Split, ratio_of, share, split_of
-from ees_mpi.commands.verify_updates import learned_after, logged_outcomes
+from ees_mpi.commands.verify import learned_after, logged_outcomes
 from ees_mpi.config import Evolution
 from ees_mpi.contracts import Memory, Objective, Population
 from ees_mpi.errors import ConfigError, RunFileError
@@ -70,7 +70,7 @@ def signal(
     trust: run the code that the run file names
     """
     path, splits = path_of(run), whole("splits", splits, 1, 10**6)
-    generation, every = whole_or_none("generation", generation, -LARGEST), whole_or_none("every", every, 1)
+    generation, every = optional(whole, "generation", generation, -LARGEST), optional(whole, "every", every, 1)
     return call_on_run(
         "signal", path, trust, lambda world: signal_on(world, path, generation, every, splits, objective)
     )
@@ -86,7 +86,7 @@ def signal_on(
         other = None
         if objective:
             other = Evolution.build({**run.config.method.sections(), "objective": {"name": objective}}).objective
-    agreed = np.frombuffer(ranks.from_first(np.array(chosen, np.int64).tobytes()), np.int64).tolist()
+    agreed = np.frombuffer(ranks.broadcast(np.array(chosen, np.int64).tobytes()), np.int64).tolist()
     ranks.set_stall_limit(60 * run.config.run.stall_minutes)
     signals = list(measure_signal(ranks, run, agreed, splits, other))
     run.close()

@@ -155,7 +155,7 @@ def outcomes_of(evaluation: Evaluation, work: Work, count: int, generation: int 
 def gather(ranks: Ranks, outcomes: list[Outcome], config: Config, total: int) -> Outcomes:
     """Return the outcomes of all ranks on every rank, in index order."""
     index = np.array([outcome.index for outcome in outcomes], np.int64)
-    rows = ranks.gather_by_index(index, pack(outcomes, config.task.behavior_dim), total)
+    rows = ranks.allgather_by_index(index, pack(outcomes, config.task.behavior_dim), total)
     return unpack(rows, np.zeros((0, 1)))
 
 
@@ -184,11 +184,11 @@ def evaluate(
         state, after = (State(row, learned, {}, parent.state.observations) for row in (number, number + 1))
         record, mean = _record(evaluation, state, draws, parent.statistics, mean)
         rows.append((with_times(record, after.digest(), 0.0, ranks), after.arrays()))
-        if ranks.first:
+        if ranks.is_root:
             say(f"std {std:g}: {record['valid'].sum()} of {len(record['valid'])} rollouts are valid")
     evaluation.close()
     with ranks.together():
-        if ranks.first:
+        if ranks.is_root:
             _write(evaluation, out, {**parent.about, "setting": {"std": list(stds)}}, rows)
 
 
@@ -223,7 +223,7 @@ def _write(evaluation: Evaluation, out: Path, about: Mapping[str, Any], rows: Se
 def check_target(ranks: Ranks, source: Path, out: Path, overwrite: bool) -> None:
     """Raise an error if the output cannot be written or is the input, before anything is evaluated."""
     with ranks.together():
-        if ranks.first:
+        if ranks.is_root:
             check_folder(out)
             if out.exists() and not overwrite:
                 raise RunFileError(f"{out} exists already; use --overwrite to replace it")

@@ -1,43 +1,34 @@
-"""`ees-mpi verify`: rebuild individuals from the run file, evaluate them again, and compare every bit."""
+"""`ees-mpi verify`: rebuild individuals from the run file, evaluate them again, and compare every bit.
+
+`--updates`: compute every update again from the logged outcomes, and compare every state.
+"""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from ees_mpi import machine
+from ees_mpi.config import Evolution
 from ees_mpi.contracts import Evaluator, RowsEvaluator
 from ees_mpi.errors import ConfigError, RunFileError, VerifyError, before_rollouts, located
 from ees_mpi.generation.evaluation import call_of
 from ees_mpi.generation.repeats import Repeated, Repeater, as_logged, logged
 from ees_mpi.generation.results import observed, uses_torch
 from ees_mpi.generation.rollouts import outcome_of, outcomes_of_call
-from ees_mpi.outcomes import Floats, Singles, pack
+from ees_mpi.generation.state import State
+from ees_mpi.outcomes import Arrays, Floats, Outcomes, Singles, pack
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry import loaded
 from ees_mpi.store.reader import Run, open_run
+from ees_mpi.strategy import Update
 
 GENERATIONS = 3  # checked by default
 INDIVIDUALS = 32
 DISTRIBUTIONS = "ees_mpi.commands.verify_distributions:verify_distributions"  # imported if it is needed
-
-
-class EvolutionRepeater:
-    """Evaluates individuals of an evolution strategy again."""
-
-    def __init__(self, run: Run):
-        self._run = run
-        with before_rollouts():
-            self._evaluator = run.config.task.open(run.config.run.seed)
-
-    def repeat(self, generation: int, index: int) -> Repeated:
-        """Evaluate one individual again."""
-        return repeat(self._run, self._evaluator, generation, index)
-
-    def close(self) -> None:
-        """Release the resources of the task."""
-        self._evaluator.close()
 
 
 def repeat(run: Run, evaluator: Evaluator, generation: int, index: int) -> Repeated:
@@ -80,10 +71,10 @@ def verify(ranks: Ranks, path: Path, generation: int | None, individuals: int | 
     """
     with ranks.together():
         run = open_run(path)
-        if ranks.first:
+        if ranks.is_root:
             run.check_all()
         chosen = _choose(run, generation)
-    agreed = np.frombuffer(ranks.from_first(np.array(chosen, np.int64).tobytes()), np.int64).tolist()
+    agreed = np.frombuffer(ranks.broadcast(np.array(chosen, np.int64).tobytes()), np.int64).tolist()
     ranks.set_stall_limit(60 * run.config.run.stall_minutes)
     exact = [g for g in agreed if run.config.task.deterministic and run.device(g) != "cuda"]
     random = [g for g in agreed if g not in exact]
@@ -100,15 +91,23 @@ def _compare_bits(ranks: Ranks, run: Run, rows: Sequence[tuple[int, int]]) -> No
     with ranks.together():
         rebuilt = run.config.population.has_individuals  # also in a sample of offspring of a MAML run
         hook = None if rebuilt else run.config.method.hooks.repeat
-        repeater: Repeater = (loaded(hook) if hook else EvolutionRepeater)(run)
-    checked = {row: repeater.repeat(*rows[row]).same for row in ranks.deal(len(rows))}
+        if hook:
+            repeater: Repeater = loaded(hook)(run)
+            again, close = repeater.repeat, repeater.close
+        else:
+            with before_rollouts():
+                evaluator = run.config.task.open(run.config.run.seed)
+            again, close = partial(repeat, run, evaluator), evaluator.close
+    checked = {row: again(*rows[row]).same for row in ranks.deal(range(len(rows)))}
     mine = np.array(list(checked), np.int64)
-    same = ranks.gather_by_index(mine, np.array(list(checked.values()), np.bool_), len(rows))
-    repeater.close()
+    same = ranks.allgather_by_index(mine, np.array(list(checked.values()), np.bool_), len(rows))
+    close()
     differing = [row for row, equal in zip(rows, same.tolist(), strict=True) if not equal]
     with ranks.together():
         if differing:
-            raise VerifyError(_explain(run, differing, len(rows)))
+            listed = ", ".join(f"individual {i} of generation {g}" for g, i in differing[:5])
+            problem = f"{len(differing)} of {len(rows)} individuals gave other bits than the file has ({listed})"
+            raise VerifyError(f"{run.path}: {problem}: {cause(run, differing[0][0])}")
 
 
 def _choose(run: Run, generation: int | None) -> list[int]:
@@ -122,12 +121,6 @@ def _choose(run: Run, generation: int | None) -> list[int]:
 
 def _spaced(total: int, count: int) -> list[int]:
     return sorted({round(place) for place in np.linspace(0, total - 1, min(count, total))})
-
-
-def _explain(run: Run, differing: Sequence[tuple[int, int]], checked: int) -> str:
-    listed = ", ".join(f"individual {i} of generation {g}" for g, i in differing[:5])
-    message = f"{run.path}: {len(differing)} of {checked} individuals gave other bits than the file has ({listed})"
-    return f"{message}: {cause(run, differing[0][0])}"
 
 
 def cause(run: Run, generation: int) -> str:
@@ -147,3 +140,73 @@ def differences(run: Run, generation: int) -> list[str]:
         return ["the task is not deterministic (task.deterministic = false)"]
     session = [s for s in run.sessions() if s["first_generation"] <= generation][-1]
     return machine.differences(machine.fingerprint(uses_torch(run.config)), session["machine"])
+
+
+class UpdatesCheck(NamedTuple):
+    """The updates that were computed again; `whole`: whole states were compared, not the means alone."""
+
+    updates: int
+    whole: bool
+
+
+def verify_updates(ranks: Ranks, path: Path) -> UpdatesCheck:
+    """Compute all updates of a run again, shared by the ranks; raise a VerifyError at the first one that differs."""
+    with ranks.together():
+        run = open_run(path)
+        if ranks.is_root:
+            run.check_all()
+        if not isinstance(run.config.method, Evolution):
+            name = run.config.method.name
+            raise ConfigError(f"--updates: an update of {name} needs rollouts that files do not keep; leave it out")
+        if run.attributes.get("kind") != "run" or run.generations == 0:
+            raise RunFileError(f"{path} holds no update to compute again")
+    ranks.set_stall_limit(60 * run.config.run.stall_minutes)
+    update = Update.open(run.config, ranks)
+    with ranks.together():
+        run.check_noise(update.noise)
+    updates = min(run.generations, int(ranks.allgather(np.array([run.generations]), [1] * ranks.size).min()))
+    state = State(
+        0, run.learned(0), run.config.method.moments(run.config.task, run.learned(0)), run.observation_sums(0)
+    )
+    for generation in range(updates):
+        state = _advance(run, update, state, ranks)
+        with ranks.together():
+            _compare(run, generation, state)
+    whole = run.has_observation_sums
+    run.close()
+    return UpdatesCheck(updates, whole)
+
+
+def _advance(run: Run, update: Update, state: State, ranks: Ranks) -> State:
+    """Return the state after a generation, computed from its logged outcomes."""
+    g = state.generation
+    with np.errstate(over="ignore", invalid="ignore"):  # numbers of a damaged file: the states will differ
+        following, _ = update.tell(state, run.draw(g), logged_outcomes(run, g), ranks)
+    return replace(following, observations=run.observation_sums(g + 1))
+
+
+def logged_outcomes(run: Run, generation: int) -> Outcomes:
+    """Return the logged outcomes of a generation, without observations."""
+    behavior, fitness, length, valid = (run[name][generation] for name in ("behavior", "fitness", "length", "valid"))
+    valid = valid.astype(bool)
+    if not (np.isfinite(behavior[valid]).all() and np.isfinite(fitness[valid]).all()):
+        raise RunFileError(f"{run.path}: generation {generation} has valid rollouts with numbers that are not finite")
+    return Outcomes(behavior, fitness, length.astype(np.int64), valid, np.zeros((0, 1)))
+
+
+def learned_after(run: Run, generation: int) -> Arrays:
+    """Return the learned arrays after the update of a generation."""
+    last = generation + 1 == run.generations
+    return State.from_arrays(run.state_arrays()).learned if last else run.learned(generation + 1)
+
+
+def _compare(run: Run, generation: int, state: State) -> None:
+    """Raise a VerifyError if the file has another state after a generation."""
+    following = learned_after(run, generation)
+    same = all(np.array_equal(state.learned[name], following[name]) for name in following)
+    if same and run.has_observation_sums:
+        same = state.digest().hex() == run["state_sha256"][generation].decode()
+    if same:
+        return
+    message = f"{run.path}: the update of generation {generation} does not follow from its logged outcomes"
+    raise VerifyError(f"{message}: {cause(run, generation)}")

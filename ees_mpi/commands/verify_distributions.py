@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ees_mpi.commands.study import outcomes_of
-from ees_mpi.commands.verify_updates import logged_outcomes
+from ees_mpi.commands.verify import logged_outcomes
 from ees_mpi.errors import ConfigError, VerifyError
 from ees_mpi.generation.evaluation import Evaluation, Work
 from ees_mpi.generation.results import observed

@@ -75,7 +75,7 @@ def _evaluate(
         finally:
             evaluator.close()
     width = LEADING + task.behavior_dim + 1 + 2 * observed
-    return {int(row[0]): row for row in ranks.gather(np.array(rows, np.float64).reshape(len(rows), width))}
+    return {int(row[0]): row for row in ranks.allgather(np.array(rows, np.float64).reshape(len(rows), width))}
 
 
 def _difference(one: Floats, other: Floats, behavior_dim: int) -> str:

@@ -65,24 +65,21 @@ class Evaluation:
             self._drivers = remaining_drivers(self.ranks)
             self._open()
 
-    def run(
-        self, work: Work, missing: Sequence[int], into: dict[int, Outcome], generation: int = -1
-    ) -> dict[int, Outcome]:
-        """Evaluate this rank's share of the missing individuals into a dict, by index; return the dict.
+    def run(self, work: Work, missing: Sequence[int], into: dict[int, Outcome], generation: int = -1) -> None:
+        """Evaluate this rank's share of the missing individuals into a dict, by index.
 
         Index N is the unperturbed mean. A stop request ends the evaluation early.
         """
-        if self.device == "cuda":
+        evaluator = self._evaluator
+        if evaluator is None:
             self._run_batches(missing, partial(self._batch, work), work.statistics, into, generation)
-            return into
-        if isinstance(self._single, RowsEvaluator):
-            self._run_rows(self._single, work, missing, into, generation)
-            return into
-        for index in self.ranks.deal(missing, generation):
-            observe = index < self.config.population.size and bool(work.observe[index])
-            parameters = self._parameters(work, index)
-            into[index] = outcome_of(self._single, self.config, generation, index, parameters, work.statistics, observe)
-        return into
+        elif isinstance(evaluator, RowsEvaluator):
+            self._run_rows(evaluator, work, missing, into, generation)
+        else:
+            for index in self.ranks.deal(missing, generation):
+                observe = index < self.config.population.size and bool(work.observe[index])
+                numbers = (generation, index, self._parameters(work, index))
+                into[index] = outcome_of(evaluator, self.config, *numbers, work.statistics, observe)
 
     @property
     def rows(self) -> int:
@@ -105,12 +102,6 @@ class Evaluation:
             for outcome in outcomes_of_call(evaluator, self.config, generation, calls[first], rows):
                 if outcome.index in wanted:
                     into[outcome.index] = outcome
-
-    @property
-    def _single(self) -> Evaluator:
-        if self._evaluator is None:
-            raise RuntimeError("the evaluator is closed")
-        return self._evaluator
 
     def _run_batches(
         self,
@@ -179,7 +170,7 @@ def from_starts(
     into: dict[int, Outcome],
 ) -> None:
     """Evaluate the same parameters from several starts on CPUs, into a dict of this rank."""
-    for number in ranks.deal(len(seeds)):
+    for number in ranks.deal(range(len(seeds))):
         evaluator = task.starting_with(seeds[number]).open(0)
         into[number] = evaluator.evaluate(number, parameters, *statistics, False)
         evaluator.close()

@@ -109,7 +109,7 @@ class Clock:
 
 def with_times(record: Record, digest: bytes, commit_seconds: float, ranks: Ranks) -> Record:
     """Return the record with the times of all ranks and the digest of the state."""
-    evaluate = ranks.gather(np.array([record.seconds["evaluate"]]), counts=[1] * ranks.size)
+    evaluate = ranks.allgather(np.array([record.seconds["evaluate"]]), counts=[1] * ranks.size)
     ranks.balance(evaluate)
     arrays = {
         **record.arrays,
@@ -199,23 +199,18 @@ def evaluates_mean(config: Config, generation: int) -> bool:
 
 def gather_sums(mine: Floats, ranks: Ranks) -> Floats:
     """Return the observation sums [sampled, 2 + 2 O] of all ranks, in the order of the index in front of each."""
-    tagged = ranks.gather(mine)
+    tagged = ranks.allgather(mine)
     observations: Floats = tagged[np.argsort(tagged[:, 0])]
     return observations[np.isfinite(observations).all(axis=1)]
 
 
 def check_enough(outcomes: Outcomes, generation: int, saved: bool = True) -> None:
     """Raise on every rank if most rollouts of a generation are not finite; `saved`: there is a run file."""
-    size = len(outcomes.valid)
+    size, earlier = len(outcomes.valid), f". The {generation} generations before it are saved"
     if 2 * outcomes.size < size or outcomes.size < 2:
         raise collective(
             TaskError(
                 f"generation {generation}: {size - outcomes.size} of {size} rollouts are not finite; "
-                f"no update can be made of the rest{kept(generation) if saved else ''}"
+                f"no update can be made of the rest{earlier if saved and generation else ''}"
             )
         )
-
-
-def kept(generation: int) -> str:
-    """Return the end of a message that a generation has failed."""
-    return f". The {generation} generations before it are saved" if generation else ""

@@ -89,8 +89,8 @@ class Mean:
 
     def __init__(self, ranks: Ranks, mine: list[int], tasks: int):
         self._ranks, self._tasks = ranks, tasks
-        self._counts = ranks.gather(np.array([len(mine)]), counts=[1] * ranks.size).tolist()
-        self._order = np.argsort(ranks.gather(np.array(mine, np.int64), self._counts))
+        self._counts = ranks.allgather(np.array([len(mine)]), counts=[1] * ranks.size).tolist()
+        self._order = np.argsort(ranks.allgather(np.array(mine, np.int64), self._counts))
 
     def of(self, vectors: list[Floats], size: int) -> Floats:
         """Return the mean [size] on every rank; `vectors`: of this rank's tasks or groups, in their order."""
@@ -98,7 +98,7 @@ class Mean:
         total = np.zeros(size)
         for low in range(0, size, GATHERED):
             part = slice(low, low + GATHERED)
-            for row in self._ranks.gather(rows[:, part], self._counts)[self._order]:
+            for row in self._ranks.allgather(rows[:, part], self._counts)[self._order]:
                 total[part] += row
         return total / self._tasks
 

@@ -117,7 +117,7 @@ class MamlJob:
             row = [center.index, center.valid, center.length, center.fitness, *center.behavior]
             rows.append([*row, *[0.0] * (width - len(row))])
         table = np.array(rows, np.float64).reshape(len(rows), width)
-        gathered = self.ranks.gather_by_index(table[:, 0].astype(np.int64), table, total)
+        gathered = self.ranks.allgather_by_index(table[:, 0].astype(np.int64), table, total)
         if len(gathered) < total:
             raise Unfinished(self._all_rows(mine), np.zeros((0, 1)))
         results, observations = gathered[:size, : LEADING + dim], gathered[:size, LEADING + dim + 1 :]
@@ -145,8 +145,8 @@ class MamlJob:
     def _all_rows(self, pairs: Mapping[int, Pair]) -> NDArray[np.uint8]:
         """Return the rollouts of all ranks as rows of bytes."""
         # Bytes are gathered as one flat array, because a rank without rollouts does not know the length of a row.
-        count = int(self.ranks.gather(np.array([len(pairs)]), counts=[1] * self.ranks.size).sum())
-        return self.ranks.gather(packed(pairs).reshape(-1)).reshape(count, -1 if count else 0)
+        count = int(self.ranks.allgather(np.array([len(pairs)]), counts=[1] * self.ranks.size).sum())
+        return self.ranks.allgather(packed(pairs).reshape(-1)).reshape(count, -1 if count else 0)
 
 
 class MamlRepeater:

@@ -10,7 +10,7 @@ Rank 0 computes the weights and sends them to the other ranks. So all ranks have
 torch.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
 
@@ -76,10 +76,10 @@ class CustomObjective(Objective, frozen=True):
         def compute() -> Floats:
             bits = b""
             with ranks.together():
-                if ranks.first:
+                if ranks.is_root:
                     value, weights = self._evaluate(outcomes.whitened, outcomes.fitness[outcomes.valid])
                     bits = np.array([value, *weights]).tobytes()
-            return np.frombuffer(ranks.from_first(bits))
+            return np.frombuffer(ranks.broadcast(bits))
 
         evaluated: Floats = outcomes.once((self.function, repr(self.settings)), compute)
         return evaluated
@@ -87,7 +87,7 @@ class CustomObjective(Objective, frozen=True):
     def _evaluate(self, behaviors: Floats, fitness: Floats) -> tuple[float, Floats]:
         """Return J and dJ / dr [N] at ratios of 1."""
         torch = _torch()
-        objective = self._load()
+        objective = function(self.function, KEY)
         ratios = torch.ones(len(fitness), dtype=torch.float64, requires_grad=True)
         with _reproducible(), calling(f"{KEY} {self.function}", f"{self.label}()"):
             value = objective(torch.tensor(behaviors), torch.tensor(fitness), ratios, **self.settings)
@@ -100,9 +100,6 @@ class CustomObjective(Objective, frozen=True):
         if wrong:
             raise self._error(f"its gradient is not finite for {wrong} of {len(weights)} individuals")
         return value.item(), weights
-
-    def _load(self) -> Callable[..., Any]:
-        return function(self.function, KEY)
 
     def _check(self, value: Any) -> None:
         if not isinstance(value, _torch().Tensor):

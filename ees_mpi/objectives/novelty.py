@@ -57,7 +57,7 @@ class Novelty(Objective, frozen=True):
         shares = ranks.shares(-(-len(behavior) // ROWS))
         mine = [self._rows(behavior[b * ROWS : (b + 1) * ROWS], archive) for b in shares[ranks.rank]]
         counts = [sum(min(ROWS, len(behavior) - b * ROWS) for b in share) for share in shares]
-        return ranks.gather(np.concatenate([*mine, np.empty(0)]), counts)
+        return ranks.allgather(np.concatenate([*mine, np.empty(0)]), counts)
 
     def _rows(self, rows: Floats, archive: Floats) -> Floats:
         squares = sum(np.square(rows[:, None, j] - archive[None, :, j]) for j in range(rows.shape[1]))

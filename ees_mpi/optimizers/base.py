@@ -7,7 +7,7 @@ Learned arrays are single precision. Moments and all arithmetic are double preci
 names ("first"). The moments of another learned array begin with its name ("std/first").
 """
 
-from typing import Annotated, Protocol
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
@@ -24,18 +24,7 @@ StdRate = Annotated[
 quietly = np.errstate(over="ignore", invalid="ignore")  # `training.train` refuses a step that is not finite
 
 
-class Rates(Protocol):
-    """An optimizer with learning rates."""
-
-    @property
-    def lr(self) -> float: ...
-    @property
-    def std_lr(self) -> float | None: ...
-    @property
-    def l2(self) -> float: ...
-
-
-def rates_of(optimizer: Rates, name: str) -> tuple[float, float]:
+def rates_of(optimizer: Any, name: str) -> tuple[float, float]:
     """Return the learning rate and the L2 coefficient of a learned array."""
     return (optimizer.std_lr or optimizer.lr, 0.0) if name == "std" else (optimizer.lr, optimizer.l2)
 
@@ -43,8 +32,7 @@ def rates_of(optimizer: Rates, name: str) -> tuple[float, float]:
 def moved(name: str, theta: Singles, step: Floats) -> Singles:
     """Return a learned array after a step; the step of `std` is one of its logarithm."""
     wide = theta.astype(np.float64)
-    with np.errstate(over="ignore"):  # training refuses an update that is not finite
-        moved: Singles = (wide * np.exp(step) if name == "std" else wide + step).astype(np.float32)
+    moved: Singles = (wide * np.exp(step) if name == "std" else wide + step).astype(np.float32)
     return moved
 
 

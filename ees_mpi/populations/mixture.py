@@ -75,7 +75,7 @@ class Mixture(Normal, frozen=True, kw_only=True):
             for row in np.flatnonzero(here == p):
                 i = shares[ranks.rank][row]
                 mine[row] = differences @ noise.row(offset[i], mu.shape[1]).astype(np.float64)
-        return np.repeat(ranks.gather(mine, [len(share) for share in shares]), step, axis=0)
+        return np.repeat(ranks.allgather(mine, [len(share) for share in shares]), step, axis=0)
 
     def warning(self, learned: Arrays) -> str | None:
         """Return a warning if two means are so close that their offspring cannot be distinguished."""

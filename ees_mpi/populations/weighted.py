@@ -34,7 +34,7 @@ def weighted_noise(
     factors = coefficient.astype(np.float32)
     cuts = np.linspace(start, stop, -(-(stop - start) // WIDE) + 1).astype(int).tolist()
     parts = [_sum_slice(factors, offset + low, high - low, noise, squared) for low, high in itertools.pairwise(cuts)]
-    return ranks.gather(np.concatenate([*parts, np.empty(0)]), counts)
+    return ranks.allgather(np.concatenate([*parts, np.empty(0)]), counts)
 
 
 def _sum_slice(factors: Singles, starts: NDArray[np.int64], width: int, noise: Noise, squared: bool) -> Floats:

@@ -92,5 +92,5 @@ def drivers(seen: Sequence[Sequence[str]]) -> dict[int, str]:
 def assign(ranks: Ranks) -> dict[int, str]:
     """Return on every rank which rank drives which GPU; called on all ranks together."""
     mine = ",".join(gpu.uuid for gpu in visible_gpus())
-    rows = ranks.gather(np.array([mine], f"S{LIST_BYTES}"), counts=[1] * ranks.size)
+    rows = ranks.allgather(np.array([mine], f"S{LIST_BYTES}"), counts=[1] * ranks.size)
     return drivers([[uuid for uuid in row.decode().split(",") if uuid] for row in rows])

@@ -1,9 +1,9 @@
 """Detect ranks that hang, by heartbeats around a ring of ranks.
 
 A rank sends heartbeats to its predecessor in the ring and receives them from its successor. It sends one when it makes
-progress (a rollout begins, a gather ends), and about once a second while it waits. If a rank sends none for longer than
-the limit, it hangs, and its predecessor reports it. A heartbeat also carries a counter that grows when any rank makes
-progress and is passed on around the ring. If the counter stops growing, all ranks wait for each other.
+progress (a rollout begins, an allgather ends), and about once a second while it waits. If a rank sends none for longer
+than the limit, it hangs, and its predecessor reports it. A heartbeat also carries a counter that grows when any rank
+makes progress and is passed on around the ring. If the counter stops growing, all ranks wait for each other.
 """
 
 import math

@@ -82,7 +82,7 @@ def run(job: Callable[[Ranks], object], minutes: float | None = None) -> NoRetur
         signal.signal(signal.SIGINT, _raise_ctrl_c)
         supervise(ranks, job)
     except EesError as error:
-        code = tell(error) if ranks.first else error.exit_code
+        code = tell(error) if ranks.is_root else error.exit_code
     finally:
         ranks.stop_heartbeat()
     ranks.leave(code)

@@ -22,7 +22,6 @@ from ees_mpi.ranks.allgather import Allgather
 from ees_mpi.ranks.heartbeat import HeartbeatRing, Progress, cancel, time_limit
 from ees_mpi.ranks.launcher import die_with_launcher, launcher_process
 from ees_mpi.ranks.meeting import Meeting
-from ees_mpi.ranks.serial import indices_of
 from ees_mpi.ranks.supervision import RECONNECT_SECONDS, STALL_SECONDS, STOP_TAG, SupervisedRanks
 from ees_mpi.terminal import say_on_stderr, tell
 
@@ -70,7 +69,7 @@ class World(SupervisedRanks):
                 self._connect()
         except RanksLost:
             lost = self.recover()
-            if self.first:
+            if self.is_root:
                 say_on_stderr(f"ees-mpi: lost {lost} while starting; continuing with the other ranks\n")
 
     @_raises_ranks_lost
@@ -85,13 +84,13 @@ class World(SupervisedRanks):
         leaders = np.empty(self.size, np.int64)
         self._wait(self._comm.Iallgather(leader, leaders))
         self._allgather = Allgather(self._comm, self._node, leaders, lambda request: self._wait(request))
-        self.hosts = [name.decode() for name in self.gather(np.array([self._host], "S64"), ones)]
-        self.launch_ranks = self.gather(np.array([MPI.COMM_WORLD.rank]), ones).tolist()
+        self.hosts = [name.decode() for name in self.allgather(np.array([self._host], "S64"), ones)]
+        self.launch_ranks = self.allgather(np.array([MPI.COMM_WORLD.rank]), ones).tolist()
         _, self._node_of, sizes = np.unique(leaders, return_inverse=True, return_counts=True)
         self.nodes, self._speeds = len(sizes), sizes.astype(np.float64)  # [nodes] in any unit: the same on all ranks
         self._slices = np.zeros(self.nodes)  # individuals of each node in the last deal
         self._node_ranks = np.flatnonzero(leaders == leader).tolist()
-        self._node_pids = self.gather(np.array([os.getpid()]), ones)[self._node_ranks].tolist()
+        self._node_pids = self.allgather(np.array([os.getpid()]), ones)[self._node_ranks].tolist()
         self._stop_request = self._comm.Irecv(np.zeros(1), MPI.ANY_SOURCE, STOP_TAG)
         self._stopping = False
         self._stop_messages: list[Any] = []  # keeps the buffers of the sends alive
@@ -123,22 +122,21 @@ class World(SupervisedRanks):
             except RanksLost as lost:
                 keep.append(lost)
 
-    def deal(self, individuals: int | Sequence[int], generation: int = -1) -> Iterator[int]:
+    def deal(self, individuals: Sequence[int], generation: int = -1) -> Iterator[int]:
         """Yield this rank's individuals: each node has a slice by its speed, and a free rank takes the next one of it.
 
         So no rank of a node is idle for longer than one rollout, even if rollouts end early or cores differ in speed.
         """
-        dealt = indices_of(individuals)
         ends = np.cumsum([0.0, *self._speeds])
-        cuts = np.rint(len(dealt) * (ends / ends[-1])).astype(np.int64)
+        cuts = np.rint(len(individuals) * (ends / ends[-1])).astype(np.int64)
         self._slices, here = np.diff(cuts), self._node_of[self.rank]
         low, high = cuts[here : here + 2].tolist()
         start = low - self._dealt
         # Each rank counts past the end exactly once, so all ranks know the counter at the next deal.
         self._dealt += high - low + self.node_size
         while not self.stopping() and (index := start + self._next()) < high:
-            self._note_progress(Progress(generation, dealt[index]))
-            yield dealt[index]
+            self._note_progress(Progress(generation, individuals[index]))
+            yield individuals[index]
         self._note_progress(Progress(generation))
 
     def balance(self, seconds: NDArray[np.float64]) -> None:
@@ -181,11 +179,11 @@ class World(SupervisedRanks):
         self._note_progress()
 
     @_raises_ranks_lost
-    def gather(self, rows: NDArray[Any], counts: Sequence[int] | None = None) -> NDArray[Any]:
+    def allgather(self, rows: NDArray[Any], counts: Sequence[int] | None = None) -> NDArray[Any]:
         """Return the rows of all ranks, in rank order, on every rank; `counts`: the rows of each rank, if known."""
         rows = np.ascontiguousarray(rows)
         if counts is None:
-            counts = self.gather(np.array([len(rows)]), [1] * self.size).tolist()
+            counts = self.allgather(np.array([len(rows)]), [1] * self.size).tolist()
         width = rows.dtype.itemsize * int(np.prod(rows.shape[1:], dtype=np.int64))
         everything = self._allgather(_bytes_of(rows), np.array(counts, np.int64) * width)
         return everything.view(rows.dtype).reshape(sum(counts), *rows.shape[1:])
@@ -265,7 +263,7 @@ class World(SupervisedRanks):
         if self.fault_tolerant:  # MPI_Finalize may hang after a death; this launcher wants the same code from all
             say_on_stderr("")
             os._exit(code)
-        sys.exit(code if self.first else 0)
+        sys.exit(code if self.is_root else 0)
 
     @_raises_ranks_lost
     def _close(self) -> None:

@@ -23,7 +23,7 @@ from ees_mpi.terminal import say_on_stderr
 
 
 class Ranks:
-    """A single process: every gather is the identity."""
+    """A single process: every allgather is the identity."""
 
     rank = 0
     size = 1
@@ -42,19 +42,17 @@ class Ranks:
         self.resumable = False  # True: there is a run file that `resume` can continue after an error
 
     @property
-    def first(self) -> bool:
+    def is_root(self) -> bool:
         """True on the one rank that writes and prints."""
         return self.rank == 0
 
-    def deal(self, individuals: int | Sequence[int], generation: int = -1) -> Iterator[int]:
+    def deal(self, individuals: Sequence[int], generation: int = -1) -> Iterator[int]:
         """Yield the individuals that this rank evaluates, one after the other; each goes to exactly one rank.
 
-        Results must not depend on which rank that is. A stop request ends the iteration.
-
-        individuals: their indices, or their number
-        generation: for the message if a rank hangs
+        Results must not depend on which rank that is. A stop request ends the iteration. `generation`: for the message
+        if a rank hangs.
         """
-        for individual in indices_of(individuals):
+        for individual in individuals:
             if self.stopping():
                 break
             self._note_progress(Progress(generation, individual))
@@ -131,7 +129,7 @@ class Ranks:
 
     def stopping(self) -> bool:
         """Return True if this rank knows that any rank was asked to stop; this is cheap."""
-        if self.stop_signal is None and self.first and time.monotonic() > self.deadline:
+        if self.stop_signal is None and self.is_root and time.monotonic() > self.deadline:
             self.stop_signal = "the time limit"
         return self.stop_signal is not None
 
@@ -140,15 +138,15 @@ class Ranks:
         cuts = [count * rank // self.size for rank in range(self.size + 1)]
         return [range(low, high) for low, high in itertools.pairwise(cuts)]
 
-    def gather(self, rows: NDArray[Any], counts: Sequence[int] | None = None) -> NDArray[Any]:
+    def allgather(self, rows: NDArray[Any], counts: Sequence[int] | None = None) -> NDArray[Any]:
         """Return the rows of all ranks, in rank order, on every rank; `counts`: the rows of each rank, if known."""
         self._note_progress()
         return rows
 
-    def gather_by_index(self, index: NDArray[np.int64], rows: NDArray[Any], total: int) -> NDArray[Any]:
+    def allgather_by_index(self, index: NDArray[np.int64], rows: NDArray[Any], total: int) -> NDArray[Any]:
         """Return the rows in index order on every rank: `total` of them, or fewer if a stop ended `deal`."""
-        counts = self.gather(np.array([len(index)]), [1] * self.size).tolist()
-        index, rows = self.gather(index, counts), self.gather(rows, counts)
+        counts = self.allgather(np.array([len(index)]), [1] * self.size).tolist()
+        index, rows = self.allgather(index, counts), self.allgather(rows, counts)
         order = np.argsort(index)
         whole = np.array_equal(index[order], np.arange(total))
         if not whole and (len(np.unique(index)) != len(index) or not self.any(self.stopping())):
@@ -175,7 +173,7 @@ class Ranks:
             mine = error
         except OSError as error:
             mine = RunFileError(str(error))
-        failed = self.gather(np.array([mine is not None]), counts=[1] * self.size)
+        failed = self.allgather(np.array([mine is not None]), counts=[1] * self.size)
         if failed.any():
             raise self._agree_on_error(mine, int(failed.argmax()))
 
@@ -183,13 +181,13 @@ class Ranks:
         kinds = (kind.__name__ for kind in type(mine).__mro__ if kind.__name__ in errors.BY_NAME)
         words = f"{next(kinds, '')}\n{mine}" if mine and rank == self.rank else ""
         text = words.encode(errors="backslashreplace")  # a name of a file need not be UTF-8
-        name, _, message = self.gather(np.frombuffer(text, np.uint8)).tobytes().decode().partition("\n")
+        name, _, message = self.allgather(np.frombuffer(text, np.uint8)).tobytes().decode().partition("\n")
         return collective(errors.BY_NAME.get(name, EesError)(message))
 
     def check_same(self, digest: bytes, what: str) -> None:
         """Raise on every rank, with the names of the ranks that differ, unless all ranks give the same digest."""
         row = np.frombuffer(digest, np.uint8)[None]
-        rows = self.gather(row, counts=[1] * self.size)
+        rows = self.allgather(row, counts=[1] * self.size)
         if (rows == rows[0]).all():
             return
         kinds, sizes = np.unique(rows, axis=0, return_counts=True)
@@ -201,7 +199,7 @@ class Ranks:
     def check_alike(self, mine: dict[str, str]) -> None:
         """Raise unless all ranks compute with the same CPU features, BLAS and versions."""
         row = np.array([[mine[key].encode()[:128] for key in machine.BITS_DEPEND_ON]], "S128")
-        rows = self.gather(row, counts=[1] * self.size)
+        rows = self.allgather(row, counts=[1] * self.size)
         for key, values in zip(machine.BITS_DEPEND_ON, rows.T, strict=True):
             if len(odd := np.flatnonzero(values != values[0]).tolist()):
                 here, there = (values[rank].decode(errors="replace") for rank in (0, odd[0]))
@@ -213,13 +211,13 @@ class Ranks:
                     )
                 )
 
-    def from_first(self, data: bytes | None) -> bytes:
+    def broadcast(self, data: bytes | None) -> bytes:
         """Return the bytes of rank 0 on every rank."""
-        return self.gather(np.frombuffer(data or b"" if self.first else b"", np.uint8)).tobytes()
+        return self.allgather(np.frombuffer(data or b"" if self.is_root else b"", np.uint8)).tobytes()
 
     def any(self, flag: bool) -> bool:
         """Return, on every rank, True if the flag is set on any rank."""
-        return bool(self.gather(np.array([flag]), counts=[1] * self.size).any())
+        return bool(self.allgather(np.array([flag]), counts=[1] * self.size).any())
 
     def handle_stop_signals(self) -> None:
         """Let SIGTERM, SIGUSR1 and the first Ctrl-C request a stop at the next generation boundary."""
@@ -257,8 +255,3 @@ class Ranks:
     def leave(self, code: int) -> NoReturn:
         """Exit after all ranks are done."""
         sys.exit(code)
-
-
-def indices_of(individuals: int | Sequence[int]) -> Sequence[int]:
-    """Return the indices of some individuals, given by themselves or by their number."""
-    return range(individuals) if isinstance(individuals, int) else individuals

@@ -88,7 +88,7 @@ class SupervisedRanks(Ranks):
         alive = [rank for rank in self._node_ranks if rank not in dead]
         if dead and alive[0] == self.rank and not self.fault_tolerant:  # only one rank of the node reports
             say_on_stderr(f"ees-mpi: {self._names(dead)} died, and this MPI ends the job. {self.advice}\n")
-        elif not dead and self.first and time.monotonic() - self._continued < ENDING_SECONDS:
+        elif not dead and self.is_root and time.monotonic() - self._continued < ENDING_SECONDS:
             say_from_launcher(f"ees-mpi: the launcher ends the job. {self.advice}\n")
 
     def _drain(self) -> None:
@@ -98,7 +98,7 @@ class SupervisedRanks(Ranks):
         """
         ring, self._heartbeats = self._heartbeats, None  # no heartbeat is sent from now on
         mine = np.array([[ring.sent if ring else 0, bool(self._stop_messages)]])
-        sent, stops = self.gather(mine, [1] * self.size).T.tolist()
+        sent, stops = self.allgather(mine, [1] * self.size).T.tolist()
         if ring:
             ring.drain(sent)
         expected = sum(stops) - stops[self.rank]

@@ -58,7 +58,7 @@ class UserLoop:
 
     def _meet(self, stays: bool) -> list[bool]:
         """Return which ranks stay in the loop, on every rank."""
-        return list(self.ranks.gather(np.array([stays]), counts=[1] * self.ranks.size))
+        return list(self.ranks.allgather(np.array([stays]), counts=[1] * self.ranks.size))
 
     def close(self) -> None:
         """Leave the loop; called on all ranks together, or by a rank whose program ends."""

@@ -20,11 +20,11 @@ def read_on_root(ranks: Ranks, read: Callable[[], Mapping[str, Any]]) -> tuple[C
     """
     data = None
     with ranks.together():
-        if ranks.first:
+        if ranks.is_root:
             record = dict(read())
             config: Config = record.pop("config")
             packed = {key: records.flat(value) if key in TABLES else value for key, value in record.items()}
             data = msgspec.msgpack.encode((config.to_toml(), config.notes, packed))
-    text, notes, received = msgspec.msgpack.decode(ranks.from_first(data))
+    text, notes, received = msgspec.msgpack.decode(ranks.broadcast(data))
     values = {key: records.named(*value) if key in TABLES else value for key, value in received.items()}
     return replace(parse(text, trusted=True), notes=tuple(notes)), values  # rank 0 has checked it

@@ -22,13 +22,13 @@ from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.outcomes import Floats, Singles
 from ees_mpi.registry import note_code
 from ees_mpi.registry.own import imported
-from ees_mpi.runs import array_files, sb3_files
-from ees_mpi.runs.array_files import SAFETENSORS, TORCH, Named, as_arrays
+from ees_mpi.runs import array_files
+from ees_mpi.runs.array_files import SAFETENSORS, SB3, TORCH, Named, as_arrays
 
 NORMALISER = ("observation_mean", "observation_std", "observation_clip")
 LARGEST = 1e15  # of a normaliser: networks compute in single precision
 COUNT = 1e6  # observations that a stated normaliser stands for, if a run continues it
-SUFFIXES = (*TORCH, SAFETENSORS, sb3_files.SB3)
+SUFFIXES = (*TORCH, SAFETENSORS, SB3)
 CRITIC = re.compile(r"value|critic|vf|qf|q_net|q\d|target|std")  # in the names of layers that do not act
 
 
@@ -61,7 +61,6 @@ class ForeignPolicy:
     source: str
     parameters: Singles  # [D]
     layers: tuple[int, ...]  # sizes from observation to action; empty: only a flat vector is known
-    names: tuple[str, ...]  # of the layers
     mean: Floats  # [O] of the observations; empty: observations are not normalised
     std: Floats  # [O]
     clip: float  # of the normalised observations; 0: none
@@ -83,17 +82,9 @@ class ForeignPolicy:
 
     def check(self, layers: Sequence[int], parameters: int) -> None:
         """Raise a ConfigError if a task with these layers and this number of parameters cannot run the policy."""
-        for place, name in enumerate(self.names if layers else ()):
-            shape = self.layers[place + 1], self.layers[place]
-            if place + 2 > len(layers):
-                break
-            if shape != (layers[place + 1], layers[place]):
-                raise ConfigError(
-                    f"{self.source}: {name}.weight has the shape {shape}; "
-                    f"expected {(layers[place + 1], layers[place])} for layer {place + 1} of the task"
-                )
-        if self.layers and layers and len(self.layers) != len(layers):
-            raise ConfigError(f"{self.source}: it has {len(self.layers) - 1} layers; expected {len(layers) - 1}")
+        if self.layers and layers and self.layers != tuple(layers):
+            sizes = ", ".join(map(str, layers))
+            raise ConfigError(f"{self.source}: its layers have the sizes {self.layers}; the task has ({sizes})")
         if len(self.parameters) != parameters:  # also for a task with layers: its network may be the user's own
             raise ConfigError(
                 f"{self.source}: it has {len(self.parameters)} parameters; expected the {parameters} of the task"
@@ -109,29 +100,30 @@ def read(
     known: dict[str, Any] = {}
     arrays: Named | NDArray[Any]
     module, names = None, list(layers)
-    if isinstance(policy, (str, Path)) and Path(text).suffix == sb3_files.SB3:
+    if isinstance(policy, (str, Path)) and Path(text).suffix == SB3:
         if names or activation:
             raise ConfigError(f"--layers, --activation: {text} says which layers act, and how; leave them out")
-        arrays, names, known = sb3_files.read(Path(text))
+        arrays, names, known = array_files.read_sb3(Path(text))
     else:
         arrays, module = _load(policy, text)
     if not isinstance(arrays, dict):
-        return _finished(name, text, arrays, (), (), _normaliser({}, normaliser, text))
+        return _finished(name, text, arrays, (), _normaliser({}, normaliser, text))
     stated = {key: arrays.pop(key) for key in NORMALISER if key in arrays}
-    in_order = names or _layer_names(arrays, text)
+    in_order = names or [key.removesuffix(".weight") for key in arrays if key.endswith(".weight")]
+    if not in_order:
+        listed = ", ".join(list(arrays)[:6]) or "nothing"
+        raise RunFileError(f"{text}: expected arrays NAME.weight and NAME.bias for each layer; it has {listed}")
     sizes, parts = _layers(arrays, in_order, text)
     spare = [key for key in arrays if key.rpartition(".")[0] not in in_order and key not in in_order]
     if spare and not names:
         raise RunFileError(f"{text}: {spare[0]} belongs to no layer; {_choice(arrays)}")
     statistics = _normaliser(stated, normaliser, text)
-    made = _finished(name, text, np.concatenate(parts), sizes, tuple(in_order), statistics)
+    made = _finished(name, text, np.concatenate(parts), sizes, statistics)
     settings = {**known, **({"activation": activation} if activation else {})}
     return replace(made, settings=settings, module=module)
 
 
-def _finished(
-    name: str, text: str, flat: NDArray[Any], sizes: tuple[int, ...], names: tuple[str, ...], stated: Named
-) -> ForeignPolicy:
+def _finished(name: str, text: str, flat: NDArray[Any], sizes: tuple[int, ...], stated: Named) -> ForeignPolicy:
     """Return the policy; raise a RunFileError if its numbers are not finite or its normaliser does not fit."""
     mean, std = (np.asarray(stated.get(key, np.zeros(0)), np.float64).reshape(-1) for key in NORMALISER[:2])
     clips = np.asarray(stated.get("observation_clip", 0.0), np.float64).reshape(-1)
@@ -147,21 +139,16 @@ def _finished(
             f"{text}: expected observation_mean and observation_std of {expected} numbers up to {LARGEST:g}, stds "
             f"above 0, and an observation_clip of 0 or more; got {len(mean)} and {len(std)} numbers, and {clip:g}"
         )
-    return ForeignPolicy(name, text, flat, sizes, names, mean, std, clip)
+    return ForeignPolicy(name, text, flat, sizes, mean, std, clip)
 
 
 def _load(source: Any, text: str) -> tuple[Named | NDArray[Any], Any]:
     """Return named arrays, or one flat vector, of any kind of source; and the torch module, if there is one."""
-    if not isinstance(source, (str, Path)):
-        return _returned(source, text)
-    if ":" in text and Path(text).suffix not in SUFFIXES:
+    if isinstance(source, (str, Path)):
+        if ":" not in text or Path(text).suffix in SUFFIXES:
+            return array_files.read(Path(text)), None
         note_code({"policy": text}, True)  # the user names it on the command line
-        return _returned(imported(text, "policy"), text)
-    return array_files.read(Path(text)), None
-
-
-def _returned(source: Any, text: str) -> tuple[Named | NDArray[Any], Any]:
-    """Return the arrays of a function's result, of a torch module, of a mapping or of a vector; and the module."""
+        source = imported(text, "policy")
     if not hasattr(source, "state_dict") and callable(source):
         try:
             source = source()
@@ -178,14 +165,6 @@ def _returned(source: Any, text: str) -> tuple[Named | NDArray[Any], Any]:
             f"got {type(source).__name__}"
         )
     return flat, None
-
-
-def _layer_names(arrays: Named, text: str) -> list[str]:
-    names = [key.removesuffix(".weight") for key in arrays if key.endswith(".weight")]
-    if not names:
-        listed = ", ".join(list(arrays)[:6]) or "nothing"
-        raise RunFileError(f"{text}: expected arrays NAME.weight and NAME.bias for each layer; it has {listed}")
-    return names
 
 
 def _choice(arrays: Named) -> str:

@@ -63,7 +63,7 @@ def _toml(task: Any, name: str) -> str:
 def _compared(policy: ForeignPolicy, task: Any) -> Any:
     """Return the task with the activation with which its network acts as the module does; raise an error if none does.
 
-    The given activation is tried first; then each one for all hidden layers, with a linear output or one of tanh.
+    Unless one is given, each activation is tried for all hidden layers, with a linear output or one of tanh.
     """
     given = task.policy or "activation" in policy.settings
     limit = min(policy.clip or LIMIT, LIMIT)
@@ -80,20 +80,16 @@ def _compared(policy: ForeignPolicy, task: Any) -> Any:
             "activation (--activation), or give the part of the module that acts"
         ) from None
     choices = [task]
-    if not task.policy:
+    if not given:
         squashed = ([name] * len(task.hidden) + ["tanh"] for name in task.activations)
         choices += [_with(task, {"activation": name}, policy) for name in (*task.activations, *squashed)]
     largest = max(np.abs(actions).max() for actions in expected)
     differences = [_difference(policy, choice, seen, expected) for choice in choices]
     best = int(np.argmin(differences))
-    equal = differences[best] <= TOLERANCE * largest
-    if equal and not given:
+    if differences[best] <= TOLERANCE * largest:
         return choices[best]
-    if differences[0] <= TOLERANCE * largest:
-        return task
-    option = choices[best].activation
-    words = option if isinstance(option, str) else ",".join(option)
-    advice = f"use --activation {words}" if equal else f"no activation here makes them equal: {OTHER}"
+    stated = "activation" in policy.settings
+    advice = "leave out --activation to search for it" if stated else f"no activation here makes them equal: {OTHER}"
     raise ConfigError(
         f"{policy.source}: on {COUNT} random observations its actions differ by up to {differences[0]:.3g} from those "
         f"of the rebuilt network ({_toml(task, 'activation')}; the largest action is {largest:.3g}); {advice}"

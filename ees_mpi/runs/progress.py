@@ -5,7 +5,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from typing import Any, TextIO
+from typing import Any, Self, TextIO
 
 from ees_mpi.config import Config
 from ees_mpi.generation.results import Record
@@ -16,85 +16,77 @@ from ees_mpi.terminal import clock, pace, plain
 LINE_SECONDS = 5.0  # between two lines in a log file
 
 
-class Progress:
-    """Shows committed generations on stdout: under mpirun stdout is the terminal, stderr is not."""
+class Display:
+    """Shows progress on stdout: under mpirun stdout is the terminal, stderr is not."""
 
-    def __init__(self, config: Config, done: int, file_warning: Callable[[], str | None], stream: TextIO | None = None):
+    def __init__(self, stream: TextIO | None, **bar: Any):
         self._stream = stream or sys.stdout or open(os.devnull, "w", encoding="utf-8")
-        self._config, self._file_warning = config, file_warning
-        self._headline = config.method.headline
-        self._total, self._first = config.run.generations, done
         self._start = self._last = time.monotonic()
-        self._warned = ""
         self._bar: Any = None
         if on_terminal(self._stream):
             from tqdm import tqdm
 
-            self._bar = tqdm(
-                total=self._total, initial=done, unit="gen", file=self._stream, dynamic_ncols=True, smoothing=0.05
-            )
+            self._bar = tqdm(file=self._stream, dynamic_ncols=True, **bar)
 
-    def __enter__(self) -> "Progress":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
         if self._bar is not None:
             self._bar.close()
 
-    def update(self, record: Record) -> None:
-        """Show one more committed generation, and warnings about it."""
-        parts = (self._config.population, self._config.method)
-        warning = self._file_warning() or next(filter(None, (part.warning(record.arrays) for part in parts)), None)
-        if warning and warning != self._warned:
-            self._warned = warning
-            self._say(f"warning: {warning}")
-        if self._bar is not None:
-            with contextlib.suppress(OSError, ValueError):
-                self._bar.set_postfix_str(self._metric(record), refresh=False)
-                self._bar.update()
-            return
+    def _seconds_if_due(self, last: bool = False) -> float | None:
+        """Return the seconds since the start if it is time for the next line of a log file; else None."""
         now = time.monotonic()
-        done = record.generation + 1
-        if now - self._last >= LINE_SECONDS or done == self._total:
-            self._last = now
-            seconds = (now - self._start) / (done - self._first)
-            left = clock((self._total - done) * seconds)
-            self._say(f"generation {done}/{self._total}, {pace(seconds)}, {left} left, {self._metric(record)}")
-
-    def _metric(self, record: Record) -> str:
-        metrics = record.metrics
-        text, invalid = f"{self._headline} {metrics[self._headline]:.4g}", metrics["invalid_share"]
-        return f"{text}, {invalid:.1%} invalid" if invalid else text
+        if now - self._last < LINE_SECONDS and not last:
+            return None
+        self._last = now
+        return now - self._start
 
     def _say(self, line: str) -> None:
-        line = plain(line)
+        if self._bar is not None:
+            self._bar.write(plain(line), file=self._stream)
+        else:
+            print(plain(line), file=self._stream, flush=True)
+
+
+class Progress(Display):
+    """Shows committed generations, and warnings about them."""
+
+    def __init__(self, config: Config, done: int, file_warning: Callable[[], str | None], stream: TextIO | None = None):
+        self._config, self._file_warning, self._warned = config, file_warning, ""
+        self._total, self._first = config.run.generations, done
+        super().__init__(stream, total=self._total, initial=done, unit="gen", smoothing=0.05)
+
+    def update(self, record: Record) -> None:
+        """Show one more committed generation."""
+        parts = (self._config.population, self._config.method)
+        warning = self._file_warning() or next(filter(None, (part.warning(record.arrays) for part in parts)), None)
         with contextlib.suppress(OSError, ValueError):  # a closed terminal must not stop the training
+            if warning and warning != self._warned:
+                self._warned = warning
+                self._say(f"warning: {warning}")
+            done = record.generation + 1
             if self._bar is not None:
-                self._bar.write(line, file=self._stream)
-            else:
-                print(line, file=self._stream, flush=True)
+                self._bar.set_postfix_str(self._metric(record), refresh=False)
+                self._bar.update()
+            elif (taken := self._seconds_if_due(done == self._total)) is not None:
+                seconds = taken / (done - self._first)
+                left = clock((self._total - done) * seconds)
+                self._say(f"generation {done}/{self._total}, {pace(seconds)}, {left} left, {self._metric(record)}")
+
+    def _metric(self, record: Record) -> str:
+        metrics, headline = record.metrics, self._config.method.headline
+        text, invalid = f"{headline} {metrics[headline]:.4g}", metrics["invalid_share"]
+        return f"{text}, {invalid:.1%} invalid" if invalid else text
 
 
-class Counter:
-    """Shows how much of a longer task is done, on stdout; nothing if the task ends within a few seconds."""
+class Counter(Display):
+    """Shows how much of a longer task is done; nothing if the task ends within a few seconds."""
 
     def __init__(self, total: int, unit: str, name: str, stream: TextIO | None = None):
-        self._stream = stream or sys.stdout or open(os.devnull, "w", encoding="utf-8")
         self._total, self._unit, self._name, self._done = total, unit, name, 0
-        self._start = self._last = time.monotonic()
-        self._bar: Any = None
-        if on_terminal(self._stream):
-            from tqdm import tqdm
-
-            look = {"file": self._stream, "dynamic_ncols": True, "leave": False}
-            self._bar = tqdm(total=total, unit=unit, desc=name, **look)
-
-    def __enter__(self) -> "Counter":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self._bar is not None:
-            self._bar.close()
+        super().__init__(stream, total=total, unit=unit, desc=name, leave=False)
 
     def update(self, more: int = 1) -> None:
         """Count some more."""
@@ -103,15 +95,12 @@ class Counter:
     def show(self, done: int) -> None:
         """Show that so many are done; in a log file only if the last line is seconds old."""
         self._done = min(max(done, self._done), self._total)
-        now = time.monotonic()
         with contextlib.suppress(OSError, ValueError):  # a closed terminal must not stop the work
             if self._bar is not None:
                 self._bar.update(self._done - self._bar.n)
-            elif now - self._last >= LINE_SECONDS:
-                self._last = now
-                left = clock((now - self._start) * (self._total / max(self._done, 1) - 1))
-                line = f"{self._name}: {self._done}/{self._total} {self._unit}s, {left} left"
-                print(line, file=self._stream, flush=True)
+            elif (taken := self._seconds_if_due()) is not None:
+                left = clock(taken * (self._total / max(self._done, 1) - 1))
+                self._say(f"{self._name}: {self._done}/{self._total} {self._unit}s, {left} left")
 
 
 class CountedOutcomes(dict[int, Outcome]):
@@ -123,7 +112,7 @@ class CountedOutcomes(dict[int, Outcome]):
     def __init__(self, ranks: Ranks, total: int, name: str):
         super().__init__()
         self._scale = ranks.size / ranks.node_size  # the individuals of all nodes for each one of this node
-        self._counter = Counter(total, "rollout", name) if ranks.first else None
+        self._counter = Counter(total, "rollout", name) if ranks.is_root else None
 
     def __setitem__(self, index: int, outcome: Outcome) -> None:
         super().__setitem__(index, outcome)

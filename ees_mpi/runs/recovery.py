@@ -1,6 +1,6 @@
 """Recovery from lost ranks.
 
-Under `mpirun --with-ft ulfm` a gather raises `RanksLost` if a rank has died. The ranks that are left then reconnect
+Under `mpirun --with-ft ulfm` an allgather raises `RanksLost` if a rank has died. The ranks that are left then reconnect
 (`Ranks.recover`), and the first of them reopens the run file at the last commit. Results of the current generation that
 they have already evaluated are not evaluated again.
 """
@@ -55,13 +55,12 @@ class Recovery:
 
     def job(self, config: Config, ranks: Ranks) -> Job[Any]:
         """Return the job with its noise table; it is opened again if a rank died before all ranks had one."""
-        if ranks.any(self._job is None):
+        missing = ranks.any(self._job is None)
+        if missing or self._job is None:
             self.close()
             self._job = open_job(config, ranks)
-        elif self._job:
+        else:
             self._job.rejoin()
-        if self._job is None:
-            raise RuntimeError("no job was opened")
         return self._job
 
     def known(self, job: Job[Any], generation: int, partial: Mapping[str, Any]) -> dict[int, Any]:

@@ -72,7 +72,7 @@ def run_session(
                 return _train(ranks, recovery, say, callback, curves)
             except RanksLost:
                 lost = recovery.keep(ranks)
-                if ranks.first:
+                if ranks.is_root:
                     say(f"lost {lost}: continuing with the other ranks")
     except Interrupted:
         if callback:
@@ -87,7 +87,8 @@ def _train(ranks: Ranks, recovery: Recovery, say: Say, callback: Callback | None
     try:
         config, received = read_on_root(ranks, partial(_read, recovery, folder))
         state, prepared = State.from_arrays(received["state"]), recovery.prepared
-        recovery.path, recovery.run_id, recovery.config = Path(received["path"]), received["run_id"], config
+        path = recovery.path = Path(received["path"])
+        recovery.run_id, recovery.config = received["run_id"], config
         if not ranks.any(prepared is not None and prepared.finished):
             fingerprint = machine.fingerprint(uses_torch(config))
             ranks.check_alike(fingerprint)
@@ -121,9 +122,7 @@ def _train(ranks: Ranks, recovery: Recovery, say: Say, callback: Callback | None
         say(f"{prepared.path}: {prepared.config.run.generations} generations, complete")
     if callback:
         callback.check(ranks)
-    if recovery.path is None:
-        raise RuntimeError("the path of the run was not sent")
-    return recovery.path
+    return path
 
 
 def _report(

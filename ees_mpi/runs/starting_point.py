@@ -105,9 +105,10 @@ def read(run: Run, generation: int | None) -> StartingPoint:
             raise ConfigError(f"generation {generation}: {run.path} has 0 to {last}")
         run.check_generation(generation)
         digest = run["state_sha256"][generation - 1].decode() if generation else ""
-        learned, sums = run.learned(generation), _sums(run, generation)
+        learned, sums = run.learned(generation), run.observation_sums(generation)
         moments = {name: run[name][generation] for name in config.method.inherited if name in run.names}
-        checks.check_finite(learned["mean"], f"of generation {generation}", run.path)
+        if not np.isfinite(learned["mean"]).all():
+            raise RunFileError(f"{run.path} is damaged: its mean of generation {generation} is not finite")
     about = {
         "path": run.path.name,  # without its folder: files are passed on
         "run_id": run.run_id,
@@ -206,17 +207,6 @@ def _parameters(arrays: Arrays) -> tuple[Singles, tuple[int, ...]]:
     if [layer.shape for layer in layers] != [(a + 1, b) for a, b in pairwise(sizes)]:
         raise ValueError("its layers are not matrices that fit together")
     return mean, sizes
-
-
-def _sums(run: Run, generation: int) -> Floats:
-    """Return the observation sums of a generation; older files have only its statistics, whose std has a floor."""
-    if "observation_sums" in run.names:
-        return run.observation_sums(generation)
-    if "observation_mean" not in run.names:
-        return np.zeros(1)
-    count = run["observation_count"][generation]
-    mean, std = run["observation_mean"][generation], run["observation_std"][generation]
-    return np.concatenate([[count], count * mean, count * (np.square(std) + np.square(mean))])
 
 
 def first_state_from(start: StartingPoint, text: str, config: Config) -> tuple[State, str]:

@@ -44,14 +44,14 @@ def run_sweep(ranks: Ranks, sweep: Sweep, say: Say, max_hours: float | None = No
         ranks.deadline = time.monotonic() + 3600 * max_hours
     files = [""] * len(sweep.members)
     with ranks.together():
-        if ranks.first:
+        if ranks.is_root:
             files = _check(sweep)
     failures: list[tuple[str, EesError]] = []
     for file, member in zip(files, sweep.members, strict=True):
         if ranks.any(ranks.stopping()):
             reason = f"{member.number} of {len(files)} runs are done; the same command with --resume goes on"
             raise collective(Interrupted(f"interrupted by {ranks.stop_signal or 'a signal'}: {reason}"))
-        if ranks.first:
+        if ranks.is_root:
             say(f"sweep: run {member.number + 1} of {len(files)}: {file}")
         try:
             run_session(ranks, partial(_prepare, sweep, member), say, curves=curves)
@@ -59,11 +59,13 @@ def run_sweep(ranks: Ranks, sweep: Sweep, say: Say, max_hours: float | None = No
             if isinstance(error, ENDS_SWEEP) or (ranks.size > 1 and not error.collective):
                 raise
             failures.append((file, error))
-            if ranks.first:
+            if ranks.is_root:
                 say_on_stderr(f"sweep: {file} failed, and the sweep goes on: {error}\n")
     if failures:
-        raise _summary(failures, len(files))
-    if ranks.first:
+        names, first = ", ".join(file for file, _ in failures), failures[0][1]
+        summary = f"sweep: {len(failures)} of {len(files)} runs failed: {names}; the first: {first}"
+        raise collective(type(first)(summary))  # the exit code is that of the first
+    if ranks.is_root:
         say(f"sweep: {len(files)} runs, all complete")
 
 
@@ -85,10 +87,3 @@ def _prepare(sweep: Sweep, member: Member) -> PreparedRun:
     """Prepare one run, on rank 0."""
     path = sweep.folder / file_name(sweep.source, member.all_settings)
     return replace(sweep.request, settings=member.all_settings, out=path).prepare()
-
-
-def _summary(failures: Sequence[tuple[str, EesError]], total: int) -> EesError:
-    """Return an error that names the failed runs; its type, and so the exit code, is that of the first."""
-    names = ", ".join(file for file, _ in failures)
-    first = failures[0][1]
-    return collective(type(first)(f"sweep: {len(failures)} of {total} runs failed: {names}; the first: {first}"))

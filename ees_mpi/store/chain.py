@@ -33,12 +33,9 @@ def of_attributes(attributes: Mapping[str, Any]) -> str:
     return records.digest(str(attributes["run_id"]), "attributes", 0, START, *records.flat(values)).hex()
 
 
-def of_rows(rows: Sequence[Record], version: int) -> dict[str, list[str]]:
-    """Return the hashes of generations, as a file of this version has them."""
-    if version == 2:
-        hashes = [format2.of_row(row.arrays, row.number) for row in rows]
-        return {name: [pair[name] for pair in hashes] for name in layout.HASHES[2]}
-    return {HASH: [row.hash.hex() for row in rows], BEFORE: [row.before.hex() for row in rows]}
+def hashes_of(row: Record, version: int) -> dict[str, str]:
+    """Return the hashes of a generation, as a file of this version has them."""
+    return format2.of_row(row.arrays, row.number) if version == 2 else {HASH: row.hash.hex(), BEFORE: row.before.hex()}
 
 
 def has_hash(

@@ -65,9 +65,10 @@ def check_shapes(file: h5py.File, config: Config, version: int, path: Path) -> d
     if missing:
         raise RunFileError(f"{path} is damaged: it has no {missing[0]}")
     arrays, columns = dict(file["generations"]), dict(file["sessions"])  # each is opened once
-    missing = [
-        f"generations/{name}" for name in (*_needed(arrays, config), *layout.HASHES[version]) if name not in arrays
-    ]
+    groups = (*layout.TOGETHER, tuple(config.method.fields))  # a file has all or none of the arrays of each group
+    needed = [name for names in groups if any(name in arrays for name in names) for name in names]
+    needed += [*layout.NEEDED, *layout.HASHES[version]]
+    missing = [f"generations/{name}" for name in needed if name not in arrays]
     missing += [f"sessions/{name}" for name in ("session", *layout.SESSIONS[version]) if name not in columns]
     if missing:
         raise RunFileError(f"{path} is damaged: it has no {missing[0]}")
@@ -87,13 +88,6 @@ def check_shapes(file: h5py.File, config: Config, version: int, path: Path) -> d
     if len(counts) != 1:
         raise RunFileError(f"{path} is damaged: the arrays of its sessions have different lengths {sorted(counts)}")
     return lengths
-
-
-def _needed(arrays: Mapping[str, Any], config: Config) -> list[str]:
-    """Return the arrays that a file must have, beside those that it has."""
-    together = (*layout.TOGETHER, tuple(config.method.fields))
-    more = [name for names in together if any(array in arrays for array in names) for name in names]
-    return [*layout.NEEDED, *more]
 
 
 def check_records(entries: Sequence[Record], file: h5py.File, columns: Columns, version: int) -> None:
@@ -139,13 +133,6 @@ def is_whole_state(file: h5py.File, name: str, attributes: Mapping[str, Any]) ->
         return False
 
 
-def checked_state(file: h5py.File, attributes: Mapping[str, Any], path: Path) -> dict[str, NDArray[Any]]:
-    """Return the state in group `final`; raise a RunFileError if it does not have its hash."""
-    if not is_whole_state(file, "final", attributes):
-        raise RunFileError(f"{path} is damaged: the state after its last generation does not have its hash. {REPAIR}")
-    return texts.datasets(file["final"])
-
-
 def is_whole(file: h5py.File, name: str, attributes: Mapping[str, Any], path: Path) -> bool:
     """Return True if a group holds a state that has its hash, and the generation before it has its hash."""
     try:
@@ -169,9 +156,3 @@ def row_of(file: h5py.File, generation: int) -> dict[str, NDArray[Any]]:
         for name, array in layout.growing(file["generations"]).items()
         if name not in no_arrays
     }
-
-
-def check_finite(mean: NDArray[Any], when: str, path: Path) -> None:
-    """Raise a RunFileError unless a mean is finite; no run makes a step to one that is not."""
-    if not np.isfinite(mean).all():
-        raise RunFileError(f"{path} is damaged: its mean {when} is not finite")

@@ -138,7 +138,11 @@ def _fold_into(file: h5py.File, entries: Sequence[Record], state: Arrays, path: 
         if checks.is_whole_state(file, "final", attributes):
             _put_state(file.require_group("previous"), texts.datasets(file["final"]))
         _put_state(file["final"], state)
-    _fold_partial(file, entries, have + len(rows), version)
+    partial = [record for record in entries if record.kind == "partial" and record.number == have + len(rows)]
+    if "partial" in file and (partial or file["partial/generation"][()] < have + len(rows)):
+        del file["partial"]
+    if partial:
+        chain.put_partial(file, partial[-1], version)
     if version == 2:
         if config:
             file.attrs["config"] = config
@@ -197,11 +201,12 @@ def _make_generations(group: h5py.Group, config: Config) -> None:
 
 def _append_generations(group: h5py.Group, rows: Sequence[Record], version: int) -> None:
     have = group[layout.GENERATION].shape[0]
-    table, hashes = chain.rows_of(rows[0].columns, rows), chain.of_rows(rows, version)
-    numbers = {layout.GENERATION: [row.number for row in rows]}
-    for name, values in (*numbers.items(), *hashes.items(), *((name, table[name]) for name in table.dtype.names or ())):
+    table, hashes = chain.rows_of(rows[0].columns, rows), [chain.hashes_of(row, version) for row in rows]
+    columns: dict[str, Any] = {name: table[name] for name in table.dtype.names or ()}
+    columns |= {name: [pair[name] for pair in hashes] for name in layout.HASHES[version]}
+    for name, column in {layout.GENERATION: [row.number for row in rows], **columns}.items():
         group[name].resize(have + len(rows), axis=0)
-        group[name][have:] = values
+        group[name][have:] = column
 
 
 def _fold_sessions(file: h5py.File, entries: Sequence[Record], rows: list[Record], version: int, run_id: str) -> str:
@@ -233,12 +238,3 @@ def _put_state(group: h5py.Group, state: Arrays) -> None:
             group[name][...] = array
         else:
             group.create_dataset(name, data=array)
-
-
-def _fold_partial(file: h5py.File, entries: Sequence[Record], have: int, version: int) -> None:
-    """Save the outcomes of an interrupted generation, until that generation is committed."""
-    partial = [record for record in entries if record.kind == "partial" and record.number == have]
-    if "partial" in file and (partial or file["partial/generation"][()] < have):
-        del file["partial"]
-    if partial:
-        chain.put_partial(file, partial[-1], version)

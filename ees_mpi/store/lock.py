@@ -73,7 +73,13 @@ class Lock:
         self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
         try:
             if self._locked(force) and self._is_current():
-                self._write_owner()
+                owner = {
+                    "host": socket.gethostname(),
+                    "pid": os.getpid(),
+                    "job": os.environ.get("SLURM_JOB_ID"),
+                    "since": time.strftime("%Y-%m-%d %H:%M:%S"),
+                }
+                os.ftruncate(self._file, os.pwrite(self._file, json.dumps(owner).encode(), 0))
                 return True
         except OSError:
             os.close(self._file)
@@ -91,7 +97,8 @@ class Lock:
                 raise
             return self._may_write_without_locks(force)
         # Some file systems lock within a node only: there, the heartbeat shows a writer on another node.
-        return not (self._owner_is_elsewhere() and self._has_heartbeat())
+        here = socket.gethostname()
+        return read_owner(self._path).get("host", here) == here or not self._has_heartbeat()
 
     def _may_write_without_locks(self, force: bool) -> bool:
         if os.fstat(self._file).st_size and not force:
@@ -102,10 +109,6 @@ class Lock:
                 "locks, so it may still be running. If it has ended, use --force"
             )
         return True
-
-    def _owner_is_elsewhere(self) -> bool:
-        here = socket.gethostname()
-        return bool(read_owner(self._path).get("host", here) != here)
 
     def _has_heartbeat(self) -> bool:
         """Return True if the owner sends heartbeats; the clocks of the two machines may differ."""
@@ -124,15 +127,6 @@ class Lock:
         while not self._stop.wait(HEARTBEAT_SECONDS):
             with suppress(OSError):  # a single heartbeat may fail
                 os.utime(self._file)
-
-    def _write_owner(self) -> None:
-        owner: dict[str, Any] = {
-            "host": socket.gethostname(),
-            "pid": os.getpid(),
-            "job": os.environ.get("SLURM_JOB_ID"),
-            "since": time.strftime("%Y-%m-%d %H:%M:%S"),
-        }
-        os.ftruncate(self._file, os.pwrite(self._file, json.dumps(owner).encode(), 0))
 
     def _owner(self) -> str:
         owner = read_owner(self._path)

@@ -1,10 +1,10 @@
 """Read run files at any time, from any process, without MPI."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,7 +15,7 @@ from ees_mpi.outcomes import Arrays, Draw, Floats, Singles, split_learned
 from ees_mpi.store import chain, checks, fits, hdf5, journal, layout, sessions, texts
 from ees_mpi.store.records import CHAINED
 from ees_mpi.store.run_checks import RunChecks
-from ees_mpi.store.safety import damage_reported, open_hdf5, real
+from ees_mpi.store.safety import damage_reported, open_hdf5
 
 
 class Run(RunChecks):
@@ -27,15 +27,13 @@ class Run(RunChecks):
     def __init__(self, path: str | Path, trust: bool = False, allow_damaged_journal: bool = False):
         self.path = Path(path)
         self._trust = trust
-        real(self.path)
-        if self.path.is_dir():
-            raise RunFileError(f"{path} is a folder; expected a run file")
         # The journal is read first: if the writer folds in between, records are read twice, but none is missed.
         self.journal = journal.read(self.path)
-        self._file = _open(self.path)
+        self._file = open_hdf5(self.path)
         self._noise: Noise | None = None
         try:
             with damage_reported(self.path):
+                _check_format(texts.attributes(self._file), self.path)
                 self._interpret()
             if self.damage and not allow_damaged_journal:
                 raise RunFileError(
@@ -111,8 +109,12 @@ class Run(RunChecks):
     def state_arrays(self) -> dict[str, NDArray[Any]]:
         """Return the state after the last committed generation, as named arrays; its hash is checked."""
         with damage_reported(self.path):
-            newest = self.journal.state if len(self._newer) else {}
-            state = dict(newest) or checks.checked_state(self._file, self._attributes, self.path)
+            state = dict(self.journal.state) if len(self._newer) else {}
+            if not state:
+                if not checks.is_whole_state(self._file, "final", self._attributes):
+                    which = f"{self.path} is damaged: the state after its last generation"
+                    raise RunFileError(f"{which} does not have its hash. {checks.REPAIR}")
+                state = texts.datasets(self._file["final"])
             fits.check_state(state, self.config, self._sizes, self._attributes["kind"] == "run")
         if self.generations:
             self.check_generation(-1)  # it holds the digest of the state, and ties it to this run
@@ -157,10 +159,13 @@ class Run(RunChecks):
         return "observation_sums" in self.names or self.config.task.observation_dim == 0
 
     def observation_sums(self, generation: int) -> Floats:
-        """Return the observation sums before a generation: logged, or those of the final state."""
-        if generation < self.generations and "observation_sums" in self.names:
+        """Return the observation sums before a generation; older files have only its statistics, with a floor."""
+        if generation == self.generations:
+            return np.asarray(self.state_arrays()["observations"])
+        if "observation_sums" in self.names:
             return np.asarray(self["observation_sums"][generation])
-        return np.asarray(self.state_arrays()["observations"])
+        count, (mean, std) = self["observation_count"][generation], self.observation_statistics(generation)
+        return np.concatenate([[count], count * mean, count * (np.square(std) + np.square(mean))])
 
     def draw(self, generation: int) -> Draw:
         """Return the draw of the individuals of a generation; a RunFileError if no run can have drawn it."""
@@ -218,24 +223,14 @@ def config_text(path: Path) -> str:
         return ""  # `open_run` reports it, from one rank
 
 
-def _open(path: Path) -> h5py.File:
-    file = open_hdf5(path)
-    try:
-        with damage_reported(path):
-            attributes = texts.attributes(file)
-            kind, version = attributes.get("format"), attributes.get("format_version", 0)
-            problem = ""
-            if kind == "ees_mpi adaptation":
-                problem = "is an adaptation file, made by `ees-mpi adapt`; expected a run file"
-            elif kind != layout.FORMAT or not isinstance(version, (int, np.integer)):
-                problem = "is HDF5, but not a run file of ees_mpi"
-            elif version not in layout.SESSIONS:
-                expected = f"{layout.OLDEST} to {layout.FORMAT_VERSION}"
-                cure = "Update it" if version > layout.FORMAT_VERSION else "An older version wrote the file"
-                problem = f"has format {version}; this version of ees_mpi reads {expected}. {cure}"
-            if problem:
-                raise RunFileError(f"{path} {problem}")
-    except BaseException:
-        file.close()
-        raise
-    return file
+def _check_format(attributes: Mapping[str, Any], path: Path) -> None:
+    """Raise a RunFileError unless a file is a run file of a known format."""
+    kind, version = attributes.get("format"), attributes.get("format_version", 0)
+    if kind == "ees_mpi adaptation":
+        raise RunFileError(f"{path} is an adaptation file, made by `ees-mpi adapt`; expected a run file")
+    if kind != layout.FORMAT or not isinstance(version, (int, np.integer)):
+        raise RunFileError(f"{path} is HDF5, but not a run file of ees_mpi")
+    if version not in layout.SESSIONS:
+        expected = f"{layout.OLDEST} to {layout.FORMAT_VERSION}"
+        cure = "Update it" if version > layout.FORMAT_VERSION else "An older version wrote the file"
+        raise RunFileError(f"{path} has format {version}; this version of ees_mpi reads {expected}. {cure}")

@@ -1,13 +1,11 @@
 """Bring a run file of a killed run, or a damaged one, into a state from which it continues."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-
-import h5py
 
 from ees_mpi.errors import RunFileError
 from ees_mpi.noise import Noise
@@ -100,7 +98,11 @@ def _restore_if_damaged(path: Path) -> str:
         damage = error
     with open_hdf5(path) as file, damage_reported(path):
         attributes = checks.attributes_of(file, path)
-        if chain.version_of(attributes) not in layout.SESSIONS or _is_whole(file, attributes, path):
+        whole = False  # the last state, the last generation and an interrupted generation have their hashes
+        with suppress(RunFileError), damage_reported(path):
+            checks.check_groups(file, attributes, path)
+            whole = checks.is_whole(file, "final", attributes, path)
+        if whole or chain.version_of(attributes) not in layout.SESSIONS:
             raise damage
         had = file["generations"][layout.GENERATION].shape[0]
     with write_errors(path, UNCHANGED):
@@ -117,14 +119,6 @@ def _restore_if_damaged(path: Path) -> str:
     return f"{damage}. Returned to generation {have}: {lost}. The damaged file is {aside}" + (
         f", its journal {unused}." if unused else "."
     )
-
-
-def _is_whole(file: h5py.File, attributes: Mapping[str, Any], path: Path) -> bool:
-    """Return True if the last state, the last generation and an interrupted generation have their hashes."""
-    with suppress(RunFileError), damage_reported(path):
-        checks.check_groups(file, attributes, path)
-        return checks.is_whole(file, "final", attributes, path)
-    return False
 
 
 @contextmanager

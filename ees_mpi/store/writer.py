@@ -4,7 +4,6 @@ import json
 import os
 import time
 from collections.abc import Iterable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +68,10 @@ class RunWriter:
         try:
             if path.exists() and not overwrite:
                 if has_results(path):
-                    raise created_meanwhile(path)
+                    raise RunFileError(
+                        f"{path} exists now: another process has created it while this one was starting. To continue "
+                        "it, run the command with --resume again"
+                    )
                 overwrite = True
             run_id = run_id or new_run_id()
             noise = Noise(config.noise_seed, config.noise.size)
@@ -225,18 +227,6 @@ def has_results(path: Path) -> bool:
 def already_exists(path: Path) -> RunFileError:
     """Return the error that a run file exists already."""
     return RunFileError(f"{path} exists already; use --resume to continue it, --overwrite to start again")
-
-
-def created_meanwhile(path: Path) -> RunFileError:
-    """Return the error that another process has created the run file since this one looked for it."""
-    begun = "another process"
-    with suppress(RunFileError, LookupError), open_run(path) as run:
-        session = run.sessions()[0]
-        begun = f"a job on {session['host']} at {time.strftime('%H:%M:%S', time.localtime(session['start']))}"
-    return RunFileError(
-        f"{path} exists now: {begun} has created it while this one was starting. To continue it, run the command with "
-        "--resume again"
-    )
 
 
 def check_folder(path: Path) -> None:

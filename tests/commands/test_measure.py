@@ -210,8 +210,8 @@ def test_a_pickle_is_refused_unread_and_a_whole_module_is_refused(tmp_path: Path
 @pytest.mark.parametrize(
     ("named", "code", "message"),
     [
-        (arrays((28, 8, 6)), 2, "0.weight has the shape (8, 28); expected (8, 26) for layer 1"),
-        (arrays((26, 8, 8)), 2, "2.weight has the shape (8, 8); expected (6, 8) for layer 2"),
+        (arrays((28, 8, 6)), 2, "its layers have the sizes (28, 8, 6); the task has (26, 8, 6)"),
+        (arrays((26, 8, 8)), 2, "its layers have the sizes (26, 8, 8); the task has (26, 8, 6)"),
         ({**arrays(), "2.weight": np.zeros((6, 9), np.float32)}, 3, "expected (6, 8)"),
         (
             {**arrays(), "log_std": np.zeros(6, np.float32)},

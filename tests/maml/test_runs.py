@@ -88,7 +88,7 @@ class Stopped(Ranks):
         super().__init__()
         self._count = count
 
-    def deal(self, individuals: int | Sequence[int], generation: int = -1) -> Iterator[int]:
+    def deal(self, individuals: Sequence[int], generation: int = -1) -> Iterator[int]:
         for index in super().deal(individuals, generation):
             yield index
             self._count -= 1

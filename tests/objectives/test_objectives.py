@@ -119,20 +119,20 @@ def test_whitening_leaves_a_constant_component_at_zero() -> None:
 
 def test_ranks_of_behaviors_are_symmetric_in_each_component_and_know_no_scale() -> None:
     given = outcomes(21, 2, invalid=(3,))
-    ranked = given.ranked
+    ranked = given.normalised("ranks")
     assert ranked.shape == (20, 2)
     for component, behavior in zip(ranked.T, given.behavior[given.valid].T, strict=True):
         np.testing.assert_allclose(np.sort(component), np.linspace(-0.5, 0.5, 20))
         assert (np.argsort(component) == np.argsort(behavior)).all()
     stretched = outcomes(21, 2, invalid=(3,))
     stretched.behavior[:] = np.exp(stretched.behavior / 100)  # another scale, the same order
-    np.testing.assert_array_equal(stretched.ranked, ranked)
+    np.testing.assert_array_equal(stretched.normalised("ranks"), ranked)
 
 
 def test_ranks_of_a_constant_component_are_zero() -> None:
     given = outcomes()
     given.behavior[:, 1] = 1e6 / 3
-    assert (given.ranked[:, 1] == 0).all() and (given.ranked[:, 0] != 0).any()
+    assert (given.normalised("ranks")[:, 1] == 0).all() and (given.normalised("ranks")[:, 0] != 0).any()
 
 
 def test_the_logged_entropy_is_that_of_whitened_behaviors_under_ranks_too() -> None:
@@ -143,7 +143,7 @@ def test_the_logged_entropy_is_that_of_whitened_behaviors_under_ranks_too() -> N
 
 def test_the_kernel_of_the_authors_is_ours_with_the_bandwidth_over_the_root_of_two() -> None:
     given = outcomes(30, 2)
-    b = given.ranked
+    b = given.normalised("ranks")
     squares = np.square(b[:, None] - b[None]).sum(axis=2)
     width = 1.7
     p = density(given, width / np.sqrt(2), Ranks(), "ranks")

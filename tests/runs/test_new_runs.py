@@ -11,7 +11,7 @@ from support.random_parts import SMALL, train
 
 import ees_mpi
 from ees_mpi import ranks
-from ees_mpi.commands.verify_updates import verify_updates
+from ees_mpi.commands.verify import verify_updates
 from ees_mpi.config import load
 
 ENV = {"name": "gymnasium", "env": "Walk-v0", "steps": 5, "hidden": [2], "observation_share": 1.0}

@@ -301,13 +301,13 @@ def test_readers_never_refuse_a_run_while_another_one_overwrites_it(
 def test_a_run_that_is_overwritten_between_the_reads_of_its_two_files_is_the_new_one(
     made: Make, tiny: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run, config, original = made(killed=True), tiny("interference-maxvar"), reader._open
+    run, config, original = made(killed=True), tiny("interference-maxvar"), reader.open_hdf5
 
     def overwritten(path: Path) -> h5py.File:
         RunWriter.create(run, config, first_state(config).arrays(), overwrite=True).release()
         return original(path)
 
-    monkeypatch.setattr(reader, "_open", overwritten)
+    monkeypatch.setattr(reader, "open_hdf5", overwritten)
     with open_run(run) as opened:
         assert opened.generations == 0 and not opened.damage
 

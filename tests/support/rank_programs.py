@@ -15,21 +15,21 @@ def gathers(world: Ranks) -> str:
     """Uneven parts, some of them empty, in rank order and in index order."""
     mine = np.full((world.rank % 3, 2), world.rank, np.float32)
     expected = [rank for rank in range(world.size) for _ in range(rank % 3)]
-    np.testing.assert_array_equal(world.gather(mine)[:, 0], expected)
+    np.testing.assert_array_equal(world.allgather(mine)[:, 0], expected)
     for count in (11, 0, 3, 40):
-        index = np.array(list(world.deal(count)), np.int64)
-        np.testing.assert_array_equal(world.gather_by_index(index, index * 10, count), np.arange(count) * 10)
+        index = np.array(list(world.deal(range(count))), np.int64)
+        np.testing.assert_array_equal(world.allgather_by_index(index, index * 10, count), np.arange(count) * 10)
     slow = np.array([host == world.hosts[0] for host in world.hosts])
     world.balance(1.0 + slow)  # the first node took twice as long for the 40
-    index = np.array(list(world.deal(40)), np.int64)
-    np.testing.assert_array_equal(world.gather_by_index(index, index, 40), np.arange(40))
-    dealt = world.gather(np.array([len(index)]))
+    index = np.array(list(world.deal(range(40))), np.int64)
+    np.testing.assert_array_equal(world.allgather_by_index(index, index, 40), np.arange(40))
+    dealt = world.allgather(np.array([len(index)]))
     assert world.nodes == 1 or dealt[slow].sum() < 40 * slow.mean()
     counts = [len(share) for share in world.shares(5)]
     blocks = np.array(world.shares(5)[world.rank], np.int64)
-    np.testing.assert_array_equal(world.gather(blocks, counts), np.arange(5))
+    np.testing.assert_array_equal(world.allgather(blocks, counts), np.arange(5))
     assert world.any(world.rank == world.size - 1) and not world.any(False)
-    assert world.from_first(f"from {world.rank}".encode()) == b"from 0"
+    assert world.broadcast(f"from {world.rank}".encode()) == b"from 0"
     assert len(world.hosts) == world.size
     return "ok"
 
@@ -46,7 +46,7 @@ def one_table_per_node(world: Ranks) -> str:
     """The memory behind the table is one segment per node, the same for all of its ranks."""
     table = NoiseTable(5, 2 * BLOCK, world)
     segment = _segment_of(table.row(0, 1).ctypes.data)
-    segments = world.gather(np.array([segment], "S200"), counts=[1] * world.size)
+    segments = world.allgather(np.array([segment], "S200"), counts=[1] * world.size)
     return f"{world.nodes} nodes of {world.node_size} ranks, {len(set(segments.tolist()))} tables"
 
 
@@ -90,14 +90,14 @@ def lonely_error(world: Ranks) -> str:
     """One of our errors on one rank only, outside `together`: the job ends with it."""
     if world.rank == 1:
         raise ConfigError("only rank 1 knows")
-    world.gather(np.zeros(1))
+    world.allgather(np.zeros(1))
     return "not reached"
 
 
 def main(world: Ranks) -> None:
     for name in sys.argv[1:]:
         said = globals()[name](world)
-        if world.first:
+        if world.is_root:
             print(said, flush=True)
 
 

@@ -16,8 +16,8 @@ def worker(world: Ranks) -> Measurement:
     gradient = np.zeros(len(share))
     whole, target = np.zeros(N * (4 + B) + D), np.zeros(N * (4 + B) + D)
     return {
-        "outcomes_s": wall(world, lambda: world.gather_by_index(index, rows, N), 20),
-        "gradient_s": wall(world, lambda: world.gather(gradient, [len(s) for s in world.shares(D)]), 20),
+        "outcomes_s": wall(world, lambda: world.allgather_by_index(index, rows, N), 20),
+        "gradient_s": wall(world, lambda: world.allgather(gradient, [len(s) for s in world.shares(D)]), 20),
         "memcpy_s": wall(world, lambda: np.copyto(target, whole), 20),
     }
 

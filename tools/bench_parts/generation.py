@@ -67,7 +67,7 @@ def worker(world: Ranks) -> Measurement:
     job = EvolutionJob(config, evaluation, Update.of(config, noise), world, Evaluated())
     state = first_state(config)
     with tempfile.TemporaryDirectory(dir=".") as folder:
-        writer = RunWriter.create(Path(folder, "run.h5"), config, state.arrays()) if world.first else None
+        writer = RunWriter.create(Path(folder, "run.h5"), config, state.arrays()) if world.is_root else None
         if writer:
             writer.begin_session(0, world.size, world.nodes, machine.fingerprint())
         start = time.perf_counter()
@@ -78,7 +78,7 @@ def worker(world: Ranks) -> Measurement:
     growth = memory.stop() - before
     return {
         "generation_s": whole,
-        "memory_growth_mb": max(world.gather(np.array([growth / 1e6])).tolist()),
+        "memory_growth_mb": max(world.allgather(np.array([growth / 1e6])).tolist()),
         **_parts(job, state),
         **{f"rollout_{robot}_s": _rollout(world, preset) for robot, preset in PRESETS.items()},
     }

@@ -58,7 +58,7 @@ def work(measure: Callable[[Ranks], Measurement]) -> None:
 
     def job(world: Ranks) -> None:
         measured = measure(world)
-        if world.first:
+        if world.is_root:
             print(json.dumps(measured))
 
     ranks.run(job)

@@ -33,13 +33,13 @@ def measure(world: Ranks) -> dict[str, float]:
     def share(total: int) -> Callable[[], Any]:
         shares = [len(each) for each in world.shares(total)]
         mine = np.zeros(shares[world.rank])
-        return lambda: world.gather(mine, shares)
+        return lambda: world.allgather(mine, shares)
 
     actions = {
         "flag": lambda: world.any(False),
         "digest": lambda: world.check_same(bytes(32), "a digest"),
-        "outcomes": lambda: world.gather_by_index(index, rows, N),
-        "observations": lambda: world.gather(observed),
+        "outcomes": lambda: world.allgather_by_index(index, rows, N),
+        "observations": lambda: world.allgather(observed),
         "kernel": share(N),
         "gradient": share(D),
     }
@@ -54,6 +54,6 @@ def _median(world: Ranks, action: Callable[[], Any]) -> float:
         begin = time.monotonic()  # all hosts are on one machine and share its clock
         action()
         end = time.monotonic()
-        table = world.gather(np.array([[begin, end]]), [1] * world.size)
+        table = world.allgather(np.array([[begin, end]]), [1] * world.size)
         found.append(table[:, 1].max() - table[:, 0].max())
     return float(np.median(found))

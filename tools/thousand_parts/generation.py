@@ -55,9 +55,9 @@ def measure(world: Ranks) -> dict[str, float]:
     config = configs.load(str(CONFIG))
     job, state = EvolutionJob.open(config, world), first_state(config)
     ready = time.time() - float(os.environ["STARTED"])
-    opened = world.gather(np.array([[connected, ready, start_cpu]]), [1] * world.size)
+    opened = world.allgather(np.array([[connected, ready, start_cpu]]), [1] * world.size)
     with tempfile.TemporaryDirectory() as folder:
-        writer = RunWriter.create(Path(folder) / "run.h5", config, state.arrays()) if world.first else None
+        writer = RunWriter.create(Path(folder) / "run.h5", config, state.arrays()) if world.is_root else None
         rows = []
         counted = CountedGathers(world)
         for _ in range(GENERATIONS):
@@ -107,7 +107,7 @@ def _generation(job: Any, state: Any, writer: Any, counted: CountedGathers) -> t
         max(sleeping.TIMES, default=0.0),
     ]
     calls, volume = counted.calls, counted.bytes
-    table = world.gather(np.array([mine]), [1] * world.size)
+    table = world.allgather(np.array([mine]), [1] * world.size)
     ends = np.concatenate([[table[:, 0].min()], table[:, 1:5].max(axis=0)])
     mean = table[:, 7].sum() / job.config.population.size
     slowest = table[:, 8].max() / mean
