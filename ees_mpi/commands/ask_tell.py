@@ -215,9 +215,7 @@ class Strategy:
         """Return the checked outcomes of this rank, and its observation sums."""
         task, index = self.config.task, [individual for part in self._asked for individual in part]
         parts = len(self._asked) if self._chunked else None
-        objective = self.config.method.sections()["objective"]
-        parts_of_blend = objective.get("parts", ())
-        if fitness is None and "fitness" in [part["name"] for part in (objective, *parts_of_blend)]:
+        if fitness is None and loop_input.needs_fitness(self.config):
             raise TaskError("tell: the objective needs the fitness of each individual; expected fitness=")
         rows = loop_input.rows_of(index, parts, behavior, fitness, valid, task.behavior_dim)
         if not task.observation_dim:

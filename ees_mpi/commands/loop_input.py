@@ -73,6 +73,12 @@ def check_ask(rows: int, parameters: int) -> None:
         )
 
 
+def needs_fitness(config: Config) -> bool:
+    """Return whether the objective, or a part of a blend, is the fitness."""
+    objective = config.method.sections()["objective"]
+    return "fitness" in [part["name"] for part in (objective, *objective.get("parts", ()))]
+
+
 def rows_of(index: Sequence[int], parts: int | None, behavior: Any, fitness: Any, valid: Any, dim: int) -> Floats:
     """Return the outcomes that `tell` got as rows, which can be gathered; see `outcomes.pack`.
 

@@ -246,7 +246,7 @@ def test_the_policy_of_the_example_states_its_normaliser_and_leaves_no_log_of_mu
     learner = script.Learner(0)
     learner.env.close()
     policy = policy_files.read(learner.policy)
-    assert policy.layers == (17, 64, 64, 6) and policy.names == ("hidden1", "hidden2", "action")
+    assert policy.layers == (17, 64, 64, 6)
     assert (len(policy.mean), policy.std[0], policy.clip) == (17, 1.0, 10.0)
     assert not list(tmp_path.iterdir())
 
