@@ -107,7 +107,7 @@ def fill(page: str, tables: Mapping[str, str]) -> str:
     for name, text in tables.items():
         begin, end = f"<!-- begin {name} -->\n", f"<!-- end {name} -->"
         if page.count(begin) != 1 or page.count(end) != 1:
-            raise ConfigError(f"docs/results.md: expected one {begin.strip()} and one {end}")
+            raise ConfigError(f"the page: expected one {begin.strip()} and one {end}")
         page = page[: page.index(begin) + len(begin)] + text + page[page.index(end) :]
     return page
 

@@ -1,0 +1,240 @@
+#!/usr/bin/env python3
+"""Keep what run.sh has measured in results.json, and write the tables of docs/peers.md from it.
+
+python jobs/peers/tables.py collect FOLDER      makes results.json from the parts of both runs, then updates the page
+python jobs/peers/tables.py update              updates the page from results.json
+"""
+
+import json
+import os
+import platform
+import statistics
+import sys
+from collections.abc import Callable
+from itertools import combinations
+from pathlib import Path
+from typing import Any, NamedTuple
+
+HERE = Path(__file__).resolve().parent
+sys.path.append(str(HERE.parent / "paper"))
+
+RESULTS = HERE / "results.json"
+PAGE = HERE.parents[1] / "ees_mpi" / "docs" / "peers.md"
+RUNS = ("0", "1")
+ROWS = {
+    "ees_mpi-maxent": "ees_mpi, MaxEnt",
+    "ees_mpi-es": "ees_mpi, standard ES",
+    "evosax": "evosax, Open_ES",
+    "evotorch": "EvoTorch, PGPE",
+    "pyribs": "pyribs, CMA-MAE",
+    "archive": "pyribs, CMA-MAE: the archive",
+    "cma": "cma, CMA-ES",
+    "layout": "the authors' layout",
+}
+Parts = dict[str, dict[str, list[dict[str, Any]]]]  # piece -> library -> what each run found
+
+
+class Column(NamedTuple):
+    """A column of numbers: how to find one, how to write it, and whether more is better."""
+
+    title: str
+    value: Callable[[dict[str, Any]], float | None]
+    form: str
+    more: bool = True
+
+
+def number(*path: str) -> Callable[[dict[str, Any]], float | None]:
+    """Return a function that finds a number in nested tables."""
+
+    def find(part: dict[str, Any]) -> float | None:
+        found: Any = part
+        for key in path:
+            found = found.get(key) if isinstance(found, dict) else None
+        return None if found is None else float(found)
+
+    return find
+
+
+def median(name: str, place: int | None = None) -> Callable[[dict[str, Any]], float]:
+    """Return a function that finds the median over the seeds of a measure of offspring; `place`: of a list."""
+
+    def find(part: dict[str, Any]) -> float:
+        values = [each[name] for each in part["offspring"]]
+        return statistics.median(values if place is None else [value[place] for value in values])
+
+    return find
+
+
+def worst(part: dict[str, Any]) -> float:
+    """Return the median over the seeds of how far the best of 40 gets in the direction where it gets least far."""
+    return statistics.median(min(each["best_of_40"]) for each in part["offspring"])
+
+
+def speed(part: dict[str, Any]) -> float | None:
+    """Return the median over the seeds of the steps in a CPU second."""
+    return statistics.median(part["steps_per_s"]) if "steps_per_s" in part else None
+
+
+def memory(part: dict[str, Any]) -> float | None:
+    """Return the peak memory of one process in GB."""
+    found = number("one_core", "peak_bytes")(part)
+    return None if found is None else found / 1e9
+
+
+ROLLOUT = [
+    Column("steps per CPU second", number("steps_per_s"), "{:,.0f}"),
+    Column("share of physics", number("physics"), "{:.0%}"),
+]
+UPDATE = [
+    Column("CPU seconds, one core", number("one_core", "cpu_s"), "{:.2f}", more=False),
+    Column("seconds, two cores", number("all_cores", "wall_s"), "{:.2f}", more=False),
+    Column("peak memory of one process, GB", memory, "{:.2f}", more=False),
+]
+WALK = [
+    Column("coverage", median("coverage"), "{:.3f}"),
+    Column("entropy", median("entropy"), "{:.2f}"),
+    *(Column(f"best of 40 at {angle}°", median("best_of_40", at), "{:.1f}") for at, angle in enumerate((0, 120, 240))),
+    Column("worst of the three", worst, "{:.1f}"),
+    Column("steps per CPU second", speed, "{:,.0f}"),
+]
+
+
+def unordered(column: Column, rows: dict[str, list[dict[str, Any]]]) -> list[set[str]]:
+    """Return groups of rows; the order of each row and some other one of its group differs between both runs."""
+    values = {name: [column.value(part) for part in parts] for name, parts in rows.items()}
+    known = {name: both for name, both in values.items() if None not in both}
+    groups: list[set[str]] = []
+    for (a, one), (b, two) in combinations(known.items(), 2):
+        if (one[0] - two[0]) * (one[1] - two[1]) <= 0:
+            joined = [group for group in groups if a in group or b in group]
+            groups = [group for group in groups if group not in joined] + [{a, b}.union(*joined)]
+    return groups
+
+
+def numbers_table(columns: list[Column], found: dict[str, list[dict[str, Any]]], names: dict[str, str]) -> str:
+    """Return a table with both runs in each cell; below it the rows whose order differs, and the columns we lose."""
+    rows = {name: parts for name, parts in found.items() if len(parts) == len(RUNS)}
+    lines = ["| | " + " | ".join(column.title for column in columns) + " |", "|---" * (len(columns) + 1) + "|"]
+    for name, parts in rows.items():
+        cells = []
+        for column in columns:
+            values = [column.value(part) for part in parts]
+            cells.append("; ".join("-" if value is None else column.form.format(value) for value in values))
+        lines.append(f"| {names[name]} | " + " | ".join(cells) + " |")
+    notes = []
+    for column in columns:
+        for group in unordered(column, rows):
+            said = "; ".join(names[name] for name in rows if name in group)
+            notes.append(f"- {column.title}: no difference named between {said}.")
+        if better := winners(column, rows):
+            notes.append(f"- {column.title}: **lost** to {'; '.join(names[name] for name in better)}.")
+    return "\n".join(lines) + "\n\n" + "\n".join(notes) + ("\n" if notes else "")
+
+
+def winners(column: Column, rows: dict[str, list[dict[str, Any]]]) -> list[str]:
+    """Return the rows that are better than all of ours in both runs."""
+    found: dict[str, list[float]] = {}
+    for name, parts in rows.items():
+        values = [column.value(part) for part in parts]
+        if None not in values:
+            found[name] = [value if column.more else -value for value in values]
+    ours = [both for name, both in found.items() if name.startswith("ees_mpi")]
+    others = {name: both for name, both in found.items() if not name.startswith("ees_mpi")}
+    return [name for name, both in others.items() if all(min(both) > max(mine) for mine in ours)]
+
+
+def walk_rows(parts: Parts) -> dict[str, list[dict[str, Any]]]:
+    """Return the rows of the walker: offspring of one network, and after pyribs the networks in its archive."""
+    archives = [{"offspring": part["archive"]} for part in parts["walk"]["pyribs"]]
+    known = {**parts["walk"], "archive": archives}
+    return {name: known[name] for name in ROWS if name in known}
+
+
+def tried(parts: Parts) -> str:
+    """Return the table of what was tried: other numbers of workers, kills, the disk."""
+    lines = [
+        "| | same bits, walker | same bits, D = 75,000 | after two SIGKILLs | left on disk |",
+        "|---|---|---|---|---|",
+    ]
+    for name in (name for name in ROWS if name in parts["kill"]):
+        kills, files = parts["kill"][name], parts["kill"][name][0]
+        same = {"walker": "", "large": ""}
+        for task in same:
+            same[task] = agreed([bits(part, task) for part in parts["bits"][name]])
+        ends = agreed(["the same network" if part["same"] else "continues, another network" for part in kills])
+        size = f"{files['disk_files']} files, {files['disk_bytes'] / 1e3:,.0f} kB" if files["disk_files"] else "nothing"
+        lines.append(f"| {ROWS[name]} | {same['walker']} | {same['large']} | {ends} | {size} |")
+    return "\n".join(lines) + "\n"
+
+
+def bits(part: dict[str, Any], task: str) -> str:
+    """Return what the try with other numbers of workers has shown."""
+    if "failed" in part:
+        return "failed"
+    words = {True: "yes", False: "no"}
+    return ", ".join(words[each] for each in part[task])
+
+
+def agreed(answers: list[str]) -> str:
+    """Return the answer of both runs, or both answers."""
+    return answers[0] if len(set(answers)) == 1 else "; ".join(answers)
+
+
+def blocks(results: dict[str, Any]) -> dict[str, str]:
+    """Return the generated parts of the page, by the name of their markers."""
+    parts: Parts = results["parts"]
+    names = {
+        **ROWS,
+        "cma": "your own loop (evosax, pyribs, cma)",
+        "evotorch": "EvoTorch, GymNE",
+        "ees_mpi-maxent": "ees_mpi",
+    }
+    sized = {**ROWS, "cma": "cma, CMA-ES with a diagonal, N = 1,000"}
+    update = {name: parts["update"][name] for name in ROWS if name in parts["update"]}
+    return {
+        "machine": f"{results['machine']}. Versions: {', '.join(results['versions'])}.\n",
+        "rollout": numbers_table(ROLLOUT, parts["rollout"], names),
+        "update": numbers_table(UPDATE, update, sized),
+        "tried": tried(parts),
+        "walk": numbers_table(WALK, walk_rows(parts), ROWS),
+    }
+
+
+def collect(folder: Path) -> dict[str, Any]:
+    """Return the parts of both runs as one table."""
+    parts: Parts = {}
+    for path in sorted(folder.glob("*-0.json")):
+        piece, name = path.stem.removesuffix("-0").split("-", 1)
+        found = [path.with_name(f"{piece}-{name}-{run}.json") for run in RUNS]
+        parts.setdefault(piece, {})[name] = [json.loads(each.read_text()) for each in found if each.exists()]
+    cpu = next(
+        (line.split(": ")[1] for line in open("/proc/cpuinfo") if line.startswith("model name")), platform.machine()
+    )
+    packages = {
+        "ees_mpi-maxent": "ees_mpi",
+        "evosax": "evosax",
+        "evotorch": "EvoTorch",
+        "pyribs": "pyribs",
+        "cma": "cma",
+    }
+    versions = [f"{package} {parts['walk'][name][0]['version']}" for name, package in packages.items()]
+    machine = f"{cpu.strip()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+    return {"machine": machine, "versions": versions, "parts": parts}
+
+
+def main() -> None:
+    """Run one of the commands."""
+    from results import fill  # of jobs/paper
+
+    command, *folder = sys.argv[1:] or [""]
+    if command not in ("collect", "update") or (command == "collect") != bool(folder):
+        sys.exit("tables.py: expected `collect FOLDER` or `update`")
+    if command == "collect":
+        RESULTS.write_text(json.dumps(collect(Path(folder[0])), indent=1) + "\n", encoding="utf-8")
+    tables = blocks(json.loads(RESULTS.read_text(encoding="utf-8")))
+    PAGE.write_text(fill(PAGE.read_text(encoding="utf-8"), tables), encoding="utf-8")
+    print(PAGE)
+
+
+if __name__ == "__main__":
+    main()
