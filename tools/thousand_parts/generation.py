@@ -35,8 +35,8 @@ class CountedGathers:
 
     def __init__(self, world: Ranks):
         self.calls = self.bytes = 0
-        self.processor, self._depth, self._gather = 0.0, 0, world.gather
-        world.gather = self.gather  # type: ignore[method-assign]
+        self.processor, self._depth, self._gather = 0.0, 0, world.allgather
+        world.allgather = self.gather  # type: ignore[method-assign]
 
     def gather(self, *arguments: Any, **named: Any) -> Any:
         """Gather, and count it; a gather of unknown lengths contains another one."""
