@@ -6,7 +6,7 @@ from subprocess import CompletedProcess
 
 import pytest
 from support import stand_in_gpu
-from support.program import done, info, python, run, sets
+from support.program import done, ees, info, python, run, sets
 from support.run_files import assert_same_bits
 
 from ees_mpi.ranks import gpus
@@ -15,13 +15,21 @@ ULFM = ("--with-ft", "ulfm")
 
 
 def train(
-    out: Path, *settings: str, ranks: int = 0, gpus: str = "GPU-a", command: str = "train", ulfm: bool = False
+    out: Path, *settings: str, ranks: int | None = None, gpus: str = "GPU-a", command: str = "train", ulfm: bool = False
 ) -> CompletedProcess[str]:
     config = out.with_suffix(".toml")
     config.write_text(stand_in_gpu.CONFIG)
     words = ["resume", out] if command == "resume" else ["train", config, *sets(*settings), "--out", out]
-    program = python(stand_in_gpu.__file__, *words, ranks=ranks, options=ULFM if ulfm else ())
-    return run(program, EES_TEST_GPUS=gpus)
+    if ulfm:
+        return run(python(stand_in_gpu.__file__, *words, ranks=ranks, options=ULFM), EES_TEST_GPUS=gpus)
+    return seeing(gpus, *words, ranks=ranks)
+
+
+def seeing(gpus: str, *words: object, ranks: int | None = None) -> CompletedProcess[str]:
+    """Run a command on ranks that see these GPUs."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("EES_TEST_GPUS", gpus)
+        return ees(*words, ranks=ranks)
 
 
 def batches(folder: Path) -> dict[str, list[list[int]]]:
@@ -45,11 +53,11 @@ def one_by_one(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize(
     ("ranks", "visible", "capacity", "drivers"),
-    [(0, "GPU-a", 1000, 1), (0, "GPU-a", 4, 1), (3, "GPU-a,GPU-b", 6, 2)],
+    [(None, "GPU-a", 1000, 1), (None, "GPU-a", 4, 1), (3, "GPU-a,GPU-b", 6, 2)],
     ids=["one batch", "several batches", "two GPUs and three ranks"],
 )
 def test_batches_have_the_outcomes_of_single_individuals(
-    ranks: int, visible: str, capacity: int, drivers: int, one_by_one: Path, tmp_path: Path
+    ranks: int | None, visible: str, capacity: int, drivers: int, one_by_one: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "run.h5"
     settings = [f"task.settings.log={tmp_path}", f"task.settings.capacity={capacity}"]
@@ -91,17 +99,17 @@ def test_a_run_continues_on_another_device(one_by_one: Path, tmp_path: Path) -> 
     config = tmp_path / "longer.toml"
     config.write_text(stand_in_gpu.CONFIG)
     words = ["train", config, "--out", out, "--resume"]
-    assert run(python(stand_in_gpu.__file__, *words), EES_TEST_GPUS="").returncode == 0
+    assert seeing("", *words).returncode == 0
     assert info(out)["devices"] == ["cpu", "cuda"]
     assert info(out)["state_sha256"] == info(one_by_one)["state_sha256"]
 
 
 def test_offspring_and_adaptations_come_in_batches_too(one_by_one: Path, tmp_path: Path) -> None:
     paths = {}
-    for device, visible, ranks in (("cpu", "", 0), ("cuda", "GPU-a", 2)):
+    for device, visible, ranks in (("cpu", "", None), ("cuda", "GPU-a", 2)):
         paths[device] = tmp_path / f"{device}.h5"
         words = ["sample", one_by_one, "--count", 7, "--out", paths[device]]
-        assert run(python(stand_in_gpu.__file__, *words, ranks=ranks), EES_TEST_GPUS=visible).returncode == 0
+        assert seeing(visible, *words, ranks=ranks).returncode == 0
         assert info(paths[device])["devices"] == [device]
     assert_same_bits(paths["cpu"], paths["cuda"])
 
@@ -109,11 +117,11 @@ def test_offspring_and_adaptations_come_in_batches_too(one_by_one: Path, tmp_pat
 def test_generations_of_a_gpu_are_verified_as_distributions_and_their_updates_bit_by_bit(tmp_path: Path) -> None:
     out = tmp_path / "run.h5"
     assert train(out).returncode == 0
-    found = run(python(stand_in_gpu.__file__, "verify", out, ranks=2), EES_TEST_GPUS="GPU-a")
+    found = seeing("GPU-a", "verify", out, ranks=2)
     assert found.returncode == 0 and "the same distribution of behaviours" in found.stdout, found.stderr
-    without = run(python(stand_in_gpu.__file__, "verify", out), EES_TEST_GPUS="")
+    without = seeing("", "verify", out)
     assert without.returncode == 2 and "verify --updates works without one" in without.stderr
-    assert "5 updates" in done("verify", out, "--updates", ranks=2, PYTHONPATH=str(Path(__file__).parents[1])).stdout
+    assert "5 updates" in done("verify", out, "--updates", ranks=2).stdout
 
 
 def test_a_gpu_that_is_asked_for_and_missing_is_one_sentence(tmp_path: Path) -> None:

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 from support.processes import processes_with
-from support.program import CHECKOUT, TESTS, info, python, run
+from support.program import CHECKOUT, TESTS, done, ees, info, python, run
 
 EXAMPLES = CHECKOUT / "jobs" / "examples"
 PROGRAM = TESTS / "support" / "ask_tell_loop.py"
 
 
 def test_the_toy_has_the_same_digest_alone_and_on_three_ranks() -> None:
-    alone, three = (run(python(EXAMPLES / "ask_tell.py", ranks=ranks)) for ranks in (0, 3))
+    alone, three = (ees(EXAMPLES / "ask_tell.py", ranks=ranks) for ranks in (None, 3))
     assert alone.returncode == three.returncode == 0, three.stderr
     digest = alone.stdout.splitlines()[-1]
     assert len(digest) == 64 and three.stdout.splitlines().count(digest) == 3 and three.stderr == ""
@@ -24,9 +24,8 @@ def test_matrix_products_in_parts_of_a_chunk_have_the_same_bits_and_a_recorded_l
     program.write_text(text.replace("STEPS, DT = 16, 200,", "STEPS, DT = 16, 5,").replace("range(20)", "range(4)"))
     assert "16, 5," in program.read_text() and "range(4)" in program.read_text()
     one, two = tmp_path / "one.h5", tmp_path / "two.h5"
-    for ranks, out in ((0, one), (0, one), (3, two), (0, two)):
-        ended = run(python(program, out, ranks=ranks))
-        assert ended.returncode == 0, ended.stderr
+    for ranks, out in ((None, one), (None, one), (3, two), (None, two)):
+        done(program, out, ranks=ranks)
     assert info(one)["generations"] == 8 and info(one)["state_sha256"] == info(two)["state_sha256"]
     assert info(two)["ranks"] == 1 and info(two)["complete"]
 

@@ -6,12 +6,13 @@ import functools
 import io
 import json
 import os
+import runpy
 import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import TYPE_CHECKING
@@ -21,6 +22,8 @@ import pytest
 
 from ees_mpi import machine, registry
 from ees_mpi.cli import main as cli
+from ees_mpi.ranks import gpus
+from support import stand_in_gpu
 
 if TYPE_CHECKING:
     from support.standing_ranks import StandingRanks
@@ -75,7 +78,7 @@ def run(words: Sequence[str], **more: str) -> CompletedProcess[str]:
 
 
 def ees(*arguments: object, ranks: int | None = None, **more: str) -> CompletedProcess[str]:
-    """Run `ees-mpi ARGUMENTS`; return its exit code and output.
+    """Run `ees-mpi ARGUMENTS`, or `python PROGRAM.py ARGUMENTS`; return its exit code and output.
 
     `ranks`: None runs it in this process, which is fast; 0 in its own process; 1 or more on ranks that serve many
     tests, one after the other (`run(command(..., ranks=3))` starts others). `more`: environment variables of its own
@@ -94,9 +97,11 @@ def _standing_ranks(size: int) -> "StandingRanks":
 
 
 def here(*arguments: str) -> CompletedProcess[str]:
-    """Run `ees-mpi ARGUMENTS` in this process."""
+    """Run `ees-mpi ARGUMENTS` or `python PROGRAM.py ARGUMENTS` in this process."""
+    program = arguments[0].endswith(".py")
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
-    words = ["ees-mpi", *arguments]
+    words = [*arguments] if program else ["ees-mpi", *arguments]
+    code = 0
     with (
         mock.patch.object(sys, "argv", words),
         mock.patch.object(machine, "pin_portable", side_effect=AssertionError("needs a process of its own: ranks=0")),
@@ -106,15 +111,22 @@ def here(*arguments: str) -> CompletedProcess[str]:
         mock.patch.object(registry, "RUN_FOLDERS", []),
         mock.patch.object(sys, "path", list(sys.path)),
         mock.patch.dict(os.environ),
+        _gpus_of_the_test(),
         _same_signal_handlers(),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
     ):
         try:
-            cli.main()
+            runpy.run_path(words[0], run_name="__main__") if program else cli.main()
         except SystemExit as leaving:
             code = int(leaving.code or 0)
     return CompletedProcess(words, code, *(stream.buffer.getvalue().decode() for stream in (out, err)))
+
+
+def _gpus_of_the_test() -> AbstractContextManager[object]:
+    """Show the GPUs of EES_TEST_GPUS instead of those of this machine."""
+    shown = "EES_TEST_GPUS" in os.environ
+    return mock.patch.object(gpus, "visible_gpus", stand_in_gpu.visible) if shown else contextlib.nullcontext()
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """Ranks that run one command after the other: one mpirun serves many tests, because its start takes most of their time.
 
-python standing_ranks.py FOLDER     run by mpirun; rank 0 reads commands from stdin, and tells the others
+mpirun runs `python standing_ranks.py FOLDER`; rank 0 reads commands from stdin, and tells the others.
 """
 
 import atexit
@@ -36,7 +36,7 @@ class StandingRanks:
         atexit.register(self._end)
 
     def run(self, *words: str) -> CompletedProcess[str]:
-        """Run `ees-mpi WORDS` on all ranks; return the exit code of rank 0 and the output of all ranks."""
+        """Run `ees-mpi WORDS`, or the program WORDS, on all ranks; return the code of rank 0 and all output."""
         assert self._mpirun.stdin
         print(json.dumps([os.getcwd(), _variables(), words]), file=self._mpirun.stdin, flush=True)
         left = self._size
