@@ -58,7 +58,9 @@ def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
 
 
-def test_a_copy_of_a_script_finds_the_others_and_ends_well_when_the_run_is_complete(place: Place) -> None:
+def test_a_copy_of_a_script_finds_the_others_and_ends_well_when_the_run_is_complete_and_not_if_more_is_asked_for(
+    place: Place,
+) -> None:
     place.program("mpirun", WORKS)
     spooled = Path(shutil.copy(JOBS / "train.slurm", place.folder / "slurm_script"))
     code, said = place.run(spooled, *WORDS, **SLURM)
@@ -66,6 +68,9 @@ def test_a_copy_of_a_script_finds_the_others_and_ends_well_when_the_run_is_compl
     assert info(place.folder / "runs" / NAME)["complete"] is True
     assert place.log.read_text() == ""
     assert not list(place.folder.glob("ees-*"))  # the folder for mpirun's own files is gone
+    place.program("mpirun", "exit 0")  # as when all ranks die under ULFM before they begin
+    code, said = place.run(JOBS / "train.slurm", *WORDS, "--set", "run.generations=9", **SLURM)
+    assert (code, place.log.read_text()) == (0, "requeue 77\n"), said
 
 
 @pytest.mark.parametrize(
@@ -183,14 +188,6 @@ def test_failures_are_counted_for_each_seed_separately(place: Place) -> None:
     assert not list((place.folder / "runs").glob("*.fruitless"))
 
 
-def test_a_finished_run_that_is_asked_for_more_is_not_done(place: Place) -> None:
-    place.program("mpirun", WORKS)
-    assert place.run(JOBS / "train.slurm", *WORDS, **SLURM)[0] == 0
-    place.program("mpirun", "exit 0")  # as when all ranks die under ULFM before they begin
-    code, said = place.run(JOBS / "train.slurm", *WORDS, "--set", "run.generations=9", **SLURM)
-    assert (code, place.log.read_text()) == (0, "requeue 77\n"), said
-
-
 def test_a_file_that_somebody_holds_is_tried_again_later(place: Place) -> None:
     held = f"mkdir -p runs; touch runs/{NAME}.lock; exit 3"
     place.program("mpirun", held)
@@ -204,12 +201,18 @@ def test_a_time_limit_of_the_user_stops_a_job_without_a_queue(place: Place) -> N
     assert code == 75 and (place.folder / "launches").read_text() == "launched\n", said
 
 
-def test_a_site_script_may_read_variables_that_are_not_set(place: Place) -> None:
+def test_a_site_script_may_read_variables_that_are_not_set_and_shared_memory_of_killed_ranks_is_removed(
+    place: Place,
+) -> None:
     jobs = Path(shutil.copytree(JOBS, place.folder / "jobs", ignore=shutil.ignore_patterns("paper")))
     (jobs / "site.sh").write_text('[ -n "$NEVER_SET_BY_ANYONE" ] || export EES_RUNS=there\n')
-    place.program("mpirun", WORKS)
-    code, said = place.run(jobs / "train.sh", *WORDS)
-    assert code == 0 and (place.folder / "there" / NAME).exists(), said
+    left = Path(f"/dev/shm/sm_segment.test-{os.getpid()}.{os.getuid()}.0")
+    place.program("mpirun", f"sleep 0.05; touch {left}; {WORKS}")
+    try:
+        code, said = place.run(jobs / "train.sh", *WORDS)
+        assert code == 0 and (place.folder / "there" / NAME).exists() and not left.exists(), said
+    finally:
+        left.unlink(missing_ok=True)
 
 
 def test_a_job_that_gets_on_between_failures_is_not_given_up(place: Place) -> None:
@@ -410,16 +413,6 @@ def test_a_machine_that_has_the_package_on_its_path_only_runs_it_as_a_module(pla
 def test_seeds_that_are_no_range_are_refused(place: Place, seeds: str) -> None:
     code, said = place.run(JOBS / "seeds.sh", "--seeds", seeds, *WORDS)
     assert code == 2 and "expected" in said and not list((place.folder / "runs").glob("*.h5"))
-
-
-def test_shared_memory_of_killed_ranks_is_removed(place: Place) -> None:
-    left = Path(f"/dev/shm/sm_segment.test-{os.getpid()}.{os.getuid()}.0")
-    place.program("mpirun", f"sleep 0.05; touch {left}; {WORKS}")
-    try:
-        code, said = place.run(JOBS / "train.sh", *WORDS)
-        assert code == 0 and not left.exists(), said
-    finally:
-        left.unlink(missing_ok=True)
 
 
 def test_both_formats_of_the_container_have_the_same_recipe() -> None:

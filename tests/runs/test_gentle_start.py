@@ -95,7 +95,7 @@ def test_an_older_run_from_a_trained_mean_keeps_its_corrected_steps(trained: Pat
 @needs_results
 def test_the_first_update_from_a_trained_mean_keeps_most_of_the_spread(tmp_path: Path) -> None:
     pytest.importorskip("mujoco")
-    small = ("population.size=60", "task.steps=500", "noise.size=2000000", "run.generations=2", "task.device=cpu")
+    small = ("population.size=30", "task.steps=250", "noise.size=2000000", "run.generations=2", "task.device=cpu")
     words = ("train", "mujoco-cheetah-es", *sets(*small, "run.evaluate_mean_every=0"), "--from", RUNNING)
     kept = {}
     for name, more in (("gentle", []), ("fresh", sets("optimizer.correct_first=true"))):
