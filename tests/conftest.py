@@ -16,7 +16,7 @@ os.environ["EES_MPI_TRUST"] = "1"  # tests trust the files that they make, excep
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background of a shell ignores Ctrl-C
 pytest.register_assert_rewrite("support")
 
-from support.program import SESSIONS, TINY, train  # noqa: E402
+from support.program import SESSIONS, STANDING, TINY, train  # noqa: E402
 from support.small_runs import Zoo  # noqa: E402
 
 from ees_mpi.config import Config, load  # noqa: E402
@@ -50,6 +50,13 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
     report = yield
     skip_if_bullet_was_needed(report)
     return report
+
+
+def pytest_sessionfinish() -> None:
+    """End the ranks that stand ready; at the exit of a process, xdist would not wait for them."""
+    from support.standing_ranks import end_all
+
+    end_all(list(STANDING.values()))
 
 
 @pytest.fixture

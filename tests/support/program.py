@@ -2,7 +2,6 @@
 
 import atexit
 import contextlib
-import functools
 import io
 import json
 import os
@@ -89,11 +88,15 @@ def ees(*arguments: object, ranks: int | None = None, **more: str) -> CompletedP
     return _standing_ranks(ranks).run(*map(str, arguments)) if ranks else here(*map(str, arguments))
 
 
-@functools.cache
+STANDING: dict[int, "StandingRanks"] = {}  # by their number; conftest.py ends them
+
+
 def _standing_ranks(size: int) -> "StandingRanks":
     from support.standing_ranks import StandingRanks
 
-    return StandingRanks(size)
+    if size not in STANDING:
+        STANDING[size] = StandingRanks(size)
+    return STANDING[size]
 
 
 def here(*arguments: str) -> CompletedProcess[str]:

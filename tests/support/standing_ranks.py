@@ -3,12 +3,13 @@
 mpirun runs `python standing_ranks.py FOLDER`; rank 0 reads commands from stdin, and tells the others.
 """
 
-import atexit
 import json
 import os
 import select
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import IO
@@ -30,10 +31,10 @@ class StandingRanks:
         self._done = os.open(self._folder / "done", os.O_RDWR)  # a reader and a writer: it never ends
         self._said = (self._folder / "said").open("w+")
         words = [MPIRUN, "-n", str(size), sys.executable, __file__, str(self._folder)]
+        env = environment(EES_OWNER=str(os.getpid()))
         self._mpirun = subprocess.Popen(
-            words, stdin=subprocess.PIPE, stdout=self._said, stderr=self._said, text=True, env=environment()
+            words, stdin=subprocess.PIPE, stdout=self._said, stderr=self._said, text=True, env=env
         )
-        atexit.register(self._end)
 
     def run(self, *words: str) -> CompletedProcess[str]:
         """Run `ees-mpi WORDS`, or the program WORDS, on all ranks; return the code of rank 0 and all output."""
@@ -52,11 +53,29 @@ class StandingRanks:
         assert set(codes[1:]) <= {0}, codes  # or mpirun would kill the other ranks
         return CompletedProcess(words, codes[0], "".join(outs), "".join(errors))
 
-    def _end(self) -> None:
-        if self._mpirun.poll() is None:
-            self._mpirun.communicate("\n")
+    def ask_to_end(self) -> None:
+        if self._mpirun.poll() is None and self._mpirun.stdin:
+            print(file=self._mpirun.stdin, flush=True)
+
+    def await_end(self) -> None:
+        self._mpirun.communicate()
         os.close(self._done)
         self._said.close()
+
+
+def end_all(standing: list[StandingRanks]) -> None:
+    """End all mpiruns that stand ready, side by side."""
+    for ranks in standing:
+        ranks.ask_to_end()
+    for ranks in standing:
+        ranks.await_end()
+
+
+def _end_with_owner(owner: int) -> None:
+    """End this rank if the process of the tests was killed: mpirun does not pass the end of stdin on."""
+    while os.path.exists(f"/proc/{owner}"):
+        time.sleep(1)
+    os._exit(1)
 
 
 def _variables() -> dict[str, str]:
@@ -65,6 +84,7 @@ def _variables() -> dict[str, str]:
 
 def serve(folder: Path) -> None:
     """Run the commands of a test on this rank until there are no more."""
+    threading.Thread(target=_end_with_owner, args=(int(os.environ.pop("EES_OWNER")),), daemon=True).start()
     rank, size = (int(os.environ[f"OMPI_COMM_WORLD_{name}"]) for name in ("RANK", "SIZE"))
     others: list[IO[str]] = []
     source = sys.stdin if rank == 0 else (folder / f"to{rank}").open()
