@@ -33,6 +33,7 @@ try:
     from ees_mpi import machine
     from ees_mpi.commands import plan
     from ees_mpi.errors import ConfigError, EesError
+    from ees_mpi.generation.scaling import ERROR
 except ImportError as missing:
     print(f"scaling: expected a python3 that can import ees_mpi: {missing}; activate its environment", file=sys.stderr)
     sys.exit(2)
@@ -148,7 +149,7 @@ def predict(told: argparse.Namespace) -> list[Data]:
         costs[individuals] = costs.get(individuals) or plan.measured_costs(config)
         taken = plan.predict(config, costs[individuals], count, -(-count // told.per_node)).generation
         point = {"engine": told.engine, "kind": kind, "ranks": count, "individuals": individuals}
-        found.append({**point, "seconds": taken, "steps": individuals * told.steps})
+        found.append({**point, "seconds": taken, "steps": individuals * told.steps, "error": ERROR})
     return found
 
 

@@ -107,7 +107,14 @@ def draw_kind(left: Any, right: Any, kind: str, rows: Sequence[Data], model: Seq
         counts = [each["ranks"] for each in model]
         rates = [each["steps"] / each["seconds"] for each in model]
         line = {"color": color, "linestyle": "--", "linewidth": 0.8}
-        left.plot(counts, [each / 1000 for each in rates], **line, label=f"{kind}: the model of ees-mpi plan")
+        left.plot(
+            counts, [each / 1000 for each in rates], **line, label=f"{kind}: the model of ees-mpi plan, and its error"
+        )
+        low, high = (
+            [each * (1 + sign * one["error"]) / 1000 for each, one in zip(rates, model, strict=True)]
+            for sign in (-1, 1)
+        )
+        left.fill_between(counts, low, high, color=color, alpha=0.15, linewidth=0)
         first = rates[0] / counts[0]
         right.plot(counts, [each / count / first for each, count in zip(rates, counts, strict=True)], **line)
 
