@@ -54,14 +54,15 @@ def watch(
                 if terminal:
                     columns, rows = shutil.get_terminal_size()
                     lines = draw(runs, columns, rows - 1, chars)[: rows - 1]
-                    text = "".join(f"{plain(line)[:columns]}{LINE_END}\n" for line in lines)
-                    stream.write(f"{'' if seen else WIPE}{HOME}{text}{BELOW}")
+                    drawn = "".join(f"{plain(line)[:columns]}{LINE_END}\n" for line in lines)
+                    text = f"{'' if seen else WIPE}{HOME}{drawn}{BELOW}"
                 elif once:
-                    stream.write(plain("\n".join(draw(runs, 80, 40, chars))) + "\n")
+                    text = plain("\n".join(draw(runs, 80, 40, chars))) + "\n"
                 else:
                     changed = [run for place, run in enumerate(runs) if not seen or now[place] != seen[place]]
-                    stream.write("".join(f"{plain(headline(run))}\n" for run in changed))
-                stream.flush()
+                    text = "".join(f"{plain(headline(run))}\n" for run in changed)
+            stream.write(text)  # after the files are closed, so that a Ctrl-C at the first line meets no open file
+            stream.flush()
             seen = now
         if once or complete:
             return
