@@ -247,6 +247,10 @@ def main() -> int:
         found["model"] = [*(each for each in found["model"] if each["engine"] != told.engine), *model]
     left, failed = measure_all(told, missing, found)
     if not found["points"]:
+        if left:
+            print(
+                f"scaling: no point was measured within {told.minutes:g} minutes; give more --minutes", file=sys.stderr
+            )
         return 1 if failed else 75
     keep(found, told.out)
     print(*table(summarize(found)), sep="\n")
