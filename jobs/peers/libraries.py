@@ -68,7 +68,7 @@ class Evosax(Library):
 
         std = optax.constant_schedule(self.std)
         es = Open_ES(self.size, jnp.zeros(len(self.mean)), optimizer=optax.adam(self.rate), std_schedule=std)
-        params, mesh = es.default_params, jax.make_mesh((jax.device_count(),), ("device",))
+        params, mesh = es.default_params, jax.sharding.Mesh(jax.devices(), ("device",))
         rows = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("device"))
         evaluate = walk_in_jax if self.evaluate is walker.walk else self.evaluate
 

@@ -4,7 +4,7 @@
     measure.py PIECE LIBRARY RUN        RUN: 0 or 1; each has its own seeds
 
 rollout   steps of Gymnasium's HalfCheetah-v5 per CPU second, and the share of time inside MuJoCo
-update    a generation of N = 10,000, D = 75,000 whose rollouts cost nothing: on one core, on all cores, and its memory
+update    a generation of N = 10,000, D = 75,000 whose rollouts cost nothing, on one core, and its memory
 bits      the same run on other numbers of workers: is it the same network?
 kill      SIGKILL twice, continue: is it the network of a run without kills? What lies on disk?
 walk      the walker with equal rollouts
@@ -57,15 +57,9 @@ def answer(*words: object, threads: int = 1, **more: Any) -> Found:
     return dict(json.loads(lines[-1]))
 
 
-# update -------------------------------------------------------------------------------------------------------------
-
-
 def time_update(name: str, run: int) -> Found:
-    """Time generations with free rollouts in new processes: on one core, and on all."""
-    alone = answer("one-update", name, run)
-    together = {"ranks": len(CORES)} if name.startswith("ees_mpi") else {"threads": len(CORES)}
-    every = answer("one-update", name, run, cores=len(CORES), **together)
-    return {"one_core": alone, "all_cores": every, "cores": len(CORES)}
+    """Time a generation with free rollouts in a new process on one core."""
+    return answer("one-update", name, run)
 
 
 def one_update(name: str, run: int) -> Found:
@@ -74,17 +68,12 @@ def one_update(name: str, run: int) -> Found:
     resource.setrlimit(resource.RLIMIT_DATA, (memory * 3 // 4,) * 2)  # an error, and not the end of other programs
     size = SIZES.get(name, SIZE)
     library = LIBRARIES[name](free, np.zeros(PARAMETERS, np.float32), size, 0.02, run)
-    cpu, wall = [], []
     for _ in range(2):
-        start = time.process_time(), time.perf_counter()
+        start = time.process_time()
         library.step()
-        cpu.append(time.process_time() - start[0])
-        wall.append(time.perf_counter() - start[1])
+        spent = time.process_time() - start
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    return {"size": size, "cpu_s": cpu[1], "wall_s": wall[1], "peak_bytes": peak}
-
-
-# bits ---------------------------------------------------------------------------------------------------------------
+    return {"size": size, "cpu_s": spent, "peak_bytes": peak}
 
 
 class Pooled:
@@ -129,9 +118,6 @@ def one_digest(name: str, run: int, workers: int) -> Found:
             library.step()
         digests[task] = library.digest()
     return digests
-
-
-# kill ---------------------------------------------------------------------------------------------------------------
 
 
 def try_kills(name: str, run: int) -> Found:
@@ -187,13 +173,11 @@ def one_run(name: str, run: int, how: str) -> Found:
     return {"digest": library.digest(), "continued_at": begin}
 
 
-# walk ---------------------------------------------------------------------------------------------------------------
-
-
 def walk(name: str, run: int) -> Found:
     """Train the walker with several seeds; measure offspring of what was learned."""
-    rates = LIBRARIES[name].rates
-    rate = max(rates, key=lambda each: goal(name, trained(name, 99, each)[0]))
+    first = Path(f"parts/walk-{name}-0.json")  # the second run takes the learning rate that the first has chosen
+    rates = [json.loads(first.read_text())["rate"]] if run and first.exists() else LIBRARIES[name].rates
+    rate = max(rates, key=lambda each: goal(name, trained(name, 99, each)[0])) if len(rates) > 1 else rates[0]
     found: Found = {"rate": rate, "steps_per_s": [], "offspring": [], "archive": []}
     for seed in range(run * WALKS["seeds"], (run + 1) * WALKS["seeds"]):
         library, speed = trained(name, seed, rate)

@@ -31,6 +31,7 @@ ROWS = {
     "cma": "cma, CMA-ES",
     "layout": "the authors' layout",
 }
+PEERS = ("evosax", "evotorch", "pyribs", "cma")
 Parts = dict[str, dict[str, list[dict[str, Any]]]]  # piece -> library -> what each run found
 
 
@@ -76,8 +77,8 @@ def speed(part: dict[str, Any]) -> float | None:
 
 
 def memory(part: dict[str, Any]) -> float | None:
-    """Return the peak memory of one process in GB."""
-    found = number("one_core", "peak_bytes")(part)
+    """Return the peak memory in GB."""
+    found = number("peak_bytes")(part)
     return None if found is None else found / 1e9
 
 
@@ -86,9 +87,8 @@ ROLLOUT = [
     Column("share of physics", number("physics"), "{:.0%}"),
 ]
 UPDATE = [
-    Column("CPU seconds, one core", number("one_core", "cpu_s"), "{:.2f}", more=False),
-    Column("seconds, two cores", number("all_cores", "wall_s"), "{:.2f}", more=False),
-    Column("peak memory of one process, GB", memory, "{:.2f}", more=False),
+    Column("CPU seconds", number("cpu_s"), "{:.2f}", more=False),
+    Column("peak memory, GB", memory, "{:.2f}", more=False),
 ]
 WALK = [
     Column("coverage", median("coverage"), "{:.3f}"),
@@ -115,13 +115,15 @@ def numbers_table(columns: list[Column], found: dict[str, list[dict[str, Any]]],
     """Return a table with both runs in each cell; below it the rows whose order differs, and the columns we lose."""
     rows = {name: parts for name, parts in found.items() if len(parts) == len(RUNS)}
     lines = ["| | " + " | ".join(column.title for column in columns) + " |", "|---" * (len(columns) + 1) + "|"]
-    for name, parts in rows.items():
+    for name, parts in found.items():
         cells = []
         for column in columns:
             values = [column.value(part) for part in parts]
             cells.append("; ".join("-" if value is None else column.form.format(value) for value in values))
         lines.append(f"| {names[name]} | " + " | ".join(cells) + " |")
-    notes = []
+    notes = [] if len(rows) == len(found) else ["- A row with one number was run once: no difference is named for it."]
+    if missing := [title for name, title in names.items() if name not in found]:
+        notes.append(f"- Not measured yet: {'; '.join(missing)}.")
     for column in columns:
         for group in unordered(column, rows):
             said = "; ".join(names[name] for name in rows if name in group)
@@ -140,14 +142,7 @@ def winners(column: Column, rows: dict[str, list[dict[str, Any]]]) -> list[str]:
             found[name] = [value if column.more else -value for value in values]
     ours = [both for name, both in found.items() if name.startswith("ees_mpi")]
     others = {name: both for name, both in found.items() if not name.startswith("ees_mpi")}
-    return [name for name, both in others.items() if all(min(both) > max(mine) for mine in ours)]
-
-
-def walk_rows(parts: Parts) -> dict[str, list[dict[str, Any]]]:
-    """Return the rows of the walker: offspring of one network, and after pyribs the networks in its archive."""
-    archives = [{"offspring": part["archive"]} for part in parts["walk"]["pyribs"]]
-    known = {**parts["walk"], "archive": archives}
-    return {name: known[name] for name in ROWS if name in known}
+    return [name for name, both in others.items() if ours and all(min(both) > max(mine) for mine in ours)]
 
 
 def tried(parts: Parts) -> str:
@@ -156,15 +151,21 @@ def tried(parts: Parts) -> str:
         "| | same bits, walker | same bits, D = 75,000 | after two SIGKILLs | left on disk |",
         "|---|---|---|---|---|",
     ]
-    for name in (name for name in ROWS if name in parts["kill"]):
-        kills, files = parts["kill"][name], parts["kill"][name][0]
+    for name in ("ees_mpi-maxent", *PEERS):
+        kills = parts["kill"].get(name, [])
         same = {"walker": "", "large": ""}
         for task in same:
-            same[task] = agreed([bits(part, task) for part in parts["bits"][name]])
+            same[task] = agreed([bits(part, task) for part in parts["bits"].get(name, [])])
         ends = agreed(["the same network" if part["same"] else "continues, another network" for part in kills])
-        size = f"{files['disk_files']} files, {files['disk_bytes'] / 1e3:,.0f} kB" if files["disk_files"] else "nothing"
+        size = agreed([disk(part) for part in kills[:1]])
         lines.append(f"| {ROWS[name]} | {same['walker']} | {same['large']} | {ends} | {size} |")
     return "\n".join(lines) + "\n"
+
+
+def disk(part: dict[str, Any]) -> str:
+    """Return how much lies on disk after a run."""
+    count = part["disk_files"]
+    return f"{count} file{'s' * (count != 1)}, {part['disk_bytes'] / 1e3:,.0f} kB" if count else "nothing"
 
 
 def bits(part: dict[str, Any], task: str) -> str:
@@ -177,26 +178,27 @@ def bits(part: dict[str, Any], task: str) -> str:
 
 def agreed(answers: list[str]) -> str:
     """Return the answer of both runs, or both answers."""
-    return answers[0] if len(set(answers)) == 1 else "; ".join(answers)
+    return "not tried" if not answers else answers[0] if len(set(answers)) == 1 else "; ".join(answers)
 
 
 def blocks(results: dict[str, Any]) -> dict[str, str]:
     """Return the generated parts of the page, by the name of their markers."""
     parts: Parts = results["parts"]
-    names = {
-        **ROWS,
-        "cma": "your own loop (evosax, pyribs, cma)",
-        "evotorch": "EvoTorch, GymNE",
-        "ees_mpi-maxent": "ees_mpi",
-    }
-    sized = {**ROWS, "cma": "cma, CMA-ES with a diagonal, N = 1,000"}
-    update = {name: parts["update"][name] for name in ROWS if name in parts["update"]}
+    loops = {"ees_mpi-maxent": "ees_mpi", "evotorch": "EvoTorch, GymNE", "cma": "your own loop (evosax, pyribs, cma)"}
+    updates = {**ROWS, "cma": "cma, CMA-ES with a diagonal, N = 1,000"}
+    walks = {name: title for name, title in ROWS.items() if name != "layout"}
+    archives = [{"offspring": part["archive"]} for part in parts["walk"].get("pyribs", [])]
+    del updates["archive"]
+
+    def rows(found: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
+        return {name: found[name] for name in names if found.get(name)}
+
     return {
         "machine": f"{results['machine']}. Versions: {', '.join(results['versions'])}.\n",
-        "rollout": numbers_table(ROLLOUT, parts["rollout"], names),
-        "update": numbers_table(UPDATE, update, sized),
+        "rollout": numbers_table(ROLLOUT, rows(parts["rollout"], loops), loops),
+        "update": numbers_table(UPDATE, rows(parts["update"], updates), updates),
         "tried": tried(parts),
-        "walk": numbers_table(WALK, walk_rows(parts), ROWS),
+        "walk": numbers_table(WALK, rows({**parts["walk"], "archive": archives}, walks), walks),
     }
 
 
@@ -210,14 +212,9 @@ def collect(folder: Path) -> dict[str, Any]:
     cpu = next(
         (line.split(": ")[1] for line in open("/proc/cpuinfo") if line.startswith("model name")), platform.machine()
     )
-    packages = {
-        "ees_mpi-maxent": "ees_mpi",
-        "evosax": "evosax",
-        "evotorch": "EvoTorch",
-        "pyribs": "pyribs",
-        "cma": "cma",
-    }
-    versions = [f"{package} {parts['walk'][name][0]['version']}" for name, package in packages.items()]
+    packages = {"ees_mpi-maxent": "ees_mpi", **{name: ROWS[name].split(",")[0] for name in PEERS}}
+    update = parts["update"]
+    versions = [f"{package} {update[name][0]['version']}" for name, package in packages.items() if name in update]
     machine = f"{cpu.strip()}, {os.cpu_count()} cores, Python {platform.python_version()}"
     return {"machine": machine, "versions": versions, "parts": parts}
 

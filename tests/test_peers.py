@@ -1,0 +1,43 @@
+"""The page on other libraries shows the numbers of jobs/peers/results.json."""
+
+import json
+import sys
+
+import pytest
+from support.program import CHECKOUT
+
+sys.path.insert(0, str(CHECKOUT / "jobs" / "paper"))  # the scripts import each other by name
+sys.path.insert(0, str(CHECKOUT / "jobs" / "peers"))
+
+import tables
+from results import fill
+
+PARTS = json.loads(tables.RESULTS.read_text(encoding="utf-8"))
+COLUMN = tables.Column("steps", tables.number("steps"), "{:.0f}")
+NAMES = {"ees_mpi": "we", "peer": "peer"}
+
+
+def rows(ours: tuple[int, ...], theirs: tuple[int, ...]) -> dict[str, list[dict[str, int]]]:
+    """Return two rows of one column, with two runs each."""
+    return {"ees_mpi": [{"steps": each} for each in ours], "peer": [{"steps": each} for each in theirs]}
+
+
+def test_the_tables_of_the_page_have_the_numbers_of_the_file() -> None:
+    page = tables.PAGE.read_text(encoding="utf-8")
+    assert fill(page, tables.blocks(PARTS)) == page, "run: python jobs/peers/tables.py update"
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "said"),
+    [
+        ((3, 4), (1, 2), ""),
+        ((3, 1), (2, 2), "no difference named between we; peer"),
+        ((1, 2), (3, 4), "**lost** to peer"),
+        ((1,), (3,), "no difference is named"),
+    ],
+)
+def test_a_table_says_where_the_order_differs_and_where_we_lose(
+    ours: tuple[int, ...], theirs: tuple[int, ...], said: str
+) -> None:
+    text = tables.numbers_table([COLUMN], rows(ours, theirs), NAMES)
+    assert said in text and text.count("\n- ") == bool(said)
