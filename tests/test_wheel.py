@@ -72,7 +72,7 @@ def test_wheel_and_sdist_have_every_source_and_nothing_else(wheel: Path, sdist: 
     copy = sdist.parent / "copy"
     made = ("build/", "ees_mpi.egg-info/", "jobs/site.sh")
     sources = {str(path.relative_to(copy)) for path in copy.rglob("*") if path.is_file()}
-    sources = {name for name in sources if not name.startswith(made)}
+    sources = {name for name in sources if not name.startswith(made) and "__pycache__" not in name}
     assert not make_release.stray(wheel, sources) and not make_release.stray(sdist, sources)
     assert {"ees_mpi/jobs/train.sh", "tests/conftest.py", "tools/test"} <= set(make_release.names_in(sdist))
     (few,) = (name for name in sources if name.endswith("format.md"))
