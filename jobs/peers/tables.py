@@ -119,7 +119,9 @@ def numbers_table(columns: list[Column], found: dict[str, list[dict[str, Any]]],
         cells = []
         for column in columns:
             values = [column.value(part) for part in parts]
-            cells.append("; ".join("-" if value is None else column.form.format(value) for value in values))
+            cells.append(
+                "; ".join("-" if value is None else column.form.format(round(value, 6) + 0.0) for value in values)
+            )
         lines.append(f"| {names[name]} | " + " | ".join(cells) + " |")
     notes = [] if len(rows) == len(found) else ["- A row with one number was run once: no difference is named for it."]
     if missing := [title for name, title in names.items() if name not in found]:
@@ -204,11 +206,11 @@ def blocks(results: dict[str, Any]) -> dict[str, str]:
 
 def collect(folder: Path) -> dict[str, Any]:
     """Return the parts of both runs as one table."""
-    parts: Parts = {}
+    parts: Parts = {piece: {} for piece in ("rollout", "update", "bits", "kill", "walk")}
     for path in sorted(folder.glob("*-0.json")):
         piece, name = path.stem.removesuffix("-0").split("-", 1)
-        found = [path.with_name(f"{piece}-{name}-{run}.json") for run in RUNS]
-        parts.setdefault(piece, {})[name] = [json.loads(each.read_text()) for each in found if each.exists()]
+        both = [path.with_name(f"{piece}-{name}-{run}.json") for run in RUNS]
+        parts[piece][name] = [json.loads(part.read_text()) for part in both if part.exists()]
     cpu = next(
         (line.split(": ")[1] for line in open("/proc/cpuinfo") if line.startswith("model name")), platform.machine()
     )
