@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.breaking import breaking
 from support.mpi_matrix import LIBRARIES, Library
-from support.processes import committed, processes_with, rank_processes, wait_for_text, wait_until
+from support.processes import all_ended, committed, rank_processes, wait_for_text, wait_until
 from support.program import TIMEOUT, TINY, done, info, sets, train
 from support.run_files import assert_same_bits
 
@@ -95,7 +95,7 @@ def test_a_lost_rank_ends_the_job_and_resume_ends_the_run_with_the_same_bits(
     again = library.run("resume", out, "--trust", ranks=3)
     assert again.returncode == 0, again.stderr + again.stdout
     assert_same_bits(out, whole)
-    assert processes_with(out) == []
+    assert all_ended(out)
 
 
 def test_the_launcher_accepts_the_bindings_of_the_job_scripts(library: Library, tmp_path: Path) -> None:

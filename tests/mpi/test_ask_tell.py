@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from support.processes import processes_with
+from support.processes import all_ended
 from support.program import CHECKOUT, TESTS, done, ees, info, python, run
 
 EXAMPLES = CHECKOUT / "jobs" / "examples"
@@ -42,4 +42,4 @@ def test_a_fault_on_one_rank_ends_all_ranks_with_one_sentence(fault: str, senten
     out = tmp_path / "run.h5"
     ended = run(python(PROGRAM, fault, out, ranks=3))
     assert ended.returncode != 0 and ended.stderr.count(sentence) == 1 and ended.stderr.count("ees-mpi: ") == 1
-    assert processes_with(out) == [] and info(out)["generations"] == 2 and not info(out)["complete"]
+    assert all_ended(out) and info(out)["generations"] == 2 and not info(out)["complete"]

@@ -11,7 +11,7 @@ from pathlib import Path
 import h5py
 import pytest
 from support.breaking import breaking
-from support.processes import committed, processes_with, rank_processes, wait_for_text, wait_until
+from support.processes import all_ended, committed, rank_processes, wait_for_text, wait_until
 from support.program import TIMEOUT, TINY, command, ees, environment, info, run, sets, train
 from support.run_files import assert_same_bits
 
@@ -28,7 +28,7 @@ def test_a_rank_that_leaves_without_an_error_ends_the_job_too(how: str, tmp_path
     out = tmp_path / "run.h5"
     done = run(breaking(out, 3, f'task.settings.how="{how}"'))
     assert done.returncode not in (0, 2, 3, 75)
-    assert done.stderr.count("failed and ends the job") == 1 and processes_with(out) == []
+    assert done.stderr.count("failed and ends the job") == 1 and all_ended(out)
 
 
 @pytest.mark.parametrize(("how", "error"), [("raise", "ZeroDivisionError"), ("broken pipe", "BrokenPipeError")])
@@ -39,20 +39,20 @@ def test_an_exception_in_a_task_ends_the_job_with_the_lines_of_the_task(how: str
     assert done.returncode == 1 and done.stderr.count(f"{where}{error}") == 1
     lines = [line for line in done.stderr.splitlines() if ", line " in line]
     assert len(lines) == 1 and f"in evaluate: raise {error}" in lines[0] and "Traceback" not in done.stderr
-    assert processes_with(out) == []
+    assert all_ended(out)
 
 
 def test_exceptions_on_all_ranks_are_told_by_one(tmp_path: Path) -> None:
     out = tmp_path / "run.h5"
     done = run(breaking(out, 4, 'task.settings.how="everywhere"'))
-    assert done.returncode == 1 and done.stderr.count("ees-mpi: ") == 1 and processes_with(out) == []
+    assert done.returncode == 1 and done.stderr.count("ees-mpi: ") == 1 and all_ended(out)
     assert "evaluate() raised ZeroDivisionError: the task broke on purpose" in done.stderr
 
 
 def test_a_rank_that_ends_without_a_message_ends_the_job(tmp_path: Path) -> None:
     out = tmp_path / "run.h5"
     done = run(breaking(out, 4, "task.settings.how=exit"))
-    assert done.returncode != 0 and processes_with(out) == []
+    assert done.returncode != 0 and all_ended(out)
     with open_run(out) as opened:
         assert opened.generations == 0
 
@@ -159,4 +159,4 @@ def test_a_second_ctrl_c_at_the_ranks_ends_the_job_at_once_with_one_sentence(ran
     assert ended.returncode == 130 and "Traceback" not in ended.stderr, ended.stderr
     twice = "ees-mpi: interrupted twice; the job ends at once. All committed generations are safe"
     assert ended.stderr.count(twice) == 1, ended.stderr
-    assert processes_with(out) == [] and info(out)["generations"] == 0
+    assert all_ended(out) and info(out)["generations"] == 0

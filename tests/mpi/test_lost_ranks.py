@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from support.breaking import breaking
-from support.processes import committed, processes_with, rank_processes, wait_for_text, wait_until
+from support.processes import all_ended, committed, rank_processes, wait_for_text, wait_until
 from support.program import CHECKOUT, MPIRUN, TIMEOUT, command, ees, environment, info, python, run, sets, train
 from support.run_files import assert_same_bits
 
@@ -77,7 +77,7 @@ def test_rollouts_of_the_ranks_that_are_left_are_kept(tmp_path: Path) -> None:
 def test_an_error_in_a_task_ends_the_job_under_ulfm_too(tmp_path: Path) -> None:
     done = run(breaking(tmp_path / "run.h5", 3, "task.settings.how=raise", ulfm=True))
     assert done.returncode == 1 and done.stderr.count("evaluate() raised ZeroDivisionError") == 1
-    assert processes_with(tmp_path / "run.h5") == []
+    assert all_ended(tmp_path / "run.h5")
 
 
 def test_a_signal_under_ulfm_is_75_for_mpirun_too(tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_without_ulfm_a_death_ends_the_job_and_is_told(tmp_path: Path) -> None:
     done = run(breaking(out, 3, *dies, "population.size=40"))
     assert done.returncode == 128 + signal.SIGKILL
     assert re.search(r"ees-mpi: rank \d on \S+ died, and this MPI ends the job. All committed", done.stderr)
-    assert processes_with(out) == []
+    assert all_ended(out)
 
 
 @pytest.mark.parametrize(("ranks", "ulfm"), [(0, False), (3, False), (3, True)], ids=["alone", "mpirun", "ulfm"])
@@ -110,7 +110,7 @@ def test_a_rank_that_hangs_is_named_with_its_individual_and_ends_the_job(
     assert done.returncode == 1
     named = r"ees-mpi: rank \d on \S+ has made no progress for 0.06\S* minutes .* at individual 7 of generation 0"
     assert len(re.findall(named, done.stderr)) == 1
-    assert processes_with(out) == []
+    assert all_ended(out)
 
 
 @pytest.mark.parametrize("ulfm", [False, True])
@@ -124,7 +124,7 @@ def test_a_stopped_process_is_named_even_if_it_is_the_writer(ulfm: bool, tmp_pat
     os.kill(writer, signal.SIGSTOP)
     errors = process.communicate(timeout=TIMEOUT)[1]
     assert process.returncode == 1 and re.search(r"ees-mpi: rank 0 on \S+ has made no progress", errors), errors
-    assert processes_with(out) == []
+    assert all_ended(out)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from support.own_parts import write
-from support.processes import processes_with
+from support.processes import all_ended
 from support.program import command as words
 from support.program import done, info, run
 from support.run_files import assert_same_bits
@@ -37,6 +37,6 @@ def test_an_error_in_an_update_on_all_ranks_is_told_once_and_hangs_nobody(tmp_pa
     assert failed.returncode == 1 and failed.stderr.count("ees-mpi: ") == 1, failed.stderr
     where = "ees-mpi: generation 1: optimizer.function momentum:Momentum: step() raised ZeroDivisionError"
     assert where in failed.stderr and f"{code}, line 15, in step: " in failed.stderr
-    assert processes_with(out) == []
+    assert all_ended(out)
     with open_run(out) as opened:
         assert opened.generations == 1

@@ -5,7 +5,7 @@ from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
-from support.processes import processes_with
+from support.processes import all_ended
 from support.program import TESTS, info, python, run
 
 PROGRAM = TESTS / "support" / "python_calls.py"
@@ -51,4 +51,4 @@ def test_a_call_on_some_ranks_only_is_an_error(name: str, minutes: str, message:
     out = tmp_path / "run.h5"
     ended = call(name, out, 2, minutes)
     assert ended.returncode != 0 and ended.stderr.count(message) == 1, ended.stderr
-    assert processes_with(out) == []
+    assert all_ended(out)

@@ -8,6 +8,8 @@ from ees_mpi import open_run
 from ees_mpi.errors import RunFileError
 from support.program import TIMEOUT
 
+GRACE = 10.0  # seconds
+
 
 def processes_with(mark: object) -> list[int]:
     """Return the processes whose command line has a mark, for example the path of a run file."""
@@ -19,6 +21,14 @@ def processes_with(mark: object) -> list[int]:
         except OSError:
             continue  # it ended meanwhile
     return found
+
+
+def all_ended(mark: object) -> bool:
+    """Return whether all processes with a mark end within seconds: mpirun may end a moment before the last rank."""
+    deadline = time.monotonic() + GRACE
+    while (left := processes_with(mark)) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return not left
 
 
 def rank_processes(out: Path) -> list[int]:
