@@ -13,6 +13,7 @@ Exit codes: 0 all is measured; 1 some points failed, and are named; 2 nothing ca
 """
 
 import argparse
+import dataclasses
 import json
 import os
 import shlex
@@ -26,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 try:
-    from scaling_figure import KINDS, NAMES, STRONG, WEAK, Data, rate, save_figure, summarize, table
+    from scaling_figure import NAMES, STRONG, WEAK, Data, rate, save_figure, summarize, table
 
     import ees_mpi
     from ees_mpi import config as configs
@@ -140,14 +141,15 @@ def predict(told: argparse.Namespace) -> list[Data]:
     The model measures rollouts and an update in this process, while nothing else runs.
     """
     counts = [*rank_counts(told.ranks), *(told.ranks * 2**k for k in range(1, BEYOND + 1))]
-    costs, found = {}, []
-    for kind, count in ((kind, count) for kind in KINDS for count in counts):
-        individuals = told.each * count if kind == WEAK else told.total
-        if individuals > (LARGEST if kind == WEAK else told.most * count):
-            continue
-        config = configs.load(told.preset, words(told, individuals))
-        costs[individuals] = costs.get(individuals) or plan.measured_costs(config)
-        taken = plan.predict(config, costs[individuals], count, -(-count // told.per_node)).generation
+    sizes = [(STRONG, count, told.total) for count in counts if told.total <= told.most * count]
+    sizes += [(WEAK, count, told.each * count) for count in counts if told.each * count <= LARGEST]
+    runs = {individuals: configs.load(told.preset, words(told, individuals)) for _, _, individuals in sizes}
+    costs = {individuals: plan.measured_costs(config) for individuals, config in runs.items()}
+    rollout = statistics.median(each.rollout for each in costs.values())  # the same for any number of individuals
+    found = []
+    for kind, count, individuals in sizes:
+        work = dataclasses.replace(costs[individuals], rollout=rollout)
+        taken = plan.predict(runs[individuals], work, count, -(-count // told.per_node)).generation
         point = {"engine": told.engine, "kind": kind, "ranks": count, "individuals": individuals}
         found.append({**point, "seconds": taken, "steps": individuals * told.steps, "error": ERROR})
     return found
