@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import h5py
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ees_mpi.config import Config
 from ees_mpi.errors import MissingExtra, RunFileError
+from ees_mpi.outcomes import Arrays, Draw, Floats, split_learned
 from ees_mpi.store import layout
 from ees_mpi.store.safety import damage_reported
 
@@ -114,6 +115,16 @@ class RunArrays(Mapping[str, Series]):
         """The number of generations in the HDF5 file."""
         return int(self._file["generations"][layout.GENERATION].shape[0])
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
     def _check_open(self) -> None:
         if not self._file:
             raise RunFileError(f"{self.path} is closed; open it again with `ees_mpi.open_run`")
@@ -142,6 +153,30 @@ class RunArrays(Mapping[str, Series]):
         if not 0 <= number < self.generations:
             raise IndexError(f"generation {generation} is not in {self.path}, which has {self.generations}")
         return number
+
+    def draw(self, generation: int) -> Draw:
+        """Return the draw of the individuals of a generation; a RunFileError if no run can have drawn it."""
+        draw = Draw(self["offset"][generation], self["sign"][generation], self["parent"][generation])
+        _, means, width = self["mean"].shape
+        if (draw.offset < 0).any() or (draw.offset > self.config.noise.size - width).any():
+            raise RunFileError(f"{self.path} is damaged: generation {generation} has offsets outside the noise table")
+        if (draw.parent < 0).any() or (draw.parent >= means).any():
+            raise RunFileError(f"{self.path} is damaged: generation {generation} has parents that do not exist")
+        return draw
+
+    def observation_statistics(self, generation: int) -> tuple[Floats, Floats]:
+        """Return the mean and std that normalised the observations of a generation; empty if there are none."""
+        if "observation_mean" not in self.names:
+            return np.zeros(0), np.ones(0)
+        return self["observation_mean"][generation], self["observation_std"][generation]
+
+    def learned(self, generation: int) -> Arrays:
+        """Return the learned arrays from which a generation was drawn."""
+        learned: Arrays = {name: self[name][generation] for name in ("mean", "std") if name in self.names}
+        if "learned" not in self.names:
+            return learned
+        like = {**self.config.population.learned(learned["mean"]), **learned}
+        return split_learned(self["learned"][generation], like)
 
     def to_xarray(self, *names: str) -> Any:
         """Return arrays in memory as an `xarray.Dataset` with named axes; all of them, if no names are given."""

@@ -23,6 +23,7 @@ TEXTS = ("run_id", "program", "created", "config", "noise_digest", "kind", "star
 def attributes_of(file: h5py.File, path: Path) -> dict[str, Any]:
     """Return the root attributes of a run file; raise an error if they do not have their hash or are no texts."""
     attributes = texts.attributes(file)
+    _check_format(attributes, path)
     if attributes.get(chain.ATTRIBUTES) != chain.of_attributes(attributes):
         raise RunFileError(f"{path} is damaged: its attributes do not have the hash that the file has for them")
     for name in TEXTS:
@@ -32,6 +33,19 @@ def attributes_of(file: h5py.File, path: Path) -> dict[str, Any]:
         raise ValueError("its run_id is not 16 bytes")
     note_of(attributes["started_from"] or "{}")
     return attributes
+
+
+def _check_format(attributes: Mapping[str, Any], path: Path) -> None:
+    """Raise a RunFileError unless a file is a run file of a known format."""
+    kind, version = attributes.get("format"), attributes.get("format_version", 0)
+    if kind == "ees_mpi adaptation":
+        raise RunFileError(f"{path} is an adaptation file, made by `ees-mpi adapt`; expected a run file")
+    if kind != layout.FORMAT or not isinstance(version, (int, np.integer)):
+        raise RunFileError(f"{path} is HDF5, but not a run file of ees_mpi")
+    if version not in layout.SESSIONS:
+        expected = f"{layout.OLDEST} to {layout.FORMAT_VERSION}"
+        cure = "Update it" if version > layout.FORMAT_VERSION else "An older version wrote the file"
+        raise RunFileError(f"{path} has format {version}; this version of ees_mpi reads {expected}. {cure}")
 
 
 def check_groups(file: h5py.File, attributes: Mapping[str, Any], path: Path) -> None:

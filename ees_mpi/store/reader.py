@@ -1,7 +1,6 @@
 """Read run files at any time, from any process, without MPI."""
 
-import json
-from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +10,16 @@ from numpy.typing import NDArray
 from ees_mpi.config import Config, parse
 from ees_mpi.errors import RunFileError
 from ees_mpi.noise import Noise
-from ees_mpi.outcomes import Arrays, Draw, Floats, Singles, split_learned
+from ees_mpi.outcomes import Floats, Singles
 from ees_mpi.store import chain, checks, fits, hdf5, journal, layout, sessions, texts
+from ees_mpi.store.arrays import RunArrays
 from ees_mpi.store.records import CHAINED
-from ees_mpi.store.run_checks import RunChecks
 from ees_mpi.store.safety import damage_reported, open_hdf5
 
+CHECK_BYTES = 16 << 20  # read at a time while all hashes are checked
 
-class Run(RunChecks):
+
+class Run(RunArrays):
     """A run file: its config, its arrays by name, its individuals. Use it as a context manager, or `close` it.
 
     Generations count from 0, or from the end if they are negative: -1 is the last one.
@@ -31,9 +32,9 @@ class Run(RunChecks):
         self.journal = journal.read(self.path)
         self._file = open_hdf5(self.path)
         self._noise: Noise | None = None
+        self._checked: set[int] = set()  # the generations whose hashes are right
         try:
             with damage_reported(self.path):
-                _check_format(texts.attributes(self._file), self.path)
                 self._interpret()
             if self.damage and not allow_damaged_journal:
                 raise RunFileError(
@@ -68,7 +69,9 @@ class Run(RunChecks):
         with damage_reported(journal.path_of(self.path)):
             checks.check_records(self.journal_records, self._file, self._columns, self._version)
         self._newer = chain.rows_of(self._columns, rows)
-        self._sessions = self._read_sessions()
+        self._sessions = sessions.read_all(
+            self._file, self._version, self.run_id, self.journal_records, self["seconds_clock"]
+        )
 
     @property
     def damage(self) -> str:
@@ -79,16 +82,6 @@ class Run(RunChecks):
         if self.journal.run_id not in ("", self.run_id):
             return f"{beside} is the journal of another run"
         return ""
-
-    def __enter__(self) -> "Run":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
 
     @property
     def last_hash(self) -> bytes:
@@ -120,6 +113,91 @@ class Run(RunChecks):
             self.check_generation(-1)  # it holds the digest of the state, and ties it to this run
         return state
 
+    def check_order(self) -> None:
+        """Raise a RunFileError unless the rows are the generations 0, 1, 2, ... and the state follows the last one."""
+        with damage_reported(self.path):
+            order = self._file["generations"][layout.GENERATION][:]
+            last = int(self.state_arrays()["generation"])
+        whole = np.array_equal(order, np.arange(len(order)))
+        if not whole or (last != self.generations and self._attributes["kind"] != "sample"):
+            raise RunFileError(f"{self.path} is damaged: its rows or its state are not those of its generations")
+
+    def check_generation(self, generation: int) -> None:
+        """Raise a RunFileError if the arrays of a generation do not have the hashes that the file has for them."""
+        generation = self.number_of(generation)
+        if generation not in self._checked:
+            row = self._rows(generation, generation + 1)[0].tobytes()
+            with damage_reported(self.path):
+                self._refuse([] if self._has_hash(generation, row) else [generation])
+            self._checked.add(generation)
+
+    def _rows(self, start: int, stop: int) -> NDArray[Any]:
+        """Return the arrays of some generations as one structured array."""
+        rows = np.empty(stop - start, self._newer.dtype)
+        for name in self.names:
+            rows[name] = self[name][start:stop]
+        return rows
+
+    def _has_hash(self, generation: int, data: bytes) -> bool:
+        """Return True if a generation has its hash; those of the journal are checked when it is read."""
+        return generation >= self._folded or chain.has_hash(
+            [column[generation] for column in self._hashes], self.run_id, self._version, generation, self._columns, data
+        )
+
+    @cached_property
+    def _hashes(self) -> list[NDArray[Any]]:
+        return [self._file["generations"][name][:] for name in layout.HASHES[self._version]]
+
+    def _refuse(self, damaged: list[int]) -> None:
+        if damaged:
+            listed = ", ".join(map(str, damaged[:8])) + ", ..." * (len(damaged) > 8)
+            cure = (
+                checks.REPAIR
+                if self.generations - 1 in damaged
+                else "`ees-mpi repair` says which generations are whole"
+            )
+            raise RunFileError(f"{self.path} is damaged: generation {listed} does not have the hash in it. {cure}")
+
+    def check_last(self) -> None:
+        """Check the state, the order and the last generation: all that `resume` continues from."""
+        self.check_order()
+        if self.generations:
+            self.check_generation(self.generations - 1)
+        self._check_links(self._folded - 1)
+
+    def check_all(self) -> None:
+        """Check the state, the order, the hashes of all generations, and the chain."""
+        step = max(1, CHECK_BYTES // max(self._newer.dtype.itemsize, 1))
+        damaged = []
+        with damage_reported(self.path):
+            for start in range(0, self.generations, step):
+                rows = self._rows(start, min(start + step, self.generations))
+                damaged += [start + g for g, row in enumerate(rows) if not self._has_hash(start + g, row.tobytes())]
+            self._refuse(damaged)
+        self.check_order()
+        self._check_links(0)
+        self._checked.update(range(self.generations))
+
+    def _check_links(self, first: int) -> None:
+        """Raise a RunFileError if a generation from `first` on does not follow the one before it."""
+        with damage_reported(self.path):
+            for generation, before in chain.broken_links(self._file) if self._version > 2 else ():
+                if generation >= first:
+                    if before >= 0:
+                        self.check_generation(before)  # its damage breaks the link, too
+                    raise RunFileError(
+                        f"{self.path} is damaged: generation {generation} does not follow the one before"
+                    )
+
+    def check_noise(self, noise: Noise) -> None:
+        """Raise a RunFileError if numpy on this machine generates other noise than the run had."""
+        if noise.digest() != str(self._attributes["noise_digest"]):
+            written = (self._sessions or [{"machine": {}}])[-1]["machine"].get("numpy", "an unknown version")
+            raise RunFileError(
+                f"{self.path}: the noise table of this machine differs from that of the run; the file was written with "
+                f"numpy {written}, this is numpy {np.__version__}. Install that version to continue"
+            )
+
     def partial(self) -> dict[str, NDArray[Any]]:
         """Return the outcomes of the next generation, if it was interrupted; else nothing."""
         partial = [record for record in self.journal_records if record.kind == "partial"]
@@ -135,17 +213,6 @@ class Run(RunChecks):
     def sessions(self) -> list[dict[str, Any]]:
         """Return the sessions that wrote the file: ranks, nodes, host, start, end, first generation, machine."""
         return [dict(session) for session in self._sessions]
-
-    def _read_sessions(self) -> list[dict[str, Any]]:
-        writers = sessions.read(self._file, self._version, self.run_id)
-        new = [record for record in self.journal_records if record.kind == "session" and record.number >= len(writers)]
-        writers += map(sessions.of_record, new)
-        ends = [session["first_generation"] for session in writers[1:]] + [self.generations]
-        for session, end in zip(writers, ends, strict=False):
-            session["machine"] = json.loads(session["machine"])
-            wrote = session["first_generation"] < min(end, self.generations)
-            session["end"] = float(self["seconds_clock"][min(end, self.generations) - 1]) if wrote else session["start"]
-        return writers
 
     def device(self, generation: int) -> str:
         """Return the device that evaluated a generation: "cpu" or "cuda"."""
@@ -167,22 +234,6 @@ class Run(RunChecks):
         count, (mean, std) = self["observation_count"][generation], self.observation_statistics(generation)
         return np.concatenate([[count], count * mean, count * (np.square(std) + np.square(mean))])
 
-    def draw(self, generation: int) -> Draw:
-        """Return the draw of the individuals of a generation; a RunFileError if no run can have drawn it."""
-        draw = Draw(self["offset"][generation], self["sign"][generation], self["parent"][generation])
-        _, means, width = self["mean"].shape
-        if (draw.offset < 0).any() or (draw.offset > self.config.noise.size - width).any():
-            raise RunFileError(f"{self.path} is damaged: generation {generation} has offsets outside the noise table")
-        if (draw.parent < 0).any() or (draw.parent >= means).any():
-            raise RunFileError(f"{self.path} is damaged: generation {generation} has parents that do not exist")
-        return draw
-
-    def observation_statistics(self, generation: int) -> tuple[Floats, Floats]:
-        """Return the mean and std that normalised the observations of a generation; empty if there are none."""
-        if "observation_mean" not in self.names:
-            return np.zeros(0), np.ones(0)
-        return self["observation_mean"][generation], self["observation_std"][generation]
-
     def individual(self, generation: int, index: int) -> Singles:
         """Return the parameters [D] of one individual, rebuilt from the file."""
         if not self.config.population.has_individuals:
@@ -200,14 +251,6 @@ class Run(RunChecks):
             self._noise = noise
         return self.config.population.individual(self.learned(generation), self.draw(generation), index, self._noise)
 
-    def learned(self, generation: int) -> Arrays:
-        """Return the learned arrays from which a generation was drawn."""
-        learned: Arrays = {name: self[name][generation] for name in ("mean", "std") if name in self.names}
-        if "learned" not in self.names:
-            return learned
-        like = {**self.config.population.learned(learned["mean"]), **learned}
-        return split_learned(self["learned"][generation], like)
-
 
 def open_run(path: str | Path, trust: bool = False, allow_damaged_journal: bool = False) -> Run:
     """Open a run file for reading; `trust`: code that it names may run; the other: read up to a journal's damage."""
@@ -221,16 +264,3 @@ def config_text(path: Path) -> str:
             return str(texts.attributes(file).get("config", ""))
     except OSError:
         return ""  # `open_run` reports it, from one rank
-
-
-def _check_format(attributes: Mapping[str, Any], path: Path) -> None:
-    """Raise a RunFileError unless a file is a run file of a known format."""
-    kind, version = attributes.get("format"), attributes.get("format_version", 0)
-    if kind == "ees_mpi adaptation":
-        raise RunFileError(f"{path} is an adaptation file, made by `ees-mpi adapt`; expected a run file")
-    if kind != layout.FORMAT or not isinstance(version, (int, np.integer)):
-        raise RunFileError(f"{path} is HDF5, but not a run file of ees_mpi")
-    if version not in layout.SESSIONS:
-        expected = f"{layout.OLDEST} to {layout.FORMAT_VERSION}"
-        cure = "Update it" if version > layout.FORMAT_VERSION else "An older version wrote the file"
-        raise RunFileError(f"{path} has format {version}; this version of ees_mpi reads {expected}. {cure}")

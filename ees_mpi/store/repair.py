@@ -10,7 +10,7 @@ from typing import Any
 from ees_mpi.errors import RunFileError
 from ees_mpi.noise import Noise
 from ees_mpi.outcomes import Arrays
-from ees_mpi.store import chain, checks, hdf5, journal, layout
+from ees_mpi.store import checks, hdf5, journal, layout
 from ees_mpi.store.lock import Lock
 from ees_mpi.store.reader import open_run
 from ees_mpi.store.safety import damage_reported, open_hdf5, real
@@ -102,7 +102,7 @@ def _restore_if_damaged(path: Path) -> str:
         with suppress(RunFileError), damage_reported(path):
             checks.check_groups(file, attributes, path)
             whole = checks.is_whole(file, "final", attributes, path)
-        if whole or chain.version_of(attributes) not in layout.SESSIONS:
+        if whole:
             raise damage
         had = file["generations"][layout.GENERATION].shape[0]
     with write_errors(path, UNCHANGED):

@@ -65,6 +65,19 @@ def read(file: h5py.File, version: int, run_id: str) -> list[Session]:
     return sessions
 
 
+def read_all(file: h5py.File, version: int, run_id: str, entries: Sequence[Record], clock: Any) -> list[Session]:
+    """Return the sessions of a file and of its journal; each ends with its last commit. `clock`: of each commit."""
+    writers = read(file, version, run_id)
+    new = [record for record in entries if record.kind == "session" and record.number >= len(writers)]
+    writers += map(of_record, new)
+    ends = [session["first_generation"] for session in writers[1:]] + [len(clock)]
+    for session, end in zip(writers, ends, strict=False):
+        session["machine"] = json.loads(session["machine"])
+        wrote = session["first_generation"] < min(end, len(clock))
+        session["end"] = float(clock[min(end, len(clock)) - 1]) if wrote else session["start"]
+    return writers
+
+
 def write(file: h5py.File, sessions: Sequence[Session], version: int) -> None:
     """Write all sessions again; each text column is as wide as its longest text."""
     if "sessions" in file:
