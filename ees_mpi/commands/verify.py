@@ -142,15 +142,11 @@ def differences(run: Run, generation: int) -> list[str]:
     return machine.differences(machine.fingerprint(uses_torch(run.config)), session["machine"])
 
 
-class UpdatesCheck(NamedTuple):
-    """The updates that were computed again; `whole`: whole states were compared, not the means alone."""
+def verify_updates(ranks: Ranks, path: Path) -> int:
+    """Compute all updates of a run again, shared by the ranks; raise a VerifyError at the first one that differs.
 
-    updates: int
-    whole: bool
-
-
-def verify_updates(ranks: Ranks, path: Path) -> UpdatesCheck:
-    """Compute all updates of a run again, shared by the ranks; raise a VerifyError at the first one that differs."""
+    Return their number.
+    """
     with ranks.together():
         run = open_run(path)
         if ranks.is_root:
@@ -172,9 +168,8 @@ def verify_updates(ranks: Ranks, path: Path) -> UpdatesCheck:
         state = _advance(run, update, state, ranks)
         with ranks.together():
             _compare(run, generation, state)
-    whole = run.has_observation_sums
     run.close()
-    return UpdatesCheck(updates, whole)
+    return updates
 
 
 def _advance(run: Run, update: Update, state: State, ranks: Ranks) -> State:
@@ -204,9 +199,7 @@ def _compare(run: Run, generation: int, state: State) -> None:
     """Raise a VerifyError if the file has another state after a generation."""
     following = learned_after(run, generation)
     same = all(np.array_equal(state.learned[name], following[name]) for name in following)
-    if same and run.has_observation_sums:
-        same = state.digest().hex() == run["state_sha256"][generation].decode()
-    if same:
+    if same and state.digest().hex() == run["state_sha256"][generation].decode():
         return
     message = f"{run.path}: the update of generation {generation} does not follow from its logged outcomes"
     raise VerifyError(f"{message}: {cause(run, generation)}")

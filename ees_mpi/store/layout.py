@@ -64,8 +64,7 @@ GENERATIONS = {
 TOGETHER = (
     ("learned",),
     ("std",),
-    ("observation_sums",),
-    ("observation_mean", "observation_std"),
+    ("observation_sums", "observation_mean", "observation_std"),
 )
 # The hashes of each generation, which are no part of its record.
 CHAIN = {

@@ -220,19 +220,11 @@ class Run(RunArrays):
         sessions = [session for session in self.sessions() if session["first_generation"] <= generation]
         return str(sessions[-1]["machine"].get("device", "cpu")) if sessions else "cpu"
 
-    @property
-    def has_observation_sums(self) -> bool:
-        """Whether the file logs the observation sums of each generation, or needs none."""
-        return "observation_sums" in self.names or self.config.task.observation_dim == 0
-
     def observation_sums(self, generation: int) -> Floats:
-        """Return the observation sums before a generation; older files have only its statistics, with a floor."""
+        """Return the observation sums before a generation."""
         if generation == self.generations:
             return np.asarray(self.state_arrays()["observations"])
-        if "observation_sums" in self.names:
-            return np.asarray(self["observation_sums"][generation])
-        count, (mean, std) = self["observation_count"][generation], self.observation_statistics(generation)
-        return np.concatenate([[count], count * mean, count * (np.square(std) + np.square(mean))])
+        return np.asarray(self["observation_sums"][generation]) if "observation_sums" in self.names else np.zeros(1)
 
     def individual(self, generation: int, index: int) -> Singles:
         """Return the parameters [D] of one individual, rebuilt from the file."""
