@@ -6,7 +6,7 @@ they have already evaluated are not evaluated again.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -112,8 +112,7 @@ class Session:
                 fingerprint = machine.fingerprint(uses_torch(config))
                 ranks.check_alike(fingerprint)
                 job = self._open_job(config)
-                partial = received.pop("arrays")
-                known = {**(job.restore(partial) if partial else {}), **job.pool(self._evaluated.of(state.generation))}
+                known = self._known(job, state.generation, received.pop("arrays"))
                 with ranks.stall_limit(60 * job.config.run.stall_minutes):
                     if ranks.any(prepared is not None and prepared.create is not None) and job.device == "cpu":
                         check_deterministic(config, state, ranks)
@@ -177,6 +176,10 @@ class Session:
         else:
             self._job.rejoin()
         return self._job
+
+    def _known(self, job: Job[Any], generation: int, partial: Mapping[str, Any]) -> dict[int, Any]:
+        """Return the results of a generation that the run file or any rank already has."""
+        return {**(job.restore(partial) if partial else {}), **job.pool(self._evaluated.of(generation))}
 
     def _open_file(self, job: Job[Any], state: State, known: int, fingerprint: dict[str, str]) -> RunWriter | None:
         """Open the run file on rank 0, note the session in it, and print a greeting."""
