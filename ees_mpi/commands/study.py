@@ -6,7 +6,7 @@ training, and all rows have the same noise vectors. `adapt` and `verify` take th
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,6 @@ from ees_mpi.runs import policy_fit, starting_point
 from ees_mpi.runs.broadcast import read_on_root
 from ees_mpi.runs.policy_files import PolicySource
 from ees_mpi.runs.progress import CountedOutcomes
-from ees_mpi.runs.starting_point import StartingPoint
 from ees_mpi.store import journal
 from ees_mpi.store.safety import check_ours
 from ees_mpi.store.writer import RunWriter, check_folder
@@ -89,50 +88,26 @@ def _read(source: Source, change: Callable[[Config], Config]) -> dict[str, Any]:
         config = configs.parse(start.config, source.settings, f"the config in {source.policy}")
     config = change(policy_fit.fitted(config, start.foreign) if start.foreign else config)
     configs.check(config)
-    _check_fits(str(source.policy), start, config)
-    sums, mean, std = _observations(str(source.policy), start, config.task.observation_dim)
+    if len(start.mean) > config.population.components:
+        raise ConfigError(
+            f"{source.policy} has {len(start.mean)} means; export one: ees-mpi export --policy --component"
+        )
+    if len(start.mean) < config.population.components:
+        raise ConfigError(f"{source.policy} is one mean of a mixture; sample its run with --component instead")
+    start = start.fitted(str(source.policy), config)
+    mean, std = start.statistics
     return {
         "config": config,
         "about": {**start.about, **({"objective": source.label} if source.label else {})},
         "state": {
             "mean": start.mean,
             **start.learned,
-            "observations": sums,
+            "observations": start.observations,
             "observation_mean": mean,
             "observation_std": std,
         },
         "arrays": start.inherited,
     }
-
-
-def _check_fits(name: str, start: StartingPoint, config: Config) -> None:
-    """Raise a ConfigError if the offspring have another number of means, or another network."""
-    if len(start.mean) > config.population.components:
-        raise ConfigError(f"{name} has {len(start.mean)} means; export one: ees-mpi export --policy --component")
-    if len(start.mean) < config.population.components:
-        raise ConfigError(f"{name} is one mean of a mixture; sample its run with --component instead")
-    if start.foreign:
-        return
-    sizes = start.mean.shape[1], len(start.observations) // 2
-    expected = config.task.parameters, config.task.observation_dim
-    if sizes != expected or (start.layers and start.layers != tuple(config.task.layers)):
-        raise ConfigError(
-            f"{name}: it has {sizes[0]} parameters and {sizes[1]} observations; the task has {expected[0]} "
-            f"and {expected[1]}: another network (--set task.hidden=...) or another task"
-        )
-    policy_fit.check_network(name, start.config, config)
-
-
-def _observations(name: str, start: StartingPoint, size: int) -> tuple[Any, Any, Any]:
-    """Return the sums of `size` observations, and the mean and std that normalise them."""
-    if start.foreign is not None and not len(start.foreign.mean):
-        start = replace(start, observations=np.zeros(1 + 2 * size))
-    mean, std = State(0, {"mean": start.mean}, {}, start.observations).observation_mean_std()
-    if start.foreign is not None and len(start.foreign.mean):
-        mean, std = start.foreign.mean, start.foreign.std  # exactly: training has a floor for the std
-    if len(mean) != size:
-        raise ConfigError(f"{name}: it normalises {len(mean)} observations; the task has {size}")
-    return start.observations, mean, std
 
 
 def draw(ranks: Ranks, parent: Parent, *purpose: Any) -> tuple[Draw, NoiseTable]:

@@ -37,6 +37,31 @@ class StartingPoint:
     learned: Arrays = field(default_factory=dict)  # other learned arrays of the population: `std`
     foreign: ForeignPolicy | None = None  # a policy that was trained elsewhere
 
+    @property
+    def statistics(self) -> tuple[Floats, Floats]:
+        """The mean and std [O] that normalise observations: a policy's are exact, training has a floor for the std."""
+        if self.foreign and len(self.foreign.mean):
+            return self.foreign.mean, self.foreign.std
+        return State(0, {}, {}, self.observations).observation_mean_std()
+
+    def fitted(self, name: str, config: Config) -> "StartingPoint":
+        """Return the starting point for the task of a config; raise a ConfigError if that has another network.
+
+        name: of the starting point in messages
+        """
+        task, start = config.task, self
+        if self.foreign and not len(self.foreign.mean):  # it does not normalise, so its observations are not known
+            start = replace(self, observations=np.zeros(1 + 2 * task.observation_dim))
+        layers = tuple(task.layers) if start.layers else ()
+        has = start.mean.shape[1], len(start.observations) // 2, start.layers
+        if has != (task.parameters, task.observation_dim, layers):
+            raise ConfigError(
+                f"{name}: it has {has[0]} parameters, {has[1]} observations and layers of the sizes {has[2]}; this "
+                f"config has {task.parameters}, {task.observation_dim} and {layers}: another network or another task"
+            )
+        policy_fit.check_network(name, start.config, config)
+        return start
+
 
 def parse(text: str) -> tuple[Path, int | None]:
     """Split RUN.h5[@generation]."""
@@ -87,8 +112,8 @@ def of_policy(policy: ForeignPolicy, label: str = "") -> StartingPoint:
         "state_sha256": policy.digest,
         "training_steps": 0,
     }
-    sums = policy.observation_sums if len(policy.mean) else np.zeros(1 + 2 * (policy.layers or (0,))[0])
-    return StartingPoint(policy.parameters[None], sums, 0, 0.02, {}, about, policy.layers, foreign=policy)
+    sums = policy.observation_sums if len(policy.mean) else np.zeros(1)
+    return StartingPoint(policy.parameters[None], sums, 0, 0.02, {}, about, foreign=policy)
 
 
 def read(run: Run, generation: int | None) -> StartingPoint:
@@ -215,21 +240,14 @@ def first_state_from(start: StartingPoint, text: str, config: Config) -> tuple[S
     A mixture that starts from a single mean draws its means from the population of that run, as in the paper. A
     diagonal population that starts from another one continues with its std. `text`: the name in messages.
     """
-    if start.foreign:
-        start = _with_observations(text, start, start.foreign, config)
-    policy_fit.check_network(f"--from {text}", start.config, config)
-    wanted = (config.population.components, config.task.parameters)
-    observations = 1 + 2 * config.task.observation_dim
-    if start.mean.shape[1] != wanted[1] or len(start.observations) != observations:
+    start = start.fitted(f"--from {text}", config)
+    stds = start.statistics[1], replace(start, foreign=None).statistics[1]
+    if start.foreign and not np.allclose(*stds, rtol=1e-6):
         raise ConfigError(
-            f"--from {text}: its individuals have {start.mean.shape[1]} parameters and "
-            f"{len(start.observations) // 2} observations; this config's have {wanted[1]} and {observations // 2}: "
-            "another network or another task"
+            f"--from {text}: a run cannot continue its normaliser: its smallest std is {stds[0].min():g}, and a run "
+            f"has stds of at least {stds[1].min():g}"
         )
-    layers = tuple(getattr(config.task, "layers", ()))
-    if start.layers and start.layers != layers:
-        raise ConfigError(f"--from {text}: its layers have the sizes {start.layers}; this config's have {layers}")
-    mean = start.mean
+    mean, wanted = start.mean, (config.population.components, config.task.parameters)
     if len(mean) != wanted[0]:
         if len(mean) != 1:
             raise ConfigError(
@@ -250,16 +268,3 @@ def first_state_from(start: StartingPoint, text: str, config: Config) -> tuple[S
                 f"--from {text}: its {name} has the shape {first.arrays()[name].shape}; expected {array.shape}"
             )
     return first, json.dumps(start.about)
-
-
-def _with_observations(text: str, start: StartingPoint, policy: ForeignPolicy, config: Config) -> StartingPoint:
-    """Return the starting point with sums of as many observations as the task has."""
-    if not len(policy.mean):
-        return replace(start, observations=np.zeros(1 + 2 * config.task.observation_dim))
-    std = state_of(config, start.mean, start.observations).observation_mean_std()[1]
-    if not np.allclose(std, policy.std, rtol=1e-6):
-        raise ConfigError(
-            f"--from {text}: a run cannot continue its normaliser: its smallest std is {policy.std.min():g}, and a run "
-            f"has stds of at least {std.min():g}"
-        )
-    return start
