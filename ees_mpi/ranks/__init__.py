@@ -11,12 +11,11 @@ from ees_mpi.ranks.launcher import launched
 from ees_mpi.ranks.signals import accept_stop_signals, note_early_signals
 
 if TYPE_CHECKING:
-    from ees_mpi.ranks.launch import call, run
+    from ees_mpi.ranks.launch import UserLoop, call, run
     from ees_mpi.ranks.serial import Ranks
-    from ees_mpi.ranks.user_loop import UserLoop
 
 __all__ = ["Ranks", "UserLoop", "accept_stop_signals", "call", "launched", "note_early_signals", "run"]
-_LATER = {"Ranks": "serial", "UserLoop": "user_loop", "call": "launch", "run": "launch"}  # these modules load numpy
+_LATER = {"Ranks": "serial", "UserLoop": "launch", "call": "launch", "run": "launch"}  # these modules load numpy
 
 
 def __getattr__(name: str) -> Any:
