@@ -161,8 +161,6 @@ class Run(RunArrays):
     def check_last(self) -> None:
         """Check the state, the order and the last generation: all that `resume` continues from."""
         self.check_order()
-        if self.generations:
-            self.check_generation(self.generations - 1)
         self._check_links(self._folded - 1)
 
     def check_all(self) -> None:
