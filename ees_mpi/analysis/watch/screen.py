@@ -7,8 +7,9 @@ import contextlib
 import itertools
 import os
 import shutil
+import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TextIO
@@ -48,7 +49,7 @@ def watch(
     for update in itertools.count():
         now = [_stamp(path) for path in paths]
         if now != seen or (terminal and update % REDRAW == 0):
-            with ExitStack() as stack:
+            with _interrupted_later(), ExitStack() as stack:
                 runs = [stack.enter_context(open_run(path, allow_damaged_journal=True)) for path in paths]
                 complete = all(run.complete for run in runs)
                 if terminal:
@@ -61,12 +62,22 @@ def watch(
                 else:
                     changed = [run for place, run in enumerate(runs) if not seen or now[place] != seen[place]]
                     text = "".join(f"{plain(headline(run))}\n" for run in changed)
-            stream.write(text)  # after the files are closed, so that a Ctrl-C at the first line meets no open file
+            stream.write(text)
             stream.flush()
             seen = now
         if once or complete:
             return
         wait(every)
+
+
+@contextlib.contextmanager
+def _interrupted_later() -> Iterator[None]:
+    """Hold a Ctrl-C back until the end of the block: inside of h5py it may be lost, or look like a damaged file."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def draw(runs: Sequence[Run], width: int, height: int, chars: characters.Characters) -> list[str]:

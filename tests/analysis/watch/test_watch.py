@@ -5,6 +5,7 @@ import os
 import pty
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +19,7 @@ from ees_mpi import open_run
 from ees_mpi.analysis.watch import characters, screen
 from ees_mpi.config import load
 from ees_mpi.generation.state import first_state
+from ees_mpi.store.reader import Run
 from ees_mpi.store.writer import RunWriter
 
 
@@ -177,6 +179,24 @@ def test_ctrl_c_leaves_quietly(finished: Path, tmp_path: Path) -> None:
         _, said = watching.communicate(timeout=TIMEOUT)
     writer.close()
     assert watching.returncode == 130 and "Traceback" not in said
+
+
+def test_ctrl_c_while_a_file_is_read_comes_after_it_is_closed(finished: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = []
+
+    def interrupted(run: Run) -> str:
+        os.kill(os.getpid(), signal.SIGINT)
+        read.append(run["fitness"][:])  # h5py would lose the KeyboardInterrupt, or report a damaged file
+        return ""
+
+    monkeypatch.setattr(screen, "headline", interrupted)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores Ctrl-C
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            screen.watch([finished], io.StringIO(), 1.0, once=False)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert read
 
 
 def test_sparklines_bars_histograms_and_heat_maps_are_drawn_with_characters() -> None:
