@@ -34,10 +34,9 @@ def check_writable(
     probe = beside(target)
     try:  # permissions are not enough: a file system can be read-only or full
         open(probe, "xb").close()
+        probe.unlink()
     except OSError as error:
         raise ConfigError(f"{option} {target}: no file can be written there: {error.strerror}") from None
-    finally:
-        probe.unlink(missing_ok=True)
 
 
 def check_not_input(target: Path, option: str, sources: Sequence[Path]) -> None:

@@ -1,8 +1,10 @@
 """Files that are asked for: whole or not there, whatever ends the program."""
 
+import errno
 import os
 import signal
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from support.program import ees
@@ -40,6 +42,13 @@ def test_a_path_that_cannot_be_written_is_refused_before_any_work(tmp_path: Path
             check_writable(place)
     check_writable(tmp_path / "x")
     assert list(tmp_path.iterdir()) == []
+    refusal = mock.Mock(side_effect=OSError(errno.EROFS, "Read-only file system"))  # also if the name does not exist
+    with (
+        mock.patch("builtins.open", refusal),
+        mock.patch("os.unlink", refusal),
+        pytest.raises(ConfigError, match="no file can be written there: Read-only"),
+    ):
+        check_writable(tmp_path / "x")
 
 
 @pytest.mark.parametrize(
