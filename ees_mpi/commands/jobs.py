@@ -25,7 +25,10 @@ def name_of(file: Path) -> str:
 
 def describe(file: Path) -> str:
     """Return the first sentence of a file, or its title."""
-    lines = [line.strip('#" ') for line in file.read_text(encoding="utf-8").splitlines() if not line.startswith("#!")]
+    text = file.read_text(encoding="utf-8")
+    if file.suffix == ".ipynb":  # JSON, whose first cell begins with the title
+        return text.partition('"# ')[2].partition("\\n")[0]
+    lines = [line.strip('#" ') for line in text.splitlines() if not line.startswith("#!")]
     words = "\n".join(lines).strip().split("\n\n")[0].split()
     ends = (number for number, word in enumerate(words, 1) if word[-1] in ".:;")
     return " ".join(words[: next(ends, 12)]).rstrip(".:;")

@@ -18,6 +18,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 def test_every_job_script_is_listed_with_a_sentence() -> None:
     lines = [line.split(maxsplit=1) for line in done("jobs").stdout.splitlines()]
     assert {words[0] for words in lines} == SCRIPTS and all(len(words) == 2 for words in lines)
+    assert all(sentence[0].isalpha() for _, sentence in lines)  # also of a notebook, which begins with a brace
 
 
 def test_job_scripts_are_copied_and_a_second_copy_keeps_the_settings_of_the_site(tmp_path: Path) -> None:
