@@ -22,6 +22,7 @@ from ees_mpi.ranks.allgather import Allgather
 from ees_mpi.ranks.heartbeat import HeartbeatRing, Progress, cancel, time_limit
 from ees_mpi.ranks.launcher import die_with_launcher, launcher_process
 from ees_mpi.ranks.meeting import Meeting
+from ees_mpi.ranks.slices import Slices
 from ees_mpi.ranks.supervision import RECONNECT_SECONDS, STALL_SECONDS, STOP_TAG, SupervisedRanks
 from ees_mpi.terminal import say_on_stderr, tell
 
@@ -87,8 +88,7 @@ class World(SupervisedRanks):
         self.hosts = [name.decode() for name in self.allgather(np.array([self._host], "S64"), ones)]
         self.launch_ranks = self.allgather(np.array([MPI.COMM_WORLD.rank]), ones).tolist()
         _, self._node_of, sizes = np.unique(leaders, return_inverse=True, return_counts=True)
-        self.nodes, self._speeds = len(sizes), sizes.astype(np.float64)  # [nodes] in any unit: the same on all ranks
-        self._slices = np.zeros(self.nodes)  # individuals of each node in the last deal
+        self.nodes, self._slices = len(sizes), Slices(sizes)
         self._node_ranks = np.flatnonzero(leaders == leader).tolist()
         self._node_pids = self.allgather(np.array([os.getpid()]), ones)[self._node_ranks].tolist()
         self._stop_request = self._comm.Irecv(np.zeros(1), MPI.ANY_SOURCE, STOP_TAG)
@@ -127,10 +127,8 @@ class World(SupervisedRanks):
 
         So no rank of a node is idle for longer than one rollout, even if rollouts end early or cores differ in speed.
         """
-        ends = np.cumsum([0.0, *self._speeds])
-        cuts = np.rint(len(individuals) * (ends / ends[-1])).astype(np.int64)
-        self._slices, here = np.diff(cuts), self._node_of[self.rank]
-        low, high = cuts[here : here + 2].tolist()
+        here = self._node_of[self.rank]
+        low, high = self._slices.cut(len(individuals))[here : here + 2].tolist()
         start = low - self._dealt
         # Each rank counts past the end exactly once, so all ranks know the counter at the next deal.
         self._dealt += high - low + self.node_size
@@ -141,11 +139,7 @@ class World(SupervisedRanks):
 
     def balance(self, seconds: NDArray[np.float64]) -> None:
         """Let the next deal give less to slower nodes; `seconds` [P]: those of each rank for its part of the last."""
-        taken = np.bincount(self._node_of, seconds) / np.bincount(self._node_of)
-        if self._slices.all() and taken.all():
-            speeds = self._slices / taken
-            # Half of the way, on a logarithmic scale: one slow rollout does not make a node slow.
-            self._speeds = np.sqrt(self._speeds / self._speeds.sum() * speeds / speeds.sum())
+        self._slices.balance(np.bincount(self._node_of, seconds) / np.bincount(self._node_of))
 
     @_raises_ranks_lost
     def _note_progress(self, progress: Progress | None = None) -> None:
