@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 from numpy.typing import NDArray
 
@@ -50,7 +51,10 @@ class PolicySource:
         """Whether another program made the policy: by the suffix of a file, or "module:function"."""
         if not isinstance(self.policy, (str, Path)):
             return True
-        return Path(str(self)).suffix in SUFFIXES or (":" in str(self) and not Path(str(self)).exists())
+        path = Path(str(self))
+        if path.suffix in SUFFIXES:
+            return not (path.is_file() and h5py.is_hdf5(path))  # a run file may have any name
+        return ":" in str(self) and not path.exists()
 
 
 @dataclass(frozen=True)

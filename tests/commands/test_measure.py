@@ -14,7 +14,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from support.program import CHECKOUT, done, ees, info, refusal, sets
+from support.program import CHECKOUT, done, ees, info, refusal, sets, train
 from support.run_files import assert_same_bits, edited
 
 import ees_mpi
@@ -303,6 +303,12 @@ def test_a_layered_policy_must_have_the_parameters_of_the_users_own_network(tmp_
 def test_a_foreign_policy_needs_a_task(tmp_path: Path) -> None:
     path = safetensors(tmp_path / "net.safetensors", arrays())
     assert "expected --task PRESET" in refusal("measure", path)[1]
+
+
+def test_a_run_file_with_the_name_of_a_checkpoint_is_a_run(tmp_path: Path) -> None:
+    run = train(tmp_path / "run.ckpt")
+    done("sample", run, "--count", 2, "-o", tmp_path / "sample.zip")
+    done("measure", tmp_path / "sample.zip", "--count", 2, "--std", 0.1, "-o", tmp_path / "out.h5")
 
 
 def test_an_error_comes_from_one_rank(tmp_path: Path) -> None:
