@@ -4,6 +4,8 @@ import signal
 import subprocess
 import sys
 
+from support.program import TIMEOUT
+
 PROGRAM = """
 import itertools, os, signal, sys, time
 from ees_mpi import watchdog
@@ -26,10 +28,10 @@ def test_a_signal_ends_a_library_that_never_returns() -> None:
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout and process.stderr and process.stdout.readline() == "computes\n"
         process.terminate()
-        assert process.wait(60) == -signal.SIGKILL
+        assert process.wait(TIMEOUT) == -signal.SIGKILL
         assert process.stderr.read() == "ees-mpi: no reaction to SIGTERM for 0.2 s, so the process was killed\n"
 
 
 def test_a_command_that_saves_its_state_after_a_signal_is_left_alone() -> None:
-    done = subprocess.run([sys.executable, "-c", PROGRAM, "saves"], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", PROGRAM, "saves"], capture_output=True, text=True, timeout=TIMEOUT)
     assert (done.returncode, done.stdout, done.stderr) == (0, "saved\n", "")

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.program import TIMEOUT
 
 from ees_mpi import config
 from ees_mpi.errors import ConfigError
@@ -275,5 +276,5 @@ def test_presets_are_read_without_mujoco_or_torch(name: str) -> None:
         f"c = load({name!r}); c.task.parameters, c.task.behavior_dim; "
         "print([m for m in ('mujoco', 'torch', 'warp', 'gymnasium') if m in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=TIMEOUT)
     assert done.stdout.strip() == "[]", done.stderr

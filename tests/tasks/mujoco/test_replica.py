@@ -17,6 +17,7 @@ from ees_mpi.tasks.paper_robots import Ant, Cheetah, PaperRobot
 pytest.importorskip("mujoco")
 pytest.importorskip("pybullet")
 from support.physics import Client, opened
+from support.program import TIMEOUT
 
 from ees_mpi.tasks.bullet.world import pybullet
 from ees_mpi.tasks.mujoco.replica.engine import replica_plant
@@ -190,5 +191,5 @@ def test_an_engine_does_without_the_other_one(engine: str, other: tuple[str, ...
         "print([m for m in ('mujoco', 'pybullet') if m in sys.modules]); "
         f"task.open(0); print([m for m in {other!r} if m in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=TIMEOUT)
     assert done.stdout.split("\n")[:2] == ["[]", "[]"], done.stderr
