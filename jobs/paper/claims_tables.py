@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from claims import NAMES, Part, Result, late
 from small_runs import SmallRun
-from small_statistics import gentle
+from small_statistics import RULES, rule
 from verdicts import FAILS, HOLDS, Answer
 
 from ees_mpi.analysis.numbers import tables
@@ -120,13 +120,13 @@ UPDATES = (0, 1, 2, 5, 10, 20)
 def seeding(runs: dict[str, SmallRun], robot: str, size: str) -> str:
     """Return the table of further evolution: mean x after so many updates, means over the seeds."""
     lines = [f"| start | runs | {' | '.join(map(str, UPDATES))} |", "|---|---|" + "---|" * len(UPDATES)]
-    for (words, name), rule in itertools.product(STARTS.items(), ("gentle rule", "fresh Adam")):
-        pattern = re.compile(rf"{robot}-{name}(-gentle|-fresh)?-{size}-seed\d+")
-        chosen = [run for key, run in runs.items() if pattern.fullmatch(key) and gentle(run) == (rule == "gentle rule")]
+    for (words, name), (key, way) in itertools.product(STARTS.items(), RULES.items()):
+        pattern = re.compile(rf"{robot}-{name}(-gentle|-fresh|-trust)?-{size}-seed\d+")
+        chosen = [run for path, run in runs.items() if pattern.fullmatch(path) and rule(run) == key]
         curves = [run["fitness_mean"][: UPDATES[-1] + 1] for run in chosen if run.generations > UPDATES[-1]]
         if curves:
             means = [f"{sum(curve[g] for curve in curves) / len(curves):.2f}" for g in UPDATES]
-            lines.append(f"| {words}, {rule} | {len(curves)} | {' | '.join(means)} |")
+            lines.append(f"| {words}, {way} | {len(curves)} | {' | '.join(means)} |")
     return "\n".join(lines) + "\n"
 
 

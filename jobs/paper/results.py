@@ -2,7 +2,7 @@
 """Keep the results of runs as small files in jobs/paper/results/, and draw figures and statistics from them alone.
 
     python jobs/paper/results.py collect RUN.h5 ... [--note "16 ranks"] [--policy]   makes the small files of runs
-    python jobs/paper/results.py update                    figures/, statistics.txt, and the tables of docs/results.md
+    python jobs/paper/results.py update                    figures/, statistics.txt, the tables of results.md, signal.md
     python jobs/paper/results.py draw                      figures/ and statistics.txt only
     python jobs/paper/results.py numbers                   all numbers that the text of docs/results.md may use
 
@@ -19,6 +19,7 @@ import numpy as np
 from claims import GYMNASIUM, PLAN, examine
 from claims_tables import adaptation, authors, details, gpu_time, interference, seeding
 from claims_tables import table as claim_table
+from large_optimizers import tables as optimizer_tables
 from small_runs import SmallRun, collect, collect_adaptation, is_adaptation, read_all
 from small_statistics import group_numbers, groups, scale
 
@@ -32,7 +33,7 @@ sys.path.append(str(Path(__file__).parents[1]))
 import scaling_figure
 
 RESULTS = Path(__file__).parent / "results"
-PAGE = Path(__file__).parents[2] / "ees_mpi" / "docs" / "results.md"
+DOCS = Path(__file__).parents[2] / "ees_mpi" / "docs"
 SETTLED = 500  # the last generations of an interference run, for "settled" numbers
 LATE = 20  # the last generations of a run, at most half of it, for "late" numbers
 
@@ -102,6 +103,11 @@ def blocks(results: Path) -> dict[str, str]:
     }
 
 
+def pages(results: Path) -> dict[str, dict[str, str]]:
+    """Return the generated tables of each page of the docs."""
+    return {"results.md": blocks(results), "signal.md": optimizer_tables(results)}
+
+
 def fill(page: str, tables: Mapping[str, str]) -> str:
     """Return a page with new text between its markers."""
     for name, text in tables.items():
@@ -129,8 +135,10 @@ def main(words: Sequence[str] | None = None) -> int:
         else:
             print(collect(path, given.results, given.note, given.policy))
     if given.command == "update":
-        PAGE.write_text(fill(PAGE.read_text(encoding="utf-8"), blocks(given.results)), encoding="utf-8")
-        print(PAGE)
+        for page, tables in pages(given.results).items():
+            path = DOCS / page
+            path.write_text(fill(path.read_text(encoding="utf-8"), tables), encoding="utf-8")
+            print(path)
     if given.command in ("update", "draw"):
         from results_figures import draw  # needs matplotlib, which `collect` does not
 

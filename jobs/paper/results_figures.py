@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from small_runs import SmallRun, read_all, shown
-from small_statistics import GENTLE, first_of_each, further, gentle, groups, label, last_generation, scale, statistics
+from small_statistics import RULES, first_of_each, further, groups, label, last_generation, rule, scale, statistics
 
 from ees_mpi.analysis.figures import curves, positions
 from ees_mpi.analysis.figures.style import COLUMN, Figure, draw_curves, drawing, entitle, explain, grid, look
@@ -75,18 +75,18 @@ def _figures(name: str, runs: Sequence[SmallRun]) -> Iterator[tuple[str, Figure]
 
 
 def draw_further(runs: Sequence[SmallRun]) -> Figure:
-    """Draw further evolution towards +x over generations: the two rules of the first steps, from the same starts."""
-    rules: dict[str, dict[str, list[Any]]] = {"gentle rule": {}, "fresh Adam": {}}
+    """Draw further evolution towards +x over generations: the rules of the first steps, from the same starts."""
+    rules: dict[str, dict[str, list[Any]]] = {name: {} for name in RULES.values()}
     for run in runs:
-        start = label(run).replace(GENTLE, "")
+        start = label(run).removesuffix(f", {rule(run)}")
         start = start.removeprefix("standard ES ") if " from " in start else "from a random mean"
         start = start.replace("standard ES", "standard ES towards -x").replace("-EES", "")
-        rules["gentle rule" if gentle(run) else "fresh Adam"].setdefault(start, []).append(run["fitness_mean"][:])
-    rules = {rule: lines for rule, lines in rules.items() if lines}
+        rules[RULES[rule(run)]].setdefault(start, []).append(run["fitness_mean"][:])
+    rules = {name: lines for name, lines in rules.items() if lines}
     starts = sorted({start for lines in rules.values() for start in lines}, reverse=True)
-    figure, panels = grid(len(rules), 2, 2.4, sharey=True)
-    for panel, (rule, lines) in zip(panels, rules.items(), strict=True):
-        draw_curves(panel, lines, starts, title=rule, xlabel="generation", ylabel="mean distance towards +x")
+    figure, panels = grid(len(rules), len(rules), 2.4, sharey=True)
+    for panel, (name, lines) in zip(panels, rules.items(), strict=True):
+        draw_curves(panel, lines, starts, title=name, xlabel="generation", ylabel="mean distance towards +x")
     explain(figure, panels)
     return figure
 

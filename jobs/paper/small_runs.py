@@ -19,6 +19,9 @@ from ees_mpi import config as configs
 from ees_mpi.analysis.numbers.measures import MEASURES, Settings, sides
 from ees_mpi.analysis.offspring import Offspring, has_positions, read_offspring
 from ees_mpi.commands.export_policy import export_policy
+from ees_mpi.commands.signal import step_lengths
+from ees_mpi.commands.verify import learned_after
+from ees_mpi.config import Evolution
 from ees_mpi.store.reader import Run, open_run
 from ees_mpi.store.safety import open_hdf5
 from ees_mpi.store.texts import attributes
@@ -199,6 +202,8 @@ def collect(path: Path, results: Path, note: str = "", policy: bool = False) -> 
         }
         kept = LONG if run.generations > MANY else [name for name in scalar if name not in ("generation", *TIMES)]
         metrics = {name: run[name][:] for name in kept if name in scalar}
+        if run.generations <= MANY and about["kind"] == "run" and isinstance(run.config.method, Evolution):
+            metrics["step_nats"] = np.array([step_nats(run, g) for g in range(run.generations)])
         write(folder, about, {**metrics, **measures(run)}, positions(run))
         means = run["mean"].shape[1] if policy and isinstance(run.config.task, PolicyTask) else 0
         for component in range(means):
@@ -206,6 +211,11 @@ def collect(path: Path, results: Path, note: str = "", policy: bool = False) -> 
             export_policy(run, out, None, None, component)[1].unlink()  # the loader is not kept
             strip_policy(out)
     return folder
+
+
+def step_nats(run: Run, generation: int) -> float:
+    """Return the length of the step that a generation made: the KL divergence of the search distributions."""
+    return step_lengths(run.config.population, run.learned(generation), learned_after(run, generation))[1]
 
 
 def strip_policy(path: Path) -> None:

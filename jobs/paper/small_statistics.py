@@ -33,7 +33,7 @@ SAMPLE_CLAIMS = {  # the same for samples
 }
 ENGINES = {"bullet": "Bullet, the paper's robot", "mujoco": f"{ENGINE_LABELS['mujoco']}, agreement measured"}
 OTHERS = {"mujoco": "Gymnasium's robot in MuJoCo", "interference": "no physics"}
-GENTLE = ", gentle"
+RULES = {"gentle": "gentle rule", "": "fresh Adam", "trust": "trust"}  # of the first steps, as figures name them
 LEFT_OUT = ("fitness_mean", "entropy")  # measures: not stored; slow, and logged while training
 Values = dict[str, list[float]]  # numbers of runs, by algorithm
 
@@ -56,19 +56,20 @@ def groups(runs: Sequence[SmallRun]) -> dict[str, list[SmallRun]]:
         name = re.sub(r"-(es|maxvar|maxent|maml)(?=-)|-seed\d+", "", run.path.name)
         name = re.sub(r"-adapt\b", "-further", name)
         if "-further" in name:
-            name = re.sub(r"-(gentle|fresh|backward)\b", "", name)
+            name = re.sub(r"-(gentle|fresh|backward|trust)\b", "", name)
         found.setdefault(name, []).append(run)
     return {name: sorted(members, key=_place) for name, members in found.items()}
 
 
 def label(run: SmallRun) -> str:
-    """Return the label of a run in its group, whose runs have one engine; one that begins gently says so."""
-    return plain_label(run).removesuffix(f" ({ENGINE_LABELS['mujoco']})") + (GENTLE if gentle(run) else "")
+    """Return the label of a run in its group, whose runs have one engine; one without a fresh Adam says so."""
+    return plain_label(run).removesuffix(f" ({ENGINE_LABELS['mujoco']})") + (f", {rule(run)}" if rule(run) else "")
 
 
-def gentle(run: SmallRun) -> bool:
-    """Return whether a run begins with the gentle rule: the first moment of Adam is not corrected."""
-    return run.config.sections().get("optimizer", {}).get("correct_first") is False
+def rule(run: SmallRun) -> str:
+    """Return the rule of the first steps: fresh Adam (empty), gentle (its first moment is not corrected), or trust."""
+    optimizer = run.config.sections().get("optimizer", {})
+    return "trust" if optimizer.get("name") == "trust" else "gentle" if optimizer.get("correct_first") is False else ""
 
 
 def _place(run: SmallRun) -> tuple[int, str]:

@@ -1,0 +1,157 @@
+"""The comparison of optimizers at the paper's scale, from the small files of jobs/paper/results: docs/signal.md.
+
+The claims (a) to (d) and their measures are those of that page, fixed before the runs. Left is x < 0, as in the small
+runs; the page with the results counts only offspring beyond 1 unit. Both are shown: a claim holds if both agree.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+from small_runs import SmallRun
+
+from ees_mpi.analysis.offspring import read_offspring
+from ees_mpi.outcomes import Floats
+
+LATE = 20  # generations of the range of the left share
+UPDATES = (0, 1, 2, 5, 10, 20)
+STARTS = {  # claim (a): the runs, and the generation after the first step; trust makes none in its first generation
+    "Adam": ("ant-maxent-further-fresh", 1),
+    "Adam, first moment not corrected": ("ant-maxent-further", 1),
+    "trust": ("ant-maxent-further-trust", 2),
+}
+TRAINING = {"Adam": "", "trust": "-trust"}
+
+
+class Found:
+    """The runs of a folder, and the names of those that are missing or have fewer generations than the plan wants."""
+
+    def __init__(self, results: Path):
+        self.results, self.missing = results, list[str]()
+
+    def runs(self, name: str, seeds: int, generations: int) -> list[SmallRun]:
+        """Return the complete runs of a name, seeds 0 and up."""
+        complete = []
+        for folder in (self.results / f"{name}-mujoco-seed{seed}" for seed in range(seeds)):
+            run = SmallRun(folder) if (folder / "run.json").exists() else None
+            if run and run.generations >= generations:
+                complete.append(run)
+            else:
+                self.missing.append(f"{folder.name} ({run.generations if run else 0} of {generations} generations)")
+        return complete
+
+
+def spread(values: Sequence[float] | Floats, digits: int = 2) -> str:
+    """Return the mean of some values, and their range; a dash if there are none."""
+    if not len(values):
+        return "-"
+    return f"{np.mean(values):.{digits}f} ({min(values):.{digits}f} to {max(values):.{digits}f})"
+
+
+def average(runs: Sequence[SmallRun], name: str, generation: int) -> str:
+    """Return the mean over runs of a metric of one generation."""
+    return f"{np.mean([run[name][generation] for run in runs]):.1f}" if runs else "-"
+
+
+def left_of(run: SmallRun, generation: int) -> float:
+    """Return the share of offspring with x < 0: of all of the last generation, of about 750 of 10,000 before it."""
+    return float((read_offspring(run, generation).position[:, 0] < 0).mean())
+
+
+def left_shares(run: SmallRun) -> tuple[Floats, Floats]:
+    """Return the left shares of the last generations: x < 0, and x < -1."""
+    last = range(run.generations - LATE, run.generations)
+    return np.array([left_of(run, g) for g in last]), run["left"][-LATE:]
+
+
+def starts(found: Found) -> list[str]:
+    """Return the table of (a): standard ES towards +x from trained MaxEnt means of the ant."""
+    lines = [f"| optimizer | runs | spread after the first step | {' | '.join(map(str, UPDATES))} |"]
+    lines.append("|---" * (len(UPDATES) + 3) + "|")
+    for optimizer, (name, first) in STARTS.items():
+        runs = found.runs(name, 3, UPDATES[-1] + 1)
+        kept = spread([run["distance_mean"][first] / run["distance_mean"][0] for run in runs])
+        cells = [f"{average(runs, 'fitness_mean', u)} / {average(runs, 'distance_mean', u)}" for u in UPDATES]
+        lines.append(f"| {optimizer} | {len(runs)} | {kept} | {' | '.join(cells)} |")
+    return lines
+
+
+def training(found: Found) -> list[str]:
+    """Return the table of (b) and (d): MaxEnt and standard ES of the cheetah."""
+    lines = [
+        "| optimizer | runs | range of the left share, MaxEnt | the same, x < -1 | smaller side at the end, MaxEnt"
+    ]
+    lines[0] += " | mean distance, MaxEnt | mean distance, standard ES | ratio |"
+    lines.append("|---" * 8 + "|")
+    for optimizer, ending in TRAINING.items():
+        runs, standard = (found.runs(f"cheetah-{name}{ending}", 4, 30) for name in ("maxent", "es"))
+        shares = [left_shares(run) for run in runs]
+        ranges = [spread([np.ptp(share[kind]) for share in shares]) for kind in (0, 1)]
+        sides = spread([min(share[-1], 1 - share[-1]) for share, _ in shares])
+        far, beside = (
+            [run["distance_mean"][run.generations // 2 :].mean() for run in each] for each in (runs, standard)
+        )
+        ratio = "-"
+        if len(far) == len(beside) and far:
+            each = np.divide(far, beside)
+            ratio = f"{np.mean(far) / np.mean(beside):.2f} ({each.min():.2f} to {each.max():.2f})"
+        cells = [*ranges, sides, spread(far, 1), spread(beside, 1), ratio]
+        lines.append(f"| {optimizer} | {len(runs)}, {len(standard)} | {' | '.join(cells)} |")
+    return lines
+
+
+def small_population(found: Found) -> list[str]:
+    """Return the table of (c): both sides of the cheetah with N = 600."""
+    lines = ["| optimizer | runs | x < 0, % | both sides | x < -1 / x > 1, % | both sides | mean distance |"]
+    lines.append("|---" * 7 + "|")
+    for optimizer, ending in TRAINING.items():
+        runs = found.runs(f"cheetah-maxent{ending}-n600", 5, 40)
+        left = [left_of(run, run.generations - 1) for run in runs]
+        beyond = [(run["left"][-1], run["right"][-1]) for run in runs]
+        both = [sum(min(each, 1 - each) >= 0.1 for each in left), sum(min(each) >= 0.1 for each in beyond)]
+        sides = (
+            ", ".join(f"{100 * each:.0f}" for each in left),
+            ", ".join(f"{100 * a:.0f} / {100 * b:.0f}" for a, b in beyond),
+        )
+        counts = [f"{each} of {len(runs)}" for each in both]
+        distance = spread([run["distance_mean"][-1] for run in runs], 1)
+        cells = [sides[0] or "-", counts[0], sides[1] or "-", counts[1], distance]
+        lines.append(f"| {optimizer} | {len(runs)} | {' | '.join(cells)} |")
+    return lines
+
+
+def steps(found: Found) -> list[str]:
+    """Return the table of the steps of trust in nats; over `optimizer.nats`, they are the share that it measured."""
+    names = {"cheetah-maxent-trust": (4, 30), "cheetah-es-trust": (4, 30), "cheetah-maxent-trust-n600": (5, 40)}
+    lines = [
+        "| runs | number | nats of a step, generations 1 to 9 | the last half | share measured, the last half, % |"
+    ]
+    lines.append("|---" * 5 + "|")
+    for name, (seeds, generations) in (names | {"ant-maxent-further-trust": (3, 21)}).items():
+        runs = [run for run in found.runs(name, seeds, generations) if "step_nats" in run.names]
+        half = [run["step_nats"][run.generations // 2 :].mean() for run in runs]
+        bound = [run.config.sections()["optimizer"]["nats"] / 100 for run in runs]
+        cells = [
+            spread([run["step_nats"][1:10].mean() for run in runs], 0),
+            spread(half, 0),
+            spread(np.divide(half, bound)),
+        ]
+        lines.append(f"| `{name}` | {len(runs)} | {' | '.join(cells)} |")
+    return lines
+
+
+def tables(results: Path) -> dict[str, str]:
+    """Return the tables by name; the last line of each names the runs that are missing."""
+    made: dict[str, str] = {}
+    parts: dict[str, Callable[[Found], list[str]]] = {
+        "large-a": starts,
+        "large-bd": training,
+        "large-c": small_population,
+    }
+    for name, part in (parts | {"large-steps": steps}).items():
+        found = Found(results)
+        lines = part(found)
+        made[name] = (
+            "\n".join([*lines, *(["", f"Missing: {', '.join(found.missing)}."] if found.missing else [])]) + "\n"
+        )
+    return made
