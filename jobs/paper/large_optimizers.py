@@ -14,6 +14,7 @@ from ees_mpi.analysis.offspring import read_offspring
 from ees_mpi.outcomes import Floats
 
 LATE = 20  # generations of the range of the left share
+WINDOWS = (15, 10)  # later ones, not planned
 UPDATES = (0, 1, 2, 5, 10, 20)
 STARTS = {  # claim (a): the runs, and the generation after the first step; trust makes none in its first generation
     "Adam": ("ant-maxent-further-fresh", 1),
@@ -48,6 +49,14 @@ def spread(values: Sequence[float] | Floats, digits: int = 2) -> str:
     return f"{np.mean(values):.{digits}f} ({min(values):.{digits}f} to {max(values):.{digits}f})"
 
 
+def ratio_of(values: Sequence[float], others: Sequence[float]) -> str:
+    """Return the ratio of two means, and the range of the ratios of single seeds."""
+    if not values or len(values) != len(others):
+        return "-"
+    each = np.divide(values, others)
+    return f"{np.mean(values) / np.mean(others):.2f} ({each.min():.2f} to {each.max():.2f})"
+
+
 def average(runs: Sequence[SmallRun], name: str, generation: int) -> str:
     """Return the mean over runs of a metric of one generation."""
     return f"{np.mean([run[name][generation] for run in runs]):.1f}" if runs else "-"
@@ -78,24 +87,16 @@ def starts(found: Found) -> list[str]:
 
 def training(found: Found) -> list[str]:
     """Return the table of (b) and (d): MaxEnt and standard ES of the cheetah."""
-    lines = [
-        "| optimizer | runs | range of the left share, MaxEnt | the same, x < -1 | smaller side at the end, MaxEnt"
-    ]
-    lines[0] += " | mean distance, MaxEnt | mean distance, standard ES | ratio |"
-    lines.append("|---" * 8 + "|")
+    heads = ["range of the left share, MaxEnt", "the same, x < -1", "smaller side at the end, MaxEnt"]
+    heads += ["mean distance, MaxEnt", "mean distance, standard ES", "ratio"]
+    lines = [f"| optimizer | runs | {' | '.join(heads)} |", "|---" * (len(heads) + 2) + "|"]
     for optimizer, ending in TRAINING.items():
         runs, standard = (found.runs(f"cheetah-{name}{ending}", 4, 30) for name in ("maxent", "es"))
         shares = [left_shares(run) for run in runs]
         ranges = [spread([np.ptp(share[kind]) for share in shares]) for kind in (0, 1)]
         sides = spread([min(share[-1], 1 - share[-1]) for share, _ in shares])
-        far, beside = (
-            [run["distance_mean"][run.generations // 2 :].mean() for run in each] for each in (runs, standard)
-        )
-        ratio = "-"
-        if len(far) == len(beside) and far:
-            each = np.divide(far, beside)
-            ratio = f"{np.mean(far) / np.mean(beside):.2f} ({each.min():.2f} to {each.max():.2f})"
-        cells = [*ranges, sides, spread(far, 1), spread(beside, 1), ratio]
+        far, beside = ([run["distance_mean"][15:].mean() for run in each] for each in (runs, standard))
+        cells = [*ranges, sides, spread(far, 1), spread(beside, 1), ratio_of(far, beside)]
         lines.append(f"| {optimizer} | {len(runs)}, {len(standard)} | {' | '.join(cells)} |")
     return lines
 
@@ -109,49 +110,44 @@ def small_population(found: Found) -> list[str]:
         left = [left_of(run, run.generations - 1) for run in runs]
         beyond = [(run["left"][-1], run["right"][-1]) for run in runs]
         both = [sum(min(each, 1 - each) >= 0.1 for each in left), sum(min(each) >= 0.1 for each in beyond)]
-        sides = (
-            ", ".join(f"{100 * each:.0f}" for each in left),
-            ", ".join(f"{100 * a:.0f} / {100 * b:.0f}" for a, b in beyond),
-        )
-        counts = [f"{each} of {len(runs)}" for each in both]
+        all_left = ", ".join(f"{100 * each:.0f}" for each in left) or "-"
+        far_sides = ", ".join(f"{100 * a:.0f} / {100 * b:.0f}" for a, b in beyond) or "-"
         distance = spread([run["distance_mean"][-1] for run in runs], 1)
-        cells = [sides[0] or "-", counts[0], sides[1] or "-", counts[1], distance]
+        cells = [all_left, f"{both[0]} of {len(runs)}", far_sides, f"{both[1]} of {len(runs)}", distance]
         lines.append(f"| {optimizer} | {len(runs)} | {' | '.join(cells)} |")
     return lines
 
 
-def steps(found: Found) -> list[str]:
-    """Return the table of the steps of trust in nats; over `optimizer.nats`, they are the share that it measured."""
-    names = {"cheetah-maxent-trust": (4, 30), "cheetah-es-trust": (4, 30), "cheetah-maxent-trust-n600": (5, 40)}
-    lines = [
-        "| runs | number | nats of a step, generations 1 to 9 | the last half | share measured, the last half, % |"
-    ]
-    lines.append("|---" * 5 + "|")
-    for name, (seeds, generations) in (names | {"ant-maxent-further-trust": (3, 21)}).items():
-        runs = [run for run in found.runs(name, seeds, generations) if "step_nats" in run.names]
-        half = [run["step_nats"][run.generations // 2 :].mean() for run in runs]
-        bound = [run.config.sections()["optimizer"]["nats"] / 100 for run in runs]
-        cells = [
-            spread([run["step_nats"][1:10].mean() for run in runs], 0),
-            spread(half, 0),
-            spread(np.divide(half, bound)),
-        ]
-        lines.append(f"| `{name}` | {len(runs)} | {' | '.join(cells)} |")
+def swings(found: Found) -> list[str]:
+    """Return the table of numbers that were not planned: later windows of (b), and (d) at the last generation."""
+    heads = [f"range of the left share, last {count}" for count in WINDOWS]
+    heads += ["mean change between generations", "distance at the end, MaxEnt", "standard ES", "ratio"]
+    lines = [f"| optimizer | {' | '.join(heads)} |", "|---" * (len(heads) + 1) + "|"]
+    for optimizer, ending in TRAINING.items():
+        runs, standard = (found.runs(f"cheetah-{name}{ending}", 4, 30) for name in ("maxent", "es"))
+        cells = [spread([np.ptp(run["left"][-count:]) for run in runs]) for count in WINDOWS]
+        cells.append(spread([np.abs(np.diff(run["left"][-LATE:])).mean() for run in runs]))
+        far, beside = ([run["distance_mean"][-1] for run in each] for each in (runs, standard))
+        cells += [spread(far, 1), spread(beside, 1), ratio_of(far, beside)]
+        lines.append(f"| {optimizer} | {' | '.join(cells)} |")
     return lines
+
+
+PARTS: dict[str, Callable[[Found], list[str]]] = {
+    "large-a": starts,
+    "large-bd": training,
+    "large-c": small_population,
+    "large-swings": swings,
+}
 
 
 def tables(results: Path) -> dict[str, str]:
     """Return the tables by name; the last line of each names the runs that are missing."""
     made: dict[str, str] = {}
-    parts: dict[str, Callable[[Found], list[str]]] = {
-        "large-a": starts,
-        "large-bd": training,
-        "large-c": small_population,
-    }
-    for name, part in (parts | {"large-steps": steps}).items():
+    for name, part in PARTS.items():
         found = Found(results)
         lines = part(found)
-        made[name] = (
-            "\n".join([*lines, *(["", f"Missing: {', '.join(found.missing)}."] if found.missing else [])]) + "\n"
-        )
+        if found.missing:
+            lines += ["", f"Missing: {', '.join(found.missing)}."]
+        made[name] = "\n".join(lines) + "\n"
     return made

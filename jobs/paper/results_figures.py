@@ -119,14 +119,15 @@ def draw_ratio(lines: dict[str, list[Any]]) -> Figure:
 def draw_signal(measured: dict[str, dict[str, list[float]]]) -> Figure:
     """Draw the cosine of half gradients (`ees-mpi signal --every 1 --splits 4 --json`) and the steps, over generations.
 
-    A point is the mean over five generations and all seeds; a bar is two standard errors either way.
+    A point is the mean over five generations and all seeds; a bar is two standard errors either way. The third panel
+    has the share of signal in one generation, with its interval.
     """
     lines: dict[str, list[Any]] = {}
-    for name, found in measured.items():
+    for name, found in ((name, found) for name, found in measured.items() if "seed" in name):
         algorithm = ALGORITHMS[name.split("-")[1]]
         other = name.endswith("-fitness")
         lines.setdefault(f"fitness, runs of {algorithm}" if other else f"{algorithm}, its own", []).append(found)
-    figure, (left, right) = grid(2, 2, 2.6)
+    figure, (left, right, shares) = grid(3, 3, 2.4)
     for place, (name, runs) in enumerate(lines.items()):
         windows = np.stack([np.reshape(run["cosine"], (-1, WINDOW)) for run in runs])  # [seed, window, generation]
         x = WINDOW * np.arange(windows.shape[1]) + WINDOW / 2 - 0.5 + 0.3 * (place - 2)
@@ -135,11 +136,30 @@ def draw_signal(measured: dict[str, dict[str, list[float]]]) -> Figure:
         if "fitness" not in name:
             steps = np.mean([run["step_nats"] for run in runs], axis=0)
             right.semilogy(np.arange(len(steps)), steps, **look(place))
+            _draw_shares(shares, measured, name.removesuffix(", its own"), place)
     left.axhline(0.0, color="0.5", linewidth=0.5, linestyle=":")
     left.set(xlabel="generation", ylabel="cosine of half gradients, %")
     right.set(xlabel="generation", ylabel="length of the step, nats")
+    shares.set(
+        xlabel="mean, and N",
+        ylabel="share of signal, %",
+        xticks=range(4),
+        xticklabels=["random\n600", "trained\n600", "random\n10,000", "trained\n10,000"],
+    )
+    shares.tick_params(axis="x", labelsize="small")
     explain(figure, [left])
     return figure
+
+
+def _draw_shares(panel: Any, measured: dict[str, dict[str, list[float]]], algorithm: str, place: int) -> None:
+    """Draw the shares of an algorithm: N = 600 and 10,000 (seed 1), around a random and a trained mean."""
+    name = next(key for key, words in ALGORITHMS.items() if words == algorithm)
+    few, many = measured[f"ant-{name}-n600"], measured[f"ant-{name}-mujoco-seed1"]
+    share, low, high = (
+        100 * np.array([*few[key], many[key][0], many[key][-1]]) for key in ("share", "share_low", "share_high")
+    )
+    x = np.arange(4) + 0.1 * (place - 2)
+    panel.errorbar(x, share, [share - low, high - share], color=look(place)["color"], marker=".", linestyle="none")
 
 
 def _save(figure: Figure, path: Path) -> Path:

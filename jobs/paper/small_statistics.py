@@ -63,7 +63,8 @@ def groups(runs: Sequence[SmallRun]) -> dict[str, list[SmallRun]]:
 
 def label(run: SmallRun) -> str:
     """Return the label of a run in its group, whose runs have one engine; one without a fresh Adam says so."""
-    return plain_label(run).removesuffix(f" ({ENGINE_LABELS['mujoco']})") + (f", {rule(run)}" if rule(run) else "")
+    ending = f", {rule(run)}" if rule(run) else ""  # a label that was given has it already
+    return plain_label(run).removesuffix(f" ({ENGINE_LABELS['mujoco']})").removesuffix(ending) + ending
 
 
 def rule(run: SmallRun) -> str:
