@@ -14,7 +14,7 @@ from support.run_files import assert_same_bits
 
 import ees_mpi
 from ees_mpi import registry
-from ees_mpi.cli.main import COMMANDS
+from ees_mpi.cli.main import cli
 from ees_mpi.commands.arguments import in_python
 from ees_mpi.config import load
 from ees_mpi.errors import EesError
@@ -179,8 +179,8 @@ def test_a_wrong_word_is_answered_with_the_right_one(words: list[str], message: 
 
 
 def test_help_names_pages_that_ees_mpi_docs_prints() -> None:
-    for each in COMMANDS:
-        text = done(each.name, "--help").stdout
+    for name in cli.commands:
+        text = done(name, "--help").stdout
         assert ".md" not in text
         for page in re.findall(r"`ees-mpi docs (\w+)`", " ".join(text.split())):
             done("docs", page)

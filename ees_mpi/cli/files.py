@@ -125,12 +125,7 @@ def export(run: Path, policy: bool, kind: str | None, out: Path | None, **choice
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object; --keys: a list; --runs: one per line.")
 def config(
-    source: str | None,
-    settings: tuple[str, ...],
-    keys: bool,
-    seeds: Sequence[int],
-    runs: bool,
-    as_json: bool,
+    source: str | None, settings: tuple[str, ...], keys: bool, seeds: Sequence[int], runs: bool, as_json: bool
 ) -> None:
     """Print the whole config of a preset, a config file or a run file, with all defaults."""
     from ees_mpi.commands import config
@@ -176,11 +171,8 @@ def plan(source: str, settings: tuple[str, ...], ranks: int | None, ranks_per_no
     loaded = load(source, settings)
     _print_notes(loaded.notes)
     costs = measured_costs(loaded)
-    if as_json:
-        echo(json.dumps(estimate(loaded, ranks, ranks_per_node or ranks, costs)))
-        return
-    for line in describe(loaded, ranks, ranks_per_node or ranks, costs):
-        echo(line)
+    facts = estimate(loaded, ranks, ranks_per_node or ranks, costs)
+    echo(json.dumps(facts) if as_json else "\n".join(describe(facts, costs)))
 
 
 @click.command()

@@ -26,26 +26,18 @@ from ees_mpi.terminal import say
 @click.option("--list", "listing", is_flag=True, help="List the figures, and the runs that each needs.")
 @TRUST
 def figure(
-    name: str | None,
-    runs: tuple[Path, ...],
-    out: Path | None,
-    generation: tuple[int, ...],
-    by: str | None,
-    metric: str | None,
-    label: tuple[str, ...],
-    title: str,
-    listing: bool,
+    name: str | None, runs: tuple[Path, ...], generation: tuple[int, ...], label: tuple[str, ...], **options: Any
 ) -> None:
     """Draw one of the paper's figures from run files."""
     from ees_mpi.analysis.figures.catalog import FIGURES, FigureRequest, draw
 
-    if listing:
+    if options.pop("listing"):
         for known, recipe in FIGURES.items():
             echo(f"{known:20} {recipe.paper:8} {recipe.needs}")
         return
     if not name:
         raise click.UsageError("expected NAME RUN.h5 ...; --list prints the names")
-    echo(f"{draw(name, runs, FigureRequest(out, generation, label, title, by, metric))}")
+    echo(f"{draw(name, runs, FigureRequest(generations=generation, labels=label, **options))}")
 
 
 @click.command()
@@ -59,12 +51,7 @@ def figure(
 @click.option("--size", metavar="320x240", help="Of one panel of the video.")
 @click.option("--speed", type=Finite(min=0.05, max=50), default=1.0, show_default=True, help="Of the video.")
 @TRUST
-def replay(
-    run: Path,
-    extremes: int | None,
-    size: str | None,
-    **options: Any,
-) -> None:
+def replay(run: Path, extremes: int | None, size: str | None, **options: Any) -> None:
     """Evaluate individuals of a run again, compare every bit with the file, and film them."""
     pin_if_portable(run, restart=True)
     from ees_mpi.analysis.replay.choice import ReplayRequest
@@ -79,13 +66,7 @@ def replay(
 
 @click.command()
 @RUNS
-@click.option(
-    "-o",
-    "--out",
-    type=click.Path(path_type=Path),
-    metavar="FILE.html",
-    help="[default: RUN-report.html]",
-)
+@click.option("-o", "--out", type=click.Path(path_type=Path), metavar="FILE.html", help="[default: RUN-report.html]")
 @click.option("--thumbnails", type=click.IntRange(min=0, max=64), default=8, help="Extremes to show.  [default: 8]")
 @TRUST
 def report(runs: tuple[Path, ...], out: Path | None, thumbnails: int) -> None:

@@ -14,16 +14,11 @@ from ees_mpi.errors import EesError, RunFileError
 from ees_mpi.terminal import is_utf8, say_on_stderr
 
 LONGEST = 2000  # characters of a message
-COMMANDS = (
-    *(running.train, running.resume, running.verify, running.sample, running.adapt, running.measure, running.doctor),
-    *(files.info, files.repair, files.export, files.config, files.plan, files.presets, files.docs, files.jobs),
-    *(looking.figure, looking.replay, looking.report, looking.watch),
-    *(numbers.metrics, numbers.compare, numbers.signal),
-)
 
-
-for _command in COMMANDS:
-    cli.add_command(_command)
+for _module in (running, files, looking, numbers):
+    for _command in vars(_module).values():
+        if isinstance(_command, click.Command):
+            cli.add_command(_command)
 
 
 def main() -> NoReturn:

@@ -4,6 +4,7 @@ import json
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -49,13 +50,7 @@ CELL = click.option("--cell", type=POSITIVE, default=1.0, help="Side of a grid c
 @click.option("--json", "as_json", is_flag=True, help="One JSON list.")
 @TRUST
 def metrics(
-    runs: tuple[Path, ...],
-    generation: int | None,
-    every: bool,
-    radius: float,
-    cell: float,
-    bandwidth: str | None,
-    as_json: bool,
+    runs: tuple[Path, ...], generation: int | None, every: bool, bandwidth: str | None, as_json: bool, **lengths: float
 ) -> None:
     """Compute measures of the offspring in run and sample files, without new rollouts."""
     from ees_mpi.analysis.numbers import measures as metrics
@@ -64,8 +59,8 @@ def metrics(
 
     if every and generation is not None:
         raise click.UsageError("--all and --generation exclude each other")
-    chosen = metrics.Settings(radius, cell)
-    wanted = summaries.MetricsRequest(generation, every, chosen, metrics.bandwidths(bandwidth))
+    settings = metrics.Settings(**lengths)
+    wanted = summaries.MetricsRequest(generation, every, settings, metrics.bandwidths(bandwidth))
     rows = []
     for path in runs:
         facts, lines = summaries.read_measures(path, wanted)
@@ -77,9 +72,9 @@ def metrics(
 
 
 @click.command(cls=Sides)
-@click.argument("runs", nargs=-1, type=RunFile(), metavar="RUN.h5 ...")
-@click.option("--metric", "names", multiple=True, metavar="M", help="The metric to compare; repeatable. See --list.")
-@click.option("--against", multiple=True, type=RunFile(), metavar="RUN.h5 ...", help="The other set of runs.")
+@click.argument("first", nargs=-1, type=RunFile(), metavar="RUN.h5 ...")
+@click.option("--metric", "metrics", multiple=True, metavar="M", help="The metric to compare; repeatable. See --list.")
+@click.option("--against", "second", multiple=True, type=RunFile(), metavar="RUN.h5 ...", help="The other set of runs.")
 @click.option("--by", metavar="KEY", help="Compare the values of a key with each other, in place of --against.")
 @click.option("--generation", type=click.IntRange(min=0), help="[default: the last one of each]")
 @RADIUS
@@ -91,19 +86,7 @@ def metrics(
 @click.option("--json", "as_json", is_flag=True, help="One JSON list, an object for each metric.")
 @click.option("--list", "listing", is_flag=True, help="List the metrics.")
 @TRUST
-def compare(
-    runs: tuple[Path, ...],
-    names: tuple[str, ...],
-    against: tuple[Path, ...],
-    by: str | None,
-    generation: int | None,
-    radius: float,
-    cell: float,
-    bandwidth: str,
-    latex: bool,
-    as_json: bool,
-    listing: bool,
-) -> None:
+def compare(listing: bool, latex: bool, as_json: bool, radius: float, cell: float, bandwidth: str, **sets: Any) -> None:
     """Test one set of runs against another: Mann-Whitney U test with one number per run."""
     from ees_mpi.analysis.numbers import comparison as comparing
     from ees_mpi.analysis.numbers import measures as metrics
@@ -114,11 +97,10 @@ def compare(
         for name, about in values.METRICS.items():
             echo(f"{name:26} {about}")
         return
-    if not names:
+    if not sets["metrics"]:
         raise click.UsageError("expected --metric M; --list prints the metrics")
-    chosen = metrics.Settings(radius, cell, metrics.bandwidth(bandwidth))
-    request = comparing.CompareRequest(names, runs, against, chosen, generation, by)
-    comparisons = comparing.compare_runs(request)
+    settings = metrics.Settings(radius, cell, metrics.bandwidth(bandwidth))
+    comparisons = comparing.compare_runs(comparing.CompareRequest(settings=settings, **sets))
     if as_json:
         echo(json.dumps([tables.data(comparison) for comparison in comparisons]))
     else:

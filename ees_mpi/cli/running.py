@@ -125,31 +125,15 @@ def verify(run: Path, generation: int | None, individuals: int | None, updates: 
     if updates and (generation, individuals) != (None, None):
         raise click.UsageError("--updates checks all generations; leave out --generation and --individuals")
     pin_if_portable(run, restart=True)
-    run_on_ranks(
-        partial(_verify_updates, path=run) if updates else partial(_verify, path=run, of=(generation, individuals))
-    )
 
+    def job(world: "ranks.Ranks") -> None:
+        from ees_mpi.commands.verify import verify, verify_updates
 
-def _verify(world: "ranks.Ranks", path: Path, of: tuple[int | None, int | None]) -> None:
-    from ees_mpi.commands.verify import verify
+        lines = verify_updates(world, run) if updates else verify(world, run, generation, individuals)
+        if world.is_root:
+            echo("\n".join(lines))
 
-    check = verify(world, path, *of)
-    exact, random = (", ".join(map(str, numbers)) for numbers in (check.generations, check.random_generations))
-    if world.is_root and exact:
-        echo(f"{path}: {check.individuals} individuals of generations {exact}: the same bits")
-    if world.is_root and random:
-        echo(
-            f"{path}: {check.random_individuals} individuals of each of the generations {random}, whose rollouts "
-            "cannot be repeated (a GPU, or task.deterministic = false): the same distribution of behaviours"
-        )
-
-
-def _verify_updates(world: "ranks.Ranks", path: Path) -> None:
-    from ees_mpi.commands.verify import verify_updates
-
-    updates = verify_updates(world, path)
-    if world.is_root:
-        echo(f"{path}: {updates} updates computed again from the logged outcomes: the same states")
+    run_on_ranks(job)
 
 
 @click.command()

@@ -1,5 +1,6 @@
 """`ees-mpi plan`: the costs of a run before it is queued. Some parts are timed, the rest is extrapolated."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -135,15 +136,14 @@ def estimate(config: Config, ranks: int, ranks_per_node: int, costs: Costs) -> d
     }
 
 
-def describe(config: Config, ranks: int, ranks_per_node: int, costs: Costs) -> list[str]:
-    """Return the plan as lines of text."""
-    facts = estimate(config, ranks, ranks_per_node, costs)
+def describe(facts: Mapping[str, Any], costs: Costs) -> list[str]:
+    """Return the facts of `estimate` as lines of text."""
     mib = {name.removesuffix("_bytes"): f"{value / 2**20:.0f}" for name, value in facts.items() if "bytes" in name}
     parts = ("evaluate", "gather", "update", "commit")
     phases = ", ".join(f"{part} {seconds(facts[f'{part}_seconds'])}" for part in parts)
     nodes, network = facts["nodes"], scaling.NETWORK
     return [
-        f"ranks               {ranks} on {nodes} node{'s' * (nodes > 1)}, {ranks_per_node} per node"
+        f"ranks               {facts['ranks']} on {nodes} node{'s' * (nodes > 1)}, {facts['ranks_per_node']} per node"
         + (f", {costs.gpus} GPU{'s' * (costs.gpus > 1)} per node, as here" if costs.gpus else ""),
         f"memory per rank     {mib['rank']} MiB (measured {mib['rank_bytes_measured']} after start,"
         f" {mib['rank_bytes_computed']} computed for updates)",

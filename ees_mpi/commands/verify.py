@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -55,19 +54,11 @@ def evaluate_mean(
     return as_logged(pack([outcome], run.config.task.behavior_dim))
 
 
-class Check(NamedTuple):
-    """The generations that were checked, and how many individuals of each."""
-
-    generations: list[int]  # the same bits
-    individuals: int
-    random_generations: list[int]  # of a GPU or of a task that is not deterministic: the same distributions
-    random_individuals: int
-
-
-def verify(ranks: Ranks, path: Path, generation: int | None, individuals: int | None) -> Check:
+def verify(ranks: Ranks, path: Path, generation: int | None, individuals: int | None) -> list[str]:
     """Evaluate individuals again, on the device of each generation; raise a VerifyError if they differ.
 
-    Outcomes that cannot be repeated are compared as distributions: those of GPUs, and of random tasks.
+    Outcomes that cannot be repeated are compared as distributions: those of GPUs, and of random tasks. Return lines
+    that say what was compared.
     """
     with ranks.together():
         run = open_run(path)
@@ -78,12 +69,23 @@ def verify(ranks: Ranks, path: Path, generation: int | None, individuals: int | 
     ranks.set_stall_limit(60 * run.config.run.stall_minutes)
     exact = [g for g in agreed if run.config.task.deterministic and run.device(g) != "cuda"]
     random = [g for g in agreed if g not in exact]
-    count = min(run.config.population.size, individuals or INDIVIDUALS)
+    lines: list[str] = []
     if exact:
-        _compare_bits(ranks, run, [(g, i) for g in exact for i in _spaced(run.config.population.size, count)])
-    random_count = loaded(DISTRIBUTIONS)(ranks, run, random, individuals) if random else 0
+        rows = [(g, i) for g in exact for i in _spaced(run.config.population.size, individuals or INDIVIDUALS)]
+        _compare_bits(ranks, run, rows)
+        lines.append(f"{path}: {len(rows)} individuals of generations {_listed(exact)}: the same bits")
+    if random:
+        count = loaded(DISTRIBUTIONS)(ranks, run, random, individuals)
+        lines.append(
+            f"{path}: {count} individuals of each of the generations {_listed(random)}, whose rollouts cannot be "
+            "repeated (a GPU, or task.deterministic = false): the same distribution of behaviours"
+        )
     run.close()
-    return Check(exact, len(exact) * count, random, random_count)
+    return lines
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    return ", ".join(map(str, numbers))
 
 
 def _compare_bits(ranks: Ranks, run: Run, rows: Sequence[tuple[int, int]]) -> None:
@@ -142,11 +144,8 @@ def differences(run: Run, generation: int) -> list[str]:
     return machine.differences(machine.fingerprint(uses_torch(run.config)), session["machine"])
 
 
-def verify_updates(ranks: Ranks, path: Path) -> int:
-    """Compute all updates of a run again, shared by the ranks; raise a VerifyError at the first one that differs.
-
-    Return their number.
-    """
+def verify_updates(ranks: Ranks, path: Path) -> list[str]:
+    """Compute all updates of a run again, shared by the ranks; raise a VerifyError at the first one that differs."""
     with ranks.together():
         run = open_run(path)
         if ranks.is_root:
@@ -169,7 +168,7 @@ def verify_updates(ranks: Ranks, path: Path) -> int:
         with ranks.together():
             _compare(run, generation, state)
     run.close()
-    return updates
+    return [f"{path}: {updates} updates computed again from the logged outcomes: the same states"]
 
 
 def _advance(run: Run, update: Update, state: State, ranks: Ranks) -> State:

@@ -19,7 +19,7 @@ def test_the_plan_of_the_paper_adds_up() -> None:
     assert predicted.evaluate == 37 * 0.3  # the rank with the most individuals sets the pace
     assert predicted.update == 0.02 + 1.0 / 275
     assert predicted.generation == sum([predicted.evaluate, predicted.gather, predicted.update, predicted.commit])
-    text = "\n".join(plan.describe(ant, 275, 40, COSTS))
+    text = "\n".join(plan.describe(plan.estimate(ant, 275, 40, COSTS), COSTS))
     assert "275 on 7 nodes" in text and "1024 MiB noise table" in text and "not measured" in text
     assert "give or take" in text
 
@@ -82,7 +82,7 @@ def test_the_plan_of_maml_counts_whole_tasks() -> None:
     )
     predicted = plan.predict(maml, costs, 16)
     assert (predicted.evaluate, predicted.update) == (3 * 7.0, 0.01 + 3 * 10.0)
-    text = "\n".join(plan.describe(maml, 16, 16, costs))
+    text = "\n".join(plan.describe(plan.estimate(maml, 16, 16, costs), costs))
     assert "of which 0 MiB noise table" in text and "rollouts of one task" in text
 
 
