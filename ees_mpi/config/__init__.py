@@ -1,27 +1,216 @@
-"""The typed config: its sections and keys, how a file is read and changed, and the names of the runs of a sweep.
+"""The typed config: from TOML to typed sections, with checks; presets and config files.
 
 A config is TOML: a preset or a file. Sections `task` and `population` name a member of their family and hold its keys;
 `run` and `noise` are those of `settings`. The other sections belong to the method: `objective` and `optimizer` for
 evolution strategies (`method = "ees"`, the default).
 """
 
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import tomli_w
+
+from ees_mpi.config.changes import change, make_room
 from ees_mpi.config.methods import METHODS as METHODS
 from ees_mpi.config.methods import Evolution as Evolution
-from ees_mpi.config.parsing import OBSERVED as OBSERVED
-from ees_mpi.config.parsing import Config as Config
-from ees_mpi.config.parsing import Source as Source
-from ees_mpi.config.parsing import changed_keys as changed_keys
-from ees_mpi.config.parsing import check as check
-from ees_mpi.config.parsing import enough as enough
-from ees_mpi.config.parsing import is_set as is_set
-from ees_mpi.config.parsing import load as load
-from ees_mpi.config.parsing import parse as parse
-from ees_mpi.config.parsing import preset_names as preset_names
-from ees_mpi.config.parsing import read_source as read_source
-from ees_mpi.config.parsing import with_base as with_base
-from ees_mpi.config.parsing import written as written
 from ees_mpi.config.settings import FREE_ON_RESUME as FREE_ON_RESUME
 from ees_mpi.config.settings import INERT as INERT
-from ees_mpi.config.settings import LARGEST as LARGEST
-from ees_mpi.config.settings import NoiseSettings as NoiseSettings
-from ees_mpi.config.settings import RunSettings as RunSettings
+from ees_mpi.config.settings import LARGEST, NoiseSettings, RunSettings
+from ees_mpi.contracts import Method, Population, Task
+from ees_mpi.errors import ConfigError
+from ees_mpi.populations import POPULATIONS
+from ees_mpi.registry import beside, check_trust, convert, flat, leaves, note_code, texts, unknown
+from ees_mpi.registry.toml import Setting, tables
+from ees_mpi.tasks import TASKS
+
+OBSERVED = 10  # rollouts of a generation that should feed the observation statistics, at least
+SHARE = "task.observation_share"
+
+
+@dataclass(frozen=True)
+class Config:
+    """A whole config, checked."""
+
+    run: RunSettings
+    noise: NoiseSettings
+    task: Task
+    population: Population
+    method: Method
+    notes: tuple[str, ...] = field(default=(), compare=False)  # on the changes by `--set`, for the user
+
+    @property
+    def noise_seed(self) -> int:
+        """The seed of the noise table."""
+        return self.run.seed if self.noise.seed is None else self.noise.seed
+
+    @property
+    def task_name(self) -> str:
+        """The registered name of the task."""
+        return TASKS.name_of(self.task)
+
+    @property
+    def population_name(self) -> str:
+        """The registered name of the population."""
+        return POPULATIONS.name_of(self.population)
+
+    @property
+    def free_on_resume(self) -> frozenset[str]:
+        """The keys that a resumed run may change."""
+        return FREE_ON_RESUME | self.method.free_on_resume
+
+    def sections(self) -> dict[str, Any]:
+        """Return the config as plain tables, with all defaults."""
+        return {
+            **({} if self.method.name == "ees" else {"method": self.method.name}),
+            "run": msgspec.to_builtins(self.run),
+            "noise": {**msgspec.to_builtins(self.noise), "seed": self.noise_seed},
+            "task": TASKS.section(self.task),
+            "population": POPULATIONS.section(self.population),
+            **self.method.sections(),
+        }
+
+    def to_toml(self) -> str:
+        """Return the whole config as TOML text."""
+        return tomli_w.dumps(self.sections())
+
+
+def parse(
+    text: str | Mapping[str, Any], settings: Sequence[Setting] = (), source: str = "config", trusted: bool = False
+) -> Config:
+    """Return the config of TOML text or of tables, changed by `settings`; `trusted`: code that it names may run."""
+    sections = with_base(tables(text, (), source))
+    notes = change(sections, settings)
+    for key, value in leaves(sections):
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ConfigError(f"{key}: expected a finite number, got {value}")
+        if isinstance(value, int) and abs(value) > LARGEST:
+            raise ConfigError(f"{key}: expected an integer between -{LARGEST} and {LARGEST}")
+    note_code(sections, trusted)
+    name = sections.pop("method", "ees")
+    method = METHODS[name]
+    known = ("run", "noise", "task", "population", *method.own_sections)
+    for section in sections:
+        if section not in known:
+            other = any(section in kind.own_sections for kind in METHODS.values())
+            hint = f'; method = "{name}" has no such section' if other else ""
+            raise ConfigError(f"{section}: {unknown(section, known)}{hint}")
+    defaults = [section for section, kind in method.own_sections.items() if getattr(kind, "default", "") is not None]
+    sections = {**{section: {} for section in ("run", "noise", *defaults)}, **sections}
+    if missing := [section for section in known if section not in sections]:
+        raise ConfigError(f"{source}: section [{missing[0]}] is missing")
+    return Config(
+        run=convert(sections["run"], RunSettings, "run"),
+        noise=convert(sections["noise"], NoiseSettings, "noise"),
+        task=TASKS.build(sections["task"]),
+        population=POPULATIONS.build(sections["population"]),
+        method=method.build(sections),
+        notes=tuple(notes),
+    )
+
+
+def check(config: Config, here: bool = True) -> None:
+    """Raise an error if the config cannot work, or not `here`: if its noise table does not fit in the memory."""
+    for key, text in texts(config.sections()):
+        if key != INERT:
+            check_trust(text, key)
+    config.task.check()
+    config.population.check()
+    config.method.check(config.task, config.population)
+    least, size = config.task.parameters, config.noise.size
+    if size < least:
+        raise ConfigError(f"noise.size: expected at least the {least} parameters of an individual, got {size}")
+    _check_memory(config, here)
+
+
+def _check_memory(config: Config, here: bool) -> None:
+    """Raise a ConfigError if arrays that every rank needs exceed the memory: the kernel would kill the rank later."""
+    numbers = 2 * (4 + config.task.behavior_dim) + 2  # of an individual: outcomes, here and gathered, and its draw
+    state = 5 * config.population.components * config.task.parameters
+    needs = {"population.size": 8 * numbers * config.population.size, "population.components": 8 * state}
+    if here:
+        needs["noise.size"] = 4 * config.noise.size
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    for key, need in needs.items():
+        if need > memory:
+            raise ConfigError(
+                f"{key}: needs at least {need / 2**30:.3g} GiB of memory; this machine has {memory / 2**30:.3g} GiB"
+            )
+
+
+def preset_names() -> list[str]:
+    """Return the names of all presets."""
+    files = (resources.files("ees_mpi") / "presets").iterdir()
+    return sorted(file.name.removesuffix(".toml") for file in files if file.name.endswith(".toml"))
+
+
+def read_source(source: str) -> str:
+    """Return the TOML text of a preset, by name, or of a file."""
+    if source in preset_names():
+        return (resources.files("ees_mpi") / "presets" / f"{source}.toml").read_text(encoding="utf-8")
+    path = Path(source)
+    if path.suffix != ".toml":
+        raise ConfigError(f"preset: {unknown(source, preset_names())} (or give the path of a .toml file)")
+    try:
+        if path.exists() and not path.is_file():
+            raise ConfigError(f"cannot read config {source}: it is not a plain file")
+        beside(source)
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot read config {source}: {error}") from None
+
+
+def with_base(sections: dict[str, Any]) -> dict[str, Any]:
+    """Return the tables of a config on top of those of the preset that its key `base` names."""
+    if "base" not in sections:
+        return sections
+    name = sections.pop("base")
+    if name not in preset_names():
+        raise ConfigError(f"base: {unknown(str(name), preset_names())}")
+    base = with_base(tables(read_source(name), (), name))
+    make_room(base, sections)
+    for key, value in sections.items():
+        both = isinstance(value, dict) and isinstance(base.get(key), dict)
+        base[key] = {**base[key], **value} if both else value
+    return base
+
+
+Source = str | Mapping[str, Any] | Config  # a preset, by name, or a config file; tables; or a whole config
+
+
+def written(source: Source) -> str | Mapping[str, Any]:
+    """Return the TOML text or the tables of a source."""
+    if isinstance(source, str):
+        return read_source(source)
+    return source.sections() if isinstance(source, Config) else source
+
+
+def load(source: Source, settings: Sequence[Setting] = ()) -> Config:
+    """Return the config of a new run with all that its file must hold: see `Task.resolved` and `Task.observing`."""
+    text = written(source)
+    config = parse(text, settings, source if isinstance(source, str) else "config", trusted=True)
+    task = config.task.resolved()
+    return replace(config, task=task if is_set(SHARE, text, settings) else task.observing(enough(config)))
+
+
+def enough(config: Config) -> float:
+    """Return the share of rollouts of a generation that is about `OBSERVED` rollouts."""
+    return min(1.0, math.ceil(1000 * OBSERVED / (config.population.size * config.method.rollouts)) / 1000)
+
+
+def is_set(key: str, text: str | Mapping[str, Any], settings: Sequence[Setting]) -> bool:
+    """Return True if TOML text, tables or settings name this key: its value is not just the default."""
+    return key in dict(flat(with_base(tables(text, settings, "config"))))
+
+
+def changed_keys(before: Config, after: Config) -> list[str]:
+    """Return the keys in which two configs describe different runs, with both values."""
+    old, new = dict(flat(before.sections())), dict(flat(after.sections()))
+    keys, absent = sorted((old.keys() | new.keys()) - after.free_on_resume), "(not set)"
+    values = ((key, old.get(key, absent), new.get(key, absent)) for key in keys)
+    return [f"{key} is {a!r:.80} in the file and {b!r:.80} now" for key, a, b in values if a != b]

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ees_mpi.config.parsing import Config, load
+from ees_mpi.config import Config, load
 from ees_mpi.errors import ConfigError
 from ees_mpi.registry import flat
 from ees_mpi.registry.toml import Setting, key_of, value_of
