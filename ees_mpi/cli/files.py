@@ -94,20 +94,16 @@ def export(run: Path, policy: bool, kind: str | None, out: Path | None, **choice
         raise click.UsageError(f"--{name} does not belong to {f'--to {kind}' if kind else '--policy'}")
     if {"individual", "component"} <= given.keys():
         raise click.UsageError("--individual and --component exclude each other: an individual has one component")
+    from ees_mpi.commands.export_arrays import export_archive, export_arrays
+    from ees_mpi.commands.export_policy import export_policy
     from ees_mpi.store.reader import open_run
 
     with open_run(run) as opened:
         if kind == "archive":
-            from ees_mpi.commands.export_archive import export_archive
-
             written = export_archive(opened, out, echo, **given)
         elif kind:
-            from ees_mpi.commands.export_arrays import export_arrays
-
             written = export_arrays(opened, kind, out)
         else:
-            from ees_mpi.commands.export_policy import export_policy
-
             written = export_policy(opened, out or Path("policy.npz"), **given)
     for path in written:
         echo(f"{path}")
