@@ -150,7 +150,7 @@ def verify(run: Path, generation: int | None, individuals: int | None, updates: 
 def sample(run: Path, **options: Any) -> None:
     """Evaluate new offspring of a trained mean; with or without mpirun."""
     pin_if_portable(run, restart=True)
-    from ees_mpi.commands.sample import SampleRequest, sample
+    from ees_mpi.commands.offspring import SampleRequest, sample
 
     run_on_ranks(partial(sample, request=SampleRequest(run, **options), say=say))
 
@@ -204,7 +204,7 @@ def measure(policy: str, stds: str, settings: tuple[str, ...], **options: Any) -
         pin_if_portable(options["task"], settings, restart=True)
     elif policy.endswith(".h5"):
         pin_if_portable(Path(policy), restart=True)
-    from ees_mpi.commands.measure import MeasureRequest
+    from ees_mpi.commands.offspring import MeasureRequest
 
     request = MeasureRequest(policy_of(policy, options), numbers, settings=settings, **options)
     run_on_ranks(partial(_measure, request=request))
@@ -212,13 +212,13 @@ def measure(policy: str, stds: str, settings: tuple[str, ...], **options: Any) -
 
 def _measure(world: "ranks.Ranks", request: Any) -> None:
     """Measure, print the table, and draw the figure beside the file."""
-    from ees_mpi.commands.measure import measure_on
+    from ees_mpi.commands.offspring import measure
 
     picture = request.out.with_suffix(".png")
     with world.together():
         if world.is_root and picture.exists() and not request.overwrite:
             raise ConfigError(f"{picture}, the figure, exists already; use --overwrite to replace it, or another -o")
-    measure_on(world, request, say)
+    measure(world, request, say)
     with world.together():
         if world.is_root:
             from ees_mpi.analysis.figures.catalog import FigureRequest, draw

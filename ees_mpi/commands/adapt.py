@@ -13,7 +13,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from ees_mpi.commands.sample import offspring, source_of
+from ees_mpi.commands.offspring import offspring, source_of
 from ees_mpi.commands.study import Parent, check_target, draw, gather, offspring_of, read_parent
 from ees_mpi.config import Config
 from ees_mpi.contracts import Say, Task

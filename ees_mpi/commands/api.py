@@ -5,14 +5,13 @@ Under mpirun or srun all ranks call them together. Only functions import numpy: 
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ees_mpi import machine
 from ees_mpi.commands.arguments import (
     LARGEST,
+    computing,
     file_name,
     finite,
     optional,
@@ -20,6 +19,7 @@ from ees_mpi.commands.arguments import (
     pin_if_portable,
     policy_source,
     positive,
+    positives,
     python_words,
     say,
     settings_of,
@@ -27,7 +27,7 @@ from ees_mpi.commands.arguments import (
     whole,
 )
 from ees_mpi.errors import ConfigError, Interrupted
-from ees_mpi.registry import beside, trusting
+from ees_mpi.registry import beside
 
 if TYPE_CHECKING:
     from ees_mpi.commands.adapt import Adaptation
@@ -154,7 +154,7 @@ def sample(
     target, changes = optional(file_name, "out", out), settings_of(settings)
 
     def job(world: "Ranks") -> "Run":
-        from ees_mpi.commands.sample import SampleRequest, sample
+        from ees_mpi.commands.offspring import SampleRequest, sample
 
         request = SampleRequest(path, count, generation, std, component, changes, target, overwrite)
         return open_on_all_ranks(world, sample(world, request, say), trust)
@@ -198,6 +198,41 @@ def adapt(
     return call_on_run("adapt", path, trust, job)
 
 
+def measure(
+    policy: Any,
+    task: str | None = None,
+    std: float | Sequence[float] = (0.01, 0.02, 0.05),
+    count: int = 1000,
+    out: str | Path = "measure.h5",
+    settings: Mapping[str, Any] | None = None,
+    layers: Sequence[str] = (),
+    normaliser: str | Path | None = None,
+    activation: str | Sequence[str] = (),
+    label: str = "",
+    overwrite: bool = False,
+) -> "Run":
+    """Measure a policy as `ees-mpi measure` does, and return the open file; under mpirun all ranks call it.
+
+    policy: a file, "module:function", a function, a torch module, or named arrays
+    layers, normaliser, activation: as the options of `ees-mpi measure`
+    settings: changes of the config, {"task.steps": 100}
+    """
+    stds, changes, count = positives("std", std), settings_of(settings), whole("count", count, 2)
+    target, source = file_name("out", out), None if task is None else str(file_name("task", task))
+    given = policy_source("policy", policy, layers, normaliser, activation)
+    with computing(False):
+        from ees_mpi import ranks
+        from ees_mpi.commands.offspring import MeasureRequest, measure
+
+        request = MeasureRequest(given, stds, source, count, changes, str(label), target, overwrite)
+
+        def job(world: "Ranks") -> "Run":
+            measure(world, request, lambda line: None)
+            return open_on_all_ranks(world, target, True)
+
+        return ranks.call("measure", job)
+
+
 def load_config(
     source: "str | os.PathLike[str] | Mapping[str, Any] | Config", settings: Mapping[str, Any] | None = None
 ) -> "Config":
@@ -235,13 +270,3 @@ def call_on_run(name: str, path: Path, trust: bool, job: "Callable[[Ranks], T]")
             return job(world)
 
         return ranks.call(name, checked)
-
-
-@contextmanager
-def computing(trust: bool) -> Iterator[None]:
-    """Compute with one thread in a block; `trust`: run the code that run files name."""
-    with machine.one_thread(), python_words(), trusting(trust):
-        from ees_mpi.registry import own
-
-        own.forget()
-        yield

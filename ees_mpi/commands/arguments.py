@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ees_mpi import machine, terminal
 from ees_mpi.errors import ConfigError, EesError, RunFileError
-from ees_mpi.registry import beside
+from ees_mpi.registry import beside, trusting
 from ees_mpi.registry.toml import Setting, tables
 from ees_mpi.terminal import is_utf8
 
@@ -55,6 +55,16 @@ def python_words() -> Iterator[None]:
     except EesError as error:
         error.args = (in_python(str(error)),)
         raise
+
+
+@contextmanager
+def computing(trust: bool) -> Iterator[None]:
+    """Compute with one thread in a block; `trust`: run the code that run files name."""
+    with machine.one_thread(), python_words(), trusting(trust):
+        from ees_mpi.registry import own
+
+        own.forget()
+        yield
 
 
 def say(line: str) -> None:

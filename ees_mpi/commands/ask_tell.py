@@ -20,8 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ees_mpi import machine
 from ees_mpi.commands import loop_input
-from ees_mpi.commands.api import computing
-from ees_mpi.commands.arguments import optional, whole
+from ees_mpi.commands.arguments import computing, optional, whole
 from ees_mpi.commands.loop_file import LoopFile, check_recorded, check_target
 from ees_mpi.config import Config
 from ees_mpi.errors import ConfigError, TaskError, located

@@ -1,29 +1,78 @@
-"""`ees-mpi measure`: how evolvable a policy is. Offspring of one policy, for several standard deviations."""
+"""`ees-mpi sample`: new offspring of a trained mean. `ees-mpi measure`: how evolvable any policy is.
 
-from collections.abc import Mapping, Sequence
+Both write a study: `sample` at one standard deviation, `measure` at several.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
 
-from ees_mpi.commands.api import computing, open_on_all_ranks
-from ees_mpi.commands.arguments import SMALLEST, file_name, policy_source, positives, settings_of, whole
+from ees_mpi.commands.arguments import SMALLEST
 from ees_mpi.commands.study import Source, check_target, draw, evaluate, read_parent
 from ees_mpi.config import Config
 from ees_mpi.contracts import Say
 from ees_mpi.errors import ConfigError
 from ees_mpi.outcomes import Arrays
-from ees_mpi.ranks import Ranks, call
+from ees_mpi.ranks import Ranks
 from ees_mpi.registry import loaded
-from ees_mpi.registry.toml import Setting
+from ees_mpi.registry.toml import Setting, key_of, shown
 from ees_mpi.runs.policy_files import PolicySource
-from ees_mpi.store.reader import Run
 
+ENGINE_KEYS = ("task.engine", "task.device")
 DIAGONAL = "ees_mpi.populations.diagonal:Diagonal"  # logs the standard deviation of each row
-COUNT = 1000
+
+
+@dataclass(frozen=True)
+class SampleRequest:
+    """The options of `ees-mpi sample`."""
+
+    run: Path
+    count: int
+    generation: int | None = None
+    std: float | None = None
+    component: int | None = None
+    settings: Sequence[Setting] = ()  # changes of the engine and the device
+    out: Path | None = None  # None: RUN-sample.h5
+    overwrite: bool = False
+
+
+def sample(ranks: Ranks, request: SampleRequest, say: Say) -> Path:
+    """Evaluate new offspring, and write a run file of one generation; return its path."""
+    out = request.out or request.run.with_name(f"{request.run.stem}-sample.h5")
+    check_target(ranks, request.run, out, request.overwrite)
+    source = source_of(ranks, request.run, request.generation, request.settings)
+    parent = read_parent(ranks, source, lambda config: offspring(config, request.count, request.std))
+    drawn, noise = draw(ranks, parent, "sample", parent.about["generation"])
+    with ranks.together():
+        if request.component is not None:
+            if request.component >= len(parent.state.mean):
+                raise ConfigError(f"--component {request.component}: expected 0 to {len(parent.state.mean) - 1}")
+            drawn = replace(drawn, parent=np.full(request.count, request.component, np.int32))
+    evaluate(ranks, parent, (drawn, noise), {parent.std: parent.state.learned}, out, say)
+    if ranks.is_root:
+        say(f"{out}: {request.count} offspring of generation {parent.about['generation']} of {request.run}")
+    return out
+
+
+def source_of(ranks: Ranks, run: Path, generation: int | None, settings: Sequence[Setting]) -> Source:
+    """Return a run, or a policy that was exported from it, in its own task; only the engine can be another one."""
+    with ranks.together():
+        for setting in settings:
+            if key_of(setting) not in ENGINE_KEYS:
+                raise ConfigError(
+                    f"{shown(setting)}: expected {' or '.join(ENGINE_KEYS)}; all other keys are the run's"
+                )
+    return Source(PolicySource(run), generation, settings=settings)
+
+
+def offspring(config: Config, count: int, std: float | None) -> Config:
+    """Return the config of `count` offspring of a run."""
+    run = msgspec.structs.replace(config.run, generations=1)
+    return replace(config, population=config.population.offspring(count, std), run=run)
 
 
 @dataclass(frozen=True)
@@ -33,47 +82,14 @@ class MeasureRequest:
     policy: PolicySource
     std: tuple[float, ...]
     task: str | None = None  # a preset or a config file; None: the config of a run or of an exported policy
-    count: int = COUNT
+    count: int = 1000
     settings: Sequence[Setting] = ()
     label: str = ""
     out: Path = Path("measure.h5")
     overwrite: bool = False
 
 
-def measure(
-    policy: Any,
-    task: str | None = None,
-    std: float | Sequence[float] = (0.01, 0.02, 0.05),
-    count: int = COUNT,
-    out: str | Path = "measure.h5",
-    settings: Mapping[str, Any] | None = None,
-    layers: Sequence[str] = (),
-    normaliser: str | Path | None = None,
-    activation: str | Sequence[str] = (),
-    label: str = "",
-    overwrite: bool = False,
-) -> Run:
-    """Measure a policy as `ees-mpi measure` does, and return the open file; under mpirun all ranks call it.
-
-    policy: a file, "module:function", a function, a torch module, or named arrays
-    layers, normaliser, activation: as the options of `ees-mpi measure`
-    settings: changes of the config, {"task.steps": 100}
-    """
-    stds = positives("std", std)
-    count, changes = whole("count", count, 2), settings_of(settings)
-    target, source = file_name("out", out), None if task is None else str(file_name("task", task))
-    given = policy_source("policy", policy, layers, normaliser, activation)
-    request = MeasureRequest(given, stds, source, count, changes, str(label), target, overwrite)
-
-    def job(ranks: Ranks) -> Run:
-        measure_on(ranks, request, lambda line: None)
-        return open_on_all_ranks(ranks, target, True)
-
-    with computing(False):
-        return call("measure", job)
-
-
-def measure_on(ranks: Ranks, request: MeasureRequest, say: Say) -> None:
+def measure(ranks: Ranks, request: MeasureRequest, say: Say) -> None:
     """Evaluate the offspring of a policy, and write a file with a row for each standard deviation."""
     named = request.policy.policy if isinstance(request.policy.policy, (str, Path)) else ""
     check_target(ranks, Path(named), request.out, request.overwrite)
