@@ -18,8 +18,14 @@ Say = Callable[[str], None]  # prints a line for the user
 class Task(Part, frozen=True):
     """A task without observations, network, position or direction.
 
-    A subclass defines the members of `OwnTask`, which come first, and overrides the others as needed.
+    A subclass defines the members of `OwnTask`, which come first, and overrides the others as needed. Members that no
+    subclass computes are attributes.
     """
+
+    steps = 1  # of a rollout, at most
+    deterministic = True  # whether the outcome of a rollout can be repeated bit by bit
+    rollouts = 1  # of an individual, whose outcome is their mean
+    engine = ""  # the name of the physics engine, if the task has a choice of engines; else empty
 
     @property
     def parameters(self) -> int:  # D: the length of an individual
@@ -54,24 +60,12 @@ class Task(Part, frozen=True):
         return ()
 
     @property
-    def steps(self) -> int:  # of a rollout, at most
-        return 1
-
-    @property
     def heading(self) -> float | None:  # degrees, in which distance is fitness; None: the task has no direction
         return None
 
     @property
     def sizes_known(self) -> bool:  # False: the task must be opened to know its numbers of parameters and so on
         return True
-
-    @property
-    def deterministic(self) -> bool:  # whether the outcome of a rollout can be repeated bit by bit
-        return True
-
-    @property
-    def rollouts(self) -> int:  # of an individual, whose outcome is their mean
-        return 1
 
     @property
     def own_code(self) -> str:  # the user's code that a rollout runs, with its key; empty: none
@@ -88,10 +82,6 @@ class Task(Part, frozen=True):
     @property
     def in_program(self) -> bool:  # whether only the user's own program can evaluate it, and no command
         return False
-
-    @property
-    def engine(self) -> str:  # the name of the physics engine, if the task has a choice of engines; else empty
-        return ""
 
     @property
     def device(self) -> str | None:  # "cpu" or None, "cuda", or "auto": a GPU if every node has one

@@ -58,17 +58,16 @@ def import_module(module: str, path: str, key: str) -> Any:
     importlib.invalidate_caches()  # the user may have just written the file
     try:
         imported_module = importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        if error.name and f"{module}.".startswith(f"{error.name}."):
-            raise ConfigError(
-                f"{key}: cannot import {path!r}: there is no module {error.name!r} {_places()}; set PYTHONPATH to "
-                "search in another folder"
-            ) from None
-        raise _import_error(error, path, key) from error
     except EesError:
         raise
     except Exception as error:
-        raise _import_error(error, path, key) from error
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        if missing and f"{module}.".startswith(f"{missing}."):
+            raise ConfigError(
+                f"{key}: cannot import {path!r}: there is no module {missing!r} {_places()}; set PYTHONPATH to "
+                "search in another folder"
+            ) from None
+        raise ConfigError(_message(f"{key} {path}: importing it", error)) from error
     _check_folder(module, imported_module, path, key)
     return imported_module
 
@@ -91,10 +90,6 @@ def _places() -> str:
     beside = "".join(f", beside the config in {folder}" for folder in registry.FOLDERS)
     runs = "".join(f", beside the run file in {folder}" for folder in registry.trusted_folders())
     return f"on Python's path{beside}, in the present folder {os.getcwd()}{runs}"
-
-
-def _import_error(error: Exception, path: str, key: str) -> ConfigError:
-    return ConfigError(_message(f"{key} {path}: importing it", error))
 
 
 def function(path: str, key: str) -> Callable[..., Any]:
