@@ -2,23 +2,19 @@
 
 import re
 import textwrap
+from functools import partial
 from importlib import resources
 from typing import NamedTuple
 
 from ees_mpi.errors import ConfigError
 from ees_mpi.registry import unknown
 
-FIRST = (
-    "first_steps",
-    "tutorial",
-    "generation",
-    "config",
-    "python",
-    "ask_tell",
-    "plugins",
-    "sweeps",
-    "format",
-)  # in this order
+FIRST = ("first_steps", "tutorial", "generation", "config", "python", "ask_tell", "plugins", "sweeps", "format")
+# Code; a paragraph that begins as code, a table, a heading or a picture; any other paragraph, or an item of a list.
+PARTS = re.compile(
+    r"^```.*?^```$|^(?: {4}|\||#|!).*?(?=\n\n|\n```|\n?\Z)|(?P<words>^ {0,3}\S.*?(?=\n\n|\n```|\n- |\n\d+\. |\n?\Z))",
+    re.MULTILINE | re.DOTALL,
+)
 
 
 class Page(NamedTuple):
@@ -51,25 +47,10 @@ def page(topic: str) -> Page:
 
 def wrapped(text: str, width: int) -> str:
     """Return a page with its paragraphs and lists wrapped to a width; code, tables and headings stay as they are."""
-    parts = re.split(r"(^```.*?^```$)", text, flags=re.MULTILINE | re.DOTALL)
-    return "".join(part if part.startswith("```") else _wrap(part, width) for part in parts)
+    fill = partial(textwrap.fill, width=width, break_long_words=False, break_on_hyphens=False)
 
+    def wrap(part: re.Match[str]) -> str:
+        words = " ".join((part["words"] or "").split())
+        return fill(words, subsequent_indent="  " if re.match(r"- |\d+\. ", words) else "") if words else part[0]
 
-def _wrap(text: str, width: int) -> str:
-    paragraphs = text.split("\n\n")
-    return "\n\n".join(each if re.match(r"\n*(    |\||#|!|$)", each) else _fill(each, width) for each in paragraphs)
-
-
-def _fill(paragraph: str, width: int) -> str:
-    """Fill a paragraph; a line that begins an item of a list begins a new line."""
-    ends = re.match(r"(\n*)(.*?)(\n*)$", paragraph, re.DOTALL)
-    before, inside, after = ends.groups() if ends else ("", paragraph, "")
-    items = re.split(r"\n(?=(?:- |\d+\. ))", inside)
-    filled = []
-    for item in items:
-        indent = "  " if re.match(r"- |\d+\. ", item) else ""
-        words = " ".join(item.split())
-        filled.append(
-            textwrap.fill(words, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
-        )
-    return before + "\n".join(filled) + after
+    return PARTS.sub(wrap, text)
