@@ -87,10 +87,11 @@ def _family(kind: str) -> Section:
             merged.setdefault(key, []).append(name)
     keys = [Key(f"{kind}.name", _choice(names), default, "", f"The name of the {kind}.")]
     keys += [replace(key, parts=tuple(parts)) for key, parts in merged.items()]
-    return Section(kind, {"task": "Turns parameters into outcomes.", **ABOUT}.get(kind, ""), names, keys)
+    return Section(kind, ABOUT[kind], names, keys)
 
 
 ABOUT = {
+    "task": "Turns parameters into outcomes.",
     "population": "Draws individuals around means, and turns weights into a gradient.",
     "objective": "Turns outcomes into one weight per individual.",
     "optimizer": "Moves the means along the gradient.",
@@ -99,20 +100,12 @@ ABOUT = {
 
 def _keys(section: str, kind: type[Part]) -> Iterator[Key]:
     for field in msgspec.structs.fields(kind):
-        info = inspect.type_info(field.type)
-        extra, schema = _metadata(info)
+        info: Any = inspect.type_info(field.type)  # with the description that `registry.key` has made
         default = "required" if field.required else _toml(field)
-        about, needed = schema.get("description", ""), kind.only_with.get(field.name)
+        about, unit = info.extra_json_schema["description"], (info.extra or {}).get("unit", "")
+        needed = kind.only_with.get(field.name)
         only_with = (f"{section}.{needed[0]}", needed[1]) if needed else None
-        name, unit = f"{section}.{field.encode_name}", extra.get("unit", "")
-        yield Key(name, _type(info), default, unit, about, only_with=only_with)
-
-
-def _metadata(info: inspect.Type) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the unit and the sentence of a field."""
-    if isinstance(info, inspect.Metadata):
-        return info.extra or {}, info.extra_json_schema or {}
-    return {}, {}
+        yield Key(f"{section}.{field.encode_name}", _type(info), default, unit, about, only_with=only_with)
 
 
 def _toml(field: msgspec.structs.FieldInfo) -> str:
