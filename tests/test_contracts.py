@@ -1,6 +1,7 @@
 """Every registered part has everything that its contract asks for: a Protocol, or a base class with defaults."""
 
 import inspect
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from ees_mpi.tasks import TASKS
 METHODS = dict(config.METHODS)  # imports them, so that they register their parts
 FAMILIES = (
     (TASKS, contracts.OwnTask),
-    (POPULATIONS, contracts.Population),
+    (POPULATIONS, contracts.OwnPopulation),
     (OPTIMIZERS, contracts.Optimizer),
 )
 PARTS = [
@@ -61,23 +62,36 @@ def test_a_class_without_a_member_is_found_out() -> None:
         def step(self, gradient: Any) -> Any: ...
 
     assert missing(Lacking, contracts.Optimizer) == [] and len(unlike(Lacking, contracts.Optimizer)) == 1
-    assert "gradient" in missing(Lacking, contracts.Population)
+    assert "gradient" in missing(Lacking, contracts.OwnPopulation)
 
 
 @pytest.mark.parametrize(("family", "name", "protocol"), PARTS)
 def test_every_registered_part_satisfies_its_protocol(family: Family, name: str, protocol: type) -> None:
     if not getattr(family[name], "has_individuals", True):
-        protocol = contracts.Rows
+        protocol = object  # the rows of another method
     assert missing(family[name], protocol) == []
     assert unlike(family[name], protocol) == []
 
 
-@pytest.mark.parametrize(("family", "base"), [(TASKS, contracts.Task), (OBJECTIVES, contracts.Objective)])
-def test_a_task_and_an_objective_define_what_has_no_default_and_keep_all_arguments(family: Family, base: type) -> None:
-    needed = [name for name, given in vars(base).items() if "NotImplementedError" in code_names(given)]
-    assert set(needed) == ({"weights", "value"} if family is OBJECTIVES else members(contracts.OwnTask))
-    assert family is not OBJECTIVES or family["custom"].value is not base.value  # it has a label
-    for part in family.values():
+@pytest.mark.parametrize(
+    ("parts", "base", "needed"),
+    [
+        (TASKS.values(), contracts.Task, members(contracts.OwnTask)),
+        (OBJECTIVES.values(), contracts.Objective, {"weights", "value"}),
+        (
+            [part for part in POPULATIONS.values() if part.has_individuals],
+            contracts.Population,
+            members(contracts.OwnPopulation),
+        ),
+        ([part for part in POPULATIONS.values() if not part.has_individuals], contracts.Rows, {"offspring"}),
+    ],
+)
+def test_a_part_defines_what_has_no_default_and_keeps_all_arguments(
+    parts: Iterable[Any], base: type, needed: set[str]
+) -> None:
+    assert needed == {name for name, given in vars(base).items() if "NotImplementedError" in code_names(given)}
+    assert OBJECTIVES["custom"].value is not contracts.Objective.value  # it has a label
+    for part in parts:
         lacking = [name for name in needed if getattr(part, name) is getattr(base, name)]
         assert issubclass(part, base) and lacking in ([], ["value"]), part
         methods = [name for name, given in vars(base).items() if inspect.isfunction(given) and name[0] != "_"]

@@ -23,18 +23,14 @@ from ees_mpi.contracts.evaluation import Walked as Walked
 from ees_mpi.contracts.evaluation import Walker as Walker
 from ees_mpi.contracts.parts import Memory as Memory
 from ees_mpi.contracts.parts import Objective as Objective
+from ees_mpi.contracts.parts import Population as Population
+from ees_mpi.contracts.parts import Rows as Rows
 from ees_mpi.contracts.parts import Say as Say
 from ees_mpi.contracts.parts import Task as Task
 from ees_mpi.noise import Noise
 from ees_mpi.outcomes import Arrays, Draw, Field, Floats, Singles
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry import Hooks
-
-
-class Checked(Protocol):
-    """A config section. `check` raises a ConfigError if it cannot work; it is called once, before any rank starts."""
-
-    def check(self) -> None: ...
 
 
 class OwnPolicy(Protocol):
@@ -90,41 +86,6 @@ class OwnPopulation(Protocol):
         """Turn weights [N] into the gradient of each learned array; called on all ranks together."""
 
 
-class Rows(Checked, Protocol):
-    """The rows of a generation in the run file: individuals of a population, or those of another method."""
-
-    @property
-    def row_name(self) -> str: ...  # of a row of the run file: "individual", "task"
-    @property
-    def has_individuals(self) -> bool: ...  # whether a row is an individual, which can be rebuilt
-    @property
-    def size(self) -> int: ...  # N
-    @property
-    def std(self) -> float: ...
-    @property
-    def components(self) -> int: ...  # K
-    @property
-    def antithetic(self) -> bool: ...  # whether individuals come in pairs of opposite sign
-    @property
-    def isotropic(self) -> bool: ...  # whether an individual is mean + sign * std * noise, with one std for all
-
-    def learned(self, means: Singles) -> Arrays:
-        """Return the learned arrays before the first generation, from initial means [K, D]."""
-
-    def held(self, learned: Arrays) -> Arrays:
-        """Return the learned arrays after a step, within their limits."""
-
-    def offspring(self, count: int, std: float | None) -> "Population":
-        """Return the population of `count` independent offspring of the same means."""
-
-    def warning(self, learned: Arrays) -> str | None:
-        """Return a warning about the learned arrays, if there is one."""
-
-
-class Population(OwnPopulation, Rows, Protocol):
-    """A population with everything that is optional."""
-
-
 class OwnOptimizer(Protocol):
     """Moves the learned arrays along their gradients: `Optimizer(**settings)`."""
 
@@ -135,8 +96,10 @@ class OwnOptimizer(Protocol):
         """Return the next learned arrays and moments; change nothing in place."""
 
 
-class Optimizer(OwnOptimizer, Checked, Protocol):
-    """An optimizer with its check."""
+class Optimizer(OwnOptimizer, Protocol):
+    """An optimizer with its check, which is that of `registry.Part`."""
+
+    def check(self) -> None: ...
 
     def step(self, learned: Arrays, gradient: Arrays, moments: Arrays, std: float = 1.0) -> tuple[Arrays, Arrays]:
         """Return the next learned arrays and moments; `std`: of the population, unless it learns one."""

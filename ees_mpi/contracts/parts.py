@@ -1,4 +1,4 @@
-"""The base classes of tasks and objectives: all members, with the defaults that most parts share."""
+"""The base classes of tasks, objectives and populations: all members, with the defaults that most parts share."""
 
 from collections.abc import Callable, Sequence
 from typing import Self
@@ -7,7 +7,8 @@ import msgspec
 import numpy as np
 
 from ees_mpi.contracts.evaluation import BatchEvaluator, Drawable, Evaluator, View, Walker
-from ees_mpi.outcomes import Arrays, Floats, Outcomes, Singles
+from ees_mpi.noise import Noise
+from ees_mpi.outcomes import Arrays, Draw, Floats, Outcomes, Singles
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry import Part
 
@@ -168,3 +169,47 @@ class Objective(Part, frozen=True):
     def remember(self, outcomes: Outcomes, memory: Memory) -> Memory:
         """Return the memory after a generation, without computing weights."""
         return memory
+
+
+class Rows(Part, frozen=True):
+    """The rows of a generation in the run file: individuals of a population, or those of another method."""
+
+    row_name = "individual"  # of a row of the run file: "individual", "task"
+    has_individuals = True  # whether a row is an individual, which can be rebuilt
+    size = 0  # N
+    std = 0.0
+    components = 1  # K
+    antithetic = False  # whether individuals come in pairs of opposite sign
+    isotropic = True  # whether an individual is mean + sign * std * noise, with one std for all
+
+    def learned(self, means: Singles) -> Arrays:
+        """Return the learned arrays before the first generation, from initial means [K, D]."""
+        return {"mean": means}
+
+    def held(self, learned: Arrays) -> Arrays:
+        """Return the learned arrays after a step, within their limits; a mean has none."""
+        return learned
+
+    def offspring(self, count: int, std: float | None) -> "Population":
+        """Return the population of `count` independent offspring of the same means."""
+        raise NotImplementedError
+
+    def warning(self, learned: Arrays) -> str | None:
+        """Return a warning about the learned arrays, if there is one."""
+        return None
+
+
+class Population(Rows, frozen=True):
+    """Draws individuals, and turns weights into a gradient; a subclass defines the members of `OwnPopulation`."""
+
+    def draw(self, generator: np.random.Generator, noise: Noise, parameters: int) -> Draw:
+        """Draw the individuals of a generation."""
+        raise NotImplementedError
+
+    def individual(self, learned: Arrays, draw: Draw, index: int, noise: Noise) -> Singles:
+        """Return the parameters [D] of one individual."""
+        raise NotImplementedError
+
+    def gradient(self, weights: Floats, draw: Draw, learned: Arrays, noise: Noise, ranks: Ranks) -> Arrays:
+        """Turn weights [N] into the gradient of each learned array; called on all ranks together."""
+        raise NotImplementedError

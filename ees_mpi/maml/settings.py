@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ees_mpi.config import Config
-from ees_mpi.contracts import Population, Task
+from ees_mpi.contracts import Population, Rows, Task
 from ees_mpi.errors import ConfigError, MissingExtra, OwnCodeError
-from ees_mpi.outcomes import Arrays, Draw, Field, Singles
+from ees_mpi.outcomes import Arrays, Draw, Field
 from ees_mpi.policies import CLIP, parameter_count
 from ees_mpi.populations.normal import SMALLEST_STD, Normal
 from ees_mpi.registry import Hooks, Part, convert, key, plain
@@ -50,7 +50,7 @@ class MamlSettings(Part, frozen=True):
         return int(min(self.horizon or task.steps, task.steps))
 
 
-class Tasks(Part, frozen=True):
+class Tasks(Rows, frozen=True):
     """`size` tasks per outer iteration; `std`: of the offspring that `sample` draws around the learned mean."""
 
     size: Annotated[int, key("The number of tasks in an outer iteration.", "tasks", ge=2)] = 40
@@ -61,8 +61,6 @@ class Tasks(Part, frozen=True):
 
     row_name = "task"
     has_individuals = False
-    components = 1
-    isotropic = True
 
     def directions(self, generator: np.random.Generator) -> Draw:
         """Draw the directions: sign +1 is the direction of the config, -1 the opposite one; half of the tasks each."""
@@ -70,21 +68,9 @@ class Tasks(Part, frozen=True):
         nothing = np.zeros(self.size, np.int64)
         return Draw(nothing, generator.permutation(sign), nothing.astype(np.int32))
 
-    def learned(self, means: Singles) -> Arrays:
-        """Return the learned arrays before the first iteration: the weights of the policy [1, D]."""
-        return {"mean": means}
-
-    def held(self, learned: Arrays) -> Arrays:
-        """Return the learned arrays as they are."""
-        return learned
-
     def offspring(self, count: int, std: float | None) -> Normal:
         """Return the population of `count` independent offspring of the learned mean."""
         return Normal(size=count, std=std or self.std, antithetic=False)
-
-    def warning(self, learned: Arrays) -> str | None:
-        """Return no warning."""
-        return None
 
 
 @dataclass(frozen=True)

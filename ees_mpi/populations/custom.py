@@ -11,10 +11,11 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from ees_mpi.contracts import OwnPopulation, Population
 from ees_mpi.noise import Noise
 from ees_mpi.outcomes import Arrays, Draw, Floats, Singles, flat_learned, readonly
 from ees_mpi.ranks import Ranks
-from ees_mpi.registry import Part, key, loaded
+from ees_mpi.registry import key
 from ees_mpi.registry.own import make_once, wrong
 from ees_mpi.registry.own_arrays import as_table, like
 
@@ -23,7 +24,7 @@ REHEARSED = 8  # individuals
 TAKEN = ("generation", "observations")  # other arrays of the state have these names
 
 
-class CustomPopulation(Part, frozen=True):
+class CustomPopulation(Population, frozen=True):
     """A population that a user writes."""
 
     function: Annotated[str, key("The class of the population, as package.module:Population.")]
@@ -32,16 +33,13 @@ class CustomPopulation(Part, frozen=True):
     components: Annotated[int, key("K: the number of means.", "means", ge=1)] = 1
     settings: Annotated[dict[str, Any], key("Further arguments of the class, by name.")] = {}  # noqa: RUF012
 
-    row_name = "individual"
-    has_individuals = True
-    antithetic = False
     isotropic = False
 
     @property
     def population(self) -> Any:
         """Return the user's population, which is made once."""
         shape = {"size": self.size, "std": self.std, "components": self.components}
-        return make_once(self.function, KEY, loaded("ees_mpi.contracts:OwnPopulation"), self.settings, **shape)
+        return make_once(self.function, KEY, OwnPopulation, self.settings, **shape)
 
     def check(self) -> None:
         """Raise a ConfigError if the user's class cannot be made, or lacks a member."""
@@ -67,10 +65,6 @@ class CustomPopulation(Part, frozen=True):
         if taken := [name for name in arrays if not name.isidentifier() or name in TAKEN]:
             raise self._error(f"learned() returned an array {taken[0]!r}; choose another name")
         return arrays
-
-    def held(self, learned: Arrays) -> Arrays:
-        """Return the learned arrays as they are: the user's gradient holds them."""
-        return learned
 
     def draw(self, generator: np.random.Generator, noise: Noise, parameters: int) -> Draw:
         """Return the user's draw of a generation, checked."""

@@ -12,26 +12,22 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from ees_mpi.contracts import Population
 from ees_mpi.noise import Noise
 from ees_mpi.outcomes import Arrays, Draw, Floats, Singles
 from ees_mpi.populations.weighted import weighted_noise
 from ees_mpi.ranks import Ranks
-from ees_mpi.registry import Part, key
+from ees_mpi.registry import key
 
 SMALLEST_STD = 1e-30  # gradients are divided by its square
 
 
-class Normal(Part, frozen=True):
+class Normal(Population, frozen=True):
     """Draws `size` individuals of standard deviation `std` around one mean."""
 
     size: Annotated[int, key("N: the number of individuals in a generation.", "individuals", ge=2)]
     std: Annotated[float, key("The standard deviation of the offspring around their mean.", gt=0, le=1e30)]
     antithetic: Annotated[bool, key("Whether individuals come in pairs with opposite noise.")] = True
-
-    row_name = "individual"
-    has_individuals = True
-    isotropic = True
-    components = 1
 
     def __post_init__(self) -> None:
         if self.std < SMALLEST_STD:
@@ -52,14 +48,6 @@ class Normal(Part, frozen=True):
             sign[1::2] = -1
         return Draw(offset, sign, np.zeros(self.size, np.int32))
 
-    def learned(self, means: Singles) -> Arrays:
-        """Return the learned arrays before the first generation: the means [K, D]."""
-        return {"mean": means}
-
-    def held(self, learned: Arrays) -> Arrays:
-        """Return the learned arrays as they are: a mean has no limits."""
-        return learned
-
     def individual(self, learned: Arrays, draw: Draw, index: int, noise: Noise) -> Singles:
         """Return the parameters [D] of one individual."""
         mean: Singles = learned["mean"][draw.parent[index]]
@@ -75,10 +63,6 @@ class Normal(Part, frozen=True):
     def offspring(self, count: int, std: float | None) -> "Normal":
         """Return the population of `count` independent offspring of the same means."""
         return msgspec.structs.replace(self, size=count, std=std or self.std, antithetic=False)
-
-    def warning(self, learned: Arrays) -> str | None:
-        """Return no warning."""
-        return None
 
     def gradient(self, weights: Floats, draw: Draw, learned: Arrays, noise: Noise, ranks: Ranks) -> Arrays:
         """Turn weights [N] into the gradient of the mean [1, D]."""
