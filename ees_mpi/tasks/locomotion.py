@@ -206,30 +206,33 @@ class CheckedWalker(Walker, Protocol):
 class Rollouts:
     """Evaluates individuals: the policy of an individual controls the robot, from the same start every time."""
 
-    def __init__(self, task: WalkingTask, robot: CheckedWalker):
+    def __init__(self, task: PolicyTask, robot: CheckedWalker):
         self._task, self._robot, self._policy = task, robot, task.network()
         self.on_step: Callable[[int], None] | None = None  # called with the number of finished steps
 
     def evaluate(
         self, index: int, parameters: Singles, observation_mean: Floats, observation_std: Floats, observe: bool
     ) -> Outcome:
-        """Roll out one individual; if the physics becomes unstable, the outcome is invalid."""
+        """Roll out one individual; if anything in it is not finite or not possible, the outcome is invalid."""
         task = self._task
         self._policy.normalise(observation_mean, observation_std)
         seen: list[Singles] | None = [] if observe else None
         with np.errstate(all="ignore"), located(f"individual {index}"):
             self._policy.load(parameters)
-            length, places = self._walk(seen)
-        if not self._robot.finite:
-            return Outcome(index, (math.nan,) * task.behavior_dim, math.nan, length, valid=False)
-        last = tuple(self._robot.position)
+            length, places, last = self._walk(seen)
         places += [last] * (len(task.marks) - len(places))  # a rollout that ended early stays at its last position
-        behavior = tuple(value for place in places for value in place)
+        behavior, fitness = tuple(value for place in places for value in place), self._fitness(last)
+        if not self._robot.finite or not all(map(math.isfinite, (*behavior, fitness))):
+            return Outcome(index, (math.nan,) * task.behavior_dim, math.nan, length, valid=False)
         sums = observation_sums(seen) if seen else None
-        return Outcome(index, behavior, along(task.direction, *last), length, True, sums)
+        return Outcome(index, behavior, fitness, length, True, sums)
 
-    def _walk(self, seen: list[Singles] | None) -> tuple[int, list[tuple[float, ...]]]:
-        """Step until the end; return the number of steps and the recorded positions."""
+    def _fitness(self, last: tuple[float, ...]) -> float:
+        """Return the fitness of the finished rollout, which ended at `last`."""
+        return along(self._task.heading or 0.0, *last[:2])
+
+    def _walk(self, seen: list[Singles] | None) -> tuple[int, list[tuple[float, ...]], tuple[float, ...]]:
+        """Step until the end; return the number of steps, the recorded positions and the last position."""
         robot, step, act, marks = self._robot, self._robot.step, self._policy.act, set(self._task.marks)
         places: list[tuple[float, ...]] = []
         observation, on_step, length = robot.reset(), self.on_step, 0
@@ -245,7 +248,7 @@ class Rollouts:
                 places.append(tuple(robot.position))
             if done:
                 break
-        return length, places
+        return length, places, places[-1] if length in marks else tuple(robot.position)
 
     def place(self) -> tuple[float, ...]:
         """Return the present position of the robot, along the axes of the behaviour."""

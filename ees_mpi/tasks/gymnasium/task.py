@@ -54,15 +54,21 @@ class Gymnasium(Environment, frozen=True, kw_only=True):
 
     def open(self, seed: int) -> Rollouts:
         """Return rollouts of the environment."""
-        return Rollouts(self, self.start_seed(seed), self.behavior_dim)
+        return Rollouts(self, self.start_seed(seed))
 
     def walker(self, seed: int) -> EnvironmentWalker | None:
         """Return the environment, controlled step by step."""
-        return EnvironmentWalker(self, self.start_seed(seed)) if self.walkable else None
+        if not self.walkable:
+            return None
+        walker = EnvironmentWalker(self, self.start_seed(seed))
+        if walker.discrete:
+            space = walker.env.action_space
+            raise ConfigError(f"task.env {self.env!r}: expected box actions, which noise can be added to; got {space}")
+        return walker
 
     def film(self, seed: int, view: View) -> Drawable:
         """Return rollouts of an environment that draws itself."""
-        return Filmed(self, self.start_seed(seed), self.behavior_dim, view)
+        return Filmed(self, self.start_seed(seed), view)
 
     @property
     def _shape(self) -> tuple[int, int, int]:
