@@ -17,7 +17,7 @@ COLUMN = tables.Column("steps", tables.number("steps"), "{:.0f}")
 NAMES = {"ees_mpi": "we", "peer": "peer"}
 
 
-def rows(ours: tuple[int, ...], theirs: tuple[int, ...]) -> dict[str, list[dict[str, int]]]:
+def rows(ours: tuple[float, ...], theirs: tuple[float, ...]) -> dict[str, list[dict[str, float]]]:
     """Return two rows of one column, with two runs each."""
     return {"ees_mpi": [{"steps": each} for each in ours], "peer": [{"steps": each} for each in theirs]}
 
@@ -32,12 +32,14 @@ def test_the_tables_of_the_page_have_the_numbers_of_the_file() -> None:
     [
         ((3, 4), (1, 2), ""),
         ((3, 1), (2, 2), "no difference named between we; peer"),
+        ((3, 3, 3, 1), (2, 2, 2, 2), "no difference named between we; peer"),
+        ((1.1, 1.2), (0.9, 1.0), "no difference named between we; peer"),  # the table shows 1 for all
         ((1, 2), (3, 4), "**lost** to peer"),
         ((1,), (3,), "no difference is named"),
     ],
 )
 def test_a_table_says_where_the_order_differs_and_where_we_lose(
-    ours: tuple[int, ...], theirs: tuple[int, ...], said: str
+    ours: tuple[float, ...], theirs: tuple[float, ...], said: str
 ) -> None:
     text = tables.numbers_table([COLUMN], rows(ours, theirs), NAMES)
     assert said in text and text.count("\n- ") == bool(said)

@@ -81,7 +81,7 @@ class Evosax(Library):
             state, _ = es.tell(told, population, -evaluate(population)[:, 0], state, params)
             return key, state
 
-        self.generation = generation
+        self.generation, self.algorithm = generation, es
         key = jax.random.key(self.seed)
         self.carry = key, es.init(key, jnp.asarray(self.mean), params)
 

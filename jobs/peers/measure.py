@@ -8,6 +8,8 @@ update    a generation of N = 10,000, D = 75,000 whose rollouts cost nothing, on
 bits      the same run on other numbers of workers: is it the same network?
 kill      SIGKILL twice, continue: is it the network of a run without kills? What lies on disk?
 walk      the walker with equal rollouts
+rates     how far 20 walkers get along x with each learning rate; not a part of the tables
+same      means of evosax and of standard ES that get the same noise; not a part of the tables
 """
 
 import json
@@ -35,7 +37,8 @@ CORES = sorted(os.sched_getaffinity(0))
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 SIZE, PARAMETERS = 10_000, 75_000
 SIZES = {"cma": 1_000}  # it keeps several copies of the population in double precision
-WALKS = {"size": 200, "generations": 60, "offspring": 2_000, "seeds": 3}
+WALKS = {"size": 200, "generations": 60, "offspring": 2_000, "seeds": 5}
+CHOICE = (97, 98, 99)  # the seeds on which a learning rate is chosen: with one seed, chance chooses
 KILLS, KILL_GENERATIONS = 2, 24
 
 
@@ -65,7 +68,7 @@ def time_update(name: str, run: int) -> Found:
 def one_update(name: str, run: int) -> Found:
     """Time generations in this process, after one that compiles and fills caches."""
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    resource.setrlimit(resource.RLIMIT_DATA, (memory * 3 // 4,) * 2)  # an error, and not the end of other programs
+    resource.setrlimit(resource.RLIMIT_DATA, (memory * 9 // 10,) * 2)  # an error, and not the end of other programs
     size = SIZES.get(name, SIZE)
     library = LIBRARIES[name](free, np.zeros(PARAMETERS, np.float32), size, 0.02, run)
     for _ in range(2):
@@ -176,8 +179,8 @@ def one_run(name: str, run: int, how: str) -> Found:
 def walk(name: str, run: int) -> Found:
     """Train the walker with several seeds; measure offspring of what was learned."""
     first = Path(f"parts/walk-{name}-0.json")  # the second run takes the learning rate that the first has chosen
-    rates = [json.loads(first.read_text())["rate"]] if run and first.exists() else LIBRARIES[name].rates
-    rate = max(rates, key=lambda each: goal(name, trained(name, 99, each)[0])) if len(rates) > 1 else rates[0]
+    known = json.loads(first.read_text())["rate"] if run and first.exists() else None
+    rate = known or max(LIBRARIES[name].rates, key=lambda each: score(name, each))
     found: Found = {"rate": rate, "steps_per_s": [], "offspring": [], "archive": []}
     for seed in range(run * WALKS["seeds"], (run + 1) * WALKS["seeds"]):
         library, speed = trained(name, seed, rate)
@@ -187,6 +190,34 @@ def walk(name: str, run: int) -> Found:
             places = library.places()
             found["archive"].append({"networks": len(places), **walker.measures(places)})
     return found
+
+
+def compare_rates(name: str, run: int) -> Found:
+    """Return how far the best of 40 mutations of 20 trained walkers gets along x, by the learning rate."""
+    found: Found = {}
+    for rate in LIBRARIES[name].rates:
+        libraries = [(trained(name, seed, rate)[0], seed) for seed in range(100 + run, 120 + run)]
+        found[str(rate)] = [walker.measures(offspring(*each))["best_of_40"][0] for each in libraries]
+    return found
+
+
+def same_update(name: str, run: int) -> Found:
+    """Return the largest difference of a parameter after each generation; evosax and standard ES get the same noise."""
+    ours, theirs = (LIBRARIES[each](walker.walk, walker.start(run), 200, walker.STD, run) for each in (name, "evosax"))
+    (key, state), found = theirs.carry, []
+    for _ in range(21):
+        individuals = np.concatenate(list(ours.es.ask(chunk=64)))
+        moved = individuals - ours.centre() + np.asarray(state.mean)
+        places = walker.walk(individuals)
+        ours.es.tell(places, places[:, 0])
+        state, _ = theirs.algorithm.tell(key, moved, -walker.walk(moved)[:, 0], state, theirs.algorithm.default_params)
+        found.append(float(abs(np.asarray(state.mean) - ours.centre()).max()))
+    return {"largest_difference": found}
+
+
+def score(name: str, rate: float) -> float:
+    """Return how well a library does its own task with a learning rate: the sum over the seeds of the choice."""
+    return sum(goal(name, trained(name, seed, rate)[0]) for seed in CHOICE)
 
 
 def trained(name: str, seed: int, rate: float) -> tuple[Library, float]:
@@ -221,6 +252,8 @@ PIECES: dict[str, Callable[..., Found]] = {
     "bits": compare_bits,
     "kill": try_kills,
     "walk": walk,
+    "rates": compare_rates,
+    "same": same_update,
     "one-update": one_update,
     "one-digest": one_digest,
     "one-run": one_run,

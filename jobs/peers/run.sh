@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Compare ees_mpi with other libraries: `ees-mpi docs peers`. Makes an environment of its own, measures everything twice,
-# and writes results.json and the tables of the page. 20 minutes on two quiet cores; what is done is not done again.
+# and writes results.json and the tables of the page. 25 minutes on two quiet cores; what is done is not done again.
 #   jobs/peers/run.sh [PIECE ...]      rollout update bits kill walk; all by default
 #   PEERS_WORK=FOLDER                  where the environment and the parts of the result lie [runs/peers]
 set -euo pipefail

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Keep what run.sh has measured in results.json, and write the tables of docs/peers.md from it.
 
-python jobs/peers/tables.py collect FOLDER      makes results.json from the parts of both runs, then updates the page
+python jobs/peers/tables.py collect FOLDER ...  makes results.json from the parts of all runs, then updates the page
 python jobs/peers/tables.py update              updates the page from results.json
 """
 
@@ -20,7 +20,6 @@ sys.path.append(str(HERE.parent / "paper"))
 
 RESULTS = HERE / "results.json"
 PAGE = HERE.parents[1] / "ees_mpi" / "docs" / "peers.md"
-RUNS = ("0", "1")
 ROWS = {
     "ees_mpi-maxent": "ees_mpi, MaxEnt",
     "ees_mpi-es": "ees_mpi, standard ES",
@@ -42,6 +41,15 @@ class Column(NamedTuple):
     value: Callable[[dict[str, Any]], float | None]
     form: str
     more: bool = True
+
+    def cell(self, value: float) -> str:
+        """Return a number as the table shows it."""
+        return self.form.format(round(value, 6) + 0.0)
+
+    def seen(self, part: dict[str, Any]) -> float | None:
+        """Return the number that the table shows, so that no difference is named which nobody sees in it."""
+        value = self.value(part)
+        return None if value is None else float(self.cell(value).replace(",", "").rstrip("%"))
 
 
 def number(*path: str) -> Callable[[dict[str, Any]], float | None]:
@@ -100,30 +108,30 @@ WALK = [
 
 
 def unordered(column: Column, rows: dict[str, list[dict[str, Any]]]) -> list[set[str]]:
-    """Return groups of rows; the order of each row and some other one of its group differs between both runs."""
-    values = {name: [column.value(part) for part in parts] for name, parts in rows.items()}
-    known = {name: both for name, both in values.items() if None not in both}
+    """Return groups of rows; the order of each row and some other one of its group is not the same in all runs."""
+    values = {name: [column.seen(part) for part in parts] for name, parts in rows.items()}
+    known = {name: runs for name, runs in values.items() if None not in runs}
     groups: list[set[str]] = []
     for (a, one), (b, two) in combinations(known.items(), 2):
-        if (one[0] - two[0]) * (one[1] - two[1]) <= 0:
+        signs = {(x > y) - (x < y) for x, y in zip(one, two, strict=True)}
+        if len(signs) > 1 or 0 in signs:
             joined = [group for group in groups if a in group or b in group]
             groups = [group for group in groups if group not in joined] + [{a, b}.union(*joined)]
     return groups
 
 
 def numbers_table(columns: list[Column], found: dict[str, list[dict[str, Any]]], names: dict[str, str]) -> str:
-    """Return a table with both runs in each cell; below it the rows whose order differs, and the columns we lose."""
-    rows = {name: parts for name, parts in found.items() if len(parts) == len(RUNS)}
+    """Return a table with the range of all runs in each cell; below it, rows whose order differs, columns we lose."""
+    found = {name: [part for part in parts if not part.get("failed")] for name, parts in found.items()}
+    most = max([2, *map(len, found.values())])
+    rows = {name: parts for name, parts in found.items() if len(parts) == most}
     lines = ["| | " + " | ".join(column.title for column in columns) + " |", "|---" * (len(columns) + 1) + "|"]
     for name, parts in found.items():
-        cells = []
-        for column in columns:
-            values = [column.value(part) for part in parts]
-            cells.append(
-                "; ".join("-" if value is None else column.form.format(round(value, 6) + 0.0) for value in values)
-            )
+        cells = [interval(column, parts) for column in columns]
         lines.append(f"| {names[name]} | " + " | ".join(cells) + " |")
-    notes = [] if len(rows) == len(found) else ["- A row with one number was run once: no difference is named for it."]
+    notes = []
+    if few := [names[name] for name in found if name not in rows]:
+        notes.append(f"- Fewer runs than the others, so that no difference is named: {'; '.join(few)}.")
     if missing := [title for name, title in names.items() if name not in found]:
         notes.append(f"- Not measured yet: {'; '.join(missing)}.")
     for column in columns:
@@ -135,16 +143,23 @@ def numbers_table(columns: list[Column], found: dict[str, list[dict[str, Any]]],
     return "\n".join(lines) + "\n\n" + "\n".join(notes) + ("\n" if notes else "")
 
 
+def interval(column: Column, parts: list[dict[str, Any]]) -> str:
+    """Return the lowest and the highest number of all runs; one number where both look the same."""
+    values = [value for part in parts if (value := column.value(part)) is not None]
+    ends = [column.cell(min(values)), column.cell(max(values))] if values else ["-"]
+    return " to ".join(dict.fromkeys(ends))
+
+
 def winners(column: Column, rows: dict[str, list[dict[str, Any]]]) -> list[str]:
-    """Return the rows that are better than all of ours in both runs."""
+    """Return the rows that are better in every run than all of ours in any run."""
     found: dict[str, list[float]] = {}
     for name, parts in rows.items():
-        values = [column.value(part) for part in parts]
+        values = [column.seen(part) for part in parts]
         if None not in values:
             found[name] = [value if column.more else -value for value in values]
-    ours = [both for name, both in found.items() if name.startswith("ees_mpi")]
-    others = {name: both for name, both in found.items() if not name.startswith("ees_mpi")}
-    return [name for name, both in others.items() if ours and all(min(both) > max(mine) for mine in ours)]
+    ours = [runs for name, runs in found.items() if name.startswith("ees_mpi")]
+    others = {name: runs for name, runs in found.items() if not name.startswith("ees_mpi")}
+    return [name for name, runs in others.items() if ours and all(min(runs) > max(mine) for mine in ours)]
 
 
 def tried(parts: Parts) -> str:
@@ -179,8 +194,8 @@ def bits(part: dict[str, Any], task: str) -> str:
 
 
 def agreed(answers: list[str]) -> str:
-    """Return the answer of both runs, or both answers."""
-    return "not tried" if not answers else answers[0] if len(set(answers)) == 1 else "; ".join(answers)
+    """Return the answer of all runs, or all their answers."""
+    return "; ".join(dict.fromkeys(answers)) or "not tried"
 
 
 def blocks(results: dict[str, Any]) -> dict[str, str]:
@@ -204,19 +219,20 @@ def blocks(results: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def collect(folder: Path) -> dict[str, Any]:
-    """Return the parts of both runs as one table."""
+def collect(folders: list[Path]) -> dict[str, Any]:
+    """Return the parts of all runs as one table."""
     parts: Parts = {piece: {} for piece in ("rollout", "update", "bits", "kill", "walk")}
-    for path in sorted(folder.glob("*-0.json")):
-        piece, name = path.stem.removesuffix("-0").split("-", 1)
-        both = [path.with_name(f"{piece}-{name}-{run}.json") for run in RUNS]
-        parts[piece][name] = [json.loads(part.read_text()) for part in both if part.exists()]
+    for path in (path for folder in folders for path in sorted(folder.glob("*.json"))):
+        piece, name = path.stem[:-2].split("-", 1)
+        parts[piece].setdefault(name, []).append(json.loads(path.read_text()))
     cpu = next(
         (line.split(": ")[1] for line in open("/proc/cpuinfo") if line.startswith("model name")), platform.machine()
     )
     packages = {"ees_mpi-maxent": "ees_mpi", **{name: ROWS[name].split(",")[0] for name in PEERS}}
-    update = parts["update"]
-    versions = [f"{package} {update[name][0]['version']}" for name, package in packages.items() if name in update]
+    versions = [
+        f"{package} {agreed([run['version'] for part in parts.values() for run in part.get(name, [])])}"
+        for name, package in packages.items()
+    ]
     machine = f"{cpu.strip()}, {os.cpu_count()} cores, Python {platform.python_version()}"
     return {"machine": machine, "versions": versions, "parts": parts}
 
@@ -225,11 +241,11 @@ def main() -> None:
     """Run one of the commands."""
     from results import fill  # of jobs/paper
 
-    command, *folder = sys.argv[1:] or [""]
-    if command not in ("collect", "update") or (command == "collect") != bool(folder):
-        sys.exit("tables.py: expected `collect FOLDER` or `update`")
+    command, *folders = sys.argv[1:] or [""]
+    if command not in ("collect", "update") or (command == "collect") != bool(folders):
+        sys.exit("tables.py: expected `collect FOLDER ...` or `update`")
     if command == "collect":
-        RESULTS.write_text(json.dumps(collect(Path(folder[0])), indent=1) + "\n", encoding="utf-8")
+        RESULTS.write_text(json.dumps(collect([Path(folder) for folder in folders]), indent=1) + "\n", encoding="utf-8")
     tables = blocks(json.loads(RESULTS.read_text(encoding="utf-8")))
     PAGE.write_text(fill(PAGE.read_text(encoding="utf-8"), tables), encoding="utf-8")
     print(PAGE)
