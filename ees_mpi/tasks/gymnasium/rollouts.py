@@ -36,26 +36,26 @@ class EnvironmentWalker:
 
     @property
     def position(self) -> tuple[float, ...]:
-        """Return the present behaviour; NaN after MuJoCo has reset the robot during the rollout."""
-        place = numbers(self._behavior(self.rollout), self._task.behavior, self._dim)
-        return place if self.finite else (math.nan,) * len(place)
+        """Return the present behaviour; NaN if the rollout is not finite."""
+        if not self.finite:
+            return (math.nan,) * self._dim
+        return numbers(self._behavior(self.rollout), self._task.behavior, self._dim)
 
     @property
     def finite(self) -> bool:
-        """Return whether the physics has stayed finite."""
-        return not was_reset_by_mujoco(self.env)
+        """Return whether all actions of the rollout were finite, and MuJoCo has not reset the robot."""
+        return self._acted and not was_reset_by_mujoco(self.env)
 
     def reset(self) -> Singles:
         """Return to the start and observe."""
         observation = self._task.flat(self.env.reset(seed=self.seed)[0], self._observed)
-        self.rollout = Rollout(self.env, [observation])
+        self.rollout, self._acted = Rollout(self.env, [observation]), True
         return observation
 
     def step(self, output: Singles) -> tuple[Singles, bool]:
         """Act for one time step; return the observation and whether the rollout has ended."""
         if not np.isfinite(output).all():
-            self.rollout.rewards.append(math.nan)
-            self.rollout.infos.append({})
+            self._acted = False
             return self.rollout.observations[-1], True
         seen, reward, terminated, truncated, info = self.env.step(self._action(output))
         observation = self._task.flat(seen, self._observed)

@@ -104,6 +104,19 @@ def test_a_rollout_that_mujoco_resets_in_the_middle_is_invalid(monkeypatch: pyte
 
 
 @pytest.mark.parametrize(
+    "behavior", [{"behavior": "final_x", "fitness": "behavior"}, {"behavior": "mean_info", "info_key": "x_velocity"}]
+)
+def test_a_rollout_with_an_action_that_is_not_finite_is_invalid(behavior: dict[str, str]) -> None:
+    task = build(env="HalfCheetah-v5", **behavior)
+    rollouts, size = task.open(0), task.observation_dim
+    nowhere = np.full(task.parameters, np.nan, np.float32)
+    assert not rollouts.evaluate(0, nowhere, np.zeros(size), np.ones(size), True).valid
+    good = rollouts.evaluate(1, task.initial(np.random.default_rng(0)), np.zeros(size), np.ones(size), True)
+    assert good.valid and good.length == 40
+    rollouts.close()
+
+
+@pytest.mark.parametrize(
     ("settings", "message"),
     [
         ({"env": "CartPole-v1", "behavior": "final_observaton"}, "task.behavior: .*did you mean final_observation"),
