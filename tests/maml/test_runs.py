@@ -299,6 +299,7 @@ def test_a_wrong_config_gets_one_clear_error(changes: list[str], message: str) -
 
 
 def test_evolvability_es_refuses_tasks_as_its_population() -> None:
+    config.load("cheetah-maml")  # registers the population "tasks"
     with pytest.raises(ConfigError, match='"tasks" belongs to another method'):
         text = config.read_source("interference-maxvar").replace('"normal"', '"tasks"')
         config.check(config.parse(text.replace("antithetic = true", "")))
