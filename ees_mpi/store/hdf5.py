@@ -70,7 +70,7 @@ def _copy(path: Path, entries: Sequence[Record] = (), state: Arrays | None = Non
         shutil.copymode(path, fresh)
         with damage_reported(path):
             _reserve(fresh, entries, state or {})
-        opened = CheckedFile(os.open(fresh, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW))
+        opened = CheckedFile(os.open(fresh, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW), "r+")
         with h5py.File(opened, "r+", libver=LIBVER) as file:
             yield file
 

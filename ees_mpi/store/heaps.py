@@ -8,6 +8,7 @@ heap    = "GCOL" version (1 byte)  0 0 0  size (u64, little-endian)  object*
 object  = index (u16)  references (u16)  0 0 0 0  size (u64)  data, padded to 8 bytes
 """
 
+import io
 import os
 import struct
 from typing import Any
@@ -19,65 +20,38 @@ LARGEST = 4 << 20  # bytes of a heap; those of run files have 4 KiB, or the leng
 MOST = 1 << 16  # objects of a heap: an index has 16 bits
 
 
-class CheckedFile:
+class CheckedFile(io.FileIO):
     """An open file, for `h5py.File`. It is closed when h5py drops it."""
 
-    def __init__(self, number: int):
-        self._number = number
-        self._place = 0
-
     def __del__(self) -> None:
-        os.close(self._number)
+        self.close()
 
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Move to a place in the file."""
-        self._place = offset + (self._size() if whence == os.SEEK_END else 0)
-        return self._place
-
-    def tell(self) -> int:
-        """Return the present place."""
-        return self._place
-
-    def read(self, count: int) -> bytes:
-        """Return bytes at the present place."""
-        return os.pread(self._number, count, self._place)
-
-    def readinto(self, buffer: Any) -> int:
+    def readinto(self, buffer: Any, /) -> int:
         """Fill a buffer of HDF5; raise a ValueError if it begins with a heap that HDF5 cannot walk to its end."""
-        view, place = memoryview(buffer), self._place
+        place, view = self.tell(), memoryview(buffer)
         while view:
-            count = os.preadv(self._number, [view], place)
+            count = super().readinto(view)
             if not count:
                 raise ValueError("it ends early")
-            view, place = view[count:], place + count
+            view = view[count:]
         if bytes(buffer[:4]) == SIGNATURE:
-            self._check_heap()
-        return place - self._place
+            self._check_heap(place)
+        return self.tell() - place
 
-    def write(self, data: Any) -> int:
-        """Write all bytes at the present place."""
-        view, place = memoryview(data), self._place
+    def write(self, data: Any, /) -> int:
+        """Write all bytes."""
+        place, view = self.tell(), memoryview(data)
         while view:
-            count = os.pwrite(self._number, view, place)
-            view, place = view[count:], place + count
-        return place - self._place
+            view = view[super().write(view) :]
+        return self.tell() - place
 
-    def truncate(self, size: int) -> None:
-        """Change the length of the file."""
-        os.ftruncate(self._number, size)
-
-    def flush(self) -> None:
-        """Do nothing: no bytes are kept back."""
-
-    def _size(self) -> int:
-        return os.fstat(self._number).st_size
-
-    def _check_heap(self) -> None:
-        """Walk through the heap at the present place as HDF5 does."""
-        _, _, size = HEADER.unpack(self.read(HEADER.size).ljust(HEADER.size))
-        if not HEADER.size <= size <= min(LARGEST, self._size() - self._place):
+    def _check_heap(self, place: int) -> None:
+        """Walk through a heap as HDF5 does."""
+        file = self.fileno()
+        _, _, size = HEADER.unpack(os.pread(file, HEADER.size, place).ljust(HEADER.size))
+        if not HEADER.size <= size <= min(LARGEST, os.fstat(file).st_size - place):
             raise ValueError("a heap of texts claims a wrong size")
-        heap, start = self.read(size), HEADER.size
+        heap, start = os.pread(file, size, place), HEADER.size
         for _ in range(MOST):
             if start + OBJECT.size > len(heap):
                 return

@@ -22,7 +22,7 @@ open_file = h5py.File.__init__
 def noting(self: h5py.File, name: Any, *arguments: Any, **options: Any) -> None:
     """Open an HDF5 file, and note its name."""
     if isinstance(name, CheckedFile):
-        opened.append(os.path.basename(os.readlink(f"/proc/self/fd/{name._number}")))
+        opened.append(os.path.basename(os.readlink(f"/proc/self/fd/{name.fileno()}")))
     open_file(self, name, *arguments, **options)
 
 
