@@ -28,8 +28,9 @@ class Slices:
 
     def _ends(self, count: int, weights: NDArray[np.float64]) -> NDArray[np.int64]:
         least = weights.sum() / max(count - len(weights), 1)  # one individual: without it a speed would stay unknown
-        ends = np.cumsum([0.0, *np.maximum(weights, least)])
-        return np.rint(count * (ends / ends[-1])).astype(np.int64)
+        shares = np.cumsum([0.0, *np.maximum(weights, least)])
+        ends: NDArray[np.int64] = np.rint(count * (shares / shares[-1])).astype(np.int64)
+        return ends
 
     def _seconds(self, ends: NDArray[np.int64]) -> float:
         """Return the time of the slowest node; one individual too many for its ranks costs a whole rollout."""
