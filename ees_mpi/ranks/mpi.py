@@ -252,7 +252,8 @@ class World(SupervisedRanks):
     def leave(self, code: int) -> NoReturn:
         """Exit after all ranks are done; only rank 0 exits with `code`, or the launcher would kill the others."""
         self._node_ranks, self._node_pids = [], []  # from now on, a rank that is gone has not died
-        with contextlib.suppress(RanksLost):
+        # All is done: under ULFM, ranks that have left first may end the barrier with any error of MPI.
+        with contextlib.suppress(RanksLost, *([MPI.Exception] if self.fault_tolerant else [])):
             self._close()
         if self.fault_tolerant:  # MPI_Finalize may hang after a death; this launcher wants the same code from all
             say_on_stderr("")

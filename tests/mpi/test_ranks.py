@@ -33,6 +33,11 @@ def test_an_error_ends_all_ranks_and_is_told_once(name: str, message: str, code:
     assert "Traceback" not in done.stderr and "not reached" not in done.stdout
 
 
+def test_an_error_of_the_last_barrier_under_ulfm_does_not_fail_the_job() -> None:
+    done = run(python(PROGRAMS, "last_barrier_fails", ranks=1, options=["--with-ft", "ulfm"]))
+    assert (done.returncode, done.stdout) == (0, "ok\n"), done.stderr
+
+
 def test_processes_that_each_see_a_world_of_one_are_refused_with_reason_and_cure() -> None:
     """As under `srun --mpi=pmi2` with an MPI that does not speak it."""
     said = []
