@@ -201,7 +201,7 @@ def test_python_names_its_own_arguments_and_not_options(finished: Path) -> None:
         "use resume=True to continue it, overwrite=True": lambda: ees_mpi.train("my.toml", finished),
         'settings={"population": 3}: expected section.key': lambda: ees_mpi.load_config("my.toml", {"population": 3}),
         'settings={"run.seed": 3}: expected task.engine': lambda: ees_mpi.sample(finished, 2, settings={"run.seed": 3}),
-        "start .*run.h5: its individuals": lambda: ees_mpi.train("my.toml", "new.h5", start=finished),
+        "start .*run.h5: it has 1 parameters": lambda: ees_mpi.train("my.toml", "new.h5", start=finished),
     }
     for message, call in calls.items():
         with pytest.raises(EesError) as caught:
