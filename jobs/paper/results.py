@@ -56,6 +56,8 @@ def numbers(run: SmallRun) -> dict[str, str]:
         share = directions(offspring, settings)
         values |= {"rarest direction": _percent(share.min()), "most frequent direction": _percent(share.max())}
         values["direction uniformity"] = f"{direction_uniformity(offspring, settings):.3f}"
+    if offspring.components > 1:
+        values["specialization"] = f"{MEASURES['specialization'].compute(offspring, settings):.2f}"
     return values
 
 

@@ -54,6 +54,11 @@ def _figures(name: str, runs: Sequence[SmallRun]) -> Iterator[tuple[str, Figure]
     if not subject(runs[0]).trained:
         yield name, positions.maml(runs)
         return
+    if read_offspring(runs[0]).components > 1:
+        for run in runs:
+            run.given_label = f"seed {run.config.run.seed}"
+        yield name, positions.mixture(runs, [last_generation(runs)])
+        return
     if runs[0].config.task.axes == 1:
         yield name, positions.line(firsts)
     else:
