@@ -151,7 +151,7 @@ def interval(column: Column, parts: list[dict[str, Any]]) -> str:
 
 
 def winners(column: Column, rows: dict[str, list[dict[str, Any]]]) -> list[str]:
-    """Return the rows that are better in every run than all of ours in any run."""
+    """Return the rows that are better than all of ours in every run."""
     found: dict[str, list[float]] = {}
     for name, parts in rows.items():
         values = [column.seen(part) for part in parts]
@@ -159,7 +159,8 @@ def winners(column: Column, rows: dict[str, list[dict[str, Any]]]) -> list[str]:
             found[name] = [value if column.more else -value for value in values]
     ours = [runs for name, runs in found.items() if name.startswith("ees_mpi")]
     others = {name: runs for name, runs in found.items() if not name.startswith("ees_mpi")}
-    return [name for name, runs in others.items() if ours and all(min(runs) > max(mine) for mine in ours)]
+    best = [max(run) for run in zip(*ours, strict=True)]
+    return [name for name, runs in others.items() if best and all(x > y for x, y in zip(runs, best, strict=True))]
 
 
 def tried(parts: Parts) -> str:
