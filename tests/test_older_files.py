@@ -89,6 +89,11 @@ def test_older_samples_are_measured_and_compared(folder: Path) -> None:
     assert [group["runs"] for group in found["groups"]] == [1, 1] and found["groups"][1]["label"] == "MAML"
 
 
+def test_a_sample_of_a_maml_run_has_no_gradient_step(folder: Path, tmp_path: Path) -> None:
+    code, line = refusal("adapt", folder / "maml-sample.h5", "--direction", "left", "--out", tmp_path / "out.h5")
+    assert code == 3 and "is a sample of a maml run; adapt the run itself" in line
+
+
 def test_older_adaptations_are_compared(folder: Path) -> None:
     files = ["--metric", "adaptation", folder / "adapt.h5", "--against", folder / "maml-adapt.h5"]
     (found,) = json.loads(done("compare", *files, "--json").stdout)

@@ -121,6 +121,8 @@ def _to_adapt(config: Config, request: AdaptRequest) -> Config:
     """Return the config of a run's mutations; that of the run, if its method adapts in another way."""
     if config.method.hooks.adapt is None:
         return offspring(config, request.mutations or MUTATIONS, request.std)
+    if config.population.has_individuals:
+        raise RunFileError(f"{request.run} is a sample of a {config.method.algorithm} run; adapt the run itself")
     if request.mutations is not None or request.std is not None:
         raise ConfigError(f"--mutations and --std: a {config.method.algorithm} run has no mutations; leave them out")
     return config
