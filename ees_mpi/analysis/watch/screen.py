@@ -73,11 +73,14 @@ def watch(
 @contextlib.contextmanager
 def _interrupted_later() -> Iterator[None]:
     """Hold a Ctrl-C back until the end of the block: inside of h5py it may be lost, or look like a damaged file."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    held: list[Any] = []
+    before = signal.signal(signal.SIGINT, lambda *arguments: held.append(arguments))
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.signal(signal.SIGINT, before)
+    if held and callable(before):  # a background job ignores it
+        before(*held[0])
 
 
 def draw(runs: Sequence[Run], width: int, height: int, chars: characters.Characters) -> list[str]:
