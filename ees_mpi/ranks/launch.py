@@ -128,6 +128,7 @@ def supervise(ranks: Ranks, job: Callable[[Ranks], T]) -> T:
             ranks.fail(error)
         raise
     except RanksLost:
+        ranks.take_turn()
         say_on_stderr("ees-mpi: other ranks died, and this command cannot continue without them; run it again\n")
         ranks.abort(1)
     except KeyboardInterrupt as error:
