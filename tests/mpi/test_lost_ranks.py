@@ -76,7 +76,7 @@ def test_rollouts_of_the_ranks_that_are_left_are_kept(tmp_path: Path) -> None:
 
 def test_a_command_that_cannot_continue_without_a_rank_says_so_once(undisturbed: Path, tmp_path: Path) -> None:
     words = ["sample", undisturbed, "--count", 30, "--out", tmp_path / "sample.h5"]
-    plan = json.dumps([{"rank": 1, "where": "a rollout", "after": 2}])
+    plan = json.dumps([{"rank": 1, "where": "a gather", "after": 4}])  # a rollout may go to others, a gather never
     done = run(python(SELF_KILL, *words, ranks=3, options=ULFM), EES_CHAOS=plan)
     assert done.returncode == 1 and done.stderr.count("ees-mpi: other ranks died") == 1, done.stderr
     assert list(tmp_path.iterdir()) == []
