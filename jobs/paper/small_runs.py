@@ -44,11 +44,19 @@ def _measure(name: str, offspring: Offspring) -> float:
     return MEASURES[name].compute(offspring, Settings())
 
 
+def ring(offspring: Offspring) -> float:
+    """Return 8 min_k(sum of distances in sector k) / N; sector k: 45 k to 45 (k + 1) degrees from +x towards +y."""
+    x, y = offspring.position.T
+    sector = np.floor(np.arctan2(y, x) / (np.pi / 4)).astype(int) % 8
+    return float(8 * np.bincount(sector, np.hypot(x, y), 8).min() / len(x))
+
+
 BESIDE = Settings(radius=1.0)  # for left and right
 EVERY: dict[str, Callable[[Offspring], float]] = {  # measures of each generation, if they fit
     **{name: partial(_measure, name) for name in ("near_origin", "coverage", "balance", "direction_uniformity")},
     "left": lambda offspring: sides(offspring, BESIDE)[0],
     "right": lambda offspring: sides(offspring, BESIDE)[1],
+    "ring": ring,
 }
 
 
@@ -139,7 +147,7 @@ def measures(run: Run) -> dict[str, Any]:
     """Return the measures of all offspring of each generation; NaN where no offspring are stored."""
     if not (run.config.population.has_individuals and has_positions(run)):
         return {}
-    other = {1: ("direction_uniformity",), 2: ("balance", "left", "right")}.get(run.config.task.axes, ())
+    other = {1: ("direction_uniformity", "ring"), 2: ("balance", "left", "right")}.get(run.config.task.axes, ())
     found: dict[str, list[float]] = {name: [] for name in EVERY if name not in other}
     for g in range(run.generations):
         valid = np.asarray(run["valid"][g], bool) & np.isfinite(run["behavior"][g]).all(axis=1)
