@@ -69,6 +69,11 @@ def disarm() -> None:
     faulthandler.cancel_dump_traceback_later()
 
 
+def own_turn(rank: int) -> float:
+    """Return the seconds beyond the limit after which a rank ends itself: if all hang in MPI, one prints its stack."""
+    return min(STAGGER * rank, MARGIN - STAGGER)
+
+
 def patience(rank: int) -> float:
     """Return the seconds beyond the limit after which a rank that waits for others ends the job."""
     return MARGIN + min(STAGGER * rank, MOST_STAGGER)

@@ -38,7 +38,7 @@ def test_the_option_is_exit_2_with_one_line(tmp_path: Path) -> None:
 def test_a_value_can_be_gone_and_another_one_is_read_in_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gone, "GONE", (gone.Gone("optimizer.name", "use adam", "older", instead="adam"),))
     sections = {"optimizer": {"name": "older"}}
-    with pytest.raises(ConfigError, match="optimizer.name = 'older': use adam"):
+    with pytest.raises(ConfigError, match=r"optimizer\.name = 'older': use adam"):
         gone.refuse(sections)
     gone.drop(sections)
     assert sections == {"optimizer": {"name": "adam"}}
