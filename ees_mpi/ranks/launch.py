@@ -33,6 +33,8 @@ def connect(from_python: bool = False, minutes: float | None = None) -> Ranks:
     processes, rank, launcher = launched()
     if not processes:
         return Ranks(limited=not from_python)
+    if os.environ.get("OMPI_MCA_mpi_ft_enable") == "1":
+        raise LaunchError("mpirun --with-ft ulfm: the ranks would wait for one that has died; leave this option out")
     # Must be set before MPI loads: no UCX messages about windows, and no busy waiting if ranks outnumber cores.
     os.environ.setdefault("OMPI_MCA_osc", "^ucx")
     os.environ.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")
@@ -124,6 +126,8 @@ def call(name: str, job: Callable[[Ranks], T], trains: bool = False) -> T:
             finally:
                 ranks.release()
     finally:
+        if launched()[0]:
+            process.disarm()
         _CALLING.release()
 
 
@@ -157,8 +161,8 @@ class UserLoop:
         self._hook, self.open = sys.excepthook, True
         if self.ranks.size == 1:
             sys.excepthook = self._hook_before
-        self.ranks.check_same(name.encode().ljust(NAME_BYTES), "the function of ees_mpi that is called")
         self.ranks.set_stall_limit(0)
+        self.ranks.check_same(name.encode().ljust(NAME_BYTES), "the function of ees_mpi that is called")
 
     def call(self, job: Callable[[Ranks], T], stall_seconds: float) -> T:
         """Wait for all ranks, however long that takes; then run a job on them, with a stall limit."""
@@ -226,3 +230,4 @@ def _hooks_restored() -> Iterator[None]:
         sys.excepthook = excepthook
         for number, handler in handlers.items():
             signal.signal(number, handler)
+        process.NOTED.clear()

@@ -138,5 +138,5 @@ def check_network(text: str, toml: str, config: Config) -> None:
         if theirs != ours:
             raise ConfigError(
                 f"{text}: its network has task.{name} = {theirs}; this config has {ours}; "
-                f"add --set 'task.{name}={theirs}'"
+                f"set task.{name}={theirs}"
             )
