@@ -9,10 +9,10 @@ from ees_mpi.config import Config, load
 from ees_mpi.errors import TaskError
 from ees_mpi.generation.state import State, first_state
 from ees_mpi.noise import NoiseTable
-from ees_mpi.outcomes import Outcome, Outcomes
+from ees_mpi.outcomes import Outcomes
 from ees_mpi.ranks import Ranks
 from ees_mpi.strategy import Update
-from ees_mpi.tasks.interference import OPTIMUM, Interference
+from ees_mpi.tasks.interference import OPTIMUM
 from ees_mpi.training import train
 
 
@@ -24,30 +24,6 @@ def test_advance_changes_nothing_in_place(tiny: Callable[..., Config]) -> None:
     assert state.digest() == digest
     assert following.generation == 1 and record.generation == 0
     np.testing.assert_array_equal(record.arrays["mean"], state.mean)
-
-
-def test_known_outcomes_are_reused_and_give_the_same_state(
-    tiny: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    job = job_of(tiny())
-    state = first_state(job.config)
-    record, following = job.advance(state)
-    rows = zip(record.arrays["behavior"], record.arrays["fitness"], strict=True)
-    known = {
-        index: Outcome(index, tuple(behavior), float(fitness), 1) for index, (behavior, fitness) in enumerate(rows)
-    }
-
-    class Refusing:
-        def evaluate(self, index: int, *rest: object) -> Outcome:
-            if index < job.config.population.size:
-                raise RuntimeError(f"{index} was known")
-            return Outcome(index, (0.0,), 0.0, 1)
-
-        def close(self) -> None:
-            pass
-
-    monkeypatch.setattr(Interference, "open", lambda self, seed: Refusing())
-    assert job_of(job.config).advance(state, known)[1].digest() == following.digest()
 
 
 def test_a_state_is_read_back_from_its_arrays(tiny: Callable[..., Config]) -> None:
