@@ -6,7 +6,7 @@ The map of the package. A module or folder imports only from lines below its own
     maml/            a second method, MAML with TRPO; found by its module `method`
     analysis/        offline: reads run files, never starts MPI
     commands/        the longer commands: plan, verify, signal, info, sample and others; Python: `api`, `ask_tell`
-    runs/            the life of a run: start or reopen it, recover from lost ranks, show its progress
+    runs/            the life of a run: start or reopen it, show its progress
     training.py      one generation (`EvolutionJob.advance`), and the loop over generations (`train`)
     strategy.py      the update of an evolution strategy, `ask` and `tell`; no other module computes one
     generation/      the parts that the generations of all methods share: state, evaluation, results
@@ -23,7 +23,6 @@ The map of the package. A module or folder imports only from lines below its own
     registry/        families of parts, found by name; the loader of plugins
     machine.py files.py                               threads, CPU features, fingerprint; writing output files
     terminal.py      messages to the user
-    watchdog.py      ends a command that does not react to a signal
     errors.py version.py                              the errors, each with its exit code; the version
 """
 

@@ -70,10 +70,6 @@ class Interrupted(EesError):
     exit_code = 75
 
 
-class RanksLost(Exception):
-    """Other ranks have died. This is no `EesError`, because the ranks that are left may continue."""
-
-
 def collective(error: EesError) -> EesError:
     """Mark an error that every rank raises at the same point, so that no rank has to abort the others."""
     error.collective = True

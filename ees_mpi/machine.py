@@ -1,6 +1,6 @@
-"""Thread counts and CPU features, set before numpy loads; and a fingerprint of all that a process computes with.
+"""Thread counts, set before numpy loads; and a fingerprint of all that a process computes with.
 
-This module does not import numpy at the top: `pin_threads` and `pin_portable` must run first.
+This module does not import numpy at the top: `pin_threads` must run first.
 """
 
 import base64
@@ -17,7 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from ees_mpi.errors import ConfigError, LaunchError
+from ees_mpi.errors import LaunchError
 from ees_mpi.version import __version__
 
 BLAS_LIBRARIES = ("OPENBLAS", "OMP", "MKL", "BLIS", "NUMEXPR")
@@ -38,6 +38,7 @@ BITS_DEPEND_ON = (
     *("ees_mpi", "python", "numpy", "cpu_features", "blas", "libm", "pybullet", "mujoco", "torch"),
     *("pybullet_build", "mujoco_build"),
 )
+BY_CPU = ("cpu_features", "blas", "libm")  # those that depend on the CPU
 # The keys of a GPU job: the bits of rollouts on a GPU depend on them, too.
 GPU_BITS_DEPEND_ON = ("gpu", "gpu_driver", "warp", "mujoco_warp")
 # Files of older versions lack the digests, and jobs on CPUs the GPU, which is no difference.
@@ -65,22 +66,15 @@ def pin_threads() -> None:
         os.environ[name] = "1"
 
 
-def pin_portable(restart: bool = False) -> None:
-    """Restrict this process to the CPU features of AVX2.
-
-    If numpy is already loaded, the process is restarted (`restart`), or a ConfigError is raised.
-    """
-    if all(os.environ.get(name) == value for name, value in PORTABLE.items()):
-        return
-    if "numpy" in sys.modules and not restart:
-        words = " ".join(f"{name}='{value}'" for name, value in PORTABLE.items())
-        raise ConfigError(
-            "run.portable: numpy is already loaded in this process, with all features of this CPU; train before numpy "
-            f"is imported, use the command `ees-mpi`, or start Python with {words}"
+def cure(key: str) -> str:
+    """Return what makes ranks equal that differ in a key of the fingerprint."""
+    if key in BY_CPU:
+        lines = "".join(f"\n    export {name}='{value}'" for name, value in PORTABLE.items())
+        return (
+            "Ask for nodes of one kind (--constraint under SLURM), or export these lines on all ranks: then every x86 "
+            f"CPU with AVX2 computes the same bits, a little slower{lines}"
         )
-    os.environ.update(PORTABLE)
-    if "numpy" in sys.modules:
-        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+    return "Install the same packages for all ranks"
 
 
 @contextmanager

@@ -167,17 +167,6 @@ def pack(outcomes: Sequence[Outcome], behavior_dim: int) -> Floats:
     return np.array(rows, np.float64).reshape(len(outcomes), LEADING + behavior_dim)
 
 
-def unpack_each(rows: Floats, observations: Floats) -> dict[int, Outcome]:
-    """Return the outcomes of gathered rows, by index; observations [sampled, 2 + 2 O] begin with the index."""
-    sums = {int(row[0]): row[1:] for row in observations}
-    return {
-        int(row[0]): Outcome(
-            int(row[0]), tuple(row[LEADING:].tolist()), float(row[3]), int(row[2]), bool(row[1]), sums.get(int(row[0]))
-        )
-        for row in rows
-    }
-
-
 def unpack(rows: Floats, observations: Floats) -> Outcomes:
     """Return the outcomes of gathered rows, which are in index order."""
     return Outcomes(

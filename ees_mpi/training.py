@@ -5,9 +5,9 @@ commits every generation. `docs/generation.md` names all functions that a genera
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -16,9 +16,7 @@ from ees_mpi.errors import EesError, Interrupted, TaskError, collective, located
 from ees_mpi.generation.evaluation import Evaluation, Work
 from ees_mpi.generation.results import (
     Clock,
-    Evaluated,
     Record,
-    Row,
     Unfinished,
     check_enough,
     describe,
@@ -28,7 +26,7 @@ from ees_mpi.generation.results import (
     with_times,
 )
 from ees_mpi.generation.state import State
-from ees_mpi.outcomes import LEADING, Arrays, Draw, Floats, Outcome, Outcomes, pack, unpack, unpack_each
+from ees_mpi.outcomes import LEADING, Arrays, Draw, Floats, Outcome, Outcomes, pack, unpack
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry import loaded
 from ees_mpi.store.writer import RunWriter
@@ -43,20 +41,17 @@ class EvolutionJob:
     evaluation: Evaluation
     update: Update
     ranks: Ranks
-    evaluated: Evaluated[Outcome]
 
-    def advance(self, state: State, known: Mapping[int, Outcome]) -> tuple[Record, State]:
+    def advance(self, state: State) -> tuple[Record, State]:
         """Evaluate one generation; return its record and the next state. Nothing is changed in place.
 
-        `known`: outcomes of this generation from before an interruption, by index, the same on every rank. Raises
-        `Unfinished` on every rank if a stop request comes before all individuals are evaluated.
+        Raises `Unfinished` on every rank if a stop request comes before all individuals are evaluated.
         """
         clock = Clock()
         drawn = self.update.ask(state)
-        mine = self.evaluated.begin(state.generation, known, self.ranks)
-        self._evaluate(state, drawn, known, mine)
+        mine = self._evaluate(state, drawn)
         clock.lap("evaluate")
-        outcomes, center = self._gather(state.generation, list(mine.values()))
+        outcomes, center = self._gather(state.generation, mine)
         clock.lap("gather")
         following, logged = self.update.tell(state, drawn, outcomes, self.ranks)
         arrays = {**describe(self.config, state, drawn, outcomes, self.ranks), **center, **logged}
@@ -64,13 +59,13 @@ class EvolutionJob:
         record = Record(state.generation, arrays, clock.seconds, own_values=self.config.method.own_values)
         return record, following
 
-    def _evaluate(self, state: State, drawn: Draw, known: Mapping[int, Outcome], mine: dict[int, Outcome]) -> None:
-        """Evaluate this rank's individuals into `mine`; index N is the unperturbed mean, if it is evaluated."""
-        sampled = observed(self.config, state.generation)
+    def _evaluate(self, state: State, drawn: Draw) -> list[Outcome]:
+        """Return the outcomes of this rank's individuals; index N is the unperturbed mean, if it is evaluated."""
+        sampled, mine = observed(self.config, state.generation), dict[int, Outcome]()
         total = self.config.population.size + evaluates_mean(self.config, state.generation)
-        missing = [index for index in range(total) if index not in known] if known else range(total)
         work = Work(state.learned, drawn, state.observation_mean_std(), sampled)
-        self.evaluation.run(work, missing, mine, state.generation)
+        self.evaluation.run(work, range(total), mine, state.generation)
+        return list(mine.values())
 
     def _gather(self, generation: int, mine: list[Outcome]) -> tuple[Outcomes, Arrays]:
         """Return all outcomes on every rank, in index order, and the outcome of the unperturbed mean."""
@@ -78,9 +73,9 @@ class EvolutionJob:
         total = size + evaluates_mean(self.config, generation)
         index = np.array([outcome.index for outcome in mine], np.int64)
         rows = self.ranks.allgather_by_index(index, pack(mine, dim), total)
-        observations = self._gather_observations(mine)
         if len(rows) < total:
-            raise Unfinished(rows, observations)
+            raise Unfinished
+        observations = self._gather_observations(mine)
         outcomes = unpack(rows[:size], observations[:, 1:])
         check_enough(outcomes, generation)
         center = rows[size] if total > size else np.full(LEADING + dim, np.nan)
@@ -98,7 +93,7 @@ class EvolutionJob:
     def open(cls, config: Config, ranks: Ranks) -> "EvolutionJob":
         """Open the task on this rank, and fill the noise table together with the other ranks of the node."""
         update = Update.open(config, ranks)
-        return cls(config, Evaluation(config, update.noise, ranks), update, ranks, Evaluated())
+        return cls(config, Evaluation(config, update.noise, ranks), update, ranks)
 
     @property
     def device(self) -> str:
@@ -110,31 +105,16 @@ class EvolutionJob:
         """The device as the session of a run file records it."""
         return self.evaluation.described
 
-    def rejoin(self) -> None:
-        """Assign the GPUs again after ranks were lost."""
-        self.evaluation.rejoin()
-
-    def restore(self, partial: Arrays) -> Mapping[int, Outcome]:
-        """Return the outcomes that `Unfinished` carried, by index."""
-        return unpack_each(partial["rows"], partial["observations"])
-
-    def pool(self, done: Mapping[int, Outcome]) -> Mapping[int, Outcome]:
-        """Return on every rank, by index, the outcomes of all ranks; several ranks may have the same."""
-        mine = list(done.values())
-        rows = self.ranks.allgather(pack(mine, self.config.task.behavior_dim))
-        return unpack_each(rows, self._gather_observations(mine))
-
     def close(self) -> None:
         """Release the resources of the task."""
         self.evaluation.close()
 
 
-class Job(Protocol[Row]):
+class Job(Protocol):
     """A run on this rank, of any method. `open_job` makes it."""
 
     config: Config
     ranks: Ranks
-    evaluated: Evaluated[Row]
 
     @property
     def device(self) -> str: ...  # "cpu" or "cuda": where individuals are evaluated
@@ -142,48 +122,31 @@ class Job(Protocol[Row]):
     @property
     def described(self) -> dict[str, str]: ...  # the device as the session of a run file records it
 
-    def rejoin(self) -> None:
-        """Prepare for the ranks that are left after others were lost; called on all of them together."""
-
-    def advance(self, state: State, known: Mapping[int, Row]) -> tuple[Record, State]:
+    def advance(self, state: State) -> tuple[Record, State]:
         """Evaluate one generation; return its record and the next state."""
-
-    def restore(self, partial: Arrays) -> Mapping[int, Row]:
-        """Return the results that `Unfinished` carried, by index."""
-
-    def pool(self, done: Mapping[int, Row]) -> Mapping[int, Row]:
-        """Return on every rank, by index, the results of all ranks; several ranks may have the same."""
 
     def close(self) -> None:
         """Release the resources of the task."""
 
 
-def open_job(config: Config, ranks: Ranks) -> Job[Any]:
+def open_job(config: Config, ranks: Ranks) -> Job:
     """Open the job of the config's method."""
     hook = config.method.hooks.job
-    job: Job[Any] = (loaded(hook) if hook else EvolutionJob).open(config, ranks)
+    job: Job = (loaded(hook) if hook else EvolutionJob).open(config, ranks)
     return job
 
 
 def train(
-    job: Job[Row],
-    state: State,
-    writer: RunWriter | None,
-    report: Callable[[Record], None] = lambda record: None,
-    known: Mapping[int, Row] | None = None,
+    job: Job, state: State, writer: RunWriter | None, report: Callable[[Record], None] = lambda record: None
 ) -> State:
     """Advance until the last generation of the config, and commit each; `writer`: on rank 0 only."""
     ranks, commit_seconds = job.ranks, 0.0
     while state.generation < job.config.run.generations:
         try:
             with located(f"generation {state.generation}"):
-                record, following = job.advance(state, known or {})
-        except Unfinished as unfinished:
-            with ranks.together():
-                if writer:
-                    writer.save_partial(state.generation, unfinished.rows, unfinished.observations)
-            raise _interrupted(ranks, state, f" and {len(unfinished.rows)} rollouts of the next") from None
-        known = None
+                record, following = job.advance(state)
+        except Unfinished:
+            raise _interrupted(ranks, state) from None
         record, commit_seconds = commit(ranks, writer, record, following, commit_seconds)
         state = following
         report(record)
@@ -218,8 +181,8 @@ def commit(
     return record, time.perf_counter() - start
 
 
-def _interrupted(ranks: Ranks, state: State, more: str = "") -> EesError:
+def _interrupted(ranks: Ranks, state: State) -> EesError:
     by = ranks.stop_signal or "another rank's signal"
     return collective(
-        Interrupted(f"interrupted by {by}; {state.generation} generations{more} are saved, and resume will go on")
+        Interrupted(f"interrupted by {by}; {state.generation} generations are saved, and resume will go on")
     )

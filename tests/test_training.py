@@ -9,10 +9,10 @@ from ees_mpi.config import Config, load
 from ees_mpi.errors import TaskError
 from ees_mpi.generation.state import State, first_state
 from ees_mpi.noise import NoiseTable
-from ees_mpi.outcomes import Outcome, Outcomes
+from ees_mpi.outcomes import Outcomes
 from ees_mpi.ranks import Ranks
 from ees_mpi.strategy import Update
-from ees_mpi.tasks.interference import OPTIMUM, Interference
+from ees_mpi.tasks.interference import OPTIMUM
 from ees_mpi.training import train
 
 
@@ -20,39 +20,15 @@ def test_advance_changes_nothing_in_place(tiny: Callable[..., Config]) -> None:
     job = job_of(tiny())
     state = first_state(job.config)
     digest = state.digest()
-    record, following = job.advance(state, {})
+    record, following = job.advance(state)
     assert state.digest() == digest
     assert following.generation == 1 and record.generation == 0
     np.testing.assert_array_equal(record.arrays["mean"], state.mean)
 
 
-def test_known_outcomes_are_reused_and_give_the_same_state(
-    tiny: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    job = job_of(tiny())
-    state = first_state(job.config)
-    record, following = job.advance(state, {})
-    rows = zip(record.arrays["behavior"], record.arrays["fitness"], strict=True)
-    known = {
-        index: Outcome(index, tuple(behavior), float(fitness), 1) for index, (behavior, fitness) in enumerate(rows)
-    }
-
-    class Refusing:
-        def evaluate(self, index: int, *rest: object) -> Outcome:
-            if index < job.config.population.size:
-                raise RuntimeError(f"{index} was known")
-            return Outcome(index, (0.0,), 0.0, 1)
-
-        def close(self) -> None:
-            pass
-
-    monkeypatch.setattr(Interference, "open", lambda self, seed: Refusing())
-    assert job_of(job.config).advance(state, known)[1].digest() == following.digest()
-
-
 def test_a_state_is_read_back_from_its_arrays(tiny: Callable[..., Config]) -> None:
     job = job_of(tiny("interference-maxvar", "optimizer.name=adam"))
-    _, state = job.advance(first_state(job.config), {})
+    _, state = job.advance(first_state(job.config))
     assert State.from_arrays(state.arrays()).digest() == state.digest()
 
 
@@ -139,10 +115,10 @@ def test_no_step_is_taken_if_all_weights_are_zero(tiny: Callable[..., Config]) -
     adam = ("optimizer.name=adam", "optimizer.lr=0.1", "optimizer.l2=0.5")
     job = job_of(tiny("interference-maxvar", "objective.name=novelty", *adam))
     first = first_state(job.config)
-    _, second = job.advance(first, {})  # the archive is empty
+    _, second = job.advance(first)  # the archive is empty
     assert second.learned["mean"].tobytes() == first.learned["mean"].tobytes() and second.moments["steps"] == 0
     assert len(second.memory["archive"]) > 0
-    _, third = job.advance(second, {})
+    _, third = job.advance(second)
     assert third.moments["steps"] == 1 and (third.mean != second.mean).all()
 
 

@@ -16,7 +16,7 @@ BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 WANDB = """
 import sys, types
 import ees_mpi
-assert callable(ees_mpi.train) and "numpy" not in sys.modules  # `run.portable` can still be set
+assert callable(ees_mpi.train) and "numpy" not in sys.modules
 logged = []
 sys.modules["wandb"] = types.SimpleNamespace(init=dict, log=lambda numbers, step: logged.append((step, numbers)))
 """

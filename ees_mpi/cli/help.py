@@ -123,4 +123,4 @@ def cli(context: click.Context) -> None:
     continues the run; any other code is a failure. `ees-mpi docs` prints the documentation.
     """
     if context.invoked_subcommand not in ("train", "resume"):  # these two save their state first
-        ranks.accept_stop_signals()
+        ranks.end_by_signals()

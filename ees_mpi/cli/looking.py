@@ -8,7 +8,6 @@ import click
 
 from ees_mpi import machine
 from ees_mpi.cli.options import RUN, RUNS, TRUST, Finite, RunFile, echo
-from ees_mpi.commands.arguments import pin_if_portable
 from ees_mpi.terminal import say
 
 
@@ -53,7 +52,6 @@ def figure(
 @TRUST
 def replay(run: Path, extremes: int | None, size: str | None, **options: Any) -> None:
     """Evaluate individuals of a run again, compare every bit with the file, and film them."""
-    pin_if_portable(run, restart=True)
     from ees_mpi.analysis.replay.choice import ReplayRequest
     from ees_mpi.analysis.replay.replay import panel_size, replay
     from ees_mpi.runs.progress import Counter
@@ -71,7 +69,6 @@ def replay(run: Path, extremes: int | None, size: str | None, **options: Any) ->
 @TRUST
 def report(runs: tuple[Path, ...], out: Path | None, thumbnails: int) -> None:
     """Write a web page about a run: its config, results and costs; or about several runs: a table, and all curves."""
-    pin_if_portable(runs[0], restart=True)
     from ees_mpi.analysis.report.page import write_report
 
     machine.check_threads()

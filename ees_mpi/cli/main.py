@@ -39,6 +39,8 @@ def main() -> NoReturn:
         _leave(str(error), RunFileError.exit_code)
     except MemoryError as error:
         _leave(f"not enough memory: {error}", 1)
+    finally:
+        ranks.disarm()
     sys.exit(0)
 
 

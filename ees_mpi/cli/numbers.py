@@ -10,7 +10,6 @@ import click
 
 from ees_mpi import ranks
 from ees_mpi.cli.options import POSITIVE, RUN, RUNS, START_MINUTES, TRUST, AtLeastOne, RunFile, echo, run_on_ranks
-from ees_mpi.commands.arguments import pin_if_portable
 
 
 class Sides(click.Command):
@@ -125,7 +124,6 @@ def signal(
     """
     if generation is not None and every is not None:
         raise click.UsageError("--generation and --every exclude each other")
-    pin_if_portable(run, restart=True)
     run_on_ranks(partial(_signal, as_json=as_json, of=(run, generation, every, splits, objective)))
 
 

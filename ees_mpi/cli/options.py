@@ -122,6 +122,13 @@ TRUST = click.option(
     help="Run the code that the run file names; or set EES_MPI_TRUST=1.",
 )
 MINUTES = "ees_mpi.start_minutes"
+
+
+def _begin_start(context: click.Context, option: click.Parameter, minutes: float) -> None:
+    context.meta[MINUTES] = minutes
+    ranks.begin_start(minutes)
+
+
 START_MINUTES = click.option(
     "--start-minutes",
     type=Finite(min=0, max=1e6, min_open=True),
@@ -129,7 +136,7 @@ START_MINUTES = click.option(
     show_default=True,
     envvar="EES_MPI_START_MINUTES",
     expose_value=False,
-    callback=lambda context, option, minutes: context.meta.update({MINUTES: minutes}),
+    callback=_begin_start,
     help="End the job if MPI has not started on all ranks after this time.",
 )
 POLICY_OPTIONS = (

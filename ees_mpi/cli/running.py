@@ -26,8 +26,8 @@ from ees_mpi.cli.options import (
     policy_options,
     run_on_ranks,
 )
-from ees_mpi.commands.arguments import pin_if_portable
 from ees_mpi.errors import ConfigError, EesError, MissingExtra, collective
+from ees_mpi.registry import beside
 from ees_mpi.terminal import say
 
 
@@ -72,12 +72,13 @@ def train(
         raise click.UsageError("--resume and --overwrite exclude each other")
     if seed is not None and seeds:
         raise click.UsageError("--seed and --seeds exclude each other")
-    ranks.note_early_signals()
+    ranks.note_stop_signals()
     from ees_mpi.config.sweeps import members
 
     settings += () if generations is None else (f"run.generations={generations}",)
     runs = members(settings, seeds or (() if seed is None else (seed,)))
-    pin_if_portable(source, runs[0].all_settings, restart=True)
+    if source.endswith(".toml"):
+        beside(source)  # on every rank: rank 0 alone reads the file
     options["start"] = policy_of(options["start"], options)
     from ees_mpi.runs.session import run_session
     from ees_mpi.runs.start import TrainRequest
@@ -100,8 +101,7 @@ def train(
 @START_MINUTES
 def resume(run: Path, generations: int | None, max_hours: float | None, tensorboard: Path | None, force: bool) -> None:
     """Continue a run from its last committed generation."""
-    ranks.note_early_signals()
-    pin_if_portable(run, restart=True)
+    ranks.note_stop_signals()
     from ees_mpi.runs.session import run_session
     from ees_mpi.runs.start import reopen
 
@@ -124,7 +124,6 @@ def verify(run: Path, generation: int | None, individuals: int | None, updates: 
     """
     if updates and (generation, individuals) != (None, None):
         raise click.UsageError("--updates checks all generations; leave out --generation and --individuals")
-    pin_if_portable(run, restart=True)
 
     def job(world: "ranks.Ranks") -> None:
         from ees_mpi.commands.verify import verify, verify_updates
@@ -149,7 +148,6 @@ def verify(run: Path, generation: int | None, individuals: int | None, updates: 
 @START_MINUTES
 def sample(run: Path, **options: Any) -> None:
     """Evaluate new offspring of a trained mean; with or without mpirun."""
-    pin_if_portable(run, restart=True)
     from ees_mpi.commands.offspring import SampleRequest, sample
 
     run_on_ranks(partial(sample, request=SampleRequest(run, **options), say=say))
@@ -172,7 +170,6 @@ def adapt(run: Path, **options: Any) -> None:
 
     An evolution run takes the best of some mutations of its mean; a MAML run takes a gradient step.
     """
-    pin_if_portable(run, restart=True)
     from ees_mpi.commands.adapt import AdaptRequest, adapt
 
     run_on_ranks(partial(adapt, request=AdaptRequest(run, **options), say=say))
@@ -200,10 +197,8 @@ def measure(policy: str, stds: str, settings: tuple[str, ...], **options: Any) -
         numbers = tuple(float(std) for std in stds.split(","))
     except ValueError:
         raise click.UsageError(f"--std {stds}: expected numbers with commas between them") from None
-    if options["task"]:
-        pin_if_portable(options["task"], settings, restart=True)
-    elif policy.endswith(".h5"):
-        pin_if_portable(Path(policy), restart=True)
+    if str(options["task"]).endswith(".toml"):
+        beside(options["task"])  # on every rank: rank 0 alone reads the file
     from ees_mpi.commands.offspring import MeasureRequest
 
     request = MeasureRequest(policy_of(policy, options), numbers, settings=settings, **options)

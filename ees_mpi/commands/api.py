@@ -1,10 +1,9 @@
 """The commands as Python functions: `ees_mpi.train` and others. They run the same code as `ees-mpi`.
 
-Under mpirun or srun all ranks call them together. Only functions import numpy: `run.portable` must be known before.
+Under mpirun or srun all ranks call them together.
 """
 
 import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,18 +15,16 @@ from ees_mpi.commands.arguments import (
     finite,
     optional,
     path_of,
-    pin_if_portable,
     policy_source,
     positive,
     positives,
-    python_words,
-    say,
     settings_of,
     source_of,
     whole,
 )
 from ees_mpi.errors import ConfigError, Interrupted
 from ees_mpi.registry import beside
+from ees_mpi.terminal import say
 
 if TYPE_CHECKING:
     from ees_mpi.commands.adapt import Adaptation
@@ -96,8 +93,6 @@ def train(
     elif config is None:
         raise ConfigError("config: expected a preset, a path, a dict or a Config; or task=, a function")
     source, target = source_of(config), optional(file_name, "out", out)
-    if "numpy" not in sys.modules and not isinstance(source, Path):  # reading a run file loads numpy
-        pin_if_portable(source, changes)
     if isinstance(source, str) and source.endswith(".toml"):
         beside(source)  # on every rank: rank 0 alone reads the file
     begin = None if start is None else policy_source("start", start, layers, normaliser, activation)
@@ -159,7 +154,7 @@ def sample(
         request = SampleRequest(path, count, generation, std, component, changes, target, overwrite)
         return open_on_all_ranks(world, sample(world, request, say), trust)
 
-    return call_on_run("sample", path, trust, job)
+    return call_on_run("sample", trust, job)
 
 
 def adapt(
@@ -195,7 +190,7 @@ def adapt(
         with world.together():
             return read_adaptation(written)
 
-    return call_on_run("adapt", path, trust, job)
+    return call_on_run("adapt", trust, job)
 
 
 def measure(
@@ -239,8 +234,7 @@ def load_config(
     """Return the whole config of a preset, a .toml file, a run file, a dict or a Config, changed by `settings`."""
     from ees_mpi.runs.start import load
 
-    with python_words():
-        return load(source_of(source), settings_of(settings))
+    return load(source_of(source), settings_of(settings))
 
 
 def presets() -> dict[str, str]:
@@ -258,15 +252,9 @@ def open_on_all_ranks(world: "Ranks", path: Path, trust: bool) -> "Run":
         return open_run(path, trust)
 
 
-def call_on_run(name: str, path: Path, trust: bool, job: "Callable[[Ranks], T]") -> T:
-    """Run the job of the function `name` on all ranks; its run may be portable only if this process is."""
+def call_on_run(name: str, trust: bool, job: "Callable[[Ranks], T]") -> T:
+    """Run the job of the function `name` on all ranks."""
     with computing(trust):
         from ees_mpi import ranks
 
-        def checked(world: "Ranks") -> T:
-            with world.together():
-                if world.is_root:
-                    pin_if_portable(path)
-            return job(world)
-
-        return ranks.call(name, checked)
+        return ranks.call(name, job)

@@ -1,22 +1,20 @@
-"""The arguments of the Python functions: checked, and turned into the words of the command line; and messages back.
+"""The arguments of the Python functions: checked, and turned into the words of the command line.
 
 This module imports no numpy.
 """
 
 import math
 import os
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from importlib import resources
 from pathlib import Path
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ees_mpi import machine, terminal
-from ees_mpi.errors import ConfigError, EesError, RunFileError
+from ees_mpi import machine
+from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.registry import beside, trusting
-from ees_mpi.registry.toml import Setting, tables
+from ees_mpi.registry.toml import Setting
 from ees_mpi.terminal import is_utf8
 
 if TYPE_CHECKING:
@@ -25,51 +23,16 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 LARGEST = 2**62
 SMALLEST = 1e-30  # of positive numbers: a std is squared
-FLAGS = ("resume", "overwrite", "force")
-RENAMED = {"from": "start", "set": "settings"}
-# In a message: a whole command, which stays; a setting; another option.
-OPTIONS = re.compile(
-    r"""(?:ees-mpi|mpirun|srun) [^;`)]+|--set ([\w.]+)=("[^"]*"|\S+?)(?=[:.;,)]*(?:\s|$))|--([a-z-]+)"""
-)
-
-
-def in_python(text: str) -> str:
-    """Return a message with the arguments of the Python functions in place of the options of `ees-mpi`."""
-
-    def argument(match: re.Match[str]) -> str:
-        key, value, option = match.groups()
-        if key:
-            return f'settings={{"{key}": {value.capitalize() if value in ("true", "false") else value}}}'
-        if option in (None, "trust"):  # a message about trust names both
-            return match[0]
-        return f"{option}=True" if option in FLAGS else RENAMED.get(option, option.replace("-", "_"))
-
-    return OPTIONS.sub(argument, text)
-
-
-@contextmanager
-def python_words() -> Iterator[None]:
-    """Raise errors with the words of Python."""
-    try:
-        yield
-    except EesError as error:
-        error.args = (in_python(str(error)),)
-        raise
 
 
 @contextmanager
 def computing(trust: bool) -> Iterator[None]:
     """Compute with one thread in a block; `trust`: run the code that run files name."""
-    with machine.one_thread(), python_words(), trusting(trust):
+    with machine.one_thread(), trusting(trust):
         from ees_mpi.registry import own
 
         own.forget()
         yield
-
-
-def say(line: str) -> None:
-    """Write a line to stdout, with the words of Python."""
-    terminal.say(in_python(line))
 
 
 def settings_of(settings: Mapping[str, Any] | None) -> tuple[Setting, ...]:
@@ -92,32 +55,6 @@ def source_of(source: Any) -> Any:
     raise ConfigError(
         f"config: expected the name of a preset, a path, a dict or a Config; got {type(source).__name__} {source!r:.80}"
     )
-
-
-def pin_if_portable(source: Any, settings: Sequence[Setting] = (), restart: bool = False) -> None:
-    """Restrict this process to the CPU features of `run.portable`, if it is set; no other key is checked.
-
-    source: a run file (a Path), a preset or a config file (a text), tables, or a Config
-    restart: if numpy is already loaded, restart the process
-    """
-    try:
-        if isinstance(source, Path):
-            from ees_mpi.store.reader import config_text  # imports numpy
-
-            text: Any = config_text(source)
-        elif isinstance(source, str):
-            preset = resources.files("ees_mpi") / "presets" / f"{source}.toml"
-            if not preset.is_file() and source.endswith(".toml") and Path(source).is_file():  # not a pipe
-                preset = Path(source)
-                beside(source)  # on every rank: rank 0 alone reads the rest
-            text = preset.read_text(encoding="utf-8")
-        else:
-            text = getattr(source, "sections", lambda: source)()
-        wanted = tables(text, settings, "config").get("run", {}).get("portable") is True
-    except (ConfigError, OSError, ValueError, AttributeError):
-        return  # the error is reported later, from one rank
-    if wanted:
-        machine.pin_portable(restart)
 
 
 def optional(check: Callable[..., T], name: str, value: Any, *limits: int) -> T | None:

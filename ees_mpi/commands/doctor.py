@@ -59,11 +59,7 @@ def _mpi(ranks: Ranks) -> Iterator[Finding]:
     token = ranks.allgather(np.array([ranks.rank]))
     sound = np.array_equal(token, np.arange(ranks.size))
     yield Finding("ok" if sound else "bad", "gather", f"{ranks.size} ranks answered in order")
-    if ranks.fault_tolerant:
-        yield Finding("ok", "lost rank", "the other ranks continue without it (ULFM)")
-        return
-    cure = "; with `mpirun --with-ft ulfm` the other ranks would continue" if "Open MPI v5" in ranks.library else ""
-    yield Finding("note", "lost rank", f"ends the job; `resume` continues from the last commit{cure}")
+    yield Finding("note", "lost rank", "ends the job; `resume` continues from the last commit")
 
 
 def _threads() -> Iterator[Finding]:

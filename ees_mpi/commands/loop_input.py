@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ees_mpi import config as configs
-from ees_mpi import machine
 from ees_mpi.commands.arguments import settings_of, source_of
 from ees_mpi.commands.config import sections_of
 from ees_mpi.config import Config
@@ -58,8 +57,6 @@ def first_state(config: Config, means: Singles) -> State:
     if means.shape != expected:
         raise ConfigError(f"mean: expected the shape {expected} for this population, got {means.shape}")
     configs.check(config)
-    if config.run.portable:
-        machine.pin_portable()
     return state_of(config, means, np.zeros(1 + 2 * config.task.observation_dim))
 
 

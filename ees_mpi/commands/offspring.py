@@ -50,7 +50,7 @@ def sample(ranks: Ranks, request: SampleRequest, say: Say) -> Path:
     with ranks.together():
         if request.component is not None:
             if request.component >= len(parent.state.mean):
-                raise ConfigError(f"--component {request.component}: expected 0 to {len(parent.state.mean) - 1}")
+                raise ConfigError(f"component {request.component}: expected 0 to {len(parent.state.mean) - 1}")
             drawn = replace(drawn, parent=np.full(request.count, request.component, np.int32))
     evaluate(ranks, parent, (drawn, noise), {parent.std: parent.state.learned}, out, say)
     if ranks.is_root:

@@ -71,9 +71,7 @@ def signal(
     """
     path, splits = path_of(run), whole("splits", splits, 1, 10**6)
     generation, every = optional(whole, "generation", generation, -LARGEST), optional(whole, "every", every, 1)
-    return call_on_run(
-        "signal", path, trust, lambda world: signal_on(world, path, generation, every, splits, objective)
-    )
+    return call_on_run("signal", trust, lambda world: signal_on(world, path, generation, every, splits, objective))
 
 
 def signal_on(

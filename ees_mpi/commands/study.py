@@ -85,7 +85,7 @@ def _read(source: Source, change: Callable[[Config], Config]) -> dict[str, Any]:
         )
     start = starting_point.load(source.policy, source.label, source.generation)
     if config is None:
-        config = configs.parse(start.config, source.settings, f"the config in {source.policy}")
+        config = configs.parse(start.config, source.settings, f"the config in {source.policy}", stored=True)
     config = change(policy_fit.fitted(config, start.foreign) if start.foreign else config)
     configs.check(config)
     if len(start.mean) > config.population.components:

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 import tomli_w
 
+from ees_mpi.config import gone
 from ees_mpi.config.changes import change, make_room
 from ees_mpi.config.methods import METHODS as METHODS
 from ees_mpi.config.methods import Evolution as Evolution
@@ -81,11 +82,21 @@ class Config:
 
 
 def parse(
-    text: str | Mapping[str, Any], settings: Sequence[Setting] = (), source: str = "config", trusted: bool = False
+    text: str | Mapping[str, Any],
+    settings: Sequence[Setting] = (),
+    source: str = "config",
+    trusted: bool = False,
+    stored: bool = False,
 ) -> Config:
-    """Return the config of TOML text or of tables, changed by `settings`; `trusted`: code that it names may run."""
+    """Return the config of TOML text or of tables, changed by `settings`.
+
+    trusted: code that it names may run; stored: the text is from a file that ees_mpi wrote, perhaps an older version
+    """
     sections = with_base(tables(text, (), source))
+    if stored:
+        gone.drop(sections)
     notes = change(sections, settings)
+    gone.refuse(sections)
     for key, value in leaves(sections):
         if isinstance(value, float) and not math.isfinite(value):
             raise ConfigError(f"{key}: expected a finite number, got {value}")

@@ -37,9 +37,6 @@ class RunSettings(Part, frozen=True):
     evaluate_mean_every: Annotated[
         int, key("How often the unperturbed mean is evaluated, for the log; 0: never.", "generations", ge=0)
     ] = 10
-    portable: Annotated[bool, key("Whether all x86 CPUs with AVX2 compute the same bits, at some cost in speed.")] = (
-        False
-    )
     fsync: Annotated[bool, key("Whether every commit waits until the disk has it.")] = True
     fold_minutes: Annotated[
         float, key("The time between two folds of the journal into the run file.", "minutes", gt=0, le=1e7)

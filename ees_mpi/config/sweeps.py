@@ -51,9 +51,6 @@ class Member:
 def members(settings: Sequence[str], seeds: Sequence[int] = ()) -> list[Member]:
     """Return the runs of a command line: every combination of values; the seed changes fastest."""
     choices = [choice(setting) for setting in settings]
-    swept = [values[0].partition("=")[0].strip() for values in choices if len(values) > 1]
-    if "run.portable" in swept:
-        raise ConfigError("--set run.portable: one process cannot change its CPU features; start two commands")
     count = len(seeds) or 1
     for values in choices:
         count *= len(values)
@@ -66,13 +63,13 @@ def members(settings: Sequence[str], seeds: Sequence[int] = ()) -> list[Member]:
 def choice(setting: str) -> list[str]:
     """Return the settings that a setting stands for: one for each of its values."""
     path, equals, text = setting.partition("=")
-    if not equals or not isinstance(value_of(text, f"--set {path}"), str):
+    if not equals or not isinstance(value_of(text, path), str):
         return [setting]
     parts = split(text)
     if len(parts) == 1:
         return [setting]
     if not all(part.strip() for part in parts):
-        raise ConfigError(f"--set {setting[:200]}: expected a value before and after each comma; quotes keep a comma")
+        raise ConfigError(f"{setting[:200]}: expected a value before and after each comma; quotes keep a comma")
     return [f"{path}={part.strip()}" for part in parts]
 
 

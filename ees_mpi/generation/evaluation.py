@@ -54,19 +54,13 @@ class Evaluation:
         with self.ranks.together(), before_rollouts():
             if self.device == "cpu":
                 self._evaluator = self.config.task.open(self.config.run.seed)
-            elif self._batches is None:
+            else:
                 self._batches = opened_on_gpu(self.ranks, self._drivers, self._open_batches)
 
     def _open_batches(self, say: Say) -> BatchEvaluator:
         population, table = self.config.population, self.noise.row(0, self.noise.size)
         wanted = -(-population.size // len(self._drivers))
         return self.config.task.open_batches(self.config.run.seed, table, wanted, population.antithetic, say)
-
-    def rejoin(self) -> None:
-        """Assign the GPUs again after ranks were lost: another rank of the node takes over the GPU of a lost one."""
-        if self.device == "cuda":
-            self._drivers = remaining_drivers(self.ranks)
-            self._open()
 
     def run(self, work: Work, missing: Sequence[int], into: dict[int, Outcome], generation: int = -1) -> None:
         """Evaluate this rank's share of the missing individuals into a dict, by index.
@@ -75,11 +69,11 @@ class Evaluation:
         """
         evaluator = self._evaluator
         if evaluator is None:
-            self._run_batches(missing, partial(self._batch, work), work.statistics, into, generation)
+            self._run_batches(missing, partial(self._batch, work), work.statistics, into)
         elif isinstance(evaluator, RowsEvaluator):
             self._run_rows(evaluator, work, missing, into, generation)
         else:
-            for index in self.ranks.deal(missing, generation):
+            for index in self.ranks.deal(missing):
                 observe = index < self.config.population.size and bool(work.observe[index])
                 numbers = (generation, index, self._parameters(work, index))
                 into[index] = outcome_of(evaluator, self.config, *numbers, work.statistics, observe)
@@ -100,7 +94,7 @@ class Evaluation:
         """Evaluate whole calls: those with a missing individual, with all of their rows."""
         wanted = frozenset(missing)
         calls = {call[0]: call for index in missing for call in [call_of(index, evaluator.rows, self.config)]}
-        for first in self.ranks.deal(list(calls), generation):
+        for first in self.ranks.deal(list(calls)):
             rows = np.stack([self._parameters(work, index) for index in calls[first]])
             for outcome in outcomes_of_call(evaluator, self.config, generation, calls[first], rows):
                 if outcome.index in wanted:
@@ -112,10 +106,9 @@ class Evaluation:
         batch: Callable[[NDArray[np.int64]], Batch],
         statistics: Statistics,
         into: dict[int, Outcome],
-        generation: int = -1,
     ) -> None:
         capacity = self._batches.capacity if self._batches else 1
-        for part in self.ranks.deal_batches(missing, sorted(self._drivers), capacity, generation):
+        for part in self.ranks.deal_batches(missing, sorted(self._drivers), capacity):
             if self._batches is None:
                 raise RuntimeError("a rank without a GPU was dealt a batch")
             for outcome in self._batches.evaluate_batch(batch(np.array(part)), *statistics):
@@ -213,17 +206,9 @@ def opened_on_gpu(ranks: Ranks, drivers: Mapping[int, str], opened: Callable[[Sa
     return opened(say)
 
 
-def remaining_drivers(ranks: Ranks) -> dict[int, str]:
-    """Return which rank drives which GPU after ranks were lost."""
-    drivers = gpus.assign(ranks)
-    if not drivers:
-        raise ConfigError("no rank that is left sees a GPU; resume continues the run on CPUs with device cpu")
-    return drivers
-
-
 def _problem(config: Config, drivers: dict[int, str]) -> str:
     if not config.population.isotropic and not hasattr(config.population, "stds"):
         return f"GPUs evaluate individuals mean + sign * std * noise only, not those of {config.population_name}"
     if config.task.rollouts > 1:
         return "GPUs evaluate one rollout of an individual, and task.rollouts is larger"
-    return "" if drivers else "no rank sees an NVIDIA GPU"
+    return "" if drivers else gpus.none_seen()

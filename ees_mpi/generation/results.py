@@ -3,7 +3,7 @@
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,33 +16,9 @@ from ees_mpi.noise import stream
 from ees_mpi.outcomes import Arrays, Draw, Floats, Outcomes, Singles, flat_learned, readonly
 from ees_mpi.ranks import Ranks
 
-Row = TypeVar("Row")  # the result of one evaluation: an Outcome, or what another method keeps of it
-
-
-@dataclass
-class Evaluated(Generic[Row]):
-    """The results that this rank has evaluated in the present generation; they are kept if other ranks are lost."""
-
-    generation: int = -1
-    results: dict[int, Row] = field(default_factory=dict)  # by index
-
-    def begin(self, generation: int, known: Mapping[int, Row], ranks: Ranks) -> dict[int, Row]:
-        """Begin a generation with this rank's share of the known results; return the dict to add to."""
-        share = sorted(known)[ranks.rank :: ranks.size]
-        self.generation, self.results = generation, {index: known[index] for index in share}
-        return self.results
-
-    def of(self, generation: int) -> Mapping[int, Row]:
-        """Return the results of a generation; empty if this rank has evaluated another one last."""
-        return self.results if self.generation == generation else {}
-
 
 class Unfinished(Exception):
-    """A stop request came in mid-generation. Carries the results so far, the same on every rank."""
-
-    def __init__(self, rows: NDArray[Any], observations: Floats):
-        super().__init__(f"{len(rows)} outcomes")
-        self.rows, self.observations = rows, observations
+    """A stop request came in mid-generation, on every rank. The generation is lost, and begins again."""
 
 
 class Adapted(NamedTuple):
@@ -176,7 +152,7 @@ def observation_warning(config: Config) -> str:
         return ""
     return (
         f"hardly a rollout feeds the observation normaliser: {share:g} of {rollouts}, {share * rollouts:.2g} in each "
-        f"generation; for about {min(OBSERVED, rollouts)}: --set task.observation_share={enough(config):g}"
+        f"generation; for about {min(OBSERVED, rollouts)}: task.observation_share={enough(config):g}"
     )
 
 

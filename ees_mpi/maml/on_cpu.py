@@ -29,14 +29,13 @@ class CpuTasks:
             raise TypeError("expected a task with a walker")
         self._walker, self._evaluator = walker, config.task.open(config.run.seed)
 
-    def evaluate(self, state: State, drawn: Draw, known: Mapping[int, Pair], mine: dict[int, Pair]) -> Outcome | None:
+    def evaluate(self, state: State, drawn: Draw, mine: dict[int, Pair]) -> Outcome | None:
         """Add the rollouts of this rank's tasks to `mine`; return the outcome of the mean, if it is evaluated here."""
         size = self._config.population.size
         total = size + evaluates_mean(self._config, state.generation)
-        missing = [index for index in range(total) if index not in known]
         center: Outcome | None = None
         policy = Gaussian.of_state(self._config.task.layers, state)
-        for index in self._ranks.deal(missing, state.generation):
+        for index in self._ranks.deal(range(total)):
             if index < size:
                 mine[index] = self.rollouts(policy, state.generation, index, int(drawn.sign[index]))
             else:
@@ -64,9 +63,6 @@ class CpuTasks:
     def pairs(self, mine: Mapping[int, Pair]) -> Mapping[int, Pair]:
         """Return the rollouts of this rank's tasks, by index."""
         return mine
-
-    def rejoin(self) -> None:
-        """Do nothing: each remaining rank keeps its robots."""
 
     def close(self) -> None:
         """Release the robots."""

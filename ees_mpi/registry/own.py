@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from ees_mpi import registry
-from ees_mpi.errors import ConfigError, EesError, OwnCodeError, RanksLost, before_rollouts
+from ees_mpi.errors import ConfigError, EesError, OwnCodeError, before_rollouts
 from ees_mpi.registry import check_trust, unknown
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -201,7 +201,7 @@ def calling(code: str, call: str) -> Iterator[None]:
     """Turn an exception of the user's code into an `OwnCodeError`; `code`: its key and path; `call`: the function."""
     try:
         yield
-    except (EesError, RanksLost):
+    except EesError:
         raise
     except Exception as error:
         raise failed(code, call, error) from error

@@ -57,7 +57,7 @@ def key_of(setting: Setting) -> str:
 
 def shown(setting: Setting) -> str:
     """Return a setting as messages show it."""
-    return f"--set {short(setting if isinstance(setting, str) else f'{setting[0]}={setting[1]!r}')}"
+    return short(setting if isinstance(setting, str) else f"{setting[0]}={setting[1]!r}")
 
 
 def apply(sections: dict[str, Any], setting: Setting) -> None:

@@ -137,6 +137,5 @@ def check_network(text: str, toml: str, config: Config) -> None:
         theirs, ours = (json.dumps(value, default=str) for value in pair)
         if theirs != ours:
             raise ConfigError(
-                f"{text}: its network has task.{name} = {theirs}; this config has {ours}; "
-                f"add --set 'task.{name}={theirs}'"
+                f"{text}: its network has task.{name} = {theirs}; this config has {ours}; set task.{name}={theirs}"
             )

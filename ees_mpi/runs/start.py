@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 
 from ees_mpi import config as configs
-from ees_mpi import machine
 from ees_mpi.config import Config, Evolution, Source
 from ees_mpi.config.sweeps import file_name
 from ees_mpi.errors import ConfigError, RunFileError
@@ -32,7 +31,6 @@ class PreparedRun:
     path: Path
     config: Config
     state: Arrays
-    partial: Arrays  # results of the next generation from before an interruption
     run_id: str
     sessions: list[dict[str, Any]] = field(default_factory=list)  # of an existing file
     writer: RunWriter | None = None
@@ -78,8 +76,6 @@ class TrainRequest:
         """Prepare the run, on rank 0."""
         config = load(self.source, self.settings)
         path = self._path(config)
-        if config.run.portable:
-            machine.pin_portable()
         check_folder(path)
         if self.start and ":" not in str(self.start):
             check_not_input(path, "--out", [starting_point.parse(str(self.start))[0]])
@@ -129,7 +125,7 @@ class TrainRequest:
         def create() -> RunWriter:
             return RunWriter.create(path, config, arrays, self.overwrite, self.force, started_from=note, run_id=run_id)
 
-        return PreparedRun(path, config, arrays, {}, run_id, create=create)
+        return PreparedRun(path, config, arrays, run_id, create=create)
 
 
 def load(source: Source | Path, settings: Sequence[Setting]) -> Config:
@@ -165,10 +161,10 @@ def reopen(
         config = _with_generations(config or run.config, generations, run)
         configs.check(config)
         if run.complete and run.generations == config.run.generations and not run.journal_records:
-            return PreparedRun(path, config, run.state_arrays(), {}, run.run_id)
+            return PreparedRun(path, config, run.state_arrays(), run.run_id)
     config.method.rehearse(config.task, config.population)
     writer, contents = RunWriter.resume(path, config, force)
-    return PreparedRun(path, config, contents.state, contents.partial, contents.run_id, contents.sessions, writer)
+    return PreparedRun(path, config, contents.state, contents.run_id, contents.sessions, writer)
 
 
 def _check_same_run(run: Run, config: Config, start: StartingPoint | None) -> None:
@@ -202,7 +198,7 @@ def _with_gentle_start(config: Config) -> Config:
     """Return the config for a start from a trained mean: the first step of a fresh Adam would destroy that mean."""
     if not _first_step(config):
         return config
-    note = f"--from: {FIRST_STEP}=false, so that the first steps are short; to change it: --set {FIRST_STEP}=true"
+    note = f"--from: {FIRST_STEP}=false, so that the first steps are short; to change it, set {FIRST_STEP}=true"
     return replace(_with_first_step(config, False), notes=(*config.notes, note))
 
 

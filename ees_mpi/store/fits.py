@@ -10,7 +10,7 @@ import numpy as np
 
 from ees_mpi.config import Config, Evolution
 from ees_mpi.errors import EesError
-from ees_mpi.outcomes import LEADING, Arrays, Outcomes, Singles
+from ees_mpi.outcomes import Arrays, Outcomes, Singles
 
 LARGEST = 1e100  # no sum of observations is larger
 Kinds = dict[str, tuple[str, tuple[int, ...]]]  # the type and the shape of each array
@@ -79,20 +79,3 @@ def _check_numbers(state: Arrays) -> None:
     sums = state["observations"]
     if sums[0] < 0 or np.abs(sums).max() > LARGEST or state["generation"] < 0:
         raise ValueError("its sums of observations or its generation are numbers that no run has")
-
-
-def check_partial(arrays: Arrays, config: Config, sizes: Mapping[str, int]) -> None:
-    """Raise a ValueError unless the outcomes of an interrupted generation are those of a run with this config."""
-    if not isinstance(config.method, Evolution):
-        return  # `MamlJob.restore` checks its rollouts
-    widths = {"rows": LEADING + sizes["behavior_dim"], "observations": 2 + 2 * sizes.get("observation_dim", 0)}
-    for name, width in widths.items():
-        table = arrays[name]
-        if table.dtype.str != "<f8" or table.ndim != 2 or (len(table) and table.shape[1] != width):
-            raise ValueError(f"the {name} of an interrupted generation are no table of {width} numbers each")
-        index = table[:, 0] if len(table) else np.zeros(0)
-        if len(np.unique(index)) != len(index) or not np.isin(index, np.arange(config.population.size + 1)).all():
-            raise ValueError(f"the {name} of an interrupted generation are not those of its individuals")
-    whole = arrays["rows"][:, 1:3] if len(arrays["rows"]) else np.zeros((0, 2))
-    if not (np.isin(whole[:, 0], (0, 1)) & (whole[:, 1] >= 0) & (whole[:, 1] < 2**31)).all():
-        raise ValueError("the rows of an interrupted generation have wrong lengths")

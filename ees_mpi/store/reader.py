@@ -57,7 +57,7 @@ class Run(RunArrays):
         for record in self.journal_records:
             if record.kind in ("session", "config"):  # a later session may train more generations
                 text = texts.text(record.arrays["config"].item())
-        self.config: Config = parse(text, source=f"the config in {self.path}", trusted=self._trust)
+        self.config: Config = parse(text, source=f"the config in {self.path}", trusted=self._trust, stored=True)
         noise = self.config.noise_seed, self.config.noise.size
         if (int(self._attributes["noise_seed"]), int(self._attributes["noise_size"])) != noise:
             raise ValueError("its attributes have another noise table than its config")
@@ -195,18 +195,6 @@ class Run(RunArrays):
                 f"{self.path}: the noise table of this machine differs from that of the run; the file was written with "
                 f"numpy {written}, this is numpy {np.__version__}. Install that version to continue"
             )
-
-    def partial(self) -> dict[str, NDArray[Any]]:
-        """Return the outcomes of the next generation, if it was interrupted; else nothing."""
-        partial = [record for record in self.journal_records if record.kind == "partial"]
-        saved = [record.arrays for record in partial if record.number == self.generations]
-        with damage_reported(self.path):
-            if not saved and "partial" in self._file:
-                stored = texts.datasets(self._file["partial"])
-                saved = [stored] if int(stored.pop("generation")) == self.generations else []
-            for arrays in saved[-1:]:
-                fits.check_partial(arrays, self.config, self._sizes)
-        return saved[-1] if saved else {}
 
     def sessions(self) -> list[dict[str, Any]]:
         """Return the sessions that wrote the file: ranks, nodes, host, start, end, first generation, machine."""

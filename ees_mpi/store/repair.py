@@ -29,7 +29,6 @@ class Contents:
     last_hash: bytes
     sessions: list[dict[str, Any]]
     state: Arrays
-    partial: Arrays  # results of the next generation from before an interruption
     warning: str = ""
 
 
@@ -39,9 +38,7 @@ def fold_journal(path: Path) -> Contents:
         run.check_last()
         run.check_noise(Noise(run.config.noise_seed, run.config.noise.size))
         records, damage = run.journal_records, run.damage
-        contents = Contents(
-            run.run_id, run.names, run.last_hash, run.sessions(), run.state_arrays(), run.partial(), damage
-        )
+        contents = Contents(run.run_id, run.names, run.last_hash, run.sessions(), run.state_arrays(), damage)
         why = "damaged" if run.journal.damaged else "other-run"
     beside = journal.path_of(path)
     with write_errors(path, "" if damage else SAFE):  # file and journal stay until the fold is in place

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ees_mpi.config import Config
 from ees_mpi.errors import RunFileError
@@ -177,11 +176,6 @@ class RunWriter:
         self._next_fold = start + max(60 * self._config.run.fold_minutes, FOLD_SHARE * taken)
         self._fold_at = self._journal.size + FOLD_BYTES
 
-    def save_partial(self, generation: int, rows: NDArray[Any], observations: NDArray[Any]) -> None:
-        """Save the outcomes of an interrupted generation, so that they need not be evaluated again."""
-        columns, data = records.flat({"observations": observations, "rows": rows})
-        self._append(records.make(self._run_id, "partial", generation, self._last_hash, columns, data))
-
     def pop_warning(self) -> str | None:
         """Return the last warning, once."""
         warning, self._warning = self._warning, None
@@ -219,7 +213,7 @@ def has_results(path: Path) -> bool:
     """Return False if a file is a run whose first generation has failed or was killed: a new run may replace it."""
     try:
         with open_run(path) as run:
-            return run.attributes.get("kind") != "run" or bool(run.generations or run.partial())
+            return run.attributes.get("kind") != "run" or run.generations > 0
     except RunFileError:
         return True
 

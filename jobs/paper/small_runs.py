@@ -67,7 +67,7 @@ class SmallRun(Run):
         self.path = folder
         self.about: dict[str, Any] = json.loads((folder / "run.json").read_text(encoding="utf-8"))
         self.run_id = self.about["run_id"]
-        self.config = configs.parse(self.about["config"], source=str(folder / "run.json"))
+        self.config = configs.parse(self.about["config"], source=str(folder / "run.json"), stored=True)
         with (folder / "metrics.csv").open(newline="") as file:
             rows = list(csv.DictReader(file))
         self._metrics = {name: np.array([float(row[name]) for row in rows]) for name in rows[0]}

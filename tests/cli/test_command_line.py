@@ -8,7 +8,6 @@ import sys
 import tomllib
 from pathlib import Path
 
-import h5py
 import pytest
 from support.program import CHECKOUT, TIMEOUT, TINY, command, ees, environment, info, refusal, run, sets, train
 from support.run_files import assert_same_bits, edited
@@ -203,18 +202,6 @@ print({pool["num_threads"] for pool in threadpoolctl.threadpool_info()})
     env = {**os.environ, "OPENBLAS_NUM_THREADS": "8", "OMP_NUM_THREADS": "8"}
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=env)
     assert done.stdout == "{1}\n", done.stderr
-
-
-def test_a_portable_run_pins_the_cpu_features_and_says_so_in_the_file(tmp_path: Path) -> None:
-    out = train(tmp_path / "run.h5", "interference-maxent", "run.portable=true", ranks=0)
-    with h5py.File(out) as file:
-        machine = json.loads(file["sessions/machine"][0])
-    assert "X86_V4" not in machine["cpu_features"] and "AVX512" not in machine["cpu_features"]
-    assert "SkylakeX" not in machine["blas"]
-    assert ees("verify", out, ranks=0).returncode == 0
-    assert ees("resume", out, "--generations", 8, ranks=0).returncode == 0
-    with h5py.File(out) as file:
-        assert json.loads(file["sessions/machine"][1])["cpu_features"] == machine["cpu_features"]
 
 
 @pytest.mark.parametrize("words", [["--overwrite"], []])

@@ -17,7 +17,6 @@ from support.run_files import assert_same_bits
 
 import ees_mpi
 from ees_mpi import machine, registry
-from ees_mpi.commands.arguments import in_python
 from ees_mpi.generation.results import Record
 from ees_mpi.store import lock
 
@@ -125,7 +124,7 @@ def test_a_notebook_interrupted_in_mid_generation_can_resume(
     out, whole = tmp_path / "run.h5", tmp_path / "whole.h5"
     ees_mpi.train(CONFIG, whole).close()
     monkeypatch.setattr(Interrupting, "presses", presses)
-    saved = "0 generations and 6 rollouts of the next are saved" if presses == 1 else "^$"
+    saved = "0 generations are saved" if presses == 1 else "^$"
     with pytest.raises(KeyboardInterrupt, match=saved):
         ees_mpi.train(CONFIG, out)
     said: list[int] = []
@@ -184,7 +183,7 @@ def test_errors_are_exceptions_with_the_words_of_the_command(
     capfd.readouterr()
     with pytest.raises(kind) as caught:
         ees_mpi.train(*arguments, **options)
-    assert in_python(said) == f"ees-mpi: {caught.value}\n"
+    assert said == f"ees-mpi: {caught.value}\n"
     assert capfd.readouterr() == ("", "") and os.listdir() == ["text.h5"]
 
 
@@ -221,13 +220,6 @@ def test_settings_keep_their_types() -> None:
     assert config.task.settings == {'a "b"': [1, 2.5, True, "x\ty"], "n": 3, "p": "p"}  # type: ignore[attr-defined]
     assert config.population.std == 0.25
     assert config.task.function == "support.interrupting:Interrupting"  # type: ignore[attr-defined]
-
-
-@pytest.mark.usefixtures("unchanged")
-def test_portable_raises_where_numpy_is_loaded(tmp_path: Path) -> None:
-    with pytest.raises(ees_mpi.ConfigError, match=r"run\.portable: numpy is already loaded"):
-        ees_mpi.train("interference-maxvar", tmp_path / "run.h5", settings={"run.portable": True})
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.usefixtures("unchanged")

@@ -45,7 +45,7 @@ def test_the_papers_settings_of_the_interference_task() -> None:
         ("noise.size=0", r"noise.size: expected int >= 1"),
         ("task.start=nan", r"task.start: expected a finite number, got nan"),
         ("population.std=inf", r"population.std: expected a finite number, got inf"),
-        ("run=4", r"--set run=4: expected section.key=value"),
+        ("run=4", r"run=4: expected section.key=value"),
         ("run.seed", r"expected section.key=value"),
         ("run.seed.x=4", r"run.seed.x|seed is a value, not a table"),
     ],

@@ -171,7 +171,7 @@ def test_a_share_of_observations_that_is_too_small_is_noticed(preset: str, setti
     from ees_mpi.generation.results import observation_warning
 
     warning = observation_warning(config.load(preset, settings))
-    assert warning.endswith(f"--set task.observation_share={share}") if share else warning == ""
+    assert warning.endswith(f": task.observation_share={share}") if share else warning == ""
 
 
 def test_the_warning_is_printed_when_a_run_starts(tmp_path: Path) -> None:

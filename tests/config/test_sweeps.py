@@ -56,8 +56,6 @@ def test_every_combination_is_a_run_and_the_seed_changes_fastest() -> None:
     assert len(members([])) == 1
     with pytest.raises(ConfigError, match="more than 10000 runs"):
         members([f"population.std={','.join(['1'] * 200)}", f"task.start={','.join(['1'] * 200)}"])
-    with pytest.raises(ConfigError, match=r"run\.portable"):
-        members(["run.portable=true,false"])
 
 
 @pytest.mark.parametrize(

@@ -6,23 +6,19 @@ from subprocess import CompletedProcess
 
 import pytest
 from support import stand_in_gpu
-from support.program import done, ees, info, python, run, sets
+from support.program import done, ees, info, sets
 from support.run_files import assert_same_bits
 
 from ees_mpi import open_run
 from ees_mpi.ranks import gpus
 
-ULFM = ("--with-ft", "ulfm")
-
 
 def train(
-    out: Path, *settings: str, ranks: int | None = None, gpus: str = "GPU-a", command: str = "train", ulfm: bool = False
+    out: Path, *settings: str, ranks: int | None = None, gpus: str = "GPU-a", command: str = "train"
 ) -> CompletedProcess[str]:
     config = out.with_suffix(".toml")
     config.write_text(stand_in_gpu.CONFIG)
     words = ["resume", out] if command == "resume" else ["train", config, *sets(*settings), "--out", out]
-    if ulfm:
-        return run(python(stand_in_gpu.__file__, *words, ranks=ranks, options=ULFM), EES_TEST_GPUS=gpus)
     return seeing(gpus, *words, ranks=ranks)
 
 
@@ -73,25 +69,16 @@ def test_batches_have_the_outcomes_of_single_individuals(
     assert all(len(batch) <= capacity for each in seen.values() for batch in each)
 
 
-def test_a_stop_keeps_the_batches_that_are_finished(one_by_one: Path, tmp_path: Path) -> None:
+def test_a_stop_between_batches_begins_the_generation_again(one_by_one: Path, tmp_path: Path) -> None:
     out = tmp_path / "run.h5"
     settings = [f"task.settings.log={tmp_path}", "task.settings.capacity=6", "task.settings.stop_at=6"]
     stopped = train(out, *settings, ranks=2)
-    assert stopped.returncode == 75 and "12 rollouts of the next" in stopped.stderr, stopped.stderr
+    assert stopped.returncode == 75 and "0 generations are saved" in stopped.stderr, stopped.stderr
     finished = train(out, command="resume", ranks=2)
     assert finished.returncode == 0, finished.stderr
     seen = [batch for each in batches(tmp_path).values() for batch in each]
-    assert seen[:2] == [[0, 1, 2, 3, 4, 5], [6, 7, 8, 9, 10, 11]] and seen[2][0] == 12
+    assert seen[:3] == [[0, 1, 2, 3, 4, 5], [6, 7, 8, 9, 10, 11], [0, 1, 2, 3, 4, 5]]
     assert info(out)["state_sha256"] == info(one_by_one)["state_sha256"]
-
-
-def test_another_rank_takes_over_the_gpu_of_a_lost_one(one_by_one: Path, tmp_path: Path) -> None:
-    out = tmp_path / "run.h5"
-    settings = [f"task.settings.log={tmp_path}", "task.settings.capacity=6", "task.settings.die_at=7"]
-    finished = train(out, *settings, ranks=3, ulfm=True)
-    assert finished.returncode == 0 and "lost rank 0" in finished.stdout, finished.stderr + finished.stdout
-    assert list(batches(tmp_path)) == ["rank0", "rank1"]
-    assert info(out)["state_sha256"] == info(one_by_one)["state_sha256"] and info(out)["ranks"] == 2
 
 
 def test_a_run_continues_on_another_device(one_by_one: Path, tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ import pytest
 from support.program import done, ees, info, sets
 
 from ees_mpi import config
-from ees_mpi.generation.results import Evaluated
 from ees_mpi.generation.state import first_state
 from ees_mpi.maml.logged import repeat_update
 from ees_mpi.maml.on_cpu import CpuTasks
@@ -30,9 +29,9 @@ RUN = ("maml.horizon=100", "task.steps=100", "run.generations=3", "maml.log_iter
 def test_the_first_steps_of_an_iteration_agree_with_those_of_cpu_ranks() -> None:
     loaded = config.load("cheetah-maml", (*REPLICA, *SMALL, "maml.horizon=13"))  # graphs do not divide 13
     state, gpu = first_state(loaded), MamlJob.open(loaded, Ranks())
-    cpu = MamlJob(loaded, loaded.population, CpuTasks(loaded, Ranks()), Ranks(), Evaluated())
+    cpu = MamlJob(loaded, loaded.population, CpuTasks(loaded, Ranks()), Ranks())
     for generation in range(2):
-        (record, following), (expected, _) = gpu.advance(state, {}), cpu.advance(state, {})
+        (record, following), (expected, _) = gpu.advance(state), cpu.advance(state)
         assert record["valid"].all() and (record["length"] == 2 * 4 * 13).all()
         np.testing.assert_array_equal(record["mean_fitness"], expected["mean_fitness"])
         for name in ("fitness", "fitness_before", "behavior"):
@@ -82,7 +81,7 @@ def test_maml_walks_with_gymnasiums_robots_too(robot: str, steps: int) -> None:
     text = config.read_source("cheetah-maml").replace('name = "cheetah"', f'name = "mujoco"\nmodel = "{robot}"')
     loaded = config.parse(text, (*SMALL, "task.device=cuda", f"maml.horizon={steps}"))
     state, gpu = first_state(loaded), MamlJob.open(loaded, Ranks())
-    cpu = MamlJob(loaded, loaded.population, CpuTasks(loaded, Ranks()), Ranks(), Evaluated())
-    (record, _), (expected, _) = gpu.advance(state, {}), cpu.advance(state, {})
+    cpu = MamlJob(loaded, loaded.population, CpuTasks(loaded, Ranks()), Ranks())
+    (record, _), (expected, _) = gpu.advance(state), cpu.advance(state)
     np.testing.assert_allclose(record["fitness_before"], expected["fitness_before"], atol=5e-3)
     gpu.close()

@@ -48,7 +48,7 @@ def test_after_training_one_gradient_step_at_least_triples_the_return(seed: int)
     learning, state = job(f"run.seed={seed}", "run.evaluate_mean_every=0")
     returns = []
     for _ in range(learning.config.run.generations):
-        record, state = learning.advance(state, {})
+        record, state = learning.advance(state)
         fitness = np.stack([record.arrays["fitness_before"], record.arrays["fitness"]])
         right = record.arrays["sign"] > 0
         returns.append([fitness[:, right].mean(axis=1), fitness[:, ~right].mean(axis=1)])
@@ -91,30 +91,18 @@ class Stopped(Ranks):
         super().__init__()
         self._count = count
 
-    def deal(self, individuals: Sequence[int], generation: int = -1) -> Iterator[int]:
-        for index in super().deal(individuals, generation):
+    def deal(self, individuals: Sequence[int]) -> Iterator[int]:
+        for index in super().deal(individuals):
             yield index
             self._count -= 1
             if not self._count:
                 self.stop_signal = "SIGUSR1"
 
 
-def test_rollouts_done_before_a_stop_are_kept_and_give_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stop_between_tasks_ends_the_iteration() -> None:
     learning, state = job(*SMALL)
-    _, undisturbed = learning.advance(state, {})
-    stopped = MamlJob.open(learning.config, Stopped(3))
-    with pytest.raises(Unfinished) as unfinished:
-        stopped.advance(state, {})
-    known = learning.restore({"rows": unfinished.value.rows, "observations": unfinished.value.observations})
-    assert sorted(known) == [0, 1, 2]
-    sampled = []
-    again = MamlJob.open(learning.config, Ranks())
-    monkeypatch.setattr(
-        again.work, "rollouts", lambda *arguments: sampled.append(arguments[2]) or learning.work.rollouts(*arguments)
-    )
-    _, following = again.advance(state, known)
-    assert sampled == [3, 4]
-    assert following.digest() == undisturbed.digest()
+    with pytest.raises(Unfinished):
+        MamlJob.open(learning.config, Stopped(3)).advance(state)
 
 
 def test_a_file_verifies_and_says_what_it_is(cheetah: Path) -> None:
@@ -246,10 +234,10 @@ def test_a_direction_in_which_nothing_can_walk_is_refused(cheetah: Path, tmp_pat
 
 def test_how_gradients_are_gathered_and_graphs_kept_does_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     learning, state = job(*SMALL)
-    _, usual = learning.advance(state, {})
+    _, usual = learning.advance(state)
     monkeypatch.setattr(outer, "GATHERED", 7)
     monkeypatch.setattr(outer, "KEPT", 0)
-    _, other = learning.advance(state, {})
+    _, other = learning.advance(state)
     assert other.digest() == usual.digest()
 
 
@@ -258,7 +246,7 @@ def test_a_gradient_that_is_not_finite_ends_the_run(monkeypatch: pytest.MonkeyPa
     theta = state.mean.size + state.moments["log_std"].size
     monkeypatch.setattr(outer.LearningTask, "gradient", lambda self: np.full(theta, np.nan))
     with pytest.raises(TaskError, match="not finite"):
-        learning.advance(state, {})
+        learning.advance(state)
 
 
 def test_learning_goes_on_from_another_run_with_its_deviations(alone: Path, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from ees_mpi import config
 from ees_mpi.commands.verify import verify
 from ees_mpi.contracts import Walked
 from ees_mpi.errors import ConfigError, RunFileError
-from ees_mpi.generation.results import Evaluated, Unfinished
+from ees_mpi.generation.results import Unfinished
 from ees_mpi.generation.state import State, first_state
 from ees_mpi.maml import outer
 from ees_mpi.maml.learning import advantages
@@ -154,14 +154,14 @@ def on_gpu(monkeypatch: pytest.MonkeyPatch) -> MamlJob:
         "ees_mpi.maml.on_gpu.opener",
         lambda task: lambda seed, tasks, rollouts, steps, say: StandIn(loaded, tasks, steps),
     )
-    return MamlJob(loaded, loaded.population, GpuTasks(loaded, Ranks(), {0: "GPU-1"}), Ranks(), Evaluated())
+    return MamlJob(loaded, loaded.population, GpuTasks(loaded, Ranks(), {0: "GPU-1"}), Ranks())
 
 
 def test_an_iteration_with_a_gpu_is_that_of_cpu_ranks_up_to_rounding(on_gpu: MamlJob) -> None:
     state, cpu = first_state(on_gpu.config), MamlJob.open(on_gpu.config, Ranks())
     assert (on_gpu.device, cpu.device) == ("cuda", "cpu") and os.environ["CUDA_VISIBLE_DEVICES"] == "GPU-1"
     for _ in range(2):
-        (record, following), (expected, then) = on_gpu.advance(state, {}), cpu.advance(state, {})
+        (record, following), (expected, then) = on_gpu.advance(state), cpu.advance(state)
         assert record.arrays.keys() == expected.arrays.keys()
         for name in ("fitness", "fitness_before", "behavior", "valid", "length", "sign", "mean_fitness", "divergence"):
             np.testing.assert_allclose(record[name], expected[name], rtol=1e-4, atol=1e-6, err_msg=name)
@@ -171,11 +171,10 @@ def test_an_iteration_with_a_gpu_is_that_of_cpu_ranks_up_to_rounding(on_gpu: Mam
     on_gpu.close()
 
 
-def test_a_stop_before_the_rollouts_of_a_gpu_leaves_none_behind(on_gpu: MamlJob) -> None:
+def test_a_stop_before_the_rollouts_of_a_gpu_ends_the_iteration(on_gpu: MamlJob) -> None:
     on_gpu.ranks.stop_signal = on_gpu.work._ranks.stop_signal = "SIGUSR1"
-    with pytest.raises(Unfinished) as unfinished:
-        on_gpu.advance(first_state(on_gpu.config), {})
-    assert len(unfinished.value.rows) == 0 and on_gpu.restore({"rows": unfinished.value.rows}) == {}
+    with pytest.raises(Unfinished):
+        on_gpu.advance(first_state(on_gpu.config))
 
 
 def test_a_generation_of_a_gpu_is_not_verified(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:

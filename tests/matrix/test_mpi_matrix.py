@@ -70,7 +70,7 @@ def test_a_signal_to_a_rank_saves_the_run_and_resume_ends_it_with_the_same_bits(
     number: signal.Signals, library: Library, whole: Path, tmp_path: Path
 ) -> None:
     out, mark = tmp_path / "run.h5", tmp_path / "waits"
-    slow = ('task.settings.how="until told"', "task.settings.at=5", "task.settings.seconds=0.2")
+    slow = ("task.settings.how=mark", "task.settings.at=5", "task.settings.seconds=0.2")
     words = disturbed(library, out, *slow, f'task.settings.mark="{mark}"')
     job = subprocess.Popen(
         words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=library.environment()

@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from support.program import TESTS, TIMEOUT, ees, python, run
+from support.program import TESTS, TIMEOUT, command, ees, python, run
 
 PROGRAMS = TESTS / "support" / "rank_programs.py"
 
@@ -33,11 +33,6 @@ def test_an_error_ends_all_ranks_and_is_told_once(name: str, message: str, code:
     assert "Traceback" not in done.stderr and "not reached" not in done.stdout
 
 
-def test_an_error_of_the_last_barrier_under_ulfm_does_not_fail_the_job() -> None:
-    done = run(python(PROGRAMS, "last_barrier_fails", ranks=1, options=["--with-ft", "ulfm"]))
-    assert (done.returncode, done.stdout) == (0, "ok\n"), done.stderr
-
-
 def test_processes_that_each_see_a_world_of_one_are_refused_with_reason_and_cure() -> None:
     """As under `srun --mpi=pmi2` with an MPI that does not speak it."""
     said = []
@@ -49,3 +44,9 @@ def test_processes_that_each_see_a_world_of_one_are_refused_with_reason_and_cure
     assert said[0][0] == 1 and said[1] == (0, "")
     assert "srun started 2 processes" in said[0][1] and "world of size 1" in said[0][1]
     assert "srun --mpi=pmix" in said[0][1]
+
+
+def test_doctor_finds_two_ranks_well_and_says_what_happens_if_one_is_lost() -> None:
+    done = run(command("doctor", ranks=2))
+    assert done.returncode == 0 and "`resume` continues from the last commit" in done.stdout, done.stdout
+    assert "bad " not in done.stdout and "one BLAS thread" in done.stdout

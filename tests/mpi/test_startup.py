@@ -4,7 +4,7 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-from support.program import BIN, MPIRUN, command, run, sets
+from support.program import command, run, sets
 
 UNUSED_ROOMS = ("analysis", "maml", "scg", "tasks.gymnasium", "tasks.mujoco", "tasks.custom", "ranks.mpi")
 UNUSED = {"torch", "matplotlib", "scipy", "gymnasium", "mujoco", "imageio", "PIL", "xarray", "pandas", "mpi4py"}
@@ -19,10 +19,3 @@ def test_training_imports_no_room_of_the_package_and_no_library_that_it_does_not
     assert {"numpy", "h5py", "ees_mpi.tasks.bullet.world"} <= imported and not UNUSED & imported
     assert not [name for name in imported if name.startswith(tuple(f"ees_mpi.{room}" for room in UNUSED_ROOMS))]
     assert all(find_spec(f"ees_mpi.{room}") for room in UNUSED_ROOMS)
-
-
-def test_a_rank_that_dies_before_mpi_has_started_ends_the_job_within_the_limit() -> None:
-    dies = f'[ "$OMPI_COMM_WORLD_RANK" = 1 ] && kill -9 $$; exec {BIN}/ees-mpi doctor --start-minutes 0.05'
-    ended = run([MPIRUN, "--with-ft", "ulfm", "-n", "3", "/bin/sh", "-c", dies])
-    assert ended.returncode != 0
-    assert ended.stderr.count("MPI did not start within 0.05 minutes (--start-minutes)") == 1, ended.stderr

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import time
 
 import numpy as np
 
@@ -19,6 +20,8 @@ with ees_mpi.Strategy(np.ones(3), size=20, std=0.1, config=SETTINGS, record=OUT)
                 raise ValueError("a mistake on one rank")
             if FAULT == "leaves":
                 sys.exit()
+            if FAULT == "slow":
+                time.sleep(15)  # longer than the limit, and than the time that waiting ranks add to it
             if FAULT == "shape":
                 z = z[1:]
         es.tell(np.sin(5 * z[:, :2]) * z[:, 2:])

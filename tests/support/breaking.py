@@ -1,11 +1,11 @@
 """A custom task that fails on purpose, in many ways, and the command that trains it."""
 
+import ctypes
 import os
 import signal
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -13,7 +13,6 @@ from ees_mpi.outcomes import Floats, Outcome, Singles
 from ees_mpi.tasks.interference import pattern
 from support.program import command, sets
 
-STARTED = time.time()  # of this process
 CONFIG = """
 [run]
 generations = 5
@@ -56,10 +55,7 @@ class Breaking:
     def evaluate(
         self, index: int, parameters: Singles, observation_mean: Floats, observation_std: Floats, observe: bool
     ) -> Outcome:
-        if self.how != "until told":
-            time.sleep(self.seconds)
-        elif index >= self.at:
-            self._wait_for_a_signal()
+        time.sleep(self.seconds)
         value = pattern(float(parameters[0]))
         if index == self.at and self.how == "raise":
             raise ZeroDivisionError("the task broke on purpose")
@@ -79,6 +75,13 @@ class Breaking:
             os.kill(os.getpid(), signal.SIGKILL)
         if index == self.at and self.how == "hang":
             time.sleep(600)
+        if index == self.at and self.how == "loop":
+            while True:
+                pass
+        if index == self.at and self.how == "lock":
+            ctypes.PyDLL(None).sleep(600)  # the interpreter's lock is held
+        if index == self.at and self.how == "mark":
+            Path(self.mark).write_text(f"{os.getpid()}")
         if index == self.at and self.how == "false nan":
             return Outcome(index, (float("nan"),), 1.0, 1)
         if index == self.at and self.how == "exit":
@@ -87,37 +90,12 @@ class Breaking:
             return Outcome(index, (float("nan"),), float("nan"), 1, valid=False)
         return Outcome(index, (value,), value, 1)
 
-    def _wait_for_a_signal(self) -> None:
-        """Wait until any rank has been signalled; slowly from then on, so that the others hear of it in time."""
-        told = Path(f"{self.mark}.told")
-        if not told.exists():
-            for number in (signal.SIGTERM, signal.SIGUSR1):
-                _touch_when_signalled(number, told)
-            Path(self.mark).write_text(f"{os.getpid()}")
-            while not told.exists():
-                time.sleep(0.01)
-        if told.stat().st_mtime > STARTED:  # in the life of the job that was signalled
-            time.sleep(self.seconds)
-
     def close(self) -> None:
         pass
 
 
-def _touch_when_signalled(number: signal.Signals, path: Path) -> None:
-    """Make a file when a signal comes, after everything that the program does then."""
-    before = signal.getsignal(number)
-
-    def handler(*arguments: Any) -> None:
-        if callable(before):
-            before(*arguments)
-        path.touch()
-
-    signal.signal(number, handler)
-
-
-def breaking(out: Path, ranks: int, *settings: str, ulfm: bool = False) -> list[str]:
-    """Return the words that train the breaking task; `ulfm`: the ranks that are left go on when one dies."""
+def breaking(out: Path, ranks: int, *settings: str) -> list[str]:
+    """Return the words that train the breaking task."""
     config = out.with_suffix(".toml")
     config.write_text(CONFIG)
-    words = command("train", config, "--out", out, *sets(*settings), ranks=ranks)
-    return [words[0], "--with-ft", "ulfm", *words[1:]] if ulfm else words
+    return command("train", config, "--out", out, *sets(*settings), ranks=ranks)

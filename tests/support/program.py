@@ -19,7 +19,7 @@ from unittest import mock
 
 import pytest
 
-from ees_mpi import machine, registry
+from ees_mpi import registry
 from ees_mpi.cli import main as cli
 from ees_mpi.ranks import gpus
 from support import stand_in_gpu
@@ -107,7 +107,6 @@ def here(*arguments: str) -> CompletedProcess[str]:
     code = 0
     with (
         mock.patch.object(sys, "argv", words),
-        mock.patch.object(machine, "pin_portable", side_effect=AssertionError("needs a process of its own: ranks=0")),
         mock.patch.object(registry, "_FROM_USER", set()),  # a new process trusts nothing
         mock.patch.object(registry, "_FROM_FILES", set()),
         mock.patch.object(registry, "FOLDERS", []),

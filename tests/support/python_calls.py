@@ -9,9 +9,7 @@ from typing import Any
 import ees_mpi
 from ees_mpi.generation.results import Record
 from ees_mpi.outcomes import Outcome
-from ees_mpi.ranks.launcher import ranks_gone
 from ees_mpi.tasks.interference import pattern
-from support.processes import wait_until
 
 RANK = int(os.environ["OMPI_COMM_WORLD_RANK"])
 NAME, OUT = sys.argv[1:]
@@ -79,7 +77,7 @@ def several_calls() -> None:
 
 
 def surroundings() -> tuple[Any, ...]:
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGCONT)
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
     return [signal.getsignal(number) for number in numbers], sys.excepthook, os.environ.get("OMP_NUM_THREADS")
 
 
@@ -91,7 +89,6 @@ def one_rank_exits_after_a_call() -> None:
 
 def one_rank_never_calls() -> None:
     if RANK == 0:
-        wait_until(ranks_gone)  # if rank 0 is in MPI_Init when rank 1 exits, mpirun itself ends the job
         train()
 
 

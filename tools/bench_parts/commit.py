@@ -31,7 +31,7 @@ def commit() -> list[Row]:
     config = configs.load("interference-maxent")
     job = EvolutionJob.open(config, Ranks())
     state = first_state(config)
-    record, following = job.advance(state, {})
+    record, following = job.advance(state)
     arrays = with_times(record, following.digest(), 0.0, Ranks()).arrays
     commits, writes = [], []
     with tempfile.TemporaryDirectory(dir=".") as folder:

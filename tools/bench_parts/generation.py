@@ -14,7 +14,7 @@ from bench_parts.on_ranks import Measurement, on_ranks, table, wall
 from ees_mpi import config as configs
 from ees_mpi import machine
 from ees_mpi.generation.evaluation import Evaluation
-from ees_mpi.generation.results import Evaluated, metrics
+from ees_mpi.generation.results import metrics
 from ees_mpi.generation.state import State, first_state
 from ees_mpi.noise import NoiseTable
 from ees_mpi.outcomes import Outcomes, unpack
@@ -64,7 +64,7 @@ def worker(world: Ranks) -> Measurement:
     evaluation = Evaluation(config, noise, world)  # the memory of the physics is not counted
     before = PrivateMemory.now()
     memory = PrivateMemory()
-    job = EvolutionJob(config, evaluation, Update.of(config, noise), world, Evaluated())
+    job = EvolutionJob(config, evaluation, Update.of(config, noise), world)
     state = first_state(config)
     with tempfile.TemporaryDirectory(dir=".") as folder:
         writer = RunWriter.create(Path(folder, "run.h5"), config, state.arrays()) if world.is_root else None
@@ -87,7 +87,7 @@ def worker(world: Ranks) -> Measurement:
 def _parts(job: EvolutionJob, state: State) -> Measurement:
     """Time each part of an update separately, on the outcomes of a real generation."""
     world, config = job.ranks, job.config
-    record, following = job.advance(state, {})
+    record, following = job.advance(state)
     rows = np.column_stack(
         [
             np.arange(config.population.size),

@@ -41,7 +41,7 @@ def maml_gpu(words: list[str]) -> dict[str, Any]:
     torch, state, found = walks._tools.torch, first_state(job.config), []
     for number in range(1 + chosen.iterations):
         start = time.perf_counter()
-        record, state = job.advance(state, {})
+        record, state = job.advance(state)
         found.append({"seconds": time.perf_counter() - start, **record.seconds})
         print(f"iteration {number}: {found[-1]}", file=sys.stderr, flush=True)
     best = min(found[1:], key=lambda each: each["seconds"])

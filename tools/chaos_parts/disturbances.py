@@ -61,8 +61,7 @@ class Disturbance:
 
     title: str
     disturb: Callable[[Trial], None]
-    codes: tuple[int, ...]  # 0 only where the other ranks continue; none: the job ends or continues
-    ulfm: bool = False
+    codes: tuple[int, ...]  # none: any
     stall: bool = False  # whether the stall limit is short
     deaths: Callable[[random.Random, int], list[dict[str, Any]]] = lambda chance, ranks: []
     waits: bool = True  # whether the job waits for the disturbance at a random generation
@@ -107,38 +106,22 @@ def kill_at_start(trial: Trial) -> None:
     job.kill(trial.chance.sample(trial.ranks(), 1) if trial.process.poll() is None else [])
 
 
-def kill_some(trial: Trial) -> None:
-    """Kill one to three ranks, never all; about every other time the first one is among them."""
-    ranks = trial.waiting_ranks()
-    trial.continue_a_moment()
-    number = trial.chance.randint(1, min(3, len(ranks) - 1))
-    chosen = trial.chance.sample(ranks, number)
-    if trial.chance.random() < 0.5:
-        chosen[0] = ranks[0]
-    for pid in dict.fromkeys(chosen):
-        job.kill([pid])
-        time.sleep(trial.chance.choice((0.0, 0.0, 0.01, 1.0)))
+def death(chance: random.Random, ranks: int) -> list[dict[str, Any]]:
+    """Choose one rank and the instant of its death; half of the time it is the writer."""
+    writer = chance.random() < 0.5
+    where = chance.choice(WRITER if writer else ANY_RANK)
+    calls = chance.randint(1, 3) if where == "a fold" else chance.randint(2, 40)
+    return [{"rank": 0 if writer else chance.randrange(ranks), "where": where, "after": calls}]
 
 
-def deaths(chance: random.Random, ranks: int) -> list[dict[str, Any]]:
-    """Choose one to three ranks and the instants of their deaths; ranks 0, 1 and 2 may die as writers."""
-    plan = []
-    for number in range(chance.randint(1, min(3, ranks - 1))):
-        writer = chance.random() < 0.5
-        where = chance.choice(WRITER if writer else ANY_RANK)
-        rank = number if writer else chance.randrange(ranks)
-        calls = chance.randint(1, 3) if where == "a fold" else chance.randint(2, 40)
-        plan.append({"rank": rank, "where": where, "after": calls})
-    if chance.random() < 0.25:
-        plan.append({"rank": ranks - 1, "where": "a recovery", "after": 1})
-    hit = {death["rank"] for death in plan}
-    return plan if len(hit) < min(4, ranks) else plan[:2]
+def standing(how: str) -> Callable[[random.Random, int], list[dict[str, Any]]]:
+    """Choose a rank that stands still in a rollout."""
+    return lambda chance, ranks: [{"rank": chance.randrange(ranks), "where": how, "after": chance.randint(2, 40)}]
 
 
 def let_them_die(trial: Trial) -> None:
-    """Wait for a random generation; the ranks kill themselves as planned."""
-    job.until(lambda: job.count(trial.out) >= trial.middle or trial.process.poll() is not None, job.PAUSE)
-    time.sleep(trial.chance.uniform(0.0, 0.02))
+    """Wait for the death of a rank, which kills itself as planned."""
+    job.until(lambda: trial.process.poll() is not None, job.PAUSE)
     trial.committed = job.count(trial.out)
 
 
@@ -180,24 +163,16 @@ ENDED = (1,)
 DISTURBANCES = {
     "kill-one": Disturbance("SIGKILL of one rank", signal_one(signal.SIGKILL), KILLED),
     "kill-all": Disturbance("SIGKILL of all processes", signal_all(signal.SIGKILL), (-9,)),
-    "ulfm-random": Disturbance("SIGKILL of 1 to 3 ranks, ULFM", kill_some, (0,), ulfm=True, stall=True),
-    "ulfm-instant": Disturbance(
-        "1 to 3 ranks die in a gather, rollout, commit or fold, ULFM",
-        let_them_die,
-        (0,),
-        True,
-        True,
-        deaths,
-        waits=False,
+    "kill-instant": Disturbance(
+        "a rank dies in a gather, rollout, commit or fold", let_them_die, KILLED, deaths=death, waits=False
     ),
-    "ulfm-start": Disturbance(
-        "SIGKILL of one rank 0.2 to 3 s after the start, ULFM", kill_at_start, (), True, waits=False
-    ),
+    "kill-start": Disturbance("SIGKILL of one rank 0.2 to 3 s after the start", kill_at_start, (), waits=False),
     "term": Disturbance("SIGTERM of one rank", signal_one(signal.SIGTERM), (75,)),
     "usr1": Disturbance("USR1 of one rank", signal_one(signal.SIGUSR1), (75,)),
     "usr1-mpirun": Disturbance("USR1 of mpirun", signal_mpirun, (75,)),
     "stop": Disturbance("SIGSTOP of one rank", signal_one(signal.SIGSTOP), ENDED, stall=True),
-    "stop-ulfm": Disturbance("SIGSTOP of one rank, ULFM", signal_one(signal.SIGSTOP), ENDED, ulfm=True, stall=True),
+    "loop": Disturbance("endless loop of one rank", let_them_die, ENDED, True, standing("loop"), waits=False),
+    "lock": Disturbance("one rank sleeps in C with the GIL", let_them_die, ENDED, True, standing("lock"), waits=False),
     "disk-full": Disturbance("disk full", fill_disk, (3,), needs=cannot_mount),
     "read-only": Disturbance("file made read-only", make_read_only, (3,), needs=cannot_mount),
 }

@@ -37,9 +37,9 @@ def settings_of(generations: int) -> dict[str, object]:
     return {"run.generations": generations, "population.size": 60, "run.fold_minutes": 0.003}
 
 
-def words(out: Path, ranks: int, generations: int, ulfm: bool = False, **settings: object) -> list[str]:
+def words(out: Path, ranks: int, generations: int, **settings: object) -> list[str]:
     """Return the training command."""
-    line = [mpirun.MPIRUN, *(["--with-ft", "ulfm"] if ulfm else []), "-n", str(ranks)]
+    line = [mpirun.MPIRUN, "-n", str(ranks)]
     line += [sys.executable, str(PROGRAM), "train", PRESET, "--out", str(out), "--resume"]
     for key, value in {**settings_of(generations), **settings}.items():
         line += ["--set", f"{key}={value}"]
@@ -59,7 +59,7 @@ def processes(out: Path) -> list[int]:
 
 
 def rank_processes(out: Path) -> dict[int, int]:
-    """Return the process of each rank, by rank; while MPI starts, each has a child, with a higher process id."""
+    """Return the process of each rank, by rank."""
     found: dict[int, int] = {}
     for pid in sorted(processes(out), reverse=True):
         try:

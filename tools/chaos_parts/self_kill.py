@@ -4,6 +4,7 @@ A signal from outside almost never arrives between two writes. A rank that kills
 A rank can also wait after a commit while a file exists: {"rank", "gate", "after"}.
 """
 
+import ctypes
 import json
 import os
 import signal
@@ -26,6 +27,12 @@ from ees_mpi.store.writer import RunWriter  # noqa: E402
 def die() -> None:
     """Send SIGKILL to this process."""
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def loop() -> None:
+    """Never return."""
+    while True:
+        pass
 
 
 def wait_at(gate: Path) -> None:
@@ -87,8 +94,10 @@ def plan_death(world: type[Ranks], where: str, calls: int) -> None:
         around(RunWriter, "commit", then=after(calls, die))
     elif where == "a fold":
         around(hdf5, "_put_in_place", after(calls, die))
-    elif where == "a recovery":
-        around(world, "_connect", after(calls, die))
+    elif where == "loop":
+        around(world, "_next", then=after(calls, loop))
+    elif where == "lock":
+        around(world, "_next", then=after(calls, lambda: ctypes.PyDLL(None).sleep(3600)))
     else:
         raise ValueError(f"unknown instant {where}")
 

@@ -93,7 +93,7 @@ def _generation(job: Any, state: Any, writer: Any, counted: CountedGathers) -> t
     world.any(False)  # all ranks begin together
     counted.calls = counted.bytes = 0
     counted.processor, begin, used = 0.0, time.monotonic(), processor()
-    record, following = job.advance(state, {})
+    record, following = job.advance(state)
     laps = np.cumsum([record.seconds[phase] for phase in ("evaluate", "gather", "update")])
     commit(world, writer, record, following, 0.0)
     world.any(False)  # the check for a stop request

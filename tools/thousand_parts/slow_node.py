@@ -24,7 +24,7 @@ def measure(world: Ranks) -> dict[str, object]:
     for _ in range(GENERATIONS):
         world.any(False)
         begin = time.monotonic()
-        record, state = job.advance(state, {})
+        record, state = job.advance(state)
         record, _ = commit(world, None, record, state, 0.0)
         seconds.append(round(time.monotonic() - begin, 3))
         digest = record["state_sha256"].item()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ees_mpi.ranks import launcher
+from ees_mpi.ranks import process
 
 
 @pytest.mark.parametrize(
@@ -26,8 +26,8 @@ from ees_mpi.ranks import launcher
 def test_the_launcher_is_told_by_its_variables(
     monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], expected: tuple[int, int, str]
 ) -> None:
-    for name in (*(name for pair in launcher.LAUNCHERS for name in pair[:2]), "SLURM_NTASKS", "SLURM_JOB_ID"):
+    for name in (*(name for pair in process.LAUNCHERS for name in pair[:2]), "SLURM_NTASKS", "SLURM_JOB_ID"):
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    assert launcher.launched() == expected
+    assert process.launched() == expected

@@ -1,0 +1,115 @@
+"""This process, without MPI: its launcher, the stop signals that it has received, and its time limit.
+
+The time limit is Python's `faulthandler`: it prints the stack of a process that makes no progress, and ends it with
+exit code 1. It works while a library or MPI computes and does not return to Python. This module imports no numpy.
+"""
+
+import ctypes
+import faulthandler
+import os
+import signal
+import threading
+from collections.abc import Sequence
+from types import FrameType
+from typing import Any
+
+from ees_mpi.errors import LaunchError
+from ees_mpi.machine import LAUNCHERS
+
+START_MINUTES = "EES_MPI_START_MINUTES"  # an environment variable: the default of the option --start-minutes
+DEFAULT_MINUTES = 5.0
+MARGIN = 10.0  # seconds that a waiting rank gives the others beyond the limit, so that the culprit prints its stack
+STAGGER, MOST_STAGGER = 2.0, 60.0  # seconds between the ranks that wait: the first one ends the others
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+NOTED: list[int] = []  # the stop signals that have come
+PR_SET_PDEATHSIG = 1
+_HANDLERS: dict[int, Any] = {}  # of the stop signals, before they were noted
+
+
+def launched() -> tuple[int, int, str]:
+    """Return the number of processes, the rank of this one, and the launcher; (0, 0, "") if there is no launcher."""
+    for size, rank, launcher in LAUNCHERS:
+        if os.environ.get(size, "").isdigit():
+            if size == "PMI_SIZE" and os.environ[size] == os.environ.get("SLURM_STEP_NUM_TASKS"):
+                launcher = "srun"  # with PMI
+            return int(os.environ[size]), int(os.environ.get(rank, "0")), launcher
+    return 0, 0, ""
+
+
+def begin_start(minutes: float) -> None:
+    """Limit the time until MPI has started on all ranks, and die with the launcher; without a launcher do nothing."""
+    if launched()[0]:
+        # Ranks that compute would outlive a killed mpirun.
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        arm(60 * minutes)
+
+
+def start_minutes() -> float:
+    """Return the time limit for the start of MPI, in minutes."""
+    text = os.environ.get(START_MINUTES, DEFAULT_MINUTES)
+    try:
+        minutes = float(text)
+    except ValueError:
+        minutes = 0.0
+    if not 0 < minutes <= 1e6:
+        raise LaunchError(f"{START_MINUTES}: expected a number of minutes, got {text!r}")
+    return minutes
+
+
+def arm(seconds: float) -> None:
+    """Print the stack and end this process after so many seconds, unless it is armed again before; 0: never."""
+    if seconds > 0:
+        faulthandler.dump_traceback_later(seconds, exit=True, file=2)
+    else:
+        disarm()
+
+
+def disarm() -> None:
+    """Let this process take as long as it needs."""
+    faulthandler.cancel_dump_traceback_later()
+
+
+def own_turn(rank: int) -> float:
+    """Return the seconds beyond the limit after which a rank ends itself: if all hang in MPI, one prints its stack."""
+    return min(STAGGER * rank, MARGIN - STAGGER)
+
+
+def patience(rank: int) -> float:
+    """Return the seconds beyond the limit after which a rank that waits for others ends the job."""
+    return MARGIN + min(STAGGER * rank, MOST_STAGGER)
+
+
+def note_stop_signals() -> None:
+    """Note stop signals in `NOTED` from now on; a second SIGINT raises a KeyboardInterrupt."""
+    numbers = settable(STOP_SIGNALS)
+    if any(signal.getsignal(number) is not _note for number in numbers):
+        NOTED.clear()
+        _HANDLERS.update({number: signal.signal(number, _note) for number in numbers})
+
+
+def end_by_signals() -> None:
+    """Undo `note_stop_signals`; a signal that was noted acts now."""
+    for number in settable(STOP_SIGNALS):
+        if signal.getsignal(number) is _note:
+            signal.signal(number, _HANDLERS[number])
+            if number in NOTED:
+                os.kill(os.getpid(), number)
+
+
+def interrupted() -> int:
+    """Return how often Ctrl-C has come while stop signals are noted."""
+    return NOTED.count(signal.SIGINT) if signal.getsignal(signal.SIGINT) is _note else 0
+
+
+def _note(number: int, frame: FrameType | None) -> None:
+    again = number == signal.SIGINT and number in NOTED
+    NOTED.append(number)
+    if again:
+        raise KeyboardInterrupt
+
+
+def settable(signals: Sequence[signal.Signals]) -> list[signal.Signals]:
+    """Return the signals whose handler this thread may change, and can restore: none outside of the main thread."""
+    if threading.current_thread() is not threading.main_thread():
+        return []
+    return [number for number in signals if signal.getsignal(number) is not None]  # None: a handler written in C

@@ -1,0 +1,134 @@
+"""The promises of a job on several ranks: it never hangs, a stop saves the state, and no process stays behind.
+
+`run.stall_minutes` is short here. A rank that waits gives the others 10 s more than that.
+"""
+
+import json
+import os
+import re
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+from support.breaking import breaking
+from support.processes import all_ended, committed, rank_processes, wait_for_text, wait_until
+from support.program import BIN, MPIRUN, TESTS, TIMEOUT, TINY, command, ees, environment, info, python, run, sets, train
+from support.run_files import assert_same_bits
+
+SHORT = "run.stall_minutes=0.06"
+
+
+def start(words: list[str]) -> "subprocess.Popen[str]":
+    return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 5])
+def test_same_bits_on_any_number_of_ranks(ranks: int, tmp_path: Path) -> None:
+    one, other = (train(tmp_path / f"{n}.h5", "interference-maxent", ranks=n) for n in (None, ranks))
+    assert_same_bits(one, other)
+
+
+@pytest.mark.parametrize("ranks", [0, 3], ids=["alone", "mpirun"])
+@pytest.mark.parametrize("how", ["hang", "loop", "lock"])  # sleeps; loops in Python; sleeps in C, holding the GIL
+def test_a_rank_that_stands_still_ends_the_job(how: str, ranks: int, tmp_path: Path) -> None:
+    out = tmp_path / "run.h5"
+    ended = run(breaking(out, ranks, f"task.settings.how={how}", "task.settings.at=7", SHORT))
+    assert ended.returncode == 1 and all_ended(out), ended.stderr
+    assert ees(*breaking(out, 0, "task.settings.how=none")[1:], "--resume").returncode == 0
+    assert_same_bits(out, whole(tmp_path))
+
+
+def whole(folder: Path) -> Path:
+    out = folder / "whole.h5"
+    assert ees(*breaking(out, 0, "task.settings.how=none")[1:]).returncode == 0
+    return out
+
+
+@pytest.mark.parametrize("place", [0, 2])  # rank 0 is the writer
+def test_a_stopped_rank_ends_the_job(place: int, tmp_path: Path) -> None:
+    out = tmp_path / "run.h5"
+    slow = ("task.settings.how=none", "task.settings.seconds=0.02", "run.generations=1000", "run.stall_minutes=0.1")
+    process = start(breaking(out, 3, *slow))
+    wait_until(lambda: process.poll() is not None or committed(out))
+    writer = json.loads(wait_for_text(Path(f"{out}.lock")))["pid"]
+    others = [pid for pid in rank_processes(out) if pid != writer]
+    os.kill(writer if place == 0 else others[0], signal.SIGSTOP)
+    errors = process.communicate(timeout=TIMEOUT)[1]
+    assert process.returncode == 1 and all_ended(out), errors
+    said, stacks = errors.count("run.stall_minutes"), errors.count("Timeout (")  # a stack: the others are in a gather
+    assert said <= 1 and said + stacks >= 1 and stacks < 3, errors
+
+
+def test_a_lost_rank_ends_the_job_and_resume_ends_with_the_same_bits(tmp_path: Path) -> None:
+    out = tmp_path / "run.h5"
+    dies = ("task.settings.how=die", "task.settings.at=7", f'task.settings.mark="{tmp_path}/died"')
+    killed = run(breaking(out, 3, *dies))
+    assert killed.returncode == 128 + signal.SIGKILL and all_ended(out), killed.stderr
+    resumed = run([*breaking(out, 2, "task.settings.how=none"), "--resume"])
+    assert resumed.returncode == 0, resumed.stderr
+    assert_same_bits(out, whole(tmp_path))
+
+
+@pytest.mark.parametrize("before", ["sleep 600", "exit 0"], ids=["hangs", "leaves"])
+def test_a_rank_that_never_starts_mpi_ends_the_job_within_the_limit(before: str) -> None:
+    words = f'[ "$OMPI_COMM_WORLD_RANK" = 1 ] && {before}; exec {BIN}/ees-mpi doctor --start-minutes 0.05'
+    ended = run([MPIRUN, "-n", "3", "/bin/sh", "-c", words])
+    assert ended.returncode != 0 and all_ended("--start-minutes 0.05"), ended.stderr
+
+
+def test_a_user_may_take_longer_between_ask_and_tell_than_the_limit(tmp_path: Path) -> None:
+    out = tmp_path / "run.h5"
+    ended = run(python(TESTS / "support" / "ask_tell_loop.py", "slow", out, ranks=3))
+    assert ended.returncode == 0 and info(out)["generations"] == 4, ended.stderr
+
+
+def test_no_rank_outlives_a_killed_mpirun(tmp_path: Path) -> None:
+    out = tmp_path / "run.h5"
+    process = start(breaking(out, 3, "task.settings.how=hang", "task.settings.at=7"))
+    wait_until(lambda: process.poll() is not None or committed(out) or out.exists())
+    process.kill()
+    process.communicate(timeout=TIMEOUT)
+    assert all_ended(out)
+
+
+def training(out: Path, ranks: int) -> "subprocess.Popen[str]":
+    """Start a long run, and wait until it has committed some generations."""
+    words = command("train", "interference-maxvar", *sets(*TINY, "run.generations=50000"), "--out", out, ranks=ranks)
+    process = start(words)
+    wait_until(lambda: process.poll() is not None or committed(out))
+    return process
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
+@pytest.mark.parametrize("whom", ["one rank", "all ranks"])
+def test_a_signal_saves_the_state_and_leaves_with_75(whom: str, number: signal.Signals, tmp_path: Path) -> None:
+    out = tmp_path / "run.h5"
+    process = training(out, 3)
+    found = rank_processes(out)
+    for pid in found[-1:] if whom == "one rank" else found:
+        os.kill(pid, number)
+    said, errors = process.communicate(timeout=TIMEOUT)
+    assert process.returncode == 75, errors + said
+    assert errors.count("ees-mpi: interrupted") == 1 and all_ended(out)
+    assert [path.name for path in tmp_path.iterdir()] == ["run.h5"]
+    kept = int(str(info(out)["generations"]))
+    assert kept > 0 and ees("resume", out, "--generations", kept + 3).returncode == 0
+    assert_same_bits(out, train(tmp_path / "whole.h5", "interference-maxvar", f"run.generations={kept + 3}"))
+
+
+@pytest.mark.parametrize(("ranks", "how"), [(0, "signal"), (3, "signal"), (3, "limit")])
+def test_a_stop_in_a_long_generation_does_not_wait_for_its_end(ranks: int, how: str, tmp_path: Path) -> None:
+    """Without the stop a generation takes minutes; it is lost, and begins again with `resume`."""
+    out, mark = tmp_path / "run.h5", tmp_path / "waits"
+    slow = ("task.settings.how=mark", "task.settings.at=0", "task.settings.seconds=0.5", f'task.settings.mark="{mark}"')
+    size = ("population.size=2000", "run.generations=2", "noise.size=5000")
+    process = start([*breaking(out, ranks, *size, *slow), *(["--max-hours", "0.001"] if how == "limit" else [])])
+    wait_for_text(mark)  # the first rollouts have begun
+    if how == "signal":
+        for pid in rank_processes(out):
+            os.kill(pid, signal.SIGUSR1)
+    errors = process.communicate(timeout=TIMEOUT)[1]
+    assert process.returncode == 75 and all_ended(out), errors
+    assert len(re.findall("ees-mpi: interrupted by .*0 generations .*saved", errors)) == 1, errors
+    assert info(out)["generations"] == 0
