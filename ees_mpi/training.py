@@ -170,11 +170,8 @@ def train(
         try:
             with located(f"generation {state.generation}"):
                 record, following = job.advance(state, known or {})
-        except Unfinished as unfinished:
-            with ranks.together():
-                if writer:
-                    writer.save_partial(state.generation, unfinished.rows, unfinished.observations)
-            raise _interrupted(ranks, state, f" and {len(unfinished.rows)} rollouts of the next") from None
+        except Unfinished:
+            raise _interrupted(ranks, state) from None
         known = None
         record, commit_seconds = commit(ranks, writer, record, following, commit_seconds)
         state = following
@@ -210,8 +207,8 @@ def commit(
     return record, time.perf_counter() - start
 
 
-def _interrupted(ranks: Ranks, state: State, more: str = "") -> EesError:
+def _interrupted(ranks: Ranks, state: State) -> EesError:
     by = ranks.stop_signal or "another rank's signal"
     return collective(
-        Interrupted(f"interrupted by {by}; {state.generation} generations{more} are saved, and resume will go on")
+        Interrupted(f"interrupted by {by}; {state.generation} generations are saved, and resume will go on")
     )

@@ -168,7 +168,7 @@ def reopen(
             return PreparedRun(path, config, run.state_arrays(), {}, run.run_id)
     config.method.rehearse(config.task, config.population)
     writer, contents = RunWriter.resume(path, config, force)
-    return PreparedRun(path, config, contents.state, contents.partial, contents.run_id, contents.sessions, writer)
+    return PreparedRun(path, config, contents.state, {}, contents.run_id, contents.sessions, writer)
 
 
 def _check_same_run(run: Run, config: Config, start: StartingPoint | None) -> None:

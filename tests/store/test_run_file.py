@@ -254,7 +254,6 @@ def test_a_journal_that_leaves_a_gap_is_refused_and_nothing_touched(running: Hal
     running.writer.fold()
     train(job_of(running.config), running.state, running.writer)
     running.writer.fold()
-    running.writer.save_partial(6, np.zeros((1, 5)), np.zeros((0, 2)))
     row = {**_last_row(running.path), "state_sha256": np.array(running.state.digest().hex(), "S64")}
     running.writer.commit(6, row, running.state.arrays())
     shutil.copy(journal.path_of(running.path), journal.path_of(early))
@@ -365,7 +364,7 @@ def test_generations_are_called_safe_only_where_they_are(
 
     monkeypatch.setattr("ees_mpi.store.journal.JournalWriter.append_bytes", full)
     with pytest.raises(RunFileError, match=rf"No space left on device\. .*{message}"):
-        half.writer.save_partial(2, np.zeros(1), np.zeros(1))
+        half.writer.note_config(config)
     half.kill()
     with pytest.raises(RunFileError, match=r"No space left on device\.$"):  # nothing was committed to a new file
         RunWriter.create(tmp_path / "new.h5", config, half.state.arrays())
