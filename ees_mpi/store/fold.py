@@ -27,14 +27,14 @@ SLACK_BYTES = 1 << 20  # for the metadata of HDF5 while a file grows
 LIBVER = ("v110", "v110")  # the oldest version whose metadata have checksums
 
 
-def create(path: Path, config: Config, attributes: Mapping[str, Any], state: Arrays) -> None:
-    """Create the file of a new run.
+def create(path: Path, config: Config, attributes: Mapping[str, Any], state: Arrays, names: Iterable[str]) -> None:
+    """Create the file of a new run; `names`: of the arrays of a generation.
 
     The journal of a run that is overwritten is deleted just before: no file is ever beside the journal of another run.
     """
     with replacement(path) as fresh:
         values = {**attributes, "first_state_sha256": records.state_sha256(state)}
-        build(fresh, config, values, state, layout.present(config), layout.axis_sizes(config))
+        build(fresh, config, values, state, names, layout.axis_sizes(config))
         path_of(path).unlink(missing_ok=True)
 
 

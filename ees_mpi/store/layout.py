@@ -10,13 +10,12 @@ FORMAT = "ees_mpi run"
 FORMAT_VERSION = 4
 
 GENERATION = "generation"
+BY_START = "behavior_by_start"
 
 
 GENERATIONS = {
     "behavior": Field(("individual", "behavior_dim"), "<f8", "behaviour characteristic of each individual"),
-    "behavior_by_start": Field(
-        ("individual", "start", "behavior_dim"), "<f8", "task.rollouts > 1: the behaviour from each start"
-    ),
+    BY_START: Field(("individual", "start", "behavior_dim"), "<f8", "task.rollouts > 1: the behaviour from each start"),
     "fitness": Field(("individual",), "<f8", "fitness of each individual"),
     "length": Field(("individual",), "<i4", "steps of each rollout"),
     "valid": Field(("individual",), "|u1", "1: finite; 0: the rollout blew up and was left out"),
@@ -61,7 +60,7 @@ GENERATIONS = {
 
 # A file has all or none of the arrays of each line, and of those of its method; it is refused if it lacks any other.
 TOGETHER = (
-    ("behavior_by_start",),
+    (BY_START,),
     ("learned",),
     ("std",),
     ("observation_sums", "observation_mean", "observation_std"),
@@ -86,7 +85,7 @@ def axis_sizes(config: Config) -> dict[str, int]:
     return {
         "individual": config.population.size,
         "behavior_dim": config.task.behavior_dim,
-        "start": config.task.rollouts if config.task.rollouts > 1 else 0,
+        "start": config.task.rollouts,
         "component": config.population.components,
         "parameter": config.task.parameters,
         "observation_dim": config.task.observation_dim,
@@ -109,13 +108,13 @@ def fields(config: Config) -> dict[str, Field]:
     return {**GENERATIONS, **config.method.fields}
 
 
-def present(config: Config) -> dict[str, Field]:
-    """Return the datasets of a run: those whose axes are not empty."""
+def present(config: Config, by_start: bool = False) -> dict[str, Field]:
+    """Return the datasets of a run: those whose axes are not empty; `by_start`: and the behaviour from each start."""
     sizes = axis_sizes(config)
     return {
         name: field
         for name, field in fields(config).items()
-        if all(sizes.get(axis) for axis in (*field.axes, *field.needs))
+        if all(sizes.get(axis) for axis in (*field.axes, *field.needs)) and (by_start or name != BY_START)
     }
 
 

@@ -61,8 +61,13 @@ class RunWriter:
         kind: str = "run",
         started_from: str = "",
         run_id: str = "",
+        by_start: bool = False,
     ) -> "RunWriter":
-        """Create a new file; `kind`: run or study; `started_from`: JSON about the run that the means come from."""
+        """Create a new file.
+
+        kind: run or study; started_from: JSON about the run that the means come from
+        by_start: each generation has the array `behavior_by_start` (task.rollouts > 1)
+        """
         path = real(path)  # keeps a symbolic link
         lock = Lock(path, force)
         try:
@@ -92,8 +97,9 @@ class RunWriter:
             with write_errors(path):
                 if not overwrite:
                     journal.set_aside(path, "other-run")  # left by a run whose file was deleted
-                fold.create(path, config, attributes, state)
-                writer = cls(path, lock, run_id, config, layout.present(config), 0, records.state_sha256(state))
+                names = list(layout.present(config, by_start))
+                fold.create(path, config, attributes, state, names)
+                writer = cls(path, lock, run_id, config, names, 0, records.state_sha256(state))
             writer._resumable = kind == "run"
             return writer
         except BaseException:
