@@ -140,7 +140,8 @@ def _rewrite(run: Run, fresh: Path, state: Arrays, damaged: dict[str, list[tuple
 def _copy_rows(run: Run, file: h5py.File, name: str, have: int, lost: list[tuple[int, int]]) -> None:
     """Copy an array up to a generation. Lost numbers become NaN, -1 or 0; their bytes go to the group `damaged`."""
     source, target = run.file["generations"][name], file["generations"][name]
-    for first, end in chunks.spans(source, 0, have):
+    folded = min(have, len(source))
+    for first, end in chunks.spans(source, 0, folded):
         if (first, end) not in lost:
             chunks.append(target, run[name][first:end])
             continue
@@ -149,6 +150,7 @@ def _copy_rows(run: Run, file: h5py.File, name: str, have: int, lost: list[tuple
         chunks.append(target, empty if source.dtype.kind == "S" else empty + source.dtype.type(number))
         with suppress(OSError, ValueError):  # the place of the chunk may be wrong, too
             chunks.put(file.require_group(f"damaged/{name}"), str(first), chunks.raw(source, first, end))
+    chunks.append(target, run[name][folded:have])
 
 
 @contextmanager

@@ -4,7 +4,6 @@ EES_TEST_DAMAGES=2000 tries more flipped bits; there is a zeroed block for every
 """
 
 import os
-import pickle
 import random
 import shutil
 import signal
@@ -148,13 +147,12 @@ def trial(path: Path, whole: Contents, damage: Callable[[bytearray], None], suff
             said = said or ("" if path.parent.name == "adapt" else repaired(place / "run.h5", whole))
         except BaseException as error:
             said = f"traceback: {error!r}"
-        os.write(writing, pickle.dumps((said, len(found) < len(whole))))
+        os.write(writing, said.encode())
         os._exit(0)
     os.close(writing)
     _, status = os.waitpid(child, 0)
     with open(reading, "rb") as pipe:
-        said, _noticed = pickle.loads(pipe.read()) if not status else (f"ended with status {status}", False)
-    return str(said)
+        return f"ended with status {status}" if status else pipe.read().decode()
 
 
 def flip(chance: random.Random) -> Callable[[bytearray], None]:
