@@ -9,20 +9,16 @@ from pathlib import Path
 import gymnasium
 import numpy as np
 import pytest
-from support.program import TINY, command, done, ees, info, refusal, run, sets
+from support.program import command, done, ees, info, refusal, run, sets
 from support.run_files import assert_same_bits
 
 import ees_mpi
 from ees_mpi import registry
 from ees_mpi.cli.main import cli
 from ees_mpi.commands.arguments import in_python
-from ees_mpi.config import load
 from ees_mpi.errors import EesError
 from ees_mpi.generation.results import Record
-from ees_mpi.generation.state import first_state
-from ees_mpi.outcomes import LEADING
 from ees_mpi.registry import own
-from ees_mpi.store.writer import RunWriter, has_results
 
 CONFIG = """
 [run]
@@ -149,17 +145,6 @@ def test_resume_starts_again_only_if_the_file_of_another_config_has_no_generatio
     done("train", "my.toml", "--out", "run.h5", "--resume")
     code, line = refusal("train", "my.toml", *sets("population.std=0.2"), "--out", "run.h5", "--resume")
     assert code == 2 and "another config" in line and info(Path("run.h5"))["generations"] == 2
-
-
-def test_a_file_with_rollouts_of_an_interrupted_first_generation_is_not_replaced() -> None:
-    config = load("interference-maxvar", TINY)
-    writer = RunWriter.create(Path("run.h5"), config, first_state(config).arrays())
-    writer.begin_session(0, 1, 1, {"numpy": "0"})
-    assert not has_results(Path("run.h5"))
-    writer.save_partial(0, np.ones((1, LEADING + 1)), np.zeros((0, 2)))
-    writer.close()
-    code, line = refusal("train", "interference-maxvar", *sets(*TINY), "--out", "run.h5")
-    assert code == 3 and "exists already" in line and has_results(Path("run.h5"))
 
 
 @pytest.mark.parametrize(

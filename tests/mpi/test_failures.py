@@ -2,16 +2,13 @@
 
 import json
 import os
-import re
 import signal
 import subprocess
-import time
 from pathlib import Path
 
-import h5py
 import pytest
 from support.breaking import breaking
-from support.processes import all_ended, committed, rank_processes, wait_for_text, wait_until
+from support.processes import all_ended, committed, rank_processes, wait_until
 from support.program import TIMEOUT, TINY, command, ees, environment, info, run, sets, train
 from support.run_files import assert_same_bits
 
@@ -96,34 +93,6 @@ def test_a_signal_saves_the_state_and_leaves_with_75(ranks: int, number: signal.
     assert_same_bits(out, train(tmp_path / "whole.h5", "interference-maxvar", f"run.generations={kept + 3}"))
 
 
-@pytest.mark.parametrize(("ranks", "how"), [(0, "signal"), (3, "signal"), (3, "limit")])
-def test_rollouts_done_before_a_stop_are_kept_and_reused(ranks: int, how: str, tmp_path: Path) -> None:
-    out, whole, mark = tmp_path / "run.h5", tmp_path / "whole.h5", tmp_path / "waits"
-    size = ("population.size=40", "run.generations=2")
-    slow = ('task.settings.how="until told"', "task.settings.at=10", "task.settings.seconds=0.2")
-    settings = (*size, *slow, f'task.settings.mark="{mark}"')
-    seconds = 3.0
-    limit = ["--max-hours", str(seconds / 3600)] if how == "limit" else []
-    process = start([*breaking(out, ranks, *settings), *limit])
-    waiting = int(wait_for_text(mark))  # some rollouts are done; the others wait
-    if how == "signal":
-        os.kill(waiting, signal.SIGTERM)
-    else:
-        time.sleep(seconds)  # the limit counts from the start of the session, which was before the mark
-        Path(f"{mark}.told").touch()
-    _, errors = process.communicate(timeout=TIMEOUT)
-    assert process.returncode == 75, errors
-    kept = re.search(r"0 generations and (\d+) rollouts of the next are saved", errors)
-    assert kept and 0 < int(kept.group(1)) < 41, errors
-    resumed = run([*breaking(out, 2, *settings), "--resume"])
-    assert resumed.returncode == 0, resumed.stderr
-    assert f"{kept.group(1)} rollouts of the first are already done" in resumed.stdout
-    assert ees(*breaking(whole, 0, *size, "task.settings.how=none")[1:]).returncode == 0
-    assert_same_bits(out, whole)
-    with h5py.File(out) as file:
-        assert "partial" not in file
-
-
 def test_a_second_writer_is_exit_3_and_told_who_the_first_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lock, "WAIT_SECONDS", 0.2)  # seconds
     out = tmp_path / "run.h5"
@@ -149,7 +118,7 @@ def test_ctrl_c_at_mpirun_ends_with_a_sentence(times: int, tmp_path: Path) -> No
     said = errors.count("ees-mpi: the launcher ends the job. All committed generations are safe")
     assert said == 1 or (times == 2 and said == 0), errors  # a quick second Ctrl-C ends mpirun before it passes text on
     with open_run(out) as run:
-        run.check_order()
+        run.check_last()
 
 
 @pytest.mark.parametrize("ranks", [0, 2])
