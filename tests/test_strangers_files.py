@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import h5py
-import numpy as np
 import pytest
 from support.program import TINY, ees, refusal, sets
 from support.run_files import renew
 
 from ees_mpi import open_run
 from ees_mpi.errors import RunFileError
-from ees_mpi.terminal import clock, plain
+from ees_mpi.store import sessions
+from ees_mpi.terminal import plain
 
 ESCAPE = "\x1b]0;title\x07\x1b[2J\x9b31m\r"
 FROM = ("train", "interference-maxvar", *sets(*TINY), "--from", "run.h5", "--out", "out.h5")
@@ -74,11 +74,8 @@ def test_control_characters_of_a_file_do_not_reach_the_terminal(craft: Craft) ->
         escaped = ESCAPE.encode("unicode_escape").decode().replace("\\x", "\\u00").replace("\\r", "\\u000d")
         file.attrs["started_from"] = f'{{"path": "{escaped}", "objective": "{escaped}", "generation": 1}}'
         file.attrs["program"] = ESCAPE.replace("\0", "")
-        for name in ("host", "machine"):
-            del file["sessions"][name]
-        file["sessions/host"] = np.array([ESCAPE.encode()])
         machine = f'{{"numpy": "{escaped}", "cpu_features": "{escaped}", "device": "{escaped}"}}'
-        file["sessions/machine"] = np.array([machine.encode()])
+        sessions.write(file, [{**session, "host": ESCAPE, "machine": machine} for session in sessions.read(file)])
 
     craft(change)
     outputs = outputs_of()
@@ -139,10 +136,3 @@ def test_a_fifo_is_refused_by_every_command_and_by_open_run(tmp_path: Path, monk
     for words in (*COMMANDS, *more):
         code, line = refusal(*words)
         assert code in (2, 3) and "not a plain file" in line, words
-
-
-@pytest.mark.parametrize("when", [float("nan"), float("inf"), -1e300, 1e300])
-def test_times_that_are_no_dates_are_refused(when: float, craft: Craft) -> None:
-    craft(lambda file: file["sessions/start"].__setitem__(0, when))
-    code, line = refusal("report", "run.h5")
-    assert code == 3 and "times that are no dates" in line and clock(when) == "unknown"

@@ -188,17 +188,15 @@ def task_of(text: str, trusted: bool) -> Any:
         "xml_file = 'secret.xml'",
         "render_mode = 'human'",
         "frame_skip = 'secret.xml'",
-        "frame_skip = 1000000000",
-        "healthy_reward = true",
-        "default_camera_config = {distance = 3.0}",
+        "healthy_z_range = [0.2, 'secret.xml']",
     ],
 )
-def test_settings_of_a_run_file_reach_gymnasium_only_if_they_are_listed(folder: Path, setting: str) -> None:
+def test_settings_of_a_run_file_reach_gymnasium_only_if_they_are_numbers(folder: Path, setting: str) -> None:
     with pytest.raises(TrustError, match=f"{setting.split()[0]}.*--trust"):
         task_of(CHEETAH + setting, trusted=False).make()
 
 
-def test_listed_settings_of_a_run_file_and_all_of_the_user_reach_gymnasium(folder: Path) -> None:
+def test_numbers_of_a_run_file_and_all_settings_of_the_user_reach_gymnasium(folder: Path) -> None:
     task_of(CHEETAH + "frame_skip = 3\nreset_noise_scale = 0", trusted=False).make().close()
     with pytest.raises(ConfigError, match=r"secret\.xml"):
         task_of(CHEETAH + "xml_file = 'secret.xml'", trusted=True).make()

@@ -9,7 +9,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
 from numpy.typing import NDArray
 
@@ -26,7 +25,8 @@ from ees_mpi.ranks import Ranks
 from ees_mpi.registry import loaded
 from ees_mpi.registry.toml import Setting
 from ees_mpi.runs.progress import CountedOutcomes
-from ees_mpi.store import texts
+from ees_mpi.store import fold, texts
+from ees_mpi.store.reader import read_arrays
 from ees_mpi.store.safety import damage_reported, open_hdf5
 from ees_mpi.tasks.locomotion import across, angle_of, direction_name
 
@@ -185,19 +185,12 @@ def is_adaptation(path: Path) -> bool:
 
 def read_adaptation(path: Path) -> Adaptation:
     """Read an adaptation file."""
-    with open_hdf5(path) as file, damage_reported(path):
-        attributes = texts.attributes(file)
-        if attributes.get("format") != FORMAT:
-            raise RunFileError(f"{path} is not an adaptation file of ees_mpi")
-        names = [f"{group}/{name}" for group in file for name in file[group]]
-        return Adaptation(path, attributes, {name: file[name][()] for name in names})
+    return Adaptation(path, *read_arrays(path, FORMAT))
 
 
 def write_adaptation(out: Path, attributes: Mapping[str, Any], groups: Mapping[str, Arrays]) -> None:
     """Write an adaptation file."""
     created = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    with replaced(out, RunFileError) as fresh, h5py.File(fresh, "w") as file:
-        texts.put(file, {"format": FORMAT, "format_version": 1, "created": created, **attributes})
-        for group, arrays in groups.items():
-            for name, array in arrays.items():
-                file[f"{group}/{name}"] = array
+    named = {f"{group}/{name}": array for group, arrays in groups.items() for name, array in arrays.items()}
+    with replaced(out, RunFileError) as fresh:
+        fold.write_arrays(fresh, {"format": FORMAT, "created": created, **attributes}, named)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ees_mpi.config import Config
 from ees_mpi.errors import MissingExtra, RunFileError
 from ees_mpi.outcomes import Arrays, Draw, Floats, split_learned
-from ees_mpi.store import layout
+from ees_mpi.store import chunks, layout
 from ees_mpi.store.safety import damage_reported
 
 
@@ -54,7 +54,7 @@ class Series:
         parts = []
         if start < folded:
             with damage_reported(self._path):
-                parts.append(self._folded[start : min(start + count, folded)])
+                parts.append(chunks.read(self._folded, start, min(start + count, folded)))
         newer = self._newer[max(start - folded, 0) : max(start + count - folded, 0)]
         if len(newer):
             parts.append(newer)
@@ -73,7 +73,7 @@ class RunArrays(Mapping[str, Series]):
     path: Path
     config: Config
     given_label: str = ""  # by the user, for a figure
-    _file: h5py.File
+    file: h5py.File  # open for reading
     _newer: NDArray[Any]  # [n] rows of the journal that are not in the file yet, with a field for each array
     _attributes: dict[str, Any]
 
@@ -81,7 +81,7 @@ class RunArrays(Mapping[str, Series]):
     __hash__ = object.__hash__
 
     def __repr__(self) -> str:
-        if not self._file:
+        if not self.file:
             return f"<Run {self.path}, closed>"
         config, kind = self.config, self._attributes["kind"]
         parts = f"{config.task_name}, {config.method.algorithm}, {config.population.size} {config.population.row_name}s"
@@ -108,12 +108,12 @@ class RunArrays(Mapping[str, Series]):
 
     @cached_property
     def _names(self) -> list[str]:
-        return [name for name in self._file["generations"] if name in layout.fields(self.config)]
+        return [name for name in self.file["generations"] if name in layout.fields(self.config)]
 
     @cached_property
     def _folded(self) -> int:
         """The number of generations in the HDF5 file."""
-        return int(self._file["generations"][layout.GENERATION].shape[0])
+        return int(self.file["generations"][layout.GENERATION].shape[0])
 
     def __enter__(self) -> Self:
         return self
@@ -123,10 +123,10 @@ class RunArrays(Mapping[str, Series]):
 
     def close(self) -> None:
         """Close the file."""
-        self._file.close()
+        self.file.close()
 
     def _check_open(self) -> None:
-        if not self._file:
+        if not self.file:
             raise RunFileError(f"{self.path} is closed; open it again with `ees_mpi.open_run`")
 
     def __getitem__(self, name: str) -> Series:
@@ -134,7 +134,7 @@ class RunArrays(Mapping[str, Series]):
         if name not in self.names:
             raise KeyError(f"{self.path} has no array {name!r}; it has {', '.join(self.names)}")
         if name not in self._series:
-            self._series[name] = Series(self._file[f"generations/{name}"], self._newer[name], self.path)
+            self._series[name] = Series(self.file[f"generations/{name}"], self._newer[name], self.path)
         return self._series[name]
 
     def __iter__(self) -> Iterator[str]:

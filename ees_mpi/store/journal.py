@@ -1,17 +1,18 @@
 """The journal: records, appended to one file.
 
-file    = "EESJRNL3" run_id[16]  blake2b-8 of these 24 bytes  record*
-record  = length (u64, little-endian)  hash[32]  hash before[32]  blake2b-8 of these 72 bytes  payload (MessagePack)
-payload = [kind, number, columns, bytes, columns of the state, bytes of the state]; see `records`
+file    = "EESJRNL4" record*
+record  = length (u64, little-endian)  run_id[16]  state_sha256 before[32]  crc32 of the payload (u32)
+          crc32 of these 60 bytes (u32)  payload (MessagePack)
+payload = [kind, generation, columns, bytes, columns of the state, bytes of the state]; see `records`
 
 A kill cuts the last record short: it is ignored. Every other fault is damage, and is reported; the checksum of the
-header tells a damaged length from a short record. The hash of a record covers everything but its state, whose digest
-is one of the arrays. Journals of version 2 are read by `format2`.
+header tells a damaged length from a short record. The state before a record shows records of a copy of the run that
+went another way.
 """
 
-import hashlib
 import os
 import struct
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -21,13 +22,14 @@ from typing import Any
 import msgspec
 
 from ees_mpi.outcomes import Arrays
-from ees_mpi.store import format2, records
+from ees_mpi.store import records
 from ees_mpi.store.records import Columns, Record
 from ees_mpi.store.safety import damage_reported, open_plain, real
 
-MAGIC = b"EESJRNL3"
-HEAD = struct.Struct("<Q32s32s")
-SEAL = 8  # bytes of the checksum of a header
+MAGIC = b"EESJRNL4"
+HEAD = struct.Struct("<Q16s32sI")
+SEAL = struct.Struct("<I")
+STEP = HEAD.size + SEAL.size
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(tuple[str, int, Columns, bytes, Columns, bytes])
 
@@ -38,22 +40,18 @@ def path_of(run: Path) -> Path:
     return run.with_name(run.name + ".journal")
 
 
-def encode(record: Record, state: Arrays | None = None) -> bytes:
+def encode(run_id: str, record: Record, state: Arrays | None = None) -> bytes:
     """Return a record as it is in the journal; `state`: that after a generation."""
     columns, data = records.flat(state or {})
-    parts = (record.kind, record.number, _packed(record.columns), record.data, _packed(columns), data)
+    parts = (record.kind, record.generation, _packed(record.columns), record.data, _packed(columns), data)
     payload = _encoder.encode(parts)
-    return _sealed(HEAD.pack(len(payload), record.hash, record.before)) + payload
+    head = HEAD.pack(len(payload), bytes.fromhex(run_id), bytes.fromhex(record.before), zlib.crc32(payload))
+    return b"".join((head, SEAL.pack(zlib.crc32(head)), payload))
 
 
 @lru_cache(maxsize=64)  # all generations of a run have the same columns
 def _packed(columns: Columns) -> msgspec.Raw:
     return msgspec.Raw(_encoder.encode(columns))
-
-
-def _sealed(head: bytes) -> bytes:
-    """Return a header with its checksum."""
-    return head + hashlib.blake2b(head, digest_size=SEAL).digest()
 
 
 @dataclass(frozen=True)
@@ -79,45 +77,38 @@ def read(run: Path) -> Contents:
 
 
 def _parse(data: bytes) -> Contents:
-    layout, record_of = (format2.HEAD, format2.record_of) if data.startswith(format2.MAGIC) else (HEAD, _record_of)
-    head = data[: len(MAGIC) + 16]
-    place, step = len(head) + SEAL, layout.size + SEAL
-    if not head.startswith((MAGIC, format2.MAGIC)):
-        return Contents(damaged=bool(data), unread=len(data))
-    if data[:place] != _sealed(head):
-        return Contents(damaged=len(data) >= place, unread=len(data))
-    run_id, damaged = head[len(MAGIC) :].hex(), False
+    if not data.startswith(MAGIC):
+        return Contents(damaged=not MAGIC.startswith(data), unread=len(data))
     complete: list[Record] = []
-    state: dict[str, Any] = {}
-    while len(data) - place >= step:
-        header = data[place : place + layout.size]
-        length, *hashes = layout.unpack(header)
-        payload = data[place + step : place + step + length]
-        damaged = data[place : place + step] != _sealed(header)
+    state: Mapping[str, Any] = {}
+    place, run_id, damaged = len(MAGIC), "", False
+    while len(data) - place >= STEP:
+        head = data[place : place + HEAD.size]
+        length, own, before, crc = HEAD.unpack(head)
+        payload = data[place + STEP : place + STEP + length]
+        damaged = data[place + HEAD.size : place + STEP] != SEAL.pack(zlib.crc32(head))
+        damaged = damaged or own.hex() != (run_id or own.hex())
         if damaged or len(payload) < length:
             break  # a short record was cut by a kill
         try:
-            read = record_of(run_id, hashes, payload)
+            record, after = _record_of(before.hex(), payload)
+            damaged = zlib.crc32(payload) != crc
         except (LookupError, TypeError, ValueError):  # msgspec's errors are ValueErrors
-            read = None
-        if damaged := read is None:
+            damaged = True
+        if damaged:
             break
-        complete.append(read[0])
-        state = read[1] or state
-        place += step + length
+        run_id, state = own.hex(), after or state
+        complete.append(record)
+        place += STEP + length
     return Contents(run_id, complete, state, damaged, len(data) - place)
 
 
-def _record_of(run_id: str, hashes: list[bytes], payload: bytes) -> tuple[Record, dict[str, Any]] | None:
-    """Return the record of a payload and its state; nothing if the hash or the digest of the state is wrong."""
-    own, before = hashes
-    kind, number, columns, data, state_columns, state_data = _decoder.decode(payload)
-    record = records.make(run_id, kind, number, before, columns, data)
-    state = records.named(state_columns, state_data)
-    if record.hash != own:
-        return None
-    if kind == "generation" and record.arrays["state_sha256"] != records.state_digest(state).hex().encode():
-        return None
+def _record_of(before: str, payload: bytes) -> tuple[Record, Mapping[str, Any]]:
+    """Return the record of a payload and its state; raise a ValueError if the state has another digest."""
+    kind, generation, columns, data, state_columns, state_data = _decoder.decode(payload)
+    record, state = Record(kind, generation, before, columns, data), records.named(state_columns, state_data)
+    if kind == "generation" and record.after != records.state_sha256(state):
+        raise ValueError("the state after a generation has another digest")
     return record, state
 
 
@@ -138,13 +129,14 @@ class JournalWriter:
 
     def __init__(self, run: Path, run_id: str, fsync: bool):
         self._path = path_of(run)
+        self._run_id = run_id
         self._fsync = fsync
         fresh = self._path.with_name(self._path.name + ".new")
         fresh.unlink(missing_ok=True)  # a link that somebody placed there is not followed
         self._file = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         self.size = 0  # bytes
         try:
-            self.append_bytes(_sealed(MAGIC + bytes.fromhex(run_id)))
+            self.append_bytes(MAGIC)
             os.replace(fresh, self._path)
         except OSError:
             os.close(self._file)
@@ -168,7 +160,7 @@ class JournalWriter:
 
     def append(self, record: Record, state: Arrays | None = None) -> None:
         """Append one record; `state`: that after a generation."""
-        self.append_bytes(encode(record, state))
+        self.append_bytes(encode(self._run_id, record, state))
 
     def close(self) -> None:
         """Close the file and keep it."""

@@ -1,23 +1,21 @@
 """The layout of a run file: names, axes and types. `docs/format.md` describes it for readers in other languages."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
-
-import h5py
 
 from ees_mpi.config import Config
 from ees_mpi.outcomes import Field
 from ees_mpi.store.records import Columns
 
 FORMAT = "ees_mpi run"
-FORMAT_VERSION = 3
-OLDEST = 2  # is read and continued; see `format2`
+FORMAT_VERSION = 4
 
 GENERATION = "generation"
+BY_START = "behavior_by_start"
 
 
 GENERATIONS = {
     "behavior": Field(("individual", "behavior_dim"), "<f8", "behaviour characteristic of each individual"),
+    BY_START: Field(("individual", "start", "behavior_dim"), "<f8", "task.rollouts > 1: the behaviour from each start"),
     "fitness": Field(("individual",), "<f8", "fitness of each individual"),
     "length": Field(("individual",), "<i4", "steps of each rollout"),
     "valid": Field(("individual",), "|u1", "1: finite; 0: the rollout blew up and was left out"),
@@ -62,33 +60,24 @@ GENERATIONS = {
 
 # A file has all or none of the arrays of each line, and of those of its method; it is refused if it lacks any other.
 TOGETHER = (
+    (BY_START,),
     ("learned",),
     ("std",),
     ("observation_sums", "observation_mean", "observation_std"),
 )
-# The hashes of each generation, which are no part of its record.
-CHAIN = {
-    "record_sha256": Field((), "|S64", "hash of this generation: of the run id, its number, its arrays, before_sha256"),
-    "before_sha256": Field((), "|S64", "hash of the record before: the generation before, or the session between them"),
-}
-HASH = CHAIN["record_sha256"]
-# Their names, by the version of the format.
-HASHES = {2: ("row_sha256", "seconds_sha256"), 3: tuple(CHAIN)}
 NEEDED = tuple(name for name in GENERATIONS if all(name not in names for names in TOGETHER))
 
-# The columns of group `sessions`, by the version of the format; "str": a text.
-SESSIONS: dict[int, dict[str, str]] = {
-    2: {
-        "start": "<f8",
-        "end": "<f8",
-        "first_generation": "<i8",
-        "ranks": "<i8",
-        "nodes": "<i8",
-        "host": "str",
-        "machine": "str",  # JSON: versions, CPU, BLAS
-    }
+# The columns of group `sessions`; "str": a text.
+SESSIONS = {
+    "start": "<f8",
+    "end": "<f8",
+    "first_generation": "<i8",
+    "ranks": "<i8",
+    "nodes": "<i8",
+    "host": "str",
+    "machine": "str",  # JSON: versions, CPU, BLAS
+    "config": "str",
 }
-SESSIONS[3] = {**SESSIONS[2], "config": "str", "record_sha256": "str", "before_sha256": "str"}
 
 
 def axis_sizes(config: Config) -> dict[str, int]:
@@ -96,6 +85,7 @@ def axis_sizes(config: Config) -> dict[str, int]:
     return {
         "individual": config.population.size,
         "behavior_dim": config.task.behavior_dim,
+        "start": config.task.rollouts,
         "component": config.population.components,
         "parameter": config.task.parameters,
         "observation_dim": config.task.observation_dim,
@@ -118,13 +108,13 @@ def fields(config: Config) -> dict[str, Field]:
     return {**GENERATIONS, **config.method.fields}
 
 
-def present(config: Config) -> dict[str, Field]:
-    """Return the datasets of a run: those whose axes are not empty."""
+def present(config: Config, by_start: bool = False) -> dict[str, Field]:
+    """Return the datasets of a run: those whose axes are not empty; `by_start`: and the behaviour from each start."""
     sizes = axis_sizes(config)
     return {
         name: field
         for name, field in fields(config).items()
-        if all(sizes.get(axis) for axis in (*field.axes, *field.needs))
+        if all(sizes.get(axis) for axis in (*field.axes, *field.needs)) and (by_start or name != BY_START)
     }
 
 
@@ -132,8 +122,3 @@ def columns(names: Iterable[str], config: Config, sizes: Mapping[str, int]) -> C
     """Return the columns of the record of a generation that has these arrays."""
     known = fields(config)
     return tuple((name, known[name].dtype, tuple(sizes[axis] for axis in known[name].axes)) for name in sorted(names))
-
-
-def growing(group: h5py.Group) -> dict[str, Any]:
-    """Return the datasets of a file that have a row for each generation, sorted by name."""
-    return {name: group[name] for name in sorted(group) if getattr(group[name], "maxshape", ())[:1] == (None,)}

@@ -1,5 +1,7 @@
 """Read run files at any time, from any process, without MPI."""
 
+from collections.abc import Iterable
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -10,13 +12,10 @@ from numpy.typing import NDArray
 from ees_mpi.config import Config, parse
 from ees_mpi.errors import RunFileError
 from ees_mpi.noise import Noise
-from ees_mpi.outcomes import Floats, Singles
-from ees_mpi.store import chain, checks, fits, hdf5, journal, layout, sessions, texts
+from ees_mpi.outcomes import Arrays, Floats, Singles
+from ees_mpi.store import checks, chunks, fold, journal, layout, records, sessions, texts
 from ees_mpi.store.arrays import RunArrays
-from ees_mpi.store.records import CHAINED
 from ees_mpi.store.safety import damage_reported, open_hdf5
-
-CHECK_BYTES = 16 << 20  # read at a time while all hashes are checked
 
 
 class Run(RunArrays):
@@ -30,9 +29,8 @@ class Run(RunArrays):
         self._trust = trust
         # The journal is read first: if the writer folds in between, records are read twice, but none is missed.
         self.journal = journal.read(self.path)
-        self._file = open_hdf5(self.path)
+        self.file = open_hdf5(self.path)
         self._noise: Noise | None = None
-        self._checked: set[int] = set()  # the generations whose hashes are right
         try:
             with damage_reported(self.path):
                 self._interpret()
@@ -46,13 +44,11 @@ class Run(RunArrays):
 
     def _interpret(self) -> None:
         """Read the config and the newest generations, and check that they belong together."""
-        self._attributes = checks.attributes_of(self._file, self.path)
-        self._version = chain.version_of(self._attributes)
+        self._attributes = checks.attributes_of(self.file, self.path)
         self.run_id: str = self._attributes["run_id"]
         if self.journal.run_id not in ("", self.run_id):
             self.journal = journal.read(self.path)  # `--overwrite` may have replaced both files in between
         self.journal_records = self.journal.records if self.journal.run_id == self.run_id else []
-        checks.check_groups(self._file, self._attributes, self.path)
         text = self._attributes["config"]
         for record in self.journal_records:
             if record.kind in ("session", "config"):  # a later session may train more generations
@@ -61,17 +57,11 @@ class Run(RunArrays):
         noise = self.config.noise_seed, self.config.noise.size
         if (int(self._attributes["noise_seed"]), int(self._attributes["noise_size"])) != noise:
             raise ValueError("its attributes have another noise table than its config")
-        self._sizes = checks.check_shapes(self._file, self.config, self._version, self.path)
-        if hasattr(self.config.population, "stds") and "std" not in self._file["generations"]:
-            raise RunFileError(f"{self.path} is damaged: it has no generations/std")
-        self._columns = layout.columns(self._names, self.config, self._sizes)
-        rows = hdf5.newer(self.journal_records, self._folded, self.path)
+        self.sizes = checks.check_shapes(self.file, self.config, self.path)
+        self._columns = layout.columns(self._names, self.config, self.sizes)
         with damage_reported(journal.path_of(self.path)):
-            checks.check_records(self.journal_records, self._file, self._columns, self._version)
-        self._newer = chain.rows_of(self._columns, rows)
-        self._sessions = sessions.read_all(
-            self._file, self._version, self.run_id, self.journal_records, self["seconds_clock"]
-        )
+            checks.check_records(self.journal_records, self.file, self._attributes, self._columns, self.path)
+        self._newer = records.rows_of(self._columns, fold.newer(self.journal_records, self._folded, self.path))
 
     @property
     def damage(self) -> str:
@@ -84,12 +74,6 @@ class Run(RunArrays):
         return ""
 
     @property
-    def last_hash(self) -> bytes:
-        """The hash of the last session or generation, which that of the next one contains."""
-        newest = [record for record in self.journal_records if record.kind in CHAINED]
-        return newest[-1].hash if newest else chain.last_hash(self._file, self._version)
-
-    @property
     def complete(self) -> bool:
         """True if all generations of the config are committed."""
         return self.generations >= self.config.run.generations
@@ -100,92 +84,53 @@ class Run(RunArrays):
         return dict(self._attributes)
 
     def state_arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the state after the last committed generation, as named arrays; its hash is checked."""
-        with damage_reported(self.path):
-            state = dict(self.journal.state) if len(self._newer) else {}
-            if not state:
-                if not checks.is_whole_state(self._file, "final", self._attributes):
-                    which = f"{self.path} is damaged: the state after its last generation"
-                    raise RunFileError(f"{which} does not have its hash. {checks.REPAIR}")
-                state = texts.datasets(self._file["final"])
-            fits.check_state(state, self.config, self._sizes, self._attributes["kind"] == "run")
-        if self.generations:
-            self.check_generation(-1)  # it holds the digest of the state, and ties it to this run
-        return state
+        """Return the state after the last committed generation, as named arrays; its digest is checked."""
+        if len(self._newer):
+            return dict(self.journal.state)
+        try:
+            with damage_reported(self.path):
+                return checks.whole_state(self.file, "final", self._attributes)
+        except RunFileError as error:
+            raise RunFileError(f"{error}. {checks.REPAIR}") from None
 
-    def check_order(self) -> None:
-        """Raise a RunFileError unless the rows are the generations 0, 1, 2, ... and the state follows the last one."""
+    def check_last(self) -> None:
+        """Check all that `resume` continues from: the state, the sessions, and that it follows the last generation."""
+        state = self.state_arrays()
+        self.check_generation(-1)
+        self.sessions()
         with damage_reported(self.path):
-            order = self._file["generations"][layout.GENERATION][:]
-            last = int(self.state_arrays()["generation"])
-        whole = np.array_equal(order, np.arange(len(order)))
-        if not whole or (last != self.generations and self._attributes["kind"] != "sample"):
+            order = chunks.read(self.file["generations"][layout.GENERATION], 0, self._folded)
+        if int(state["generation"]) != self.generations or not np.array_equal(order, np.arange(len(order))):
             raise RunFileError(f"{self.path} is damaged: its rows or its state are not those of its generations")
 
     def check_generation(self, generation: int) -> None:
-        """Raise a RunFileError if the arrays of a generation do not have the hashes that the file has for them."""
-        generation = self.number_of(generation)
-        if generation not in self._checked:
-            row = self._rows(generation, generation + 1)[0].tobytes()
-            with damage_reported(self.path):
-                self._refuse([] if self._has_hash(generation, row) else [generation])
-            self._checked.add(generation)
-
-    def _rows(self, start: int, stop: int) -> NDArray[Any]:
-        """Return the arrays of some generations as one structured array."""
-        rows = np.empty(stop - start, self._newer.dtype)
+        """Read all arrays of a generation; raise a RunFileError if one is damaged."""
+        if generation == -1 and not self.generations:
+            return
         for name in self.names:
-            rows[name] = self[name][start:stop]
-        return rows
-
-    def _has_hash(self, generation: int, data: bytes) -> bool:
-        """Return True if a generation has its hash; those of the journal are checked when it is read."""
-        return generation >= self._folded or chain.has_hash(
-            [column[generation] for column in self._hashes], self.run_id, self._version, generation, self._columns, data
-        )
-
-    @cached_property
-    def _hashes(self) -> list[NDArray[Any]]:
-        return [self._file["generations"][name][:] for name in layout.HASHES[self._version]]
-
-    def _refuse(self, damaged: list[int]) -> None:
-        if damaged:
-            listed = ", ".join(map(str, damaged[:8])) + ", ..." * (len(damaged) > 8)
-            cure = (
-                checks.REPAIR
-                if self.generations - 1 in damaged
-                else "`ees-mpi repair` says which generations are whole"
-            )
-            raise RunFileError(f"{self.path} is damaged: generation {listed} does not have the hash in it. {cure}")
-
-    def check_last(self) -> None:
-        """Check the state, the order and the last generation: all that `resume` continues from."""
-        self.check_order()
-        self._check_links(self._folded - 1)
+            self[name][self.number_of(generation)]
 
     def check_all(self) -> None:
-        """Check the state, the order, the hashes of all generations, and the chain."""
-        step = max(1, CHECK_BYTES // max(self._newer.dtype.itemsize, 1))
-        damaged = []
-        with damage_reported(self.path):
-            for start in range(0, self.generations, step):
-                rows = self._rows(start, min(start + step, self.generations))
-                damaged += [start + g for g, row in enumerate(rows) if not self._has_hash(start + g, row.tobytes())]
-            self._refuse(damaged)
-        self.check_order()
-        self._check_links(0)
-        self._checked.update(range(self.generations))
+        """Read everything; raise a RunFileError that names what is damaged."""
+        self.check_last()
+        if damaged := self.damages():
+            listed = "; ".join(f"{name} of {in_words(spans)}" for name, spans in damaged.items())
+            raise RunFileError(f"{self.path} is damaged: wrong checksums in {listed:.300}. {checks.REPAIR}")
 
-    def _check_links(self, first: int) -> None:
-        """Raise a RunFileError if a generation from `first` on does not follow the one before it."""
-        with damage_reported(self.path):
-            for generation, before in chain.broken_links(self._file) if self._version > 2 else ():
-                if generation >= first:
-                    if before >= 0:
-                        self.check_generation(before)  # its damage breaks the link, too
-                    raise RunFileError(
-                        f"{self.path} is damaged: generation {generation} does not follow the one before"
-                    )
+    def damages(self) -> dict[str, list[tuple[int, int]]]:
+        """Return the damaged arrays of the HDF5 file, each with its damaged generations (first, end)."""
+        found = {}
+        for name, dataset in self.file["generations"].items():
+            if dataset.maxshape[0] is None:
+                spans = chunks.damaged(dataset)
+            else:  # the numbers of an axis
+                with suppress(OSError):
+                    if np.array_equal(dataset[()], np.arange(dataset.shape[0])):
+                        continue
+                spans = [(0, self._folded)]
+            if spans:
+                found[name] = spans
+        return found
 
     def check_noise(self, noise: Noise) -> None:
         """Raise a RunFileError if numpy on this machine generates other noise than the run had."""
@@ -199,6 +144,12 @@ class Run(RunArrays):
     def sessions(self) -> list[dict[str, Any]]:
         """Return the sessions that wrote the file: ranks, nodes, host, start, end, first generation, machine."""
         return [dict(session) for session in self._sessions]
+
+    @cached_property
+    def _sessions(self) -> list[dict[str, Any]]:
+        with damage_reported(self.path):
+            writers = sessions.with_new(sessions.read(self.file), self.journal_records)
+            return sessions.finished(writers, self["seconds_clock"])
 
     def device(self, generation: int) -> str:
         """Return the device that evaluated a generation: "cpu" or "cuda"."""
@@ -234,9 +185,23 @@ class Run(RunArrays):
         return self.config.population.individual(self.learned(generation), self.draw(generation), index, self._noise)
 
 
+def in_words(spans: Iterable[tuple[int, int]]) -> str:
+    """Return "generations 0 to 15, 32 to 40"."""
+    return "generations " + ", ".join(f"{first} to {end - 1}" for first, end in spans)
+
+
 def open_run(path: str | Path, trust: bool = False, allow_damaged_journal: bool = False) -> Run:
     """Open a run file for reading; `trust`: code that it names may run; the other: read up to a journal's damage."""
     return Run(path, trust, allow_damaged_journal)
+
+
+def read_arrays(path: Path, kind: str) -> tuple[dict[str, Any], Arrays]:
+    """Return the attributes and the arrays by path of a file of `fold.write_arrays`; `kind`: its format."""
+    with open_hdf5(path) as file, damage_reported(path):
+        attributes = texts.attributes(file)
+        if attributes.get("format") != kind:
+            raise RunFileError(f"{path} is not a file of the kind {kind!r}")
+        return attributes, texts.datasets(file)
 
 
 def config_text(path: Path) -> str:

@@ -1,12 +1,6 @@
-"""Records of a run: named arrays as one run of bytes, each record with its hash and the hash of the record before.
+"""Records of a run: named arrays as one run of bytes."""
 
-The hash of a record is the SHA-256 of a line of text, `RUN_ID KIND NUMBER HASH_BEFORE`, one line for each of its
-arrays, `NAME DTYPE SHAPE`, and the bytes of all arrays in C order. Each line ends with a newline.
-"""
-
-import hashlib
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Annotated, Any
 
 import msgspec
@@ -17,40 +11,26 @@ from ees_mpi import outcomes
 from ees_mpi.outcomes import Arrays
 
 Columns = Annotated[tuple[tuple[str, str, tuple[int, ...]], ...], msgspec.Meta(max_length=1000)]  # name, dtype, shape
-CHAINED = ("session", "generation")  # the kinds of records that the next record follows
-START = bytes(32)  # the hash before the first record
 
 
 class Record(msgspec.Struct, frozen=True):
-    """A session, a generation, the outcomes of an interrupted generation ("partial"), or a changed "config"."""
+    """A "session", a "generation", or a changed "config"."""
 
     kind: str
-    number: int
+    generation: int  # its number; of other kinds: how many were committed before
+    before: str  # state_sha256 before it
     columns: Columns
     data: bytes
-    hash: bytes
-    before: bytes  # the hash of the record before
 
     @property
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The arrays by name."""
         return named(self.columns, self.data)
 
-
-def make(run_id: str, kind: str, number: int, before: bytes, columns: Columns, data: bytes) -> Record:
-    """Return a record with its hash."""
-    return Record(kind, number, columns, data, digest(run_id, kind, number, before, columns, data), before)
-
-
-def digest(run_id: str, kind: str, number: int, before: bytes, columns: Columns, data: bytes) -> bytes:
-    """Return the hash of a record."""
-    head = f"{run_id} {kind} {number} {before.hex()}\n".encode()
-    return hashlib.sha256(b"".join((head, _lines(columns), data))).digest()
-
-
-@lru_cache(maxsize=64)  # all generations of a run have the same columns
-def _lines(columns: Columns) -> bytes:
-    return "".join(f"{name} {dtype} {shape}\n" for name, dtype, shape in columns).encode("utf-8", "surrogateescape")
+    @property
+    def after(self) -> str:
+        """The state_sha256 after a generation."""
+        return bytes(self.arrays["state_sha256"][()]).decode("ascii")
 
 
 def flat(arrays: Arrays) -> tuple[Columns, bytes]:
@@ -74,6 +54,12 @@ def named(columns: Columns, data: bytes) -> dict[str, NDArray[Any]]:
     return arrays
 
 
+def rows_of(columns: Columns, rows: list[Record]) -> NDArray[Any]:
+    """Return generations as one structured array."""
+    kind = np.dtype([(name, dtype, shape) for name, dtype, shape in columns])
+    return np.frombuffer(b"".join(row.data for row in rows), kind)
+
+
 def plain(values: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
     """Return numbers and texts as arrays, sorted by name: texts as UTF-8, numbers with 64 bits."""
     return {name: _plain(values[name]) for name in sorted(values)}
@@ -85,9 +71,9 @@ def _plain(value: Any) -> NDArray[Any]:
     return np.array(value, "<f8" if isinstance(value, (float, np.floating)) else "<i8")
 
 
-def state_digest(state: Arrays) -> bytes:
+def state_sha256(state: Arrays) -> str:
     """Return the digest of a state: that of `State.digest`."""
-    return outcomes.digest({name: state[name] for name in sorted(state, key=_place)})
+    return outcomes.digest({name: state[name] for name in sorted(state, key=_place)}).hex()
 
 
 def _place(name: str) -> tuple[int, str]:

@@ -1,18 +1,22 @@
 """Bring a run file of a killed run, or a damaged one, into a state from which it continues."""
 
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import h5py
+import numpy as np
+
 from ees_mpi.errors import RunFileError
 from ees_mpi.noise import Noise
 from ees_mpi.outcomes import Arrays
-from ees_mpi.store import checks, hdf5, journal, layout
+from ees_mpi.store import checks, chunks, fold, journal, layout, records, sessions, texts
 from ees_mpi.store.lock import Lock
-from ees_mpi.store.reader import open_run
+from ees_mpi.store.reader import Run, in_words, open_run
 from ees_mpi.store.safety import damage_reported, open_hdf5, real
 
 # Advice after a write that failed.
@@ -26,7 +30,6 @@ class Contents:
 
     run_id: str
     names: list[str]  # of the arrays of a generation
-    last_hash: bytes
     sessions: list[dict[str, Any]]
     state: Arrays
     warning: str = ""
@@ -37,13 +40,13 @@ def fold_journal(path: Path) -> Contents:
     with open_run(path, allow_damaged_journal=True) as run:
         run.check_last()
         run.check_noise(Noise(run.config.noise_seed, run.config.noise.size))
-        records, damage = run.journal_records, run.damage
-        contents = Contents(run.run_id, run.names, run.last_hash, run.sessions(), run.state_arrays(), damage)
+        entries, damage = run.journal_records, run.damage
+        contents = Contents(run.run_id, run.names, run.sessions(), run.state_arrays(), damage)
         why = "damaged" if run.journal.damaged else "other-run"
     beside = journal.path_of(path)
     with write_errors(path, "" if damage else SAFE):  # file and journal stay until the fold is in place
-        if records:
-            hdf5.fold(path, records, contents.state, contents.run_id)
+        if entries:
+            fold.fold(path, entries, contents.state, contents.run_id)
         if damage:  # never delete a journal that was not read completely
             aside = journal.set_aside(path, why)
             contents = replace(contents, warning=f"{damage}; it is now {aside}")
@@ -53,69 +56,101 @@ def fold_journal(path: Path) -> Contents:
 
 
 def repair(path: Path) -> str:
-    """Lock a run file, return to its newest whole state if it is damaged, and fold the journal of a killed run.
+    """Lock a run file, rewrite it without its damaged parts, and fold the journal of a killed run.
 
-    Return a sentence about what was lost, or is damaged and cannot be repaired; empty if nothing is.
+    Return a sentence about what is lost; empty if nothing is.
     """
     path = real(path)
     open_hdf5(path).close()  # raises an error if this is no HDF5 file, before anything is locked
     lock = Lock(path)
     try:
-        lost = _restore_if_damaged(path)
-        return " ".join(filter(None, (lost, fold_journal(path).warning, _damaged_rows(path))))
+        lost = _rewrite_if_damaged(path)
+        return " ".join(filter(None, (lost, fold_journal(path).warning)))
     finally:
         lock.release()
 
 
-def _damaged_rows(path: Path) -> str:
-    """Return a sentence that names the damaged generations; empty if all are whole."""
-    damaged = []
-    with open_run(path) as run:
-        for generation in range(run.generations):
-            try:
-                run.check_generation(generation)
-            except RunFileError:
-                damaged.append(str(generation))
-    if not damaged:
-        return ""
-    listed = ", ".join(damaged[:20]) + (f" and {len(damaged) - 20} more" if len(damaged) > 20 else "")
-    return (
-        f"generation {listed}: the data are damaged, and the file has no copy of them. The others and the last "
-        "state are whole: `ees-mpi resume` continues the run."
-    )
-
-
-def _restore_if_damaged(path: Path) -> str:
-    """Return to the newest whole state if the last state or generation is damaged; keep the damaged file."""
-    try:
-        with open_run(path, allow_damaged_journal=True) as run:
-            run.check_last()
-        return ""
-    except RunFileError as error:
-        damage = error
-    with open_hdf5(path) as file, damage_reported(path):
-        attributes = checks.attributes_of(file, path)
-        whole = False  # the last state, the last generation and an interrupted generation have their hashes
-        with suppress(RunFileError), damage_reported(path):
-            checks.check_groups(file, attributes, path)
-            whole = checks.is_whole(file, "final", attributes, path)
-        if whole:
-            raise damage
-        had = file["generations"][layout.GENERATION].shape[0]
-    with write_errors(path, UNCHANGED):
-        aside = path.with_name(f"{path.name}.damaged")
-        aside.unlink(missing_ok=True)
-        os.link(path, aside)
+def _rewrite_if_damaged(path: Path) -> str:
+    """Rewrite a damaged file, and keep the old one as RUN.h5.damaged; return a sentence about what is lost."""
+    with open_run(path, allow_damaged_journal=True) as run:
+        damaged, why = run.damages(), "wrong checksums"
         try:
-            have = hdf5.restore(path)
-        except RunFileError:
-            aside.unlink()
-            raise damage from None
-        unused = journal.set_aside(path, "after-damage") if have < had else None
-    lost = f"generations {have} to {had - 1} are lost" if have < had else "no generation is lost"
-    return f"{damage}. Returned to generation {have}: {lost}. The damaged file is {aside}" + (
-        f", its journal {unused}." if unused else "."
-    )
+            run.check_last()
+            if not damaged:
+                return ""
+        except RunFileError as error:
+            why = str(error)
+        state = _newest_state(run, damaged.get("state_sha256", []))
+        if state is None:
+            raise RunFileError(f"{path} cannot be repaired, because it has no state that is whole: {why}")
+        have, had = int(state["generation"]), run.generations
+        aside = path.with_name(f"{path.name}.damaged")
+        with write_errors(path, UNCHANGED):
+            aside.unlink(missing_ok=True)
+            os.link(path, aside)
+            with fold.replacement(path) as fresh, damage_reported(path):
+                lost = _rewrite(run, fresh, state, damaged)
+            unused = journal.set_aside(path, "after-damage") if have < had else None
+    lost += [f"the generations from {have} to {had - 1}"] if have < had else []
+    said = f"Lost: {'; '.join(lost)}." if lost else "Nothing is lost."
+    return f"{path} was damaged. {said} The damaged file is {aside}{f', its journal {unused}' if unused else ''}."
+
+
+def _newest_state(run: Run, unknown: list[tuple[int, int]]) -> dict[str, Any] | None:
+    """Return the newest state that is whole; `unknown`: generations whose digests are lost."""
+    if run.journal.state and run.journal_records:
+        return dict(run.journal.state)
+    for name in ("final", "previous"):
+        with suppress(OSError, KeyError, ValueError):
+            state = texts.datasets(run.file[name])
+            last = int(state["generation"]) - 1
+            if any(first <= last < end for first, end in unknown):
+                return state  # HDF5 has checked it
+            return checks.whole_state(run.file, name, run.attributes)
+    return None
+
+
+def _rewrite(run: Run, fresh: Path, state: Arrays, damaged: dict[str, list[tuple[int, int]]]) -> list[str]:
+    """Write all of a run that can be read to a new file, up to a state; return what is lost."""
+    have, lost = int(state["generation"]), []
+    attributes = {name: value for name, value in run.attributes.items() if name != texts.SHA256}
+    fold.build(fresh, run.config, attributes, state, run.names, run.sizes)
+    shutil.copymode(run.path, fresh)
+    with fold.growing(fresh, os.path.getsize(run.path)) as file:
+        chunks.append(file["generations"][layout.GENERATION], np.arange(have))
+        for name in run.names:
+            spans = [(first, min(end, have)) for first, end in damaged.get(name, []) if first < have]
+            _copy_rows(run, file, name, have, spans)
+            if name == "state_sha256" and have:  # that of the last state is known
+                file["generations"][name][have - 1] = records.state_sha256(state)
+            if spans:
+                lost.append(f"{name} of {in_words(spans)} (now NaN, -1 or 0; the bytes are in the group damaged)")
+        try:
+            writers = sessions.read(run.file)
+            sessions.write(file, [writer for writer in writers if writer["first_generation"] <= have])
+        except (OSError, ValueError):
+            lost.append("the sessions")
+        with suppress(OSError, KeyError, ValueError):
+            previous = checks.whole_state(run.file, "previous", run.attributes)
+            if previous["generation"] <= have:
+                texts.put_datasets(file.create_group("previous"), previous)
+    return lost
+
+
+def _copy_rows(run: Run, file: h5py.File, name: str, have: int, lost: list[tuple[int, int]]) -> None:
+    """Copy an array up to a generation. Lost numbers become NaN, -1 or 0; their bytes go to the group `damaged`."""
+    source, target = run.file["generations"][name], file["generations"][name]
+    folded = min(have, len(source))
+    for first, end in chunks.spans(source, 0, folded):
+        if (first, end) not in lost:
+            chunks.append(target, run[name][first:end])
+            continue
+        number: Any = {"f": np.nan, "i": -1}.get(source.dtype.kind, 0)
+        empty = np.zeros((end - first, *source.shape[1:]), source.dtype)
+        chunks.append(target, empty if source.dtype.kind == "S" else empty + source.dtype.type(number))
+        with suppress(OSError, ValueError):  # the place of the chunk may be wrong, too
+            chunks.put(file.require_group(f"damaged/{name}"), str(first), chunks.raw(source, first, end))
+    chunks.append(target, run[name][folded:have])
 
 
 @contextmanager

@@ -3,13 +3,10 @@
 import os
 from pathlib import Path
 
-import h5py
-
 from ees_mpi.errors import RunFileError
 from ees_mpi.outcomes import Arrays, digest
-from ees_mpi.store import texts
-from ees_mpi.store.reader import Run
-from ees_mpi.store.safety import damage_reported, open_hdf5
+from ees_mpi.store import fold
+from ees_mpi.store.reader import Run, read_arrays
 
 FORMAT = "ees_mpi rollouts"
 
@@ -23,10 +20,7 @@ def write(path: Path, run_id: str, generation: int, arrays: Arrays) -> None:
     """Write the rollouts of a generation; an older file is replaced."""
     target = file_of(path, generation)
     fresh = target.with_name(f"{target.name}.new")
-    with h5py.File(fresh, "w") as file:
-        for name, array in arrays.items():
-            file[name] = array
-        texts.put(file, _attributes(run_id, generation, arrays))
+    fold.write_arrays(fresh, _attributes(run_id, generation, arrays), arrays)
     os.replace(fresh, target)
 
 
@@ -35,8 +29,7 @@ def read(run: Run, generation: int) -> Arrays:
     path = file_of(run.path, generation)
     if not path.exists():
         raise RunFileError(f"{path} does not exist: the rollouts of generation {generation} were not kept")
-    with open_hdf5(path) as file, damage_reported(path):
-        arrays, attributes = texts.datasets(file), texts.attributes(file)
+    attributes, arrays = read_arrays(path, FORMAT)
     expected = _attributes(run.run_id, generation, arrays)
     wrong = [name for name, value in expected.items() if attributes.get(name) != value]
     if wrong:

@@ -1,10 +1,13 @@
 """Open an HDF5 file that may be damaged, or made by a stranger.
 
 HDF5 files can refer to other files, and to code: external links, external storage, virtual datasets, filters. Run files
-use none of these. A file that does is refused before anything in it is read or written.
+use none of these, except the checksum of HDF5. A file that does is refused before anything in it is read or written.
+Dimension scales are never read: their lists of references are in heaps without a checksum, and HDF5 can hang in a
+damaged heap. Texts of variable length are in such heaps, too, and are refused.
 """
 
 import errno
+import io
 import math
 import os
 import stat
@@ -17,13 +20,18 @@ import h5py
 
 from ees_mpi.errors import ConfigError, EesError, RunFileError
 from ees_mpi.store import texts
-from ees_mpi.store.heaps import CheckedFile
+from ees_mpi.store.layout import FORMAT_VERSION
 
 OBJECTS = 2000  # at most, in one file; a run file has less than 100
 NO_DAMAGE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM)
-SLACK_BYTES = 1 << 20  # rows that were never written need no space
-LAYOUTS = (h5py.h5d.COMPACT, h5py.h5d.CONTIGUOUS, h5py.h5d.CHUNKED)
 KINDS = (h5py.h5t.INTEGER, h5py.h5t.FLOAT, h5py.h5t.STRING, h5py.h5t.ENUM)  # numbers, texts, truth values
+
+
+class OpenedFile(io.FileIO):
+    """An open file, for `h5py.File`. It is closed when h5py drops it."""
+
+    def __del__(self) -> None:
+        self.close()
 
 
 def real(path: str | Path) -> Path:
@@ -76,20 +84,37 @@ def open_hdf5(path: Path) -> h5py.File:
     if path.is_dir():
         raise RunFileError(f"{path} is a folder; expected a run file")
     try:
-        opened = CheckedFile(open_plain(real(path)))
+        opened = OpenedFile(open_plain(real(path)))
     except FileNotFoundError:
         raise RunFileError(f"{path} does not exist") from None
     try:
-        # The writer replaces the file and never changes it in place: no lock is needed.
+        # The writer replaces the file and never changes it in place: no lock is needed. HDF5 would refuse to open it by
+        # its name without a lock, while another part of this process has it open with one.
         file = h5py.File(opened, "r")
     except (OSError, RuntimeError, ValueError) as error:
         raise RunFileError(f"{path} is not a readable HDF5 file, or truncated: {error}") from None
     try:
+        _check_version(file, path)
         check_safe(file, path)
     except BaseException:
         file.close()
         raise
     return file
+
+
+def _check_version(file: h5py.File, path: Path) -> None:
+    """Raise a RunFileError unless ees_mpi has written a file, in the format of today."""
+    with damage_reported(path):
+        version = 0
+        if "format" in file.attrs and "format_version" in file.attrs:
+            number = file.attrs.get_id("format_version")
+            if number.get_type().get_class() == h5py.h5t.INTEGER and number.shape == ():
+                version = int(file.attrs["format_version"])
+    if version == 0:
+        raise RunFileError(f"{path} is HDF5, but not a run file of ees_mpi")
+    if version != FORMAT_VERSION:
+        cure = "Update it" if version > FORMAT_VERSION else "An older version wrote the file, and can read it"
+        raise RunFileError(f"{path} has format {version}; this version of ees_mpi reads {FORMAT_VERSION}. {cure}")
 
 
 def check_ours(path: Path) -> None:
@@ -109,60 +134,46 @@ def check_ours(path: Path) -> None:
 
 
 def check_safe(file: h5py.File, path: Path) -> None:
-    """Raise a RunFileError if a file refers to anything outside itself, or claims more data than it can hold.
+    """Raise a RunFileError if a file refers to anything outside itself, or has data without a checksum.
 
     This is most of the work of opening a small file, so it uses the functions of HDF5 without h5py's objects.
     """
     with damage_reported(path):
-        size = file.id.get_filesize()
-        if file.id.get_create_plist().get_sizes() != (8, 8):
-            raise RunFileError(f"{path} is refused: its sizes and addresses do not have 8 bytes")
         root = h5py.h5g.open(file.id, b"/")
         groups = [("", root)]
         seen = {_address(root)}
-        claimed = 0  # bytes
         while groups:
             place, group = groups.pop()
             for key in group:
                 name = f"{place}/{key.decode('utf-8', 'surrogateescape')}"
-                item = _own(group, key, name, path)
+                if group.links.get_info(key).type != h5py.h5l.TYPE_HARD:
+                    raise RunFileError(f"{path} is refused: {name} is a link, which a run file never has")
+                item = h5py.h5o.open(group, key)
                 if _address(item) in seen or len(seen) > OBJECTS:
                     raise RunFileError(f"{path} is refused: {name} is a second name of an object, or one of too many")
                 seen.add(_address(item))
                 if isinstance(item, h5py.h5g.GroupID):
                     groups.append((name, item))
-                elif isinstance(item, h5py.h5d.DatasetID):
-                    claimed += _check_dataset(item, name, path)
-                    if claimed > size + SLACK_BYTES:
-                        raise RunFileError(f"{path} is refused: its datasets claim {claimed} bytes in a file of {size}")
-                else:
-                    raise RunFileError(f"{path} is refused: {name} is neither a group nor a dataset")
+                elif problem := _problem(item, name) if isinstance(item, h5py.h5d.DatasetID) else "is no dataset":
+                    raise RunFileError(f"{path} is refused: {name} {problem}")
 
 
-def _own(group: h5py.h5g.GroupID, key: bytes, name: str, path: Path) -> Any:
-    """Return a member of a group; refuse links that are followed by name."""
-    link = group.links.get_info(key).type
-    if link != h5py.h5l.TYPE_HARD:
-        kind = "an external link" if link == h5py.h5l.TYPE_EXTERNAL else "a soft link"
-        raise RunFileError(f"{path} is refused: {name} is {kind}, which a run file never has")
-    return h5py.h5o.open(group, key)
-
-
-def _check_dataset(dataset: h5py.h5d.DatasetID, name: str, path: Path) -> int:
-    """Return the number of bytes that a dataset claims; refuse data in other files, filters, and unusual types."""
-    plist, kind = dataset.get_create_plist(), dataset.get_type()
-    problem = ""
-    if plist.get_external_count() or plist.get_layout() not in LAYOUTS:
-        problem = "keeps its data in other files"
-    elif plist.get_nfilters():  # a few compressed bytes can grow to any size
-        problem = "needs filters, which a run file never has; `h5repack -f NONE` removes them"
-    elif plist.fill_value_defined() == h5py.h5d.FILL_VALUE_USER_DEFINED:
-        problem = "has a value for rows that were never written"
-    elif kind.get_class() not in KINDS:
-        problem = "holds neither numbers nor texts"
-    if problem:
-        raise RunFileError(f"{path} is refused: {name} {problem}")
-    return math.prod(map(int, dataset.shape or ())) * int(kind.get_size())
+def _problem(dataset: h5py.h5d.DatasetID, name: str) -> str:
+    """Return why a dataset is refused: data in other files, without a checksum, or of unusual types; else nothing."""
+    plist, kind, shape = dataset.get_create_plist(), dataset.get_type(), dataset.shape or ()
+    filters = [plist.get_filter(number)[0] for number in range(plist.get_nfilters())]
+    size = math.prod(map(int, shape)) * int(kind.get_size())
+    if plist.get_external_count() or plist.get_layout() not in (h5py.h5d.COMPACT, h5py.h5d.CHUNKED):
+        return "keeps its data in other files, or without a checksum"
+    if filters != [h5py.h5z.FILTER_FLETCHER32] * (plist.get_layout() == h5py.h5d.CHUNKED):
+        return "needs other filters than the checksum of HDF5 (fletcher32)"
+    if plist.fill_value_defined() == h5py.h5d.FILL_VALUE_USER_DEFINED:
+        return "has a value for rows that were never written"
+    if kind.get_class() not in KINDS or (isinstance(kind, h5py.h5t.TypeStringID) and kind.is_variable_str()):
+        return "holds neither numbers nor texts of a fixed length"
+    if size > dataset.get_storage_size() and not name.startswith(("/generations/", "/sessions/")):
+        return f"claims {size} bytes that the file does not have"
+    return ""
 
 
 def _address(item: Any) -> Any:

@@ -13,7 +13,7 @@ from ees_mpi.config import Config
 from ees_mpi.errors import RunFileError
 from ees_mpi.noise import Noise
 from ees_mpi.outcomes import Arrays
-from ees_mpi.store import hdf5, journal, layout, records, rollouts, sessions
+from ees_mpi.store import fold, journal, layout, records, rollouts, sessions
 from ees_mpi.store.lock import Lock
 from ees_mpi.store.reader import open_run
 from ees_mpi.store.records import Record
@@ -30,7 +30,7 @@ class RunWriter:
     """Holds the lock of a run file, and commits generations to it; made by `create` or `resume`."""
 
     def __init__(
-        self, path: Path, lock: Lock, run_id: str, config: Config, names: Iterable[str], number: int, last_hash: bytes
+        self, path: Path, lock: Lock, run_id: str, config: Config, names: Iterable[str], number: int, before: str
     ):
         self.path = path
         self._lock = lock
@@ -40,7 +40,8 @@ class RunWriter:
         self._types = [(name, np.dtype(dtype)) for name, dtype, _ in self._columns]
         self._row_bytes = sum(np.dtype((dtype, shape)).itemsize for _, dtype, shape in self._columns)
         self._number = number  # of the next session
-        self._last_hash = last_hash
+        self._before = before  # state_sha256 before the next generation
+        self._generation = 0  # the next one
         self._records: list[Record] = []
         self._state: Arrays = {}  # after the last of them
         self._journal = journal.JournalWriter(path, run_id, config.run.fsync)
@@ -60,8 +61,13 @@ class RunWriter:
         kind: str = "run",
         started_from: str = "",
         run_id: str = "",
+        by_start: bool = False,
     ) -> "RunWriter":
-        """Create a new file; `kind`: run or study; `started_from`: JSON about the run that the means come from."""
+        """Create a new file.
+
+        kind: run or study; started_from: JSON about the run that the means come from
+        by_start: each generation has the array `behavior_by_start` (task.rollouts > 1)
+        """
         path = real(path)  # keeps a symbolic link
         lock = Lock(path, force)
         try:
@@ -91,8 +97,9 @@ class RunWriter:
             with write_errors(path):
                 if not overwrite:
                     journal.set_aside(path, "other-run")  # left by a run whose file was deleted
-                hdf5.create(path, config, attributes, state)
-                writer = cls(path, lock, run_id, config, layout.present(config), 0, records.START)
+                names = list(layout.present(config, by_start))
+                fold.create(path, config, attributes, state, names)
+                writer = cls(path, lock, run_id, config, names, 0, records.state_sha256(state))
             writer._resumable = kind == "run"
             return writer
         except BaseException:
@@ -107,8 +114,9 @@ class RunWriter:
         try:
             contents = fold_journal(path)
             with write_errors(path, SAFE):
-                number = len(contents.sessions)
-                writer = cls(path, lock, contents.run_id, config, contents.names, number, contents.last_hash)
+                number, before = len(contents.sessions), records.state_sha256(contents.state)
+                writer = cls(path, lock, contents.run_id, config, contents.names, number, before)
+            writer._generation = int(contents.state["generation"])
             writer._warning = contents.warning or None
             return writer, contents
         except BaseException:
@@ -126,13 +134,13 @@ class RunWriter:
             "machine": json.dumps(machine),
             "config": self._config.to_toml(),
         }
-        self._append(sessions.record_of(self._run_id, self._number, self._last_hash, values))
+        self._append(sessions.record_of(self._number, self._before, values))
         self._number += 1
 
     def note_config(self, config: Config) -> None:
         """Change the config in the file, for example after a loop whose length was not known."""
         columns, data = records.flat(records.plain({"config": config.to_toml()}))
-        self._append(records.make(self._run_id, "config", 0, self._last_hash, columns, data))
+        self._append(Record("config", self._generation, self._before, columns, data))
 
     def _append(self, record: Record, state: Arrays | None = None) -> None:
         try:  # a context manager would take longer, at each commit
@@ -140,8 +148,6 @@ class RunWriter:
         except OSError as error:
             raise cannot_write(self.path, error, self._advice) from None
         self._records.append(record)
-        if record.kind in records.CHAINED:
-            self._last_hash = record.hash
 
     @property
     def _advice(self) -> str:
@@ -160,9 +166,9 @@ class RunWriter:
         data = b"".join(parts)
         if len(data) != self._row_bytes:
             raise ValueError(f"generation {generation} has {len(data)} bytes; expected {self._row_bytes}")
-        record = records.make(self._run_id, "generation", generation, self._last_hash, self._columns, data)
+        record = Record("generation", generation, self._before, self._columns, data)
         self._append(record, state)
-        self._state = state
+        self._state, self._before, self._generation = state, record.after, generation + 1
         if time.monotonic() > self._next_fold or self._journal.size > self._fold_at:
             self._fold_between_commits()
 
@@ -183,7 +189,7 @@ class RunWriter:
 
     def fold(self) -> None:
         """Write all committed generations to the HDF5 file, and begin a new journal."""
-        hdf5.fold(self.path, self._records, self._state, self._run_id)
+        fold.fold(self.path, self._records, self._state, self._run_id)
         # The new journal is opened first: if that fails, commits continue in the old one.
         old, self._journal = self._journal, journal.JournalWriter(self.path, self._run_id, self._config.run.fsync)
         old.close()

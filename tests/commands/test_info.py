@@ -10,7 +10,7 @@ from support.program import TESTS, done, ees, info, refusal, train
 
 from ees_mpi import open_run
 
-NAMES = ("cheetah", "sample", "adapt", "maml", "maml-adapt")
+NAMES = ("interference", "sample", "adapt", "maml", "maml-adapt")
 
 
 @pytest.fixture(scope="module")
@@ -18,7 +18,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run, a sample and an adaptation of each method, and three runs of a sweep; tests do not change them."""
     place = tmp_path_factory.mktemp("info")
     for name in NAMES:
-        stored = TESTS / "data" / ("" if "adapt" in name else "format3") / f"{name}.h5.gz"
+        stored = TESTS / "data" / "format4" / f"{name}.h5.gz"
         (place / f"{name}.h5").write_bytes(gzip.decompress(stored.read_bytes()))
     for number, std in enumerate((0.5, 0.1, 0.2)):
         train(place / f"sweep{number}.h5", "interference-maxvar", f"population.std={std}", f"run.seed={number}")
@@ -68,7 +68,7 @@ def test_an_adaptation_is_read(name: str, how: str) -> None:
 
 def test_a_sample_is_read() -> None:
     facts = info(Path("sample.h5"))
-    assert (facts["kind"], facts["generations"]) == ("sample", 1) and facts["started_from"]["generation"] == 4
+    assert (facts["kind"], facts["generations"]) == ("study", 1) and facts["started_from"]["generation"] == 4
     assert "started_from         cheetah.h5, generation 4" in done("info", "sample.h5").stdout
 
 
@@ -90,7 +90,7 @@ def test_a_table_has_the_keys_in_which_runs_differ_and_is_sorted() -> None:
 def test_files_of_all_kinds_are_in_one_table_and_in_one_list() -> None:
     files = [*(f"{name}.h5" for name in NAMES), "sweep0.h5"]
     table = rows(*files, "--sort", "distance_mean")
-    assert {row["kind"] for row in table} == {"run", "sample", "adaptation"}
+    assert {row["kind"] for row in table} == {"run", "study", "adaptation"}
     assert [row["distance_mean"] for row in table[-2:]] == ["-", "-"]  # files without the value come last
     data = json.loads(done("info", *files, "--json").stdout)
     assert [facts["file"] for facts in data] == files and all("config" in facts for facts in data)

@@ -364,7 +364,7 @@ def test_generations_are_called_safe_only_where_they_are(
 
     monkeypatch.setattr("ees_mpi.store.journal.JournalWriter.append_bytes", full)
     with pytest.raises(RunFileError, match=rf"No space left on device\. .*{message}"):
-        half.writer.commit(2, _last_row(half.path), half.state.arrays())
+        half.writer.note_config(config)
     half.kill()
     with pytest.raises(RunFileError, match=r"No space left on device\.$"):  # nothing was committed to a new file
         RunWriter.create(tmp_path / "new.h5", config, half.state.arrays())

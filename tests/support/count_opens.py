@@ -13,7 +13,7 @@ machine.pin_threads()
 import h5py  # noqa: E402
 
 from ees_mpi.cli.main import main  # noqa: E402
-from ees_mpi.store.heaps import CheckedFile  # noqa: E402
+from ees_mpi.store.safety import OpenedFile  # noqa: E402
 
 opened: list[str] = []
 open_file = h5py.File.__init__
@@ -21,7 +21,7 @@ open_file = h5py.File.__init__
 
 def noting(self: h5py.File, name: Any, *arguments: Any, **options: Any) -> None:
     """Open an HDF5 file, and note its name."""
-    if isinstance(name, CheckedFile):
+    if isinstance(name, OpenedFile):
         opened.append(os.path.basename(os.readlink(f"/proc/self/fd/{name.fileno()}")))
     open_file(self, name, *arguments, **options)
 

@@ -52,11 +52,13 @@ def make(path: Path, generations: int | None = None, settings: tuple[str, ...] =
         group = file["generations"]
         group[layout.GENERATION].resize(count, axis=0)
         group[layout.GENERATION][:] = np.arange(count)
-        for name in (*layout.present(config), *layout.CHAIN):
+        for name in layout.present(config):
             group[name].resize(count, axis=0)
+        group["state_sha256"][:] = b"0" * 64
         for generation in range(count):
             for name, value in _row(config, generation).items():
-                group[name][generation] = value
+                if np.any(value):  # the writer leaves out zeros, too
+                    group[name][generation] = value
         file["final/generation"][...] = count
         renew(file)
     return count

@@ -20,7 +20,7 @@ machine.pin_threads()
 
 from ees_mpi.cli.main import main  # noqa: E402
 from ees_mpi.ranks import Ranks, launch  # noqa: E402
-from ees_mpi.store import hdf5, journal  # noqa: E402
+from ees_mpi.store import fold, journal  # noqa: E402
 from ees_mpi.store.writer import RunWriter  # noqa: E402
 
 
@@ -93,7 +93,7 @@ def plan_death(world: type[Ranks], where: str, calls: int) -> None:
     elif where == "telling of a commit":  # it is in the file; the other ranks do not know it yet
         around(RunWriter, "commit", then=after(calls, die))
     elif where == "a fold":
-        around(hdf5, "_put_in_place", after(calls, die))
+        around(fold, "_put_in_place", after(calls, die))
     elif where == "loop":
         around(world, "_next", then=after(calls, loop))
     elif where == "lock":

@@ -23,10 +23,9 @@ import numpy as np
 
 from ees_mpi.errors import ConfigError, MissingExtra, OwnCodeError
 from ees_mpi.outcomes import Singles
-from ees_mpi.registry import check_trust, key, unknown
+from ees_mpi.registry import check_setting, check_trust, flat, key, leaves, unknown
 from ees_mpi.registry.own import calling, failed, function, import_module
 from ees_mpi.tasks.base import RolloutCount
-from ees_mpi.tasks.gymnasium.allowed import check_settings, is_known
 from ees_mpi.tasks.locomotion import PolicyTask
 from ees_mpi.tasks.silence import silence
 
@@ -93,7 +92,10 @@ class Environment(PolicyTask, frozen=True, kw_only=True):
         """Make the Gymnasium environment; raise an error that names the missing package or the unknown environment."""
         check_trust(self.env, "task.env")  # Gymnasium imports a module that is named before a colon
         gymnasium = library()
-        check_settings(gymnasium, self.env, self.env_settings)
+        for place, value in flat(self.env_settings, "task.env_settings."):
+            plain = all(isinstance(leaf, (bool, int, float)) for _, leaf in leaves(value))
+            if not (plain and is_known(gymnasium, self.env)):
+                check_setting(place, value)
         if ":" in self.env:
             import_module(self.env.partition(":")[0], self.env, "task.env")  # also beside the config file
         try:
@@ -156,6 +158,12 @@ class Environment(PolicyTask, frozen=True, kw_only=True):
             keys = ", ".join(rollout.infos[0]) or "none"
             raise ConfigError(f"task.info_key: {self.info_key!r} is not in the info of {self.env}; it has: {keys}")
         return [sum(float(info[self.info_key]) for info in rollout.infos) / len(rollout.infos)]
+
+
+def is_known(gymnasium: Any, env: str) -> bool:
+    """Return whether an environment is Gymnasium's own, or ours."""
+    entry = getattr(gymnasium.registry.get(env), "entry_point", "")
+    return isinstance(entry, str) and entry.startswith(("gymnasium.envs.", "ees_mpi."))
 
 
 def library() -> Any:

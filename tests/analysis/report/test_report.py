@@ -205,7 +205,7 @@ def test_the_made_up_file_of_the_memory_benchmark_is_a_run_file(
     path = tmp_path / "large.h5"
     assert large.make(path, 3, ("population.size=40", "noise.size=100000")) == 3
     with open_run(path) as run:
-        run.check_order()
+        run.check_all()
         assert run.complete and summarize(run)["steps"] == 3 * 40 * 1000
         assert "complete" in page.render([run], 0)
 

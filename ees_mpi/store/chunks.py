@@ -1,0 +1,128 @@
+"""Rows of a chunked dataset, and HDF5's own checksums.
+
+Each chunk has a Fletcher-32 checksum, which HDF5 checks when it reads the chunk. That checksum of zeros is zero, so a
+block of the disk that lost its contents would pass. Therefore `write` leaves out chunks of zeros (HDF5 reads them as
+zeros), and `read` refuses a stored chunk that has nothing but zeros.
+"""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+CHUNK_BYTES = 1 << 17
+ROWS = 16  # of a chunk, at most: a flipped bit costs all rows of its chunk
+CHECKSUM_BYTES = 4
+
+
+def create(group: h5py.Group, name: str, shape: tuple[int, ...], dtype: Any, rows: int = ROWS) -> h5py.Dataset:
+    """Create a dataset without rows; `shape`: of a row; `rows`: of a chunk, at most."""
+    row_bytes = max(1, math.prod(shape) * np.dtype(dtype).itemsize)
+    chunk = max(1, min(rows, CHUNK_BYTES // row_bytes))
+    return group.create_dataset(
+        name, (0, *shape), dtype, maxshape=(None, *shape), chunks=(chunk, *shape), fletcher32=True
+    )
+
+
+def put(group: h5py.Group, name: str, array: NDArray[Any]) -> None:
+    """Write an array, in place if there is one of this shape and type: the file does not grow with each fold.
+
+    An array without a shape, or without numbers, is part of the header of its dataset, which has a checksum.
+    """
+    if name in group and (group[name].shape != array.shape or group[name].dtype != array.dtype):
+        del group[name]
+    if name in group:
+        group[name][...] = array
+    elif array.size and array.shape:
+        group.create_dataset(name, data=array, chunks=array.shape, fletcher32=True)
+    else:
+        _put_compact(group, name, array)
+
+
+def _put_compact(group: h5py.Group, name: str, array: NDArray[Any]) -> None:
+    folder, _, own = name.rpartition("/")
+    place = group.require_group(folder) if folder else group
+    compact = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    compact.set_layout(h5py.h5d.COMPACT)
+    space = h5py.h5s.create_simple(array.shape) if array.shape else h5py.h5s.create(h5py.h5s.SCALAR)
+    h5py.h5d.create(place.id, own.encode(), h5py.h5t.py_create(array.dtype, logical=True), space, compact)
+    if array.size:
+        place[own][...] = array
+
+
+def append(dataset: h5py.Dataset, values: Any) -> None:
+    """Append rows; chunks of zeros are left out."""
+    rows = np.asarray(values, dataset.dtype)
+    start = dataset.shape[0]
+    dataset.resize(start + len(rows), axis=0)
+    for first, last in spans(dataset, start, start + len(rows)):
+        part = rows[first - start : last - start]
+        if _has_bits(part):
+            dataset[first:last] = part
+
+
+def read(dataset: h5py.Dataset, start: int, stop: int) -> NDArray[Any]:
+    """Return some rows; raise a ValueError that names the rows of a damaged chunk."""
+    try:
+        rows = np.asarray(dataset[start:stop])
+        bad = [span for span in spans(dataset, start, stop) if _is_zeroed(dataset, rows, start, *span)]
+    except OSError:
+        bad = damaged(dataset, start, stop)
+        if not bad:
+            raise
+    if bad:
+        first, last = whole(dataset, *bad[0])
+        raise ValueError(f"{dataset.name} has wrong checksums in the rows {first} to {last - 1}")
+    return rows
+
+
+def damaged(dataset: h5py.Dataset, start: int = 0, stop: int | None = None) -> list[tuple[int, int]]:
+    """Return the rows (first, end) of all chunks that are damaged."""
+    found = []
+    for first, last in spans(dataset, start, dataset.shape[0] if stop is None else stop):
+        try:
+            if _is_zeroed(dataset, dataset[first:last], first, first, last):
+                found.append((first, last))
+        except OSError:
+            found.append((first, last))
+    return found
+
+
+def raw(dataset: h5py.Dataset, first: int, last: int) -> NDArray[Any]:
+    """Return the rows of a damaged chunk as they are, without a check; raise an OSError if it cannot be read."""
+    start = whole(dataset, first, last)[0]
+    _, data = dataset.id.read_direct_chunk((start, *[0] * (len(dataset.shape) - 1)))
+    rows = np.frombuffer(data[:-CHECKSUM_BYTES], dataset.dtype).reshape(dataset.chunks)
+    return rows[first - start : last - start]
+
+
+def spans(dataset: h5py.Dataset, start: int, stop: int) -> Iterator[tuple[int, int]]:
+    """Yield the rows (first, end) of each chunk between two rows."""
+    step = dataset.chunks[0]
+    for first in range(start - start % step, stop, step):
+        yield max(first, start), min(first + step, stop)
+
+
+def whole(dataset: h5py.Dataset, first: int, last: int) -> tuple[int, int]:
+    """Return all rows (first, end) of the chunk of some rows."""
+    step = dataset.chunks[0]
+    start = first - first % step
+    return start, max(last, min(start + step, dataset.shape[0]))
+
+
+def _is_zeroed(dataset: h5py.Dataset, rows: NDArray[Any], start: int, first: int, last: int) -> bool:
+    """Return True if these rows are zeros, and so is the stored chunk; `start`: the number of the first of `rows`."""
+    if _has_bits(rows[first - start : last - start]):
+        return False
+    place = (first - first % dataset.chunks[0], *[0] * (len(dataset.shape) - 1))
+    if dataset.id.get_chunk_info_by_coord(place).byte_offset is None:  # it was never written
+        return False
+    return not any(dataset.id.read_direct_chunk(place)[1])
+
+
+def _has_bits(rows: NDArray[Any]) -> bool:
+    """Return False if all bytes are zero."""
+    return bool(np.ascontiguousarray(rows).view(np.uint8).any())

@@ -1,0 +1,184 @@
+"""The HDF5 part of the run file: create one, and fold journal records into it.
+
+Both write a new file beside the old one and rename it, so that the name always refers to a complete file.
+"""
+
+import errno
+import math
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+from ees_mpi.config import Config
+from ees_mpi.errors import RunFileError
+from ees_mpi.outcomes import Arrays
+from ees_mpi.store import chunks, layout, records, sessions, texts
+from ees_mpi.store.journal import path_of, sync_folder
+from ees_mpi.store.records import Record
+from ees_mpi.store.safety import damage_reported, open_hdf5
+
+SLACK_BYTES = 1 << 20  # for the metadata of HDF5 while a file grows
+LIBVER = ("v110", "v110")  # the oldest version whose metadata have checksums
+
+
+def create(path: Path, config: Config, attributes: Mapping[str, Any], state: Arrays, names: Iterable[str]) -> None:
+    """Create the file of a new run; `names`: of the arrays of a generation.
+
+    The journal of a run that is overwritten is deleted just before: no file is ever beside the journal of another run.
+    """
+    with replacement(path) as fresh:
+        values = {**attributes, "first_state_sha256": records.state_sha256(state)}
+        build(fresh, config, values, state, names, layout.axis_sizes(config))
+        path_of(path).unlink(missing_ok=True)
+
+
+def build(
+    fresh: Path, config: Config, attributes: Mapping[str, Any], state: Arrays, names: Iterable[str], sizes: Any
+) -> None:
+    """Write a run file without generations; `names`: of its arrays; `sizes`: of their axes."""
+    with _in_memory(fresh) as file:
+        texts.put_root(file, attributes)
+        _make_generations(file.create_group("generations"), layout.fields(config), names, sizes)
+        sessions.write(file, [])
+        texts.put_datasets(file.create_group("final"), state)
+
+
+def write_arrays(path: Path, attributes: Mapping[str, Any], arrays: Arrays) -> None:
+    """Write a small file of arrays by path, with the same checksums as a run file; see `reader.read_arrays`."""
+    with _in_memory(path) as file:
+        texts.put_root(file, {"format_version": layout.FORMAT_VERSION, **attributes})
+        texts.put_datasets(file, arrays)
+
+
+@contextmanager
+def _in_memory(path: Path) -> Iterator[h5py.File]:
+    """Build a file in memory and write it: so a full disk raises an error in a plain write."""
+    with h5py.File(path.name, "w", driver="core", backing_store=False, libver=LIBVER) as file:
+        yield file
+        file.flush()
+        with open(path, "wb") as raw:
+            raw.write(file.id.get_file_image())
+            raw.flush()
+            os.fsync(raw.fileno())
+
+
+def fold(path: Path, entries: Sequence[Record], state: Arrays, run_id: str) -> None:
+    """Append the records that the run file does not have yet to a copy of it, and replace the file by the copy.
+
+    state: after the last generation of the records
+    """
+    with replacement(path) as fresh:
+        shutil.copyfile(path, fresh)
+        shutil.copymode(path, fresh)
+        need = sum(2 * len(record.data) for record in entries) + 2 * sum(array.nbytes for array in state.values())
+        with damage_reported(path), growing(fresh, need) as file:
+            attributes = texts.attributes(file)
+            if attributes.get("run_id") != run_id:
+                raise RunFileError(
+                    f"{path} now holds another run: it was replaced while this run was writing. It is left as it is; "
+                    f"the newest generations of this run are in {path.name}.journal"
+                )
+            _fold_into(file, attributes, entries, state, path)
+
+
+@contextmanager
+def growing(path: Path, need: int) -> Iterator[h5py.File]:
+    """Open a file for writing. Disk space for `need` bytes is allocated first: a full disk may crash HDF5."""
+    with open_hdf5(path) as file:  # checks it
+        need += sum(math.prod(item.chunks or ()) * item.dtype.itemsize for item in file["generations"].values())
+    with open(path, "rb+") as raw:  # it is then longer than HDF5 needs; HDF5 truncates it when it closes it
+        os.posix_fallocate(raw.fileno(), os.fstat(raw.fileno()).st_size, need + SLACK_BYTES)
+    with h5py.File(path, "r+", libver=LIBVER, locking=False) as file:
+        yield file
+
+
+@contextmanager
+def replacement(path: Path) -> Iterator[Path]:
+    """Yield the name of a temporary file, and rename it over `path` at the end; an error removes it."""
+    fresh = path.with_name(path.name + ".folding")
+    fresh.unlink(missing_ok=True)  # a link that somebody placed there is not followed
+    try:
+        yield fresh
+        _put_in_place(fresh, path)
+    except RuntimeError as error:  # h5py raises it for some failures of the file system
+        raise OSError(errno.EIO, str(error)) from None
+    finally:
+        fresh.unlink(missing_ok=True)
+
+
+def _put_in_place(fresh: Path, path: Path) -> None:
+    with open(fresh, "rb+") as raw:
+        os.fsync(raw.fileno())
+    os.replace(fresh, path)
+    sync_folder(path)
+
+
+def _fold_into(
+    file: h5py.File, attributes: Mapping[str, Any], entries: Sequence[Record], state: Arrays, path: Path
+) -> None:
+    group = file["generations"]
+    have = group[layout.GENERATION].shape[0]
+    rows = newer(entries, have, path)
+    _fold_sessions(file, entries, rows)
+    if rows:
+        table = records.rows_of(rows[0].columns, rows)
+        append_rows(group, {name: table[name] for name in table.dtype.names or ()})
+        try:  # the state of the last fold is kept: `repair` returns to it
+            texts.put_datasets(file.require_group("previous"), texts.datasets(file["final"]))
+        except OSError:
+            del file["previous"]
+        texts.put_datasets(file["final"], state)
+    configs = [record for record in entries if record.kind in ("session", "config")]
+    if configs:
+        config = texts.text(configs[-1].arrays["config"].item())
+        texts.put(file, {"config": config, texts.SHA256: texts.sha256({**attributes, "config": config})})
+
+
+def newer(entries: Sequence[Record], have: int, path: Path) -> list[Record]:
+    """Return the generations after the first `have` of a run file; raise a RunFileError if some are missing."""
+    rows = [record for record in entries if record.kind == "generation" and record.generation >= have]
+    if [record.generation for record in rows] != list(range(have, have + len(rows))):
+        raise RunFileError(
+            f"{path} ends with generation {have - 1}, and its journal begins with {rows[0].generation}: they were "
+            "not copied at the same moment. Copy both again, or move the journal away to continue from the file"
+        )
+    return rows
+
+
+def _make_generations(group: h5py.Group, fields: Mapping[str, Any], names: Iterable[str], sizes: Any) -> None:
+    """Create the datasets of the generations, with a dimension scale for each axis: for xarray, not for our reader."""
+    names = list(names)
+    chunks.create(group, layout.GENERATION, (), "<i8").make_scale(layout.GENERATION)
+    for axis in sorted({axis for name in names for axis in fields[name].axes}):
+        chunks.put(group, axis, np.arange(sizes[axis], dtype="<i4"))
+        group[axis].make_scale(axis)
+    for name in names:
+        dataset = chunks.create(group, name, tuple(sizes[axis] for axis in fields[name].axes), fields[name].dtype)
+        texts.put(dataset, {"about": fields[name].about})
+        for place, axis in enumerate((layout.GENERATION, *fields[name].axes)):
+            dataset.dims[place].attach_scale(group[axis])
+
+
+def append_rows(group: h5py.Group, rows: Arrays) -> None:
+    """Append generations; `rows`: of each array."""
+    have, count = group[layout.GENERATION].shape[0], len(next(iter(rows.values())))
+    for name, column in {layout.GENERATION: np.arange(have, have + count), **rows}.items():
+        chunks.append(group[name], column)
+
+
+def _fold_sessions(file: h5py.File, entries: Sequence[Record], rows: Sequence[Record]) -> None:
+    """Add the sessions that began in these records, and set the end of the last one."""
+    folded = sessions.read(file)
+    writers = sessions.with_new(folded, entries)
+    if rows and writers:
+        writers[-1]["end"] = float(rows[-1].arrays["seconds_clock"])
+    if len(writers) > len(folded):
+        sessions.write(file, writers)
+    elif rows and writers:
+        file["sessions/end"][-1] = writers[-1]["end"]

@@ -1,0 +1,195 @@
+"""Random damage of any file of the store gives an error or the right data: never other data, a hang or a traceback.
+
+EES_TEST_DAMAGES=2000 tries more flipped bits; there is a zeroed block for every seventh of them.
+"""
+
+import os
+import random
+import shutil
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.program import done
+from support.small_runs import job_of
+
+from ees_mpi import open_run
+from ees_mpi.commands.adapt import read_adaptation
+from ees_mpi.config import load
+from ees_mpi.errors import EesError
+from ees_mpi.generation.state import first_state
+from ees_mpi.store import chunks
+from ees_mpi.store.repair import repair
+from ees_mpi.store.writer import RunWriter
+from ees_mpi.training import train
+
+FLIPS = int(os.environ.get("EES_TEST_DAMAGES", "70"))
+SECONDS = 60  # a case takes a tenth of a second; a hang is ended
+SMALL = ("population.size=6", "noise.size=5000", "run.fsync=false")
+Contents = dict[str, Any]
+
+
+def trained(path: Path, preset: str, stops: tuple[int, ...], killed: bool = False, *settings: str) -> Path:
+    """Train to each of the stops, and fold before all but the last."""
+    last = f"run.generations={stops[-1]}"
+    state = first_state(config := load(preset, [*SMALL, last, *settings]))
+    writer = RunWriter.create(path, config, state.arrays())
+    writer.begin_session(0, 1, 1, {"numpy": "0"})
+    for stop in stops:
+        state = train(job_of(load(preset, [*SMALL, f"run.generations={stop}", *settings])), state, writer)
+        if stop != stops[-1]:
+            writer.fold()
+    writer.release() if killed else writer.close()
+    return path
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Return a small file of each kind, in a folder of its own."""
+    place = tmp_path_factory.mktemp("kinds")
+    for name in ("run", "long", "killed", "mixture", "sample", "adapt"):
+        (place / name).mkdir()
+    robot = ("task.hidden=[3]", "task.steps=4")
+    found = {
+        "run": trained(place / "run/run.h5", "interference-maxvar", (3, 6)),
+        "long": trained(place / "long/run.h5", "interference-maxvar", (20, 40)),  # more than one chunk
+        "killed": trained(place / "killed/run.h5", "interference-maxvar", (3, 6), True),
+        "mixture": trained(place / "mixture/run.h5", "ant-maxent-mixture", (2, 3), False, *robot),
+        "sample": place / "sample/run.h5",
+        "adapt": place / "adapt/run.h5",
+    }
+    done("sample", found["run"], "--count", 4, "--out", found["sample"])
+    few = ["--mutations", 3, "--evaluations", 2]
+    done(
+        "adapt",
+        trained(place / "cheetah.h5", "cheetah-maxent", (2,), False, *robot),
+        "--direction",
+        "left",
+        *few,
+        "--out",
+        found["adapt"],
+    )
+    return found
+
+
+def contents(path: Path) -> Contents:
+    """Return everything that can be read of a file, as bytes; an error is left out."""
+    found: Contents = {}
+
+    def note(name: str, read: Callable[[], Any]) -> None:
+        try:
+            found[name] = read()
+        except EesError:
+            return
+
+    if path.parent.name == "adapt":
+        note("attributes", lambda: str(read_adaptation(path).attributes))
+        note("arrays", lambda: {name: each.tobytes() for name, each in read_adaptation(path).arrays.items()})
+        return found
+    try:
+        run = open_run(path)
+    except EesError:
+        return {}
+    with run:
+        found["attributes"], found["generations"] = str(run.attributes), run.generations
+        note("sessions", lambda: str(run.sessions()))
+        note("state", lambda: {name: np.asarray(each).tobytes() for name, each in run.state_arrays().items()})
+        note("individual", lambda: run.individual(-1, 2).tobytes())
+        for name in run:
+            note(name, lambda name=name: np.asarray(run[name]))
+            note(f"{name}[-1]", lambda name=name: run[name][-1].tobytes())
+    return found
+
+
+def same(one: Any, other: Any) -> bool:
+    return one.tobytes() == other.tobytes() if isinstance(one, np.ndarray) else bool(one == other)
+
+
+def repaired(path: Path, whole: Contents) -> str:
+    """Repair a file; return what is wrong with it after that: numbers that are neither the right ones nor marked."""
+    try:
+        repair(path)
+    except EesError:
+        return ""
+    now = contents(path)
+    if not now or now["generations"] > whole["generations"]:
+        return "cannot be read after repair"
+    for name, rows in now.items():
+        for right, row in zip(whole[name], rows, strict=False) if isinstance(rows, np.ndarray) else ():
+            numbers = np.atleast_1d(row)
+            lost = {"f": np.isnan, "S": lambda each: each == b""}.get(numbers.dtype.kind, lambda each: each <= 0)
+            if row.tobytes() != right.tobytes() and not lost(numbers).all():
+                return f"{name} has other data after repair"
+    return ""
+
+
+def trial(path: Path, whole: Contents, damage: Callable[[bytearray], None], suffix: str) -> str:
+    """Damage a copy of a file in a process of its own, and read and repair it; return what went wrong."""
+    place = path.parent.with_name("case") / path.parent.name
+    shutil.rmtree(place, ignore_errors=True)
+    shutil.copytree(path.parent, place)
+    raw = bytearray((place / f"run.h5{suffix}").read_bytes())
+    damage(raw)
+    (place / f"run.h5{suffix}").write_bytes(raw)
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(SECONDS)
+        try:
+            found = contents(place / "run.h5")
+            wrong = [name for name in found if not same(found[name], whole[name])]
+            said = f"other data: {wrong[:5]}" if wrong else ""
+            said = said or ("" if path.parent.name == "adapt" else repaired(place / "run.h5", whole))
+        except BaseException as error:
+            said = f"traceback: {error!r}"
+        os.write(writing, said.encode())
+        os._exit(0)
+    os.close(writing)
+    _, status = os.waitpid(child, 0)
+    with open(reading, "rb") as pipe:
+        return f"ended with status {status}" if status else pipe.read().decode()
+
+
+def flip(chance: random.Random) -> Callable[[bytearray], None]:
+    def damage(raw: bytearray) -> None:
+        raw[chance.randrange(len(raw))] ^= 1 << chance.randrange(8)
+
+    return damage
+
+
+def zero(chance: random.Random) -> Callable[[bytearray], None]:
+    def damage(raw: bytearray) -> None:
+        size = chance.choice([64, 512, 4096])
+        start = chance.randrange(max(1, len(raw) - size))
+        raw[start : start + size] = bytes(len(raw[start : start + size]))
+
+    return damage
+
+
+@pytest.mark.parametrize("kind", ["run", "long", "killed", "killed.journal", "mixture", "sample", "adapt"])
+def test_random_damage_gives_an_error_or_the_right_data(kind: str, files: dict[str, Path]) -> None:
+    name, _, journal = kind.partition(".")
+    path, chance = files[name], random.Random(kind)
+    whole = contents(path)
+    assert len(whole) > 1
+    count = -(-FLIPS // 7)
+    damages = [flip(chance) for _ in range(count)] + [zero(chance) for _ in range(-(-count // 6))]
+    faults = [trial(path, whole, damage, f".{journal}" if journal else "") for damage in damages]
+    assert [fault for fault in faults if fault] == []
+
+
+def test_a_zeroed_chunk_whose_checksum_is_zero_is_noticed(files: dict[str, Path], tmp_path: Path) -> None:
+    path = Path(shutil.copy(files["run"], tmp_path / "run.h5"))
+    with open_run(path) as run:
+        dataset = run.file["generations/fitness"]
+        info = dataset.id.get_chunk_info_by_coord((0, 0))
+        assert chunks.damaged(dataset) == []
+    raw = bytearray(path.read_bytes())
+    raw[info.byte_offset : info.byte_offset + info.size] = bytes(info.size)
+    path.write_bytes(raw)
+    with open_run(path) as run, pytest.raises(EesError, match="generations/fitness has wrong checksums in the rows 0"):
+        run["fitness"][:]

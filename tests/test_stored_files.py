@@ -1,0 +1,104 @@
+"""Small files of format 4 of each kind: they open, resume and verify; and training gives the bits that were noted.
+
+They were made on x86-64 with AVX-512. On another kind of CPU `verify` names the difference instead of comparing bits.
+"""
+
+import gzip
+from pathlib import Path
+
+import h5py
+import pytest
+from support.program import TESTS, done, ees, info, refusal
+
+from ees_mpi import open_run
+from ees_mpi.commands.verify import differences
+
+DATA = TESTS / "data"
+DIGESTS = dict(line.split() for line in (DATA / "digests.txt").read_text().splitlines())
+FILES = ("interference", "maml", "sample")
+
+
+def unpacked(folder: Path, *names: str) -> Path:
+    """Unpack stored files into a folder; return the path of the first."""
+    for name in names:
+        (folder / name).write_bytes(gzip.decompress((DATA / "format4" / f"{name}.gz").read_bytes()))
+    return folder / names[0]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_stored_file_opens_and_has_the_state_that_was_noted(name: str, tmp_path: Path) -> None:
+    path = unpacked(tmp_path, f"{name}.h5")
+    facts = info(path)
+    assert facts["state_sha256"] == DIGESTS[name] and facts["complete"] is True and facts["format_version"] == 4
+    with open_run(path) as run:
+        run.check_all()
+        assert all(len(run[array]) == run.generations for array in run.names)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_stored_file_verifies_or_the_difference_of_the_machines_is_named(name: str, tmp_path: Path) -> None:
+    path = unpacked(tmp_path, f"{name}.h5")
+    with open_run(path) as run:
+        other = differences(run, 0)
+    said = ees("verify", path)
+    if said.returncode == 0:
+        assert "the same bits" in said.stdout
+    else:
+        assert other and all(difference in said.stderr for difference in other), said.stderr
+
+
+@pytest.mark.parametrize("name", ["interference", "maml"])
+def test_a_stored_run_resumes_for_one_more_generation(name: str, tmp_path: Path) -> None:
+    path = unpacked(tmp_path, f"{name}.h5")
+    with open_run(path) as run:
+        generations, logged = run.generations, {array: run[array][:].tobytes() for array in run.names}
+    done("resume", path, "--generations", generations + 1)
+    with open_run(path) as run:
+        run.check_all()
+        assert run.generations == generations + 1 and run.complete
+        assert {array: run[array][:-1].tobytes() for array in logged} == logged
+        assert run["state_sha256"][-2].decode() == DIGESTS[name]
+
+
+@pytest.mark.parametrize("name", [path.stem for path in sorted((DATA / "configs").iterdir())])
+def test_training_gives_the_bits_that_were_noted(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "run.h5"
+    done("train", DATA / "configs" / f"{name}.toml", "--out", path)
+    with open_run(unpacked(tmp_path, "maml.h5")) as stored:
+        if other := differences(stored, 0):
+            pytest.skip(f"the digests are of another kind of machine: {other[0]}")
+    assert info(path)["state_sha256"] == DIGESTS[name]
+
+
+def test_a_killed_run_is_read_with_its_journal_repaired_and_resumed(tmp_path: Path) -> None:
+    path = unpacked(tmp_path, "killed.h5", "killed.h5.journal")
+    with h5py.File(path) as file:
+        folded = len(file["generations/behavior"])
+    with open_run(path) as run:
+        committed = run.generations
+        logged = {array: run[array][:].tobytes() for array in run.names}
+        digest = run["state_sha256"][-1].decode()
+    assert committed > folded  # the others are in the journal
+    done("repair", path)
+    assert [each.name for each in tmp_path.iterdir()] == ["killed.h5"]
+    with open_run(path) as run:
+        assert {array: run[array][:].tobytes() for array in run.names} == logged and not run.journal_records
+    assert info(path)["state_sha256"] == digest
+    done("resume", path, "--generations", committed + 1)
+    assert info(path)["generations"] == committed + 1
+
+
+def test_a_file_of_an_older_format_is_refused_with_a_sentence(tmp_path: Path) -> None:
+    path = unpacked(tmp_path, "interference.h5")
+    with h5py.File(path, "r+") as file:
+        file.attrs["format_version"] = 3
+    code, line = refusal("info", path)
+    assert code == 3 and "has format 3; this version of ees_mpi reads 4" in line
+
+
+def test_a_sample_of_a_maml_run_has_no_gradient_step(tmp_path: Path) -> None:
+    sample = tmp_path / "sample.h5"
+    done("sample", unpacked(tmp_path, "maml.h5"), "--count", 4, "--std", 0.02, "--out", sample)
+    assert info(sample)["state_sha256"] == DIGESTS["maml-sample"]
+    code, line = refusal("adapt", sample, "--direction", "left", "--out", tmp_path / "out.h5")
+    assert code == 3 and "is a sample of a maml run; adapt the run itself" in line
