@@ -31,10 +31,11 @@ def test_same_bits_on_any_number_of_ranks(ranks: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ranks", [0, 3], ids=["alone", "mpirun"])
 @pytest.mark.parametrize("how", ["hang", "loop", "lock"])  # sleeps; loops in Python; sleeps in C, holding the GIL
-def test_a_rank_that_stands_still_ends_the_job(how: str, ranks: int, tmp_path: Path) -> None:
+def test_a_rank_that_stands_still_ends_the_job_with_its_stack(how: str, ranks: int, tmp_path: Path) -> None:
     out = tmp_path / "run.h5"
     ended = run(breaking(out, ranks, f"task.settings.how={how}", "task.settings.at=7", SHORT))
     assert ended.returncode == 1 and all_ended(out), ended.stderr
+    assert ended.stderr.count("Timeout (") == 1 and "breaking.py" in ended.stderr, ended.stderr  # the culprit's stack
     assert ees(*breaking(out, 0, "task.settings.how=none")[1:], "--resume").returncode == 0
     assert_same_bits(out, whole(tmp_path))
 

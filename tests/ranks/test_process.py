@@ -1,7 +1,11 @@
-"""Who started this process, by what launchers leave in the environment."""
+"""This process: who started it, by what launchers leave in the environment; and its time limit."""
+
+from pathlib import Path
 
 import pytest
+from support.program import TINY, ees, sets
 
+import ees_mpi
 from ees_mpi.ranks import process
 
 
@@ -31,3 +35,25 @@ def test_the_launcher_is_told_by_its_variables(
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     assert process.launched() == expected
+
+
+@pytest.fixture
+def limits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The limits that this process sets; 0: none."""
+    found: list[float] = []
+    monkeypatch.setattr(process.faulthandler, "dump_traceback_later", lambda seconds, **more: found.append(seconds))
+    monkeypatch.setattr(process.faulthandler, "cancel_dump_traceback_later", lambda: found.append(0))
+    return found
+
+
+def test_a_command_has_a_time_limit_and_leaves_none_behind(limits: list[float], tmp_path: Path) -> None:
+    words = sets(*TINY, "run.stall_minutes=7", "run.fsync=false")
+    assert ees("train", "interference-maxvar", *words, "--out", tmp_path / "run.h5").returncode == 0
+    assert limits[0] == 60 * 7 and limits[-1] == 0
+
+
+def test_a_program_that_calls_a_function_has_no_time_limit(limits: list[float], tmp_path: Path) -> None:
+    tiny = {"population.size": 20, "run.generations": 2, "noise.size": 5000, "run.stall_minutes": 7.0}
+    ees_mpi.train("interference-maxvar", tmp_path / "run.h5", settings=tiny).close()
+    ees_mpi.open_run(tmp_path / "run.h5").close()
+    assert not any(limits)
