@@ -18,8 +18,7 @@ import numpy as np
 from ees_mpi.errors import ConfigError, MissingExtra, RunFileError
 from ees_mpi.files import check_writable, written
 from ees_mpi.store import layout
-from ees_mpi.store.arrays import Series
-from ees_mpi.store.reader import Run
+from ees_mpi.store.reader import Run, Series
 
 CELLS = 2500  # of the whole grid of an archive, about, by default
 MOST_CELLS = 10**7  # pyribs holds all of them in memory

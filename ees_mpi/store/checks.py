@@ -13,6 +13,7 @@ from ees_mpi.store import chunks, layout, records, texts
 from ees_mpi.store.records import Columns, Record
 
 REPAIR = "`ees-mpi repair` keeps what can be read, and returns to the newest state that is whole"
+LOST = "lost"  # in place of a state_sha256 that was damaged
 TEXTS = (
     *("run_id", "program", "created", "config", "noise_digest", "kind", "started_from"),
     *("first_state_sha256", texts.SHA256),
@@ -98,8 +99,8 @@ def check_records(
     try:
         digests = chunks.read(file["generations/state_sha256"], max(first - 1, 0), have).tolist()
     except ValueError:
-        digests = [b""] * (have - max(first - 1, 0))
-    # The digest of the state before each generation, from `first` on; empty: it is damaged.
+        digests = [LOST.encode()] * (have - max(first - 1, 0))
+    # The digest of the state before each generation, from `first` on.
     known = [attributes["first_state_sha256"]] * (first == 0) + [digest.decode("ascii") for digest in digests]
     for record in entries:
         place = record.generation - first
@@ -109,14 +110,14 @@ def check_records(
                 f"{record.generation}: they were not copied at the same moment. Copy both again, or move the journal "
                 "away to continue from the file"
             )
-        if known[place] not in (record.before, ""):
+        if known[place] not in (record.before, LOST):
             raise ValueError(f"generation {record.generation} of the journal does not follow the state before it")
         if record.kind == "generation":
             if record.columns != columns:
                 raise ValueError(f"generation {record.generation} has arrays of another shape or type than in the file")
             if place + 1 == len(known):
                 known.append(record.after)
-            elif known[place + 1] not in (record.after, ""):
+            elif known[place + 1] not in (record.after, LOST):
                 raise ValueError(f"generation {record.generation} of the journal is another one than in the file")
 
 

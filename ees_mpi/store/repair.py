@@ -86,10 +86,10 @@ def _rewrite_if_damaged(path: Path) -> str:
         have, had = int(state["generation"]), run.generations
         aside = path.with_name(f"{path.name}.damaged")
         with write_errors(path, UNCHANGED):
-            aside.unlink(missing_ok=True)
-            os.link(path, aside)
             with fold.replacement(path) as fresh, damage_reported(path):
                 lost = _rewrite(run, fresh, state, damaged)
+                aside.unlink(missing_ok=True)
+                os.link(path, aside)
             unused = journal.set_aside(path, "after-damage") if have < had else None
     lost += [f"the generations from {have} to {had - 1}"] if have < had else []
     said = f"Lost: {'; '.join(lost)}." if lost else "Nothing is lost."
@@ -98,7 +98,7 @@ def _rewrite_if_damaged(path: Path) -> str:
 
 def _newest_state(run: Run, unknown: list[tuple[int, int]]) -> dict[str, Any] | None:
     """Return the newest state that is whole; `unknown`: generations whose digests are lost."""
-    if run.journal.state and run.journal_records:
+    if run.journal_records and run.journal.state.get("generation") == run.generations:
         return dict(run.journal.state)
     for name in ("final", "previous"):
         with suppress(OSError, KeyError, ValueError):
@@ -145,9 +145,8 @@ def _copy_rows(run: Run, file: h5py.File, name: str, have: int, lost: list[tuple
         if (first, end) not in lost:
             chunks.append(target, run[name][first:end])
             continue
-        number: Any = {"f": np.nan, "i": -1}.get(source.dtype.kind, 0)
-        empty = np.zeros((end - first, *source.shape[1:]), source.dtype)
-        chunks.append(target, empty if source.dtype.kind == "S" else empty + source.dtype.type(number))
+        lost_value = {"f": np.nan, "i": -1, "S": checks.LOST}.get(source.dtype.kind, 0)
+        chunks.append(target, np.full((end - first, *source.shape[1:]), lost_value, source.dtype))
         with suppress(OSError, ValueError):  # the place of the chunk may be wrong, too
             chunks.put(file.require_group(f"damaged/{name}"), str(first), chunks.raw(source, first, end))
     chunks.append(target, run[name][folded:have])

@@ -68,18 +68,19 @@ def fixed(length: int) -> Any:
 
 def datasets(group: h5py.Group) -> dict[str, NDArray[Any]]:
     """Return the arrays of a group and of its groups, by path."""
-    arrays: dict[str, NDArray[Any]] = {}
+    return {name: np.asarray(group[name][()]) for name in _names(group)}
+
+
+def _names(group: h5py.Group) -> list[str]:
+    found: list[str] = []
     for name, item in group.items():
-        if isinstance(item, h5py.Group):
-            arrays |= {f"{name}/{inner}": array for inner, array in datasets(item).items()}
-        else:
-            arrays[name] = np.asarray(item[()])
-    return arrays
+        found += [f"{name}/{inner}" for inner in _names(item)] if isinstance(item, h5py.Group) else [name]
+    return found
 
 
 def put_datasets(group: h5py.Group, arrays: Arrays) -> None:
     """Write the arrays of a group by path, and delete others."""
-    for name in datasets(group).keys() - arrays.keys():
+    for name in set(_names(group)) - arrays.keys():
         del group[name]
     for name, array in arrays.items():
         chunks.put(group, name, np.asarray(array))

@@ -215,7 +215,7 @@ def test_files_without_gradients_and_tiny_populations_are_refused(tmp_path: Path
     for name, code, words in (("maml", 2, "rollouts that files do not keep"), ("sample", 3, "holds no update")):
         path = tmp_path / f"{name}.h5"
         path.write_bytes(
-            gzip.decompress((Path(__file__).parents[1] / "data" / "format3" / f"{name}.h5.gz").read_bytes())
+            gzip.decompress((Path(__file__).parents[1] / "data" / "format4" / f"{name}.h5.gz").read_bytes())
         )
         found = refusal("signal", path)
         assert found[0] == code and words in found[1]

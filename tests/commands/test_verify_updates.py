@@ -76,11 +76,11 @@ def test_a_file_without_observation_sums_is_damaged(tmp_path: Path) -> None:
 
 def test_maml_and_samples_are_refused(tmp_path: Path) -> None:
     run = tmp_path / "maml.h5"
-    run.write_bytes(gzip.decompress((Path(__file__).parents[1] / "data" / "format3" / "maml.h5.gz").read_bytes()))
+    run.write_bytes(gzip.decompress((Path(__file__).parents[1] / "data" / "format4" / "maml.h5.gz").read_bytes()))
     code, line = refusal("verify", run, "--updates")
     assert code == 2 and "rollouts that files do not keep" in line
     sample = tmp_path / "sample.h5"
-    sample.write_bytes(gzip.decompress((Path(__file__).parents[1] / "data" / "format3" / "sample.h5.gz").read_bytes()))
+    sample.write_bytes(gzip.decompress((Path(__file__).parents[1] / "data" / "format4" / "sample.h5.gz").read_bytes()))
     code, line = refusal("verify", sample, "--updates")
     assert code == 3 and "no update" in line
     assert refusal("verify", sample, "--updates", "--generation", 0)[0] == 2

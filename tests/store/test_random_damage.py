@@ -120,7 +120,7 @@ def repaired(path: Path, whole: Contents) -> str:
     for name, rows in now.items():
         for right, row in zip(whole[name], rows, strict=False) if isinstance(rows, np.ndarray) else ():
             numbers = np.atleast_1d(row)
-            lost = {"f": np.isnan, "S": lambda each: each == b""}.get(numbers.dtype.kind, lambda each: each <= 0)
+            lost = {"f": np.isnan, "S": lambda each: each == b"lost"}.get(numbers.dtype.kind, lambda each: each <= 0)
             if row.tobytes() != right.tobytes() and not lost(numbers).all():
                 return f"{name} has other data after repair"
     return ""

@@ -17,7 +17,9 @@ from ees_mpi import open_run
 from ees_mpi.config import Config
 from ees_mpi.contracts import Evaluator
 from ees_mpi.errors import RunFileError
+from ees_mpi.generation.results import with_times
 from ees_mpi.generation.state import State, first_state
+from ees_mpi.ranks import Ranks
 from ees_mpi.store import journal
 from ees_mpi.store.repair import repair
 from ees_mpi.store.writer import RunWriter
@@ -368,3 +370,25 @@ def test_generations_are_called_safe_only_where_they_are(
     half.kill()
     with pytest.raises(RunFileError, match=r"No space left on device\.$"):  # nothing was committed to a new file
         RunWriter.create(tmp_path / "new.h5", config, half.state.arrays())
+
+
+def test_a_file_can_hold_the_behaviour_from_each_start(tmp_path: Path, tiny: Callable[..., Config]) -> None:
+    task = ("task.name=gymnasium", "task.env=CartPole-v1", "task.hidden=[2]", "task.steps=3", "task.rollouts=3")
+    config, path = tiny("interference-maxvar", *task, "run.generations=2"), tmp_path / "run.h5"
+    state = first_state(config)
+    record, following = job_of(config).advance(state, {})
+    behavior = np.random.default_rng(0).normal(size=(20, 3, 4))
+    arrays = {**with_times(record, following.digest(), 0.0, Ranks()).arrays, "behavior_by_start": behavior}
+    writer = RunWriter.create(path, config, state.arrays(), by_start=True)
+    writer.begin_session(0, 1, 1, {})
+    writer.commit(0, arrays, following.arrays())
+    for step in ("in the journal", "folded"):
+        with open_run(path) as run:
+            np.testing.assert_array_equal(run["behavior_by_start"][0], behavior), step
+        if step == "in the journal":
+            writer.close()
+    with dataset(path) as opened:
+        assert opened["behavior_by_start"].dims == ("generation", "individual", "start", "behavior_dim")
+    writer, contents = RunWriter.resume(path, config)
+    assert "behavior_by_start" in contents.names
+    writer.release()
