@@ -187,7 +187,9 @@ class Runner:
         env = {**os.environ, "TMPDIR": tempfile.mkdtemp(dir=self.folder)}
         if "SLURM_JOB_ID" not in env:  # more ranks than cores are slow, but not an error
             env.setdefault("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe")
-        process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env, start_new_session=True)
+        process = subprocess.Popen(
+            words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env, start_new_session=True
+        )
         self.running.append(Running(work, process, log, time.monotonic(), generations(work.out), collecting))
 
     def end(self, one: Running) -> None:

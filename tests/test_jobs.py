@@ -183,7 +183,7 @@ def test_a_task_of_an_array_makes_other_files_once(place: Place) -> None:
 
 def test_maml_is_adapted_to_both_sides_when_its_training_is_complete(place: Place) -> None:
     place.program("mpirun", f'echo "$3 $4 $5" >>{place.log}; [ "$4" != train ] || {{ shift 4; touch trained; }}')
-    place.program("ees-mpi", "[ -e trained ] && echo '{\"generations\": 3, \"complete\": true}'")
+    place.program("ees-mpi", '[ -e trained ] && echo \'{"generations": 3, "complete": true}\'')
     code, said = place.run(JOBS / "maml.slurm", "own.toml", **TASK)
     said_by = ["ees-mpi train own.toml", *2 * ["ees-mpi adapt own-seed3.h5"]]
     assert code == 0 and place.log.read_text().splitlines() == said_by, said
@@ -306,7 +306,9 @@ def test_further_evolution_lasts_as_long_as_it_is_compared(scale: str) -> None:
 
 def test_the_plan_of_the_page_has_its_blocks_in_order_and_inside_a_block_goes_seed_by_seed() -> None:
     names = [Path(run_list.option(line, "--out")).stem for line in plan("runs", "--engine", "mujoco")]
-    assert names[:4] == [f"ant-{name}-mujoco-seed{seed}" for name, seed in [("es", 0), ("maxvar", 0), ("maxent", 0), ("es", 1)]]
+    assert names[:4] == [
+        f"ant-{name}-mujoco-seed{seed}" for name, seed in [("es", 0), ("maxvar", 0), ("maxent", 0), ("es", 1)]
+    ]
     counts = Counter(re.sub(r"-mujoco-seed\d", "", name) for name in names)
     assert counts == {
         **dict.fromkeys(("ant-es", "ant-maxvar", "ant-maxent", "cheetah-es", "cheetah-maxvar", "cheetah-maxent"), 6),
@@ -390,7 +392,9 @@ def test_scaling_keeps_its_points_names_failed_ones_and_draws_them_beside_the_mo
     place.log.write_text("")
     code, said = place.run(JOBS / "scaling.py", "-n", "1", *small)
     assert (code, place.log.read_text()) == (0, ""), said  # nothing is missing
-    told = scaling.options(["-n", "1", *small, "--repeat", "2", "--minutes", "1e-9", "--out", str(runs / "scaling.json")])
+    told = scaling.options(
+        ["-n", "1", *small, "--repeat", "2", "--minutes", "1e-9", "--out", str(runs / "scaling.json")]
+    )
     missing = [point for point in scaling.wanted(told) if not scaling.is_done(point, found["points"])]
     assert scaling.measure_all(told, missing, found) == (2, [])  # the time is over: both are left
     with pytest.raises(ValueError, match="steps: 3 there, 4 here"):

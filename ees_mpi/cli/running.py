@@ -71,7 +71,8 @@ def train(
     for setting in settings:
         if len(choice(setting)) > 1:
             raise click.UsageError(
-                f"--set {setting:.200}: train takes one value; `ees-mpi sweep` prints a command for each; quotes keep a comma"
+                f"--set {setting:.200}: train takes one value; `ees-mpi sweep` prints a command for each value; "
+                "quotes keep a comma"
             )
     settings += () if generations is None else (f"run.generations={generations}",)
     settings += () if seed is None else (f"run.seed={seed}",)

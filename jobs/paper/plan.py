@@ -5,7 +5,9 @@
     plan.py runs --engine mujoco >plan.list      the plan of docs/reproduce.md: 30 generations, seeds 0 to 5
     plan.py figures --scale tiny | bash          the paper's figures, from the files of the list
     plan.py statistics --scale tiny | bash       the tests of its claims
-    plan.py seeding --robot ant --rule fresh     does a trained mean speed up further evolution? Gymnasium's robots, N = 200
+    plan.py seeding --robot ant --rule fresh     standard ES from trained and random means: Gymnasium's robots, N = 200
+
+The options must be the same for runs, figures and statistics.
 """
 
 import argparse
@@ -59,7 +61,7 @@ class Paper:
         return 2 if self.scale == "tiny" else (self.seeds + 1) // 2
 
     def preset(self, name: str) -> list[str]:
-        """Return the preset of an experiment, and the settings that make it the same on these robots and this engine."""
+        """Return the preset of an experiment, and the settings for these robots and this engine."""
         two = sets("population.name=mixture", "population.components=2")
         if self.robots == "paper":
             backward = sets("task.direction=180.0") if name.endswith("-backward") else []
@@ -103,7 +105,7 @@ class Paper:
         return sets(*found)
 
     def train(self, name: str, seed: int, run: str = "", start: str = "", more: list[str] | None = None) -> str:
-        """Return the command of a training; `run`: its name if it differs; `start`: the run whose mean it starts from."""
+        """Return the command of a training; `run`: its name if it differs; `start`: the run whose mean it takes."""
         begin = ["--from", self.file(start, seed)] if start else []
         words = ["ees-mpi", "train", *self.preset(name), *self.size(name), *begin, *(more or [])]
         return shlex.join([*words, "--seed", str(seed), "--out", self.file(run or name, seed)])
@@ -221,7 +223,7 @@ class Paper:
                 yield claim("ant: more offspring of standard ES end near the origin", "near_origin", both, es)
         both, random = self.files("ant-maxvar-further", "ant-maxent-further"), self.files("ant-adapt")
         for updates in dict.fromkeys(self.after(number) for number in (5, 10, 20)):
-            said = f"seeding: standard ES gets further from a trained mean than from a random one, after {updates} updates"
+            said = f"seeding: standard ES gets further from a trained mean than from a random one in {updates} updates"
             yield claim(said, f"distance_after_{updates}", both, random)
         for name in ("ant-maxvar", "ant-maxent"):
             two = self.files(f"{name}-mixture", f"{name}-split", seeds=self.half)
@@ -257,13 +259,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["runs", "figures", "statistics", "seeding"])
     parser.add_argument("--robots", choices=["paper", "gymnasium"], default="paper", help="[%(default)s]")
-    parser.add_argument("--engine", choices=["bullet", "mujoco"], default="bullet", help="of the paper's robots [bullet]")
+    parser.add_argument(
+        "--engine", choices=["bullet", "mujoco"], default="bullet", help="of the paper's robots [bullet]"
+    )
     parser.add_argument(
         "--scale",
-        help="paper; plan: 30 generations; short: 20 generations; tiny; or a number up to 1 that multiplies populations "
-        "and generations [paper; mujoco: plan; gymnasium: short]",
+        help="paper; plan: 30 generations; short: 20; tiny; or a number up to 1 that multiplies populations and "
+        "generations [paper; mujoco: plan; gymnasium: short]",
     )
-    parser.add_argument("--seeds", type=int, help="runs of each algorithm; mixtures get half [12; plan 6; short 4; tiny 2]")
+    parser.add_argument(
+        "--seeds", type=int, help="runs of each algorithm; mixtures get half [12; plan 6; short 4; tiny 2]"
+    )
     parser.add_argument("--folder", type=Path, default=Path(), help="of all files [this one]")
     parser.add_argument("--without-maml", action="store_true", help="leave MAML out; it needs torch")
     parser.add_argument("--robot", choices=["cheetah", "ant"], default="cheetah", help="of seeding [%(default)s]")

@@ -10,7 +10,7 @@ from ees_mpi.outcomes import Outcome
 
 
 class SlowAtFirst:
-    """One parameter; `task`: the array task that dawdles, where not all do; `seconds`: of every rollout, in all lives."""
+    """One parameter; `task`: the array task that dawdles, where not all do; `seconds`: of every rollout."""
 
     parameters = 1
     behavior_dim = 1

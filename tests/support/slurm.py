@@ -81,7 +81,9 @@ def until(happened: Callable[[], object], seconds: float, site: Site | None = No
     """Look again and again until something has happened; fail with the jobs' own words."""
     deadline = time.monotonic() + seconds
     while not happened():
-        assert time.monotonic() < deadline, f"waited {seconds} s in vain\n{call('squeue')}\n{site.output() if site else ''}"
+        assert time.monotonic() < deadline, (
+            f"waited {seconds} s in vain\n{call('squeue')}\n{site.output() if site else ''}"
+        )
         time.sleep(0.2)
 
 

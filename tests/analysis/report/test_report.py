@@ -11,7 +11,7 @@ import h5py
 import numpy as np
 import pytest
 from support.browser import Browser, chromium
-from support.program import CHECKOUT, ees
+from support.program import ees
 from support.run_files import edited
 
 from ees_mpi import open_run
