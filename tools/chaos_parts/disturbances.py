@@ -153,16 +153,6 @@ def fill_disk(trial: Trial) -> None:
     trial.open_gate()
 
 
-def make_read_only(trial: Trial) -> None:
-    """Make the folder of the run file read-only; open files stay writable."""
-    trial.waiting_ranks()
-    folder = str(trial.out.parent)
-    subprocess.run(["mount", "--bind", folder, folder], check=True)
-    trial.undo.append(lambda: subprocess.run(["umount", folder], check=True) and None)
-    subprocess.run(["mount", "-o", "remount,bind,ro", folder], check=True)
-    trial.open_gate()
-
-
 def cannot_mount() -> str:
     """Return why no file system can be mounted here; empty if it can."""
     if os.getuid() != 0:
@@ -199,5 +189,4 @@ DISTURBANCES = {
     "stop": Disturbance("SIGSTOP of one rank", signal_one(signal.SIGSTOP), ENDED, stall=True),
     "stop-ulfm": Disturbance("SIGSTOP of one rank, ULFM", signal_one(signal.SIGSTOP), ENDED, ulfm=True, stall=True),
     "disk-full": Disturbance("disk full", fill_disk, (3,), needs=cannot_mount),
-    "read-only": Disturbance("file made read-only", make_read_only, (3,), needs=cannot_mount),
 }
