@@ -190,7 +190,7 @@ class Runner:
         process = subprocess.Popen(
             words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env, start_new_session=True
         )
-        self.running.append(Running(work, process, log, time.monotonic(), generations(work.out), collecting))
+        self.running.append(Running(work, process, log, time.monotonic(), work.reached(None), collecting))
 
     def end(self, one: Running) -> None:
         """Note how a command ended; try it again, or collect its small files."""

@@ -92,7 +92,7 @@ def await_requeue(job: str, site: Site, seconds: float = 90) -> None:
     until(lambda: any(task["Restarts"] != "0" for task in facts(job)), seconds, site)
 
 
-def await_end(job: str, site: Site, seconds: float = 120) -> None:
+def await_end(job: str, site: Site, seconds: float = 300) -> None:
     """Wait until all tasks of a job have come to a good end."""
     until(lambda: not GOING & set(hurried(job)), seconds, site)
     assert set(hurried(job)) == {"COMPLETED"}, site.output()
