@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -226,6 +227,19 @@ def test_a_list_that_is_told_to_stop_saves_and_one_with_a_time_limit_passes_it_o
     assert code == 75 and "Run the same command again to continue" in said, said
     words = place.log.read_text().split()
     assert 0.02 < float(words[words.index("--max-hours") + 1]) <= 3 / 60 and "runs/1.h5" not in words
+
+
+def test_small_files_of_finished_runs_have_the_mean_if_another_line_reads_it(place: Place) -> None:
+    place.program("mpirun", WORKS)
+    paper = place.folder / "jobs" / "paper"
+    paper.mkdir(parents=True)
+    shutil.copy(JOBS / "run_list.py", paper.parent)
+    (paper / "results.py").write_text("import sys; print(*sys.argv[1:], file=open('log', 'a'))")
+    listed = place.write_list(*runs_of(0), ["ees-mpi", "sample", "runs/0.h5", "--count", "4", "--out", "s.h5"])
+    code, said = place.run(paper.parent / "run_list.py", listed, "--ranks", 3, "--collect", "small")
+    lines = [re.sub(r"--note .*, 1 runs at a time ", "", line) for line in place.log.read_text().splitlines()]
+    assert code == 0 and lines == ["collect runs/0.h5 --policy --results small", "collect s.h5 --results small"], said
+    assert "3 ranks on " in place.log.read_text()
 
 
 def test_a_line_waits_for_the_files_that_other_lines_write_and_small_files_of_other_machines_count(

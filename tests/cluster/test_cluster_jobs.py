@@ -21,6 +21,7 @@ from support.slurm import (
     call_in,
     edit,
     facts,
+    hurried,
     ranks_of,
     sandbox_up,
     until,
@@ -105,9 +106,9 @@ def test_a_job_cut_by_its_time_limit_is_requeued_by_itself_and_ends_with_the_bit
 def test_a_generation_longer_than_the_time_limit_ends_the_job_after_three_starts(site: Site) -> None:
     words = ("slow.toml", *sets("task.settings.seconds=300.0"), "--out", "long.h5")
     job = site.submit("--time=1", "--signal=B:USR1@50", "--ntasks-per-node=1", "jobs/train.slurm", *words)
-    await_failure(job, site, 600)
-    assert facts(job)[0]["Restarts"] == "2"
-    assert "three starts without a new generation after 0" in site.output()
+    until(lambda: hurried(job) and "three starts without a new generation after 0" in site.output(), 600, site)
+    until(lambda: facts(job)[0]["JobState"] in ("FAILED", "TIMEOUT"), 60, site)
+    assert facts(job)[0]["Restarts"] == "2" and site.output().count("back into the queue") == 2
 
 
 def test_a_wrong_config_ends_the_job_at_once(site: Site) -> None:
