@@ -59,7 +59,7 @@ EXAMPLES = {
     ),
     "sweep": (
         "ees-mpi sweep cheetah-maxent --seeds 0-11 >seeds.list",
-        "ees-mpi sweep interference-maxent --set population.std=0.1,0.2 --seeds 0-5 --out runs | bash",
+        "ees-mpi sweep interference-maxent --set population.std=0.1,0.2 --seeds 0-5 | bash",
     ),
     "plan": (
         "ees-mpi plan my.toml",
