@@ -104,7 +104,10 @@ def test_a_launcher_that_says_all_is_well_does_not_make_a_run_complete(place: Pl
 
 @pytest.mark.parametrize(
     ("state", "reason", "requeued"),
-    [("RUNNING", "None", True), ("COMPLETING", "TimeLimit", True), ("COMPLETING", "None", False)],
+    [
+        *(("RUNNING", "None", True), ("SIGNALING", "None", True)),
+        *(("COMPLETING", "TimeLimit", True), ("COMPLETING", "None", False)),
+    ],
 )
 def test_a_job_that_was_cancelled_does_not_go_back_into_the_queue(
     place: Place, state: str, reason: str, requeued: bool

@@ -58,7 +58,7 @@ def edit(script: Path) -> None:
 
 
 LOCAL = {"account": "research", "partition": "main"}
-GOING = {"PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "REQUEUED"}
+GOING = {"SIGNALING", "PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "REQUEUED"}
 
 
 def call_in(folder: Path, *words: object, **more: str) -> str:
