@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measure strong and weak scaling with short runs, and draw them beside the model of `ees-mpi plan`.
 
-    jobs/scaling.sh and jobs/scaling.slurm start it; both pass their words on
+    scaling.py --engine mujoco        on this machine, with a rank for each core; in a job of SLURM, with all its ranks
     scaling_figure.py FILE.json       draws FILE.png again
 
 Strong: the same individuals in all, on more ranks. Weak: the same individuals per rank. A point is a run of a few
@@ -16,6 +16,7 @@ import argparse
 import dataclasses
 import json
 import os
+import re
 import shlex
 import signal
 import statistics
@@ -39,6 +40,7 @@ except ImportError as missing:
     print(f"scaling: expected a python3 that can import ees_mpi: {missing}; activate its environment", file=sys.stderr)
     sys.exit(2)
 
+RANKS = int(os.environ.get("SLURM_NTASKS") or len(os.sched_getaffinity(0)))
 PER_RANK = 8  # individuals of strong scaling on the largest number of ranks, at least
 MOST = 128  # individuals of a rank in strong scaling: with more, a point takes minutes
 LARGEST = 40_000  # individuals for which the model measures an update: of more, it takes minutes in one process
@@ -87,7 +89,7 @@ def words(told: argparse.Namespace, individuals: int) -> list[str]:
 def measure(told: argparse.Namespace, point: Data) -> Data:
     """Train one short run; return the point with its times. Raises a RuntimeError if the run fails."""
     file = told.out.with_name(f"{told.out.stem}-point.h5")
-    launch = [word.format(ranks=point["ranks"]) for word in shlex.split(told.launch)]
+    launch = [*shlex.split(os.environ.get("EES_LAUNCH", "mpirun --bind-to none")), "-n", str(point["ranks"])]
     if Path(launch[0]).name == "srun":  # otherwise it spreads few ranks over all nodes; mpirun fills a node first
         launch.append(f"--nodes={-(-point['ranks'] // told.per_node)}")
     settings = [f"--set={each}" for each in words(told, point["individuals"])]
@@ -181,9 +183,7 @@ def options(line: Sequence[str] | None = None) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="scaling", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("preset", nargs="?", default="cheetah-maxent", help="a preset or config file [%(default)s]")
-    parser.add_argument(
-        "-n", "--ranks", type=int, default=1, help="the largest number of ranks [all of the job or machine]"
-    )
+    parser.add_argument("-n", "--ranks", type=int, default=RANKS, help="the largest number of ranks [%(default)s]")
     parser.add_argument("--engine", choices=NAMES, default="bullet", help="physics [%(default)s]")
     parser.add_argument("--repeat", type=int, default=3, help="times that each point is measured [%(default)s]")
     parser.add_argument("--minutes", type=float, default=10, help="write what there is after this time [%(default)s]")
@@ -192,18 +192,14 @@ def options(line: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--each", type=int, default=32, help="individuals per rank of weak scaling [%(default)s]")
     parser.add_argument("--generations", type=int, default=3, help="timed generations of a run [%(default)s]")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a further setting of the runs")
-    parser.add_argument(
-        "--out", type=Path, help="the JSON file; the figure is beside it [scaling.json in the folder of runs]"
-    )
-    parser.add_argument("--launch", default="mpirun -n {ranks}", help=argparse.SUPPRESS)
-    parser.add_argument("--per-node", type=int, default=0, help=argparse.SUPPRESS)
+    parser.add_argument("--out", type=Path, default=Path("scaling.json"), help="the figure is beside it [%(default)s]")
     told = parser.parse_args(line)
     for name in ("ranks", "repeat", "minutes", "steps", "each", "generations", "total"):
         if getattr(told, name) is not None and getattr(told, name) <= 0:
             parser.error(f"--{name}: expected a positive number, got {getattr(told, name)}")
     told.most, told.total = told.total or MOST, told.total or max(MOST, PER_RANK * told.ranks)
-    told.per_node = told.per_node or told.ranks
-    told.out = told.out or Path(os.environ.get("EES_RUNS", "runs"), "scaling.json")
+    each = re.match(r"\d+", os.environ.get("SLURM_TASKS_PER_NODE", ""))  # of the first node: "40(x2),8"
+    told.per_node = int(each[0]) if each else told.ranks
     told.ends = time.monotonic() + 60 * told.minutes
     return told
 

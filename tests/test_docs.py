@@ -106,7 +106,7 @@ def missing_in_jobs(text: str) -> list[str]:
     paths = [(module.replace(".", "/") + ".py" if module else path.rstrip("."), more) for path, more, module in named]
     known = [path for path, _ in paths if (JOBS / path).exists()]
     begun = [path for path, more in paths if more and any(JOBS.glob(f"{path}*"))]  # the rest of it is a pattern
-    return [path for path, _ in paths if path not in (*known, *begun, "site.sh")]  # a user writes site.sh
+    return [path for path, _ in paths if path not in (*known, *begun)]
 
 
 @needs_results
@@ -119,8 +119,8 @@ def test_every_path_in_jobs_that_a_file_of_the_project_names_exists() -> None:
 
 @needs_results
 def test_a_wrong_path_in_jobs_is_noticed() -> None:
-    wrong = ["trian.sh", "paper/sede", "examples/own_taks.py"]
-    text = "run `{0}train.sh`, {0}paper/results/ant-$x or {0}*.slurm; not {0}{1}, {0}{2}$x, {3}".format(
+    wrong = ["trian.slurm", "paper/sede", "examples/own_taks.py"]
+    text = "run `{0}train.slurm`, {0}paper/results/ant-$x or {0}*.slurm; not {0}{1}, {0}{2}$x, {3}".format(
         *("jobs" + "/", *wrong[:2]), "jobs" + ".examples.own_taks:Throw"
     )
     assert missing_in_jobs(text) == wrong
@@ -128,9 +128,9 @@ def test_a_wrong_path_in_jobs_is_noticed() -> None:
 
 def test_the_page_on_jobs_names_every_file_there_and_no_other() -> None:
     page = (JOBS / "README.md").read_text(encoding="utf-8")
-    patterns = set(re.findall(r"`([\w*]+\.(?:sh|slurm|py|toml|ipynb|def|txt|json)|Containerfile)`", page)) - {"site.sh"}
+    patterns = set(re.findall(r"`([\w*]+\.(?:sh|slurm|py|toml|ipynb|def|txt|json)|Containerfile)`", page))
     folders = (JOBS, *(JOBS / name for name in ("examples", "paper", "peers", "containers")))
-    names = {path.name for folder in folders for path in folder.iterdir() if path.is_file()} - {"README.md", "site.sh"}
+    names = {path.name for folder in folders for path in folder.iterdir() if path.is_file()} - {"README.md"}
     assert {name for name in names if not any(fnmatch(name, pattern) for pattern in patterns)} == set()
     assert {pattern for pattern in patterns if not any(fnmatch(name, pattern) for name in names)} == set()
 

@@ -25,7 +25,7 @@ pytestmark = needs_results
 RESULTS = CHECKOUT / "jobs" / "paper" / "results"
 PAGE = (CHECKOUT / "ees_mpi" / "docs" / "results.md").read_text(encoding="utf-8")
 NAMED = re.compile(r"`([\w-]+)`:\s((?:[^|;).]|\.(?=\d))*)")
-STARTS = (  # jobs/paper/seeding.sh, jobs/paper/gentle_start.py; seeding and splits of the plan; jobs/paper/replica.py
+STARTS = (  # jobs/paper/plan.py, jobs/paper/gentle_start.py; seeding and splits of the plan; jobs/paper/replica.py
     r"mujoco-(cheetah|ant)-(maxvar|maxent)-short-seed\d|ant-(maxvar|maxent|es-backward)-mujoco-seed\d"
     r"|cheetah-maxent-laptop-seed0|ant-maxent-n1000-seed0"
 )

@@ -11,7 +11,7 @@ import make_release
 import pytest
 from support.program import BIN, CHECKOUT, TINY, environment, sets
 
-NO_SOURCES = ("__pycache__", "site.sh")
+NO_SOURCES = ("__pycache__",)
 MADE = ("build", "dist", "runs")  # in the checkout itself
 
 
@@ -34,10 +34,9 @@ def build(kind: str, source: Path, out: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The sdist of a copy of the checkout, with the settings of a site that must not get into it."""
+    """The sdist of a copy of the checkout."""
     folder = tmp_path_factory.mktemp("sdist")
     copy = Path(shutil.copytree(CHECKOUT, folder / "copy", symlinks=True, ignore=left_out))
-    (copy / "jobs" / "site.sh").write_text("# this site")
     return build("sdist", copy, folder)
 
 
@@ -70,11 +69,11 @@ def run(empty: Path, *words: object) -> str:
 
 def test_wheel_and_sdist_have_every_source_and_nothing_else(wheel: Path, sdist: Path) -> None:
     copy = sdist.parent / "copy"
-    made = ("build/", "ees_mpi.egg-info/", "jobs/site.sh")
+    made = ("build/", "ees_mpi.egg-info/")
     sources = {str(path.relative_to(copy)) for path in copy.rglob("*") if path.is_file()}
     sources = {name for name in sources if not name.startswith(made) and "__pycache__" not in name}
     assert not make_release.stray(wheel, sources) and not make_release.stray(sdist, sources)
-    assert {"ees_mpi/jobs/train.sh", "tests/conftest.py", "tools/test"} <= set(make_release.names_in(sdist))
+    assert {"ees_mpi/jobs/train.slurm", "tests/conftest.py", "tools/test"} <= set(make_release.names_in(sdist))
     (few,) = (name for name in sources if name.endswith("format.md"))
     wrong = make_release.stray(sdist, sources - {few} | {"tests/forgotten.py"})
     assert [each.partition(": ")[2] for each in wrong] == [
@@ -115,9 +114,11 @@ def test_the_installed_wheel_trains_a_preset_draws_a_figure_and_prints_its_pages
 
 def test_the_installed_wheel_brings_job_scripts_that_run(empty: Path) -> None:
     run(empty, "ees-mpi", "jobs", "--copy", "jobs")
-    assert os.access(empty / "jobs" / "train.sh", os.X_OK)
-    env = environment(PATH=f"{empty}/bin:{os.environ['PATH']}", EES_LAUNCH="env")
+    listed = empty / "list"
+    listed.write_text(run(empty, "ees-mpi", "sweep", "interference-maxvar", *sets(*TINY), "--out", "runs"))
+    (empty / "one").write_text('shift 2\nexec "$@"\n')  # a launcher of one rank
+    env = environment(PATH=f"{empty}/bin:{os.environ['PATH']}", EES_LAUNCH=f"bash {empty}/one")
     del env["PYTHONPATH"]
-    line = ["bash", "jobs/train.sh", "interference-maxvar", *sets(*TINY)]
+    line = [str(empty / "bin" / "python"), "jobs/run_list.py", "list"]
     done = subprocess.run(line, cwd=empty, env=env, capture_output=True, text=True)
     assert done.returncode == 0 and len(list((empty / "runs").glob("interference-maxvar-*seed0.h5"))) == 1, done.stderr

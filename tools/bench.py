@@ -3,21 +3,11 @@
 
     tools/bench.py commit      a commit, against one write and fsync of the same bytes
     tools/bench.py rollout     whole rollouts, against their physics and against pybullet_envs_gymnasium
-    tools/bench.py gradient    the gradient at paper scale, against a memcpy of the noise it reads
-    tools/bench.py maxent      the weights of MaxEnt at paper scale, against as many calls of numpy's exp
-    tools/bench.py noise       the noise table, against one call of standard_normal
-    tools/bench.py gather      the gathers of a generation at paper scale, against a memcpy of the same bytes
+    tools/bench.py update      the gradient and the weights of MaxEnt at paper scale, against a memcpy and numpy's exp
     tools/bench.py generation  a generation at paper scale with short rollouts: time and memory of its parts
-    tools/bench.py ask         ees_mpi.Strategy at N = 10,000, D = 75,000, against the same work without the object
-    tools/bench.py startup     8 ranks from mpirun to the first rollout, and the number of files that a rank opens
-    tools/bench.py scg         the weights of MaxEnt by a nested graph, against the closed form
-    tools/bench.py maml        MAML: sampling with numpy or batched torch; a Hessian product against a forward pass
-    tools/bench.py estimators  the variance of two gradient estimators: perturbed parameters, perturbed actions
     tools/bench.py gpu         whole batches on a GPU, against their physics alone; bench_parts/gpu.py has its options
-    tools/bench.py maml_gpu    an iteration of MAML on a GPU, against its physics alone
-    tools/bench.py large       peak memory of commands that read a run file of 2 GB, against a limit of 500 MB
 
---json prints the numbers for scripts. tools/bench_parts/ has one file per benchmark. jobs/scaling.sh measures whole
+--json prints the numbers for scripts. tools/bench_parts/ has one file per benchmark. jobs/scaling.py measures whole
 generations on 1, 2, 4, ... ranks.
 """
 
@@ -33,23 +23,7 @@ try:
 except ImportError:  # no environment is active: use the one of this checkout
     os.execv(python := str(Path(__file__).parents[1] / ".venv/bin/python"), [python, *sys.argv])
 
-BENCHMARKS = (
-    "commit",
-    "rollout",
-    "gradient",
-    "maxent",
-    "noise",
-    "gather",
-    "generation",
-    "ask",
-    "startup",
-    "scg",
-    "estimators",
-    "maml",
-    "large",
-    "gpu",
-    "maml_gpu",
-)
+BENCHMARKS = ("commit", "rollout", "update", "generation", "gpu")
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""The commands about files and configs: info, repair, export, config, plan, presets, docs, jobs."""
+"""The commands about files and configs: info, repair, export, config, sweep, plan, presets, docs, jobs."""
 
 import json
 import os
@@ -115,31 +115,36 @@ def export(run: Path, policy: bool, kind: str | None, out: Path | None, **choice
 @click.option(
     "--keys", is_flag=True, help="Every key with its type, unit and meaning; without a source, all there are."
 )
-@SEEDS
-@click.option(
-    "--runs", is_flag=True, help="The runs of a sweep: the number and file name of each. See `ees-mpi train`."
-)
-@click.option("--json", "as_json", is_flag=True, help="One JSON object; --keys: a list; --runs: one per line.")
-def config(
-    source: str | None, settings: tuple[str, ...], keys: bool, seeds: Sequence[int], runs: bool, as_json: bool
-) -> None:
+@click.option("--json", "as_json", is_flag=True, help="One JSON object; --keys: a list.")
+def config(source: str | None, settings: tuple[str, ...], keys: bool, as_json: bool) -> None:
     """Print the whole config of a preset, a config file or a run file, with all defaults."""
     from ees_mpi.commands import config
     from ees_mpi.commands.arguments import source_of
     from ees_mpi.runs.start import load
 
-    if (keys and runs) or (seeds and not runs):
-        raise click.UsageError("expected --keys, or --runs [--seeds 0-5]")
     if keys:
         echo("\n".join(config.keys(source, settings, as_json)))
     elif source is None:
         raise click.UsageError("expected PRESET, FILE.toml or RUN.h5; or --keys for a list of all keys")
-    elif runs:
-        echo("\n".join(config.runs(source, settings, seeds, as_json)))
     else:
         resolved = load(source_of(source), settings)
         _print_notes(resolved.notes)
         echo(json.dumps(resolved.sections()) if as_json else resolved.to_toml(), nl=as_json)
+
+
+@click.command()
+@SOURCE
+@SET
+@SEEDS
+@click.option("-o", "--out", type=click.Path(path_type=Path), metavar="FOLDER", help="The folder of the run files.")
+def sweep(source: str, settings: tuple[str, ...], seeds: Sequence[int], out: Path | None) -> None:
+    """Print one `ees-mpi train` command for each combination of values and seeds, each with its own file.
+
+    --set population.std=0.01,0.02 has two values. The lines are for jobs/array.slurm, jobs/run_list.py, xargs or bash.
+    """
+    from ees_mpi.commands.sweep import sweep
+
+    echo("\n".join(sweep(source, settings, seeds, out)))
 
 
 def _print_notes(notes: Sequence[str]) -> None:

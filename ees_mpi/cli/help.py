@@ -11,7 +11,7 @@ GROUPS = {
     "Look at a run": ("watch", "info", "report", "figure", "replay"),
     "Numbers": ("metrics", "compare", "signal", "export"),
     "Check": ("verify", "repair", "doctor"),
-    "Before a run": ("presets", "config", "plan", "jobs", "docs"),
+    "Before a run": ("presets", "config", "sweep", "plan", "jobs", "docs"),
 }
 EXAMPLES = {
     "train": (
@@ -56,6 +56,10 @@ EXAMPLES = {
     "config": (
         "ees-mpi config --keys",
         "ees-mpi config my.toml --set population.size=100 --json",
+    ),
+    "sweep": (
+        "ees-mpi sweep cheetah-maxent --seeds 0-11 >seeds.list",
+        "ees-mpi sweep interference-maxent --set population.std=0.1,0.2 --seeds 0-5 | bash",
     ),
     "plan": (
         "ees-mpi plan my.toml",

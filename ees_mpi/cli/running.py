@@ -1,6 +1,5 @@
 """The commands that run on all ranks: train, resume, verify, sample, adapt, measure, doctor."""
 
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ from ees_mpi.cli.options import (
     FORCE,
     MAX_HOURS,
     RUN,
-    SEEDS,
     SET,
     SOURCE,
     START_MINUTES,
@@ -36,7 +34,6 @@ from ees_mpi.terminal import say
 @SET
 @click.option("--seed", type=click.IntRange(min=0), help="Short for --set run.seed=N.")
 @click.option("--generations", type=AtLeastOne(), help="Short for --set run.generations=N.")
-@SEEDS
 @click.option("-o", "--out", type=click.Path(path_type=Path), metavar="RUN.h5", help="[default: PRESET-KEYS-seedN.h5]")
 @click.option(
     "--from",
@@ -57,7 +54,6 @@ def train(
     settings: tuple[str, ...],
     seed: int | None,
     generations: int | None,
-    seeds: tuple[int, ...],
     out: Path | None,
     max_hours: float | None,
     tensorboard: Path | None,
@@ -65,30 +61,29 @@ def train(
 ) -> None:
     """Train a preset or a config file; with or without mpirun.
 
-    Several values make a sweep, a run file for each, one after the other: --set population.std=0.01,0.02 --seeds 0-5.
-    Then --out is a folder.
+    One run. `ees-mpi sweep` prints the commands of many.
     """
     if options["resume"] and options["overwrite"]:
         raise click.UsageError("--resume and --overwrite exclude each other")
-    if seed is not None and seeds:
-        raise click.UsageError("--seed and --seeds exclude each other")
     ranks.note_stop_signals()
-    from ees_mpi.config.sweeps import members
+    from ees_mpi.config.sweeps import choice
 
+    for setting in settings:
+        if len(choice(setting)) > 1:
+            raise click.UsageError(
+                f"--set {setting:.200}: train takes one value; `ees-mpi sweep` prints a command for each value; "
+                "quotes keep a comma"
+            )
     settings += () if generations is None else (f"run.generations={generations}",)
-    runs = members(settings, seeds or (() if seed is None else (seed,)))
+    settings += () if seed is None else (f"run.seed={seed}",)
     if source.endswith(".toml"):
         beside(source)  # on every rank: rank 0 alone reads the file
     options["start"] = policy_of(options["start"], options)
     from ees_mpi.runs.session import run_session
     from ees_mpi.runs.start import TrainRequest
-    from ees_mpi.runs.sweep import Sweep, run_sweep
 
-    request = TrainRequest(source, runs[0].all_settings, out, **options)
-    job: Callable[..., object] = partial(run_session, request=request.prepare)
-    if len(runs) > 1:
-        job = partial(run_sweep, sweep=Sweep(source, runs, request))
-    run_on_ranks(partial(job, say=say, max_hours=max_hours, curves=tensorboard))
+    request = TrainRequest(source, settings, out, **options)
+    run_on_ranks(partial(run_session, request=request.prepare, say=say, max_hours=max_hours, curves=tensorboard))
 
 
 @click.command()

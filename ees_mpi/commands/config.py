@@ -1,8 +1,7 @@
-"""`ees-mpi config`: the whole config of a preset, a file, a run or a dict; all keys; the runs of a sweep."""
+"""`ees-mpi config`: the whole config of a preset, a file, a run or a dict; all keys."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -51,13 +50,3 @@ def keys(source: str | None, settings: Sequence[str], as_json: bool) -> Iterable
     if as_json:
         return [json.dumps(keys.data(keys.sections(), values))]
     return keys.text(keys.sections(), values)
-
-
-def runs(source: str, settings: Sequence[str], seeds: Sequence[int], as_json: bool) -> Iterable[str]:
-    """Return a line for each run of a sweep; as JSON, with the words of `ees-mpi train` that make it."""
-    from ees_mpi.config.sweeps import Member, members, named
-
-    found: Sequence[Member] = named(source, members(settings, seeds))
-    if as_json:
-        return [json.dumps({**asdict(each), "words": each.words}) for each in found]
-    return [f"{each.number:4}  {each.file}" for each in found]

@@ -7,7 +7,6 @@ from ees_mpi.errors import ConfigError
 
 JOBS = Path(__file__).parents[1] / "jobs"  # in a checkout a link to the folder of that name
 EXAMPLES = "examples"
-SITE = "site.sh"  # the settings of one site, which belong to its user
 
 
 def job_files() -> list[Path]:
@@ -15,7 +14,7 @@ def job_files() -> list[Path]:
     if not JOBS.is_dir():
         raise ConfigError(f"expected the job scripts in {JOBS}; install the package again")
     files = [path for folder in (JOBS, JOBS / EXAMPLES) for path in sorted(folder.iterdir())]
-    return [path for path in files if path.is_file() and path.name != SITE]
+    return [path for path in files if path.is_file()]
 
 
 def name_of(file: Path) -> str:

@@ -1,4 +1,4 @@
-"""Sweeps: several runs from one command line, and the default names of run files.
+"""The runs of `ees-mpi sweep`, and the default names of run files.
 
 `population.std=0.01,0.02` stands for two settings. A list in brackets, a table in braces and a text in quotes are one
 value each: `task.hidden=[4,4],[8,8]` stands for two settings, too.
@@ -10,13 +10,14 @@ cheetah-maxent-std0.01-seed3.h5. A key has its last word, or its whole name if s
 import hashlib
 import itertools
 import json
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ees_mpi.config import Config, load
+from ees_mpi.config import Config, check, load
 from ees_mpi.errors import ConfigError
 from ees_mpi.registry import flat
 from ees_mpi.registry.toml import Setting, key_of, value_of
@@ -30,17 +31,9 @@ PARTS = ("method", "task.name", "population.name", "objective.name", "optimizer.
 class Member:
     """One run of a sweep."""
 
-    number: int
-    settings: tuple[str, ...]  # of the run, each with one value
-    seed: int | None = None  # of the option --seeds
+    settings: tuple[str, ...]  # each with one value
+    seed: int | None  # None: the seed of the source
     file: str = ""  # the default name of the run file
-    generations: int = 0  # that the run is to have
-
-    @property
-    def words(self) -> list[str]:
-        """Return the words of `ees-mpi train` that make this run."""
-        seed = [] if self.seed is None else ["--seed", str(self.seed)]
-        return [word for setting in self.settings for word in ("--set", setting)] + seed
 
     @property
     def all_settings(self) -> tuple[str, ...]:
@@ -49,15 +42,11 @@ class Member:
 
 
 def members(settings: Sequence[str], seeds: Sequence[int] = ()) -> list[Member]:
-    """Return the runs of a command line: every combination of values; the seed changes fastest."""
+    """Return a run for every combination of values; the seed changes fastest."""
     choices = [choice(setting) for setting in settings]
-    count = len(seeds) or 1
-    for values in choices:
-        count *= len(values)
-        if count > MOST:
-            raise ConfigError(f"a sweep of more than {MOST} runs: expected fewer values")
-    combinations = itertools.product(itertools.product(*choices), seeds or (None,))
-    return [Member(number, chosen, seed) for number, (chosen, seed) in enumerate(combinations)]
+    if math.prod(map(len, choices)) * (len(seeds) or 1) > MOST:
+        raise ConfigError(f"a sweep of more than {MOST} runs: expected fewer values")
+    return [Member(chosen, seed) for chosen, seed in itertools.product(itertools.product(*choices), seeds or (None,))]
 
 
 def choice(setting: str) -> list[str]:
@@ -91,19 +80,17 @@ def split(text: str) -> list[str]:
 
 
 def named(source: str, unnamed: Sequence[Member]) -> list[Member]:
-    """Return the runs with their file names; raise a ConfigError if two runs are the same."""
-    runs = []
+    """Return the runs with their file names; raise a ConfigError if a config is wrong or two runs are the same."""
+    runs: dict[str, Member] = {}
     for member in unnamed:
         config = load(source, member.all_settings)
+        check(config, here=False)
         file = file_name(source, member.all_settings, config)
-        runs.append(replace(member, file=file, generations=config.run.generations))
-    seen: dict[str, Member] = {}
-    for member in runs:
-        if member.file in seen:
-            one, other = (" ".join(which.all_settings) for which in (seen[member.file], member))
-            raise ConfigError(f"two runs of the sweep would be the same file {member.file}: {one:.200}; {other:.200}")
-        seen[member.file] = member
-    return runs
+        if file in runs:
+            one, other = (" ".join(which.all_settings) for which in (runs[file], member))
+            raise ConfigError(f"two runs of the sweep would be the same file {file}: {one:.200}; {other:.200}")
+        runs[file] = replace(member, file=file)
+    return list(runs.values())
 
 
 def file_name(source: str, settings: Sequence[Setting], config: Config | None = None) -> str:

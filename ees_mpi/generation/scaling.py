@@ -10,8 +10,8 @@
     commit     rank 0 alone: the same for any number of ranks
 
 m and b are times of a processor. Ranks that share a core (P / nodes > cores) multiply the gather's m and b, and the
-update; rollouts that compute need a core for each rank. `tools/thousand.py` measures and fits m and b;
-`ees-mpi docs thousand-ranks` has its results.
+update; rollouts that compute need a core for each rank. m and b were fitted to measurements;
+`ees-mpi docs thousand-ranks` has them.
 """
 
 import math

@@ -184,7 +184,7 @@ class Pyribs(Library):
     """
 
     package, method = "ribs", "CMA-MAE"
-    rates = (0.05, 0.2)  # its first standard deviation
+    rates = (0.05, 0.2, 0.5)  # its first standard deviation
 
     def start(self) -> None:
         from ribs.archives import GridArchive
@@ -243,7 +243,7 @@ class Cma(Library):
     """cma: the whole covariance matrix, or its diagonal where there are many parameters."""
 
     package, method = "cma", "CMA-ES"
-    rates = (0.05, 0.2)  # its first standard deviation
+    rates = (0.02, 0.05, 0.2)  # its first standard deviation
     logs = False
 
     def start(self) -> None:

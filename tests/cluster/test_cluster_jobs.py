@@ -1,18 +1,33 @@
 """The job scripts on a real SLURM. Run by `tools/test --cluster`: root, minutes."""
 
 import json
+import mmap
 import os
-import re
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.program import BIN, TINY, info, sets
+from support.program import BIN, CHECKOUT, TINY, info, sets
 from support.run_files import assert_same_bits
-from support.slurm import SANDBOX, Site, await_end, await_requeue, call, call_in, facts, ranks_of, sandbox_up, until
+from support.slurm import (
+    SANDBOX,
+    Site,
+    await_end,
+    await_failure,
+    await_requeue,
+    call,
+    call_in,
+    edit,
+    facts,
+    hurried,
+    ranks_of,
+    sandbox_up,
+    until,
+)
 
-NAME = "interference-maxvar-noise.size5000-population.size20-seed0.h5"
+SMALL = ("interference-maxvar", *sets(*TINY))
 # Two minutes in a first life, seconds in a second one.
 SLOW = """
 [run]
@@ -53,90 +68,144 @@ def undisturbed(site: Site, *words: object) -> Path:
     return site.folder / "undisturbed.h5"
 
 
-def test_a_job_of_a_small_preset_finishes_on_two_nodes(site: Site) -> None:
-    job = site.submit("--nodes=2", "--ntasks-per-node=2", "jobs/train.slurm", "interference-maxvar", *sets(*TINY))
-    await_end(job, site)
-    run = site.runs / NAME
-    assert (info(run)["complete"], info(run)["ranks"], info(run)["nodes"]) == (True, 4, 2)
-    assert_same_bits(run, undisturbed(site, "interference-maxvar", *sets(*TINY)))
+def shared_memory() -> set[str]:
+    """Return the shared memory that ranks on the nodes have made; other programs use this machine, too."""
+    return {path.name for path in Path("/dev/shm").iterdir() if {"n1", "n2"} & set(path.name.split("."))}
+
+
+def test_a_script_copied_elsewhere_with_edited_lines_works_alone_on_two_nodes(tmp_path: Path) -> None:
+    alone = tmp_path / "mine.sh"
+    shutil.copy(CHECKOUT / "jobs" / "train.slurm", alone)
+    edit(alone)
+    shape = ("--nodes=2", "--ntasks-per-node=2", "--output=%j.out", "mine.sh")
+    job = call_in(tmp_path, "sbatch", "--parsable", *shape, *SMALL, "--out", "run.h5").strip()
+    until(lambda: facts(job)[0]["JobState"] == "COMPLETED", 120)
+    run = info(tmp_path / "run.h5")
+    assert (run["complete"], run["ranks"], run["nodes"]) == (True, 4, 2)
+    assert {path.name for path in tmp_path.iterdir()} == {"mine.sh", "run.h5", f"{job}.out"}
+    call_in(tmp_path, "ees-mpi", "train", *SMALL, "--out", "alone.h5")
+    assert_same_bits(tmp_path / "run.h5", tmp_path / "alone.h5")
 
 
 def test_a_job_cut_by_its_time_limit_is_requeued_by_itself_and_ends_with_the_bits_of_an_undisturbed_run(
     site: Site,
 ) -> None:
     limit = ("--time=1", "--signal=B:USR1@25")
-    job = site.submit(*limit, "--nodes=2", "--ntasks-per-node=2", "jobs/train.slurm", "slow.toml")
+    out = site.folder / "cut.h5"
+    words = ("slow.toml", *sets("run.generations=60", "task.settings.dawdle=0.3"))
+    job = site.submit(*limit, "--nodes=2", "--ntasks-per-node=2", "jobs/train.slurm", *words, "--out", out)
     await_requeue(job, site)
-    run = site.runs / "slow-seed0.h5"
-    assert 0 < int(str(info(run)["generations"])) < 400
+    assert 0 < int(str(info(out)["generations"])) < 60
     await_end(job, site)
-    assert (info(run)["complete"], info(run)["sessions"]) == (True, 2)
-    said = site.output()
-    assert "the time limit is near" in said and "started again" in said  # both lives, in one file
-    assert_same_bits(run, undisturbed(site, "slow.toml"))
+    assert info(out)["complete"] is True and int(str(info(out)["sessions"])) > 1
+    assert "the time limit is near" in site.output() and "back into the queue" in site.output()
+    assert not out.with_name("cut.h5.starts").exists()
+    assert_same_bits(out, undisturbed(site, *words))
 
 
-def test_a_seeds_array_of_four_leaves_four_good_files_and_a_task_that_is_told_to_stop_requeues_itself_alone(
+def test_a_generation_longer_than_the_time_limit_ends_the_job_after_three_starts(site: Site) -> None:
+    words = ("slow.toml", *sets("task.settings.seconds=300.0"), "--out", "long.h5")
+    job = site.submit("--time=1", "--signal=B:USR1@50", "--ntasks-per-node=1", "jobs/train.slurm", *words)
+    until(lambda: hurried(job) and "three starts without a new generation after 0" in site.output(), 600, site)
+    until(lambda: facts(job)[0]["JobState"] in ("FAILED", "TIMEOUT"), 60, site)
+    assert facts(job)[0]["Restarts"] == "2" and site.output().count("back into the queue") == 2
+
+
+def test_a_wrong_config_ends_the_job_at_once(site: Site) -> None:
+    job = site.submit("--ntasks-per-node=2", "jobs/train.slurm", *SMALL, "--set", "run.sed=1", "--out", "wrong.h5")
+    await_failure(job, site)
+    assert facts(job)[0]["Restarts"] == "0" and "run.sed" in site.output()
+
+
+def test_a_cancelled_job_does_not_go_back_into_the_queue(site: Site) -> None:
+    out = site.folder / "cancelled.h5"
+    job = site.submit("--ntasks-per-node=2", "jobs/train.slurm", "slow.toml", "--out", out)
+    until(lambda: out.exists() and info(out)["generations"], 60, site)
+    call("scancel", job)
+    until(lambda: facts(job)[0]["JobState"] == "CANCELLED", 60, site)
+    assert facts(job)[0]["Restarts"] == "0" and "back into the queue" not in site.output()
+    assert info(out)["generations"]
+
+
+def test_an_array_leaves_a_file_for_each_line_and_a_task_that_is_told_to_stop_requeues_itself_alone(
     site: Site,
 ) -> None:
-    words = ("slow.toml", *sets("task.settings.task=2"))
-    job = site.submit("--array=0-3", "--ntasks-per-node=1", "jobs/seeds.slurm", *words)
-    slow = site.runs / "slow-task.settings.task2-seed2.h5"
+    words = ("slow.toml", *sets("task.settings.task=3"))
+    (site.folder / "list").write_text(call_in(site.folder, "ees-mpi", "sweep", *words, "--seeds", "0-3"))
+    with (site.folder / "list").open("a") as more:
+        more.write("ees-mpi sample slow-task.settings.task3-seed0.h5 --count 20 --trust --out sampled.h5\n")
+    job = site.submit("--array=1-4", "--ntasks-per-node=1", "jobs/array.slurm", "list")
+    slow = site.folder / "slow-task.settings.task3-seed2.h5"
     until(lambda: slow.exists() and info(slow)["generations"], 60, site)
-    call("scancel", "--signal=USR1", "--batch", f"{job}_2")
+    call("scancel", "--signal=USR1", "--batch", f"{job}_3")
     await_requeue(job, site)
     await_end(job, site)
-    assert {task["ArrayTaskId"]: task["Restarts"] for task in facts(job)} == {"0": "0", "1": "0", "2": "1", "3": "0"}
-    runs = [info(site.runs / f"slow-task.settings.task2-seed{seed}.h5") for seed in range(4)]
+    assert {task["ArrayTaskId"]: task["Restarts"] for task in facts(job)} == {"1": "0", "2": "0", "3": "1", "4": "0"}
+    runs = [info(site.folder / f"slow-task.settings.task3-seed{seed}.h5") for seed in range(4)]
     assert [(run["complete"], run["seed"]) for run in runs] == [(True, seed) for seed in range(4)]
     assert_same_bits(slow, undisturbed(site, *words, "--seed", "2"))
-
-
-def test_a_sweep_is_an_array_with_a_file_for_each_run(site: Site) -> None:
-    words = ("interference-maxvar", *sets(*TINY, "population.std=0.2,0.5"), "--seeds", "0-1")
-    job = call_in(site.folder, "bash", "jobs/sweep.slurm", "--parsable", "--ntasks-per-node=1", *words).strip()
-    await_end(job, site)
-    runs = [info(path) for path in site.runs.glob("*.h5")]
-    assert len(runs) == 4 and all(run["complete"] for run in runs)
+    await_end(site.submit("--array=5", "--ntasks-per-node=2", "jobs/array.slurm", "list"), site)
+    assert (site.folder / "sampled.h5").exists()
 
 
 def test_a_lost_node_puts_the_job_back_into_the_queue_and_it_ends_with_the_right_bits(site: Site) -> None:
-    job = site.submit("--nodes=2", "--ntasks-per-node=2", "jobs/train.slurm", "slow.toml")
-    run = site.runs / "slow-seed0.h5"
-    until(lambda: run.exists() and info(run)["generations"], 60, site)
+    out = site.folder / "lost.h5"
+    job = site.submit("--nodes=2", "--ntasks-per-node=2", "jobs/train.slurm", "slow.toml", "--out", out)
+    until(lambda: out.exists() and info(out)["generations"], 60, site)
     lost = {"n1", "n2"} - {facts(job)[0]["BatchHost"]}
     call(SANDBOX, "lose", lost.pop())
     await_requeue(job, site)
     call(SANDBOX, "up")
     await_end(job, site)
-    assert info(run)["complete"] is True
-    assert_same_bits(run, undisturbed(site, "slow.toml"))
+    assert info(out)["complete"] is True
+    assert_same_bits(out, undisturbed(site, "slow.toml"))
 
 
 def test_the_loss_of_the_node_that_runs_the_script_is_survived_too(site: Site) -> None:
-    job = site.submit("--nodes=2", "--ntasks-per-node=1", "jobs/train.slurm", "slow.toml")
-    run = site.runs / "slow-seed0.h5"
-    until(lambda: run.exists() and info(run)["generations"], 60, site)
+    out = site.folder / "lost.h5"
+    job = site.submit("--nodes=2", "--ntasks-per-node=1", "jobs/train.slurm", "slow.toml", "--out", out)
+    until(lambda: out.exists() and info(out)["generations"], 60, site)
     call(SANDBOX, "lose", facts(job)[0]["BatchHost"])
     await_requeue(job, site)
     call(SANDBOX, "up")
     await_end(job, site)
-    assert_same_bits(run, undisturbed(site, "slow.toml"))
+    assert_same_bits(out, undisturbed(site, "slow.toml"))
 
 
-def test_srun_starts_the_ranks_where_it_speaks_the_protocol_of_the_mpi(site: Site) -> None:
-    words = ("--nodes=2", "--ntasks-per-node=2", "jobs/train.slurm", "interference-maxvar", *sets(*TINY))
-    await_end(site.submit(*words, EES_LAUNCH="srun --mpi=pmix"), site)
-    run = site.runs / NAME
-    assert (info(run)["complete"], info(run)["ranks"], info(run)["nodes"]) == (True, 4, 2)
+@pytest.mark.parametrize("launch", ["mpirun --bind-to none", "srun --mpi=pmix --kill-on-bad-exit=1"])
+def test_after_a_lost_rank_the_job_goes_on_from_the_last_commit_and_leaves_no_shared_memory(
+    site: Site, launch: str
+) -> None:
+    out = site.folder / "lost.h5"
+    words = ("jobs/train.slurm", "slow.toml", *sets("run.generations=60"), "--out", out)
+    job = site.submit("--nodes=2", "--ntasks-per-node=2", *words, EES_LAUNCH=launch)
+    until(lambda: out.exists() and info(out)["generations"], 60, site)
+    assert shared_memory()
+    os.kill(ranks_of(out)[-1], signal.SIGKILL)
+    await_requeue(job, site)
+    await_end(job, site)
+    assert int(str(info(out)["sessions"])) > 1
+    assert_same_bits(out, undisturbed(site, *words[1:4]))
+    assert shared_memory() == set()
+
+
+def test_shared_memory_that_a_killed_mpi_left_is_removed_and_that_of_living_processes_is_not(site: Site) -> None:
+    left, used = (Path(f"/dev/shm/sm_segment.test-{name}.0.0") for name in ("left", "used"))
+    left.write_bytes(bytes(64))
+    used.write_bytes(bytes(64))
+    with used.open("r+b") as file, mmap.mmap(file.fileno(), 64):
+        job = site.submit("--ntasks-per-node=1", "jobs/train.slurm", *SMALL, "--out", "run.h5")
+        await_end(job, site)
+        assert not left.exists() and used.exists()
+    used.unlink()
 
 
 def test_srun_with_another_protocol_is_refused_in_place_of_many_worlds_of_one(site: Site) -> None:
-    words = ("--ntasks-per-node=2", "jobs/train.slurm", "interference-maxvar", *sets(*TINY))
-    job = site.submit(*words, EES_LAUNCH="srun --mpi=pmi2", EES_MAX_RESTARTS="0")
-    until(lambda: facts(job)[0]["JobState"] == "FAILED", 60, site)
-    assert site.output().count("sees a world of size 1") == 1 and "--mpi=pmix" in site.output()
-    assert not list(site.runs.glob("*.h5"))
+    words = ("--ntasks-per-node=2", "jobs/train.slurm", *SMALL, "--out", "run.h5")
+    job = site.submit(*words, EES_LAUNCH="srun --mpi=pmi2")
+    until(lambda: "sees a world of size 1" in site.output(), 60, site)
+    assert "--mpi=pmix" in site.output() and not list(site.folder.glob("*.h5"))
+    call("scancel", job)
 
 
 def test_a_rank_that_dies_before_it_joins_the_others_is_noticed_and_the_job_goes_on(site: Site) -> None:
@@ -144,66 +213,42 @@ def test_a_rank_that_dies_before_it_joins_the_others_is_noticed_and_the_job_goes
     dies = '[ "${OMPI_COMM_WORLD_RANK:-}" != 1 ] || [ "${SLURM_RESTART_COUNT:-0}" != 0 ] || kill -KILL $$'
     program.write_text(f'#!/bin/bash\n{dies}\nexec {BIN}/ees-mpi "$@"\n')
     program.chmod(0o755)
-    words = ("--ntasks-per-node=3", "jobs/train.slurm", "interference-maxvar", *sets(*TINY))
+    words = ("--ntasks-per-node=3", "jobs/train.slurm", *SMALL, "--out", "run.h5")
     path = f"{site.folder}:{BIN}:{os.environ['PATH']}"
-    job = site.submit(*words, PATH=path, EES_QUIET_SECONDS="15")
+    job = site.submit(*words, PATH=path, EES_MPI_START_MINUTES="0.3")
     await_requeue(job, site)
     await_end(job, site)
-    noticed = ("another rank of this node exited before MPI started", "no sign of life")  # by a rank, or by the script
-    assert any(words in site.output() for words in noticed)
-    assert info(site.runs / NAME)["complete"] is True
+    assert info(site.folder / "run.h5")["complete"] is True
 
 
 def test_maml_jobs_train_and_then_adapt_either_way(site: Site) -> None:
     small = sets("task.steps=8", "task.hidden=[4,4]", "noise.size=5000", "population.size=2", "run.generations=2")
     job = site.submit("--array=0-1", "--ntasks-per-node=1", "jobs/maml.slurm", "cheetah-maml", *small)
-    await_end(job, site)
-    keys = "noise.size5000-population.size2-hidden4x4-steps8"
-    runs = [f"cheetah-maml-{keys}-seed{seed}" for seed in (0, 1)]
-    adapted = {f"{run}-adapt-{direction}.h5" for run in runs for direction in ("left", "right")}
-    assert {path.name for path in site.runs.glob("*.h5")} == {f"{run}.h5" for run in runs} | adapted
+    await_end(job, site, 240)
+    endings = ("", "-adapt-left", "-adapt-right")
+    expected = {f"cheetah-maml-seed{seed}{ending}.h5" for seed in (0, 1) for ending in endings}
+    assert {path.name for path in site.folder.glob("*.h5")} == expected
 
 
-def test_reproduce_runs_the_whole_chain_to_figures_and_a_table_of_statistics(site: Site) -> None:
-    coordinator = site.submit(
-        "--ntasks-per-node=1", "jobs/paper/reproduce.slurm", "--scale", "tiny", "--ntasks-per-node", "1"
-    )
-    until(lambda: "statistics, 1 tasks" in site.output(), 60, site)
-    jobs = re.findall(r"^job (\d+): (\w+), (\d+) tasks", site.output(), re.MULTILINE)
-    assert len(jobs) == 11
-    for number, _, tasks in [(coordinator, "", 1), *jobs]:
-        await_end(number, site, 900)
-        assert len(facts(number)) == int(tasks)
-    results = site.runs / "reproduce"
-    pictures = [path.stem for path in (results / "figures").glob("*.png")]
-    assert {"interference", "cheetah", "ant", "maml", "adaptation", "adaptation-heatmaps", "feasibility"} <= set(
-        pictures
-    )
-    assert {"locomotion-ant", "locomotion-cheetah", "mixture-maxent", "mixture-maxvar"} <= set(pictures)
-    table = (results / "statistics.txt").read_text()
+def test_reproduce_runs_the_whole_paper_to_figures_and_a_table_of_statistics(site: Site) -> None:
+    words = ("jobs/paper/reproduce.slurm", "--scale", "tiny")
+    await_end(site.submit("--ntasks-per-node=4", *words), site, 1500)
+    pictures = {path.stem for path in (site.folder / "figures").glob("*.png")}
+    assert {"interference", "cheetah", "ant", "maml", "adaptation", "adaptation-heatmaps"} <= pictures
+    assert {"locomotion-ant", "locomotion-cheetah", "mixture-maxent", "mixture-maxvar"} <= pictures
+    table = (site.folder / "statistics.txt").read_text()
     assert table.count("## ") == 14 and table.count("Mann-Whitney U") == 14
-    trained = [info(path) for path in results.glob("*-seed[0-9].h5")]
+    trained = [info(path) for path in site.folder.glob("*-seed[0-9].h5")]
     assert len(trained) == 32 and all(run["complete"] for run in trained)
-
-
-def test_a_lost_rank_on_another_node_costs_the_job_no_restart(site: Site) -> None:
-    out = site.folder / "lost.h5"
-    words = ("slow.toml", "--out", out, *sets("run.generations=60"))
-    job = site.submit("--nodes=2", "--ntasks-per-node=2", "jobs/train.slurm", *words)
-    until(lambda: out.exists() and info(out)["generations"], 60, site)
-    os.kill(ranks_of(out)[-1], signal.SIGKILL)
-    await_end(job, site)
-    assert facts(job)[0]["Restarts"] == "0"
-    assert_same_bits(out, undisturbed(site, *words[:1], *words[3:]))
 
 
 def test_scaling_is_measured_on_one_rank_on_a_whole_node_and_on_both(site: Site) -> None:
     small = ("--engine", "mujoco", "--steps", "3", "--each", "2", "--total", "4", "--generations", "2", "--repeat", "1")
     shape = ("--nodes=2", "--ntasks-per-node=2", "jobs/scaling.slurm")
     await_end(site.submit(*shape, *small, *sets("task.hidden=[4,4]", "noise.size=5000")), site, 300)
-    rows = json.loads((site.runs / "scaling.json").read_text())["summary"]
+    rows = json.loads((site.folder / "scaling.json").read_text())["summary"]
     places = [(1, 1), (2, 1), (4, 2)]
-    assert [(row["ranks"], row["nodes"]) for row in rows] == 2 * places and (site.runs / "scaling.png").exists()
+    assert [(row["ranks"], row["nodes"]) for row in rows] == 2 * places and (site.folder / "scaling.png").exists()
     await_end(
         site.submit(
             *shape, *small[:-1], "2", *sets("task.hidden=[4,4]", "noise.size=5000"), EES_LAUNCH="srun --mpi=pmix"
@@ -211,5 +256,5 @@ def test_scaling_is_measured_on_one_rank_on_a_whole_node_and_on_both(site: Site)
         site,
         300,
     )
-    rows = json.loads((site.runs / "scaling.json").read_text())["summary"]
+    rows = json.loads((site.folder / "scaling.json").read_text())["summary"]
     assert [(row["ranks"], row["nodes"], row["repetitions"]) for row in rows] == 2 * [(*place, 2) for place in places]

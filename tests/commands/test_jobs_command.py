@@ -8,7 +8,7 @@ from support.program import CHECKOUT, done, refused
 
 JOBS = CHECKOUT / "jobs"
 FILES = [path for folder in (JOBS, JOBS / "examples") for path in folder.iterdir() if path.is_file()]
-SCRIPTS = {str(path.relative_to(JOBS)) for path in FILES} - {"site.sh"}
+SCRIPTS = {str(path.relative_to(JOBS)) for path in FILES}
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -21,26 +21,25 @@ def test_every_job_script_is_listed_with_a_sentence() -> None:
     assert all(sentence[0].isalpha() for _, sentence in lines)  # also of a notebook, which begins with a brace
 
 
-def test_job_scripts_are_copied_and_a_second_copy_keeps_the_settings_of_the_site(tmp_path: Path) -> None:
+def test_job_scripts_are_copied_and_a_second_copy_brings_back_a_lost_one(tmp_path: Path) -> None:
     folder = tmp_path / "new" / "jobs"
     done("jobs", "--copy", folder)
     expected = {name: (CHECKOUT / "jobs" / name).read_bytes() for name in SCRIPTS}
     assert contents(folder) == expected
-    assert (folder / "train.sh").stat().st_mode & 0o111 and not (folder / "README.md").stat().st_mode & 0o111
-    (folder / "site.sh").write_text("module load mpi\n")
-    (folder / "train.sh").unlink()
+    assert (folder / "run_list.py").stat().st_mode & 0o111 and not (folder / "README.md").stat().st_mode & 0o111
+    (folder / "train.slurm").unlink()
     done("jobs", "--copy", folder)
-    assert contents(folder) == {**expected, "site.sh": b"module load mpi\n"}
+    assert contents(folder) == expected
 
 
 def test_a_changed_script_is_not_replaced_and_nothing_is_copied(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    shutil.copy(CHECKOUT / "jobs" / "job.sh", tmp_path)
+    shutil.copy(CHECKOUT / "jobs" / "array.slurm", tmp_path)
     (tmp_path / "train.slurm").write_text("edited")
     code, said = refused("jobs", "--copy", ".")
-    assert code == 2 and "version: train.slurm;" in said and "job.sh" not in said
+    assert code == 2 and "version: train.slurm;" in said and "array.slurm" not in said
 
 
 def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,9 +56,8 @@ def test_the_keys_of_one_config_have_its_values() -> None:
     assert "  population.std = 0.5\n" in done(*words).stdout
 
 
-@pytest.mark.parametrize("words", [["--seeds", "1"], ["--keys", "--runs"], [], ["--runs"]])
-def test_options_that_do_not_go_together_are_refused(words: list[str]) -> None:
-    code, line = refusal("config", *words)
+def test_a_config_without_a_source_is_refused() -> None:
+    code, line = refusal("config")
     assert code == 2 and "expected" in line
 
 

@@ -1,11 +1,9 @@
 """The runs that a command line stands for, and the names of their files."""
 
 import json
-import tomllib
 from pathlib import Path
 
 import pytest
-from support.program import TINY, done, refusal, sets
 
 from ees_mpi import config
 from ees_mpi.config.sweeps import choice, file_name, members, named
@@ -44,7 +42,7 @@ def test_an_empty_value_is_refused(setting: str) -> None:
 
 def test_every_combination_is_a_run_and_the_seed_changes_fastest() -> None:
     runs = members(["population.std=0.1,0.2", "task.start=1.0", "objective.name=maxvar,maxent"], [5, 3])
-    assert [run.number for run in runs] == list(range(8))
+    assert len(runs) == 8
     assert [(run.settings[0][-3:], run.settings[2][-6:], run.seed) for run in runs[:5]] == [
         ("0.1", "maxvar", 5),
         ("0.1", "maxvar", 3),
@@ -52,7 +50,7 @@ def test_every_combination_is_a_run_and_the_seed_changes_fastest() -> None:
         ("0.1", "maxent", 3),
         ("0.2", "maxvar", 5),
     ]
-    assert runs[0].words == [*sets("population.std=0.1", "task.start=1.0", "objective.name=maxvar"), "--seed", "5"]
+    assert runs[0].all_settings == ("population.std=0.1", "task.start=1.0", "objective.name=maxvar", "run.seed=5")
     assert len(members([])) == 1
     with pytest.raises(ConfigError, match="more than 10000 runs"):
         members([f"population.std={','.join(['1'] * 200)}", f"task.start={','.join(['1'] * 200)}"])
@@ -109,19 +107,3 @@ def test_a_long_name_is_shortened_and_still_differs() -> None:
 def test_a_run_that_comes_twice_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"would be the same file cheetah-maxent-std0\.02-seed0\.h5"):
         named("cheetah-maxent", members(["population.std=0.02,2e-2"]))
-
-
-def test_the_runs_of_a_sweep_are_printed_before_they_are_trained() -> None:
-    words = ("config", "interference-maxvar", *sets(*TINY, "population.std=0.1,0.2"), "--seeds", "0-1,7", "--runs")
-    lines = done(*words).stdout.splitlines()
-    assert len(lines) == 6 and lines[5].split()[0] == "5" and lines[5].endswith("-std0.2-seed7.h5")
-    last = [json.loads(line) for line in done(*words, "--json").stdout.splitlines()][5]
-    assert last["file"] == lines[5].split()[1] and last["generations"] == 6
-    text = done("config", "interference-maxvar", *last["words"][:-2]).stdout
-    assert last["words"][-2:] == ["--seed", "7"] and tomllib.loads(text)["population"]["std"] == 0.2
-
-
-@pytest.mark.parametrize("seeds", ["", "x", "3-1", "1-", "-1", "1,1", "0-99999999", "1.5", "²", "1-2-3"])
-def test_seeds_that_are_none_are_refused(seeds: str) -> None:
-    code, line = refusal("config", "interference-maxvar", "--runs", "--seeds", seeds)
-    assert code == 2 and "expected" in line

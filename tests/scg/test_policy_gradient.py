@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from bench_parts.pushed_point import Pushed, compare, proportional
+from support.pushed_point import Pushed, compare, proportional
 from torch import Tensor
 
 from ees_mpi import scg

@@ -10,15 +10,20 @@ from ees_mpi.outcomes import Outcome
 
 
 class SlowAtFirst:
-    """One parameter; `task`: the array task that dawdles, where not all do."""
+    """One parameter; `task`: the array task that dawdles, where not all do; `seconds`: of every rollout;
+    `dawdle`: seconds of a rollout in the first life.
+    """
 
     parameters = 1
     behavior_dim = 1
 
-    def __init__(self, task=None):
-        self.pause = 0.05 if os.environ.get("SLURM_RESTART_COUNT", "0") == "0" and "SLURM_JOB_ID" in os.environ else 0.0
+    def __init__(self, task=None, seconds=0.0, dawdle=0.05):
+        self.pause = (
+            dawdle if os.environ.get("SLURM_RESTART_COUNT", "0") == "0" and "SLURM_JOB_ID" in os.environ else 0.0
+        )
         if task is not None and os.environ.get("SLURM_ARRAY_TASK_ID") != str(task):
             self.pause = 0.0
+        self.pause = seconds or self.pause
 
     def initial(self, generator):
         return np.array([1.0])

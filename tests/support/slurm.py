@@ -37,13 +37,9 @@ class Site:
 
     def __init__(self, folder: Path):
         self.folder = folder
-        self.runs = folder / "runs"
         jobs = shutil.copytree(CHECKOUT / "jobs", folder / "jobs", ignore=shutil.ignore_patterns("pictures", "results"))
         for script in jobs.rglob("*.slurm"):
-            text = script.read_text()
-            edited, lines = re.subn(r"=your-(account|partition)\n", lambda m: f"={LOCAL[m[1]]}\n", text)
-            assert lines == 2
-            script.write_text(edited)
+            edit(script)
 
     def submit(self, *words: object, **more: str) -> str:
         """`sbatch WORDS` from the user's folder; return the job's number."""
@@ -54,8 +50,15 @@ class Site:
         return "".join(path.read_text() for path in sorted(self.folder.glob("*.out")))
 
 
+def edit(script: Path) -> None:
+    """Write the account and the partition into a job script, as a user does."""
+    text, lines = re.subn(r"=your-(account|partition)\n", lambda m: f"={LOCAL[m[1]]}\n", script.read_text())
+    assert lines == 2
+    script.write_text(text)
+
+
 LOCAL = {"account": "research", "partition": "main"}
-GOING = {"PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "REQUEUED"}
+GOING = {"SIGNALING", "PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "REQUEUED"}
 
 
 def call_in(folder: Path, *words: object, **more: str) -> str:
@@ -74,11 +77,13 @@ def facts(job: str) -> list[dict[str, str]]:
     return [dict(re.findall(r"(\w+)=(\S*)", line)) for line in lines if line]
 
 
-def until(happened: Callable[[], object], seconds: float, site: Site) -> None:
+def until(happened: Callable[[], object], seconds: float, site: Site | None = None) -> None:
     """Look again and again until something has happened; fail with the jobs' own words."""
     deadline = time.monotonic() + seconds
     while not happened():
-        assert time.monotonic() < deadline, f"waited {seconds} s in vain\n{call('squeue')}\n{site.output()}"
+        assert time.monotonic() < deadline, (
+            f"waited {seconds} s in vain\n{call('squeue')}\n{site.output() if site else ''}"
+        )
         time.sleep(0.2)
 
 
@@ -87,10 +92,15 @@ def await_requeue(job: str, site: Site, seconds: float = 90) -> None:
     until(lambda: any(task["Restarts"] != "0" for task in facts(job)), seconds, site)
 
 
-def await_end(job: str, site: Site, seconds: float = 120) -> None:
+def await_end(job: str, site: Site, seconds: float = 300) -> None:
     """Wait until all tasks of a job have come to a good end."""
     until(lambda: not GOING & set(hurried(job)), seconds, site)
     assert set(hurried(job)) == {"COMPLETED"}, site.output()
+
+
+def await_failure(job: str, site: Site, seconds: float = 120) -> None:
+    """Wait until a job has come to a bad end by itself."""
+    until(lambda: set(hurried(job)) == {"FAILED"}, seconds, site)
 
 
 def hurried(job: str) -> list[str]:

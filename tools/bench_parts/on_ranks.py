@@ -31,28 +31,6 @@ def on_ranks(name: str, count: int, rounds: int = 3) -> Measurement:
     return {key: statistics.median(result[key] for result in results) for key in results[0]}
 
 
-def one_and_two(name: str, what: str, against: str, rounds: int = 3) -> Measurement:
-    """Measure on one rank and on two; return also the ratio of one rank to the reference."""
-    one, two = on_ranks(name, 1, rounds), on_ranks(name, 2, rounds)
-    return {
-        **one,
-        "ratio": one[what] / one[against],
-        "two_ranks_s": two[what],
-        "speedup_two_ranks": one[what] / two[what],
-    }
-
-
-def show_one_and_two(r: Measurement, what: str, against: str, reference: str) -> None:
-    """Print the result of `one_and_two`."""
-    seconds = [f"{r[key]:.3f} s" for key in (what, against, "two_ranks_s")]
-    table(
-        [
-            (what.removesuffix("_s"), reference, "ratio", "two ranks", "speed-up"),
-            (seconds[0], seconds[1], f"{r['ratio']:.2f}", seconds[2], f"{r['speedup_two_ranks']:.2f}"),
-        ]
-    )
-
-
 def work(measure: Callable[[Ranks], Measurement]) -> None:
     """Measure on all ranks together, and print the measurement of rank 0."""
 

@@ -136,16 +136,6 @@ def fill_disk(trial: Trial) -> None:
     trial.open_gate()
 
 
-def make_read_only(trial: Trial) -> None:
-    """Make the folder of the run file read-only; open files stay writable."""
-    trial.waiting_ranks()
-    folder = str(trial.out.parent)
-    subprocess.run(["mount", "--bind", folder, folder], check=True)
-    trial.undo.append(lambda: subprocess.run(["umount", folder], check=True) and None)
-    subprocess.run(["mount", "-o", "remount,bind,ro", folder], check=True)
-    trial.open_gate()
-
-
 def cannot_mount() -> str:
     """Return why no file system can be mounted here; empty if it can."""
     if os.getuid() != 0:
@@ -174,5 +164,4 @@ DISTURBANCES = {
     "loop": Disturbance("endless loop of one rank", let_them_die, ENDED, True, standing("loop"), waits=False),
     "lock": Disturbance("one rank sleeps in C with the GIL", let_them_die, ENDED, True, standing("lock"), waits=False),
     "disk-full": Disturbance("disk full", fill_disk, (3,), needs=cannot_mount),
-    "read-only": Disturbance("file made read-only", make_read_only, (3,), needs=cannot_mount),
 }

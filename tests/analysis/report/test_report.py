@@ -11,7 +11,7 @@ import h5py
 import numpy as np
 import pytest
 from support.browser import Browser, chromium
-from support.program import CHECKOUT, ees
+from support.program import ees
 from support.run_files import edited
 
 from ees_mpi import open_run
@@ -194,20 +194,6 @@ def test_info_report_and_watch_never_read_more_than_a_generation_of_a_large_arra
         page.render([run], 0)
         screen.frame(run, 80, 40, characters.FINE)
     assert len(read) > 10 and set(read) == {1}
-
-
-def test_the_made_up_file_of_the_memory_benchmark_is_a_run_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.syspath_prepend(CHECKOUT / "tools")
-    from bench_parts import large
-
-    path = tmp_path / "large.h5"
-    assert large.make(path, 3, ("population.size=40", "noise.size=100000")) == 3
-    with open_run(path) as run:
-        run.check_all()
-        assert run.complete and summarize(run)["steps"] == 3 * 40 * 1000
-        assert "complete" in page.render([run], 0)
 
 
 def test_names_and_paths_cannot_break_the_page(cheetah: Path, tmp_path: Path) -> None:

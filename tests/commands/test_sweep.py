@@ -1,0 +1,83 @@
+"""`ees-mpi sweep`: one `train` command for each run."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from support.program import CHECKOUT, TINY, done, info, refusal, refused, sets, train
+from support.run_files import assert_same_bits
+
+WORDS = ("interference-maxvar", *sets(*TINY))
+NAME = "interference-maxvar-noise.size5000-population.size20"
+
+
+@pytest.fixture(autouse=True)
+def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def commands(*words: object) -> list[list[str]]:
+    return [shlex.split(line)[1:] for line in done("sweep", *words).stdout.splitlines()]
+
+
+def test_every_line_trains_one_run_into_its_own_file() -> None:
+    lines = commands(*WORDS, *sets("population.std=0.2,0.5"), "--seeds", "0-1", "--out", ".")
+    files = [f"{NAME}-std{std}-seed{seed}.h5" for std in ("0.2", "0.5") for seed in (0, 1)]
+    assert [line[-1] for line in lines] == files and list(Path().iterdir()) == []
+    done(*lines[3])
+    single = train(Path("single.h5"), "interference-maxvar", "population.std=0.5", "run.seed=1")
+    assert_same_bits(single, Path(files[3]))
+
+
+def test_without_values_there_is_one_line_whose_name_train_would_choose_itself() -> None:
+    (line,) = commands(*WORDS)
+    assert line == ["train", *WORDS, "--out", f"{NAME}-seed0.h5"]
+    done(*line[:-2])
+    assert [path.name for path in Path().iterdir()] == [line[-1]]
+
+
+def test_a_wrong_value_is_found_before_a_line_is_printed() -> None:
+    for words, message in {
+        ("--set", "population.std=0.2,-1"): "population.std: expected float > 0",
+        ("--set", "population.std=0.2,0.20"): "would be the same file",
+        ("--set", "population.size=20,21"): "antithetic",
+    }.items():
+        code, line = refused("sweep", *WORDS, *words)
+        assert code == 2 and message in line
+
+
+def test_train_trains_one_run_and_names_sweep_if_there_are_several_values() -> None:
+    code, line = refused("train", *WORDS, "--set", "population.std=0.2,0.5")
+    assert code == 2 and "ees-mpi sweep" in line
+
+
+@pytest.mark.parametrize("seeds", ["", "x", "3-1", "1-", "-1", "1,1", "0-99999999", "1.5", "²", "1-2-3"])
+def test_seeds_that_are_none_are_refused(seeds: str) -> None:
+    code, line = refusal("sweep", "interference-maxvar", "--seeds", seeds)
+    assert code == 2 and "expected" in line
+
+
+def test_the_papers_main_comparison_starts_from_a_maxent_preset() -> None:
+    for line in commands("interference-maxent", *sets(*TINY, "objective.name=fitness,maxvar,maxent")):
+        done(*line)
+    assert [info(path)["objective"] for path in sorted(Path().glob("*.h5"))] == ["fitness", "maxent", "maxvar"]
+
+
+def test_the_commands_of_the_page_make_six_files_a_table_a_comparison_and_a_figure() -> None:
+    page = (CHECKOUT / "ees_mpi" / "docs" / "sweeps.md").read_text(encoding="utf-8")
+    first, *others = [shlex.split(line) for line in re.findall(r"^    ees-mpi (.*)$", page, re.MULTILINE)][:4]
+    for line in commands(*first[1 : first.index("|")]):
+        done(*line, *sets("run.generations=3", "run.fsync=false", "noise.size=5000"))
+    files = sorted(Path().glob("*.h5"))
+    assert len(files) == 6
+    found = [
+        done(*(name for word in words for name in (map(str, files) if "*" in word else [word]))).stdout
+        for words in others
+    ]
+    table = [line.split() for line in found[0].splitlines()]
+    place = table[0].index("population.std")
+    assert [row[place] for row in table[1:]] == ["0.1", "0.1", "0.2", "0.2", "0.5", "0.5"]
+    assert len(re.findall(r"^population.std = 0.[125] +2 ", found[1], re.MULTILINE)) == 3
+    assert len(re.findall(r"^population.std = 0.\d against population.std = 0.\d", found[1], re.MULTILINE)) == 3
+    assert found[2] == "sweep.png\n" and Path("sweep.png").stat().st_size > 5000
