@@ -16,7 +16,7 @@ figures() {
     for variant in maxent maxvar; do
         draw_as mixture-$variant mixture $(first ant-$variant ant-$variant-mixture ant-$variant-split)
     done
-    draw feasibility
+    python3 "$jobs/paper/feasibility.py" "$EES_RUNS/figures/feasibility.png"
     [ -z "$maml" ] || draw maml-training $(files "$maml")
     say "figures are in $EES_RUNS/figures"
 }
