@@ -212,7 +212,7 @@ def _times(run: Run) -> str:
     total = sum(spent.values()) or 1.0
     phases = [[phase, f"{spent[phase]:.4g} s", f"{spent[phase] / total:.1%}", PHASES[phase]] for phase in PHASES]
     low, mean, high = (np.asarray(run[f"seconds_evaluate_{name}"][:]) for name in ("min", "mean", "max"))
-    lines = {"slowest rank": [high], "mean": [mean], "quickest": [low]}
+    title, lines = "Rollouts of a generation, seconds", {"slowest rank": [high], "mean": [mean], "quickest": [low]}
     ranks, counts = np.unique(run["seconds_slowest_rank"][:], return_counts=True)
     even = float(mean.sum() / high.sum()) if high.sum() > 0 else 1.0
     sessions = []
@@ -225,7 +225,7 @@ def _times(run: Run) -> str:
         _table(["phase of rank 0", "time", "share", ""], phases)
         + f"<h3>By rank</h3><p>On average a rank evaluated for {even:.1%} of the slowest rank's time. Rank "
         + f"{ranks[counts.argmax()]} was the slowest in {counts.max()} of {counts.sum()} generations.</p>"
-        + f"<div class='curves'>{charts.chart('Rollouts of a generation, seconds', lines, legend=True)}</div>"
+        + (f"<div class='curves'>{charts.chart(title, lines, legend=True)}</div>" if (high > low).any() else "")
         + "<h3>By session</h3>"
         + _table(["began", "took", "from generation", "ranks", "nodes", "host", "CPU", "MPI"], sessions)
     )

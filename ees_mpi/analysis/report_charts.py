@@ -16,6 +16,7 @@ from ees_mpi.outcomes import Floats
 from ees_mpi.store.reader import Run
 
 INK = "#010203"  # of axes and texts: the page replaces it by its own color, light or dark
+COLORS = ("#3a8fd9", "#ee7f1a", "#3aa655", "#d9534f", "#9673c9", "#a9745b", "#e07cc0", "#8c96a0")  # on white and black
 LOOK: dict[Any, Any] = {
     **dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), INK),
     "svg.fonttype": "none",
@@ -46,17 +47,15 @@ def page_style() -> Iterator[None]:
 
 
 def color(place: int) -> Any:
-    """Return a color (red, green, blue, from 0 to 1) that is visible on white and on black."""
+    """Return a color (red, green, blue, from 0 to 1) by its place."""
     from matplotlib.colors import to_rgb
 
-    return np.array(to_rgb(f"C{place % 10}"))
+    return np.array(to_rgb(COLORS[place % len(COLORS)]))
 
 
 def key(place: int) -> str:
     """Return a colored square for a legend."""
-    from matplotlib.colors import to_hex
-
-    return f'<span class="key" style="background:{to_hex(color(place))}"></span>'
+    return f'<span class="key" style="background:{COLORS[place % len(COLORS)]}"></span>'
 
 
 def chart(title: str, lines: Mapping[str, Sequence[Floats]], legend: bool = False) -> str:
@@ -100,7 +99,7 @@ def _svg(figure: Figure, panel: Axes, mark: bool = True) -> str:
     low, high = panel.get_xlim()
     points = 72 * figure.get_figwidth() * panel.get_position().width
     if mark:
-        panel.axvline(0, color=INK, alpha=0.7, linewidth=1.2, gid="mark")
+        panel.axvline(0, color=INK, linewidth=1.2, gid="mark")
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     text = buffer.getvalue()
@@ -181,7 +180,7 @@ def _counts(run: Run, generation: int, columns: list[int], ends: Sequence[tuple[
 def _shades(counts: Any, highest: int) -> Any:
     """Return colors [cells ..., 4] of counts [component, cells ...]: a color for each component, opaque if many."""
     total, most = counts.sum(axis=0), counts.argmax(axis=0)
-    strength = 0.25 + 0.75 * np.log(np.maximum(total, 1)) / np.log(highest)
+    strength = 0.4 + 0.6 * np.log(np.maximum(total, 1)) / np.log(highest)
     colors = np.stack([color(place) for place in range(len(counts))])[most]
     return np.concatenate([colors, np.where(total > 0, strength, 0.0)[..., None]], axis=-1)
 

@@ -25,7 +25,7 @@ from ees_mpi.terminal import clock, pace, plain
 
 RECENT = 30  # generations over which the speed is measured
 SILENT = 60.0  # seconds after which a silent writer is reported
-SHOWN = {"entropy": "entropy", "distance_mean": "distance", "fitness_mean": "fitness", "invalid_share": "invalid"}
+SHOWN = {"entropy": "entropy", "distance_mean": "distance", "fitness_mean": "fitness"}
 STEPS = "▁▂▃▄▅▆▇█"
 NARROWEST = 8  # characters of a curve
 REDRAW = 5  # updates after which the table is drawn again even if no file has changed, because times change
@@ -96,10 +96,13 @@ def table(runs: Sequence[Run], width: int, steps: str = STEPS) -> list[str]:
     lines = columns(rows)
     space = width - max(map(len, lines)) - 2
     if space >= NARROWEST:
-        curves = ["entropy", *(curve(series(run, "entropy"), space, steps) if run.generations else "" for run in runs)]
-        lines = [f"{line:{width - space - 2}}  {drawn}".rstrip() for line, drawn in zip(lines, curves, strict=True)]
-    states = [f"{run.path.name}: {run.damage or writer(run.path)}" for run in runs if run.damage or not run.complete]
-    return [*lines, *([""] if states else []), *states]
+        drawn = [curve(series(run, "entropy"), space, steps) if run.generations else "" for run in runs]
+        pairs = zip(lines, ["over time", *drawn], strict=True)
+        lines = [f"{line:{width - space - 2}}  {entropy}".rstrip() for line, entropy in pairs]
+    notes = [f"{run.path.name}: {run.damage or writer(run.path)}" for run in runs if run.damage or not run.complete]
+    shares = [(run, float(run["invalid_share"][-1])) for run in runs if run.generations]
+    notes += [f"{run.path.name}: {share:.1%} of the last rollouts are invalid" for run, share in shares if share]
+    return [*lines, *([""] if notes else []), *notes]
 
 
 def headline(run: Run) -> str:

@@ -73,7 +73,7 @@ def test_a_file_that_leads_out_of_itself_or_claims_too_much_is_refused_and_nothi
             file.create_dataset(name, (10**12,), "<f8", chunks=(64,))
         else:
             file["generations/again"] = file["generations"]
-    for words in (["info", run], ["resume", run, "--generations", 8], ["repair", run], ["export", run, "--to", "npz"]):
+    for words in (["info", run], ["resume", run, "--generations", 8], ["repair", run], ["export", run, "--csv"]):
         code, line = refusal(*words)
         assert code == 3 and "is refused" in line
     assert {path: path.read_bytes() for path in before} == before
@@ -99,7 +99,7 @@ def test_a_changed_number_is_noticed_by_the_commands_that_rely_on_it(
     options = {
         "resume": ["--generations", 8],
         "sample": ["--count", 2, "--out", tmp_path / "sample.h5"],
-        "export": ["--to", "npz"],
+        "export": ["--csv"],
     }
     for command in seen_by:
         code, line = refusal(*command.split(), run, *options.get(command, []))
@@ -237,7 +237,7 @@ def test_a_row_of_another_file_with_its_hashes_is_noticed(source: str, seen_by: 
             if dataset.shape == theirs["generations"][name].shape and dataset.maxshape[0] is None:
                 dataset[5] = theirs["generations"][name][5]
     for command in seen_by:
-        more = {"resume": ["--generations", 8], "export": ["--to", "npz"]}.get(command, [])
+        more = {"resume": ["--generations", 8], "export": ["--csv"]}.get(command, [])
         code, line = refusal(command, run, *more)
         assert code == 3 and ("damaged" in line), (command, line)
 
@@ -272,7 +272,7 @@ def test_a_file_that_was_replaced_under_a_running_job_is_noticed_and_not_merged(
 def test_the_journal_of_another_run_is_refused_by_readers_and_set_aside_by_repair(made: Make, tmp_path: Path) -> None:
     run, other, out = made(killed=True), made(killed=True, name="other.h5"), tmp_path / "out.h5"
     journal.path_of(other).replace(journal.path_of(run))
-    for command, *more in (["verify"], ["sample", "--count", 2, "--out", out], ["export", "--to", "npz"], ["report"]):
+    for command, *more in (["verify"], ["sample", "--count", 2, "--out", out], ["export", "--csv"], ["report"]):
         code, line = refusal(command, run, *more)
         assert code == 3 and "run.h5.journal is the journal of another run. `ees-mpi repair` renames it" in line, line
     assert "another run" in info(run)["damage"] and "another run" in done("watch", run, "--once").stdout
@@ -421,7 +421,7 @@ def test_repair_names_an_old_generation_that_is_damaged(finished: Path, tmp_path
     with h5py.File(path, "r+") as file:
         file["generations/fitness"][1, 0] += 1
     before = path.read_bytes()
-    code, line = refusal("export", path, "--to", "npz", "-o", tmp_path / "out.npz")
+    code, line = refusal("export", path, "--csv", "-o", tmp_path / "out.csv")
     assert code == 3 and "generation 1 " in line and "says which generations are whole" in line
     said = done("repair", path).stdout
     assert "no journal to fold" in said and "generation 1: the data are damaged" in said

@@ -24,7 +24,7 @@ from ees_mpi.store.writer import RunWriter
 
 SIZE = 2e9  # bytes
 LIMIT = 500e6  # of memory
-COMMANDS = (["info"], ["watch", "--once"], ["report"], ["export", "--to", "npz"])
+COMMANDS = (["info"], ["watch", "--once"], ["report"], ["export", "--csv"])
 # The process reports its own peak: the number that a parent process gets includes the parent's memory.
 PROGRAM = """
 import atexit, sys
