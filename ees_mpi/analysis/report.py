@@ -15,7 +15,6 @@ import numpy as np
 
 from ees_mpi.analysis import report_charts as charts
 from ees_mpi.analysis.labels import PHASES, group_names, label, run_names, series, titles
-from ees_mpi.analysis.numbers.tables import SIGNAL_LEGEND, signal_rows
 from ees_mpi.analysis.offspring import (
     check_committed,
     check_one_task,
@@ -27,16 +26,13 @@ from ees_mpi.analysis.offspring import (
 from ees_mpi.analysis.replay import LOGGED, Choice, evaluate, film
 from ees_mpi.analysis.subject import subject
 from ees_mpi.commands.info import read, summarize, table, task_name
-from ees_mpi.commands.signal import SPLITS, choose, measure_signal
 from ees_mpi.contracts import Drawable, View
 from ees_mpi.errors import EesError, TrustError
 from ees_mpi.files import check_writable, written
-from ees_mpi.ranks import Ranks
 from ees_mpi.store.reader import Run, open_run
 from ees_mpi.tasks.locomotion import PolicyTask
 from ees_mpi.terminal import clock
 
-MOST = 2e9  # numbers of noise and of kernels that are added up for the signal, at most: a few seconds
 SIZE = (320, 240)  # of a picture of a robot
 SHOWN = 8  # individuals on a page without pictures
 
@@ -67,8 +63,7 @@ def render(runs: Sequence[Run], thumbnails: int) -> str:
             last = run.generations - 1
             individuals = run.config.population.has_individuals
             acting = f"Extremes of generation {last}" if individuals else f"The mean after generation {last}"
-            sections |= {"How much of a step is signal": _signal(run), acting: _extremes(run, thumbnails)}
-            sections |= {"Time": _times(run), "Next commands": _commands(run)}
+            sections |= {acting: _extremes(run, thumbnails), "Time": _times(run), "Next commands": _commands(run)}
         sections[f"Config of {run.path.name}"] = f"<pre>{html.escape(run.config.to_toml())}</pre>"
         summary = _facts(run) if len(runs) == 1 else _table_of(runs)
     unfinished = f"{done} of {len(runs)} runs are complete"
@@ -150,22 +145,6 @@ def _facts(run: Run) -> str:
         shown["started from"] = f"{Path(start['path']).name}, generation {start['generation']}"
     pairs = "".join(f"<div><dt>{html.escape(name)}</dt><dd>{html.escape(v)}</dd></div>" for name, v in shown.items())
     return f"<dl>{pairs}</dl>"
-
-
-def _signal(run: Run) -> str:
-    """Return the signal of some gradients, if it is quick to compute; otherwise the command, or the reason."""
-    rows, about = "", SIGNAL_LEGEND
-    try:
-        generations, size = choose(run, None, None), run.config.population.size
-        work = size * (run["mean"][0].size + size) * SPLITS * len(generations) + run.config.noise.size
-        if work > MOST:
-            about = f"It takes some time to compute: ees-mpi signal {run.path.name}"
-        else:
-            head, *cells = signal_rows(list(measure_signal(Ranks(), run, generations)))
-            rows = _table(head, cells)
-    except EesError as error:
-        about = f"Not measured: {error}"
-    return f"{rows}<p class='faint'>{html.escape(about)}</p>"
 
 
 def _extremes(run: Run, count: int) -> str:

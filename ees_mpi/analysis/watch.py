@@ -19,7 +19,7 @@ import numpy as np
 from ees_mpi.analysis.labels import run_names, series, titles
 from ees_mpi.analysis.numbers.tables import columns
 from ees_mpi.outcomes import Floats
-from ees_mpi.store import journal, lock
+from ees_mpi.store import lock
 from ees_mpi.store.reader import Run, open_run
 from ees_mpi.terminal import clock, pace, plain
 
@@ -28,7 +28,6 @@ SILENT = 60.0  # seconds after which a silent writer is reported
 SHOWN = {"entropy": "entropy", "distance_mean": "distance", "fitness_mean": "fitness"}
 STEPS = "▁▂▃▄▅▆▇█"
 NARROWEST = 8  # characters of a curve
-REDRAW = 5  # updates after which the table is drawn again even if no file has changed, because times change
 HOME, BELOW, LINE_END = "\x1b[H", "\x1b[J", "\x1b[K"
 
 
@@ -38,27 +37,25 @@ def watch(
     """Show run files until all are complete: a table on a terminal, otherwise a line for each change of a file."""
     terminal = stream.isatty() and not once
     steps = STEPS if (getattr(stream, "encoding", None) or "").lower().startswith("utf") else "_.-=+*#@"
-    seen: list[list[int]] = []
+    seen: list[tuple[int, bool]] = []  # the progress of each file
     for update in itertools.count():
-        now = [_stamp(path) for path in paths]
-        if now != seen or (terminal and update % REDRAW == 0):
-            with _interrupted_later(), ExitStack() as stack:
-                runs = [stack.enter_context(open_run(path, allow_damaged_journal=True)) for path in paths]
-                complete = all(run.complete for run in runs)
-                if terminal:
-                    width, height = shutil.get_terminal_size()
-                    lines = [f"{plain(line)[:width]}{LINE_END}\n" for line in table(runs, width, steps)]
-                    text = f"{'' if seen else HOME + BELOW}{HOME}{''.join(lines[: height - 1])}{BELOW}"
-                elif once:
-                    text = plain("\n".join(table(runs, 80, steps))) + "\n"
-                else:
-                    changed = [run for place, run in enumerate(runs) if not seen or now[place] != seen[place]]
-                    text = "".join(f"{plain(headline(run))}\n" for run in changed)
-            stream.write(text)
-            stream.flush()
-            seen = now
-        if once or complete:
+        with _interrupted_later(), ExitStack() as stack:
+            runs = [stack.enter_context(open_run(path, allow_damaged_journal=True)) for path in paths]
+            now = [(run.generations, run.complete) for run in runs]
+            if terminal:
+                width, height = shutil.get_terminal_size()
+                lines = [f"{plain(line)[:width]}{LINE_END}\n" for line in table(runs, width, steps)]
+                text = f"{HOME}{'' if update else BELOW}{''.join(lines[: height - 1])}{BELOW}"
+            elif once:
+                text = plain("\n".join(table(runs, 80, steps))) + "\n"
+            else:
+                changed = [run for place, run in enumerate(runs) if not seen or now[place] != seen[place]]
+                text = "".join(f"{plain(headline(run))}\n" for run in changed)
+        stream.write(text)
+        stream.flush()
+        if once or all(complete for _, complete in now):
             return
+        seen = now
         wait(every)
 
 
@@ -73,16 +70,6 @@ def _interrupted_later() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
     if held and callable(before):  # a background job ignores it
         before(*held[0])
-
-
-def _stamp(path: Path) -> list[int]:
-    """Return numbers that change if the run file or its journal changes, without opening them."""
-    stamp: list[int] = []
-    for file in (path, journal.path_of(path)):
-        with contextlib.suppress(OSError):  # no such file
-            facts = os.stat(file)
-            stamp += [facts.st_ino, facts.st_size, facts.st_mtime_ns]
-    return stamp
 
 
 def table(runs: Sequence[Run], width: int, steps: str = STEPS) -> list[str]:
