@@ -93,7 +93,8 @@ def mann_whitney(a: Floats, b: Floats) -> tuple[float, float, bool]:
     """
     stats, both = scipy_stats(), np.concatenate([a, b])
     ties = len(np.unique(both)) < len(both)
-    exact = math.comb(len(both), len(a)) <= WAYS if ties else max(len(a), len(b)) <= EXACT
+    few = min(len(a), len(b)) > 1 and math.comb(len(both), len(a)) <= WAYS  # scipy permutes two runs or more
+    exact = few if ties else max(len(a), len(b)) <= EXACT
     method = "asymptotic" if not exact else stats.PermutationMethod(n_resamples=WAYS) if ties else "exact"
     if len(np.unique(both)) == 1:  # the variance of U is 0
         return len(a) * len(b) / 2, 1.0, True
