@@ -93,13 +93,16 @@ def mann_whitney(a: Floats, b: Floats) -> tuple[float, float, bool]:
     """
     stats, both = scipy_stats(), np.concatenate([a, b])
     ties = len(np.unique(both)) < len(both)
-    few = min(len(a), len(b)) > 1 and math.comb(len(both), len(a)) <= WAYS  # scipy permutes two runs or more
-    exact = few if ties else max(len(a), len(b)) <= EXACT
+    exact = math.comb(len(both), len(a)) <= WAYS if ties else max(len(a), len(b)) <= EXACT
     method = "asymptotic" if not exact else stats.PermutationMethod(n_resamples=WAYS) if ties else "exact"
     if len(np.unique(both)) == 1:  # the variance of U is 0
         return len(a) * len(b) / 2, 1.0, True
-    found = stats.mannwhitneyu(a, b, method=method)
-    return float(found.statistic), float(found.pvalue), bool(exact)
+    single = ties and min(len(a), len(b)) == 1  # scipy permutes two runs or more
+    found = stats.mannwhitneyu(a, b, method="asymptotic" if single else method)
+    if single:
+        one = (a if len(a) == 1 else b)[0]
+        return float(found.statistic), min(1.0, 2 * float(min((both >= one).mean(), (both <= one).mean()))), True
+    return float(found.statistic), float(found.pvalue), exact
 
 
 def scipy_stats() -> Any:
