@@ -84,7 +84,8 @@ def table(runs: Sequence[Run], width: int, steps: str = STEPS) -> list[str]:
     space = width - max(map(len, lines)) - 2
     if space >= NARROWEST:
         drawn = [curve(series(run, "entropy"), space, steps) if run.generations else "" for run in runs]
-        pairs = zip(lines, ["over time", *drawn], strict=True)
+        heading = "entropy over time" if space > 16 else "entropy"
+        pairs = zip(lines, [heading, *drawn], strict=True)
         lines = [f"{line:{width - space - 2}}  {entropy}".rstrip() for line, entropy in pairs]
     notes = [f"{run.path.name}: {run.damage or writer(run.path)}" for run in runs if run.damage or not run.complete]
     shares = [(run, float(run["invalid_share"][-1])) for run in runs if run.generations]
