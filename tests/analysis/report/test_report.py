@@ -88,8 +88,7 @@ def test_playing_goes_through_all_generations_and_stops_by_itself(pages: dict[st
     from selenium.webdriver.support.wait import WebDriverWait
 
     browser.open(pages["ant"], WIDTHS[0])
-    browser.ask("document.getElementById('play').click()")
-    assert browser.ask("document.getElementById('play').textContent") == "stop"
+    assert browser.ask("(b => { b.click(); return b.textContent })(document.getElementById('play'))") == "stop"
     WebDriverWait(browser.driver, 20).until(
         lambda _: browser.ask("document.getElementById('play').textContent") == "play"
     )
