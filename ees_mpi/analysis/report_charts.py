@@ -136,8 +136,10 @@ def behaviors(runs: Sequence[Run], names: Sequence[str]) -> tuple[list[dict[str,
     labels = [axis_names(runs[0])[column] for column in columns]
     maps = _plane(labels, ends) if len(columns) == 2 else _line(labels[0], ends[0], runs, kept, counts, highest)
     what = "final positions" if has_positions(runs[0]) else "behaviors"
-    of = f"{what} of the individuals" if runs[0].config.population.has_individuals else f"mean {what} of the tasks"
-    caption = f"The {of}. Stronger colors: more of them in a cell, on a logarithmic scale"
+    rows = "individuals"
+    if not runs[0].config.population.has_individuals:
+        what, rows = f"mean {what}", "rollouts of each task, after its gradient step"
+    caption = f"The {what} of the {rows}. Stronger colors: more of them in a cell, on a logarithmic scale"
     caption += "; the color is that of the most frequent component." if counts[0].shape[1] > 1 else "."
     caption += " Those beyond the edges count in the nearest cell."
     if max(run.generations for run in runs) > most:
