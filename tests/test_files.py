@@ -56,9 +56,8 @@ def test_a_path_that_cannot_be_written_is_refused_before_any_work(tmp_path: Path
     [
         ["report", "RUN", "-o", "/proc/x.html"],
         ["figure", "ant", "RUN", "-o", "/proc/a.png"],
-        ["figure", "feasibility", "-o", "/proc/a.png"],
         ["replay", "RUN", "--video", "/proc/x.mp4"],
-        ["export", "RUN", "--to", "csv", "-o", "/proc/x.csv"],
+        ["export", "RUN", "--csv", "-o", "/proc/x.csv"],
         ["export", "RUN", "--policy", "-o", "/proc/x.npz"],
         ["sample", "RUN", "--count", "2", "--out", "/proc/x.h5"],
         ["adapt", "RUN", "--direction", "left", "--out", "/proc/x.h5"],

@@ -47,7 +47,7 @@ def test_overwrite_replaces_our_own_files_only(run: Path, words: tuple[str, ...]
 
 def test_pictures_and_tables_do_not_replace_their_source(run: Path) -> None:
     for name, words in (
-        ("run.npz", ("export", "run.npz", "--to", "npz")),
+        ("run.csv", ("export", "run.csv", "--csv")),
         ("run.html", ("report", "run.html", "-o", "run.html")),
         ("run.png", ("figure", "interference", "run.png", "-o", "run.png")),
     ):

@@ -227,7 +227,7 @@ def test_files_that_name_code_can_be_read_and_started_from(folder: Path) -> None
     begin(folder, TASK)
     for command in (("info", "run.h5"), ("config", "run.h5"), ("repair", "run.h5")):
         done(*command)
-    done("export", "run.h5", "--to", "npz")
+    done("export", "run.h5", "--csv")
     assert not (folder / "imported").exists()
 
 

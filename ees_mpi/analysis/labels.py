@@ -1,10 +1,17 @@
-"""The labels of runs and phases in tables and figures, and the run that a run started from."""
+"""The labels of runs, groups and metrics in tables and figures; the logged metrics over generations."""
 
+import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
-from ees_mpi.analysis import grouping
+import numpy as np
+
 from ees_mpi.analysis.subject import starting_note, subject
+from ees_mpi.errors import ConfigError
+from ees_mpi.outcomes import Floats
+from ees_mpi.registry import flat, unknown
 from ees_mpi.store.reader import Run
 from ees_mpi.tasks.paper_robots import ENGINE_LABELS
 from ees_mpi.terminal import plain
@@ -16,6 +23,18 @@ PHASES = {  # of rank 0 in a generation; the run file has the seconds of each
     "update": "weights, gradient, step, metrics",
     "commit": "writing the file",
 }
+METRICS = {
+    "entropy": "entropy of the behavior, nats",
+    "behavior_variance": "variance of the behavior",
+    "distance_mean": "mean distance from the origin",
+    "distance_max": "largest distance from the origin",
+    "fitness_mean": "mean fitness",
+    "fitness_max": "largest fitness",
+    "mean_fitness": "fitness of the unperturbed mean",
+    "gradient_norm": "norm of the gradient",
+    "invalid_share": "share of invalid rollouts",
+}
+Settings = Mapping[str, Any]  # a config: section.key -> value
 MOST = 3  # settings in the name of a run
 
 
@@ -38,10 +57,10 @@ def label(run: Run) -> str:
 def group_names(runs: Sequence[Run]) -> list[str]:
     """Return for each run its label and the settings in which the runs of that label differ; seeds share a name."""
     labels = [label(run) for run in runs]
-    configs = [grouping.settings(run.config.sections()) for run in runs]
+    configs = [settings(run.config.sections()) for run in runs]
     names = []
     for run, name, config in zip(runs, labels, configs, strict=True):
-        keys = grouping.differing([other for other, same in zip(configs, labels, strict=True) if same == name])
+        keys = differing([other for other, same in zip(configs, labels, strict=True) if same == name])
         shown = [f"{key.removesuffix('.name').rpartition('.')[2]} {config.get(key)}" for key in keys[:MOST]]
         names.append(name if run.given_label else ", ".join([name, *shown]))
     return names
@@ -79,3 +98,58 @@ def started_from(run: Run) -> str:
     note = starting_note(run)
     # Older notes have only a path. It is not opened: a file must not choose which other files are read.
     return algorithm(str(note["objective"])) if "objective" in note else "a trained mean" if note else ""
+
+
+def settings(sections: Mapping[str, Any]) -> Settings:
+    """Return the values of a config, by key."""
+    return {"method": "ees", **dict(flat(json.loads(json.dumps(sections))))}
+
+
+def grouped(key: str, configs: Mapping[Path, Settings]) -> dict[str, list[Path]]:
+    """Return the files of each value of a key, sorted by the value; raise a ConfigError if there is one value only."""
+    for path, values in configs.items():
+        if key not in values:
+            raise ConfigError(f"--by: {unknown(key, values)} ({path})")
+    groups: dict[str, tuple[Any, list[Path]]] = {}
+    for path, values in configs.items():
+        groups.setdefault(json.dumps(values[key]), (values[key], []))[1].append(path)
+    if len(groups) < 2:
+        others = ", ".join(differing(list(configs.values()))) or "nothing but the seed"
+        raise ConfigError(f"--by {key}: all runs have {next(iter(groups))}; they differ in {others}")
+    numbers = all(isinstance(value, (int, float)) for value, _ in groups.values())
+    names = sorted(groups, key=lambda name: groups[name][0] if numbers else name)
+    return {name.strip('"'): groups[name][1] for name in names}
+
+
+def check_distinct(runs: Iterable[tuple[str, Path]]) -> None:
+    """Raise a ConfigError if two files are of the same run; `runs`: the id and the file of each."""
+    seen: dict[str, Path] = {}
+    for run_id, path in runs:
+        if run_id in seen:
+            raise ConfigError(f"{seen[run_id]} and {path} are of the same run; give only one of them")
+        seen[run_id] = path
+
+
+def differing(configs: Sequence[Settings]) -> list[str]:
+    """Return the keys in which configs differ, except the seeds and the other keys of section `run`."""
+    keys = {key for config in configs for key in config if not key.startswith("run.") and key != "noise.seed"}
+    return [key for key in sorted(keys) if any(config.get(key) != configs[0].get(key) for config in configs)]
+
+
+def own_names(runs: Sequence[Run]) -> list[str]:
+    """Return the names of the user's own objectives whose values all runs have."""
+    names = [set(run.config.method.own_values if "objective_value" in run.names else ()) for run in runs]
+    return [name for name in runs[0].config.method.own_values if all(name in known for known in names)]
+
+
+def titles(runs: Sequence[Run]) -> dict[str, str]:
+    """Return the metrics that all runs have, with their titles."""
+    return {**{name: f"the objective {name}" for name in own_names(runs)}, **METRICS}
+
+
+def series(run: Run, metric: str) -> Floats:
+    """Return a metric over generations; the variances of several behavior numbers are added up."""
+    own = list(run.config.method.own_values)
+    logged = run["objective_value"][:, own.index(metric)] if metric in own else run[metric][:]
+    values = np.asarray(logged, np.float64)
+    return np.asarray(values.reshape(len(values), -1).sum(axis=1))

@@ -11,14 +11,9 @@ from typing import Any
 import click
 
 from ees_mpi import machine, ranks
-from ees_mpi.cli.options import RUN, RUNS, SEEDS, SET, SOURCE, TRUST, Finite, echo
+from ees_mpi.cli.options import RUN, RUNS, SEEDS, SET, SOURCE, TRUST, echo
 from ees_mpi.errors import RunFileError
 from ees_mpi.terminal import say_on_stderr
-
-EXPORT_OPTIONS = {
-    "policy": {"generation", "individual", "component"},
-    "archive": {"generation", "cells", "range", "offset"},
-}
 
 
 @click.command()
@@ -71,40 +66,27 @@ def repair(run: Path) -> None:
 @click.command()
 @RUN
 @click.option("--policy", is_flag=True, help="A policy with its normaliser as npz, and a loader in numpy.")
-@click.option(
-    "--to",
-    "kind",
-    type=click.Choice(["csv", "npz", "archive"]),
-    help="All arrays: two CSV tables, or one npz. archive: the best offspring in each cell of a grid, with QD score.",
-)
-@click.option("--generation", type=click.IntRange(min=0), help="Of a policy (default: the final state), or an archive.")
+@click.option("--csv", "table", is_flag=True, help="The metrics as a table, one row per generation.")
+@click.option("--generation", type=click.IntRange(min=0), help="Of a policy.  [default: the final state]")
 @click.option("--individual", type=click.IntRange(min=0), help="Of a policy.  [default: the mean]")
 @click.option("--component", type=click.IntRange(min=0), help="The mean, of a mixture.")
-@click.option("--cells", type=click.IntRange(2, 10**6), help="Of an archive, along each axis.  [default: 2,500 in all]")
-@click.option("--range", type=(Finite(), Finite()), metavar="LOW HIGH", help="Of all axes of an archive.")
-@click.option("--offset", type=Finite(), help="The fitness that counts as 0 in the QD score.  [default: 0]")
-@click.option("-o", "--out", type=click.Path(path_type=Path), help="[default: policy.npz; RUN.csv; RUN-archive.npz]")
+@click.option("-o", "--out", type=click.Path(path_type=Path), help="[default: policy.npz or RUN.csv]")
 @TRUST
-def export(run: Path, policy: bool, kind: str | None, out: Path | None, **choice: Any) -> None:
-    """Write a policy, the arrays or an archive of a run file for other programs."""
-    if policy is (kind is not None):
-        raise click.UsageError("expected either --policy or --to csv|npz|archive")
+def export(run: Path, policy: bool, table: bool, out: Path | None, **choice: Any) -> None:
+    """Write a policy or the metrics of a run file for other programs. Arrays: see `ees-mpi docs python`."""
     given = {name: value for name, value in choice.items() if value is not None}
-    for name in given.keys() - EXPORT_OPTIONS.get(kind or "policy", set()):
-        raise click.UsageError(f"--{name} does not belong to {f'--to {kind}' if kind else '--policy'}")
+    if policy is table:
+        raise click.UsageError("expected either --policy or --csv")
+    if table and given:
+        raise click.UsageError(f"--{next(iter(given))} does not belong to --csv")
     if {"individual", "component"} <= given.keys():
         raise click.UsageError("--individual and --component exclude each other: an individual has one component")
-    from ees_mpi.commands.export_arrays import export_archive, export_arrays
+    from ees_mpi.commands.export_csv import export_csv
     from ees_mpi.commands.export_policy import export_policy
     from ees_mpi.store.reader import open_run
 
     with open_run(run) as opened:
-        if kind == "archive":
-            written = export_archive(opened, out, echo, **given)
-        elif kind:
-            written = export_arrays(opened, kind, out)
-        else:
-            written = export_policy(opened, out or Path("policy.npz"), **given)
+        written = [export_csv(opened, out)] if table else export_policy(opened, out or Path("policy.npz"), **given)
     for path in written:
         echo(f"{path}")
 

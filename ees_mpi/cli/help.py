@@ -48,7 +48,7 @@ EXAMPLES = {
         "ees-mpi compare --metric distance_mean --by population.std runs/*.h5",
     ),
     "signal": ("ees-mpi signal run.h5", "mpirun -n 4 ees-mpi signal run.h5 --every 10 --splits 4"),
-    "export": ("ees-mpi export run.h5 --policy -o policy.npz", "ees-mpi export run.h5 --to csv"),
+    "export": ("ees-mpi export run.h5 --policy -o policy.npz", "ees-mpi export run.h5 --csv"),
     "verify": ("ees-mpi verify run.h5", "mpirun -n 4 ees-mpi verify run.h5 --updates"),
     "repair": ("ees-mpi repair run.h5", "ees-mpi repair runs/killed.h5"),
     "doctor": ("ees-mpi doctor", "mpirun -n 2 ees-mpi doctor"),

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from ees_mpi import machine
-from ees_mpi.cli.options import RUN, RUNS, TRUST, Finite, RunFile, echo
+from ees_mpi.cli.options import RUNS, TRUST, Finite, RunFile, echo
 from ees_mpi.terminal import say
 
 
@@ -40,20 +40,21 @@ def figure(
 
 
 @click.command()
-@RUN
+@click.argument("run", type=RunFile(), metavar="RUN.h5|POLICY.npz")
 @click.option("--individual", "individuals", type=click.IntRange(min=0), multiple=True, help="By number; repeatable.")
 @click.option("--generation", type=click.IntRange(min=0), help="[default: the last]")
 @click.option("--toward", multiple=True, metavar="left|right|45deg", help="The farthest in a direction; repeatable.")
 @click.option("--extremes", type=click.IntRange(min=1, max=64), help="So many individuals that differ most.")
 @click.option("--mean", is_flag=True, help="The unperturbed mean(s); by default those after the last generation.")
+@click.option("--mutations", type=click.IntRange(min=2), help="Of a policy: so many are drawn.  [default: 8]")
+@click.option("--std", type=Finite(min=1e-30, max=1e30), help="Of these mutations.  [default: that of its config]")
 @click.option("-o", "--video", type=click.Path(path_type=Path), metavar="FILE.mp4", help="Film them, side by side.")
 @click.option("--size", metavar="320x240", help="Of one panel of the video.")
 @click.option("--speed", type=Finite(min=0.05, max=50), default=1.0, show_default=True, help="Of the video.")
 @TRUST
 def replay(run: Path, extremes: int | None, size: str | None, **options: Any) -> None:
-    """Evaluate individuals of a run again, compare every bit with the file, and film them."""
-    from ees_mpi.analysis.replay.choice import ReplayRequest
-    from ees_mpi.analysis.replay.replay import panel_size, replay
+    """Evaluate individuals of a run again, compare every bit with the file, and film them; or mutations of a policy."""
+    from ees_mpi.analysis.replay import ReplayRequest, panel_size, replay
     from ees_mpi.runs.progress import Counter
 
     machine.check_threads()
@@ -69,7 +70,7 @@ def replay(run: Path, extremes: int | None, size: str | None, **options: Any) ->
 @TRUST
 def report(runs: tuple[Path, ...], out: Path | None, thumbnails: int) -> None:
     """Write a web page about a run: its config, results and costs; or about several runs: a table, and all curves."""
-    from ees_mpi.analysis.report.page import write_report
+    from ees_mpi.analysis.report import write_report
 
     machine.check_threads()
     echo(f"{write_report(runs, out, thumbnails)}")
@@ -81,7 +82,7 @@ def report(runs: tuple[Path, ...], out: Path | None, thumbnails: int) -> None:
 @click.option("--once", is_flag=True, help="Print the current state and exit.")
 @TRUST
 def watch(runs: tuple[Path, ...], every: float, once: bool) -> None:
-    """Show the progress of a run in the terminal until it is complete; of several runs a table."""
-    from ees_mpi.analysis.watch.screen import watch
+    """Show the progress of runs as a table in the terminal, until all are complete."""
+    from ees_mpi.analysis.watch import watch
 
     watch(runs, sys.stdout, every, once)

@@ -45,7 +45,7 @@ CELL = click.option("--cell", type=POSITIVE, default=1.0, help="Side of a grid c
 @click.option("--all", "every", is_flag=True, help="Every generation, one line each.")
 @RADIUS
 @CELL
-@click.option("--bandwidth", metavar="H[,H...]", help="Of the kernel: numbers, scott, silverman.  [default: the run's]")
+@click.option("--bandwidth", metavar="H[,H...]", help="Of the kernel: numbers, scott, silverman.  [default: silverman]")
 @click.option("--json", "as_json", is_flag=True, help="One JSON list.")
 @TRUST
 def metrics(
@@ -79,7 +79,7 @@ def metrics(
 @RADIUS
 @CELL
 @click.option(
-    "--bandwidth", default="1", show_default=True, metavar="H", help="Of entropy: a number, scott, silverman."
+    "--bandwidth", default="silverman", show_default=True, metavar="H", help="Of entropy: a number, scott, silverman."
 )
 @click.option("--latex", is_flag=True, help="Tables for a paper.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON list, an object for each metric.")
@@ -128,10 +128,10 @@ def signal(
 
 
 def _signal(world: "ranks.Ranks", as_json: bool, of: tuple[Path, int | None, int | None, int, str | None]) -> None:
-    from ees_mpi.analysis.numbers import signals, tables
+    from ees_mpi.analysis.numbers import tables
     from ees_mpi.commands.signal import signal_on
 
     rows = signal_on(world, *of)
     if world.is_root:
-        plain = tables.plain([asdict(row) for row in rows])
-        echo(json.dumps(plain) if as_json else "\n".join([*tables.columns(signals.table(rows)), "", signals.LEGEND]))
+        lines = [*tables.columns(tables.signal_rows(rows)), "", tables.SIGNAL_LEGEND]
+        echo(json.dumps(tables.plain([asdict(row) for row in rows])) if as_json else "\n".join(lines))

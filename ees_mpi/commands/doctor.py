@@ -21,10 +21,9 @@ EXTRAS = {  # of this package, with the packages that each brings and its purpos
     "mujoco": (("gymnasium", "mujoco"), "the paper's robots in MuJoCo, Gymnasium's robots and environments"),
     "gpu": (("mujoco-warp", "warp-lang", "torch"), "robots in MuJoCo on NVIDIA GPUs"),
     "torch": (("torch",), "MAML, own objectives"),
-    "analysis": (("matplotlib", "scipy"), "figure, compare"),
+    "analysis": (("matplotlib", "scipy", "xarray"), "figure, report, compare, run.to_xarray()"),
     "video": (("imageio-ffmpeg", "pillow"), "replay --video"),
     "tensorboard": (("tensorboardx",), "train --tensorboard"),
-    "archive": (("ribs",), "export --to archive"),
 }
 PAPER_TABLE = 2**28 * 4  # bytes of the noise table of the locomotion presets
 

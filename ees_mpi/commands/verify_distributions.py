@@ -3,18 +3,18 @@
 The paper's robots repeat bit by bit on the same kind of GPU (`Task.repeats_on_gpu`). For other robots MuJoCo Warp adds
 contact forces in changing order, so that two equal rollouts part after some steps. On CPUs, the user's task may be
 random (`task.deterministic = false`). The tests of distributions are the two-sample Kolmogorov-Smirnov test, for each
-number of the behaviour of valid rollouts, and the test of two proportions for the share of valid rollouts.
+number of the behaviour of valid rollouts, and Fisher's exact test for the share of valid rollouts.
 """
 
-import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from ees_mpi import machine
 from ees_mpi.commands.study import outcomes_of
 from ees_mpi.commands.verify import logged_outcomes
-from ees_mpi.errors import ConfigError, VerifyError
+from ees_mpi.errors import ConfigError, MissingExtra, VerifyError
 from ees_mpi.generation.evaluation import Evaluation, Work
 from ees_mpi.generation.results import observed, uses_torch
 from ees_mpi.noise import NoiseTable
@@ -115,22 +115,20 @@ def compare(name: str, logged: Outcomes, again: Outcomes) -> None:
 
 
 def two_proportions(one: int, other: int, count: int) -> float:
-    """Return p of the test that two numbers, each out of `count`, have the same chance (normal approximation)."""
-    share = (one + other) / (2 * count)
-    std = math.sqrt(share * (1 - share) * 2 / count)
-    return math.erfc(abs(one - other) / count / std / math.sqrt(2)) if std else 1.0
+    """Return p of Fisher's test that two numbers, each out of `count`, have the same chance."""
+    return float(_stats().fisher_exact([[one, count - one], [other, count - other]]).pvalue)
 
 
 def kolmogorov_smirnov(one: Floats, other: Floats) -> float:
-    """Return the asymptotic p of the two-sample Kolmogorov-Smirnov test (Press et al., Numerical Recipes, 14.3)."""
+    """Return p of the two-sample Kolmogorov-Smirnov test."""
     if not len(one) or not len(other):
         return 1.0 if len(one) == len(other) else 0.0
-    values = np.concatenate([one, other])
-    shares = [np.searchsorted(np.sort(sample), values, side="right") / len(sample) for sample in (one, other)]
-    distance = float(np.abs(shares[0] - shares[1]).max())
-    effective = math.sqrt(len(one) * len(other) / (len(one) + len(other)))
-    scaled = (effective + 0.12 + 0.11 / effective) * distance
-    if scaled < 0.2:  # the series does not converge there, and p is 1 to all digits
-        return 1.0
-    total = sum(math.exp(-2 * (k * scaled) ** 2) * (1 if k % 2 else -1) for k in range(1, 101))
-    return min(1.0, max(0.0, 2 * total))
+    return float(_stats().ks_2samp(one, other, method="asymp").pvalue)
+
+
+def _stats() -> Any:
+    try:
+        import scipy.stats
+    except ImportError:
+        raise MissingExtra("comparing distributions needs scipy: pip install 'ees_mpi[analysis]'") from None
+    return scipy.stats

@@ -223,7 +223,7 @@ class Run(Mapping[str, Series]):
         try:
             import xarray
         except ImportError:
-            raise MissingExtra("to_xarray needs xarray: pip install xarray") from None
+            raise MissingExtra("to_xarray needs xarray: pip install 'ees_mpi[analysis]'") from None
         arrays = {name: np.asarray(self[name]) for name in names or self.names}
         fields = layout.fields(self.config)
         axes = {name: (layout.GENERATION, *fields[name].axes) for name in arrays}

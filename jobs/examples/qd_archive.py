@@ -3,7 +3,7 @@
     pip install ribs && python jobs/examples/qd_archive.py [RUN.h5]
 
 Without a run file, an arm with three joints is trained: the behaviour is the place of its hand, and straight arms are
-fitter. `ees-mpi export RUN.h5 --to archive` does the same and writes a file.
+fitter.
 """
 
 import sys

@@ -1,18 +1,22 @@
-"""The feasibility theorem in numbers: how often mutants flip, beside the proved bounds.
+"""The feasibility theorem in numbers and as a figure: how often mutants flip, beside the proved bounds.
 
-python jobs/paper/feasibility.py
+python jobs/paper/feasibility.py                     prints the numbers
+python jobs/paper/feasibility.py feasibility.png     draws mutants of one network
 """
 
+import sys
 from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import binomtest, norm, uniform
+from theorem import EPSILON, EXAMPLES, RATIO, bounds, count_flips, flipping, grid
 
-from ees_mpi.analysis.numbers.theorem import EPSILON, EXAMPLES, RATIO, bounds, count_flips, flipping
+from ees_mpi.analysis.figures import style
 
 CONFIDENCE = 0.99
+MUTANTS = 30  # in the figure
 
 
 class Row(NamedTuple):
@@ -57,5 +61,22 @@ def lower_limit(successes: int, count: int, confidence: float = CONFIDENCE) -> f
     return float(test.proportion_ci(confidence).low)
 
 
+def draw(out: str) -> None:
+    """Draw two functions, and mutants of one network that flips between them."""
+    network, x = flipping(*EXAMPLES, EPSILON, RATIO), grid(1)
+    with style.drawing():
+        figure, (panel,) = style.grid(1, 1, 2.4)
+        figure.set_size_inches(5.0, 2.4)
+        for xi in np.random.default_rng(0).normal(0, network.d2 / 4, (MUTANTS, len(network.parameters))):
+            color = "tab:orange" if xi[network.switch] > 0 else "tab:blue"
+            panel.plot(x[:, 0], network.mutant(xi)(x), color=color, linewidth=0.5, alpha=0.6)
+        for name, color, line, function in zip("gh", ("orange", "blue"), ("--", ":"), EXAMPLES, strict=True):
+            panel.plot([], [], color=f"tab:{color}", linewidth=0.5, label=f"mutants that follow ${name}$")
+            panel.plot(x[:, 0], function(x), color="black", linestyle=line, label=f"${name}$")
+        panel.set(title=f"{MUTANTS} mutants of one network", xlabel="$x$", ylabel="output", xlim=(0, 1))
+        panel.legend(loc="lower left")
+        figure.savefig(out)
+
+
 if __name__ == "__main__":
-    print(table(compare()))
+    print(table(compare())) if len(sys.argv) == 1 else draw(sys.argv[1])

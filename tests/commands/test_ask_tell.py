@@ -272,7 +272,7 @@ def test_commands_work_on_a_recorded_run_and_those_that_need_the_task_say_whose_
     done("report", out, "-o", tmp_path / "report.html")
     done("watch", out, "--once")
     done("metrics", out)
-    done("export", out, "--to", "npz", "-o", tmp_path / "run.npz")
+    done("export", out, "--csv", "-o", tmp_path / "run.csv")
     done("figure", "ant", out, "-o", tmp_path / "figure.png")
     with small(np.ones(3), record=tmp_path / "other.h5", seed=1) as es:
         run(es, 3, plane)

@@ -86,14 +86,10 @@ def test_maml_and_samples_are_refused(tmp_path: Path) -> None:
     assert refusal("verify", sample, "--updates", "--generation", 0)[0] == 2
 
 
-def test_the_distribution_test_agrees_with_scipy() -> None:
-    scipy_stats = pytest.importorskip("scipy.stats")
-    generator = np.random.default_rng(0)
-    for shift in (0.0, 0.05, 0.1, 0.2, 0.4):
-        one, other = generator.normal(size=1000), generator.normal(shift, size=1000)
-        expected = scipy_stats.ks_2samp(one, other, method="asymp").pvalue
-        assert kolmogorov_smirnov(one, other) == pytest.approx(expected, rel=0.15, abs=1e-6)
-    assert kolmogorov_smirnov(one, one) == 1.0 and kolmogorov_smirnov(one, one + 10) < 1e-12
+def test_the_distribution_test_finds_a_shift_and_nothing_else() -> None:
+    one = np.random.default_rng(0).normal(size=1000)
+    assert kolmogorov_smirnov(one, one) == 1.0 and kolmogorov_smirnov(one, one + 0.4) < 1e-4
+    assert kolmogorov_smirnov(one, one[:0]) == 0.0 and kolmogorov_smirnov(one[:0], one[:0]) == 1.0
 
 
 def test_another_share_of_valid_rollouts_is_found() -> None:
@@ -102,7 +98,7 @@ def test_another_share_of_valid_rollouts_is_found() -> None:
     with pytest.raises(VerifyError, match="980 of 1000 are valid in the file, and 900 when"):
         compare("behaviours", logged, other)
     assert two_proportions(0, 0, 10) == two_proportions(10, 10, 10) == 1.0
-    assert two_proportions(20, 35, 1000) == pytest.approx(0.0405, abs=0.002)  # a chi-squared test without correction
+    assert two_proportions(20, 35, 1000) == pytest.approx(0.0559, abs=0.002)  # Fisher's exact test
 
 
 def test_bits_of_a_gpu_must_repeat_on_the_same_kind_and_a_difference_to_another_kind_is_named() -> None:

@@ -13,9 +13,8 @@ from support.program import TESTS, done, ees, info, run, sets
 from support.run_files import assert_same_bits, edited
 
 from ees_mpi import config
-from ees_mpi.analysis.replay.choice import Choice
-from ees_mpi.analysis.replay.replay import LOGGED, evaluate, film
-from ees_mpi.analysis.report import page
+from ees_mpi.analysis import report
+from ees_mpi.analysis.replay import LOGGED, Choice, evaluate, film
 from ees_mpi.contracts import View
 from ees_mpi.errors import ConfigError, RunFileError, TaskError
 from ees_mpi.generation.results import Unfinished
@@ -314,7 +313,7 @@ def test_the_learning_curve_shows_both_returns(cheetah: Path, finished: Path, tm
 
 
 def test_the_report_says_that_rows_are_tasks_and_where_the_mean_ends(cheetah: Path, tmp_path: Path) -> None:
-    text = page.write_report([cheetah], tmp_path / "r.html", 1).read_text()
+    text = report.write_report([cheetah], tmp_path / "r.html", 1).read_text()
     with open_run(cheetah) as run:
         assert f"<h2>The mean after generation {run.generations - 1}</h2>" in text
         mean = evaluate(run, film(run, View(64, 48)), Choice(run.generations)).again.evaluated[LOGGED:]

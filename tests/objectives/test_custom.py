@@ -11,8 +11,8 @@ from support.small_runs import trained
 
 import ees_mpi
 from ees_mpi import open_run
+from ees_mpi.analysis.labels import series
 from ees_mpi.analysis.offspring import read_offspring
-from ees_mpi.analysis.series import series
 from ees_mpi.config import Config, load, parse
 from ees_mpi.errors import ConfigError, MissingExtra, ObjectiveError
 from ees_mpi.generation.results import Record

@@ -101,7 +101,7 @@ def test_a_file_that_leads_out_of_itself_or_claims_too_much_is_refused_and_nothi
         else:
             file["generations/again"] = file["generations"]
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    for words in (["info", run], ["resume", run, "--generations", 8], ["repair", run], ["export", run, "--to", "npz"]):
+    for words in (["info", run], ["resume", run, "--generations", 8], ["repair", run], ["export", run, "--csv"]):
         code, line = refusal(*words)
         assert code == 3 and ("is refused" in line or " attributes; expected at most 64" in line), line
     assert {path: path.read_bytes() for path in before} == before
@@ -127,7 +127,7 @@ def test_a_flipped_bit_is_noticed_by_the_commands_that_rely_on_it(
     options = {
         "resume": ["--generations", 8],
         "sample": ["--count", 2, "--out", tmp_path / "sample.h5"],
-        "export": ["--to", "npz"],
+        "export": ["--csv"],
     }
     for command in seen_by:
         code, line = refusal(*command.split(), run, *options.get(command, []))
@@ -288,7 +288,7 @@ def test_a_file_that_was_replaced_under_a_running_job_is_noticed_and_not_merged(
 def test_the_journal_of_another_run_is_refused_by_readers_and_set_aside_by_repair(made: Make, tmp_path: Path) -> None:
     run, other, out = made(killed=True), made(killed=True, name="other.h5"), tmp_path / "out.h5"
     journal.path_of(other).replace(journal.path_of(run))
-    for command, *more in (["verify"], ["sample", "--count", 2, "--out", out], ["export", "--to", "npz"], ["report"]):
+    for command, *more in (["verify"], ["sample", "--count", 2, "--out", out], ["export", "--csv"], ["report"]):
         code, line = refusal(command, run, *more)
         assert code == 3 and "run.h5.journal is the journal of another run. `ees-mpi repair` renames it" in line, line
     assert "another run" in info(run)["damage"] and "another run" in done("watch", run, "--once").stdout

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from ees_mpi.analysis.figures import curves, diagnoses, positions
+from ees_mpi.analysis.figures import curves, positions
 from ees_mpi.analysis.figures.style import Figure, drawing, entitle
 from ees_mpi.analysis.subject import check_training
 from ees_mpi.errors import ConfigError
@@ -24,7 +24,6 @@ class Recipe(NamedTuple):
     paper: str  # the number of the figure in the paper
     needs: str
     chooses: bool = False  # True: takes generations
-    runs: bool = True  # False: needs no run files
     groups: bool = False  # True: takes a key, by which it groups the runs, and a metric
 
 
@@ -47,9 +46,8 @@ FIGURES = {
     "mixture": Recipe(positions.mixture, "7, S4", "runs of an ant: single, -mixture and -split; a panel each", True),
     "locomotion": Recipe(curves.locomotion, "S1, S2", "runs of one robot, any algorithms and seeds"),
     "sweep": Recipe(curves.sweep, "", "runs of a sweep, any seeds; a curve for each value of --by", groups=True),
-    "measure": Recipe(diagnoses.measure, "", "files of ees-mpi measure; a curve for each policy"),
-    "signal": Recipe(diagnoses.signal, "", "runs of any objective; a curve for each, of signal and of step lengths"),
-    "feasibility": Recipe(curves.feasibility, "theorem", "no run file", runs=False),
+    "measure": Recipe(curves.measure, "", "files of ees-mpi measure; a curve for each policy"),
+    "signal": Recipe(curves.signal, "", "runs of any objective; a curve for each, of signal and of step lengths"),
 }
 OVER_GENERATIONS = ("interference", "maml-training", "adaptation", "locomotion", "sweep")  # need training
 ROBOTS = {"cheetah": "line", "ant": "plane"}  # other names of figures
@@ -76,8 +74,8 @@ def draw(name: str, paths: Sequence[Path], request: FigureRequest) -> Path:
     generations, labels = request.generations, request.labels
     target = request.out or Path(f"{name}.png")
     check_writable(target, "-o", FORMATS, paths)
-    if bool(paths) is not recipe.runs:
-        raise ConfigError(f"figure {name} needs {recipe.needs}; got {len(paths)} run files")
+    if not paths:
+        raise ConfigError(f"figure {name} needs {recipe.needs}; got no run file")
     if generations and not recipe.chooses:
         able = ", ".join(other for other, recipe in FIGURES.items() if recipe.chooses)
         raise ConfigError(f"figure {name} shows all generations; --generation is for {able}")

@@ -1,11 +1,12 @@
-"""Figures 1, 5, S1 and S2 of the paper, the training of MAML, sweeps, and the feasibility theorem: curves."""
+"""Figures 1, 5, S1 and S2 of the paper, and those of MAML, `sweep`, `measure` and `signal`: curves."""
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
-from ees_mpi.analysis import grouping, offspring
+from ees_mpi.analysis import offspring
 from ees_mpi.analysis.figures.style import (
     COLUMN,
     Figure,
@@ -17,17 +18,32 @@ from ees_mpi.analysis.figures.style import (
     start_mark,
     whole_numbers,
 )
-from ees_mpi.analysis.labels import algorithm, group_names, label, run_names, started_from
-from ees_mpi.analysis.numbers import theorem
-from ees_mpi.analysis.series import METRICS, series, titles
+from ees_mpi.analysis.labels import (
+    METRICS,
+    Settings,
+    algorithm,
+    check_distinct,
+    differing,
+    group_names,
+    grouped,
+    label,
+    run_names,
+    series,
+    settings,
+    started_from,
+    titles,
+)
+from ees_mpi.analysis.numbers.summaries import AT_STDS, at_stds
+from ees_mpi.commands.signal import choose, measure_signal
 from ees_mpi.errors import ConfigError, RunFileError
+from ees_mpi.ranks import Ranks
 from ees_mpi.registry import unknown
 from ees_mpi.store.reader import Run
 from ees_mpi.tasks.interference import OPTIMUM, Interference, pattern
 from ees_mpi.tasks.locomotion import direction_name
 
 RANDOM = "from a random mean"
-MUTANTS = 30  # of the theorem's network
+MOST = 12  # generations of a run, for the signal
 
 
 def interference(runs: Sequence[Run]) -> Figure:
@@ -121,15 +137,15 @@ def sweep(runs: Sequence[Run], by: str | None = None, metric: str | None = None)
     """Draw a metric over generations; `by`: the key, by default the one in which the runs differ."""
     for run in runs:
         offspring.check_committed(run)
-    grouping.check_distinct((run.run_id, run.path) for run in runs)
-    configs = {run.path: grouping.settings(run.config.sections()) for run in runs}
+    check_distinct((run.run_id, run.path) for run in runs)
+    configs = {run.path: settings(run.config.sections()) for run in runs}
     key = by or _only_key(list(configs.values()))
     headlines = {run.config.method.headline for run in runs}
     known, usual = titles(runs), headlines.pop() if len(headlines) == 1 else "behavior_variance"
     name = (metric or (usual if usual in known else "behavior_variance")).replace("-", "_")
     if name not in known:
         raise ConfigError(f"--metric: {unknown(name, known)}")
-    groups = grouping.group(key, configs)
+    groups = grouped(key, configs)
     figure, (panel,) = grid(1, 1, 0.65 * COLUMN)
     lines = {value: [series(run, name) for run in runs if run.path in paths] for value, paths in groups.items()}
     looks = shades(len(lines))
@@ -138,25 +154,57 @@ def sweep(runs: Sequence[Run], by: str | None = None, metric: str | None = None)
     return figure
 
 
-def _only_key(configs: Sequence[grouping.Settings]) -> str:
+def _only_key(configs: Sequence[Settings]) -> str:
     """Return the key in which configs differ; raise a ConfigError if there is not exactly one."""
-    keys = grouping.differing(configs)
+    keys = differing(configs)
     if len(keys) != 1:
         raise ConfigError(f"figure sweep: the runs differ in {', '.join(keys) or 'no key'}; expected --by KEY")
     return keys[0]
 
 
-def feasibility(runs: Sequence[Run]) -> Figure:
-    """Draw two functions, and mutants of one network that flips between them; `runs` is empty."""
-    network, x = theorem.flipping(*theorem.EXAMPLES, theorem.EPSILON, theorem.RATIO), theorem.grid(1)
-    figure, (panel,) = grid(1, 1, 2.4)
-    figure.set_size_inches(5.0, 2.4)
-    for xi in np.random.default_rng(0).normal(0, network.d2 / 4, (MUTANTS, len(network.parameters))):
-        color = "tab:orange" if xi[network.switch] > 0 else "tab:blue"
-        panel.plot(x[:, 0], network.mutant(xi)(x), color=color, linewidth=0.5, alpha=0.6)
-    for name, color, line, function in zip("gh", ("orange", "blue"), ("--", ":"), theorem.EXAMPLES, strict=True):
-        panel.plot([], [], color=f"tab:{color}", linewidth=0.5, label=f"mutants that follow ${name}$")
-        panel.plot(x[:, 0], function(x), color="black", linestyle=line, label=f"${name}$")
-    panel.set(title=f"{MUTANTS} mutants of one network", xlabel="$x$", ylabel="output", xlim=(0, 1))
-    panel.legend(loc="lower left")
+def measure(runs: Sequence[Run]) -> Figure:
+    """Draw a panel for each measure, with a curve for each label: the mean over its files, and their range."""
+    offspring.check_one_task(runs)
+    groups: dict[str, list[list[dict[str, Any]]]] = {}
+    for run in runs:
+        groups.setdefault(label(run), []).append(at_stds(run))
+    everywhere = sorted({row["std"] for files in groups.values() for rows in files for row in rows})
+    figure, (*panels, spare) = grid(len(AT_STDS) + 1, 3, 2.0)
+    for panel, (name, (_, axis)) in zip(panels, AT_STDS.items(), strict=True):
+        for place, (title, files) in enumerate(groups.items()):
+            values: dict[float, list[float]] = {}
+            for row in sorted(chain(*files), key=lambda row: float(row["std"])):
+                values.setdefault(row["std"], []).append(row[name])
+            means, lowest, highest = (np.array([how(at) for at in values.values()]) for how in (np.mean, min, max))
+            shown = title if len(files) == 1 else f"{title}, n = {len(files)}"
+            panel.plot(list(values), means, **look(place), marker=".", label=shown)
+            panel.fill_between(list(values), lowest, highest, color=look(place)["color"], alpha=0.15, linewidth=0)
+        panel.set(xlabel="std of the mutations", ylabel=axis, xscale="log")
+        panel.set_xticks(everywhere, [f"{std:g}" for std in everywhere])
+        panel.minorticks_off()
+        if name == "coverage":
+            whole_numbers(panel.yaxis)
+    spare.set_axis_off()
+    spare.legend(*panels[0].get_legend_handles_labels(), loc="center")
+    return figure
+
+
+def signal(runs: Sequence[Run]) -> Figure:
+    """Draw the shares with their intervals of 95 percent, and the steps, of some generations of each run."""
+    figure, (shares, steps) = grid(2, 2, 2.4)
+    for place, run in enumerate(runs):
+        chosen = choose(run, None, 1)
+        spaced = sorted({chosen[round(index)] for index in np.linspace(0, len(chosen) - 1, MOST)})
+        signals = [point for point in measure_signal(Ranks(), run, spaced) if np.isfinite(point.share)]
+        x = np.array([point.generation for point in signals]) + 0.15 * place  # so that bars do not cover each other
+        share = 100 * np.array([point.share for point in signals])
+        limits = 100 * np.array([point.share_interval for point in signals]).reshape(-1, 2)
+        color, name = look(place)["color"], f"{label(run)}, N = {run.config.population.size:,}"
+        shares.errorbar(x, share, np.abs(limits.T - share), color=color, marker=".", linestyle="", elinewidth=0.6)
+        steps.plot(x, [point.step_mutations for point in signals], **look(place), marker=".", label=name)
+    shares.set(xlabel="generation", ylabel="signal in the gradient, %", ylim=(0, None))
+    steps.set(xlabel="generation", ylabel="length of the step, mutations", ylim=(0, None))
+    for panel in (shares, steps):
+        whole_numbers(panel.xaxis)
+    steps.legend()
     return figure

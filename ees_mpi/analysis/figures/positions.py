@@ -22,7 +22,6 @@ from ees_mpi.analysis.figures.style import (
     whole_numbers,
 )
 from ees_mpi.analysis.labels import label, run_names
-from ees_mpi.analysis.limits import limits_of
 from ees_mpi.analysis.offspring import (
     Offspring,
     axis_names,
@@ -45,6 +44,7 @@ OUTLINES = ("#08306b", "#b34700", "#00441b", "#3f007d")
 INSIDE = 0.8  # share of a component's offspring inside its outline
 SMOOTH = 1.5  # cells, of the outlines
 ENOUGH = 5  # offspring for an outline
+LARGEST = 1e300  # larger numbers are drawn as this one: their differences overflow
 
 
 def line(runs: Sequence[Run]) -> Figure:
@@ -79,7 +79,21 @@ def line(runs: Sequence[Run]) -> Figure:
 def cells(run: Run, rows: Sequence[Floats], fine: float, most: int) -> list[Floats]:
     """Return the edges of cells along each axis, for behaviors `rows`, each [n, B]; more of them for a larger n."""
     bins = int(np.clip(fine * np.sqrt(max(map(len, rows))), 20, most))
-    return [np.linspace(low, high, bins + 1) for low, high in limits_of(run, rows)]
+    low, high = np.min([part.min(axis=0) for part in rows], 0), np.max([part.max(axis=0) for part in rows], 0)
+    return [np.linspace(*ends, bins + 1) for ends in limits(run, low, high)]
+
+
+def limits(run: Run, low: Floats, high: Floats) -> list[tuple[float, float]]:
+    """Return round limits [B] of behaviors from `low` to `high`: of robots the start is in the middle of all axes."""
+    from matplotlib.ticker import MaxNLocator
+
+    low, high = np.clip(low, -LARGEST, LARGEST), np.clip(high, -LARGEST, LARGEST)
+    if has_positions(run):
+        reach = max(np.abs(low).max(), np.abs(high).max()) or 1.0
+        low, high = np.full(len(low), -reach), np.full(len(high), reach)
+    wider = np.where(low == high, 0.5 * np.where(low == 0, 1.0, np.abs(low)), 0.0)
+    ticks = [MaxNLocator(25, **ROUND).tick_values(*ends) for ends in zip(low - wider, high + wider, strict=True)]
+    return [(float(row[0]), float(row[-1])) for row in ticks]
 
 
 def maml(runs: Sequence[Run]) -> Figure:

@@ -1,1 +1,1 @@
-"""Measures, statistics, comparisons, tables, values of objectives, and the network of the feasibility theorem."""
+"""Measures, statistics, comparisons and tables."""

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ees_mpi.analysis import grouping
-from ees_mpi.analysis.labels import ALGORITHMS
+from ees_mpi.analysis.labels import ALGORITHMS, check_distinct, differing, grouped
 from ees_mpi.analysis.numbers import run_values
-from ees_mpi.analysis.numbers.measures import MEASURES, Settings
+from ees_mpi.analysis.numbers.measures import DIRECTED, ENOUGH, MEASURES, Settings
 from ees_mpi.analysis.numbers.run_values import RunValue
 from ees_mpi.analysis.numbers.statistics import Group, Test, compare
 from ees_mpi.errors import ConfigError, RunFileError
@@ -97,7 +96,7 @@ def _groups(sides: list[list[RunValue]]) -> list[RunGroup]:
 def _groups_by(key: str, values: list[RunValue]) -> list[RunGroup]:
     """Group the runs by the value of a key."""
     members = {value.path: value for value in values}
-    groups = grouping.group(key, {value.path: value.settings for value in values})
+    groups = grouped(key, {value.path: value.settings for value in values})
     return [_group(f"{key} = {name}", 0, [members[path] for path in paths]) for name, paths in groups.items()]
 
 
@@ -107,7 +106,7 @@ def _group(label: str, side: int, members: list[RunValue]) -> RunGroup:
 
 def _check_comparable(values: list[RunValue], same_direction: bool) -> None:
     """Raise an error if a run is given twice, or if tasks or directions differ."""
-    grouping.check_distinct((value.run_id, value.path) for value in values)
+    check_distinct((value.run_id, value.path) for value in values)
     one = values[0]
     for other in values:
         for key in ("name", "env", "behavior"):
@@ -153,6 +152,12 @@ def _notes(metric: str, request: CompareRequest, values: list[RunValue], tests: 
     if len(sizes) > 1:
         more = ": more individuals visit more cells" if metric == "coverage" else ""
         notes.append(f"the runs have different numbers of individuals, {sizes[0]} to {sizes[-1]}{more}")
+    few = [value for value in values if value.moved < ENOUGH]
+    if metric in DIRECTED and few:
+        least = min(value.moved for value in few)
+        notes.append(
+            f"{len(few)} of {len(values)} runs have fewer than {ENOUGH} offspring beyond the radius, the fewest {least}"
+        )
     expected = MAY_DIFFER | {(request.by or "").removeprefix("task.")}
     for key in sorted({key for value in values for key in value.task} - expected):
         settings = {repr(value.task.get(key)) for value in values}
@@ -161,8 +166,8 @@ def _notes(metric: str, request: CompareRequest, values: list[RunValue], tests: 
     for test in tests:
         if test.least > REACHABLE:
             notes.append(f"{test.first} against {test.second}: with so few runs p cannot be below {test.least:.2g}")
-    differing = [key for key in grouping.differing([value.settings for value in values]) if key != request.by]
-    others = [key for key in differing if not key.startswith("task.")]
+    keys = differing([value.settings for value in values])
+    others = [key for key in keys if key != request.by and not key.startswith("task.")]
     if request.by and others:
         notes.append(f"the runs differ in other keys, too: {', '.join(others)}")
     return notes

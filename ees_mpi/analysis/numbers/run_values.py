@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ees_mpi.analysis import grouping
+from ees_mpi.analysis.labels import Settings as ConfigSettings
 from ees_mpi.analysis.labels import algorithm, label
-from ees_mpi.analysis.numbers.measures import DIRECTED, MEASURES, Settings
+from ees_mpi.analysis.labels import settings as config_settings
+from ees_mpi.analysis.numbers.measures import DIRECTED, MEASURES, Settings, beyond_radius
 from ees_mpi.analysis.offspring import check_generation, read_offspring
 from ees_mpi.analysis.subject import check_training, stds, subject
 from ees_mpi.commands.adapt import is_adaptation, read_adaptation
@@ -43,8 +44,9 @@ class RunValue:
     directions: tuple[float, ...] = ()  # to which it was adapted
     training_steps: int = 0
     adaptation_steps: float = 0.0  # for one direction
-    settings: grouping.Settings = field(default_factory=dict)  # the config, by key
+    settings: ConfigSettings = field(default_factory=dict)  # the config, by key
     std: float = 0.0  # of the mutations, in a study
+    moved: int = 0  # the offspring beyond the radius
 
 
 def check_metrics(metrics: Sequence[str]) -> list[str]:
@@ -83,7 +85,7 @@ def read_all(metric: str, paths: Sequence[Path], settings: Settings, generation:
 
 def _of_run(run: Run, metric: str, settings: Settings, generation: int | None) -> RunValue:
     if metric.startswith(AFTER):
-        g = int(metric.removeprefix(AFTER)[1:])
+        g, moved = int(metric.removeprefix(AFTER)[1:]), 0
         value = distance_after(run, g)
     else:
         g = check_generation(run, generation)
@@ -91,6 +93,7 @@ def _of_run(run: Run, metric: str, settings: Settings, generation: int | None) -
         if not measure.fits(offspring):
             raise RunFileError(f"{run.path}: {metric} needs {measure.needs}")
         value = measure.compute(offspring, settings)
+        moved = int(beyond_radius(offspring, settings).sum())
     if np.isnan(value) and metric in DIRECTED:
         raise RunFileError(
             f"{run.path}: none of its offspring ended {settings.radius:g} or more from the origin, "
@@ -99,12 +102,13 @@ def _of_run(run: Run, metric: str, settings: Settings, generation: int | None) -
     if not np.isfinite(value):
         raise RunFileError(f"{run.path}: its {metric} is {value}, which cannot be compared")
     sections = run.config.sections()
-    task, values = sections["task"], grouping.settings(sections)
+    task, values = sections["task"], config_settings(sections)
     complete = run.complete or generation is not None or metric.startswith(AFTER)
     run_id, trained = subject(run).run_id, subject(run).of_row(g)
     std = stds(run)[g] if stds(run) else 0.0
     size = run["behavior"].shape[1]
-    return RunValue(label(run), value, run.path, run_id, task, size, trained, complete, settings=values, std=std)
+    about = run.path, run_id, task, size, trained, complete
+    return RunValue(label(run), value, *about, settings=values, std=std, moved=moved)
 
 
 def distance_after(run: Run, generation: int) -> float:
@@ -184,4 +188,4 @@ def _read_adaptation(path: Path) -> RunValue:
     if not np.isfinite(adaptation.fitness).any():
         raise RunFileError(f"{path}: none of its {len(adaptation.fitness)} evaluations is finite")
     mean = float(np.nanmean(adaptation.fitness))
-    return RunValue(name, mean, *about, (direction,), *steps, grouping.settings(config))
+    return RunValue(name, mean, *about, (direction,), *steps, config_settings(config))

@@ -4,17 +4,17 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ees_mpi.errors import MissingExtra
 from ees_mpi.outcomes import Floats
 
 RESAMPLES = 10_000
-CONFIDENCE = 0.95
 FEWEST = 6  # runs for an interval: even the whole range of 5 contains the median in only 94 of 100 cases
 EXACT = 50  # p is exact for groups of at most this many runs
+WAYS = 20_000  # to deal tied values into two groups that are all tried, at most
 
 
 @dataclass(frozen=True)
@@ -66,10 +66,8 @@ def interval(values: Floats) -> tuple[float, float]:
     """Return the percentile bootstrap interval of the median, with fixed resamples; NaN for too few runs."""
     if len(values) < FEWEST:
         return math.nan, math.nan
-    drawn = np.random.default_rng(0).integers(0, len(values), (RESAMPLES, len(values)))
-    medians = np.median(values[drawn], axis=1)
-    low, high = np.quantile(medians, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
-    return float(low), float(high)
+    found = scipy_stats().bootstrap((values,), np.median, n_resamples=RESAMPLES, method="percentile", rng=0)
+    return float(found.confidence_interval.low), float(found.confidence_interval.high)
 
 
 def compare(pairs: Sequence[tuple[Group, Group]]) -> list[Test]:
@@ -89,28 +87,31 @@ def _test(first: Group, second: Group) -> Test:
 
 
 def mann_whitney(a: Floats, b: Floats) -> tuple[float, float, bool]:
-    """Return U of the first group, the two-sided p, and whether p is exact: up to 50 runs a group, also with ties."""
-    _, place, count = np.unique(np.concatenate([a, b]), return_inverse=True, return_counts=True)
-    twice = (2 * np.cumsum(count) - count + 1)[place]  # ranks, times 2: equal values share the mean of their ranks
-    total = int(twice[: len(a)].sum())
-    u = total / 2 - len(a) * (len(a) + 1) / 2
-    if max(len(a), len(b)) <= EXACT:
-        return u, _exact_p(twice, len(a), total), True
+    """Return U of the first group, the two-sided p, and whether p is exact.
+
+    It is exact for groups of up to 50 runs without ties, and with ties if there are few ways to deal the values.
+    """
+    stats, both = scipy_stats(), np.concatenate([a, b])
+    ties = len(np.unique(both)) < len(both)
+    exact = math.comb(len(both), len(a)) <= WAYS if ties else max(len(a), len(b)) <= EXACT
+    method = "asymptotic" if not exact else stats.PermutationMethod(n_resamples=WAYS) if ties else "exact"
+    if len(np.unique(both)) == 1:  # the variance of U is 0
+        return len(a) * len(b) / 2, 1.0, True
+    single = ties and min(len(a), len(b)) == 1  # scipy permutes two runs or more
+    found = stats.mannwhitneyu(a, b, method="asymptotic" if single else method)
+    if single:
+        one = (a if len(a) == 1 else b)[0]
+        return float(found.statistic), min(1.0, 2 * float(min((both >= one).mean(), (both <= one).mean()))), True
+    return float(found.statistic), float(found.pvalue), exact
+
+
+def scipy_stats() -> Any:
+    """Return scipy.stats; raise a MissingExtra if it is not installed."""
     try:
-        from scipy.stats import mannwhitneyu
+        import scipy.stats
     except ImportError:
         raise MissingExtra("statistics need scipy: pip install 'ees_mpi[analysis]'") from None
-    return u, float(mannwhitneyu(a, b, method="asymptotic").pvalue), False
-
-
-def _exact_p(twice: NDArray[np.int64], size: int, total: int) -> float:
-    """Return p of a sum of numbers among all ways to choose `size` of them; ways [k, s]: to choose k with the sum s."""
-    ways = np.zeros((size + 1, int(twice.sum()) + 1))
-    ways[0, 0] = 1
-    for number in twice:
-        ways[1:, number:] += ways[:-1, :-number].copy()
-    shares = ways[size] / ways[size].sum()
-    return min(1.0, 2 * float(min(shares[: total + 1].sum(), shares[total:].sum())))
+    return scipy.stats
 
 
 def holm(p: Sequence[float]) -> list[float]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ees_mpi.analysis.labels import label
 from ees_mpi.analysis.numbers import measures
-from ees_mpi.analysis.numbers.measures import DIRECTED, MEASURES, SECTORS, Settings
+from ees_mpi.analysis.numbers.measures import DIRECTED, ENOUGH, MEASURES, SECTORS, Settings
 from ees_mpi.analysis.numbers.tables import columns, number
 from ees_mpi.analysis.offspring import check_generation, has_valid, read_offspring, valid_generations
 from ees_mpi.analysis.subject import stds, subject
@@ -51,7 +51,7 @@ def read_measures(path: Path, request: MetricsRequest) -> tuple[list[Facts], lis
 
 
 def summarize(run: Run, generation: int, request: MetricsRequest) -> Facts:
-    """Return all measures of one generation, with the entropy at each bandwidth, by default the run's own."""
+    """Return all measures of one generation, with the entropy at each bandwidth."""
     settings, offspring = request.settings, read_offspring(run, generation)
     facts: Facts = {
         "file": str(run.path),
@@ -71,7 +71,7 @@ def summarize(run: Run, generation: int, request: MetricsRequest) -> Facts:
     if offspring.position.shape[1] == 2:
         facts["direction_histogram"] = measures.directions(offspring, settings).tolist()
     facts["entropy"] = []
-    for kernel in (Settings(bandwidth=width) for width in request.bandwidths or (run.config.method.bandwidth,)):
+    for kernel in [Settings(bandwidth=width) for width in request.bandwidths] or [Settings()]:
         value, warning = measures.entropy(offspring, kernel), measures.saturation(offspring, kernel)
         facts["entropy"].append({"bandwidth": kernel.kernel(offspring), "value": value, "warning": warning})
     return facts
@@ -94,7 +94,7 @@ def text(facts: Facts, settings: Settings) -> list[str]:
     for name, measure in MEASURES.items():
         if name != "entropy" and name in facts:
             detail = f" ({details[name]})" if name in details else ""
-            lines.append(f"{name:26} {number(facts[name]):>10}  {measure.about}{detail}")
+            lines.append(f"{name:26} {_shown(facts, name):>10}  {measure.about}{detail}")
     for entropy in facts["entropy"]:
         about = f"{MEASURES['entropy'].about} (bandwidth {entropy['bandwidth']:.3g})"
         lines.append(f"{'entropy':26} {number(entropy['value']):>10}  {about}")
@@ -102,9 +102,16 @@ def text(facts: Facts, settings: Settings) -> list[str]:
         left, right = number(facts["left_share"]), number(facts["right_share"])
         lines.append(f"{'left, right':26} {left:>10}  and {right}: shares beyond the radius on either side")
     if "direction_histogram" in facts:
-        shares = " ".join(f"{share:.2f}" for share in facts["direction_histogram"]) if facts["moved"] else f"{'-':>10}"
+        shares = " ".join(f"{share:.2f}" for share in facts["direction_histogram"])
+        shares = shares if facts["moved"] >= ENOUGH else f"{'-':>10}"
         lines.append(f"{'directions':26} {shares}  shares by sectors of {360 // SECTORS} degrees, from +x towards +y")
     return lines + _warnings(facts)
+
+
+def _shown(facts: Facts, name: str) -> str:
+    """Return a measure as text; `-` for directions of too few offspring."""
+    few = name in DIRECTED and facts.get("moved", 0) < ENOUGH
+    return "-" if few else number(facts.get(name, math.nan))
 
 
 def table(rows: Sequence[Facts]) -> list[str]:
@@ -115,7 +122,7 @@ def table(rows: Sequence[Facts]) -> list[str]:
     cells = [(*names, *heads)]
     for row in rows:
         entropies = [entropy["value"] for entropy in row["entropy"]] if "entropy" in row else [math.nan] * len(heads)
-        cells.append(tuple(map(number, [*(row.get(name, math.nan) for name in names), *entropies])))
+        cells.append((*(_shown(row, name) for name in names), *map(number, entropies)))
     lines = [f"{rows[0]['file']}: {rows[0]['label']}", *columns(cells)]
     saturated = [row for row in rows if _warnings(row)]
     if saturated:
@@ -129,15 +136,14 @@ def _warnings(facts: Facts) -> list[str]:
 
 
 def at_stds(run: Run) -> list[Facts]:
-    """Return some measures of each row of a study; the entropy has the bandwidth of the file's config."""
+    """Return some measures of each row of a study."""
     if not stds(run):
         raise RunFileError(f"{run.path} is not a file of ees-mpi measure")
-    settings = Settings(bandwidth=run.config.method.bandwidth)
     rows = []
     for row, std in enumerate(stds(run)):
         offspring = read_offspring(run, row)
         facts: Facts = {"std": std, "invalid": int((~offspring.outcomes.valid).sum())}
-        rows.append(facts | {name: MEASURES[name].compute(offspring, settings) for name in AT_STDS})
+        rows.append(facts | {name: MEASURES[name].compute(offspring, Settings()) for name in AT_STDS})
     return rows
 
 

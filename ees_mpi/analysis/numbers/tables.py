@@ -1,4 +1,4 @@
-"""Comparisons as text for the terminal, as LaTeX for a paper, and as data for JSON; the layout of text tables."""
+"""Comparisons and signals as text for the terminal, as LaTeX for a paper, and as data for JSON."""
 
 import math
 from collections.abc import Sequence
@@ -9,12 +9,18 @@ import numpy as np
 
 from ees_mpi.analysis.numbers.comparison import Comparison, RunGroup
 from ees_mpi.analysis.numbers.statistics import summarize
+from ees_mpi.commands.signal import Signal
 
 Row = tuple[str, ...]
 GROUPS: Row = ("group", "runs", "median", "95 % interval", "mean", "sd")
 TESTS: Row = ("test", "U", "p", "effect")
 STEPS = ("training_steps", "adaptation_steps")
 LEGEND = "p: Mann-Whitney U, two-sided; effect: the probability that a run of the first is above one of the second"
+SIGNALS: Row = ("generation", "cosine", "signal", "95 % interval", "equal at N", "95 % interval", "mutations", "nats")
+SIGNAL_LEGEND = (
+    "cosine: of the gradients of two halves; signal: its share of the squared length of the gradient; equal at N: the "
+    "population at which signal and noise would be equal; mutations, nats: the length of the step"
+)
 
 
 def number(value: float) -> str:
@@ -115,3 +121,33 @@ def plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [plain(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def signal_rows(signals: Sequence[Signal]) -> list[Row]:
+    """Return the headings and a row of text for each generation."""
+    return [SIGNALS, *(_signal_row(signal) for signal in signals)]
+
+
+def _signal_row(signal: Signal) -> Row:
+    low, high = (_percent(limit) for limit in signal.share_interval)
+    least, most = (_count(limit) for limit in signal.equal_population_interval)
+    return (
+        str(signal.generation),
+        "-" if math.isnan(signal.cosine) else f"{signal.cosine:.4f}",
+        _percent(signal.share),
+        f"{low} to {high}",
+        _count(signal.equal_population),
+        f"{least} to {most}",
+        f"{signal.step_mutations:.3g}",
+        f"{signal.step_nats:.3g}",
+    )
+
+
+def _percent(share: float) -> str:
+    return "-" if math.isnan(share) else f"{100 * share:.2g} %" if share < 0.995 else f"{100 * share:.4g} %"
+
+
+def _count(size: float) -> str:
+    if not math.isfinite(size):
+        return "inf" if math.isinf(size) else "-"
+    return f"{max(1, round(size, 2 - len(str(int(size))))):,.0f}"

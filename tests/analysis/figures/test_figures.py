@@ -31,7 +31,6 @@ INGREDIENTS = {
     "locomotion": ["ant", "ant1", "ant-es"],
     "sweep": ["cheetah", "cheetah1", "narrow"],
     "signal": ["mixture", "split"],
-    "feasibility": [],
 }
 
 
@@ -77,13 +76,13 @@ def test_every_figure_is_drawn_and_saved_whole(walked: Zoo, folder: Path, name: 
 
 
 def test_a_file_matplotlibrc_in_the_present_folder_changes_nothing(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    walked: Zoo, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    done("figure", "feasibility", "-o", folder / "usual.png")
+    done("figure", "ant", walked["ant"], "-o", folder / "usual.png")
     (folder / "here").mkdir()
     (folder / "here" / "matplotlibrc").write_text("axes.facecolor: red\nno.such.key: 1\n")
     monkeypatch.chdir(folder / "here")
-    said = done("figure", "feasibility", "-o", folder / "here.png", ranks=0)
+    said = done("figure", "ant", walked["ant"], "-o", folder / "here.png", ranks=0)
     assert not said.stderr and (imread(folder / "here.png") == imread(folder / "usual.png")).all()
 
 
@@ -233,7 +232,7 @@ def test_a_figure_that_cannot_be_drawn_is_refused_with_one_sentence_and_leaves_n
     cases = [
         (2, "did you mean", ["antt", ant]),
         (2, "needs runs", ["ant"]),
-        (2, "got 1 run files", ["feasibility", ant]),
+        (2, "got no run file", ["ant"]),
         (2, "ends in .png", ["ant", ant, "-o", "ant.jpg"]),
         (2, "this is a folder", ["ant", ant, "-o", "folder.png"]),
         (2, "does not exist", ["ant", ant, "-o", "absent/ant.png"]),

@@ -54,6 +54,18 @@ def test_the_bandwidth_rules_are_scipys() -> None:
         assert RULES["silverman"](*points.shape) == pytest.approx(kde.silverman_factor())
 
 
+def test_the_entropy_tells_two_sides_from_one_of_the_same_standard_deviation() -> None:
+    generator = np.random.default_rng(0)
+    one = generator.normal(0, 10, 1000)
+    two = np.where(np.arange(1000) % 2, 1, -1) * generator.normal(10, 1, 1000)
+    two, one = (10 * values / values.std() for values in (two, one))
+    usual, wide = (
+        measured("entropy", made(one[:, None]), **width) - measured("entropy", made(two[:, None]), **width)
+        for width in ({}, {"bandwidth": 1.0})
+    )
+    assert usual > 0.5 and usual > 3 * abs(wide)  # a bandwidth of 1 hides the gap between the sides
+
+
 def test_the_mean_fitness_counts_valid_rollouts_only() -> None:
     offspring = made([[1.0], [2.0], [50.0]])
     offspring.outcomes.valid[2] = False

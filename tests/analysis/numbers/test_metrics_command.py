@@ -36,7 +36,7 @@ def measured(*arguments: object) -> list[dict]:
 
 
 def test_the_logged_metrics_are_measured_again_with_the_same_bits(ant: Path) -> None:
-    rows = measured(ant, "--all")
+    rows = measured(ant, "--all", "--bandwidth", 1)  # that of the run
     with h5py.File(ant) as file:
         for g, row in enumerate(rows):
             assert row["generation"] == g
@@ -44,7 +44,8 @@ def test_the_logged_metrics_are_measured_again_with_the_same_bits(ant: Path) -> 
             assert row["distance_mean"] == file["generations/distance_mean"][g]
             assert row["distance_max"] == file["generations/distance_max"][g]
             assert row["covariance_trace"] == pytest.approx(file["generations/behavior_variance"][g].sum())
-    assert len(rows) == 3 and measured(ant) == rows[-1:] and measured(ant, "--generation", 1) == rows[1:2]
+    assert len(rows) == 3 and measured(ant, "--bandwidth", 1) == rows[-1:]
+    assert measured(ant, "--generation", 1, "--bandwidth", 1) == rows[1:2]
 
 
 def test_a_line_for_each_measure_says_what_it_is(ant: Path) -> None:
@@ -53,7 +54,7 @@ def test_a_line_for_each_measure_says_what_it_is(ant: Path) -> None:
     assert any(line.startswith("near_origin ") and "radius 3" in line for line in lines)
     assert sum(line.startswith("entropy ") for line in lines) == 2
     assert any(line.startswith("directions ") for line in lines)
-    assert len(ees("metrics", ant, "--all").stdout.splitlines()) == 5
+    assert len(ees("metrics", ant, "--all", "--bandwidth", 1).stdout.splitlines()) == 5
 
 
 def test_directions_are_of_those_only_that_went_somewhere(ant: Path, folder: Path) -> None:
@@ -64,6 +65,8 @@ def test_directions_are_of_those_only_that_went_somewhere(ant: Path, folder: Pat
     (row,) = measured(path)
     assert (row["direction_uniformity"], row["moved"]) == (0, 4)
     assert measured(path, "--radius", 0.5)[0]["direction_uniformity"] > 0
+    (line,) = (text for text in ees("metrics", path).stdout.splitlines() if text.startswith("direction_uniformity"))
+    assert line.split()[1] == "-" and line.endswith("(of 4 beyond radius 5)")  # too few for a number
 
 
 def test_a_saturated_kernel_is_warned_of(ant: Path) -> None:

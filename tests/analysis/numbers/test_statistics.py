@@ -17,16 +17,15 @@ def numbers(seed: int, size: int, ties: bool) -> np.ndarray:
     return np.round(values) if ties else values
 
 
-@pytest.mark.parametrize("ties", [False, True])
-@pytest.mark.parametrize("sizes", [(12, 12), (6, 12), (3, 4), (60, 70)])
-def test_the_mann_whitney_test_gives_the_u_and_p_of_scipy(sizes: tuple[int, int], ties: bool) -> None:
+@pytest.mark.parametrize(
+    ("sizes", "ties", "exact"), [((12, 12), False, True), ((60, 70), False, False), ((12, 12), True, False)]
+)
+def test_p_is_exact_for_few_runs_and_an_approximation_for_many_or_many_ties(
+    sizes: tuple[int, int], ties: bool, exact: bool
+) -> None:
     a, b = numbers(1, sizes[0], ties), numbers(2, sizes[1], ties)
-    u, p, exact = mann_whitney(a, b)
-    assert exact is (max(sizes) <= 50)
     reference = scipy.stats.mannwhitneyu(a, b, method="exact" if exact else "asymptotic")
-    assert u == reference.statistic
-    if not (exact and ties):  # scipy's exact p is wrong for ties
-        assert p == pytest.approx(reference.pvalue, rel=1e-9)
+    assert mann_whitney(a, b) == (reference.statistic, reference.pvalue, exact)
 
 
 @pytest.mark.parametrize("ties", [False, True])
@@ -56,18 +55,19 @@ def test_effect_and_ratio_are_the_share_of_won_pairs_and_the_ratio_of_means() ->
     assert other.p == test.p and other.effect == pytest.approx(1 - test.effect)
 
 
+def test_one_run_with_a_tie_has_an_exact_p_too() -> None:
+    assert mann_whitney(np.zeros(1), np.array([0.9, 0.0, 1.0])) == (0.5, 1.0, True)
+    assert mann_whitney(np.array([0.9, 0.9, 1.0]), np.zeros(1)) == (3.0, 0.5, True)
+
+
 def test_groups_that_are_all_alike_do_not_differ() -> None:
     assert mann_whitney(np.ones(3), np.ones(4)) == (6.0, 1.0, True)
 
 
-def test_the_interval_is_the_percentile_bootstrap_of_the_median_and_the_same_every_time() -> None:
+def test_the_interval_of_the_median_is_the_same_every_time() -> None:
     values = numbers(5, 12, ties=False)
-    reference = scipy.stats.bootstrap((values,), np.median, method="percentile", n_resamples=10_000, rng=1)
     low, high = interval(values)
-    width = reference.confidence_interval.high - reference.confidence_interval.low
-    assert abs(low - reference.confidence_interval.low) < 0.1 * width
-    assert abs(high - reference.confidence_interval.high) < 0.1 * width
-    assert interval(values) == (low, high) and low <= np.median(values) <= high
+    assert interval(values) == (low, high) and values.min() <= low <= np.median(values) <= high <= values.max()
 
 
 def test_one_run_has_a_median_but_no_interval() -> None:

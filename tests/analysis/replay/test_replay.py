@@ -14,7 +14,7 @@ from support.program import CHECKOUT, ees, sets, train
 from support.run_files import edited
 
 from ees_mpi import open_run
-from ees_mpi.analysis.replay.video import Film, Shot, grid, write
+from ees_mpi.analysis.video import Film, Shot, grid, write
 
 SAME = "the same bits as in the file"
 
@@ -159,6 +159,25 @@ def test_a_sample_of_offspring_is_replayed_like_a_run(cheetah: Path, tmp_path: P
     assert ees("replay", sample, "--extremes", 4).stdout.count(SAME) == 4
 
 
+def test_mutations_of_an_exported_policy_are_drawn_replayed_and_filmed(cheetah: Path, tmp_path: Path) -> None:
+    policy, sample, out = tmp_path / "policy.npz", tmp_path / "sample.h5", tmp_path / "policy.mp4"
+    assert ees("export", cheetah, "--policy", "-o", policy).returncode == 0
+    assert ees("sample", policy, "--count", 5, "--out", sample).returncode == 0
+    done = ees("replay", policy, "--individual", 3, "--mean", "--video", out, "--size", "64x64")
+    assert done.returncode == 0 and done.stdout.count(SAME) == 2 and played(out)[1] == (128, 64 + 44), done.stderr
+    of_sample = ees("replay", sample, "--individual", 3).stdout.splitlines()
+    assert of_sample[0] in done.stdout.splitlines()  # the same mutation as in a sample
+    assert of_sample[0] not in ees("replay", policy, "--individual", 3, "--std", 0.5).stdout
+    assert ees("replay", policy, "--mutations", 4, "--extremes", 4).stdout.count(SAME) == 4
+    for words, code, message in (
+        ((policy, "--mutations", 4, "--individual", 4), 2, "expected 0 to 3"),
+        ((cheetah, "--std", 0.5), 2, "are for a policy"),
+        ((tmp_path / "none.npz",), 3, "cannot read"),
+    ):
+        done = ees("replay", *words)
+        assert done.returncode == code and message in done.stderr
+
+
 def test_a_custom_task_may_draw_itself(tmp_path: Path) -> None:
     config = CHECKOUT / "jobs" / "examples" / "own_task.toml"
     run = train(tmp_path / "own.h5", str(config), "task.function=support.drawn_task:Drawn", "task.settings={}")
@@ -182,7 +201,7 @@ def test_grids_have_few_empty_places() -> None:
     assert [grid(count, 320, 284) for count in (1, 2, 4, 5, 8)] == [(1, 1), (2, 1), (2, 2), (3, 2), (4, 2)]
 
 
-@pytest.mark.parametrize("verb", [["replay"], ["report"], ["watch", "--once"], ["export", "--to", "csv"]])
+@pytest.mark.parametrize("verb", [["replay"], ["report"], ["watch", "--once"], ["export", "--csv"]])
 def test_a_file_that_is_not_a_run_file_is_refused_by_every_command_that_reads_one(
     verb: list[str], tmp_path: Path
 ) -> None:

@@ -15,10 +15,8 @@ from support.program import ees
 from support.run_files import edited
 
 from ees_mpi import open_run
-from ees_mpi.analysis.labels import run_names
-from ees_mpi.analysis.report import behaviors, page
-from ees_mpi.analysis.report.charts import chart, color, key, png
-from ees_mpi.analysis.watch import characters, screen
+from ees_mpi.analysis import report, report_charts, watch
+from ees_mpi.analysis.report_charts import COLORS, behaviors, chart, key, page_style, png
 from ees_mpi.commands.info import summarize
 
 WIDTHS = (1280, 390)
@@ -46,7 +44,7 @@ def browser() -> Iterator[Browser]:
         yield opened
 
 
-def data_of(page: Path) -> dict:
+def data_of(page: Path) -> list:
     """The numbers that a page's slider moves through."""
     text = re.findall(r'<script type="application/json" id="data">(.*?)</script>', page.read_text(), re.DOTALL)[0]
     return json.loads(text)
@@ -69,18 +67,20 @@ def test_the_slider_moves_the_map_the_numbers_and_the_marks_in_the_curves(
     pages: dict[str, Path], browser: Browser, kind: str
 ) -> None:
     browser.open(pages[kind], WIDTHS[0])
-    facts = [frame["facts"] for frame in data_of(pages[kind])["runs"][0]["frames"]]
+    facts = [frame["facts"] for frame in data_of(pages[kind])[0]["frames"]]
     seen, places = [], {}
     for generation in (2, 0, 1):
         browser.drag(generation)
         assert browser.ask("document.getElementById('shown').textContent") == f"{generation} of 2"
         told = browser.ask("[...document.querySelectorAll('#readout dd')].map(d => Number(d.textContent))")
         assert told == pytest.approx(list(facts[generation].values()), rel=1e-3)
-        marks = browser.ask("[...document.querySelectorAll('svg .mark')].map(m => Number(m.getAttribute('x1')))")
-        assert marks and len(set(marks)) == 1
-        places[generation] = marks[0]
-        seen.append(browser.picture("map"))
-    assert places[0] < places[1] < places[2] and places[1] == pytest.approx((places[0] + places[2]) / 2)
+        place = "m.getBoundingClientRect().left - m.closest('svg').getBoundingClientRect().left"
+        marks = f"[...document.querySelectorAll('.curves .mark')].map(m => {place})"
+        left = browser.ask(marks)
+        assert left and max(left) - min(left) < 0.1
+        places[generation] = left[0]
+        seen.append(browser.ask("document.getElementById('frame').src"))
+    assert places[0] < places[1] < places[2] and places[1] == pytest.approx((places[0] + places[2]) / 2, abs=0.1)
     assert len(set(seen)) == 3 and browser.complaints() == []
 
 
@@ -88,39 +88,39 @@ def test_playing_goes_through_all_generations_and_stops_by_itself(pages: dict[st
     from selenium.webdriver.support.wait import WebDriverWait
 
     browser.open(pages["ant"], WIDTHS[0])
-    browser.ask("document.getElementById('play').click()")
-    assert browser.ask("document.getElementById('play').textContent") == "stop"
+    assert browser.ask("(b => { b.click(); return b.textContent })(document.getElementById('play'))") == "stop"
     WebDriverWait(browser.driver, 20).until(
         lambda _: browser.ask("document.getElementById('play').textContent") == "play"
     )
     assert browser.ask("document.getElementById('shown').textContent") == "2 of 2"
 
 
-def test_the_components_of_a_mixture_are_told_apart(pages: dict[str, Path], browser: Browser, species: Path) -> None:
-    browser.open(pages["species"], WIDTHS[0])
-    both = browser.picture("map")
-    browser.ask("(c => { c.value = '1'; c.dispatchEvent(new Event('change')) })(document.getElementById('component'))")
-    assert browser.picture("map") != both
-    with open_run(species) as run:
-        wanted = [int((run["parent"][2] == k).sum()) for k in (0, 1)]
-    cells = data_of(pages["species"])["runs"][0]["frames"][2]["cells"]
-    assert [sum(pairs[1::2]) for pairs in cells] == wanted
+def test_the_components_of_a_mixture_have_their_own_colors(species: Path) -> None:
+    with open_run(species) as run, page_style():
+        ends = [(-1.0, 1.0)] * 2
+        counts = report_charts._counts(run, 2, [0, 1], ends)
+        assert counts.sum(axis=(1, 2)).tolist() == [int((run["parent"][2] == k).sum()) for k in (0, 1)]
+        shades = report_charts._shades(counts, 2)
+        for component, other in ((0, 1), (1, 0)):
+            alone = (counts[component] > 0) & (counts[other] == 0)
+            assert (shades[alone][:, :3] == report_charts.color(component)).all()
 
 
 def test_several_runs_have_one_table_curves_over_each_other_and_a_choice_of_the_map(
     pages: dict[str, Path], browser: Browser
 ) -> None:
     text = pages["several"].read_text()
-    assert [text.count(f"<tr><td>{key(color(place))}") for place in (0, 1, 2)] == [1, 1, 0]
-    assert "fitness_mean" in text and "2 runs" in text and 'id="extremes"' not in text
+    assert [text.count(f"<tr><td>{key(place)}") for place in (0, 1, 2)] == [1, 1, 0]
+    assert "fitness_mean" in text and "2 runs" in text and "Extremes" not in text
     entropy = text.split("Entropy of the behavior, nats")[1].split("</figure>")[0]
-    assert [entropy.count(f'stroke="{color(place)}"') for place in (0, 1, 2)] == [1, 2, 0]  # 1: a line, and the mark
-    names = [run["name"] for run in data_of(pages["several"])["runs"]]
+    assert all(f"stroke: {color}" in entropy for color in COLORS[:2]) and f"stroke: {COLORS[2]}" not in entropy
+    names = [run["name"] for run in data_of(pages["several"])]
     assert len(set(names)) == 2 and names[1] == "MaxEnt-EES, seed 0 (other.h5)"
     browser.open(pages["several"], WIDTHS[0])
     browser.drag(0)
     browser.ask("(c => { c.value = '1'; c.dispatchEvent(new Event('change')) })(document.getElementById('run'))")
     assert browser.ask("document.getElementById('shown').textContent") == "2 of 2" and browser.complaints() == []
+    assert browser.ask("[...document.querySelectorAll('[data-run]')].map(m => m.hidden)") == [True, False]
 
 
 def test_runs_have_a_common_color_if_they_differ_in_the_seed_only_and_limits_that_hold_for_all(
@@ -133,13 +133,13 @@ def test_runs_have_a_common_color_if_they_differ_in_the_seed_only_and_limits_tha
             file["generations/behavior"][2] = 7.0
     with ExitStack() as stack:
         runs = [stack.enter_context(open_run(path)) for path in paths]
-        groups = page.groups(runs)
-        data, _ = behaviors.behaviors(runs, run_names(runs))
+        groups = report.groups(runs)
+        ends = report_charts._spread(runs, [[2]] * 3, [0])
     assert {name: [run.path for run in members] for name, members in groups.items()} == {
         "MaxEnt-EES, std 0.02": paths[:2],
         "MaxEnt-EES, std 0.5": paths[2:],
     }
-    assert data["limits"] == [(-7.0, 7.0)]
+    assert ends[1] == 7.0
 
 
 def test_a_page_tells_what_was_run_and_how_to_go_on(pages: dict[str, Path], ant: Path, finished: Path) -> None:
@@ -148,9 +148,9 @@ def test_a_page_tells_what_was_run_and_how_to_go_on(pages: dict[str, Path], ant:
         assert run.config.to_toml().split("[task]")[0].strip() in text
     for word in ("MaxEnt-EES on ant", "complete", "75,272", "ees-mpi replay", "By rank", "same bits when replayed"):
         assert word in text
-    assert text.count("data:image/png;base64") == 2
+    assert text.count('<img src="data:image/png;base64') == 2
     text = pages["interference"].read_text()
-    assert "has nothing to draw" in text and "ees-mpi replay" not in text and "data:image/png" not in text
+    assert "has nothing to draw" in text and "ees-mpi replay" not in text and "<img src" not in text
 
 
 def test_cells_count_every_valid_individual_and_those_beyond_the_edges_too(cheetah: Path, tmp_path: Path) -> None:
@@ -159,21 +159,20 @@ def test_cells_count_every_valid_individual_and_those_beyond_the_edges_too(cheet
         file["generations/behavior"][1, 0] = np.nan
         file["generations/valid"][1, 0] = 0
         file["generations/behavior"][2, 3] = 1.01e9
-    with open_run(copy) as run:
-        data, about = behaviors.behaviors([run], ["run"])
-    assert [sum(frame["cells"][0][1::2]) for frame in data["runs"][0]["frames"]] == [6, 5, 6]
-    assert [frame["facts"]["individuals"] for frame in data["runs"][0]["frames"]] == [6, 5, 6]
-    assert "One individual lies beyond" in about
+    with open_run(copy) as run, page_style():
+        (data,), _, about = behaviors([run], ["run"])
+    assert [frame["facts"]["individuals"] for frame in data["frames"]] == [6, 5, 6]
+    assert "count in the nearest cell" in about
 
 
 def test_a_long_run_keeps_some_generations_the_first_and_the_last_among_them(
     finished: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(behaviors, "FRAMES", {1: 3, 2: 3})
-    monkeypatch.setattr(behaviors, "FEWEST", 1)
-    with open_run(finished) as run:
-        data, about = behaviors.behaviors([run], ["run"])
-    assert [frame["g"] for frame in data["runs"][0]["frames"]] == [0, 2, 5] and "3 of 6 generations are kept" in about
+    monkeypatch.setattr(report_charts, "FRAMES", {1: 3, 2: 3})
+    monkeypatch.setattr(report_charts, "FEWEST", 1)
+    with open_run(finished) as run, page_style():
+        (data,), _, about = behaviors([run], ["run"])
+    assert [frame["g"] for frame in data["frames"]] == [0, 2, 5] and "At most 3 generations" in about
 
 
 def test_info_report_and_watch_never_read_more_than_a_generation_of_a_large_array(
@@ -191,18 +190,18 @@ def test_info_report_and_watch_never_read_more_than_a_generation_of_a_large_arra
     monkeypatch.setattr(h5py.Dataset, "__getitem__", noted)
     with open_run(finished) as run:
         summarize(run)
-        page.render([run], 0)
-        screen.frame(run, 80, 40, characters.FINE)
+        report.render([run], 0)
+        watch.table([run], 80)
     assert len(read) > 10 and set(read) == {1}
 
 
 def test_names_and_paths_cannot_break_the_page(cheetah: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "<b>&{{data}}"
+    folder = tmp_path / "<b>&$data"
     folder.mkdir()
     run = Path(shutil.copy(cheetah, folder / "a'b.h5"))
     assert ees("report", run, "--thumbnails", 0).returncode == 0
     text = (folder / "a'b-report.html").read_text()
-    assert "<b>&{{" not in text and "&lt;b&gt;&amp;{{data}}" in text and text.count('id="data"') == 1
+    assert "<b>&$" not in text and "&lt;b&gt;&amp;$data" in text and text.count('id="data"') == 1
 
 
 @pytest.mark.parametrize("robot", ["cheetah", "ant", "species"])
@@ -227,7 +226,7 @@ def test_a_sample_of_one_generation_has_a_page_too(cheetah: Path, tmp_path: Path
     done = ees("report", sample, "--thumbnails", 0)
     text = (tmp_path / "sample-report.html").read_text()
     assert done.returncode == 0 and "Sample of offspring: MaxEnt-EES on cheetah" in text
-    assert "<svg" not in text and "One generation has no curves" in text
+    assert "class='curves'" not in text and "One generation has no curves" in text
 
 
 @pytest.mark.parametrize(
@@ -258,14 +257,27 @@ def test_a_report_that_cannot_be_made_is_refused_and_nothing_is_written(
 
 
 def test_charts_leave_gaps_and_are_left_out_if_they_would_be_empty() -> None:
-    gap = chart("gap", {"line": [np.array([1.0, np.nan, 2.0])]})
-    assert gap.count("<circle") == 2 and re.findall(r' d="(.*?)"', gap)[0].count("M") == 2
-    rare = np.full(6000, np.nan)
-    rare[::1000] = np.arange(6.0)
-    assert re.findall(r' d="(.*?)"', chart("rare", {"line": [rare]}))[0].count("L") == 5
-    assert chart("none", {"line": [np.array([np.nan, -np.inf])]}) == chart("one", {"line": [np.ones(1)]}) == ""
-    assert "logarithmic" in chart("wide", {"line": [np.array([1e-3, 10.0])]})
-    assert chart("flat", {"line": [np.ones(3)]}).count("<text") >= 4 and chart("zeros", {"line": [np.zeros(3)]}) == ""
+    def lines(text: str) -> list[str]:
+        paths = re.findall(r'<path d="(.*?)"[^>]*?style="([^"]*)"', text, re.DOTALL)
+        return [words for words, style in paths if COLORS[0] in style and "fill: none" in style]
+
+    with page_style():
+        gap = lines(chart("gap", {"line": [np.array([1.0, 3.0, np.nan, 2.0, 1.0])]}))
+        assert gap[0].count("M") == 2 and gap[0].count("L") == 2
+        rare = np.full(6000, np.nan)
+        rare[::1000] = [0, 5, 0, 5, 0, 5]
+        assert lines(chart("rare", {"line": [rare]}))[0].count("L") == 5
+        assert chart("none", {"line": [np.array([np.nan, -np.inf])]}) == chart("one", {"line": [np.ones(1)]}) == ""
+        assert "logarithmic" in chart("wide", {"line": [np.array([1e-3, 10.0])]})
+        assert "<svg" in chart("flat", {"line": [np.ones(3)]}) and chart("zeros", {"line": [np.zeros(3)]}) == ""
+        assert "<svg" in chart("huge", {"line": [np.array([1e308, -1e308, np.inf])]})
+
+
+def test_a_page_has_the_color_of_its_reader_and_is_the_same_every_time(finished: Path) -> None:
+    with open_run(finished) as run:
+        text = report.render([run], 0)
+        assert report.render([run], 0) == text
+    assert "prefers-color-scheme: dark" in text and "currentColor" in text and report_charts.INK not in text
 
 
 def test_a_png_is_read_back_as_it_was() -> None:
@@ -274,7 +286,6 @@ def test_a_png_is_read_back_as_it_was() -> None:
 
     from PIL import Image
 
-    pixels = np.random.default_rng(0).integers(0, 256, (5, 7, 3), np.uint8)
-    address = png(pixels)
-    with Image.open(io.BytesIO(base64.b64decode(address.split(",")[1]))) as image:
+    pixels = np.random.default_rng(0).integers(0, 256, (5, 7, 4), np.uint8)
+    with Image.open(io.BytesIO(base64.b64decode(png(pixels).split(",")[1]))) as image:
         assert (np.asarray(image) == pixels).all()

@@ -4,23 +4,13 @@ import numpy as np
 import pytest
 from support.program import CHECKOUT
 
-from ees_mpi.analysis.numbers.theorem import (
-    Flipping,
-    Function,
-    Shallow,
-    approximate,
-    bounds,
-    build,
-    count_flips,
-    flipping,
-    grid,
-)
 from ees_mpi.errors import ConfigError
 from ees_mpi.outcomes import Floats
 
 sys.path.insert(0, str(CHECKOUT / "jobs" / "paper"))  # the scripts import each other by name
 
 from feasibility import lower_limit
+from theorem import Flipping, Function, Shallow, approximate, bounds, build, count_flips, flipping, grid
 
 
 def wave(x: Floats) -> Floats:

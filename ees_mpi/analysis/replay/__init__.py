@@ -1,1 +1,0 @@
-"""`ees-mpi replay`: individuals act again, are compared bit by bit, and are filmed."""

@@ -1,0 +1,243 @@
+"""`ees-mpi report`: one self-contained web page of a run: config, results, times, next commands; or of several runs."""
+
+import html
+import json
+import shlex
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack, closing, nullcontext
+from importlib import resources
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import numpy as np
+
+from ees_mpi.analysis import report_charts as charts
+from ees_mpi.analysis.labels import PHASES, group_names, label, run_names, series, titles
+from ees_mpi.analysis.offspring import (
+    check_committed,
+    check_one_task,
+    extremes,
+    has_positions,
+    position_dim,
+    positions,
+)
+from ees_mpi.analysis.replay import LOGGED, Choice, evaluate, film
+from ees_mpi.analysis.subject import subject
+from ees_mpi.commands.info import read, summarize, table, task_name
+from ees_mpi.contracts import Drawable, View
+from ees_mpi.errors import EesError, TrustError
+from ees_mpi.files import check_writable, written
+from ees_mpi.store.reader import Run, open_run
+from ees_mpi.tasks.locomotion import PolicyTask
+from ees_mpi.terminal import clock
+
+SIZE = (320, 240)  # of a picture of a robot
+SHOWN = 8  # individuals on a page without pictures
+
+
+def write_report(paths: Sequence[Path], out: Path | None, thumbnails: int) -> Path:
+    """Write the page of one or several run files; return its path."""
+    target = out or paths[0].with_name(f"{paths[0].stem if len(paths) == 1 else 'runs'}-report.html")
+    check_writable(target, "-o", (".html",), paths)
+    with ExitStack() as stack:
+        runs = [stack.enter_context(open_run(path)) for path in paths]
+        for run in runs:
+            check_committed(run)
+            run.check_all()
+        page = render(runs, thumbnails)
+    with written(target, "w") as file:
+        file.write(page)
+    return target
+
+
+def render(runs: Sequence[Run], thumbnails: int) -> str:
+    """Return the page as text; `thumbnails`: so many extremes of one run act again in front of a camera."""
+    check_one_task(runs)
+    run, done = runs[0], sum(member.complete for member in runs)
+    with charts.page_style():
+        frames, maps, caption = charts.behaviors(runs, run_names(runs))
+        sections = {"Over generations": _curves(runs)}
+        if len(runs) == 1:
+            last = run.generations - 1
+            individuals = run.config.population.has_individuals
+            acting = f"Extremes of generation {last}" if individuals else f"The mean after generation {last}"
+            sections |= {acting: _extremes(run, thumbnails), "Time": _times(run), "Next commands": _commands(run)}
+        sections[f"Config of {run.path.name}"] = f"<pre>{html.escape(run.config.to_toml())}</pre>"
+        summary = _facts(run) if len(runs) == 1 else _table_of(runs)
+    unfinished = f"{done} of {len(runs)} runs are complete"
+    subtitle, state = f"{len(runs)} runs", ""
+    if len(runs) == 1:
+        unfinished = f"{run.generations} of {run.config.run.generations} generations"
+        subtitle = f"{run.path.name}, seed {run.config.run.seed}, begun {run.attributes['created']}"
+        state = f"; state after the last generation {summarize(run)['state_sha256']}"
+    labels = "; ".join(dict.fromkeys(map(label, runs)))
+    texts = {
+        "title": f"{'' if subject(run).trained else 'Sample of offspring: '}{labels} on {task_name(run.config)}",
+        "status": "complete" if done == len(runs) else unfinished,
+        "status_class": "" if done == len(runs) else "unfinished",
+        "subtitle": subtitle,
+        "caption": caption,
+        "footer": f"Written by {run.attributes['program']}{state}. This page needs no other file.",
+    }
+    page = Template(resources.files("ees_mpi").joinpath("analysis", "page.html").read_text(encoding="utf-8"))
+    return page.substitute(
+        {name: html.escape(text) for name, text in texts.items()},
+        summary=summary,
+        maps=maps,
+        sections="".join(_section(*section) for section in sections.items()),
+        data=json.dumps(frames, separators=(",", ":"), allow_nan=False).replace("</", "<\\/"),
+    )
+
+
+def _section(title: str, content: str) -> str:
+    return f"<section><h2>{html.escape(title)}</h2>{content}</section>\n"
+
+
+def groups(runs: Sequence[Run]) -> dict[str, list[Run]]:
+    """Return the runs that have a color in common: the seeds of a setting; if there is one setting, each run alone."""
+    names = group_names(runs)
+    members_of: dict[str, list[Run]] = {}
+    for run, name in zip(runs, names if len(set(names)) > 1 else run_names(runs), strict=True):
+        members_of.setdefault(name, []).append(run)
+    return members_of
+
+
+def _curves(runs: Sequence[Run]) -> str:
+    """Return charts of the logged metrics, of all runs over each other, or a sentence if there is nothing to draw."""
+    members_of, drawn = groups(runs), ""
+    for name, title in titles(runs).items():
+        lines = {group: [series(run, name) for run in members] for group, members in members_of.items()}
+        drawn += charts.chart(title[0].upper() + title[1:], lines)
+    if not drawn:
+        return "<p class='faint'>One generation has no curves; the numbers above describe it.</p>"
+    keys = [f"{charts.key(place)}{html.escape(name)}" for place, name in enumerate(members_of)]
+    legend = f"<p>{' '.join(keys)}</p>" if len(keys) > 1 else ""
+    return f"{legend}<div class='curves'>{drawn}</div>"
+
+
+def _table_of(runs: Sequence[Run]) -> str:
+    """Return a table of the runs, their last numbers, and the keys in which they differ."""
+    head, *rows = table([read(run.path) for run in runs])
+    place = {run.path: color for color, members in enumerate(groups(runs).values()) for run in members}
+    return _table(head, rows, [charts.key(place[run.path]) for run in runs])
+
+
+def _facts(run: Run) -> str:
+    """Return the main numbers of the run."""
+    facts, sessions = summarize(run), run.sessions()
+    std = np.asarray(run["std"][run.generations - 1]) if "std" in run.names else np.array(run.config.population.std)
+    learned = f" (learned; {std.min():.3g} to {std.max():.3g})" if "std" in run.names else ""
+    shown = {
+        f"{run.config.population.row_name}s": f"{facts['population_size']:,}",
+        "generations": f"{facts['generations']:,}",
+        "parameters": f"{facts['parameters']:,}",
+        "standard deviation": f"{np.median(std):.3g}{learned}",
+        "rollouts": f"{facts['evaluations']:,}",
+        "steps": f"{facts['steps']:,}",
+        "time": clock(sum(session["end"] - session["start"] for session in sessions)),
+        "ranks, nodes": f"{facts['ranks']}, {facts['nodes']}",
+        "sessions": str(len(sessions)),
+        "invalid rollouts": f"{float(np.mean(run['invalid_share'][:])):.2%}",
+    }
+    if start := facts["started_from"]:
+        shown["started from"] = f"{Path(start['path']).name}, generation {start['generation']}"
+    pairs = "".join(f"<div><dt>{html.escape(name)}</dt><dd>{html.escape(v)}</dd></div>" for name, v in shown.items())
+    return f"<dl>{pairs}</dl>"
+
+
+def _extremes(run: Run, count: int) -> str:
+    """Return individuals of the last generation that differ most, with pictures if they can act again here."""
+    last, note, actor = run.generations - 1, "", None
+    choices = [Choice(run.generations)]  # the mean
+    if run.config.population.has_individuals:
+        choices = [Choice(last, index) for index in extremes(positions(run, last), count or SHOWN)]
+    else:
+        note = "The rows of this run are tasks, so the mean is shown, before it adapts to any task. "
+    if not choices:
+        return "<p class='faint'>No individual of the last generation is valid.</p>"
+    try:
+        actor = film(run, View(*SIZE)) if count else None
+    except TrustError:
+        raise
+    except EesError as error:
+        note += f"No pictures: {error}."
+    with closing(actor) if actor else nullcontext():
+        figures = [_acted(run, choice, actor) for choice in choices]
+    return f"<p class='faint'>{html.escape(note)}</p><div class='extremes'>{''.join(figures)}</div>"
+
+
+def _acted(run: Run, choice: Choice, actor: Drawable | None) -> str:
+    """Return one individual at the end of its rollout; an actor repeats the rollout in front of a camera."""
+    image, bits, behavior = "", "", []
+    if choice.individual is not None:
+        behavior = positions(run, choice.generation)[choice.individual].tolist()
+    if actor is not None:
+        result = evaluate(run, actor, choice)
+        behavior = behavior or result.again.evaluated[LOGGED:][-position_dim(run) :].tolist()
+        image = f'<img src="{charts.png(actor.picture())}" alt="{choice.name} at the end of its rollout">'
+        expected = f", to be expected: {'; '.join(result.explained)}" if result.explained else ""
+        bits = "same bits when replayed" if result.again.same else f"OTHER bits when replayed{expected}"
+        bits = f"<br><span class='faint'>{html.escape(bits)}</span>" if result.compared else ""
+    axes = ("x\u00a0", "y\u00a0") if has_positions(run) else ("",) * 4
+    shown = ", ".join(f"{axis}{value:.4g}" for axis, value in zip(axes, behavior, strict=False))
+    return f"<figure>{image}<b>{html.escape(choice.name)}</b> {shown}{bits}</figure>"
+
+
+def _times(run: Run) -> str:
+    """Return the times by phase, by rank and by session."""
+    spent = {phase: float(np.nansum(run[f"seconds_{phase}"][:])) for phase in PHASES}
+    total = sum(spent.values()) or 1.0
+    phases = [[phase, f"{spent[phase]:.4g} s", f"{spent[phase] / total:.1%}", PHASES[phase]] for phase in PHASES]
+    low, mean, high = (np.asarray(run[f"seconds_evaluate_{name}"][:]) for name in ("min", "mean", "max"))
+    title, lines = "Rollouts of a generation, seconds", {"slowest rank": [high], "mean": [mean], "quickest": [low]}
+    ranks, counts = np.unique(run["seconds_slowest_rank"][:], return_counts=True)
+    even = float(mean.sum() / high.sum()) if high.sum() > 0 else 1.0
+    sessions = []
+    for session in run.sessions():
+        began = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(session["start"]))
+        facts = [str(session[key]) for key in ("first_generation", "ranks", "nodes", "host")]
+        cpu, mpi = (str(session["machine"].get(name, "")) for name in ("cpu", "mpi"))
+        sessions.append([began, clock(session["end"] - session["start"]), *facts, cpu, mpi.split(",")[0]])
+    return (
+        _table(["phase of rank 0", "time", "share", ""], phases)
+        + f"<h3>By rank</h3><p>On average a rank evaluated for {even:.1%} of the slowest rank's time. Rank "
+        + f"{ranks[counts.argmax()]} was the slowest in {counts.max()} of {counts.sum()} generations.</p>"
+        + (f"<div class='curves'>{charts.chart(title, lines, legend=True)}</div>" if (high > low).any() else "")
+        + "<h3>By session</h3>"
+        + _table(["began", "took", "from generation", "ranks", "nodes", "host", "CPU", "MPI"], sessions)
+    )
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]], keys: Sequence[str] = ()) -> str:
+    """Return a table that scrolls on a narrow screen; `keys`: HTML in front of each row."""
+    top = "".join(f"<th>{html.escape(cell)}</th>" for cell in head)
+    body = ""
+    for row, key in zip(rows, keys or [""] * len(rows), strict=True):
+        body += f"<tr><td>{key}" + "<td>".join(f"{html.escape(cell)}</td>" for cell in row) + "</tr>"
+    return f"<div class='scroll' tabindex='0'><table><tr>{top}</tr>{body}</table></div>"
+
+
+def _commands(run: Run) -> str:
+    """Return the commands that work on this file."""
+    trained, individuals, walking = subject(run).trained, run.config.population.has_individuals, has_positions(run)
+    alone = not run.config.task.in_program  # otherwise no command can evaluate individuals
+    directed = alone and trained and walking and run.config.task.heading is not None
+    component = " --component 0" if run["mean"].shape[1] > 1 else ""
+    longer = f"mpirun -n 2 ees-mpi resume RUN --generations {2 * run.generations}"
+    farthest = "ees-mpi replay RUN --toward left --toward right --video farthest.mp4"
+    commands: list[tuple[Any, str, str]] = [
+        (alone and not run.complete, "continue the run", "mpirun -n 2 ees-mpi resume RUN"),
+        (alone and run.complete and trained, "train longer", longer),
+        (alone and individuals, "evaluate individuals again and compare every bit", "ees-mpi verify RUN"),
+        (trained and individuals, "measure how much of a step is signal", "ees-mpi signal RUN"),
+        (alone and individuals and walking, "film the two that went farthest", farthest),
+        (alone and trained, "evaluate 1,000 new offspring", "mpirun -n 2 ees-mpi sample RUN --count 1000"),
+        (directed, "adapt to a direction in one step", "ees-mpi adapt RUN --direction left"),
+        (isinstance(run.config.task, PolicyTask), "export the policy", f"ees-mpi export RUN --policy{component}"),
+        (True, "export the metrics", "ees-mpi export RUN --csv"),
+    ]
+    name = shlex.quote(str(run.path))
+    shown = [(about, command.replace("RUN", name)) for works, about, command in commands if works]
+    return "".join(f"<p class='faint'>{about}</p><pre>{html.escape(command)}</pre>" for about, command in shown)

@@ -1,1 +1,0 @@
-"""`ees-mpi report`: one self-contained web page of a run."""

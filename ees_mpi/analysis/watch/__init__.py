@@ -1,1 +1,0 @@
-"""`ees-mpi watch`: follows a running file in the terminal."""
