@@ -182,7 +182,7 @@ def _acted(run: Run, choice: Choice, actor: Drawable | None) -> str:
         bits = f"<br><span class='faint'>{html.escape(bits)}</span>" if result.compared else ""
     axes = ("x\u00a0", "y\u00a0") if has_positions(run) else ("",) * 4
     shown = ", ".join(f"{axis}{value:.4g}" for axis, value in zip(axes, behavior, strict=False))
-    return f"<figure>{image}<b>{html.escape(choice.name)}</b> {shown}{bits}</figure>"
+    return f"<figure>{image}<b>{html.escape(choice.name)}</b>{': ' if shown else ''}{shown}{bits}</figure>"
 
 
 def _times(run: Run) -> str:
