@@ -90,11 +90,11 @@ def test_a_script_copied_elsewhere_with_edited_lines_works_alone_on_two_nodes(tm
 def test_a_job_cut_by_its_time_limit_is_requeued_by_itself_and_ends_with_the_bits_of_an_undisturbed_run(
     site: Site,
 ) -> None:
-    limit = ("--time=1", "--signal=B:USR1@25")
+    limit = ("--time=2", "--signal=B:USR1@25")  # SLURM may send the signal a minute early
     out = site.folder / "cut.h5"
-    words = ("slow.toml", *sets("run.generations=60", "task.settings.dawdle=0.3"))
+    words = ("slow.toml", *sets("run.generations=60", "task.settings.dawdle=1.0"))
     job = site.submit(*limit, "--nodes=2", "--ntasks-per-node=2", "jobs/train.slurm", *words, "--out", out)
-    await_requeue(job, site)
+    await_requeue(job, site, 180)
     assert 0 < int(str(info(out)["generations"])) < 60
     await_end(job, site)
     assert info(out)["complete"] is True and int(str(info(out)["sessions"])) > 1
