@@ -69,9 +69,9 @@ def test_the_interval_decides_the_primary_claim(low: float, high: float, verdict
     assert plan.distance_verdict(plan.Interval((low * high) ** 0.5, low, high, 12, 12)) == verdict
 
 
-@pytest.mark.parametrize(("there", "runs", "verdict"), [(10, 12, "a"), (9, 12, "u"), (7, 12, "u"), (6, 12, "n"), (5, 6, "a"), (4, 6, "u"), (3, 6, "u"), (2, 6, "n")])  # fmt: skip
-def test_runs_with_a_property_are_counted(there: int, runs: int, verdict: str) -> None:
-    assert plan.count_verdict(there, runs) == {"a": plan.AGREES, "u": plan.UNDECIDED, "n": plan.NOT}[verdict]
+def test_runs_with_a_property_are_counted() -> None:
+    assert [plan.count_verdict(n, 12) for n in (10, 9, 7, 6)] == [plan.AGREES, *[plan.UNDECIDED] * 2, plan.NOT]
+    assert [plan.count_verdict(n, 6) for n in (5, 4, 3, 2)] == [plan.AGREES, *[plan.UNDECIDED] * 2, plan.NOT]
 
 
 def test_a_side_needs_a_quarter_of_all_offspring() -> None:

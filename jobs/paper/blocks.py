@@ -95,6 +95,7 @@ def read_folder(folder: Path) -> KeptRun:
     line = last.shape[1] == 1 and "mean" not in arrays
     earlier = sorted(positions)[:: -(-len(positions) // SHOWN)] if positions and line else []
     adaptations = {way: _adaptation(folder, way) for way in WAYS}
+    about["metrics"] = sorted(metrics)
     about["adaptations"] = {way: facts for way, (facts, *_) in adaptations.items() if facts}
     return KeptRun(
         name=clear_name(folder.name),
@@ -151,7 +152,7 @@ def measures(
         put("beyond_5", g, (distance >= 5).sum())
         if place.shape[1] == 2:
             angle = np.arctan2(place[:, 1], place[:, 0]) / (2 * np.pi)
-            put("ring", g, ring(angle, distance, len(valid)))
+            put("ring", g, ring(place, len(valid)))
             far = np.floor(angle[distance >= 5] * SECTORS + 0.5).astype(int) % SECTORS
             share = np.bincount(far, minlength=SECTORS) / max(len(far), 1)
             put("rarest_direction", g, share.min())
@@ -161,10 +162,11 @@ def measures(
     return found
 
 
-def ring(angle: Floats, distance: Floats, count: int) -> float:
+def ring(place: Floats, count: int) -> float:
     """Return 8 min_k(sum of distances in sector k) / N; sector k has angles from k / 8 to (k + 1) / 8 of a turn."""
-    sector = np.floor(angle * EIGHT).astype(int) % EIGHT
-    return float(EIGHT * np.bincount(sector, distance, EIGHT).min() / count)
+    x, y = place.T
+    sector = np.floor(np.arctan2(y, x) * EIGHT / (2 * np.pi)).astype(int) % EIGHT
+    return float(EIGHT * np.bincount(sector, np.hypot(x, y), EIGHT).min() / count)
 
 
 def specialization(place: Floats, parent: NDArray[np.int8]) -> float:
@@ -275,7 +277,7 @@ def read_block(path: Path) -> list[KeptRun]:
                 config,
                 texts["config"][place],
                 about,
-                {key: values for key, values in metrics.items() if np.isfinite(values).any()},
+                {key: metrics[key] for key in about["metrics"]},
                 last[there],
                 arrays["last_component"][place][there],
                 shown,

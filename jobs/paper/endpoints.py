@@ -38,8 +38,29 @@ SETTLED, LATE = 500, 20  # the last generations of an interference run; of the r
 Row = dict[str, str]
 
 
-FACTS = """run robot engine rules changed algorithm kind seed generations population components std steps direction
-first_steps start start_file machine device date digest""".split()
+FACTS = [
+    "run",
+    "robot",
+    "engine",
+    "rules",
+    "changed",
+    "algorithm",
+    "kind",
+    "seed",
+    "generations",
+    "population",
+    "components",
+    "std",
+    "steps",
+    "direction",
+    "first_steps",
+    "start",
+    "start_file",
+    "machine",
+    "device",
+    "date",
+    "digest",
+]
 
 
 def facts(run: KeptRun) -> Row:

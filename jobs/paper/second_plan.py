@@ -125,8 +125,13 @@ class Runs:
         chosen = select(
             self.rows,
             lambda row: int(row["generations"]) >= 100 and int(row["seed"]) in self.seeds,
-            **{"robot": robot, "algorithm": algorithm, "engine": "mujoco", "rules": rules, "changed": changed},
-            **{"kind": "training", "population": "10000"},
+            robot=robot,
+            algorithm=algorithm,
+            engine="mujoco",
+            rules=rules,
+            changed=changed,
+            kind="training",
+            population="10000",
         )
         return {int(row["seed"]): row for row in chosen if row.get("direction") in ("", "0")}
 
@@ -164,9 +169,9 @@ WORDS = {
     "ant": ("ant: MaxEnt over standard ES, distance", "0.83", "nothing: the spread between seeds is too large"),
     "equal": ("cheetah: MaxVar over MaxEnt, same seed", "p > 0.1", "the interval of the paired ratio excludes 1"),
     "cause": (
-        "cheetah: ranks over whitening, all else as released",
+        "cheetah: ranks over whitening, else as released",
         "-",
-        "ranks are no cause if the interval contains 1",
+        "no cause is named if the interval contains 1",
     ),
 }
 

@@ -1,0 +1,363 @@
+"""The other tables of docs/results.md: claims with all rules side by side, generations, one rule alone, adaptation."""
+
+import math
+from collections.abc import Iterable, Sequence
+
+import claims
+import numpy as np
+import second_plan
+from endpoints import UPDATES, Row, number, select
+from verdicts import FAILS, HOLDS
+
+MAXVAR, MAXENT, STANDARD = "MaxVar", "MaxEnt", "standard ES"
+PAPERS_ROBOTS = {"engine": "mujoco", "population": "10000"}
+OPTIMUM = 2.5 * math.pi
+START = "random mean"
+
+
+def lines(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table of Markdown."""
+    return "".join(f"| {' | '.join(row)} |\n" for row in (head, ("---",) * len(head), *rows))
+
+
+def trained(rows: Sequence[Row], robot: str, algorithm: str, rules: str, **more: str) -> list[Row]:
+    """Return the trainings of the paper's robots towards +x, N = 10,000."""
+    chosen = select(rows, robot=robot, algorithm=algorithm, rules=rules, kind="training", **PAPERS_ROBOTS, **more)
+    return [row for row in chosen if row["direction"] in ("", "0")]
+
+
+def early(rows: Sequence[Row], robot: str, algorithm: str, rules: str) -> list[Row]:
+    """Return the trainings with 30 generations, seeds 0 to 5."""
+    return [row for row in trained(rows, robot, algorithm, rules, generations="30") if int(row["seed"]) < claims.SEEDS]
+
+
+def late(rows: Sequence[Row], robot: str, algorithm: str, rules: str = "released") -> tuple[list[Row], str]:
+    """Return the longest trainings, and the ending of their endpoints.
+
+    These are the runs of the second plan (generations 90 to 99), or before they exist those with 95 generations.
+    """
+    chosen = [row for row in trained(rows, robot, algorithm, rules) if int(row["generations"]) >= 95]
+    planned = [row for row in chosen if int(row["seed"]) >= claims.SEEDS]
+    return (planned, "_90_99") if planned else (chosen, "_85_94")
+
+
+def column(rows: Sequence[Row], name: str) -> list[float]:
+    """Return an endpoint of some runs that have it."""
+    return [value for row in rows if math.isfinite(value := number(row, name))]
+
+
+def over_standard(rows: Sequence[Row], robot: str, algorithm: str, rules: str, ending: str = "") -> str:
+    """Return the ratio of the distances to standard ES with its interval, the generations and the number of runs."""
+    if ending:
+        first, second = (early(rows, robot, name, rules) for name in (algorithm, STANDARD))
+    else:
+        (first, ending), (second, other) = (late(rows, robot, name, rules) for name in (algorithm, STANDARD))
+        if ending != other:
+            return "-"
+    values = [column(each, f"distance{ending}") for each in (first, second)]
+    found = second_plan.ratio(*values)
+    generations = ending.replace("_", " ", 1).replace("_", " to ").strip()
+    return f"{found}; generations {generations}, n = {len(values[0])}, {len(values[1])}" if values[0] else "-"
+
+
+def sides(runs: Sequence[Row], ending: str) -> str:
+    """Return in how many runs both sides have a quarter of the offspring."""
+    there = [second_plan.has_sides(number(row, f"left{ending}"), number(row, f"right{ending}")) for row in runs]
+    return f"{sum(there)} of {len(there)} runs" if there else "-"
+
+
+def rings(runs: Sequence[Row], ending: str) -> str:
+    """Return in how many runs the ant has a ring."""
+    there = [second_plan.has_ring(number(row, f"ring{ending}"), number(row, f"distance{ending}")) for row in runs]
+    return f"{sum(there)} of {len(there)} runs" if there else "-"
+
+
+def means(name: str, *groups: tuple[str, Sequence[Row]], digits: int = 1, scale: float = 1) -> str:
+    """Return the mean of an endpoint for each group."""
+    found = [(words, column(runs, name)) for words, runs in groups]
+    return ", ".join(f"{words} {scale * np.mean(values):.{digits}f}" for words, values in found if values) or "-"
+
+
+def claim_table(rows: Sequence[Row]) -> str:
+    """Return the table of claims: paper, released rules, the text's rules, verdict of the second plan."""
+    plan = second_plan.examine(rows)
+    first = {each.claim.name: each.verdict for each in claims.examine(rows, claims.PLAN)}
+
+    def verdict(name: str) -> str:
+        return plan[name].verdict if plan[name].verdict != "not run" else "not run yet"
+
+    def both(name: str, released: str, rules: str = "text") -> tuple[str, str, str]:
+        return plan[name].paper, plan[name].found if any(plan[name].runs) else released, rules
+
+    text = {
+        (robot, algorithm): early(rows, robot, algorithm, "text")
+        for robot in ("cheetah", "ant")
+        for algorithm in (STANDARD, MAXVAR, MAXENT)
+    }
+    near = [column(text["cheetah", name], "distance_20_29") for name in (MAXENT, STANDARD)]
+    maxent, ending = late(rows, "cheetah", MAXENT)
+    ant, ant_ending = late(rows, "ant", MAXENT)
+    table = [
+        (
+            "cheetah, MaxEnt: distance over that of standard ES",
+            "0.94",
+            over_standard(rows, "cheetah", MAXENT, "released"),
+            over_standard(rows, "cheetah", MAXENT, "text", "_20_29"),
+            verdict("distance"),
+        ),
+        (
+            "cheetah, MaxVar: the same",
+            "0.92",
+            over_standard(rows, "cheetah", MAXVAR, "released"),
+            over_standard(rows, "cheetah", MAXVAR, "text", "_20_29"),
+            "no verdict planned",
+        ),
+        (
+            "cheetah: standard ES goes further than MaxEnt",
+            "p < 0.05",
+            plan["further"].found,
+            f"p = {second_plan.further_verdict(*near)[0]:.2g}",
+            verdict("further"),
+        ),
+        (
+            "cheetah, MaxEnt: both sides have a quarter of the offspring or more",
+            "two sides",
+            sides(maxent, ending),
+            sides(text["cheetah", MAXENT], "_20_29"),
+            verdict("sides"),
+        ),
+        (
+            "cheetah: MaxVar over MaxEnt, same seeds",
+            "p > 0.1",
+            plan["equal"].found if any(plan["equal"].runs) else pairs(rows, "released"),
+            pairs(rows, "text"),
+            verdict("equal"),
+        ),
+        (
+            "cause: ranks over whitening, same seeds, else released rules",
+            "-",
+            plan["cause"].found,
+            "-",
+            verdict("cause"),
+        ),
+        (
+            "ant, MaxEnt: offspring form a ring",
+            "a ring",
+            rings(ant, ant_ending),
+            rings(text["ant", MAXENT], "_last") + " after 30 generations",
+            verdict("ring"),
+        ),
+        (
+            "ant, MaxEnt: distance over that of standard ES",
+            "0.83",
+            over_standard(rows, "ant", MAXENT, "released"),
+            over_standard(rows, "ant", MAXENT, "text", "_20_29"),
+            verdict("ant"),
+        ),
+        (
+            "ant: share of offspring within 5 units, more for standard ES",
+            "p < 0.01",
+            means("near_origin" + ant_ending, (MAXENT, ant), (STANDARD, late(rows, "ant", STANDARD)[0]), digits=2),
+            means("near_origin_20_29", *((name, text["ant", name]) for name in (MAXVAR, MAXENT, STANDARD)), digits=2),
+            "first plan: " + first["ant-origin"],
+        ),
+        (
+            "ant: a trained mean speeds up standard ES; mean x after 20 updates",
+            "p < 0.0005",
+            seeding_words(rows, "released", "full"),
+            seeding_words(rows, "text", "gentle"),
+            "first plan: " + first["ant-seeding"],
+        ),
+        (
+            "cheetah: MaxEnt adapts better than MaxVar; distance, mean of left and right",
+            "p < 0.05",
+            adaptation_words(rows, "released"),
+            adaptation_words(rows, "text"),
+            "first plan: " + first["cheetah-adaptation"],
+        ),
+        (
+            "cheetah: both adapt, and spread, as MAML or more",
+            "p < 0.005",
+            "MAML not run",
+            "MAML not run",
+            "not run",
+        ),
+        (
+            "ant: the components of a mixture specialise (1: position tells the component)",
+            "a figure",
+            "not run",
+            specialization(rows),
+            "no test",
+        ),
+        (
+            "ant: two components cover no more than one mean; cells",
+            "p > 0.1",
+            "not run",
+            means("coverage_10_19", ("mixture", mixtures(rows, "mixture")), ("one mean", text["ant", MAXENT]), digits=0)
+            + " (generations 10 to 19)",
+            "first plan: " + first["ant-mixtures"],
+        ),
+    ]
+    table += [interference(rows, name) for name in (MAXVAR, MAXENT)]
+    return lines(("claim", "paper", "released rules", "the text's rules", "verdict"), table)
+
+
+def pairs(rows: Sequence[Row], rules: str) -> str:
+    """Return the paired ratio of MaxVar to MaxEnt at generations 20 to 29."""
+    first, second = (early(rows, "cheetah", name, rules) for name in (MAXVAR, MAXENT))
+    found = second_plan.paired_ratio(column(first, "distance_20_29"), column(second, "distance_20_29"))
+    return f"{found}; generations 20 to 29, n = {found.first}"
+
+
+def mixtures(rows: Sequence[Row], kind: str) -> list[Row]:
+    """Return the mixtures, or the splits, of the ant."""
+    return select(rows, robot="ant", kind=kind, rules="text", **PAPERS_ROBOTS)
+
+
+def specialization(rows: Sequence[Row]) -> str:
+    """Return the range of the specialization of mixtures and splits."""
+    words = []
+    for kind in ("mixture", "split"):
+        found = column(mixtures(rows, kind), "specialization_last")
+        words.append(f"{kind}s {min(found):.2f} to {max(found):.2f}")
+    return f"{', '.join(words)}; all {len(mixtures(rows, 'mixture')) + len(mixtures(rows, 'split'))} runs"
+
+
+def interference(rows: Sequence[Row], algorithm: str) -> tuple[str, ...]:
+    """Return the line of the interference task: x settles within 0.1 of the optimum, in the longest runs."""
+    found = select(rows, robot="interference", algorithm=algorithm)
+    longest = max(int(row["generations"]) for row in found)
+    values = [number(row, "x_settled") for row in found if int(row["generations"]) == longest]
+    near = all(abs(value - OPTIMUM) < 0.1 for value in values)
+    shown = f"{', '.join(f'{value:.3f}' for value in values)} after {longest:,} generations"
+    return (
+        f"interference, {algorithm}: x converges to 7.854",
+        "a figure",
+        "-",
+        shown,
+        "first plan: " + (HOLDS if near else FAILS),
+    )
+
+
+def seeding_runs(
+    rows: Sequence[Row], rules: str, robot: str = "ant", size: str = "10000"
+) -> dict[tuple[str, str], list[Row]]:
+    """Return the runs of standard ES towards +x, by start and rule of the first steps."""
+    found: dict[tuple[str, str], list[Row]] = {}
+    for row in select(rows, robot=robot, kind="seeding", engine="mujoco", population=size):
+        if row["rules"] == rules or (rules == "text" and row["changed"] == "trust"):
+            first = "trust" if row["changed"] == "trust" else row["first_steps"]
+            found.setdefault((row["start"], first), []).append(row)
+    return found
+
+
+NAMES = {"full": "plain Adam", "gentle": "gentle rule", "trust": "trust"}
+STARTS = {"random": START, MAXVAR: MAXVAR, MAXENT: MAXENT, STANDARD: "control: standard ES, another direction"}
+
+
+def seeding_words(rows: Sequence[Row], rules: str, first: str) -> str:
+    """Return mean x after 20 updates by start, in one line."""
+    found = seeding_runs(rows, rules)
+    groups = [(STARTS[start], found.get((start, first), [])) for start in ("random", MAXVAR, MAXENT)]
+    shown = means("x_20", *groups)
+    return f"{shown} ({NAMES[first]})" if shown != "-" else "not run"
+
+
+def seeding(rows: Sequence[Row], robot: str = "ant", size: str = "10000") -> str:
+    """Return the table of seeding: mean x after so many updates, means over the seeds."""
+    table = []
+    for rules in ("text", "released"):
+        found = seeding_runs(rows, rules, robot, size)
+        for start, words in STARTS.items():
+            for first, way in NAMES.items():
+                if chosen := found.get((start, first)):
+                    cells = [f"{np.mean(column(chosen, f'x_{update}')):.2f}" for update in UPDATES]
+                    table.append((rules, words, way, f"{len(chosen)}", *cells))
+    return lines(("rules", "start", "first steps", "runs", *map(str, UPDATES)), table)
+
+
+def adapted(runs: Sequence[Row]) -> list[float]:
+    """Return the distance after adaptation of each run, the mean of left and right."""
+    pairs_of = [(number(row, "adapt_left"), number(row, "adapt_right")) for row in runs]
+    return [sum(pair) / 2 for pair in pairs_of if all(map(math.isfinite, pair))]
+
+
+def adaptation_groups(rows: Sequence[Row]) -> list[tuple[str, str, str, list[Row]]]:
+    """Return the runs with adaptation: rules, algorithm, generations, runs."""
+    found: dict[tuple[str, str, str], list[Row]] = {}
+    for rules in ("text", "released"):
+        for algorithm in (MAXVAR, MAXENT, STANDARD):
+            for row in trained(rows, "cheetah", algorithm, rules):
+                if row.get("adapt_left"):
+                    found.setdefault((rules, algorithm, row["generations"]), []).append(row)
+    return [(*key, runs) for key, runs in found.items()]
+
+
+def adaptation_words(rows: Sequence[Row], rules: str) -> str:
+    """Return the distance after adaptation by algorithm, in one line: of the longest runs."""
+    groups = [each for each in adaptation_groups(rows) if each[0] == rules and each[1] != STANDARD]
+    if not groups:
+        return "-"
+    longest = {name: max(int(each[2]) for each in groups if each[1] == name) for name in {each[1] for each in groups}}
+    words = [
+        f"{name} {np.mean(adapted(runs)):.1f} (n = {len(runs)}, {generations} generations)"
+        for _, name, generations, runs in groups
+        if int(generations) == longest[name]
+    ]
+    return ", ".join(words)
+
+
+def adaptation(rows: Sequence[Row]) -> str:
+    """Return the table of adaptation: the best of 40 mutations, from the start of training and from ten others."""
+    table = []
+    for rules, algorithm, generations, runs in adaptation_groups(rows):
+        for way in ("left", "right"):
+            best, others, sd = (f"{np.mean(column(runs, f'adapt_{way}{end}')):.1f}" for end in ("_best", "", "_sd"))
+            wanted = f"{sum(column(runs, f'adapt_{way}_wanted')):.0f} of {10 * len(runs)}"
+            table.append((rules, f"{algorithm}, {way}", generations, f"{len(runs)}", best, others, sd, wanted))
+    head = ("rules", "", "generations", "runs", "best of 40, the start of training", "the same one, ten other starts")
+    return lines((*head, "sd of the ten", "starts that end on the wanted side"), table)
+
+
+def generations(rows: Sequence[Row]) -> str:
+    """Return the distances of the long runs of the cheetah, released rules, with the ratio to standard ES."""
+    table = []
+    for algorithm in (STANDARD, MAXENT, MAXVAR):
+        runs, ending = late(rows, "cheetah", algorithm)
+        for row in runs:
+            beside = [each for each in late(rows, "cheetah", STANDARD)[0] if each["seed"] == row["seed"]]
+            far = number(row, f"distance{ending}")
+            same = f"{far / number(beside[0], f'distance{ending}'):.2f}" if beside and algorithm != STANDARD else "-"
+            shares = (f"{100 * number(row, f'{side}{ending}'):.0f} %" for side in ("left", "right"))
+            window, before = ending.strip("_").replace("_", " to "), number(row, "distance_20_29")
+            table.append((algorithm, row["seed"], f"{before:.1f}", f"{far:.1f}", window, same, *shares))
+    head = ("cheetah, released rules", "seed", "distance, 20 to 29", "distance at the end", "generations")
+    return lines((*head, "over standard ES, same seed", "left", "right"), table)
+
+
+ONE_RULE = {
+    "standard ES, L2 0.005": (STANDARD, "released", ""),
+    "MaxEnt, released rules": (MAXENT, "released", ""),
+    "MaxVar, released rules": (MAXVAR, "released", ""),
+    "MaxEnt, only ranks": (MAXENT, "other", "ranks"),
+    "MaxEnt, only L2 0.005": (MAXENT, "other", "L2 0.005"),
+    "MaxEnt, the text's rules": (MAXENT, "text", ""),
+    "MaxVar, the text's rules": (MAXVAR, "text", ""),
+    "standard ES, the text's rules": (STANDARD, "text", ""),
+}
+
+
+def one_rule(rows: Sequence[Row]) -> str:
+    """Return the distance at generations 20 to 29, and the balance, by seed: one rule alone, and all of them."""
+    table = []
+    for words, (algorithm, rules, changed) in ONE_RULE.items():
+        chosen = [row for row in early(rows, "cheetah", algorithm, rules) if row["changed"] == changed]
+        by_seed = {int(row["seed"]): row for row in chosen}
+        cells = [
+            f"{number(by_seed[seed], 'distance_20_29'):.1f} ({number(by_seed[seed], 'balance_20_29'):.2f})"
+            if seed in by_seed
+            else ""
+            for seed in range(claims.SEEDS)
+        ]
+        table.append((words, *cells))
+    return lines(("distance (balance), generations 20 to 29", *(f"seed {seed}" for seed in range(claims.SEEDS))), table)
