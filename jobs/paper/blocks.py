@@ -77,15 +77,16 @@ def read_folder(folder: Path) -> KeptRun:
     with np.load(folder / "behaviors.npz") as file:
         arrays = dict(file)
     config = tomllib.loads(toml)
+    axes = arrays["thin_behavior"].shape[2] // max(len(config["task"].get("behavior_steps", [])), 1)
     positions = {
-        int(g): (np.asarray(place, np.float64), parent)
+        int(g): (np.asarray(place, np.float64)[:, -axes:], parent)  # positions of earlier steps are in front
         for kind in ("thin", "full")
         for g, place, parent in zip(
             *(arrays[f"{kind}_{name}"] for name in ("generation", "behavior", "parent")), strict=True
         )
     }
     whole = {int(g) for g in arrays["full_generation"]} or {g for g in positions if g == about["generations"] - 1}
-    metrics |= measures(config, positions, whole, about["generations"])
+    metrics = measures(config, positions, whole, about["generations"]) | metrics
     if (folder / "ring.csv").exists():
         metrics["ring"] = _table(folder / "ring.csv")["ring"]
     if "mean" in arrays:
@@ -137,7 +138,7 @@ def measures(
     def put(name: str, generation: int, value: float) -> None:
         found.setdefault(name, np.full(count, np.nan))[generation] = value
 
-    robot = config["task"]["name"] != "interference"
+    robot = config["task"]["name"] != "interference" and config.get("method") != "maml"  # MAML's rows are tasks
     for g, (place, parent) in positions.items():
         valid = np.isfinite(place).all(axis=1)
         if not robot or not valid.any():
@@ -291,10 +292,6 @@ def read_block(path: Path) -> list[KeptRun]:
 
 
 def read_folders(folders: Iterable[Path]) -> list[KeptRun]:
-    """Read all runs of folders of small files; MAML's trainings are left out, because their rows are tasks."""
-    runs = {}
-    for folder in (path.parent for each in folders for path in sorted(each.glob("*/run.json"))):
-        if 'method = "maml"' not in (folder / "run.json").read_text(encoding="utf-8").replace('\\"', '"'):
-            run = read_folder(folder)
-            runs[run.name] = run
-    return [runs[name] for name in sorted(runs)]
+    """Read all runs of folders of small files, by name."""
+    found = [read_folder(path.parent) for each in folders for path in sorted(each.glob("*/run.json"))]
+    return sorted(found, key=lambda run: run.name)

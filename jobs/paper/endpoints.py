@@ -32,35 +32,11 @@ MEASURES = {  # column: metric; those of the second list are 0 where no offsprin
     "uniformity": "direction_uniformity",
 }
 ZERO = ("balance", "uniformity")
+ENOUGH = 100  # offspring beyond the radius; directions of fewer are no number
 LAST = ("distance_variance", "beyond_5", "specialization", "rarest_direction", "commonest_direction", "left_of_zero")
 UPDATES = (0, 1, 2, 5, 10, 20)
 SETTLED, LATE = 500, 20  # the last generations of an interference run; of the ranges of the left share
 Row = dict[str, str]
-
-
-FACTS = [
-    "run",
-    "robot",
-    "engine",
-    "rules",
-    "changed",
-    "algorithm",
-    "kind",
-    "seed",
-    "generations",
-    "population",
-    "components",
-    "std",
-    "steps",
-    "direction",
-    "first_steps",
-    "start",
-    "start_file",
-    "machine",
-    "device",
-    "date",
-    "digest",
-]
 
 
 def facts(run: KeptRun) -> Row:
@@ -68,7 +44,7 @@ def facts(run: KeptRun) -> Row:
     task, population, about = run.config["task"], run.config["population"], run.about
     start = json.loads(about["started_from"] or "{}")
     objective, optimizer = run.config.get("objective", {}), run.config.get("optimizer", {})
-    method = run.config.get("method") or start.get("method") if about["kind"] == "sample" else run.config.get("method")
+    method = run.config.get("method") or start.get("method") if about["kind"] != "run" else run.config.get("method")
     algorithm = ALGORITHMS["maml" if method == "maml" else objective.get("name", "fitness")]
     rules, changed = whose_rules(algorithm, objective, optimizer) if robot_of(task) != "interference" else ("text", "")
     return {
@@ -89,6 +65,7 @@ def facts(run: KeptRun) -> Row:
         "first_steps": "gentle" if optimizer.get("correct_first") is False else "full",
         "start": f"{ALGORITHMS[start['objective']]}" if start.get("objective") in ALGORITHMS else "random",
         "start_file": start.get("path", ""),
+        "start_digest": start.get("state_sha256", ""),
         "machine": about["note"],
         "device": about["sessions"][0]["machine"].get("device", "cpu"),
         "date": datetime.fromtimestamp(about["sessions"][0]["start"], UTC).strftime("%Y-%m-%d"),
@@ -106,7 +83,7 @@ def robot_of(task: dict[str, Any]) -> str:
 
 def kind_of(name: str, kind: str, population: dict[str, Any]) -> str:
     """Return the kind of a run: training, seeding, mixture, split, or sample."""
-    if kind == "sample":
+    if kind != "run":  # sample, or study
         return "sample"
     if population["name"] == "mixture":
         return "split" if "split" in name else "mixture"
@@ -142,6 +119,8 @@ def endpoints(run: KeptRun) -> Row:
                 if count >= end and (name == "distance" or np.isfinite(values[first:end]).all()):
                     found[f"{name}_{first}_{end - 1}"] = float(np.nanmean(values[first:end]))
     found |= {f"{name}_last": metrics[name][-1] for name in LAST if name in metrics}
+    if found.get("beyond_5_last", ENOUGH) < ENOUGH:
+        found |= {f"{name}_last": math.nan for name in ZERO}
     if kind_of(run.name, run.about["kind"], run.config["population"]) == "seeding":
         for update in (update for update in UPDATES if update < count):
             found[f"x_{update}"] = metrics["fitness_mean"][update]
@@ -179,13 +158,14 @@ def seconds(run: KeptRun) -> float:
 
 def table(blocks: Iterable[Path]) -> str:
     """Return the text of numbers.csv, from the HDF5 files alone."""
-    rows = [{"block": path.stem, **facts(run), **endpoints(run)} for path in sorted(blocks) for run in read_block(path)]
-    first = ["block", *FACTS]
-    order = [*first, *sorted({name for row in rows for name in row} - set(first))]
-    lines = [",".join(order)]
-    for row in rows:
-        lines.append(",".join(_quoted(row.get(name, "")) for name in order))
-    return "\n".join(lines) + "\n"
+    runs = [(path.stem, run) for path in sorted(blocks) for run in read_block(path)]
+    known = [{"block": block, **facts(run)} for block, run in runs]
+    found = [endpoints(run) for _, run in runs]
+    order = [*(known[0] if known else ()), *sorted({name for row in found for name in row})]
+    rows = [{**first, **second} for first, second in zip(known, found, strict=True)]
+    return "".join(
+        f"{','.join(line)}\n" for line in (order, *([_quoted(row.get(name, "")) for name in order] for row in rows))
+    )
 
 
 def _quoted(text: str) -> str:

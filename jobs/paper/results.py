@@ -54,11 +54,14 @@ def pages(results: Path) -> dict[str, dict[str, str]]:
     scaling = "".join(f"    {line}\n" for line in scaling_figure.table(measured["summary"]))
     return {
         "results.md": {
+            "answer": page_tables.answer(rows),
             "claims": page_tables.claim_table(rows),
             "generations": page_tables.generations(rows),
             "one-rule": page_tables.one_rule(rows),
             "adaptation": page_tables.adaptation(rows),
             "seeding": page_tables.seeding(rows),
+            "seeding-ratio": page_tables.seeding_ratio(rows),
+            "bullet": page_tables.bullet_check(rows),
             "first-plan": claim_table(plan),
             "tests": details(plan),
             "gymnasium": claim_table(gymnasium, verdicts=False),
