@@ -154,7 +154,7 @@ def test_a_block_gives_back_what_the_small_files_have(cheetah: Path, species: Pa
             assert run.generations == file.generations and run.toml == file.config.to_toml()
             assert run.last == pytest.approx(theirs.position, rel=1e-3)
             assert run.component.tolist() == theirs.parent.tolist()
-            assert run.metrics["distance_mean"] == pytest.approx(file["distance_mean"][:], rel=1e-5)
+            assert run.metrics["distance_mean"] == pytest.approx(file["distance_mean"][:], rel=1e-4)
     assert len(endpoints.read(tmp_path / "numbers.csv")) == 2
 
 
@@ -162,7 +162,7 @@ def test_the_ring_of_a_generation_is_that_of_all_its_offspring(ant: Path, tmp_pa
     run = blocks.read_folder(collect(ant, tmp_path))
     with open_run(ant) as file:
         place = np.asarray(file["behavior"][0], np.float64)
-    assert run.metrics["ring"][0] == pytest.approx(blocks.ring(place, len(place)), rel=1e-5)
+    assert run.metrics["ring"][0] == pytest.approx(blocks.ring(place, len(place)), rel=1e-4)
     corners = np.array([[1.0, 0.1], [0.1, 1], [-0.1, 1], [-1, 0.1], [-1, -0.1], [-0.1, -1], [0.1, -1], [1, -0.1]])
     assert blocks.ring(corners, 8) == pytest.approx(np.hypot(1, 0.1)) and blocks.ring(corners[:7], 8) == 0
 

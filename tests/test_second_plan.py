@@ -99,7 +99,8 @@ def test_complete_runs_get_verdicts() -> None:
 
 def test_fewer_runs_than_planned_give_a_ratio_and_an_interval_but_no_verdict() -> None:
     found = plan.examine(runs(0.92, seeds=range(6, 12)))
-    assert found["distance"].verdict == "no verdict (6 of 12, 6 of 12 runs)" and "0.9" in found["distance"].found
+    assert found["distance"].verdict == "no verdict (6 of 12 runs)" and "0.9" in found["distance"].found
+    assert found["further"].found == "-"
     assert found["sides"].found == "6 of 6 runs" and found["sides"].verdict == "no verdict (6 of 12 runs)"
     assert found["ring"].verdict == found["cause"].verdict == "not run"
 

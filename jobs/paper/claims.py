@@ -206,6 +206,8 @@ def _values(rows: Sequence[Row], family: Family, robot: str, name: str, metric: 
         quarter = against and metric.startswith("sample-quarter")
         wanted |= {"kind": "sample", "std": "0.005" if quarter else "0.02"}
         size, lengths = "1000", ("1",)
+    elif name == "maml":
+        size, lengths = "40", ("375",)  # tasks and iterations
     chosen = select(
         rows, lambda row: row["generations"] in lengths and int(row["seed"]) < SEEDS, population=size, **wanted
     )

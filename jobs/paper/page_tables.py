@@ -55,10 +55,9 @@ def over_standard(rows: Sequence[Row], robot: str, algorithm: str, rules: str, e
         if ending != other:  # the planned runs of one group have not begun
             first, second = (trained(rows, robot, name, rules) for name in (algorithm, STANDARD))
             ending = "_85_94"
-    seeds = [{row["seed"]: number(row, f"distance{ending}") for row in each} for each in (first, second)]
-    common = [
-        seed for seed in seeds[0] if math.isfinite(seeds[0][seed]) and math.isfinite(seeds[1].get(seed, math.nan))
-    ]
+    column_of = f"distance{ending}"
+    seeds = [{row["seed"]: number(row, column_of) for row in each if row.get(column_of)} for each in (first, second)]
+    common = [seed for seed in seeds[0] if seed in seeds[1]]
     if not common:
         return "-"
     found = second_plan.ratio(*([each[seed] for seed in common] for each in seeds))
@@ -365,14 +364,17 @@ def adaptation(rows: Sequence[Row]) -> str:
 def generations(rows: Sequence[Row]) -> str:
     """Return the distances of the long runs of the cheetah, released rules, with the ratio to standard ES."""
     table = []
-    for algorithm in (STANDARD, MAXENT, MAXVAR):
-        runs, ending = late(rows, "cheetah", algorithm)
+    long = {
+        name: [row for row in trained(rows, "cheetah", name, "released") if int(row["generations"]) >= 95]
+        for name in (STANDARD, MAXENT, MAXVAR)
+    }
+    for algorithm, runs in long.items():
         for row in runs:
-            beside = [each for each in late(rows, "cheetah", STANDARD)[0] if each["seed"] == row["seed"]]
-            far = number(row, f"distance{ending}")
-            same = f"{far / number(beside[0], f'distance{ending}'):.2f}" if beside and algorithm != STANDARD else "-"
+            ending = "_90_99" if row.get("distance_90_99") else "_85_94"
+            far, before = number(row, f"distance{ending}"), f"{number(row, 'distance_20_29'):.1f}"
+            beside = [number(each, f"distance{ending}") for each in long[STANDARD] if each["seed"] == row["seed"]]
+            same = f"{far / beside[0]:.2f}" if beside and algorithm != STANDARD else "-"
             shares = (f"{100 * number(row, f'{side}{ending}'):.0f} %" for side in ("left", "right"))
-            before = f"{number(row, 'distance_20_29'):.1f}"
             table.append((algorithm, row["seed"], before, f"{far:.1f}", window(ending), same, *shares))
     head = ("cheetah, released rules", "seed", "distance, 20 to 29", "distance at the end", "generations")
     return lines((*head, "over standard ES, same seed", "left", "right"), table)
@@ -477,3 +479,21 @@ def bullet_check(rows: Sequence[Row]) -> str:
         table.append((name, row["population"], *cells))
     head = ("mean (trained in the replica)", "offspring", "distance in Bullet", "in the replica")
     return lines((*head, "left / right or ring over distance, Bullet", "the same, replica"), table)
+
+
+def sides_words(rows: Sequence[Row]) -> str:
+    """Return in how many runs both sides are there: N = 10,000 after 30 generations, and N = 600."""
+    words = []
+    for rules in ("text", "released"):
+        found = [f"{name} {sides(early(rows, 'cheetah', name, rules), '_20_29')}" for name in (MAXENT, MAXVAR)]
+        words.append(f"{rules} rules: {', '.join(found)}")
+    small = []
+    for engine, name in (("bullet", "Bullet"), ("mujoco", "the replica")):
+        runs = select(rows, robot="cheetah", algorithm=MAXENT, engine=engine, population="600", rules="text")
+        there = [min(number(row, "left_last"), number(row, "right_last")) >= 0.1 for row in runs]
+        small.append(f"{name} {sum(there)} of {len(there)} runs")
+    return (
+        "- **Both sides are not certain.** A quarter of the offspring or more on each side, generations 20 to 29, "
+        f"{'; '.join(words)}. With N = 600 they are a matter of luck (text rules, MaxEnt, last generation, a tenth or "
+        f"more on each side): {', '.join(small)}.\n"
+    )

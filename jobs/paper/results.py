@@ -61,6 +61,7 @@ def pages(results: Path) -> dict[str, dict[str, str]]:
             "adaptation": page_tables.adaptation(rows),
             "seeding": page_tables.seeding(rows),
             "seeding-ratio": page_tables.seeding_ratio(rows),
+            "sides": page_tables.sides_words(rows),
             "bullet": page_tables.bullet_check(rows),
             "first-plan": claim_table(plan),
             "tests": details(plan),

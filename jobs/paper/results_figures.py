@@ -182,7 +182,8 @@ def draw_adaptation(runs: Sequence[Known]) -> Figure | None:
             groups.setdefault(name, []).append((run, row))
     if not groups:
         return None
-    figure, panels = grid(len(groups), min(len(groups), 4), 2.1, sharey=True)
+    columns = 4 if len(groups) in (4, 7, 8) else 3
+    figure, panels = grid(len(groups), columns, 2.1, sharey=True)
     for panel, (name, members) in zip(panels, groups.items(), strict=True):
         for place, (run, _) in enumerate(members):
             for way, color, shift in (("left", "#0072b2", -0.15), ("right", "#d55e00", 0.15)):
@@ -194,7 +195,7 @@ def draw_adaptation(runs: Sequence[Known]) -> Figure | None:
         panel.axhline(0, color="0.5", linewidth=0.5, linestyle=":")
         panel.set_xticks(range(len(members)), [row["seed"] for _, row in members])
         panel.set(title=name, xlabel="seed")
-    for panel in panels[::4]:
+    for panel in panels[::columns]:
         panel.set_ylabel("distance in the wanted direction")
     explain(figure, panels)
     return figure
@@ -305,5 +306,5 @@ def _draw_shares(panel: Any, measured: dict[str, dict[str, list[float]]], algori
 
 
 def _save(figure: Figure, path: Path) -> Path:
-    figure.savefig(path, metadata={"Software": None}, bbox_inches="tight", pad_inches=0.03)
+    figure.savefig(path, dpi=150, metadata={"Software": None}, bbox_inches="tight", pad_inches=0.03)
     return path

@@ -147,7 +147,7 @@ def finding(
     """Return a finding whose verdict waits for all planned runs."""
     claim, paper, refuted = words
     complete = tuple(runs) == tuple(planned)
-    counts = ", ".join(f"{there} of {all_of}" for there, all_of in zip(runs, planned, strict=True))
+    counts = ", ".join(dict.fromkeys(f"{there} of {all_of}" for there, all_of in zip(runs, planned, strict=True)))
     verdict = judge() if complete else f"no verdict ({counts} runs)" if any(runs) else "not run"
     return Finding(claim, paper, shown if any(runs) else "-", verdict, tuple(runs), tuple(planned), refuted)
 
@@ -184,9 +184,10 @@ def examine(rows: Sequence[Row]) -> dict[str, Finding]:
     main, both = ratio(far, base), sum(map(has_sides, values(maxent, "left"), values(maxent, "right")))
     further = further_verdict(far, base) if far and base else (math.nan, "")
     counts, twelve = (len(far), len(base)), (len(CHEETAHS),) * 2
+    shown = f"p = {further[0]:.2g}" if counts == twelve else "-"
     found = {
         "distance": finding(WORDS["distance"], f"{main}", lambda: distance_verdict(main), counts, twelve),
-        "further": finding(WORDS["further"], f"p = {further[0]:.2g}", lambda: further[1], counts, twelve),
+        "further": finding(WORDS["further"], shown, lambda: further[1], counts, twelve),
         "sides": finding(
             WORDS["sides"],
             f"{both} of {len(maxent)} runs",
