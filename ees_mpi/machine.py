@@ -38,7 +38,10 @@ BITS_DEPEND_ON = (
     *("ees_mpi", "python", "numpy", "cpu_features", "blas", "libm", "pybullet", "mujoco", "torch"),
     *("pybullet_build", "mujoco_build"),
 )
-NEWER_KEYS = ("pybullet_build", "mujoco_build")  # files of older versions lack them, which is no difference
+# The keys of a GPU job: the bits of rollouts on a GPU depend on them, too.
+GPU_BITS_DEPEND_ON = ("gpu", "gpu_driver", "warp", "mujoco_warp")
+# Files of older versions lack the digests, and jobs on CPUs the GPU, which is no difference.
+OPTIONAL_KEYS = ("pybullet_build", "mujoco_build", *GPU_BITS_DEPEND_ON)
 
 # The library of each physics engine, relative to the folder in which its package is installed.
 LIBRARIES = {"pybullet": "pybullet.*so", "mujoco": "mujoco/libmujoco.*"}
@@ -161,12 +164,18 @@ def fingerprint(torch: bool = False) -> dict[str, str]:
     }
 
 
+def gpu_packages() -> dict[str, str]:
+    """Return the versions of the packages that compute on a GPU."""
+    return {"torch": version("torch"), "warp": version("warp-lang"), "mujoco_warp": version("mujoco-warp")}
+
+
 def differences(mine: dict[str, str], other: dict[str, str]) -> list[str]:
     """Return the differences between two fingerprints that can change bits."""
     return [
         f"{key} is {mine.get(key, 'none')!r} here and {other.get(key, 'none')!r} there"
-        for key in BITS_DEPEND_ON
-        if mine.get(key, "none") != other.get(key, "none") and (key not in NEWER_KEYS or (key in mine and key in other))
+        for key in (*BITS_DEPEND_ON, *GPU_BITS_DEPEND_ON)
+        if mine.get(key, "none") != other.get(key, "none")
+        and (key not in OPTIONAL_KEYS or (key in mine and key in other))
     ]
 
 

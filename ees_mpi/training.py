@@ -105,6 +105,11 @@ class EvolutionJob:
         """The device that evaluates individuals: "cpu" or "cuda"."""
         return self.evaluation.device
 
+    @property
+    def described(self) -> dict[str, str]:
+        """The device as the session of a run file records it."""
+        return self.evaluation.described
+
     def rejoin(self) -> None:
         """Assign the GPUs again after ranks were lost."""
         self.evaluation.rejoin()
@@ -133,6 +138,9 @@ class Job(Protocol[Row]):
 
     @property
     def device(self) -> str: ...  # "cpu" or "cuda": where individuals are evaluated
+
+    @property
+    def described(self) -> dict[str, str]: ...  # the device as the session of a run file records it
 
     def rejoin(self) -> None:
         """Prepare for the ranks that are left after others were lost; called on all of them together."""

@@ -188,7 +188,7 @@ def _write(evaluation: Evaluation, out: Path, about: Mapping[str, Any], rows: Se
     config, ranks = evaluation.config, evaluation.ranks
     with replaced(out, RunFileError) as fresh:
         writer = RunWriter.create(fresh, config, rows[-1][1], True, kind=KIND, started_from=json.dumps(about))
-        here = {**machine.fingerprint(uses_torch(config)), "device": evaluation.device}
+        here = {**machine.fingerprint(uses_torch(config)), **evaluation.described}
         writer.begin_session(0, ranks.size, ranks.nodes, here)
         for record, state in rows:
             writer.commit(record.generation, record.arrays, state)

@@ -57,8 +57,8 @@ def evaluate_mean(
 def verify(ranks: Ranks, path: Path, generation: int | None, individuals: int | None) -> list[str]:
     """Evaluate individuals again, on the device of each generation; raise a VerifyError if they differ.
 
-    Outcomes that cannot be repeated are compared as distributions: those of GPUs, and of random tasks. Return lines
-    that say what was compared.
+    Outcomes that cannot be repeated are compared as distributions: those of random tasks, of most robots on GPUs, and
+    of other kinds of GPU. Return lines that say what was compared.
     """
     with ranks.together():
         run = open_run(path)
@@ -68,18 +68,14 @@ def verify(ranks: Ranks, path: Path, generation: int | None, individuals: int | 
     agreed = np.frombuffer(ranks.broadcast(np.array(chosen, np.int64).tobytes()), np.int64).tolist()
     ranks.set_stall_limit(60 * run.config.run.stall_minutes)
     exact = [g for g in agreed if run.config.task.deterministic and run.device(g) != "cuda"]
-    random = [g for g in agreed if g not in exact]
+    others = [g for g in agreed if g not in exact]
     lines: list[str] = []
     if exact:
         rows = [(g, i) for g in exact for i in _spaced(run.config.population.size, individuals or INDIVIDUALS)]
         _compare_bits(ranks, run, rows)
         lines.append(f"{path}: {len(rows)} individuals of generations {_listed(exact)}: the same bits")
-    if random:
-        count = loaded(DISTRIBUTIONS)(ranks, run, random, individuals)
-        lines.append(
-            f"{path}: {count} individuals of each of the generations {_listed(random)}, whose rollouts cannot be "
-            "repeated (a GPU, or task.deterministic = false): the same distribution of behaviours"
-        )
+    if others:
+        lines += loaded(DISTRIBUTIONS)(ranks, run, others, individuals)
     run.close()
     return lines
 
@@ -140,8 +136,7 @@ def differences(run: Run, generation: int) -> list[str]:
         return ["the generation was evaluated on a GPU, whose outcomes cannot be repeated bit by bit"]
     if not run.config.task.deterministic:
         return ["the task is not deterministic (task.deterministic = false)"]
-    session = [s for s in run.sessions() if s["first_generation"] <= generation][-1]
-    return machine.differences(machine.fingerprint(uses_torch(run.config)), session["machine"])
+    return machine.differences(machine.fingerprint(uses_torch(run.config)), run.machine(generation))
 
 
 def verify_updates(ranks: Ranks, path: Path) -> list[str]:

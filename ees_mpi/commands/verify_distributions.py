@@ -1,8 +1,9 @@
-"""Verifying outcomes that cannot be repeated: behaviours are compared as distributions, not bit by bit.
+"""Verifying generations of GPUs and of random tasks: by their bits where they repeat, or as distributions.
 
-On a GPU, MuJoCo Warp adds contact forces in changing order, so that two equal rollouts part after some steps. On CPUs,
-the user's task may be random (`task.deterministic = false`). The tests are the two-sample Kolmogorov-Smirnov test, for
-each number of the behaviour of valid rollouts, and the test of two proportions for the share of valid rollouts.
+The paper's robots repeat bit by bit on the same kind of GPU (`Task.repeats_on_gpu`). For other robots MuJoCo Warp adds
+contact forces in changing order, so that two equal rollouts part after some steps. On CPUs, the user's task may be
+random (`task.deterministic = false`). The tests of distributions are the two-sample Kolmogorov-Smirnov test, for each
+number of the behaviour of valid rollouts, and the test of two proportions for the share of valid rollouts.
 """
 
 import math
@@ -10,11 +11,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ees_mpi import machine
 from ees_mpi.commands.study import outcomes_of
 from ees_mpi.commands.verify import logged_outcomes
 from ees_mpi.errors import ConfigError, VerifyError
 from ees_mpi.generation.evaluation import Evaluation, Work
-from ees_mpi.generation.results import observed
+from ees_mpi.generation.results import observed, uses_torch
 from ees_mpi.noise import NoiseTable
 from ees_mpi.outcomes import Floats, Outcomes
 from ees_mpi.ranks import Ranks
@@ -24,25 +26,53 @@ INDIVIDUALS = 1000  # at least, or all
 LEAST_P = 1e-4  # a smaller p fails
 
 
-def verify_distributions(ranks: Ranks, run: Run, generations: Sequence[int], individuals: int | None) -> int:
-    """Evaluate individuals again; raise a VerifyError if their behaviours are distributed otherwise."""
-    if not run.config.population.has_individuals:
+def verify_distributions(ranks: Ranks, run: Run, generations: Sequence[int], individuals: int | None) -> list[str]:
+    """Evaluate individuals again; raise a VerifyError if they differ. Return a line for each generation."""
+    config = run.config
+    if not config.population.has_individuals:
         raise ConfigError(
-            f"generation {generations[0]}: the rollouts of its {run.config.population.row_name}s happen once, on a GPU "
+            f"generation {generations[0]}: the rollouts of its {config.population.row_name}s happen once, on a GPU "
             "or in a task that is not deterministic; verify works with other generations, and with MAML's updates from "
             "rollouts that maml.log_iterations has kept: see ees-mpi docs gpus"
         )
-    count = min(run.config.population.size, max(individuals or 0, INDIVIDUALS))
-    noise = NoiseTable(run.config.noise_seed, run.config.noise.size, ranks)
+    noise = NoiseTable(config.noise_seed, config.noise.size, ranks)
+    lines = []
     for device in sorted({run.device(g) for g in generations}):
+        repeats = device == "cuda" and config.task.repeats_on_gpu and config.task.deterministic
+        count = config.population.size if repeats else min(config.population.size, max(individuals or 0, INDIVIDUALS))
         evaluation = _opened(ranks, run, noise, device)
+        here = {**machine.fingerprint(uses_torch(config)), **evaluation.described}
         for generation in (g for g in generations if run.device(g) == device):
             again = _evaluate(evaluation, run, generation, count)
             with ranks.together():
                 logged = logged_outcomes(run, generation).at(np.arange(count))
-                compare(f"{run.path}: the behaviours of generation {generation}", logged, again)
+                name, there = f"{run.path}: generation {generation}", run.machine(generation)
+                found = compare_bits(name, logged, again, here, there) if repeats else "its rollouts cannot be repeated"
+                if found:
+                    compare(f"{name}: its behaviours", logged, again)
+                    found += ": the same distribution of behaviours"
+                lines.append(f"{name}: {count} individuals: {found or 'the same bits'}")
         evaluation.close()
-    return count
+    return lines
+
+
+def compare_bits(name: str, logged: Outcomes, again: Outcomes, here: dict[str, str], there: dict[str, str]) -> str:
+    """Compare outcomes of GPUs bit by bit; return why bits that differ may do so, or nothing if all are the same.
+
+    Raise a VerifyError if they differ although the machine that wrote the file has the same GPU and packages.
+    """
+    parts = [(one.valid, one.length, one.fitness, one.behavior) for one in (logged, again)]
+    rows = [np.column_stack(part).astype(np.float64) for part in parts]
+    same = np.array([np.array_equal(one, other, equal_nan=True) for one, other in zip(*rows, strict=True)])
+    if same.all():
+        return ""
+    differ = f"{np.sum(~same)} of {len(same)} individuals have other bits"
+    if "gpu" not in there:
+        return f"{differ}, and the file does not name its GPU"
+    other = machine.differences(here, there)
+    if not other:
+        raise VerifyError(f"{name}: {differ} on the same kind of GPU: the file or the code has changed")
+    return f"{differ}, as expected here: {'; '.join(other)}"
 
 
 def _opened(ranks: Ranks, run: Run, noise: NoiseTable, device: str) -> Evaluation:

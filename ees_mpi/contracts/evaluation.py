@@ -41,7 +41,7 @@ class RowsEvaluator(Evaluator, Protocol):
 
 
 class BatchEvaluator(Closable, Protocol):
-    """Evaluates many individuals at once, on a GPU. Its outcomes cannot be repeated bit by bit."""
+    """Evaluates many individuals at once, on a GPU; see `Task.repeats_on_gpu`."""
 
     capacity: int  # individuals at once; a larger batch is evaluated in several passes
 

@@ -25,6 +25,7 @@ class Task(Part, frozen=True):
 
     steps = 1  # of a rollout, at most
     deterministic = True  # whether the outcome of a rollout can be repeated bit by bit
+    repeats_on_gpu = False  # whether it can also be repeated bit by bit on the same kind of GPU
     rollouts = 1  # of an individual, whose outcome is their mean
     engine = ""  # the name of the physics engine, if the task has a choice of engines; else empty
 

@@ -1,7 +1,8 @@
 """The evaluation of individuals on all ranks: one by one on CPUs, or in batches on GPUs.
 
 On CPUs every rank evaluates individuals, and outcomes can be repeated bit by bit. With GPUs, one rank drives each GPU
-and evaluates batches; the other ranks share the update only. Outcomes of GPU physics happen once and are logged.
+and evaluates batches; the other ranks share the update only. Outcomes of the paper's robots can be repeated on the same
+kind of GPU (`Task.repeats_on_gpu`); those of other robots on a GPU happen once and are logged.
 """
 
 import os
@@ -13,6 +14,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ees_mpi import machine
 from ees_mpi.config import Config
 from ees_mpi.contracts import BatchEvaluator, Evaluator, RowsEvaluator, Say, Task
 from ees_mpi.errors import ConfigError, before_rollouts
@@ -45,6 +47,7 @@ class Evaluation:
         self._batches: BatchEvaluator | None = None
         self._stds = getattr(config.population, "stds", None)  # of a population with a std for each parameter
         self.device, self._drivers = choose_device(config, ranks, device or config.task.device or "cpu")
+        self.described = describe_device(ranks, self.device, self._drivers)
         self._open()
 
     def _open(self) -> None:
@@ -193,6 +196,13 @@ def choose_device(config: Config, ranks: Ranks, wanted: str) -> tuple[str, dict[
         if problem:
             raise ConfigError(f'task.device = "cuda": {problem}; use task.device = "cpu"')
     return "cuda", drivers
+
+
+def describe_device(ranks: Ranks, device: str, drivers: Mapping[int, str]) -> dict[str, str]:
+    """Return what a session of a run file records of its device: its name; of GPUs their kind and packages, too."""
+    if device == "cpu":
+        return {"device": device}
+    return {"device": device, **gpus.describe(ranks, drivers), **machine.gpu_packages()}
 
 
 def opened_on_gpu(ranks: Ranks, drivers: Mapping[int, str], opened: Callable[[Say], Robots]) -> Robots | None:

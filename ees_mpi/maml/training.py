@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ees_mpi.config import Config
 from ees_mpi.errors import RunFileError, before_rollouts
-from ees_mpi.generation.evaluation import choose_device
+from ees_mpi.generation.evaluation import choose_device, describe_device
 from ees_mpi.generation.repeats import Repeated, as_logged, logged
 from ees_mpi.generation.results import (
     Clock,
@@ -45,6 +45,7 @@ class MamlJob:
     work: CpuTasks | GpuTasks
     ranks: Ranks
     evaluated: Evaluated[Pair]
+    described: dict[str, str]  # the device as the session of a run file records it
 
     def advance(self, state: State, known: Mapping[int, Pair]) -> tuple[Record, State]:
         """Compute one outer iteration; see `training.EvolutionJob.advance`."""
@@ -85,7 +86,7 @@ class MamlJob:
         device, drivers = choose_device(config, ranks, wanted)
         with ranks.together(), before_rollouts():
             work = CpuTasks(config, ranks) if device == "cpu" else GpuTasks(config, ranks, drivers)
-        return cls(config, config.population, work, ranks, Evaluated())
+        return cls(config, config.population, work, ranks, Evaluated(), describe_device(ranks, device, drivers))
 
     @property
     def device(self) -> str:

@@ -6,7 +6,7 @@ and imports no torch.
 
 import ctypes
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +24,7 @@ class Gpu:
     uuid: str
     name: str
     memory: int  # bytes
+    driver: str  # its version
 
 
 class _Memory(ctypes.Structure):
@@ -61,19 +62,21 @@ def _all_gpus() -> list[Gpu]:
     try:
         count = ctypes.c_uint(0)
         nvml.nvmlDeviceGetCount_v2(ctypes.byref(count))
-        return [_describe(nvml, number) for number in range(count.value)]
+        driver = ctypes.create_string_buffer(NAME_BYTES)
+        nvml.nvmlSystemGetDriverVersion(driver, NAME_BYTES)
+        return [_describe(nvml, number, driver.value.decode()) for number in range(count.value)]
     finally:
         nvml.nvmlShutdown()
 
 
-def _describe(nvml: ctypes.CDLL, number: int) -> Gpu:
+def _describe(nvml: ctypes.CDLL, number: int, driver: str) -> Gpu:
     device, memory = ctypes.c_void_p(), _Memory()
     uuid, name = ctypes.create_string_buffer(NAME_BYTES), ctypes.create_string_buffer(NAME_BYTES)
     nvml.nvmlDeviceGetHandleByIndex_v2(ctypes.c_uint(number), ctypes.byref(device))
     nvml.nvmlDeviceGetUUID(device, uuid, NAME_BYTES)
     nvml.nvmlDeviceGetName(device, name, NAME_BYTES)
     nvml.nvmlDeviceGetMemoryInfo(device, ctypes.byref(memory))
-    return Gpu(uuid.value.decode(), name.value.decode(), int(memory.total))
+    return Gpu(uuid.value.decode(), name.value.decode(), int(memory.total), driver)
 
 
 def drivers(seen: Sequence[Sequence[str]]) -> dict[int, str]:
@@ -94,3 +97,12 @@ def assign(ranks: Ranks) -> dict[int, str]:
     mine = ",".join(gpu.uuid for gpu in visible_gpus())
     rows = ranks.allgather(np.array([mine], f"S{LIST_BYTES}"), counts=[1] * ranks.size)
     return drivers([[uuid for uuid in row.decode().split(",") if uuid] for row in rows])
+
+
+def describe(ranks: Ranks, driven: Mapping[int, str]) -> dict[str, str]:
+    """Return the model and the driver version of all GPUs of the job; called on all ranks together."""
+    mine = [gpu for gpu in visible_gpus() if gpu.uuid == driven.get(ranks.rank)]
+    row = np.array([[mine[0].name.encode(), mine[0].driver.encode()] if mine else [b"", b""]], f"S{NAME_BYTES}")
+    rows = ranks.allgather(row, counts=[1] * ranks.size)
+    kinds = (" + ".join(sorted({text.decode() for text in column if text})) for column in rows.T)
+    return dict(zip(("gpu", "gpu_driver"), kinds, strict=True))

@@ -188,8 +188,8 @@ class Session:
         with ranks.together():
             if prepared:
                 writer = prepared.open()  # creates a new file: now every rank knows its path and id
-                _greet(ranks, prepared, known, fingerprint, job.device, self.say)
-                here = {**fingerprint, "mpi": ranks.library, "device": job.device}
+                here = {**fingerprint, "mpi": ranks.library, **job.described}
+                _greet(ranks, prepared, known, here, job.device, self.say)
                 writer.begin_session(state.generation, ranks.size, ranks.nodes, here)
         return writer
 
@@ -221,7 +221,7 @@ class Session:
             job.close()
 
 
-def _greet(ranks: Ranks, prepared: PreparedRun, known: int, fingerprint: dict[str, str], device: str, say: Say) -> None:
+def _greet(ranks: Ranks, prepared: PreparedRun, known: int, here: dict[str, str], device: str, say: Say) -> None:
     """Print the generations and the number of ranks, with warnings."""
     config: Config = prepared.config
     first = int(prepared.state["generation"])
@@ -244,6 +244,6 @@ def _greet(ranks: Ranks, prepared: PreparedRun, known: int, fingerprint: dict[st
             f"{ranks.size - 1}): the population has {config.population.size} individuals"
         )
     if prepared.sessions:
-        other = machine.differences(fingerprint, prepared.sessions[-1]["machine"])
+        other = machine.differences(here, prepared.sessions[-1]["machine"])
         if other:
             say(f"warning: the file was written on another machine, so later bits may differ: {'; '.join(other)}")

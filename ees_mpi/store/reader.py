@@ -214,9 +214,13 @@ class Run(RunArrays):
 
     def device(self, generation: int) -> str:
         """Return the device that evaluated a generation: "cpu" or "cuda"."""
+        return self.machine(generation).get("device", "cpu")
+
+    def machine(self, generation: int) -> dict[str, str]:
+        """Return the machine that computed a generation: packages, CPU, and GPU if it used one."""
         generation = self.number_of(generation) if generation < 0 else generation
         sessions = [session for session in self.sessions() if session["first_generation"] <= generation]
-        return str(sessions[-1]["machine"].get("device", "cpu")) if sessions else "cpu"
+        return dict(sessions[-1]["machine"]) if sessions else {}
 
     def observation_sums(self, generation: int) -> Floats:
         """Return the observation sums before a generation."""

@@ -31,6 +31,7 @@ class PaperRobot(EngineTask, frozen=True):
         key("Where rollouts of engine mujoco run; auto, also if not set: on a GPU if there is one."),
     ] = None
 
+    repeats_on_gpu = True  # kernels of our own solve the contacts, and add in a fixed order
     only_with = {"device": ("engine", "mujoco")}  # noqa: RUF012
     robot: ClassVar[str]
     sizes: ClassVar[tuple[int, int]]  # observations, actions

@@ -1,6 +1,7 @@
 """Every update follows from the logged outcomes: `verify --updates` computes them again and notices any change."""
 
 import gzip
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ from support.outcomes import outcomes
 from support.program import done, refusal, train
 from support.run_files import edited
 
-from ees_mpi.commands.verify_distributions import compare, kolmogorov_smirnov, two_proportions
+from ees_mpi.commands.verify_distributions import compare, compare_bits, kolmogorov_smirnov, two_proportions
 from ees_mpi.errors import VerifyError
 
 WALKING = ("population.size=6", "task.steps=8", "task.hidden=[8,8]", "noise.size=100000", "run.generations=3")
@@ -102,3 +103,15 @@ def test_another_share_of_valid_rollouts_is_found() -> None:
         compare("behaviours", logged, other)
     assert two_proportions(0, 0, 10) == two_proportions(10, 10, 10) == 1.0
     assert two_proportions(20, 35, 1000) == pytest.approx(0.0405, abs=0.002)  # a chi-squared test without correction
+
+
+def test_bits_of_a_gpu_must_repeat_on_the_same_kind_and_a_difference_to_another_kind_is_named() -> None:
+    logged = outcomes(10, 2, invalid=(3,))
+    other = replace(logged, behavior=logged.behavior + np.eye(10, 2)[::-1] * 1e-12)
+    here = {"gpu": "NVIDIA H200", "gpu_driver": "1", "warp": "1.19"}
+    assert compare_bits("g", logged, logged, here, {"gpu": "NVIDIA A100"}) == ""
+    with pytest.raises(VerifyError, match="2 of 10 individuals have other bits on the same kind of GPU"):
+        compare_bits("g", logged, other, here, dict(here))
+    reason = compare_bits("g", logged, other, here, {**here, "gpu": "NVIDIA A100"})
+    assert "gpu is 'NVIDIA H200' here and 'NVIDIA A100' there" in reason
+    assert "does not name its GPU" in compare_bits("g", logged, other, here, {})

@@ -9,6 +9,7 @@ from support import stand_in_gpu
 from support.program import done, ees, info, python, run, sets
 from support.run_files import assert_same_bits
 
+from ees_mpi import open_run
 from ees_mpi.ranks import gpus
 
 ULFM = ("--with-ft", "ulfm")
@@ -119,6 +120,8 @@ def test_generations_of_a_gpu_are_verified_as_distributions_and_their_updates_bi
     assert train(out).returncode == 0
     found = seeing("GPU-a", "verify", out, ranks=2)
     assert found.returncode == 0 and "the same distribution of behaviours" in found.stdout, found.stderr
+    with open_run(out) as run:
+        assert run.machine(0)["gpu"] == "stand-in" and run.machine(0)["gpu_driver"] == "1.0"
     without = seeing("", "verify", out)
     assert without.returncode == 2 and "verify --updates works without one" in without.stderr
     assert "5 updates" in done("verify", out, "--updates", ranks=2).stdout
@@ -150,7 +153,7 @@ def test_the_lowest_rank_that_sees_a_gpu_drives_it_and_no_rank_drives_two(
 
 
 def test_cuda_visible_devices_chooses_among_the_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    have = [gpus.Gpu(uuid, "a GPU", 1) for uuid in ("GPU-11", "GPU-22", "GPU-33")]
+    have = [gpus.Gpu(uuid, "a GPU", 1, "1.0") for uuid in ("GPU-11", "GPU-22", "GPU-33")]
     for text, wanted in (("1", [1]), ("2,0", [2, 0]), ("GPU-33", [2]), ("0,7,1", [0]), ("", []), ("-1", [])):
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", text)
         assert gpus.chosen(have) == [have[place] for place in wanted]

@@ -108,7 +108,7 @@ class Batches:
 def visible() -> list[gpus.Gpu]:
     """Return the GPUs of the environment."""
     uuids = [uuid for uuid in os.environ.get("EES_TEST_GPUS", "").split(",") if uuid]
-    return [gpus.Gpu(uuid, "stand-in", 1 << 30) for uuid in uuids]
+    return [gpus.Gpu(uuid, "stand-in", 1 << 30, "1.0") for uuid in uuids]
 
 
 if __name__ == "__main__":
