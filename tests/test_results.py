@@ -185,7 +185,10 @@ def test_the_script_collects_packs_and_draws_runs_with_adaptations_and_samples(
     files = [str(path) for path in (cheetah, finished, adapted, sampled)]
     assert results.main(["collect", *files, "--policy", "--results", str(small)]) == 0
     assert (small / cheetah.stem / "policy.npz").is_file()
-    assert results.main(["pack", str(small), "--results", str(packed)]) == 0
+    assert results.main(["pack", str(small), "--means", "--results", str(packed)]) == 0
+    kept = {run.name: run.policy for run in blocks.read_block(packed / "small.h5")}[cheetah.stem]
+    with np.load(small / cheetah.stem / "policy.npz") as policy:
+        assert set(kept) == set(policy) and all(np.array_equal(kept[name], policy[name]) for name in policy)
     found = {row["run"]: row for row in endpoints.read(packed / "numbers.csv")}
     assert found[cheetah.stem]["adapt_left"] and found[sampled.stem]["kind"] == "sample"
     assert results.main(["update", "--results", str(packed)]) == 0

@@ -7,6 +7,7 @@ The axis `run` has the runs by name. Metrics are [run, generation]. `last_positi
 1,000 offspring of the last generation, `last_component` their means in a mixture. `shown_position` [run, shown,
 individual, axis] has some offspring of earlier generations (`shown_generation`) of robots on a line, for figures.
 `mutations` and `evaluations` [run, direction, number] are of few-shot adaptation: distances in the wanted direction.
+`policies/RUN` has the arrays of a trained mean, if the block keeps it: `results.py policy RUN OUT.npz` writes it.
 `config` has the config of each run as TOML, `about` the rest as JSON: digest, sessions, machine, what it started from.
 
 A block is made from the folders that `results.py collect` writes: run.json, metrics.csv, behaviors.npz, policy.npz,
@@ -50,6 +51,7 @@ class KeptRun:
     shown: dict[int, Floats] = field(default_factory=dict)  # the same of earlier generations
     mutations: dict[str, Floats] = field(default_factory=dict)  # by direction: distances of all mutations
     evaluations: dict[str, Floats] = field(default_factory=dict)  # distances of the best one from other starts
+    policy: dict[str, Any] = field(default_factory=dict)  # the arrays of its policy.npz: the trained mean
 
     @property
     def generations(self) -> int:
@@ -62,8 +64,8 @@ def clear_name(name: str) -> str:
     return re.sub(r"^mujoco-", "gymnasium-", name)
 
 
-def read_folder(folder: Path) -> KeptRun:
-    """Read the small files of a run, as `results.py collect` writes them."""
+def read_folder(folder: Path, means: bool = False) -> KeptRun:
+    """Read the small files of a run, as `results.py collect` writes them; `means`: with its trained mean."""
     about = json.loads((folder / "run.json").read_text(encoding="utf-8"))
     toml = about.pop("config")
     for session in about["sessions"]:
@@ -109,7 +111,16 @@ def read_folder(folder: Path) -> KeptRun:
         shown={g: positions[g][0][:FEW] for g in earlier},
         mutations={way: each[1] for way, each in adaptations.items() if each[0]},
         evaluations={way: each[2] for way, each in adaptations.items() if each[0]},
+        policy=read_policy(folder / "policy.npz") if means else {},
     )
+
+
+def read_policy(path: Path) -> dict[str, Any]:
+    """Return the arrays of a policy; none if there is no such file."""
+    if not path.exists():
+        return {}
+    with np.load(path) as file:
+        return dict(file)
 
 
 def _table(path: Path) -> dict[str, Floats]:
@@ -247,6 +258,13 @@ def write_block(path: Path, runs: Sequence[KeptRun]) -> None:
                     for way, numbers in getattr(run, each).items():
                         values[place, WAYS.index(way), : len(numbers)] = numbers
                 put(each, values, "run", "direction", name)
+        for run in (run for run in runs if run.policy):
+            group = file.create_group(f"policies/{run.name}")
+            for name, array in run.policy.items():
+                if array.dtype.kind == "U":
+                    _texts(group, name, np.atleast_1d(array).tolist())
+                else:
+                    group.create_dataset(name, data=array, chunks=array.shape, track_times=False, **PACKED)
 
 
 def _texts(file: h5py.File, name: str, texts: Sequence[str]) -> Any:
@@ -259,7 +277,8 @@ def _texts(file: h5py.File, name: str, texts: Sequence[str]) -> Any:
 def read_block(path: Path) -> list[KeptRun]:
     """Read the runs of a block."""
     with h5py.File(path) as file:
-        arrays = {name: data[()] for name, data in file.items()}
+        arrays = {name: data[()] for name, data in file.items() if isinstance(data, h5py.Dataset)}
+        policies = {name: _policy(group) for name, group in file.get("policies", {}).items()}
     texts = {name: [each.decode() for each in arrays.pop(name)] for name in ("run", "config", "about")}
     shape, found = (len(texts["run"]), len(arrays["generation"])), []
     for place, name in enumerate(texts["run"]):
@@ -290,12 +309,22 @@ def read_block(path: Path) -> list[KeptRun]:
                     {way: arrays[key][place, WAYS.index(way)].astype(np.float64) for way in ways}
                     for key in ("mutations", "evaluations")
                 ),
+                policy=policies.get(name, {}),
             )
         )
     return found
 
 
-def read_folders(folders: Iterable[Path]) -> list[KeptRun]:
+def _policy(group: h5py.Group) -> dict[str, Any]:
+    """Return the arrays of a policy, texts as numpy's texts."""
+    arrays = {name: data[()] for name, data in group.items()}
+    for name in ("layers", "about", "config"):
+        texts = np.array([text.decode() for text in arrays[name]])
+        arrays[name] = texts if name == "layers" else texts[0]
+    return arrays
+
+
+def read_folders(folders: Iterable[Path], means: bool = False) -> list[KeptRun]:
     """Read all runs of folders of small files, by name."""
-    found = [read_folder(path.parent) for each in folders for path in sorted(each.glob("*/run.json"))]
+    found = [read_folder(path.parent, means) for each in folders for path in sorted(each.glob("*/run.json"))]
     return sorted(found, key=lambda run: run.name)

@@ -1,6 +1,7 @@
 """The other tables of docs/results.md: claims with all rules side by side, generations, one rule alone, adaptation."""
 
 import math
+import textwrap
 from collections.abc import Iterable, Sequence
 
 import claims
@@ -353,10 +354,15 @@ def adaptation(rows: Sequence[Row]) -> str:
     table = []
     for rules, algorithm, generations, runs in adaptation_groups(rows):
         for way in ("left", "right"):
-            best, others, sd = (f"{np.mean(column(runs, f'adapt_{way}{end}')):.1f}" for end in ("_best", "", "_sd"))
-            wanted = f"{sum(column(runs, f'adapt_{way}_wanted')):.0f} of {10 * len(runs)}"
+            if not (done := [row for row in runs if row.get(f"adapt_{way}")]):
+                continue
+            best, others, sd = (
+                np.mean(column(done, f"adapt_{way}{end}") or [math.nan]) for end in ("_best", "", "_sd")
+            )
+            wanted = f"{sum(column(done, f'adapt_{way}_wanted')):.0f} of {10 * len(done)}"
+            cells = ["-" if math.isnan(cell) else f"{cell:.1f}" for cell in (best, others, sd)]
             shown = "-" if algorithm == "MAML" else rules
-            table.append((shown, f"{algorithm}, {way}", generations, f"{len(runs)}", best, others, sd, wanted))
+            table.append((shown, f"{algorithm}, {way}", generations, f"{len(done)}", *cells, wanted))
     head = ("rules", "", "generations", "runs", "best of 40, the start of training", "the same one, ten other starts")
     return lines((*head, "sd of the ten", "starts that end on the wanted side"), table)
 
@@ -481,6 +487,27 @@ def bullet_check(rows: Sequence[Row]) -> str:
     return lines((*head, "left / right or ring over distance, Bullet", "the same, replica"), table)
 
 
+def laptop(rows: Sequence[Row]) -> str:
+    """Return in how many small runs in Bullet with the released rules both sides are there."""
+    runs = select(rows, robot="cheetah", algorithm=MAXENT, engine="bullet", population="200", rules="released")
+    runs = [row for row in runs if row["kind"] == "training"]
+    return f"With the released rules and N = 200, a quarter or more on each side: Bullet {sides(runs, '_last')}."
+
+
+def short_answer(rows: Sequence[Row]) -> str:
+    """Return the answer for the README, in lines of less than 120 characters."""
+    main = second_plan.examine(rows)["distance"]
+    released = f"{main.found}, n = {main.runs[0]}, 100 generations; {main.verdict}" if any(main.runs) else "not run"
+    text = over_standard(rows, "cheetah", MAXENT, "text", "_20_29").replace("; generations 20 to 29", "")
+    maxent, ending = late(rows, "cheetah", MAXENT)
+    words = (
+        "**Does the paper reproduce?** Its cheetah of MaxEnt goes 0.94 times as far as that of standard ES. With the "
+        f"rules of the authors' released program it is {released}; to both sides in {sides(maxent, ending)}. With the "
+        f"rules of the paper's text it is {text}, 30 generations. [All claims](ees_mpi/docs/results.md)."
+    )
+    return textwrap.fill(words, 118, break_long_words=False, break_on_hyphens=False) + "\n"
+
+
 def sides_words(rows: Sequence[Row]) -> str:
     """Return in how many runs both sides are there: N = 10,000 after 30 generations, and N = 600."""
     words = []
@@ -495,5 +522,5 @@ def sides_words(rows: Sequence[Row]) -> str:
     return (
         "- **Both sides are not certain.** A quarter of the offspring or more on each side, generations 20 to 29, "
         f"{'; '.join(words)}. With N = 600 they are a matter of luck (text rules, MaxEnt, last generation, a tenth or "
-        f"more on each side): {', '.join(small)}.\n"
+        f"more on each side): {', '.join(small)}. {laptop(rows)}\n"
     )

@@ -3,6 +3,7 @@
 
     python jobs/paper/results.py collect RUN.h5 ... [--note "16 ranks"] [--policy]   small files of runs in runs/results
     python jobs/paper/results.py pack runs/block-a ...     a block of each folder of small files, and numbers.csv
+    python jobs/paper/results.py policy RUN OUT.npz        writes a trained mean that a block keeps
     python jobs/paper/results.py update                    numbers.csv, figures, tables of the docs, cards of the shelf
     python jobs/paper/results.py shelf POLICY.npz NAME     puts a trained mean on jobs/paper/shelf, with its card
 
@@ -13,15 +14,18 @@ import argparse
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import endpoints
+import numpy as np
 import page_tables
-from blocks import read_folders, write_block
+from blocks import read_block, read_folders, write_block
 from claims import GYMNASIUM, PLAN, examine
 from claims_tables import details
 from claims_tables import table as claim_table
 from large_optimizers import tables as optimizer_tables
+from shelf import put, read, write_cards
 
 from ees_mpi.errors import ConfigError, EesError
 
@@ -34,16 +38,29 @@ RESULTS, SHELF, SMALL = HERE / "results", HERE / "shelf", Path("runs/results")
 DOCS = HERE.parents[1] / "ees_mpi" / "docs"
 
 
-def pack(folders: Sequence[Path], results: Path) -> None:
-    """Write the block of each folder of small files, named after it."""
+def pack(folders: Sequence[Path], results: Path, means: bool = False) -> None:
+    """Write the block of each folder of small files, named after it; `means`: with those that are not on the shelf."""
+    shelved = {read(policy)[0]["state_sha256"] for policy in SHELF.glob("*.npz")}
     results.mkdir(parents=True, exist_ok=True)
     for folder in folders:
-        runs = read_folders([folder])
+        runs = [
+            replace(run, policy={}) if run.about["state_sha256"] in shelved else run
+            for run in read_folders([folder], means)
+        ]
         if not runs:
             raise ConfigError(f"{folder}: expected folders of `results.py collect` with run.json in them")
         path = results / f"{folder.resolve().name}.h5"
         write_block(path, runs)
         print(f"{path}: {len(runs)} runs, {path.stat().st_size / 1e6:.2f} MB")
+
+
+def write_policy(name: str, out: Path) -> None:
+    """Write the trained mean of a run, which a block keeps, as a policy."""
+    kept = {run.name: run.policy for path in sorted(RESULTS.glob("*.h5")) for run in read_block(path) if run.policy}
+    if name not in kept:
+        raise ConfigError(f"{name}: expected one of {', '.join(kept) or 'no run'}, or a policy of {SHELF}")
+    np.savez_compressed(out, **kept[name])
+    print(out)
 
 
 def pages(results: Path) -> dict[str, dict[str, str]]:
@@ -70,6 +87,7 @@ def pages(results: Path) -> dict[str, dict[str, str]]:
         },
         "signal.md": optimizer_tables(rows),
         "costs.md": {"scaling": scaling},
+        "../../README.md": {"answer": page_tables.short_answer(rows)},
     }
 
 
@@ -86,7 +104,6 @@ def fill(page: str, tables: Mapping[str, str]) -> str:
 def update(results: Path) -> None:
     """Write everything that is made from the blocks: numbers.csv, figures, tables, cards."""
     from results_figures import draw
-    from shelf import write_cards
 
     (results / "numbers.csv").write_text(endpoints.table(results.glob("*.h5")), encoding="utf-8")
     print(results / "numbers.csv", *draw(results, results / "figures"), sep="\n")
@@ -110,12 +127,18 @@ def main(words: Sequence[str] | None = None) -> int:
     collecting.add_argument("--policy", action="store_true", help="collect the trained mean, too: policy.npz")
     packing = commands.add_parser("pack", help="write a block of each folder of small files, and numbers.csv")
     packing.add_argument("folders", nargs="+", type=Path)
+    packing.add_argument(
+        "--means", action="store_true", help="keep trained means that are not on the shelf (0.28 MB each)"
+    )
     updating = commands.add_parser("update", help="write numbers.csv, figures and the tables of the docs")
     for each in (packing, updating):
         each.add_argument("--results", type=Path, default=RESULTS, help="the folder of the blocks")
     shelving = commands.add_parser("shelf", help="put a trained mean on the shelf")
     shelving.add_argument("policy", type=Path)
     shelving.add_argument("name")
+    writing = commands.add_parser("policy", help="write a trained mean that a block keeps as a policy")
+    writing.add_argument("run")
+    writing.add_argument("out", type=Path)
     given = parser.parse_args(words)
     if given.command == "collect":
         from small_runs import collect, collect_adaptation, is_adaptation
@@ -128,13 +151,13 @@ def main(words: Sequence[str] | None = None) -> int:
                 else collect(path, given.results, given.note, given.policy)
             )
     elif given.command == "pack":
-        pack(given.folders, given.results)
+        pack(given.folders, given.results, given.means)
         (given.results / "numbers.csv").write_text(endpoints.table(given.results.glob("*.h5")), encoding="utf-8")
+    elif given.command == "policy":
+        write_policy(given.run, given.out)
     elif given.command == "update":
         update(given.results)
     else:
-        from shelf import put, write_cards
-
         put(given.policy, SHELF, given.name)
         print(*write_cards(SHELF, endpoints.read(RESULTS / "numbers.csv")), sep="\n")
     return 0

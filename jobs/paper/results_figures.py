@@ -187,14 +187,16 @@ def draw_adaptation(runs: Sequence[Known]) -> Figure | None:
     for panel, (name, members) in zip(panels, groups.items(), strict=True):
         for place, (run, _) in enumerate(members):
             for way, color, shift in (("left", "#0072b2", -0.15), ("right", "#d55e00", 0.15)):
-                values = run.evaluations[way]
+                values = run.evaluations.get(way, np.zeros(0))
+                if not len(values):
+                    continue
                 x = np.full(len(values), place + shift)
                 panel.scatter(x, values, s=5, color=color, alpha=0.6, linewidths=0)
                 bar = {"color": color, "linewidth": 1.5, "label": f"to the {way}: ten starts, and their mean"}
                 panel.plot([place + shift - 0.14, place + shift + 0.14], [np.nanmean(values)] * 2, **bar)
         panel.axhline(0, color="0.5", linewidth=0.5, linestyle=":")
         panel.set_xticks(range(len(members)), [row["seed"] for _, row in members])
-        panel.set(title=name, xlabel="seed")
+        panel.set(title=name, xlabel="seed", xlim=(-0.5, max(len(members), 3) - 0.5))
     for panel in panels[::columns]:
         panel.set_ylabel("distance in the wanted direction")
     explain(figure, panels)
