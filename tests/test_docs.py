@@ -58,7 +58,7 @@ def test_the_page_on_fidelity_names_keys_that_exist() -> None:
 
 def test_the_page_on_fidelity_names_the_authors_presets_and_the_command_of_its_tables() -> None:
     names = {name for name in config.preset_names() if name.endswith("-authors")}
-    assert len(names) == 4 and names <= set(re.findall(r"`([a-z-]+)`", FIDELITY))
+    assert len(names) == 7 and names <= set(re.findall(r"`([a-z-]+)`", FIDELITY))
     assert "jobs/paper/fidelity.py" in FIDELITY and (CHECKOUT / "jobs" / "paper" / "fidelity.py").is_file()
 
 
