@@ -426,16 +426,15 @@ def answer(rows: Sequence[Row]) -> str:
     value = float(number_of.split()[0].rstrip(";"))
     close = second_plan.PAPER[0] <= value <= second_plan.PAPER[1]
     heads = {
-        second_plan.AGREES: "Yes, with the rules of the authors' released program; not with those of the paper's text.",
-        second_plan.NOT: "No: not with the rules of the paper's text, and not with those of the released program.",
-        second_plan.UNDECIDED: "Not decided with the rules of the released program; no with those of the text.",
+        second_plan.AGREES: "Yes, with the rules of the authors' released program.",
+        second_plan.NOT: "No, not with the rules of the authors' released program.",
+        second_plan.UNDECIDED: "Not decided, with the rules of the authors' released program.",
     }
-    almost = (
-        "It comes close with the rules of the authors' released program" if close else "Not within the paper's range"
-    )
+    almost = "It comes close" if close else "It does not come close"
     head = heads.get(
-        main.verdict, f"{almost}; it does not with those of the paper's text. The planned runs are not complete."
+        main.verdict, f"{almost}, with the rules of the authors' released program; the planned runs are not complete."
     )
+    head += " With the rules of the paper's text, which ran for 30 generations only, it does not."
     words = [
         f"**Does the paper reproduce? {head}**",
         "The number: how far MaxEnt's offspring go, over standard ES, on the paper's cheetah. The paper has 0.94;",
