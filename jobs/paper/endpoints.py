@@ -42,13 +42,14 @@ Row = dict[str, str]
 def facts(run: KeptRun) -> Row:
     """Return what a run is: robot, engine, rules, algorithm, sizes, seed, machine, date, digest."""
     task, population, about = run.config["task"], run.config["population"], run.about
-    start = json.loads(about["started_from"] or "{}")
+    start, machine = json.loads(about["started_from"] or "{}"), about["sessions"][0]["machine"]
     objective, optimizer = run.config.get("objective", {}), run.config.get("optimizer", {})
     method = run.config.get("method") or start.get("method") if about["kind"] != "run" else run.config.get("method")
     algorithm = ALGORITHMS["maml" if method == "maml" else objective.get("name", "fitness")]
     rules, changed = whose_rules(algorithm, objective, optimizer) if robot_of(task) != "interference" else ("text", "")
     return {
         "run": run.name,
+        "config": re.sub(r"(-mujoco)?-seed\d+.*", "", run.name),
         "robot": robot_of(task),
         "engine": {"interference": "none", "mujoco": "mujoco"}.get(task["name"], task.get("engine", "bullet")),
         "rules": rules,
@@ -67,7 +68,8 @@ def facts(run: KeptRun) -> Row:
         "start_file": start.get("path", ""),
         "start_digest": start.get("state_sha256", ""),
         "machine": about["note"],
-        "device": about["sessions"][0]["machine"].get("device", "cpu"),
+        "device": machine.get("device", "cpu"),
+        "gpu": " ".join(f"{name} {machine[name]}" for name in ("gpu", "gpu_driver", "warp") if name in machine),
         "date": datetime.fromtimestamp(about["sessions"][0]["start"], UTC).strftime("%Y-%m-%d"),
         "digest": about["state_sha256"],
     }
