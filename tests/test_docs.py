@@ -89,7 +89,7 @@ def test_the_page_on_fidelity_names_keys_that_exist() -> None:
 
 def test_the_page_on_fidelity_names_the_authors_presets_and_the_command_of_its_tables() -> None:
     names = {name for name in config.preset_names() if name.endswith("-authors")}
-    assert len(names) == 4 and names <= set(re.findall(r"`([a-z-]+)`", FIDELITY))
+    assert len(names) == 7 and names <= set(re.findall(r"`([a-z-]+)`", FIDELITY))
     assert "jobs/paper/fidelity.py" in FIDELITY and (CHECKOUT / "jobs" / "paper" / "fidelity.py").is_file()
 
 
@@ -120,7 +120,7 @@ def test_every_path_in_jobs_that_a_file_of_the_project_names_exists() -> None:
 @needs_results
 def test_a_wrong_path_in_jobs_is_noticed() -> None:
     wrong = ["trian.slurm", "paper/sede", "examples/own_taks.py"]
-    text = "run `{0}train.slurm`, {0}paper/results/ant-$x or {0}*.slurm; not {0}{1}, {0}{2}$x, {3}".format(
+    text = "run `{0}train.slurm`, {0}paper/shelf/ant-$x or {0}*.slurm; not {0}{1}, {0}{2}$x, {3}".format(
         *("jobs" + "/", *wrong[:2]), "jobs" + ".examples.own_taks:Throw"
     )
     assert missing_in_jobs(text) == wrong

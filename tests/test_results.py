@@ -1,47 +1,44 @@
-"""The page on results shows the numbers of jobs/paper/results/, and its figures can be drawn from there."""
+"""The page on results shows the numbers of jobs/paper/results/, which are those of its HDF5 files."""
 
+import hashlib
 import json
 import re
-import subprocess
 import sys
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
-from support.program import CHECKOUT, ees, needs_results
+from support.program import CHECKOUT, done, needs_results
 
 from ees_mpi import open_run
 from ees_mpi.analysis.offspring import read_offspring
 
 sys.path.insert(0, str(CHECKOUT / "jobs" / "paper"))  # the scripts import each other by name
 
+import blocks
+import endpoints
 import results
 import results_figures
-from claims import CLAIMS, GYMNASIUM, examine
-from small_runs import SmallRun, collect, read_all
+from claims import CLAIMS, GYMNASIUM, PLAN, examine
+from small_runs import collect
 
 pytestmark = needs_results
-RESULTS = CHECKOUT / "jobs" / "paper" / "results"
+RESULTS, SHELF = results.RESULTS, results.SHELF
 PAGE = (CHECKOUT / "ees_mpi" / "docs" / "results.md").read_text(encoding="utf-8")
-NAMED = re.compile(r"`([\w-]+)`:\s((?:[^|;).]|\.(?=\d))*)")
-STARTS = (  # jobs/paper/plan.py, jobs/paper/gentle_start.py; seeding and splits of the plan; jobs/paper/replica.py
-    r"mujoco-(cheetah|ant)-(maxvar|maxent)-short-seed\d|ant-(maxvar|maxent|es-backward)-mujoco-seed\d"
-    r"|cheetah-maxent-laptop-seed0|ant-maxent-n1000-seed0"
-)
 NUMBER = r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?"
-VERDICTS = {"holds", "does not hold", "not decided", "not run"}
+POLICIES = sorted(SHELF.glob("*.npz"))
 
 
 @pytest.fixture(scope="module")
-def runs() -> dict[str, SmallRun]:
-    """All runs of the repository, by name."""
-    return {run.path.name: run for run in read_all(RESULTS)}
+def rows() -> list[endpoints.Row]:
+    """All runs of numbers.csv."""
+    return endpoints.read(RESULTS / "numbers.csv")
 
 
 def numbers_differ(one: str, other: str) -> str:
     """Return the first place in which two texts differ by more than the last digit of a number; empty if none."""
-    ours, theirs = one.split(), other.split()
+    ours, theirs = re.split(r"[\s,]+", one.strip()), re.split(r"[\s,]+", other.strip())
     if len(ours) != len(theirs):
         return f"{len(ours)} and {len(theirs)} words"
     for mine, yours in zip(ours, theirs, strict=True):
@@ -55,133 +52,175 @@ def numbers_differ(one: str, other: str) -> str:
     return ""
 
 
-def test_every_number_in_the_text_is_that_of_its_run(runs: dict[str, SmallRun]) -> None:
-    found = NAMED.findall(PAGE)
-    groups = results.groups(list(runs.values()))
-    assert {name for name, _ in found} <= set(runs) | set(groups) and len(found) > 10
-    for name, text in found:
-        values = results.numbers(runs[name]) if name in runs else results.group_numbers(groups[name], RESULTS)
-        shown = [part.strip().replace("\n", " ") for part in text.split(",")]
-        for part in shown:
-            key = max((key for key in values if part.startswith(f"{key} ")), key=len, default="")
-            assert key, f"{name} has no number called {part}; it has {sorted(values)}"
-            assert not numbers_differ(part, f"{key} {values[key]}"), f"{name}: {part}, but {key} {values[key]}"
-
-
-def test_the_tables_of_the_pages_have_the_numbers_of_the_small_files() -> None:
-    for page, tables in results.pages(RESULTS).items():
-        whole = (results.DOCS / page).read_text(encoding="utf-8")
-        for name, text in tables.items():
-            shown = whole.split(f"<!-- begin {name} -->")[1].split(f"<!-- end {name} -->")[0]
-            assert not numbers_differ(shown, text), "run: python jobs/paper/results.py update"
-
-
 def test_numbers_are_compared_not_bytes() -> None:
     assert not numbers_differ("p 0.0291 (6)", "p 0.0290 (6)") and not numbers_differ("left 12.4 %", "left 12.41 %")
     assert numbers_differ("left 12.4 %", "left 13.4 %") and numbers_differ("left 1 %", "right 1 %")
 
 
-def test_a_wrong_number_would_be_found() -> None:
-    assert NAMED.findall("`a-seed0`: left 1.0 %, right 2.0 %; `b-seed1`: x 3 |") == [
-        ("a-seed0", "left 1.0 %, right 2.0 %"),
-        ("b-seed1", "x 3 "),
-    ]
+def test_the_tables_of_the_pages_have_the_numbers_of_the_file() -> None:
+    for page, tables in results.pages(RESULTS).items():
+        whole = (results.DOCS / page).read_text(encoding="utf-8")
+        for name, text in tables.items():
+            shown = whole.split(f"<!-- begin {name} -->")[1].split(f"<!-- end {name} -->")[0]
+            assert not numbers_differ(shown, text), f"{name}: run: python jobs/paper/results.py update"
 
 
-def test_every_claim_has_one_short_line_with_a_verdict() -> None:
-    table = PAGE.split("<!-- begin claims -->")[1].split("<!-- end claims -->")[0]
-    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines() if line][2:]
-    assert len(rows) == len(CLAIMS) + 2 and all(len(row) == 6 and all(row) for row in rows)
-    assert all(row[5] in VERDICTS or row[5].startswith("not decided (") for row in rows)
+@pytest.mark.slow
+def test_numbers_csv_is_that_of_the_blocks() -> None:
+    made = endpoints.table(RESULTS.glob("*.h5"))
+    assert not numbers_differ(made, (RESULTS / "numbers.csv").read_text(encoding="utf-8"))
 
 
-def test_the_second_family_shows_the_directions_of_the_ant_with_four_seeds(runs: dict[str, SmallRun]) -> None:
-    found = next(each for each in examine(runs, RESULTS, GYMNASIUM) if each.claim.name == "ant-directions")
+def test_the_page_is_short_and_its_first_words_answer() -> None:
+    lines = [line for line in PAGE.splitlines() if not line.startswith(("|", "    ", "<!--"))]
+    assert len(" ".join(lines).split()) <= 1500
+    first = PAGE.split("<!-- begin answer -->\n")[1].splitlines()
+    assert first[0].startswith("**Does the paper reproduce? ") and "0.94" in first[1]
+
+
+def test_every_claim_of_the_first_plan_has_one_short_line_with_a_verdict() -> None:
+    table = PAGE.split("<!-- begin first-plan -->")[1].split("<!-- end first-plan -->")[0]
+    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines() if line][2:]
+    verdicts = {"holds", "does not hold", "not decided", "not run"}
+    assert len(lines) == len(CLAIMS) and all(len(line) == 6 and all(line) for line in lines)
+    assert all(line[5] in verdicts or line[5].startswith("not decided (") for line in lines)
+
+
+def test_a_claim_whose_runs_are_not_complete_shows_no_p(rows: list[endpoints.Row]) -> None:
+    short = [row for row in rows if row["seed"] != "5"]
+    found = next(each for each in examine(short, PLAN) if each.claim.name == "cheetah-sides")
+    assert found.verdict == "not decided (5 of 6)"
+    assert "| - | not decided (5 of 6) |" in results.claim_table([found])
+    assert all("| - | - | - | not decided (5 of 6) |" in line for line in results.details([found]).splitlines()[2:])
+
+
+def test_the_second_family_shows_the_directions_of_the_ant_with_four_seeds(rows: list[endpoints.Row]) -> None:
+    found = next(each for each in examine(rows, GYMNASIUM) if each.claim.name == "ant-directions")
     assert [answer.test.p for answer in found.answers] == pytest.approx([2 / 70] * 2)
     ranges = [(min(group.values), max(group.values)) for group in found.groups.values()]
     assert ranges[1] == pytest.approx((0.28, 0.34), abs=0.005)
     assert min(low for low, _ in (ranges[0], ranges[2])) > 0.8 and found.verdict == "not decided (4 of 6)"
 
 
-def test_a_trained_mean_is_kept_only_where_a_command_starts_from_it() -> None:
-    for path in RESULTS.glob("*/policy*.npz"):
-        name = path.parent.name
-        measured = (RESULTS / f"{name}-sample").exists() and (
-            RESULTS / "adaptations" / f"{name}-adapt-left.json"
-        ).exists()
-        assert re.fullmatch(STARTS, name) or ("-mujoco-" in name and not measured), f"nothing starts from {path}"
+def test_directions_of_a_few_offspring_are_no_number(rows: list[endpoints.Row]) -> None:
+    few = [row for row in rows if row.get("beyond_5_last") and float(row["beyond_5_last"]) < 100]
+    assert few and not any(row["uniformity_last"] or row["balance_last"] for row in few)
 
 
-def test_no_small_file_has_a_path_of_a_machine_and_each_run_is_small() -> None:
-    for folder in (path.parent for path in RESULTS.glob("*/run.json")):
-        policies = list(folder.glob("policy*.npz"))
-        sizes = sum(path.stat().st_size for path in folder.iterdir() if path not in policies)
-        assert sizes < 150_000, folder.name
-        texts = [(folder / "run.json").read_text()]
-        for path in policies:
-            with np.load(path) as file:
-                texts += [str(file["about"]), str(file["config"])]
-        assert not any(re.search(r"[\"' ]/\w+/", text) for text in texts), folder.name
+def test_names_of_runs_do_not_clash(rows: list[endpoints.Row]) -> None:
+    assert len({row["run"] for row in rows}) == len(rows)
+    assert all(row["run"].startswith(row["robot"]) for row in rows)
+    assert {row["engine"] for row in rows if row["robot"].startswith("gymnasium")} == {"mujoco"}
+    assert {row["rules"] for row in rows} == {"text", "released", "other"}
+    assert all(bool(row["changed"]) == (row["rules"] == "other") for row in rows)
 
 
-def save_without_layout(figure: Figure, path: Path) -> Path:
-    """Save a figure; its layout takes most of the time, and the test of the script has it."""
-    figure.set_layout_engine("none")
-    figure.savefig(path)
-    return path
+def test_results_and_shelf_are_few_and_small_files() -> None:
+    files = [path for folder in (RESULTS, SHELF) for path in folder.rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in files) < 8e6 and len(files) < 60
 
 
-def test_figures_and_statistics_are_drawn_from_the_small_files_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(results_figures, "_save", save_without_layout)
-    made = results_figures.draw(RESULTS, tmp_path)
-    assert {path.relative_to(tmp_path) for path in made} == {
-        path.relative_to(RESULTS) for path in [RESULTS / "statistics.txt", *(RESULTS / "figures").iterdir()]
-    }
-    assert all(path.stat().st_size > 10_000 for path in made[1:])
-    assert not numbers_differ(made[0].read_text(), (RESULTS / "statistics.txt").read_text())
-    for picture in re.findall(r"\]\(\.\./\.\./(jobs/[^)]*)\)", PAGE):
-        assert (CHECKOUT / picture).is_file()
+def test_every_figure_is_shown_by_a_page() -> None:
+    pages = [CHECKOUT / "README.md", *(CHECKOUT / "ees_mpi" / "docs").glob("*.md")]
+    text = "".join(path.read_text(encoding="utf-8") for path in pages)
+    for path in (RESULTS / "figures").iterdir():
+        assert f"jobs/paper/results/figures/{path.name}" in text, path.name
 
 
-def test_the_results_stay_small() -> None:
-    files = [path for path in RESULTS.rglob("*") if path.is_file()]
-    assert sum(path.stat().st_size for path in files) < 30e6 and not any(path.suffix == ".h5" for path in files)
+def test_no_block_has_a_path_of_a_machine() -> None:
+    for path in RESULTS.glob("*.h5"):
+        with h5py.File(path) as file:
+            texts = [text.decode() for name in ("config", "about") for text in file[name][:]]
+        assert not any(re.search(r"[\"' ]/\w+/", text) for text in texts), path.name
 
 
-def test_small_files_give_back_the_offspring_of_a_run_file(cheetah: Path, species: Path, tmp_path: Path) -> None:
+def test_a_block_opens_in_xarray() -> None:
+    xarray = pytest.importorskip("xarray")
+    with xarray.open_dataset(RESULTS / "cheetah-released.h5", engine="h5netcdf") as data:
+        assert data["distance_mean"].dims == ("run", "generation")
+        names = [name.decode() if isinstance(name, bytes) else str(name) for name in data["run"].values]
+        assert "cheetah-maxent-authors-long-mujoco-seed0" in names
+
+
+def test_a_block_gives_back_what_the_small_files_have(cheetah: Path, species: Path, tmp_path: Path) -> None:
     for path in (cheetah, species):
-        small = SmallRun(collect(path, tmp_path))
-        with open_run(path) as run:
-            assert small.generations == run.generations and small.config == run.config
-            mine, theirs = read_offspring(small), read_offspring(run)
-            assert mine.position.tolist() == theirs.position.astype("f4").tolist()
-            assert mine.parent.tolist() == theirs.parent.tolist() and mine.components == theirs.components
-            assert small["distance_mean"].tolist() == pytest.approx(run["distance_mean"][:].tolist(), rel=1e-5)
+        collect(path, tmp_path / "small")
+    results.main(["pack", str(tmp_path / "small"), "--results", str(tmp_path)])
+    kept = {run.name: run for run in blocks.read_block(tmp_path / "small.h5")}
+    for path in (cheetah, species):
+        run = kept[path.stem]
+        with open_run(path) as file:
+            theirs = read_offspring(file)
+            assert run.generations == file.generations and run.toml == file.config.to_toml()
+            assert run.last == pytest.approx(theirs.position, rel=1e-3)
+            assert run.component.tolist() == theirs.parent.tolist()
+            assert run.metrics["distance_mean"] == pytest.approx(file["distance_mean"][:], rel=1e-4)
+    assert len(endpoints.read(tmp_path / "numbers.csv")) == 2
 
 
-def test_a_large_run_keeps_all_offspring_of_its_last_generation_only(runs: dict[str, SmallRun]) -> None:
-    run = runs["mujoco-ant-maxent-seed0"]
-    assert [len(run["behavior"][g]) for g in (1, 58, 59)] == [0, 0, 10_000] and 500 < len(run["behavior"][10]) <= 1000
-    assert np.isfinite(run["direction_uniformity"]).all()  # the measures of each generation are in the table
+def test_the_ring_of_a_generation_is_that_of_all_its_offspring(ant: Path, tmp_path: Path) -> None:
+    run = blocks.read_folder(collect(ant, tmp_path))
+    with open_run(ant) as file:
+        place = np.asarray(file["behavior"][0], np.float64)
+    assert run.metrics["ring"][0] == pytest.approx(blocks.ring(place, len(place)), rel=1e-4)
+    corners = np.array([[1.0, 0.1], [0.1, 1], [-0.1, 1], [-1, 0.1], [-1, -0.1], [-0.1, -1], [0.1, -1], [1, -0.1]])
+    assert blocks.ring(corners, 8) == pytest.approx(np.hypot(1, 0.1)) and blocks.ring(corners[:7], 8) == 0
 
 
-def test_the_script_collects_runs_with_their_trained_means(
-    cheetah: Path, species: Path, finished: Path, tmp_path: Path
+def test_the_ring_of_older_small_files_comes_from_a_table_beside_them(ant: Path, tmp_path: Path) -> None:
+    folder = collect(ant, tmp_path)
+    with open_run(ant) as file:
+        count = file.generations
+    (folder / "ring.csv").write_text("generation,ring\n" + "".join(f"{g},{g + 0.5}\n" for g in range(count)))
+    assert blocks.read_folder(folder).metrics["ring"].tolist() == [g + 0.5 for g in range(count)]
+
+
+def test_the_script_collects_packs_and_draws_runs_with_adaptations_and_samples(
+    cheetah: Path, finished: Path, tmp_path: Path
 ) -> None:
-    adapted, sampled = tmp_path / "adapted.h5", tmp_path / "sampled.h5"
-    adapting = ["--direction", "left", "--mutations", 2, "--evaluations", 1]
-    assert ees("adapt", cheetah, *adapting, "--out", adapted).returncode == 0
-    assert ees("sample", cheetah, "--count", 4, "--out", sampled).returncode == 0
-    files = [str(path) for path in (cheetah, species, finished, adapted)]
-    assert results.main(["collect", *files, "--policy", "--results", str(tmp_path)]) == 0
-    assert results.main(["collect", str(sampled), "--results", str(tmp_path)]) == 0
-    found = json.loads((tmp_path / "adaptations" / "adapted.json").read_text())
-    assert len(found["evaluations/fitness"]) == 1 and json.loads(found["run"])["path"] == cheetah.name
-    policies = {path.relative_to(tmp_path).as_posix() for path in tmp_path.glob("*/policy*")}
-    assert policies == {f"{cheetah.stem}/policy.npz", *(f"{species.stem}/policy-{k}.npz" for k in (0, 1))}
-    script = [sys.executable, CHECKOUT / "jobs" / "paper" / "results.py"]
-    subprocess.run([*script, "draw", "--results", tmp_path], check=True)
-    drawn = {path.name for path in (tmp_path / "figures").iterdir()}
-    assert drawn == {"ant-mixture.png", "cheetah-maxent.png", "run.png", "sampled.png"}
+    adapted, sampled = tmp_path / f"{cheetah.stem}-adapt-left.h5", tmp_path / f"{cheetah.stem}-sample.h5"
+    done("adapt", cheetah, "--direction", "left", "--mutations", 2, "--evaluations", 1, "--out", adapted)
+    done("sample", cheetah, "--count", 4, "--out", sampled)
+    small, packed = tmp_path / "small", tmp_path / "packed"
+    files = [str(path) for path in (cheetah, finished, adapted, sampled)]
+    assert results.main(["collect", *files, "--policy", "--results", str(small)]) == 0
+    assert (small / cheetah.stem / "policy.npz").is_file()
+    assert results.main(["pack", str(small), "--means", "--results", str(packed)]) == 0
+    kept = {run.name: run.policy for run in blocks.read_block(packed / "small.h5")}[cheetah.stem]
+    with np.load(small / cheetah.stem / "policy.npz") as policy:
+        assert set(kept) == set(policy) and all(np.array_equal(kept[name], policy[name]) for name in policy)
+    found = {row["run"]: row for row in endpoints.read(packed / "numbers.csv")}
+    assert found[cheetah.stem]["adapt_left"] and found[sampled.stem]["kind"] == "sample"
+    assert results.main(["update", "--results", str(packed)]) == 0
+
+
+def test_pack_refuses_a_folder_without_small_files(tmp_path: Path) -> None:
+    with pytest.raises(results.ConfigError, match=r"run\.json"):
+        results.main(["pack", str(tmp_path), "--results", str(tmp_path / "out")])
+
+
+@pytest.mark.slow
+def test_the_figures_are_drawn_from_the_blocks_alone(tmp_path: Path) -> None:
+    made = results_figures.draw(RESULTS, tmp_path)
+    assert {path.name for path in made} == {path.name for path in (RESULTS / "figures").iterdir()}
+    assert all(path.stat().st_size > 10_000 for path in made)
+
+
+def test_every_policy_of_the_shelf_has_a_card_with_its_hash() -> None:
+    assert 6 <= len(POLICIES) <= 10
+    for path in POLICIES:
+        card = path.with_suffix(".md").read_text(encoding="utf-8")
+        assert hashlib.sha256(path.read_bytes()).hexdigest() in card
+        with np.load(path) as file:
+            about = json.loads(str(file["about"]))
+            assert about["state_sha256"] in card and not re.search(r"[\"' ]/\w+/", str(file["about"]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", POLICIES, ids=lambda path: path.stem)
+def test_sample_adapt_and_measure_take_every_policy_of_the_shelf(policy: Path, tmp_path: Path) -> None:
+    pytest.importorskip("mujoco")
+    way = "left" if "cheetah" in policy.stem else "90"
+    done("sample", policy, "--count", 2, "--out", tmp_path / "sampled.h5")
+    done("adapt", policy, "--direction", way, "--mutations", 2, "--evaluations", 1, "--out", tmp_path / "adapted.h5")
+    done("measure", policy, "--std", "0.02", "--count", 2, "--set", "task.steps=50", "-o", tmp_path / "measured.h5")

@@ -122,3 +122,30 @@ def test_the_installed_wheel_brings_job_scripts_that_run(empty: Path) -> None:
     line = [str(empty / "bin" / "python"), "jobs/run_list.py", "list"]
     done = subprocess.run(line, cwd=empty, env=env, capture_output=True, text=True)
     assert done.returncode == 0 and len(list((empty / "runs").glob("interference-maxvar-*seed0.h5"))) == 1, done.stderr
+
+
+def test_the_archive_of_results_has_blocks_shelf_and_small_files_with_their_checksums(tmp_path: Path) -> None:
+    paper = tmp_path / "tree" / "jobs" / "paper"
+    for folder, name in ((paper / "results", "a.h5"), (paper / "shelf", "b.npz"), (tmp_path / "new", "run/run.json")):
+        path = folder / name
+        path.parent.mkdir(parents=True)
+        path.write_text(name)
+    out = tmp_path / "results.tar.xz"
+    make_release.archive_results(tmp_path / "tree", [tmp_path / "new"], out, 0)
+    names = set(make_release.names_in(out))
+    assert names == {"results/a.h5", "shelf/b.npz", "small_files/run/run.json", "SHA256SUMS"}
+
+
+def test_the_small_files_of_older_runs_are_in_the_commit_that_the_release_names() -> None:
+    words = ("ls-tree", "-r", "--name-only", make_release.SMALL_FILES, "jobs/paper/results/")
+    try:
+        names = make_release.git(CHECKOUT, *words).splitlines()
+    except subprocess.CalledProcessError:
+        pytest.skip("a clone without history, or no clone")
+    assert sum(name.endswith("/run.json") for name in names) == 196 and len(names) > 600
+
+
+def test_a_release_from_a_clone_without_that_commit_is_refused(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    with pytest.raises(SystemExit, match="unshallow"):
+        make_release.extract(tmp_path, make_release.SMALL_FILES, tmp_path / "out")

@@ -14,11 +14,14 @@ import sys
 import tarfile
 import tempfile
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 
 CHECKOUT = Path(__file__).parents[1]
 MARK = "FILL IN" + ":"  # in two parts: this file has no such place
-APART = ("jobs/paper/results/", "jobs/paper/pictures/")  # not in the sdist; the results are an archive of their own
+APART = ("jobs/paper/results/", "jobs/paper/shelf/", "jobs/paper/pictures/")  # not in the sdist, but in an archive
+SMALL_FILES = "8fa8da2"  # the last commit that has the small files of each run; later ones are not in git
+KEPT = ("results", "shelf")
 LINK = "ees_mpi/jobs/"  # in a checkout a link to jobs/; a folder in wheel and sdist
 SIZES = {"wheel": 2e6, "sdist": 3e6, "file": 3e5}  # the largest allowed, in bytes
 
@@ -85,10 +88,15 @@ def stray(archive: Path, sources: set[str]) -> list[str]:
     return [f"{archive.name}: {each}" for each in wrong]
 
 
-def archive_results(source: Path, out: Path, when: int) -> None:
-    """Pack jobs/paper/results with a list of its checksums; the same commit gives the same bytes."""
-    folder = source / "jobs" / "paper" / "results"
-    files = {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+def files_in(folder: Path) -> dict[str, bytes]:
+    """Return all files below a folder, by their path in it."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def archive_results(source: Path, small: Sequence[Path], out: Path, when: int) -> None:
+    """Pack the results of a tree and folders of small files, with checksums; the same files give the same bytes."""
+    files = {f"{name}/{path}": data for name in KEPT for path, data in files_in(source / "jobs/paper" / name).items()}
+    files |= {f"small_files/{path}": data for folder in small for path, data in files_in(folder).items()}
     files["SHA256SUMS"] = sums(files).encode()
     with tarfile.open(out, "w:xz") as archive:
         for name, content in files.items():
@@ -102,18 +110,28 @@ def sums(files: dict[str, bytes]) -> str:
     return "".join(f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in files.items())
 
 
-def make(root: Path, out: Path) -> list[Path]:
-    """Make the files of a release from the last commit; exit if their contents are wrong."""
+def extract(root: Path, commit: str, folder: Path, *paths: str) -> Path:
+    """Write the files of a commit into a folder."""
+    done = subprocess.run(["git", "archive", commit, *paths], cwd=root, capture_output=True)
+    if done.returncode:
+        raise SystemExit(f"release: {commit} is not in this clone; fetch the whole history: git fetch --unshallow")
+    folder.mkdir(parents=True, exist_ok=True)
+    subprocess.run(["tar", "-x", "-C", str(folder)], input=done.stdout, check=True)
+    return folder
+
+
+def make(root: Path, out: Path, small: Sequence[Path] = ()) -> list[Path]:
+    """Make the files of a release from the last commit, with newer small files; exit if their contents are wrong."""
     version, when = version_of(root), int(git(root, "log", "-1", "--format=%ct"))
     results = out / f"ees_mpi-{version}-results.tar.xz"
     with tempfile.TemporaryDirectory() as folder:
-        tree = subprocess.run(["git", "archive", "HEAD"], cwd=root, capture_output=True, check=True).stdout
-        subprocess.run(["tar", "-x", "-C", folder], input=tree, check=True)
-        words = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), folder]
+        tree = extract(root, "HEAD", Path(folder, "tree"))
+        before = extract(root, SMALL_FILES, Path(folder, "before"), "jobs/paper/results") / "jobs/paper/results"
+        words = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), str(tree)]
         done = subprocess.run(words, capture_output=True, text=True, env={**os.environ, "SOURCE_DATE_EPOCH": str(when)})
         if done.returncode:
             raise SystemExit(f"release: the build failed\n{done.stdout}{done.stderr}")
-        archive_results(Path(folder), results, when)
+        archive_results(tree, [before, *small], results, when)
     made = [out / f"ees_mpi-{version}-py3-none-any.whl", out / f"ees_mpi-{version}.tar.gz"]
     sources = set(git(root, "ls-files").splitlines())
     if wrong := [each for archive in made for each in stray(archive, sources)]:
@@ -130,7 +148,9 @@ def main() -> None:
     parser.add_argument(
         "--draft", action="store_true", help="make the files although people's places are not filled in"
     )
-    draft, left = parser.parse_args().draft, places(CHECKOUT)
+    parser.add_argument("--small", nargs="*", type=Path, default=[], help="folders of small files of later runs")
+    told = parser.parse_args()
+    draft, left = told.draft, places(CHECKOUT)
     if left:
         print("Only a person can fill in:", *left, sep="\n  ")
     if found := problems(CHECKOUT):
@@ -138,7 +158,7 @@ def main() -> None:
     if left and not draft:
         raise SystemExit("release: refused: fill in the places above, or give --draft")
     (CHECKOUT / "dist").mkdir(exist_ok=True)
-    for path in make(CHECKOUT, CHECKOUT / "dist"):
+    for path in make(CHECKOUT, CHECKOUT / "dist", told.small):
         print(f"{path.stat().st_size / 1e6:8.2f} MB  dist/{path.name}")
 
 

@@ -1,21 +1,16 @@
-"""The paper's claims on the small files of jobs/paper/results/: endpoints, tests and verdicts of the plan."""
+"""The paper's claims on the runs of numbers.csv: endpoints, tests and verdicts of the first plan."""
 
-import json
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
-from small_runs import SmallRun
+from endpoints import Row, number, select
 from verdicts import OPEN, Answer, Question, judge, overall
 
 from ees_mpi.analysis.numbers.statistics import Group
-from ees_mpi.analysis.offspring import read_offspring
 
 SEEDS = 6
-LATE = (20, 30)  # generations of the endpoint of training claims
 NAMES = {
     "es": "standard ES",
     "maxvar": "MaxVar",
@@ -113,16 +108,31 @@ CLAIMS = (
 )
 
 
+TRAINING = {"kind": "training"}
+GROUPS: dict[str, dict[str, str]] = {  # the facts of the runs of each group
+    "es": {"algorithm": "standard ES", "direction": "0", **TRAINING},
+    "maxvar": {"algorithm": "MaxVar", **TRAINING},
+    "maxent": {"algorithm": "MaxEnt", **TRAINING},
+    "maml": {"algorithm": "MAML", **TRAINING},
+    "maxvar-further": {"kind": "seeding", "start": "MaxVar", "first_steps": "gentle"},
+    "maxent-further": {"kind": "seeding", "start": "MaxEnt", "first_steps": "gentle"},
+    "adapt-gentle": {"kind": "seeding", "start": "random", "first_steps": "gentle"},
+    "maxent-mixture": {"kind": "mixture"},
+    "maxent-split": {"kind": "split"},
+}
+COLUMNS = {"distance_mean": "distance", "direction_uniformity": "uniformity"}  # those that have another name
+
+
 @dataclass(frozen=True)
 class Family:
-    """Runs of one set of robots: the pattern of their names; `last_only`: the last generation is the endpoint."""
+    """Runs of one set of robots; `last_only`: the last generation is the endpoint."""
 
-    pattern: str  # {robot}, {group}, {seed}
+    robots: str  # before the name of the robot
     last_only: bool = False
 
 
-PLAN = Family("{robot}-{group}-mujoco-seed{seed}")
-GYMNASIUM = Family("mujoco-{robot}-{group}-short-seed{seed}", last_only=True)
+PLAN = Family("")
+GYMNASIUM = Family("gymnasium-", last_only=True)
 
 
 @dataclass(frozen=True)
@@ -140,45 +150,43 @@ class Result:
         return min(len(self.groups[name].values) if name in self.groups else 0 for name in wanted)
 
     @property
+    def complete(self) -> bool:
+        """Whether all groups have all seeds; p and verdict wait for it."""
+        return self.fewest >= SEEDS
+
+    @property
     def verdict(self) -> str:
         """The verdict of the plan, which waits for all seeds."""
         if not self.groups:
             return "not run"
-        return overall(self.answers) if self.fewest >= SEEDS else f"{OPEN} ({self.fewest} of {SEEDS})"
+        return overall(self.answers) if self.complete else f"{OPEN} ({self.fewest} of {SEEDS})"
 
 
-def late(run: SmallRun, metric: str, last_only: bool) -> float:
-    """Return the endpoint of a training: the mean of a measure over the last ten generations, or of the last one."""
-    count = run.generations
-    first, end = LATE if count >= LATE[1] else (max(count - 10, 0), count)
-    values = run[metric][-1:] if last_only else run[metric][first:end]
-    return float(np.nan_to_num(values).mean())  # a generation without offspring beyond the radius counts as 0
-
-
-def value(run: SmallRun, metric: str, results: Path, last_only: bool) -> float:
-    """Return the endpoint of a run; NaN if the run does not have it."""
+def value(row: Row, metric: str, last_only: bool) -> float:
+    """Return the endpoint of a run: its mean over generations 20 to 29, or over its last ten if it has fewer."""
     kind, _, which = metric.partition(" ")
     if kind == "after":
-        return float(run["fitness_mean"][int(which)]) if run.generations > int(which) else math.nan
+        return number(row, f"x_{which}")
     if kind == "adaptation":
-        files = sorted((results / "adaptations").glob(f"{run.path.name}-adapt-*.json"))
-        scores = [np.nanmean(json.loads(path.read_text())["evaluations/fitness"]) for path in files]
-        return float(np.mean(scores)) if scores else math.nan
+        return (number(row, "adapt_left") + number(row, "adapt_right")) / 2
     if kind.startswith("sample"):
-        distance = read_offspring(run).distance
-        return float(distance.mean() if which == "distance" else distance.var())
-    return late(run, metric, last_only) if metric in run.names else math.nan
+        return number(row, "distance_last" if which == "distance" else "distance_variance_last")
+    column = COLUMNS.get(metric, metric)
+    late = number(row, f"{column}_20_29")
+    if last_only:
+        return float(np.nan_to_num(number(row, f"{column}_last")))
+    return late if math.isfinite(late) else number(row, f"{column}_last_10")
 
 
-def examine(runs: dict[str, SmallRun], results: Path, family: Family, claims: Sequence[Claim] = CLAIMS) -> list[Result]:
+def examine(rows: Sequence[Row], family: Family, claims: Sequence[Claim] = CLAIMS) -> list[Result]:
     """Return each claim with what the runs of a family say."""
     found = []
     for claim in claims:
-        robot = claim.name.partition("-")[0]
+        robot = family.robots + claim.name.partition("-")[0]
         groups: dict[str, Group] = {}
         for metric, first, _, second in claim.parts:
             for name in (first, second):
-                values = _values(runs, results, family, robot, name, metric, second == name)
+                values = _values(rows, family, robot, name, metric, second == name)
                 if len(values):
                     groups[f"{metric} {name}"] = Group(NAMES[name], values)
         questions = [
@@ -190,14 +198,18 @@ def examine(runs: dict[str, SmallRun], results: Path, family: Family, claims: Se
     return found
 
 
-def _values(
-    runs: dict[str, SmallRun], results: Path, family: Family, robot: str, name: str, metric: str, against: bool
-) -> np.ndarray:
+def _values(rows: Sequence[Row], family: Family, robot: str, name: str, metric: str, against: bool) -> np.ndarray:
     """Return the endpoints of all seeds of a group."""
-    ending = ""
+    wanted = {"robot": robot, "engine": "mujoco", "rules": "text", **GROUPS[name]}
+    size, lengths = "10000", ("20", "21", "30") if not family.last_only else ("20",)
     if metric.startswith("sample"):  # with a quarter of the std only MAML is sampled
-        ending = "-" + (metric.partition(" ")[0] if against else "sample")
-    pattern = re.escape(family.pattern.format(robot=robot, group=name, seed="SEED")).replace("SEED", r"\d+") + ending
-    chosen = [run for key, run in sorted(runs.items()) if re.fullmatch(pattern, key)]
-    values = np.array([value(run, metric, results, family.last_only) for run in chosen])
+        quarter = against and metric.startswith("sample-quarter")
+        wanted |= {"kind": "sample", "std": "0.005" if quarter else "0.02"}
+        size, lengths = "1000", ("1",)
+    elif name == "maml":
+        size, lengths = "40", ("375",)  # tasks and iterations
+    chosen = select(
+        rows, lambda row: row["generations"] in lengths and int(row["seed"]) < SEEDS, population=size, **wanted
+    )
+    values = np.array([value(row, metric, family.last_only) for row in chosen])
     return values[np.isfinite(values)]

@@ -1,17 +1,10 @@
-"""The tables of docs/results.md: claims with verdicts, all tests, the interference task, GPU time."""
+"""The tables of the first plan in docs/results.md: claims with verdicts, and all tests."""
 
-import itertools
-import json
 import math
-import re
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
-import numpy as np
-from claims import NAMES, Part, Result, late
-from small_runs import SmallRun
-from small_statistics import RULES, rule
-from verdicts import FAILS, HOLDS, Answer
+from claims import Part, Result
+from verdicts import Answer
 
 from ees_mpi.analysis.numbers import tables
 
@@ -26,6 +19,8 @@ def table(found: Sequence[Result], verdicts: bool = True) -> str:
         p = [answer.p_equal if answer.question.relation == "equal" else answer.p for answer in each.answers]
         raw = [answer.test.p for answer in each.answers]
         shown = " / ".join(f"{number:.2g}" for number in (p if verdicts else raw)) or "-"
+        if verdicts and not each.complete:
+            shown = "-"  # Holm's correction waits for all tests of a claim
         end = each.verdict if verdicts else _direction(each.answers)
         counts = dict.fromkeys(f"{len(group.values)}" for group in each.groups.values())
         lines.append(
@@ -69,8 +64,10 @@ def details(found: Sequence[Result]) -> str:
             test = f"{metric}: {first.label} {SIGNS[answer.question.relation]} {second.label}"
             sizes = f"{len(first.values)}, {len(second.values)}"
             p_equal = f"{answer.p_equal:.2g}" if answer.equivalence.is_ratio else "-"
-            numbers = (_interval(answer), f"{answer.test.p:.2g}", f"{answer.p:.2g}", p_equal)
-            rows.append((each.claim.name, test, sizes, *numbers, answer.verdict))
+            numbers = (_interval(answer), f"{answer.test.p:.2g}", f"{answer.p:.2g}", p_equal, answer.verdict)
+            if not each.complete:
+                numbers = (numbers[0], "-", "-", "-", each.verdict)
+            rows.append((each.claim.name, test, sizes, *numbers))
     return "\n".join(f"| {' | '.join(row)} |" for row in rows) + "\n"
 
 
@@ -86,97 +83,3 @@ def _asked(result: Result) -> Iterator[Part]:
     for part in result.claim.parts:
         if f"{part[0]} {part[1]}" in result.groups and f"{part[0]} {part[3]}" in result.groups:
             yield part
-
-
-def settled(runs: dict[str, SmallRun], name: str, generations: int = 500) -> list[float]:
-    """Return x of the interference runs of an algorithm, the mean over the last generations."""
-    chosen = [run for key, run in sorted(runs.items()) if re.fullmatch(rf"interference-{name}-seed\d+", key)]
-    return [float(run["mean"][-generations:, 0, 0].mean()) for run in chosen]
-
-
-def interference(runs: dict[str, SmallRun]) -> str:
-    """Return the lines of the claims on the interference task, which has no test: within 0.1 of the optimum, 7.854."""
-    lines = []
-    for name in ("maxvar", "maxent"):
-        values = settled(runs, name)
-        near = all(abs(x - 2.5 * math.pi) < 0.1 for x in values)
-        shown = ", ".join(f"{x:.3f}" for x in values) or "-"
-        end = "not run" if not values else HOLDS if near else FAILS
-        lines.append(
-            f"| interference, {NAMES[name]}: x converges to 7.854 | a figure | {shown} | {len(values)} | - | {end} |"
-        )
-    return "\n".join(lines) + "\n"
-
-
-STARTS = {  # of standard ES towards +x: the name of the runs
-    "random mean": "adapt",
-    "MaxVar": "maxvar-further",
-    "MaxEnt": "maxent-further",
-    "control: standard ES towards -x": "es-backward-further",
-}
-UPDATES = (0, 1, 2, 5, 10, 20)
-
-
-def seeding(runs: dict[str, SmallRun], robot: str, size: str) -> str:
-    """Return the table of further evolution: mean x after so many updates, means over the seeds."""
-    lines = [f"| start | runs | {' | '.join(map(str, UPDATES))} |", "|---|---|" + "---|" * len(UPDATES)]
-    for (words, name), (key, way) in itertools.product(STARTS.items(), RULES.items()):
-        pattern = re.compile(rf"{robot}-{name}(-gentle|-fresh|-trust)?-{size}-seed\d+")
-        chosen = [run for path, run in runs.items() if pattern.fullmatch(path) and rule(run) == key]
-        curves = [run["fitness_mean"][: UPDATES[-1] + 1] for run in chosen if run.generations > UPDATES[-1]]
-        if curves:
-            means = [f"{sum(curve[g] for curve in curves) / len(curves):.2f}" for g in UPDATES]
-            lines.append(f"| {words}, {way} | {len(curves)} | {' | '.join(means)} |")
-    return "\n".join(lines) + "\n"
-
-
-def adaptation(results: Path, robot: str, size: str) -> str:
-    """Return the table of adaptation: the best of 40 mutations, from the start of training and from ten others."""
-    lines = ["| | runs | best of 40, the start of training | the same one, ten other starts | sd of the ten |"]
-    lines.append("|---|---|---|---|---|")
-    for name, way in itertools.product(("maxvar", "maxent"), ("left", "right")):
-        files = [
-            json.loads(path.read_text())
-            for path in results.glob(f"adaptations/{robot}-{name}-{size}-seed?-adapt-{way}.json")
-        ]
-        best = [max(file["mutations/fitness"]) for file in files]
-        others = [file["evaluations/fitness"] for file in files]
-        cells = [np.mean(best), np.mean(others), np.std(others, axis=1).mean()] if files else []
-        lines.append(
-            f"| {NAMES[name]}, {way} | {len(files)} | {' | '.join(f'{cell:.1f}' for cell in cells) or '- | - | -'} |"
-        )
-    return "\n".join(lines) + "\n"
-
-
-def authors(runs: dict[str, SmallRun]) -> str:
-    """Return the table of the authors' settings: distance over that of standard ES, and balance, of the same seeds."""
-    lines = ["| cheetah | runs | mean distance | over that of standard ES | balance |", "|---|---|---|---|---|"]
-    for name in ("es", "maxvar", "maxent", "maxvar-authors", "maxent-authors"):
-        chosen = [run for key, run in sorted(runs.items()) if re.fullmatch(rf"cheetah-{name}-mujoco-seed\d+", key)]
-        seeds = [run.path.name.rpartition("seed")[2] for run in chosen]
-        beside = [runs[key] for seed in seeds if (key := f"cheetah-es-mujoco-seed{seed}") in runs]
-        cells = ["-"] * 3
-        if chosen:
-            distances = [late(run, "distance_mean", last_only=False) for run in chosen]
-            others = [late(run, "distance_mean", last_only=False) for run in beside]
-            ratio = f"{sum(distances) / sum(others):.2f}" if len(others) == len(chosen) else "-"
-            balances = [late(run, "balance", last_only=False) for run in chosen]
-            cells = [f"{sum(distances) / len(chosen):.2f}", ratio, f"{sum(balances) / len(chosen):.2f}"]
-        lines.append(f"| {name} | {len(chosen)} | {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
-
-
-def gpu_time(runs: Sequence[SmallRun]) -> str:
-    """Return the table of GPU minutes of the plan: the time of the runs over the number of runs at a time."""
-    blocks: dict[str, list[float]] = {}
-    for run in runs:
-        beside = re.search(r"(\d+) runs at a time", run.about["note"])
-        sessions = [each for each in run.sessions() if each["machine"].get("device") == "cuda"]
-        if beside and sessions and re.search(r"-mujoco-seed\d+$", run.path.name):
-            seconds = sum(each["end"] - each["start"] for each in sessions)
-            name = re.sub(r"-mujoco-seed\d+$", "", run.path.name)
-            blocks.setdefault(name, []).append(seconds / 60 / int(beside[1]))
-    rows = [f"| {name} | {len(each)} | {sum(each):.1f} |" for name, each in sorted(blocks.items())]
-    total = [each for minutes in blocks.values() for each in minutes]
-    lines = ["| runs | number | GPU minutes |", "|---|---|---|", *rows, f"| all | {len(total)} | {sum(total):.1f} |"]
-    return "\n".join(lines) + "\n"

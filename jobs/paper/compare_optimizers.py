@@ -3,7 +3,7 @@
 
     python jobs/paper/compare_optimizers.py start|train [--folder runs/optimizers] [--seeds 0-2] [--generations 11]
 
-start: standard ES of Gymnasium's cheetah towards +x, from the means of MaxEnt in jobs/paper/results (N = 10,000).
+start: standard ES of Gymnasium's cheetah towards +x, from older means of MaxEnt (N = 10,000), in runs/results.
 train: MaxEnt and standard ES of a small cheetah, from random means.
 All runs have equal rollouts (--population N: 100 by default). Complete runs in the folder are kept. The tables are
 in `ees_mpi/docs/signal.md`.
@@ -18,7 +18,7 @@ import numpy as np
 from ees_mpi import load_config, train
 from ees_mpi.outcomes import Arrays, Floats
 
-RESULTS = Path(__file__).parent / "results"
+MEANS = Path("runs/results")  # git archive 8fa8da2 jobs/paper/results | tar -x --strip-components=2 -C runs
 SMALL = {"run.fsync": False, "run.evaluate_mean_every": 0, "noise.size": 4_000_000, "task.device": "cpu"}
 FROM_MEAN = {**SMALL, "task.steps": 300}
 TRAINING = {**SMALL, "task.steps": 200, "task.hidden": [64, 64], "task.observation_share": 0.1}
@@ -71,7 +71,7 @@ def behaviors(folder: Path, name: str, preset: str, section: dict[str, Any], set
 def trained_mean(name: str) -> Path | None:
     """Return the trained mean of a run whose name begins with "start"."""
     seed = int(name.rpartition("seed")[2]) % 4
-    return RESULTS / f"mujoco-cheetah-maxent-short-seed{seed}" / "policy.npz" if name.startswith("start") else None
+    return MEANS / f"mujoco-cheetah-maxent-short-seed{seed}" / "policy.npz" if name.startswith("start") else None
 
 
 def compare_starts(folder: Path, seeds: list[int], common: dict[str, Any]) -> None:

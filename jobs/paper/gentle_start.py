@@ -3,8 +3,8 @@
 
     python jobs/paper/gentle_start.py [--folder runs/gentle-start] [--seeds 3] [--updates 5]
 
-Standard ES trains Gymnasium's robots towards +x with few individuals. They start from the means of MaxEnt in
-jobs/paper/results (N = 10,000), which have no moments, and from a small cheetah that is trained here and has moments.
+Standard ES trains Gymnasium's robots towards +x with few individuals. They start from older means of MaxEnt in
+runs/results (N = 10,000), which have no moments, and from a small cheetah that is trained here and has moments.
 Complete runs in the folder are kept. `ees_mpi/docs/fidelity.md` has the tables.
 """
 
@@ -20,7 +20,7 @@ from ees_mpi import open_run, train
 from ees_mpi.optimizers.adam import Adam
 from ees_mpi.outcomes import Arrays
 
-RESULTS = Path(__file__).parent / "results"
+MEANS = Path("runs/results")  # git archive 8fa8da2 jobs/paper/results | tar -x --strip-components=2 -C runs
 RATES = {"lr": 0.01, "l2": 0.05}  # of the paper
 SMALL = {"run.fsync": False, "run.evaluate_mean_every": 0, "noise.size": 4_000_000, "task.device": "cpu"}
 TASKS: dict[str, dict[str, Any]] = {
@@ -83,7 +83,7 @@ def trained_means(folder: Path, seeds: int) -> Iterator[tuple[str, int, Path]]:
     """Yield the task, the seed and the file of each trained mean."""
     for robot in ("cheetah", "ant"):
         for seed in range(seeds):
-            path = RESULTS / f"mujoco-{robot}-maxent-short-seed{seed}" / "policy.npz"
+            path = MEANS / f"mujoco-{robot}-maxent-short-seed{seed}" / "policy.npz"
             if path.exists():
                 yield robot, seed, path
     for seed in range(seeds):

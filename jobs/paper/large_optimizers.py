@@ -1,21 +1,17 @@
-"""The comparison of optimizers at the paper's scale, from the small files of jobs/paper/results: docs/signal.md.
+"""The comparison of optimizers at the paper's scale, from numbers.csv: docs/signal.md.
 
 The claims (a) to (d) and their measures are those of that page, fixed before the runs. Left is x < 0, as in the small
 runs; the page with the results counts only offspring beyond 1 unit. Both are shown: a claim holds if both agree.
 """
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import numpy as np
-from small_runs import SmallRun
+from endpoints import UPDATES, Row, number
 
-from ees_mpi.analysis.offspring import read_offspring
 from ees_mpi.outcomes import Floats
 
-LATE = 20  # generations of the range of the left share
 WINDOWS = (15, 10)  # later ones, not planned
-UPDATES = (0, 1, 2, 5, 10, 20)
 STARTS = {  # claim (a): the runs, and the generation after the first step; trust makes none in its first generation
     "Adam": ("ant-maxent-further-fresh", 1),
     "Adam, first moment not corrected": ("ant-maxent-further", 1),
@@ -25,20 +21,20 @@ TRAINING = {"Adam": "", "trust": "-trust"}
 
 
 class Found:
-    """The runs of a folder, and the names of those that are missing or have fewer generations than the plan wants."""
+    """The runs of numbers.csv, and the names of those that are missing or too short."""
 
-    def __init__(self, results: Path):
-        self.results, self.missing = results, list[str]()
+    def __init__(self, rows: Sequence[Row]):
+        self.rows, self.missing = {row["run"]: row for row in rows}, list[str]()
 
-    def runs(self, name: str, seeds: int, generations: int) -> list[SmallRun]:
+    def runs(self, name: str, seeds: int, generations: int) -> list[Row]:
         """Return the complete runs of a name, seeds 0 and up."""
         complete = []
-        for folder in (self.results / f"{name}-mujoco-seed{seed}" for seed in range(seeds)):
-            run = SmallRun(folder) if (folder / "run.json").exists() else None
-            if run and run.generations >= generations:
+        for key in (f"{name}-mujoco-seed{seed}" for seed in range(seeds)):
+            run = self.rows.get(key)
+            if run and int(run["generations"]) >= generations:
                 complete.append(run)
             else:
-                self.missing.append(f"{folder.name} ({run.generations if run else 0} of {generations} generations)")
+                self.missing.append(f"{key} ({run['generations'] if run else 0} of {generations} generations)")
         return complete
 
 
@@ -57,20 +53,14 @@ def ratio_of(values: Sequence[float], others: Sequence[float]) -> str:
     return f"{np.mean(values) / np.mean(others):.2f} ({each.min():.2f} to {each.max():.2f})"
 
 
-def average(runs: Sequence[SmallRun], name: str, generation: int) -> str:
-    """Return the mean over runs of a metric of one generation."""
-    return f"{np.mean([run[name][generation] for run in runs]):.1f}" if runs else "-"
+def average(runs: Sequence[Row], column: str) -> str:
+    """Return the mean over runs of an endpoint."""
+    return f"{np.mean(column_of(runs, column)):.1f}" if runs else "-"
 
 
-def left_of(run: SmallRun, generation: int) -> float:
-    """Return the share of offspring with x < 0: of all of the last generation, of about 750 of 10,000 before it."""
-    return float((read_offspring(run, generation).position[:, 0] < 0).mean())
-
-
-def left_shares(run: SmallRun) -> tuple[Floats, Floats]:
-    """Return the left shares of the last generations: x < 0, and x < -1."""
-    last = range(run.generations - LATE, run.generations)
-    return np.array([left_of(run, g) for g in last]), run["left"][-LATE:]
+def column_of(runs: Sequence[Row], column: str) -> list[float]:
+    """Return an endpoint of each run."""
+    return [number(run, column) for run in runs]
 
 
 def starts(found: Found) -> list[str]:
@@ -79,8 +69,8 @@ def starts(found: Found) -> list[str]:
     lines.append("|---" * (len(UPDATES) + 3) + "|")
     for optimizer, (name, first) in STARTS.items():
         runs = found.runs(name, 3, UPDATES[-1] + 1)
-        kept = spread([run["distance_mean"][first] / run["distance_mean"][0] for run in runs])
-        cells = [f"{average(runs, 'fitness_mean', u)} / {average(runs, 'distance_mean', u)}" for u in UPDATES]
+        kept = spread([number(run, f"distance_{first}") / number(run, "distance_0") for run in runs])
+        cells = [f"{average(runs, f'x_{u}')} / {average(runs, f'distance_{u}')}" for u in UPDATES]
         lines.append(f"| {optimizer} | {len(runs)} | {kept} | {' | '.join(cells)} |")
     return lines
 
@@ -92,10 +82,9 @@ def training(found: Found) -> list[str]:
     lines = [f"| optimizer | runs | {' | '.join(heads)} |", "|---" * (len(heads) + 2) + "|"]
     for optimizer, ending in TRAINING.items():
         runs, standard = (found.runs(f"cheetah-{name}{ending}", 4, 30) for name in ("maxent", "es"))
-        shares = [left_shares(run) for run in runs]
-        ranges = [spread([np.ptp(share[kind]) for share in shares]) for kind in (0, 1)]
-        sides = spread([min(share[-1], 1 - share[-1]) for share, _ in shares])
-        far, beside = ([run["distance_mean"][15:].mean() for run in each] for each in (runs, standard))
+        ranges = [spread(column_of(runs, f"{name}_range_20")) for name in ("left_of_zero", "left")]
+        sides = spread([min(share, 1 - share) for share in column_of(runs, "left_of_zero_last")])
+        far, beside = (column_of(each, "distance_15_29") for each in (runs, standard))
         cells = [*ranges, sides, spread(far, 1), spread(beside, 1), ratio_of(far, beside)]
         lines.append(f"| {optimizer} | {len(runs)}, {len(standard)} | {' | '.join(cells)} |")
     return lines
@@ -107,12 +96,12 @@ def small_population(found: Found) -> list[str]:
     lines.append("|---" * 7 + "|")
     for optimizer, ending in TRAINING.items():
         runs = found.runs(f"cheetah-maxent{ending}-n600", 5, 40)
-        left = [left_of(run, run.generations - 1) for run in runs]
-        beyond = [(run["left"][-1], run["right"][-1]) for run in runs]
+        left = column_of(runs, "left_of_zero_last")
+        beyond = list(zip(column_of(runs, "left_last"), column_of(runs, "right_last"), strict=True))
         both = [sum(min(each, 1 - each) >= 0.1 for each in left), sum(min(each) >= 0.1 for each in beyond)]
         all_left = ", ".join(f"{100 * each:.0f}" for each in left) or "-"
         far_sides = ", ".join(f"{100 * a:.0f} / {100 * b:.0f}" for a, b in beyond) or "-"
-        distance = spread([run["distance_mean"][-1] for run in runs], 1)
+        distance = spread(column_of(runs, "distance_last"), 1)
         cells = [all_left, f"{both[0]} of {len(runs)}", far_sides, f"{both[1]} of {len(runs)}", distance]
         lines.append(f"| {optimizer} | {len(runs)} | {' | '.join(cells)} |")
     return lines
@@ -125,9 +114,9 @@ def swings(found: Found) -> list[str]:
     lines = [f"| optimizer | {' | '.join(heads)} |", "|---" * (len(heads) + 1) + "|"]
     for optimizer, ending in TRAINING.items():
         runs, standard = (found.runs(f"cheetah-{name}{ending}", 4, 30) for name in ("maxent", "es"))
-        cells = [spread([np.ptp(run["left"][-count:]) for run in runs]) for count in WINDOWS]
-        cells.append(spread([np.abs(np.diff(run["left"][-LATE:])).mean() for run in runs]))
-        far, beside = ([run["distance_mean"][-1] for run in each] for each in (runs, standard))
+        cells = [spread(column_of(runs, f"left_range_{count}")) for count in WINDOWS]
+        cells.append(spread(column_of(runs, "left_change_20")))
+        far, beside = (column_of(each, "distance_last") for each in (runs, standard))
         cells += [spread(far, 1), spread(beside, 1), ratio_of(far, beside)]
         lines.append(f"| {optimizer} | {' | '.join(cells)} |")
     return lines
@@ -141,11 +130,11 @@ PARTS: dict[str, Callable[[Found], list[str]]] = {
 }
 
 
-def tables(results: Path) -> dict[str, str]:
+def tables(rows: Sequence[Row]) -> dict[str, str]:
     """Return the tables by name; the last line of each names the runs that are missing."""
     made: dict[str, str] = {}
     for name, part in PARTS.items():
-        found = Found(results)
+        found = Found(rows)
         lines = part(found)
         if found.missing:
             lines += ["", f"Missing: {', '.join(found.missing)}."]

@@ -5,7 +5,6 @@
     plan.py runs --engine mujoco >plan.list      the plan of docs/reproduce.md: 30 generations, seeds 0 to 5
     plan.py figures --scale tiny | bash          the paper's figures, from the files of the list
     plan.py statistics --scale tiny | bash       the tests of its claims
-    plan.py seeding --robot ant --rule fresh     standard ES from trained and random means: Gymnasium's robots, N = 200
 
 The options must be the same for runs, figures and statistics.
 """
@@ -20,7 +19,6 @@ from pathlib import Path
 from ees_mpi import config as configs
 from ees_mpi.errors import EesError
 
-RESULTS = Path(__file__).parent / "results"
 GENTLE, FRESH = (["--set", f"optimizer.correct_first={word}"] for word in ("false", "true"))  # see docs/reproduce.md
 SEEDS = {"tiny": 2, "short": 4, "plan": 6}  # the others: 12
 GENERATIONS = {"plan": 30, "short": 20}
@@ -241,23 +239,10 @@ class Paper:
                 yield claim(said, metric, self.files(*ees, ending="-sample"), theirs)
 
 
-def seeding(robot: str, rule: str, folder: Path) -> Iterator[str]:
-    """Return the commands of standard ES towards +x, from the means in results/ and from random ones, on CPU cores."""
-    small = sets("population.size=200", "noise.size=33554432", "run.generations=21", "task.device=cpu")
-    ending = "-gentle" if rule == "gentle" else ""
-    for seed in range(4):
-        for name in ("adapt", "maxvar-further", "maxent-further"):
-            mean = RESULTS / f"mujoco-{robot}-{name.removesuffix('-further')}-short-seed{seed}" / "policy.npz"
-            start = [] if name == "adapt" else ["--from", str(mean)]
-            out = folder / f"mujoco-{robot}-{name}{ending}-n200-seed{seed}.h5"
-            words = ["ees-mpi", "train", f"mujoco-{robot}-es", *small, *(GENTLE if ending else FRESH), *start]
-            yield shlex.join([*words, "--seed", str(seed), "--out", str(out)])
-
-
 def main() -> int:
     """Print the commands."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["runs", "figures", "statistics", "seeding"])
+    parser.add_argument("what", choices=["runs", "figures", "statistics"])
     parser.add_argument("--robots", choices=["paper", "gymnasium"], default="paper", help="[%(default)s]")
     parser.add_argument(
         "--engine", choices=["bullet", "mujoco"], default="bullet", help="of the paper's robots [bullet]"
@@ -272,8 +257,6 @@ def main() -> int:
     )
     parser.add_argument("--folder", type=Path, default=Path(), help="of all files [this one]")
     parser.add_argument("--without-maml", action="store_true", help="leave MAML out; it needs torch")
-    parser.add_argument("--robot", choices=["cheetah", "ant"], default="cheetah", help="of seeding [%(default)s]")
-    parser.add_argument("--rule", choices=["gentle", "fresh"], default="gentle", help="of seeding [%(default)s]")
     told = parser.parse_args()
     usual = "short" if told.robots == "gymnasium" else "plan" if told.engine == "mujoco" else "paper"
     scale = told.scale or usual
@@ -286,7 +269,7 @@ def main() -> int:
     if seeds < 1:
         parser.error(f"--seeds {seeds}: expected a number of runs")
     paper = Paper(told.robots, told.engine, scale, seeds, told.folder, not told.without_maml)
-    lines = seeding(told.robot, told.rule, told.folder) if told.what == "seeding" else getattr(paper, told.what)()
+    lines = getattr(paper, told.what)()
     try:
         print(*lines, sep="\n")
     except EesError as error:

@@ -1,113 +1,94 @@
 #!/usr/bin/env python3
-"""Keep the results of runs as small files in jobs/paper/results/, and draw figures and statistics from them alone.
+"""Keep the results of runs in jobs/paper/results/: an HDF5 file per block of runs, and numbers.csv with a row per run.
 
-    python jobs/paper/results.py collect RUN.h5 ... [--note "16 ranks"] [--policy]   makes the small files of runs
-    python jobs/paper/results.py update                    figures/, statistics.txt, the tables of results.md, signal.md
-    python jobs/paper/results.py draw                      figures/ and statistics.txt only
-    python jobs/paper/results.py numbers                   all numbers that the text of docs/results.md may use
+    python jobs/paper/results.py collect RUN.h5 ... [--note "16 ranks"] [--policy]   small files of runs in runs/results
+    python jobs/paper/results.py pack runs/block-a ...     a block of each folder of small files, and numbers.csv
+    python jobs/paper/results.py policy RUN OUT.npz        writes a trained mean that a block keeps
+    python jobs/paper/results.py update                    numbers.csv, figures, tables of the docs, cards of the shelf
+    python jobs/paper/results.py shelf POLICY.npz NAME     puts a trained mean on jobs/paper/shelf, with its card
 
-A run NAME.h5 becomes a folder NAME; small_runs.py describes its files.
+The small files stay outside of git; blocks.py describes what a block keeps of them, endpoints.py the columns.
 """
 
 import argparse
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
+import endpoints
 import numpy as np
+import page_tables
+from blocks import read_block, read_folders, write_block
 from claims import GYMNASIUM, PLAN, examine
-from claims_tables import adaptation, authors, details, gpu_time, interference, seeding
+from claims_tables import details
 from claims_tables import table as claim_table
 from large_optimizers import tables as optimizer_tables
-from small_runs import SmallRun, collect, collect_adaptation, is_adaptation, read_all
-from small_statistics import group_numbers, groups, scale
+from shelf import put, read, write_cards
 
-from ees_mpi.analysis.numbers.measures import MEASURES, Settings, direction_uniformity, directions, sides
-from ees_mpi.analysis.offspring import has_positions, read_offspring
-from ees_mpi.analysis.subject import subject
 from ees_mpi.errors import ConfigError, EesError
 
 sys.path.append(str(Path(__file__).parents[1]))
 
 import scaling_figure
 
-RESULTS = Path(__file__).parent / "results"
-DOCS = Path(__file__).parents[2] / "ees_mpi" / "docs"
-SETTLED = 500  # the last generations of an interference run, for "settled" numbers
-LATE = 20  # the last generations of a run, at most half of it, for "late" numbers
+HERE = Path(__file__).parent
+RESULTS, SHELF, SMALL = HERE / "results", HERE / "shelf", Path("runs/results")
+DOCS = HERE.parents[1] / "ees_mpi" / "docs"
 
 
-def numbers(run: SmallRun) -> dict[str, str]:
-    """Return the numbers of a run that docs/results.md shows; those of offspring are of the last generation."""
-    offspring, settings = read_offspring(run), Settings()
-    values = {"generations": f"{run.generations}", "seconds": f"{_seconds(run):.0f}"}
-    if not has_positions(run):
-        late = run["mean"][-SETTLED:, 0, 0]
-        return values | {"final x": f"{late[-1]:.3f}", "settled x": f"{late.mean():.3f}", "sd": f"{late.std():.3f}"}
-    values["mean distance"] = f"{offspring.distance.mean():.1f}"
-    values["within 5"] = _percent(MEASURES["near_origin"].compute(offspring, settings))
-    if offspring.position.shape[1] == 1:
-        left, right = sides(offspring, Settings(radius=1.0))
-        late = run["left"][late_generations(run)]
-        values |= {"left": _percent(left), "right": _percent(right)}
-        values |= {"lowest late left": _percent(min(late)), "highest late left": _percent(max(late))}
-    else:
-        share = directions(offspring, settings)
-        values |= {"rarest direction": _percent(share.min()), "most frequent direction": _percent(share.max())}
-        values["direction uniformity"] = f"{direction_uniformity(offspring, settings):.3f}"
-    if offspring.components > 1:
-        values["specialization"] = f"{MEASURES['specialization'].compute(offspring, settings):.2f}"
-    return values
+def pack(folders: Sequence[Path], results: Path, means: bool = False) -> None:
+    """Write the block of each folder of small files, named after it; `means`: with those that are not on the shelf."""
+    shelved = {read(policy)[0]["state_sha256"] for policy in SHELF.glob("*.npz")}
+    results.mkdir(parents=True, exist_ok=True)
+    for folder in folders:
+        runs = [
+            replace(run, policy={}) if run.about["state_sha256"] in shelved else run
+            for run in read_folders([folder], means)
+        ]
+        if not runs:
+            raise ConfigError(f"{folder}: expected folders of `results.py collect` with run.json in them")
+        path = results / f"{folder.resolve().name}.h5"
+        write_block(path, runs)
+        print(f"{path}: {len(runs)} runs, {path.stat().st_size / 1e6:.2f} MB")
 
 
-def _seconds(run: SmallRun) -> float:
-    """Return the seconds from the first to the last generation, without the time between sessions."""
-    lengths = np.diff(run["seconds_clock"])
-    lengths[[session["first_generation"] - 1 for session in run.sessions() if session["first_generation"]]] = 0
-    return float(lengths.sum())
-
-
-def late_generations(run: SmallRun) -> slice:
-    """Return the last generations of a run, in which the shares of both sides still change."""
-    return slice(max(run.generations - LATE, run.generations // 2), run.generations)
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f} %"
-
-
-def table(runs: Iterable[SmallRun]) -> str:
-    """Return the table of runs in docs/results.md."""
-    lines = ["| run | engine and size | machine | numbers |", "|---|---|---|---|"]
-    for run in (run for run in runs if subject(run).trained):  # samples: see statistics.txt
-        found = ", ".join(f"{name} {value}" for name, value in numbers(run).items())
-        lines.append(f"| `{run.path.name}` | {scale(run)} | {run.about['note']} | {found} |")
-    return "\n".join(lines) + "\n"
-
-
-def blocks(results: Path) -> dict[str, str]:
-    """Return the generated tables of docs/results.md, by the name of their markers."""
-    runs = {run.path.name: run for run in read_all(results)}
-    plan, gymnasium = examine(runs, results, PLAN), examine(runs, results, GYMNASIUM)
-    measured = json.loads((results / "scaling.json").read_text())
-    return {
-        "claims": claim_table(plan) + interference(runs),
-        "tests": details(plan),
-        "seeding": seeding(runs, "ant", "mujoco"),
-        "seeding-cheetah": seeding(runs, "mujoco-cheetah", "n200"),
-        "adaptation": adaptation(results, "cheetah", "mujoco"),
-        "authors": authors(runs),
-        "gymnasium": claim_table(gymnasium, verdicts=False),
-        "gpu": gpu_time(list(runs.values())),
-        "runs": table(runs.values()),
-        "scaling": "".join(f"    {line}\n" for line in scaling_figure.table(measured["summary"])),
-    }
+def write_policy(name: str, out: Path) -> None:
+    """Write the trained mean of a run, which a block keeps, as a policy."""
+    kept = {run.name: run.policy for path in sorted(RESULTS.glob("*.h5")) for run in read_block(path) if run.policy}
+    if name not in kept:
+        raise ConfigError(f"{name}: expected one of {', '.join(kept) or 'no run'}, or a policy of {SHELF}")
+    np.savez_compressed(out, **kept[name])
+    print(out)
 
 
 def pages(results: Path) -> dict[str, dict[str, str]]:
-    """Return the generated tables of each page of the docs."""
-    return {"results.md": blocks(results), "signal.md": optimizer_tables(results)}
+    """Return the generated tables of each page of the docs, by the name of their markers; from numbers.csv."""
+    rows = endpoints.read(results / "numbers.csv")
+    plan, gymnasium = examine(rows, PLAN), examine(rows, GYMNASIUM)
+    measured = json.loads((results / "scaling.json").read_text())
+    scaling = "".join(f"    {line}\n" for line in scaling_figure.table(measured["summary"]))
+    return {
+        "results.md": {
+            "answer": page_tables.answer(rows),
+            "claims": page_tables.claim_table(rows),
+            "generations": page_tables.generations(rows),
+            "one-rule": page_tables.one_rule(rows),
+            "adaptation": page_tables.adaptation(rows),
+            "seeding": page_tables.seeding(rows),
+            "seeding-ratio": page_tables.seeding_ratio(rows),
+            "sides": page_tables.sides_words(rows),
+            "bullet": page_tables.bullet_check(rows),
+            "first-plan": claim_table(plan),
+            "tests": details(plan),
+            "gymnasium": claim_table(gymnasium, verdicts=False),
+            "seeding-gymnasium": page_tables.seeding(rows, "gymnasium-cheetah", "200"),
+        },
+        "signal.md": optimizer_tables(rows),
+        "costs.md": {"scaling": scaling},
+        "../../README.md": {"answer": page_tables.short_answer(rows)},
+    }
 
 
 def fill(page: str, tables: Mapping[str, str]) -> str:
@@ -120,39 +101,65 @@ def fill(page: str, tables: Mapping[str, str]) -> str:
     return page
 
 
+def update(results: Path) -> None:
+    """Write everything that is made from the blocks: numbers.csv, figures, tables, cards."""
+    from results_figures import draw
+
+    (results / "numbers.csv").write_text(endpoints.table(results.glob("*.h5")), encoding="utf-8")
+    print(results / "numbers.csv", *draw(results, results / "figures"), sep="\n")
+    if results != RESULTS:
+        return
+    for page, tables in pages(results).items():
+        path = DOCS / page
+        path.write_text(fill(path.read_text(encoding="utf-8"), tables), encoding="utf-8")
+        print(path)
+    print(*write_cards(SHELF, endpoints.read(results / "numbers.csv")), sep="\n")
+
+
 def main(words: Sequence[str] | None = None) -> int:
     """Run one of the commands."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("command", choices=["collect", "update", "draw", "numbers"])
-    parser.add_argument("runs", nargs="*", type=Path, help="run files to collect")
-    parser.add_argument("--results", type=Path, default=RESULTS, help="the folder of the small files")
-    parser.add_argument("--note", default="", help="the machine, in words")
-    parser.add_argument("--policy", action="store_true", help="collect the trained mean, too: policy.npz")
+    commands = parser.add_subparsers(dest="command", required=True)
+    collecting = commands.add_parser("collect", help="write the small files of run files")
+    collecting.add_argument("runs", nargs="+", type=Path, help="run files, and files of `ees-mpi adapt`")
+    collecting.add_argument("--results", type=Path, default=SMALL, help="the folder of the small files")
+    collecting.add_argument("--note", default="", help="the machine, in words")
+    collecting.add_argument("--policy", action="store_true", help="collect the trained mean, too: policy.npz")
+    packing = commands.add_parser("pack", help="write a block of each folder of small files, and numbers.csv")
+    packing.add_argument("folders", nargs="+", type=Path)
+    packing.add_argument(
+        "--means", action="store_true", help="keep trained means that are not on the shelf (0.28 MB each)"
+    )
+    updating = commands.add_parser("update", help="write numbers.csv, figures and the tables of the docs")
+    for each in (packing, updating):
+        each.add_argument("--results", type=Path, default=RESULTS, help="the folder of the blocks")
+    shelving = commands.add_parser("shelf", help="put a trained mean on the shelf")
+    shelving.add_argument("policy", type=Path)
+    shelving.add_argument("name")
+    writing = commands.add_parser("policy", help="write a trained mean that a block keeps as a policy")
+    writing.add_argument("run")
+    writing.add_argument("out", type=Path)
     given = parser.parse_args(words)
-    if (given.command == "collect") != bool(given.runs):
-        parser.error("collect needs run files; the others take none")
-    for path in given.runs:
-        if is_adaptation(path):
-            print(collect_adaptation(path, given.results))
-        else:
-            print(collect(path, given.results, given.note, given.policy))
-    if given.command == "update":
-        for page, tables in pages(given.results).items():
-            path = DOCS / page
-            path.write_text(fill(path.read_text(encoding="utf-8"), tables), encoding="utf-8")
-            print(path)
-    if given.command in ("update", "draw"):
-        from results_figures import draw  # needs matplotlib, which `collect` does not
+    if given.command == "collect":
+        from small_runs import collect, collect_adaptation, is_adaptation
 
-        print(*draw(given.results, given.results), sep="\n")
-    if given.command == "numbers":
-        runs = read_all(given.results)
-        for run in runs:
-            print(*(f"`{run.path.name}`: {key} {value}" for key, value in numbers(run).items()), sep="\n")
-        for name, members in groups(runs).items():
+        for path in given.runs:
+            adapted = is_adaptation(path)
             print(
-                *(f"`{name}`: {key} {value}" for key, value in group_numbers(members, given.results).items()), sep="\n"
+                collect_adaptation(path, given.results)
+                if adapted
+                else collect(path, given.results, given.note, given.policy)
             )
+    elif given.command == "pack":
+        pack(given.folders, given.results, given.means)
+        (given.results / "numbers.csv").write_text(endpoints.table(given.results.glob("*.h5")), encoding="utf-8")
+    elif given.command == "policy":
+        write_policy(given.run, given.out)
+    elif given.command == "update":
+        update(given.results)
+    else:
+        put(given.policy, SHELF, given.name)
+        print(*write_cards(SHELF, endpoints.read(RESULTS / "numbers.csv")), sep="\n")
     return 0
 
 

@@ -1,124 +1,264 @@
-"""The figures of jobs/paper/results/, drawn from the small files alone."""
+"""The figures of jobs/paper/results/, drawn from its blocks alone."""
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from small_runs import SmallRun, read_all, shown
-from small_statistics import RULES, first_of_each, further, groups, label, last_generation, rule, scale, statistics
+from blocks import Floats, KeptRun, read_block
+from endpoints import Row, facts
 
-from ees_mpi.analysis.figures import curves, positions
-from ees_mpi.analysis.figures.style import COLUMN, Figure, draw_curves, drawing, entitle, explain, grid, look
-from ees_mpi.analysis.offspring import has_positions, read_offspring
-from ees_mpi.analysis.subject import subject
+from ees_mpi.analysis.figures.style import PAGE, Figure, drawing, explain, grid, look
 
 sys.path.append(str(Path(__file__).parents[1]))
 
 from scaling_figure import draw as draw_scaling
 
 ALGORITHMS = {"es": "standard ES", "maxvar": "MaxVar", "maxent": "MaxEnt"}
+ROWS = tuple(ALGORITHMS.values())
+COLORS = {"standard ES": "black", "MaxVar": "#e69f00", "MaxEnt": "#0072b2", "random": "#999999"}
+RULES = {"released": "released rules", "text": "the text's rules"}
 WINDOW = 5  # generations of a point in the figure of the signal
+PAPERS = {
+    ("cheetah", "MaxVar"): 0.921,
+    ("cheetah", "MaxEnt"): 0.939,
+    ("ant", "MaxVar"): 0.854,
+    ("ant", "MaxEnt"): 0.832,
+}
+LATE = 10  # runs that are shorter than the longest by this many generations have no part in its mean
+FIRST = 6  # the first seed of the second plan
+Known = tuple[KeptRun, Row]
 
 
 def draw(results: Path, out: Path) -> list[Path]:
-    """Draw all figures and write statistics.txt, from the small files alone; return the paths."""
-    runs, made = read_all(results), [out / "statistics.txt"]
-    (out / "figures").mkdir(parents=True, exist_ok=True)
-    made[0].write_text(statistics(results), encoding="utf-8")
-    for run in runs:
-        run.given_label = label(run)
+    """Draw the figures that the blocks have runs for; return their paths."""
+    runs = [(run, facts(run)) for path in sorted(results.glob("*.h5")) for run in read_block(path)]
+    out.mkdir(parents=True, exist_ok=True)
+    made = []
     with drawing():
-        for name, members in groups(runs).items():
-            for figure_name, figure in _figures(name, members):
-                entitle(figure, scale(members[0]).replace("; ", "\n"), 6)
-                made.append(_save(figure, out / "figures" / f"{figure_name}.png"))
-        if (measured := results / "scaling.json").exists():
-            made.append(_save(draw_scaling(json.loads(measured.read_text())), out / "figures" / "scaling.png"))
-        if (measured := results / "signal.json").exists():
-            made.append(_save(draw_signal(json.loads(measured.read_text())), out / "figures" / "signal.png"))
+        for name, figure in FIGURES.items():
+            if drawn := figure(runs):
+                made.append(_save(drawn, out / f"{name}.png"))
+        for name, function in {"scaling": draw_scaling, "signal": draw_signal}.items():
+            if (measured := results / f"{name}.json").exists():
+                made.append(_save(function(json.loads(measured.read_text())), out / f"{name}.png"))
     return made
 
 
-def _figures(name: str, runs: Sequence[SmallRun]) -> Iterator[tuple[str, Figure]]:
-    """Draw the figures of a group of runs: yield the name and the figure of each."""
-    if not has_positions(runs[0]):
-        yield name, curves.interference(runs)
-        return
-    if further(runs):
-        yield name, draw_further(runs)
-        return
-    firsts = list(first_of_each(runs).values())
-    if not subject(runs[0]).trained:
-        yield name, positions.maml(runs)
-        return
-    if read_offspring(runs[0]).components > 1:
-        for run in runs:
-            run.given_label = f"seed {run.config.run.seed}"
-        yield name, positions.mixture(runs, [last_generation(runs)])
-        return
-    if runs[0].config.task.axes == 1:
-        yield name, positions.line(firsts)
-    else:
-        yield name, positions.plane(firsts, [last_generation(firsts)])
-        yield f"{name}-over", positions.plane(firsts[-1:], shown(firsts[-1].generations))
-        if len(runs) > len(firsts) > 1:
-            yield f"{name}-seeds", draw_seeds(runs)
-    if len(firsts) == 1:
-        return
-    lines: dict[str, list[Any]] = {}
-    for run in runs:
-        lines.setdefault(label(run), []).append(run["distance_mean"])
-    figure, (panel,) = grid(1, 1, 0.65 * COLUMN)
-    draw_curves(panel, lines, list(lines), xlabel="generation", ylabel="mean distance from the origin")
-    explain(figure, [panel])
-    yield f"{name}-distance", figure
-    if "standard ES" in lines:
-        yield f"{name}-ratio", draw_ratio(lines)
+def trained(runs: Sequence[Known], robot: str, algorithm: str, rules: str, every: bool = False) -> list[Known]:
+    """Return the longest training of each seed of the paper's robots, N = 10,000; fresh seeds if there are any."""
+    wanted = {"robot": robot, "algorithm": algorithm, "rules": rules, "kind": "training", "population": "10000"}
+    found: dict[int, Known] = {}
+    for run, row in runs:
+        same = all(row[name] == value for name, value in wanted.items()) and row["engine"] == "mujoco"
+        if same and row["direction"] in ("", "0"):
+            before = found.get(int(row["seed"]))
+            if not before or before[0].generations < run.generations:
+                found[int(row["seed"])] = run, row
+    fresh = {seed: each for seed, each in found.items() if seed >= FIRST}
+    return [each for _, each in sorted((found if every else fresh or found).items())]
 
 
-def draw_further(runs: Sequence[SmallRun]) -> Figure:
-    """Draw further evolution towards +x over generations: the rules of the first steps, from the same starts."""
-    rules: dict[str, dict[str, list[Any]]] = {name: {} for name in RULES.values()}
-    for run in runs:
-        start = label(run).removesuffix(f", {rule(run)}")
-        start = start.removeprefix("standard ES ") if " from " in start else "from a random mean"
-        start = start.replace("standard ES", "standard ES towards -x").replace("-EES", "")
-        rules[RULES[rule(run)]].setdefault(start, []).append(run["fitness_mean"][:])
-    rules = {name: lines for name, lines in rules.items() if lines}
-    starts = sorted({start for lines in rules.values() for start in lines}, reverse=True)
-    figure, panels = grid(len(rules), len(rules), 2.4, sharey=True)
-    for panel, (name, lines) in zip(panels, rules.items(), strict=True):
-        draw_curves(panel, lines, starts, title=name, xlabel="generation", ylabel="mean distance towards +x")
+def draw_cheetah(runs: Sequence[Known]) -> Figure | None:
+    """Draw where offspring of the cheetah end in the last generation: a line for each seed."""
+    shown = {(rules, name): trained(runs, "cheetah", name, rules) for rules in RULES for name in ROWS}
+    rows = [rules for rules in RULES if any(shown[rules, name] for name in ROWS)]
+    if not rows:
+        return None
+    widest = max(np.abs(run.last).max() for members in shown.values() for run, _ in members)
+    figure, panels = grid(3 * len(rows), 3, max(1.7, 0.22 * max(map(len, shown.values()))), sharex=True)
+    edges = np.linspace(-widest, widest, 61)
+    for panel, (rules, name) in zip(panels, [(rules, name) for rules in rows for name in ROWS], strict=True):
+        members = shown[rules, name]
+        for place, (run, _) in enumerate(reversed(members)):
+            share = np.histogram(run.last[:, 0], edges)[0] / len(run.last)
+            heights = place + 0.9 * share / max(share.max(), 0.15)
+            panel.fill_between(edges[:-1], place, heights, step="post", color=COLORS[name], alpha=0.7, linewidth=0)
+        panel.axvline(0, color="0.5", linewidth=0.5, linestyle=":")
+        names = [f"{row['seed']}: {run.generations}" for run, row in reversed(members)]
+        panel.set_yticks(np.arange(len(members)) + 0.3, names, fontsize=6)
+        panel.tick_params(left=False)
+        panel.set(title=f"{name}, {RULES[rules]}", ylim=(-0.1, max(len(members), 1)))
+        panel.spines["left"].set_visible(False)
+        if panel in panels[-3:]:
+            panel.set_xlabel("final x of the offspring")
+        if panel in panels[::3]:
+            panel.set_ylabel("seed: generations")
+    return figure
+
+
+def draw_ant(runs: Sequence[Known]) -> Figure | None:
+    """Draw where offspring of the ant end in the last generation: a row for each algorithm, a panel for each seed."""
+    rules = "released" if trained(runs, "ant", "MaxEnt", "released") else "text"
+    rows = {name: trained(runs, "ant", name, rules) for name in ROWS}
+    rows = {name: members for name, members in rows.items() if members}
+    if not rows:
+        return None
+    count = max(map(len, rows.values()))
+    panels_of: list[tuple[str, Known | None]] = []
+    for name, members in rows.items():
+        panels_of += [(name, each) for each in members] + [(name, None)] * (count - len(members))
+    return _plane(panels_of, count, lambda name, run: [(run.last, COLORS[name])], f"{RULES[rules]}, %d generations")
+
+
+def _plane(
+    panels_of: Sequence[tuple[str, Known | None]],
+    count: int,
+    parts: Callable[[str, KeptRun], list[tuple[Floats, str]]],
+    title: str,
+) -> Figure:
+    """Draw final positions in the plane, all panels of a row with one scale."""
+    figure, panels = grid(len(panels_of), count, PAGE / count * 1.02)
+    for place, (panel, (name, known)) in enumerate(zip(panels, panels_of, strict=True)):
+        if known is None:
+            panel.set_axis_off()
+            continue
+        row = [each for other, each in panels_of if other == name and each]
+        reach = float(np.quantile([np.abs(run.last).max() for run, _ in row], 1.0))
+        for position, color in parts(name, known[0]):
+            panel.scatter(*position.T, s=1.2, color=color, alpha=0.35, linewidths=0, rasterized=True)
+        panel.plot(0, 0, marker="+", color="#d55e00", markersize=6, markeredgewidth=1)
+        panel.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal")
+        panel.tick_params(labelsize=5, length=2)
+        if place % count == 0:
+            panel.set_ylabel(f"{name}\nfinal y")
+        else:
+            panel.tick_params(labelleft=False)
+        if place < count:
+            panel.set_title(f"seed {known[1]['seed']}")
+        if place >= len(panels_of) - count:
+            panel.set_xlabel("final x")
+    lengths = sorted({each[0].generations for _, each in panels_of if each})
+    figure.suptitle(title % lengths[-1] if "%d" in title else title, fontsize=7)
+    return figure
+
+
+def draw_ratio(runs: Sequence[Known]) -> Figure | None:
+    """Draw the mean distance over that of standard ES with the same seeds, against generations."""
+    figure, panels = grid(2, 2, 2.3, sharey=True)
+    drawn = False
+    for panel, robot in zip(panels, ("cheetah", "ant"), strict=True):
+        for rules, line in (("released", "-"), ("text", ":")):
+            for name in ROWS[1:]:
+                curves = _ratios(trained(runs, robot, name, rules), trained(runs, robot, "standard ES", rules, True))
+                if not curves:
+                    continue
+                drawn = True
+                for curve in curves if rules == "released" else ():
+                    panel.plot(curve, color=COLORS[name], linewidth=0.3, alpha=0.6)
+                longest = max(map(len, curves))
+                long = [np.log(curve) for curve in curves if len(curve) > longest - LATE]
+                mean = np.exp(np.mean([curve[: min(map(len, long))] for curve in long], axis=0))
+                panel.plot(mean, color=COLORS[name], linestyle=line, linewidth=1.6, label=f"{name}, {RULES[rules]}")
+        for name in ROWS[1:]:
+            mark = {"color": COLORS[name], "linewidth": 0.8, "linestyle": (0, (1, 3))}
+            panel.axhline(PAPERS[robot, name], **mark, label=f"{name}, the paper at its end")
+        panel.axhline(1.0, color="0.5", linewidth=0.5)
+        panel.set(title=f"the paper's {robot}", xlabel="generation", xlim=(0, None), ylim=(0, 1.6))
+    panels[0].set_ylabel("distance over that of standard ES")
+    explain(figure, panels)
+    return figure if drawn else None
+
+
+def _ratios(first: Sequence[Known], second: Sequence[Known]) -> list[Floats]:
+    """Return the ratio of the mean distances at each generation, for seeds that both groups have."""
+    beside = {row["seed"]: run for run, row in second}
+    found = []
+    for run, row in first:
+        if other := beside.get(row["seed"]):
+            count = min(run.generations, other.generations)
+            found.append(run.metrics["distance_mean"][:count] / other.metrics["distance_mean"][:count])
+    return found
+
+
+def draw_adaptation(runs: Sequence[Known]) -> Figure | None:
+    """Draw the ten evaluations of each adaptation: a place for each run, left and right in two colors."""
+    groups: dict[str, list[Known]] = {}
+    for run, row in sorted(runs, key=lambda each: (each[1]["rules"], each[1]["algorithm"], int(each[1]["seed"]))):
+        if run.evaluations and row["robot"] == "cheetah" and row["engine"] == "mujoco":
+            name = f"{row['algorithm']}, {RULES.get(row['rules'], row['changed'])}\n{row['generations']} generations"
+            groups.setdefault(name, []).append((run, row))
+    if not groups:
+        return None
+    columns = 4 if len(groups) in (4, 7, 8) else 3
+    figure, panels = grid(len(groups), columns, 2.1, sharey=True)
+    for panel, (name, members) in zip(panels, groups.items(), strict=True):
+        for place, (run, _) in enumerate(members):
+            for way, color, shift in (("left", "#0072b2", -0.15), ("right", "#d55e00", 0.15)):
+                values = run.evaluations.get(way, np.zeros(0))
+                if not len(values):
+                    continue
+                x = np.full(len(values), place + shift)
+                panel.scatter(x, values, s=5, color=color, alpha=0.6, linewidths=0)
+                bar = {"color": color, "linewidth": 1.5, "label": f"to the {way}: ten starts, and their mean"}
+                panel.plot([place + shift - 0.14, place + shift + 0.14], [np.nanmean(values)] * 2, **bar)
+        panel.axhline(0, color="0.5", linewidth=0.5, linestyle=":")
+        panel.set_xticks(range(len(members)), [row["seed"] for _, row in members])
+        panel.set(title=name, xlabel="seed", xlim=(-0.5, max(len(members), 3) - 0.5))
+    for panel in panels[::columns]:
+        panel.set_ylabel("distance in the wanted direction")
     explain(figure, panels)
     return figure
 
 
-def draw_seeds(runs: Sequence[SmallRun]) -> Figure:
-    """Draw the positions in the last generation of all runs: a row for each algorithm, a column for each seed."""
-    seeds = sorted({run.config.run.seed for run in runs})
-    found = [read_offspring(run, last_generation(runs)) for run in runs]
-    names = [f"seed {run.config.run.seed}" for run in runs]
-    figure, panels = positions.draw_maps(runs[0], found, names, len(seeds))
-    for panel, run in zip(panels[:: len(seeds)], runs[:: len(seeds)], strict=True):
-        panel.set_ylabel(f"{label(run)}\nfinal y")
+def draw_seeding(runs: Sequence[Known]) -> Figure | None:
+    """Draw the mean x of standard ES towards +x on the ant, against updates: a panel for each rule."""
+    rules = {"full": "plain Adam", "gentle": "gentle rule"}
+    panels_of: dict[str, dict[str, list[Floats]]] = {}
+    for run, row in runs:
+        wanted = row["robot"] == "ant" and row["kind"] == "seeding" and row["engine"] == "mujoco" and not row["changed"]
+        if wanted and row["population"] == "10000":
+            panel = f"{RULES[row['rules']]}, {rules[row['first_steps']]}"
+            panels_of.setdefault(panel, {}).setdefault(row["start"], []).append(run.metrics["fitness_mean"])
+    if not panels_of:
+        return None
+    figure, panels = grid(len(panels_of), 3, 2.3, sharey=True)
+    words = {"random": "a random mean", "standard ES": "standard ES in another direction"}
+    for panel, (name, starts) in zip(panels, sorted(panels_of.items()), strict=True):
+        for start, curves in sorted(starts.items()):
+            count = min(map(len, curves))
+            rows = np.array([curve[:count] for curve in curves])
+            for row_of in rows:
+                panel.plot(row_of, color=COLORS[start], linewidth=0.3, alpha=0.6)
+            label = f"from {words.get(start, start)}"
+            panel.plot(rows.mean(axis=0), color=COLORS[start], linewidth=1.6, label=label)
+        panel.axhline(0, color="0.5", linewidth=0.5, linestyle=":")
+        panel.set(title=name, xlabel="updates", xlim=(0, None), xticks=range(0, 21, 5))
+    panels[0].set_ylabel("mean x")
+    explain(figure, panels)
     return figure
 
 
-def draw_ratio(lines: dict[str, list[Any]]) -> Figure:
-    """Draw the mean distance of each algorithm over that of standard ES, against generations; means over the seeds."""
-    figure, (panel,) = grid(1, 1, 0.75 * COLUMN)
-    count = min(len(curve) for curves_of in lines.values() for curve in curves_of)
-    means = {name: np.mean([curve[:count] for curve in each], axis=0) for name, each in lines.items()}
-    for name, mean in means.items():
-        if name != "standard ES":
-            panel.plot(np.arange(count), mean / means["standard ES"], label=f"{name}, {len(lines[name])} runs")
-    panel.axhline(1.0, color="0.5", linewidth=0.5, linestyle=":")
-    panel.set(xlabel="generation", ylabel="distance over that of standard ES", ylim=(0, None))
-    panel.legend()
-    return figure
+def draw_mixtures(runs: Sequence[Known]) -> Figure | None:
+    """Draw where the offspring of each component of a mixture end: two random means above, splits below."""
+    rows: dict[str, list[Known]] = {"mixture": [], "split": []}
+    for run, row in sorted(runs, key=lambda each: int(each[1]["seed"])):
+        if row["kind"] in rows and row["robot"] == "ant":
+            rows[row["kind"]].append((run, row))
+    count = max(map(len, rows.values()))
+    if not count:
+        return None
+    panels_of: list[tuple[str, Known | None]] = []
+    names = {"mixture": "mixture", "split": "split"}
+    for kind, members in rows.items():
+        panels_of += [(names[kind], each) for each in members] + [(names[kind], None)] * (count - len(members))
+    return _plane(panels_of, count, _by_component, "the color is the component of an offspring; the text's rules")
+
+
+def _by_component(name: str, run: KeptRun) -> list[tuple[Floats, str]]:
+    return [(run.last[run.component == k], color) for k, color in enumerate(("#0072b2", "#e69f00"))]
+
+
+FIGURES: dict[str, Callable[[Sequence[Known]], Figure | None]] = {
+    "cheetah": draw_cheetah,
+    "ant": draw_ant,
+    "ratio": draw_ratio,
+    "adaptation": draw_adaptation,
+    "seeding": draw_seeding,
+    "mixtures": draw_mixtures,
+}
 
 
 def draw_signal(measured: dict[str, dict[str, list[float]]]) -> Figure:
@@ -168,5 +308,5 @@ def _draw_shares(panel: Any, measured: dict[str, dict[str, list[float]]], algori
 
 
 def _save(figure: Figure, path: Path) -> Path:
-    figure.savefig(path, metadata={"Software": None}, bbox_inches="tight", pad_inches=0.03)
+    figure.savefig(path, dpi=150, metadata={"Software": None}, bbox_inches="tight", pad_inches=0.03)
     return path

@@ -1,4 +1,4 @@
-"""The small files of a run, in a folder named after it: a reader that figures and measures take for a run file.
+"""Collect the small files of a run, in a folder named after it; `results.py pack` makes blocks of such folders.
 
 `run.json` has the config, digest, versions and machine. `metrics.csv` has a row for each generation, with measures of
 all its offspring. `behaviors.npz` has final positions (float32): all of the last generation, and as many random
@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from blocks import ring
 
-from ees_mpi import config as configs
 from ees_mpi.analysis.numbers.measures import MEASURES, Settings, sides
 from ees_mpi.analysis.offspring import Offspring, has_positions, read_offspring
 from ees_mpi.commands.export_policy import export_policy
@@ -36,7 +36,6 @@ TIMES = [
     for name in ("commit", "gather", "slowest_rank", *(f"evaluate_{n}" for n in ("max", "mean", "min")))
 ]
 MANY, LONG = 500, ("seconds_clock", "distance_mean", "entropy", "fitness_mean")  # a run of more generations has these
-FARTHEST = 1e4  # a generation with a robot beyond this has no mean; newer runs count such a robot as invalid
 SMALL = 16  # parameters: the means of so small individuals are stored
 
 
@@ -44,98 +43,13 @@ def _measure(name: str, offspring: Offspring) -> float:
     return MEASURES[name].compute(offspring, Settings())
 
 
-def ring(offspring: Offspring) -> float:
-    """Return 8 min_k(sum of distances in sector k) / N; sector k: 45 k to 45 (k + 1) degrees from +x towards +y."""
-    x, y = offspring.position.T
-    sector = np.floor(np.arctan2(y, x) / (np.pi / 4)).astype(int) % 8
-    return float(8 * np.bincount(sector, np.hypot(x, y), 8).min() / len(x))
-
-
 BESIDE = Settings(radius=1.0)  # for left and right
 EVERY: dict[str, Callable[[Offspring], float]] = {  # measures of each generation, if they fit
     **{name: partial(_measure, name) for name in ("near_origin", "coverage", "balance", "direction_uniformity")},
     "left": lambda offspring: sides(offspring, BESIDE)[0],
     "right": lambda offspring: sides(offspring, BESIDE)[1],
-    "ring": ring,
+    "ring": lambda offspring: ring(offspring.position, len(offspring.outcomes.behavior)),
 }
-
-
-class SmallRun(Run):
-    """A run read from its small files. Fitness and length of rollouts, and the means, are not stored."""
-
-    def __init__(self, folder: Path):
-        self.path = folder
-        self.about: dict[str, Any] = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-        self.run_id = self.about["run_id"]
-        self.config = configs.parse(self.about["config"], source=str(folder / "run.json"), stored=True)
-        with (folder / "metrics.csv").open(newline="") as file:
-            rows = list(csv.DictReader(file))
-        self._metrics = {name: np.array([float(row[name]) for row in rows]) for name in rows[0]}
-        if "distance_max" in self._metrics:
-            broken = self._metrics["distance_max"] > FARTHEST
-            for name in ("distance_max", "distance_mean", "fitness_max", "fitness_mean"):
-                self._metrics[name][broken] = np.nan
-        with np.load(folder / "behaviors.npz") as arrays:
-            self._arrays = dict(arrays)
-
-    def close(self) -> None:
-        """Close nothing: everything is in memory."""
-
-    @property
-    def names(self) -> list[str]:
-        """The names of the metrics."""
-        return list(self._metrics)
-
-    @property
-    def generations(self) -> int:
-        """The number of committed generations."""
-        return len(self._metrics["generation"])
-
-    @property
-    def attributes(self) -> dict[str, Any]:
-        """The attributes of the run file."""
-        return {"kind": self.about["kind"], "started_from": self.about["started_from"]}
-
-    def sessions(self) -> list[dict[str, Any]]:
-        """Return the sessions that wrote the run file."""
-        return list(self.about["sessions"])
-
-    def __getitem__(self, name: str) -> Any:
-        """Return one array over generations."""
-        if name in self._metrics:
-            return self._metrics[name]
-        if name in self._arrays:
-            return self._arrays[name]
-        if name == "mean":  # only its number of components is used
-            return np.zeros((self.generations, self.config.population.components, 0), np.float32)
-        return _Rows(self, name)
-
-    def rows(self, name: str, generation: int) -> Any:
-        """Return `behavior` or `parent` of a generation: of all offspring, of 1,000, or of none."""
-        for kind in ("full", "thin"):
-            stored: list[int] = self._arrays[f"{kind}_generation"].tolist()
-            if generation in stored:
-                return self._arrays[f"{kind}_{name}"][stored.index(generation)]
-        return self._arrays[f"thin_{name}"][0][:0]
-
-
-class _Rows:
-    """An array whose number of individuals differs between generations."""
-
-    def __init__(self, run: SmallRun, name: str):
-        self._run, self._name = run, name
-        population, task = run.config.population, run.config.task
-        self.shape = (run.generations, population.size, *([task.behavior_dim] if name == "behavior" else []))
-
-    def __getitem__(self, generation: int) -> Any:
-        behavior = self._run.rows("behavior", generation)
-        if self._name in ("behavior", "parent"):
-            return self._run.rows(self._name, generation)
-        if self._name == "valid":
-            return np.isfinite(behavior).all(axis=1)
-        if self._name in ("fitness", "length"):
-            return np.full(len(behavior), *((np.nan,) if self._name == "fitness" else (0, np.int64)))
-        raise KeyError(f"{self._run.path} has no array {self._name!r}")
 
 
 def shown(count: int) -> list[int]:
@@ -257,9 +171,3 @@ def is_adaptation(path: Path) -> bool:
     """Return whether a file was written by `ees-mpi adapt`."""
     with open_hdf5(path) as file:
         return bool(attributes(file).get("format") == "ees_mpi adaptation")
-
-
-def read_all(results: Path) -> list[SmallRun]:
-    """Return the runs of a folder of results, by name; without those of MAML, whose rows are tasks, not offspring."""
-    runs = [SmallRun(path.parent) for path in sorted(results.glob("*/run.json"))]
-    return [run for run in runs if run.config.population.has_individuals]

@@ -11,7 +11,7 @@ from ees_mpi import train as train_here
 from ees_mpi.optimizers.adam import Adam
 
 SMALL = ("population.size=6", "task.steps=8", "task.hidden=[4,4]", "noise.size=5000", "run.generations=2")
-RUNNING = TESTS.parent / "jobs" / "paper" / "results" / "mujoco-cheetah-maxent-short-seed0" / "policy.npz"
+RUNNING = TESTS.parent / "jobs" / "paper" / "shelf" / "gymnasium-cheetah-maxent.npz"
 
 
 def corrected(path: Path) -> bool:

@@ -1,0 +1,330 @@
+"""A block of runs in one plain HDF5 file: all metrics of every generation, adaptations, some final positions.
+
+    xarray.open_dataset("jobs/paper/results/cheetah-text.h5", engine="h5netcdf")
+    h5py.File("jobs/paper/results/cheetah-text.h5")["distance_mean"][:]     # [run, generation], NaN after the last one
+
+The axis `run` has the runs by name. Metrics are [run, generation]. `last_position` [run, individual, axis] has up to
+1,000 offspring of the last generation, `last_component` their means in a mixture. `shown_position` [run, shown,
+individual, axis] has some offspring of earlier generations (`shown_generation`) of robots on a line, for figures.
+`mutations` and `evaluations` [run, direction, number] are of few-shot adaptation: distances in the wanted direction.
+`policies/RUN` has the arrays of a trained mean, if the block keeps it: `results.py policy RUN OUT.npz` writes it.
+`config` has the config of each run as TOML, `about` the rest as JSON: digest, sessions, machine, what it started from.
+
+A block is made from the folders that `results.py collect` writes: run.json, metrics.csv, behaviors.npz, policy.npz,
+perhaps ring.csv, and adaptations/NAME-adapt-left.json beside them.
+"""
+
+import csv
+import json
+import re
+import tomllib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+LAST, FEW, SHOWN = 1000, 60, 20  # offspring of the last generation; of a shown one; shown generations, at most
+FARTHEST = 1e4  # a generation with a robot beyond this has no mean; newer runs count such a robot as invalid
+SECTORS, EIGHT = 12, 8  # of the measures of directions, and of the ring
+POSITION, METRIC = 10, 14  # bits of the mantissa of a stored number: errors below 0.05 % and 0.003 %
+WAYS = ("left", "right")
+CLOCK = "seconds_clock"
+PACKED = {"compression": "gzip", "compression_opts": 9, "shuffle": True, "fletcher32": True}
+
+
+@dataclass(frozen=True)
+class KeptRun:
+    """All that is kept of a run."""
+
+    name: str
+    config: dict[str, Any]  # the sections of its TOML
+    toml: str
+    about: dict[str, Any]
+    metrics: dict[str, Floats]  # [generation]
+    last: Floats  # [n, axes]: final positions of some offspring of the last generation
+    component: NDArray[np.int8]  # [n]: the mean that each of them perturbs
+    shown: dict[int, Floats] = field(default_factory=dict)  # the same of earlier generations
+    mutations: dict[str, Floats] = field(default_factory=dict)  # by direction: distances of all mutations
+    evaluations: dict[str, Floats] = field(default_factory=dict)  # distances of the best one from other starts
+    policy: dict[str, Any] = field(default_factory=dict)  # the arrays of its policy.npz: the trained mean
+
+    @property
+    def generations(self) -> int:
+        """The number of committed generations."""
+        return int(self.about["generations"])
+
+
+def clear_name(name: str) -> str:
+    """Return a name in which `mujoco` is the engine of the paper's robots only; other robots are Gymnasium's."""
+    return re.sub(r"^mujoco-", "gymnasium-", name)
+
+
+def read_folder(folder: Path, means: bool = False) -> KeptRun:
+    """Read the small files of a run, as `results.py collect` writes them; `means`: with its trained mean."""
+    about = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    toml = about.pop("config")
+    for session in about["sessions"]:
+        session.pop("config", None)
+    metrics = _table(folder / "metrics.csv")
+    metrics.pop("generation")
+    if "distance_max" in metrics:
+        broken = metrics["distance_max"] > FARTHEST
+        for name in ("distance_max", "distance_mean", "fitness_max", "fitness_mean"):
+            metrics[name][broken] = np.nan
+    with np.load(folder / "behaviors.npz") as file:
+        arrays = dict(file)
+    config = tomllib.loads(toml)
+    axes = arrays["thin_behavior"].shape[2] // max(len(config["task"].get("behavior_steps", [])), 1)
+    positions = {
+        int(g): (np.asarray(place, np.float64)[:, -axes:], parent)  # positions of earlier steps are in front
+        for kind in ("thin", "full")
+        for g, place, parent in zip(
+            *(arrays[f"{kind}_{name}"] for name in ("generation", "behavior", "parent")), strict=True
+        )
+    }
+    whole = {int(g) for g in arrays["full_generation"]} or {g for g in positions if g == about["generations"] - 1}
+    metrics = measures(config, positions, whole, about["generations"]) | metrics
+    if (folder / "ring.csv").exists():
+        metrics["ring"] = _table(folder / "ring.csv")["ring"]
+    if "mean" in arrays:
+        metrics["mean_x"] = arrays["mean"][:, 0, 0].astype(np.float64)
+    last, component = positions.pop(about["generations"] - 1)
+    chosen = np.sort(np.random.default_rng(0).permutation(len(last))[:LAST])
+    line = last.shape[1] == 1 and "mean" not in arrays
+    earlier = sorted(positions)[:: -(-len(positions) // SHOWN)] if positions and line else []
+    adaptations = {way: _adaptation(folder, way) for way in WAYS}
+    about["metrics"] = sorted(metrics)
+    about["adaptations"] = {way: facts for way, (facts, *_) in adaptations.items() if facts}
+    return KeptRun(
+        name=clear_name(folder.name),
+        config=config,
+        toml=toml,
+        about=about,
+        metrics=metrics,
+        last=last[chosen],
+        component=component[chosen],
+        shown={g: positions[g][0][:FEW] for g in earlier},
+        mutations={way: each[1] for way, each in adaptations.items() if each[0]},
+        evaluations={way: each[2] for way, each in adaptations.items() if each[0]},
+        policy=read_policy(folder / "policy.npz") if means else {},
+    )
+
+
+def read_policy(path: Path) -> dict[str, Any]:
+    """Return the arrays of a policy; none if there is no such file."""
+    if not path.exists():
+        return {}
+    with np.load(path) as file:
+        return dict(file)
+
+
+def _table(path: Path) -> dict[str, Floats]:
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    return {name: np.array([float(row[name]) for row in rows]) for name in rows[0]}
+
+
+def _adaptation(folder: Path, way: str) -> tuple[dict[str, Any], Floats, Floats]:
+    path = folder.parent / "adaptations" / f"{folder.name}-adapt-{way}.json"
+    found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    facts = {key: found[key] for key in found if "/" not in key and key not in ("config", "format")}
+    rows = [np.array(found.get(f"{name}/fitness", []), np.float64) for name in ("mutations", "evaluations")]
+    return facts, rows[0], rows[1]
+
+
+def measures(
+    config: dict[str, Any], positions: dict[int, tuple[Floats, Any]], whole: set[int], count: int
+) -> dict[str, Floats]:
+    """Return the measures that metrics.csv does not have; NaN in a generation whose offspring are not kept.
+
+    Shares of x < 0 need some offspring of a generation; variance, ring, sectors and specialization need all of them.
+    """
+    found: dict[str, Floats] = {}
+
+    def put(name: str, generation: int, value: float) -> None:
+        found.setdefault(name, np.full(count, np.nan))[generation] = value
+
+    tasks = config["population"]["name"] == "tasks"  # the rows of a training of MAML are tasks, not offspring
+    robot = config["task"]["name"] != "interference" and not tasks
+    for g, (place, parent) in positions.items():
+        valid = np.isfinite(place).all(axis=1)
+        if not robot or not valid.any():
+            continue
+        place, parent = place[valid], np.asarray(parent)[valid]
+        if place.shape[1] == 1:
+            put("left_of_zero", g, (place[:, 0] < 0).mean())
+        if g not in whole:
+            continue
+        distance = np.hypot(*place.T) if place.shape[1] == 2 else np.abs(place[:, 0])
+        put("distance_variance", g, distance.var())
+        put("beyond_5", g, (distance >= 5).sum())
+        if place.shape[1] == 2:
+            angle = np.arctan2(place[:, 1], place[:, 0]) / (2 * np.pi)
+            put("ring", g, ring(place, len(valid)))
+            far = np.floor(angle[distance >= 5] * SECTORS + 0.5).astype(int) % SECTORS
+            share = np.bincount(far, minlength=SECTORS) / max(len(far), 1)
+            put("rarest_direction", g, share.min())
+            put("commonest_direction", g, share.max())
+        if parent.any():
+            put("specialization", g, specialization(place, parent))
+    return found
+
+
+def ring(place: Floats, count: int) -> float:
+    """Return 8 min_k(sum of distances in sector k) / N; sector k has angles from k / 8 to (k + 1) / 8 of a turn."""
+    x, y = place.T
+    sector = np.floor(np.arctan2(y, x) * EIGHT / (2 * np.pi)).astype(int) % EIGHT
+    return float(EIGHT * np.bincount(sector, np.hypot(x, y), EIGHT).min() / count)
+
+
+def specialization(place: Floats, parent: NDArray[np.int8]) -> float:
+    """Return how well the position predicts the component, as `ees-mpi metrics` does."""
+    from ees_mpi.analysis.numbers.measures import Settings
+    from ees_mpi.analysis.numbers.measures import specialization as measure
+    from ees_mpi.analysis.offspring import Offspring
+    from ees_mpi.outcomes import Outcomes
+
+    n, components = len(place), int(parent.max()) + 1
+    outcomes = Outcomes(place, np.zeros(n), np.zeros(n, np.int64), np.ones(n, bool), np.zeros((0, 1)))
+    return measure(Offspring(outcomes, place, parent.astype(np.int32), components), Settings())
+
+
+def rounded(values: Floats, mantissa: int = POSITION) -> NDArray[np.float32]:
+    """Return float32 with few bits in the mantissa: gzip makes them small."""
+    bits = np.asarray(values, np.float32).view(np.uint32)
+    drop = 23 - mantissa
+    kept = (bits + np.uint32(1 << (drop - 1))) & np.uint32(0xFFFFFFFF << drop & 0xFFFFFFFF)
+    return np.where(np.isfinite(values), kept.view(np.float32), np.float32(np.nan)).astype(np.float32)
+
+
+def write_block(path: Path, runs: Sequence[KeptRun]) -> None:
+    """Write runs as one HDF5 file; the same runs give the same bytes."""
+    runs = sorted(runs, key=lambda run: run.name)
+    count, longest = len(runs), max(run.generations for run in runs)
+    shown = max(len(run.shown) for run in runs)
+    axes, most = max(run.last.shape[1] for run in runs), max(len(run.last) for run in runs)
+    few = max((len(place) for run in runs for place in run.shown.values()), default=0)
+    with h5py.File(path, "w", track_order=False, libver=("v110", "v110")) as file:
+        file.attrs["format"], file.attrs["format_version"] = "ees_mpi block of runs", 1
+        file.attrs["description"] = (__doc__ or "").partition("\n")[0]
+        sizes = {"generation": longest, "individual": most, "axis": axes, "shown": shown, "some": few, "direction": 2}
+        sizes |= {"mutation": 40, "evaluation": 10}
+        _texts(file, "run", [run.name for run in runs]).make_scale("run")
+        for name, size in sizes.items():
+            if size and (name not in ("direction", "mutation", "evaluation") or any(run.mutations for run in runs)):
+                file.create_dataset(name, data=np.arange(size)).make_scale(name)
+
+        def put(name: str, values: Any, *dims: str) -> None:
+            data = file.create_dataset(name, data=values, chunks=values.shape, track_times=False, **PACKED)
+            for place, dim in enumerate(dims):
+                data.dims[place].attach_scale(file[dim])
+
+        for name in ("config", "about"):
+            texts = [run.toml if name == "config" else json.dumps(run.about) for run in runs]
+            _texts(file, name, texts).dims[0].attach_scale(file["run"])
+        for name in sorted({name for run in runs for name in run.metrics}):
+            values = np.full((count, longest), np.nan)
+            for row, run in zip(values, runs, strict=True):
+                if name in run.metrics:
+                    row[: run.generations] = run.metrics[name]
+            if name == CLOCK:  # seconds from the first generation on
+                put(name, (values - values[:, :1]).astype(np.float32), "run", "generation")
+            else:
+                put(name, rounded(values, METRIC), "run", "generation")
+        last, component = np.full((count, most, axes), np.nan), np.full((count, most), -1, np.int8)
+        for place, run in enumerate(runs):
+            last[place, : len(run.last), : run.last.shape[1]] = run.last
+            component[place, : len(run.last)] = run.component
+        put("last_position", rounded(last), "run", "individual", "axis")
+        put("last_component", component, "run", "individual")
+        if shown:
+            generation = np.full((count, shown), -1, np.int32)
+            position = np.full((count, shown, few, axes), np.nan)
+            for place, run in enumerate(runs):
+                for number, (g, each) in enumerate(run.shown.items()):
+                    generation[place, number] = g
+                    position[place, number, : len(each), : each.shape[1]] = each
+            put("shown_generation", generation, "run", "shown")
+            put("shown_position", rounded(position), "run", "shown", "some", "axis")
+        for name, each in (("mutation", "mutations"), ("evaluation", "evaluations")):
+            if any(run.mutations for run in runs):
+                values = np.full((count, len(WAYS), sizes[name]), np.nan, np.float32)
+                for place, run in enumerate(runs):
+                    for way, numbers in getattr(run, each).items():
+                        values[place, WAYS.index(way), : len(numbers)] = numbers
+                put(each, values, "run", "direction", name)
+        for run in (run for run in runs if run.policy):
+            group = file.create_group(f"policies/{run.name}")
+            for name, array in run.policy.items():
+                if array.dtype.kind == "U":
+                    _texts(group, name, np.atleast_1d(array).tolist())
+                else:
+                    group.create_dataset(name, data=array, chunks=array.shape, track_times=False, **PACKED)
+
+
+def _texts(file: h5py.File, name: str, texts: Sequence[str]) -> Any:
+    """Write texts of one length, which gzip makes small."""
+    data = [text.encode() for text in texts]
+    kind = h5py.string_dtype("utf-8", max(map(len, data)))
+    return file.create_dataset(name, data=np.array(data, kind), chunks=(len(data),), track_times=False, **PACKED)
+
+
+def read_block(path: Path) -> list[KeptRun]:
+    """Read the runs of a block."""
+    with h5py.File(path) as file:
+        arrays = {name: data[()] for name, data in file.items() if isinstance(data, h5py.Dataset)}
+        policies = {name: _policy(group) for name, group in file.get("policies", {}).items()}
+    texts = {name: [each.decode() for each in arrays.pop(name)] for name in ("run", "config", "about")}
+    shape, found = (len(texts["run"]), len(arrays["generation"])), []
+    for place, name in enumerate(texts["run"]):
+        about, config = json.loads(texts["about"][place]), tomllib.loads(texts["config"][place])
+        count, ways = about["generations"], about["adaptations"]
+        metrics = {
+            key: values[place, :count].astype(np.float64) for key, values in arrays.items() if values.shape == shape
+        }
+        last = arrays["last_position"][place].astype(np.float64)
+        last = last[:, np.isfinite(last).any(axis=0)]
+        there = arrays["last_component"][place] >= 0
+        shown = {}
+        for number, g in enumerate(arrays.get("shown_generation", [[]] * shape[0])[place]):
+            if g >= 0:
+                some = arrays["shown_position"][place, number, :, : last.shape[1]].astype(np.float64)
+                shown[int(g)] = some[np.isfinite(some).all(axis=1)]
+        found.append(
+            KeptRun(
+                name,
+                config,
+                texts["config"][place],
+                about,
+                {key: metrics[key] for key in about["metrics"]},
+                last[there],
+                arrays["last_component"][place][there],
+                shown,
+                *(
+                    {way: arrays[key][place, WAYS.index(way)].astype(np.float64) for way in ways}
+                    for key in ("mutations", "evaluations")
+                ),
+                policy=policies.get(name, {}),
+            )
+        )
+    return found
+
+
+def _policy(group: h5py.Group) -> dict[str, Any]:
+    """Return the arrays of a policy, texts as numpy's texts."""
+    arrays = {name: data[()] for name, data in group.items()}
+    for name in ("layers", "about", "config"):
+        texts = np.array([text.decode() for text in arrays[name]])
+        arrays[name] = texts if name == "layers" else texts[0]
+    return arrays
+
+
+def read_folders(folders: Iterable[Path], means: bool = False) -> list[KeptRun]:
+    """Read all runs of folders of small files, by name."""
+    found = [read_folder(path.parent, means) for each in folders for path in sorted(each.glob("*/run.json"))]
+    return sorted(found, key=lambda run: run.name)

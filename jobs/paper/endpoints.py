@@ -1,0 +1,191 @@
+"""numbers.csv: a row per run with its facts and every endpoint that a table, a claim or a sentence uses.
+
+`rules` says whose rules a run follows: `text` (the paper's text: behaviours are whitened, L2 0.05, kernel of sd 1),
+`released` (the authors' program: ranks, L2 0.005, sd 0.707) or `other`; `changed` names the difference then. `robot` is
+cheetah or ant for the paper's robots, gymnasium-cheetah and gymnasium-ant for those of Gymnasium. `distance_20_29` is
+the mean over generations 20 to 29, `x_5` the mean x after 5 updates, `adapt_left` the mean distance over ten starts.
+"""
+
+import csv
+import json
+import math
+import re
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from blocks import KeptRun, read_block
+
+ALGORITHMS = {"fitness": "standard ES", "maxvar": "MaxVar", "maxent": "MaxEnt", "maml": "MAML"}
+RULES = {("whiten", 0.05, 1.0): "text", ("ranks", 0.005, 0.7071): "released"}
+WINDOWS = ((10, 20), (20, 30), (85, 95), (90, 100))  # generations of endpoints; the end is not included
+MEASURES = {  # column: metric; those of the second list are 0 where no offspring is beyond the radius
+    "distance": "distance_mean",
+    "near_origin": "near_origin",
+    "coverage": "coverage",
+    "left": "left",
+    "right": "right",
+    "ring": "ring",
+    "balance": "balance",
+    "uniformity": "direction_uniformity",
+}
+ZERO = ("balance", "uniformity")
+ENOUGH = 100  # offspring beyond the radius; directions of fewer are no number
+LAST = ("distance_variance", "beyond_5", "specialization", "rarest_direction", "commonest_direction", "left_of_zero")
+UPDATES = (0, 1, 2, 5, 10, 20)
+SETTLED, LATE = 500, 20  # the last generations of an interference run; of the ranges of the left share
+Row = dict[str, str]
+
+
+def facts(run: KeptRun) -> Row:
+    """Return what a run is: robot, engine, rules, algorithm, sizes, seed, machine, date, digest."""
+    task, population, about = run.config["task"], run.config["population"], run.about
+    start, machine = json.loads(about["started_from"] or "{}"), about["sessions"][0]["machine"]
+    objective, optimizer = run.config.get("objective", {}), run.config.get("optimizer", {})
+    method = run.config.get("method") or start.get("method") if about["kind"] != "run" else run.config.get("method")
+    algorithm = ALGORITHMS["maml" if method == "maml" else objective.get("name", "fitness")]
+    rules, changed = whose_rules(algorithm, objective, optimizer) if robot_of(task) != "interference" else ("text", "")
+    return {
+        "run": run.name,
+        "config": re.sub(r"(-mujoco)?-seed\d+.*", "", run.name),
+        "robot": robot_of(task),
+        "engine": {"interference": "none", "mujoco": "mujoco"}.get(task["name"], task.get("engine", "bullet")),
+        "rules": rules,
+        "changed": changed,
+        "algorithm": algorithm,
+        "kind": kind_of(run.name, about["kind"], population),
+        "seed": f"{run.config['run']['seed']}",
+        "generations": f"{run.generations}",
+        "population": f"{population['size']}",
+        "components": f"{population.get('components', 1)}",
+        "std": f"{population['std']:g}",
+        "steps": f"{task.get('steps', '')}",
+        "direction": f"{task.get('direction', 0.0):g}" if algorithm == "standard ES" else "",
+        "first_steps": "gentle" if optimizer.get("correct_first") is False else "full",
+        "start": f"{ALGORITHMS[start['objective']]}" if start.get("objective") in ALGORITHMS else "random",
+        "start_file": start.get("path", ""),
+        "start_digest": start.get("state_sha256", ""),
+        "machine": about["note"],
+        "device": machine.get("device", "cpu"),
+        "gpu": " ".join(f"{name} {machine[name]}" for name in ("gpu", "gpu_driver", "warp") if name in machine),
+        "date": datetime.fromtimestamp(about["sessions"][0]["start"], UTC).strftime("%Y-%m-%d"),
+        "digest": about["state_sha256"],
+    }
+
+
+def robot_of(task: dict[str, Any]) -> str:
+    """Return the robot: of the paper, or of Gymnasium."""
+    model = f"{task.get('model', '')}{task.get('env', '')}".lower()
+    if task["name"] in ("mujoco", "gymnasium"):
+        return "gymnasium-cheetah" if "cheetah" in model else "gymnasium-ant"
+    return str(task["name"])
+
+
+def kind_of(name: str, kind: str, population: dict[str, Any]) -> str:
+    """Return the kind of a run: training, seeding, mixture, split, or sample."""
+    if kind != "run":  # sample, or study
+        return "sample"
+    if population["name"] == "mixture":
+        return "split" if "split" in name else "mixture"
+    return "seeding" if re.search(r"-(adapt|further)\b", name) else "training"
+
+
+def whose_rules(algorithm: str, objective: dict[str, Any], optimizer: dict[str, Any]) -> tuple[str, str]:
+    """Return text, released or other, and for other the settings that differ from the text."""
+    l2, given = optimizer.get("l2"), optimizer.get("name", "adam")
+    ranks, width = objective.get("normalization", "whiten"), round(objective.get("bandwidth", 1.0), 4)
+    for (their_ranks, their_l2, their_width), name in RULES.items():
+        same = algorithm in ("standard ES", "MAML") or ranks == their_ranks
+        same = same and (algorithm != "MaxEnt" or width == their_width) and (algorithm == "MAML" or l2 == their_l2)
+        if same and given in ("adam", "trpo"):
+            return name, ""
+    changed = {given: given != "adam", "ranks": ranks == "ranks", f"L2 {l2}": l2 != 0.05, f"sd {width:g}": width != 1}
+    return "other", ", ".join(words for words, true in changed.items() if true)
+
+
+def endpoints(run: KeptRun) -> Row:
+    """Return the endpoints that a run has, as text with six digits."""
+    metrics, count = run.metrics, run.generations
+    found: dict[str, float] = {"seconds": seconds(run)}
+    if "mean_x" in metrics:
+        late = metrics["mean_x"][-SETTLED:]
+        return _texts({**found, "x_last": late[-1], "x_settled": late.mean(), "x_settled_sd": late.std()})
+    for name, metric in MEASURES.items():
+        if metric in metrics:
+            values = np.nan_to_num(metrics[metric]) if name in ZERO else metrics[metric]
+            found[f"{name}_last"] = metrics[metric][-1]
+            found[f"{name}_last_10"] = float(values[-10:].mean())
+            for first, end in WINDOWS:
+                if count >= end and (name == "distance" or np.isfinite(values[first:end]).all()):
+                    found[f"{name}_{first}_{end - 1}"] = float(np.nanmean(values[first:end]))
+    found |= {f"{name}_last": metrics[name][-1] for name in LAST if name in metrics}
+    if found.get("beyond_5_last", ENOUGH) < ENOUGH:
+        found |= {f"{name}_last": math.nan for name in ZERO}
+    if kind_of(run.name, run.about["kind"], run.config["population"]) == "seeding":
+        for update in (update for update in UPDATES if update < count):
+            found[f"x_{update}"] = metrics["fitness_mean"][update]
+            found[f"distance_{update}"] = metrics["distance_mean"][update]
+    if "left" in metrics and count >= LATE:
+        left = metrics["left"]
+        late = left[max(count - LATE, count // 2) :]
+        found |= {"left_lowest": late.min(), "left_highest": late.max()}
+        found |= {f"left_range_{last}": float(np.ptp(left[-last:])) for last in (20, 15, 10)}
+        found["left_change_20"] = float(np.abs(np.diff(left[-LATE:])).mean())
+        if np.isfinite(metrics["left_of_zero"][-LATE:]).all():
+            found["left_of_zero_range_20"] = float(np.ptp(metrics["left_of_zero"][-LATE:]))
+        if count >= 30:
+            found["distance_15_29"] = float(metrics["distance_mean"][15:30].mean())
+    for way, evaluations in run.evaluations.items():
+        found[f"adapt_{way}"] = float(np.nanmean(evaluations))
+        found[f"adapt_{way}_sd"] = float(np.nanstd(evaluations))
+        found[f"adapt_{way}_wanted"] = float((evaluations > 0).sum())
+        if np.isfinite(run.mutations[way]).any():
+            found[f"adapt_{way}_best"] = float(np.nanmax(run.mutations[way]))
+    return _texts({name: float(value) for name, value in found.items() if math.isfinite(value)})
+
+
+def _texts(found: dict[str, float]) -> Row:
+    return {name: f"{value:.6g}" for name, value in found.items()}
+
+
+def seconds(run: KeptRun) -> float:
+    """Return the seconds from the first to the last generation, without the time between sessions."""
+    lengths = np.diff(run.metrics["seconds_clock"])
+    later = [each["first_generation"] - 1 for each in run.about["sessions"] if each["first_generation"]]
+    lengths[later] = 0
+    return round(float(lengths.sum()), 1)
+
+
+def table(blocks: Iterable[Path]) -> str:
+    """Return the text of numbers.csv, from the HDF5 files alone."""
+    runs = [(path.stem, run) for path in sorted(blocks) for run in read_block(path)]
+    known = [{"block": block, **facts(run)} for block, run in runs]
+    found = [endpoints(run) for _, run in runs]
+    order = [*(known[0] if known else ()), *sorted({name for row in found for name in row})]
+    rows = [{**first, **second} for first, second in zip(known, found, strict=True)]
+    return "".join(
+        f"{','.join(line)}\n" for line in (order, *([_quoted(row.get(name, "")) for name in order] for row in rows))
+    )
+
+
+def _quoted(text: str) -> str:
+    return f'"{text}"' if "," in text else text
+
+
+def read(path: Path) -> list[Row]:
+    """Read numbers.csv."""
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def number(row: Row, name: str) -> float:
+    """Return an endpoint of a run; NaN if the run does not have it."""
+    return float(row.get(name) or math.nan)
+
+
+def select(rows: Iterable[Row], keep: Callable[[Row], bool] = lambda row: True, **wanted: str) -> list[Row]:
+    """Return the rows with these facts, by seed."""
+    found = [row for row in rows if all(row[name] == value for name, value in wanted.items()) and keep(row)]
+    return sorted(found, key=lambda row: (int(row["seed"]), row["run"]))

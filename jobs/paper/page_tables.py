@@ -1,0 +1,525 @@
+"""The other tables of docs/results.md: claims with all rules side by side, generations, one rule alone, adaptation."""
+
+import math
+import textwrap
+from collections.abc import Iterable, Sequence
+
+import claims
+import numpy as np
+import second_plan
+from endpoints import UPDATES, Row, number, select
+from verdicts import FAILS, HOLDS
+
+MAXVAR, MAXENT, STANDARD = "MaxVar", "MaxEnt", "standard ES"
+PAPERS_ROBOTS = {"engine": "mujoco", "population": "10000"}
+OPTIMUM = 2.5 * math.pi
+START = "random mean"
+
+
+def lines(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table of Markdown."""
+    return "".join(f"| {' | '.join(row)} |\n" for row in (head, ("---",) * len(head), *rows))
+
+
+def trained(rows: Sequence[Row], robot: str, algorithm: str, rules: str, **more: str) -> list[Row]:
+    """Return the trainings of the paper's robots towards +x, N = 10,000."""
+    chosen = select(rows, robot=robot, algorithm=algorithm, rules=rules, kind="training", **PAPERS_ROBOTS, **more)
+    return [row for row in chosen if row["direction"] in ("", "0")]
+
+
+def early(rows: Sequence[Row], robot: str, algorithm: str, rules: str) -> list[Row]:
+    """Return the trainings with 30 generations, seeds 0 to 5."""
+    return [row for row in trained(rows, robot, algorithm, rules, generations="30") if int(row["seed"]) < claims.SEEDS]
+
+
+def late(rows: Sequence[Row], robot: str, algorithm: str, rules: str = "released") -> tuple[list[Row], str]:
+    """Return the longest trainings, and the ending of their endpoints.
+
+    These are the runs of the second plan (generations 90 to 99), or before they exist those with 95 generations.
+    """
+    chosen = [row for row in trained(rows, robot, algorithm, rules) if int(row["generations"]) >= 95]
+    planned = [row for row in chosen if int(row["seed"]) >= claims.SEEDS]
+    return (planned, "_90_99") if planned else (chosen, "_85_94")
+
+
+def column(rows: Sequence[Row], name: str) -> list[float]:
+    """Return an endpoint of some runs that have it."""
+    return [value for row in rows if math.isfinite(value := number(row, name))]
+
+
+def over_standard(rows: Sequence[Row], robot: str, algorithm: str, rules: str, ending: str = "") -> str:
+    """Return the ratio of the distances to standard ES of the same seeds: interval, generations, number of runs."""
+    if ending:
+        first, second = (early(rows, robot, name, rules) for name in (algorithm, STANDARD))
+    else:
+        (first, ending), (second, other) = (late(rows, robot, name, rules) for name in (algorithm, STANDARD))
+        if ending != other:  # the planned runs of one group have not begun
+            first, second = (trained(rows, robot, name, rules) for name in (algorithm, STANDARD))
+            ending = "_85_94"
+    column_of = f"distance{ending}"
+    seeds = [{row["seed"]: number(row, column_of) for row in each if row.get(column_of)} for each in (first, second)]
+    common = [seed for seed in seeds[0] if seed in seeds[1]]
+    if not common:
+        return "-"
+    found = second_plan.ratio(*([each[seed] for seed in common] for each in seeds))
+    return f"{found}; generations {window(ending)}, n = {len(common)}"
+
+
+def window(ending: str) -> str:
+    """Return the generations of an endpoint, in words."""
+    return ending.strip("_").replace("_", " to ")
+
+
+def sides(runs: Sequence[Row], ending: str) -> str:
+    """Return in how many runs both sides have a quarter of the offspring."""
+    there = [second_plan.has_sides(number(row, f"left{ending}"), number(row, f"right{ending}")) for row in runs]
+    return f"{sum(there)} of {len(there)} runs" if there else "-"
+
+
+def rings(runs: Sequence[Row], ending: str) -> str:
+    """Return in how many runs the ant has a ring."""
+    there = [second_plan.has_ring(number(row, f"ring{ending}"), number(row, f"distance{ending}")) for row in runs]
+    return f"{sum(there)} of {len(there)} runs" if there else "-"
+
+
+def means(name: str, *groups: tuple[str, Sequence[Row]], digits: int = 1, scale: float = 1) -> str:
+    """Return the mean of an endpoint for each group."""
+    found = [(words, column(runs, name)) for words, runs in groups]
+    return ", ".join(f"{words} {scale * np.mean(values):.{digits}f}" for words, values in found if values) or "-"
+
+
+def claim_table(rows: Sequence[Row]) -> str:
+    """Return the table of claims: paper, released rules, the text's rules, verdict of the second plan."""
+    plan = second_plan.examine(rows)
+    first = {each.claim.name: each.verdict for each in claims.examine(rows, claims.PLAN)}
+
+    def verdict(name: str) -> str:
+        return plan[name].verdict if plan[name].verdict != "not run" else "not run yet"
+
+    def both(name: str, released: str, rules: str = "text") -> tuple[str, str, str]:
+        return plan[name].paper, plan[name].found if any(plan[name].runs) else released, rules
+
+    text = {
+        (robot, algorithm): early(rows, robot, algorithm, "text")
+        for robot in ("cheetah", "ant")
+        for algorithm in (STANDARD, MAXVAR, MAXENT)
+    }
+    near = [column(text["cheetah", name], "distance_20_29") for name in (MAXENT, STANDARD)]
+    maxent, ending = late(rows, "cheetah", MAXENT)
+    ant, ant_ending = late(rows, "ant", MAXENT)
+    table = [
+        (
+            "cheetah, MaxEnt: distance over that of standard ES",
+            "0.94",
+            over_standard(rows, "cheetah", MAXENT, "released"),
+            over_standard(rows, "cheetah", MAXENT, "text", "_20_29"),
+            verdict("distance"),
+        ),
+        (
+            "cheetah, MaxVar: the same",
+            "0.92",
+            over_standard(rows, "cheetah", MAXVAR, "released"),
+            over_standard(rows, "cheetah", MAXVAR, "text", "_20_29"),
+            "no verdict planned",
+        ),
+        (
+            "cheetah: standard ES goes further than MaxEnt",
+            "p < 0.05",
+            plan["further"].found,
+            f"p = {second_plan.further_verdict(*near)[0]:.2g}",
+            verdict("further"),
+        ),
+        (
+            "cheetah, MaxEnt: both sides have a quarter of the offspring or more",
+            "two sides",
+            sides(maxent, ending),
+            sides(text["cheetah", MAXENT], "_20_29"),
+            verdict("sides"),
+        ),
+        (
+            "cheetah: MaxVar over MaxEnt, same seeds",
+            "p > 0.1",
+            plan["equal"].found if any(plan["equal"].runs) else pairs(rows, "released"),
+            pairs(rows, "text"),
+            verdict("equal"),
+        ),
+        (
+            "cause: ranks over whitening, same seeds, else released rules",
+            "-",
+            plan["cause"].found,
+            "-",
+            verdict("cause"),
+        ),
+        (
+            "ant, MaxEnt: offspring form a ring",
+            "a ring",
+            rings(ant, ant_ending),
+            rings(text["ant", MAXENT], "_last") + " after 30 generations",
+            verdict("ring"),
+        ),
+        (
+            "ant, MaxEnt: distance over that of standard ES",
+            "0.83",
+            over_standard(rows, "ant", MAXENT, "released"),
+            over_standard(rows, "ant", MAXENT, "text", "_20_29"),
+            verdict("ant"),
+        ),
+        (
+            "ant: share of offspring within 5 units, more for standard ES",
+            "p < 0.01",
+            means("near_origin" + ant_ending, (MAXENT, ant), (STANDARD, late(rows, "ant", STANDARD)[0]), digits=2),
+            means("near_origin_20_29", *((name, text["ant", name]) for name in (MAXVAR, MAXENT, STANDARD)), digits=2),
+            "first plan: " + first["ant-origin"],
+        ),
+        (
+            "ant: a trained mean speeds up standard ES; mean x after 20 updates",
+            "p < 0.0005",
+            seeding_words(rows, "released", "full"),
+            seeding_words(rows, "text", "gentle"),
+            "first plan: " + first["ant-seeding"],
+        ),
+        (
+            "cheetah: MaxEnt adapts better than MaxVar; distance, mean of left and right",
+            "p < 0.05",
+            adaptation_words(rows, "released"),
+            adaptation_words(rows, "text"),
+            "first plan: " + first["cheetah-adaptation"],
+        ),
+        (
+            "cheetah: MaxEnt adapts better than MAML; distance, mean of left and right",
+            "p < 0.005",
+            *[means_of("MAML", adapted(adapting(rows, "MAML", "text")))] * 2,
+            "no verdict" if adapted(adapting(rows, "MAML", "text")) else "not run",
+        ),
+        (
+            "cheetah: offspring go further and vary more than MAML's; mean and sd of 1,000 distances",
+            "p < 0.00005",
+            spreads(rows, "released"),
+            spreads(rows, "text"),
+            "no verdict" if "MAML" in spreads(rows, "text") else "not run",
+        ),
+        (
+            "ant: the components of a mixture specialise (1: position tells the component)",
+            "a figure",
+            "not run",
+            specialization(rows),
+            "no test",
+        ),
+        (
+            "ant: two components cover no more than one mean; cells",
+            "p > 0.1",
+            "not run",
+            means("coverage_10_19", ("mixture", mixtures(rows, "mixture")), ("one mean", text["ant", MAXENT]), digits=0)
+            + " (generations 10 to 19)",
+            "first plan: " + first["ant-mixtures"],
+        ),
+    ]
+    table += [interference(rows, name) for name in (MAXVAR, MAXENT)]
+    return lines(("claim", "paper", "released rules", "the text's rules", "verdict"), table)
+
+
+def means_of(words: str, values: Sequence[float]) -> str:
+    """Return the mean of some values, in words."""
+    return f"{words} {np.mean(values):.1f} (n = {len(values)})" if values else f"{words} not run"
+
+
+def spreads(rows: Sequence[Row], rules: str) -> str:
+    """Return mean and sd of the distances of 1,000 offspring, std 0.02, by algorithm."""
+    words = []
+    for algorithm in (MAXVAR, MAXENT, "MAML"):
+        wanted = {"robot": "cheetah", "algorithm": algorithm, "kind": "sample", "engine": "mujoco", "std": "0.02"}
+        runs = [row for row in select(rows, **wanted) if row["rules"] == rules or algorithm == "MAML"]
+        if runs:
+            sd = np.sqrt(np.mean(column(runs, "distance_variance_last")))
+            words.append(f"{algorithm} {np.mean(column(runs, 'distance_last')):.1f}, {sd:.1f} (n = {len(runs)})")
+    return "; ".join(words) or "-"
+
+
+def pairs(rows: Sequence[Row], rules: str) -> str:
+    """Return the paired ratio of MaxVar to MaxEnt at generations 20 to 29."""
+    first, second = (early(rows, "cheetah", name, rules) for name in (MAXVAR, MAXENT))
+    found = second_plan.paired_ratio(column(first, "distance_20_29"), column(second, "distance_20_29"))
+    return f"{found}; generations 20 to 29, n = {found.first}"
+
+
+def mixtures(rows: Sequence[Row], kind: str) -> list[Row]:
+    """Return the mixtures, or the splits, of the ant."""
+    return select(rows, robot="ant", kind=kind, rules="text", **PAPERS_ROBOTS)
+
+
+def specialization(rows: Sequence[Row]) -> str:
+    """Return the range of the specialization of mixtures and splits."""
+    words = []
+    for kind in ("mixture", "split"):
+        found = column(mixtures(rows, kind), "specialization_last")
+        words.append(f"{kind}s {min(found):.2f} to {max(found):.2f}")
+    return f"{', '.join(words)}; all {len(mixtures(rows, 'mixture')) + len(mixtures(rows, 'split'))} runs"
+
+
+def interference(rows: Sequence[Row], algorithm: str) -> tuple[str, ...]:
+    """Return the line of the interference task: x settles within 0.1 of the optimum, in the longest runs."""
+    found = select(rows, robot="interference", algorithm=algorithm)
+    longest = max(int(row["generations"]) for row in found)
+    values = [number(row, "x_settled") for row in found if int(row["generations"]) == longest]
+    near = all(abs(value - OPTIMUM) < 0.1 for value in values)
+    shown = f"{', '.join(f'{value:.3f}' for value in values)} after {longest:,} generations"
+    return (
+        f"interference, {algorithm}: x converges to 7.854",
+        "a figure",
+        "-",
+        shown,
+        "first plan: " + (HOLDS if near else FAILS),
+    )
+
+
+def seeding_runs(
+    rows: Sequence[Row], rules: str, robot: str = "ant", size: str = "10000"
+) -> dict[tuple[str, str], list[Row]]:
+    """Return the runs of standard ES towards +x, by start and rule of the first steps."""
+    found: dict[tuple[str, str], list[Row]] = {}
+    for row in select(rows, robot=robot, kind="seeding", engine="mujoco", population=size):
+        if row["rules"] == rules or (rules == "text" and row["changed"] == "trust"):
+            first = "trust" if row["changed"] == "trust" else row["first_steps"]
+            found.setdefault((row["start"], first), []).append(row)
+    return found
+
+
+NAMES = {"full": "plain Adam", "gentle": "gentle rule", "trust": "trust"}
+STARTS = {"random": START, MAXVAR: MAXVAR, MAXENT: MAXENT, STANDARD: "control: standard ES, another direction"}
+
+
+def seeding_words(rows: Sequence[Row], rules: str, first: str) -> str:
+    """Return mean x after 20 updates by start, in one line."""
+    found = seeding_runs(rows, rules)
+    groups = [(STARTS[start], found.get((start, first), [])) for start in ("random", MAXVAR, MAXENT)]
+    shown = means("x_20", *groups)
+    return f"{shown} ({NAMES[first]})" if shown != "-" else "not run"
+
+
+def seeding(rows: Sequence[Row], robot: str = "ant", size: str = "10000") -> str:
+    """Return the table of seeding: mean x after so many updates, means over the seeds."""
+    table = []
+    for rules in ("text", "released"):
+        found = seeding_runs(rows, rules, robot, size)
+        for start, words in STARTS.items():
+            for first, way in NAMES.items():
+                if chosen := found.get((start, first)):
+                    cells = [f"{np.mean(column(chosen, f'x_{update}')):.2f}" for update in UPDATES]
+                    table.append((rules, words, way, f"{len(chosen)}", *cells))
+    return lines(("rules", "start", "first steps", "runs", *map(str, UPDATES)), table)
+
+
+def adapted(runs: Sequence[Row]) -> list[float]:
+    """Return the distance after adaptation of each run, the mean of left and right."""
+    pairs_of = [(number(row, "adapt_left"), number(row, "adapt_right")) for row in runs]
+    return [sum(pair) / 2 for pair in pairs_of if all(map(math.isfinite, pair))]
+
+
+def adapting(rows: Sequence[Row], algorithm: str, rules: str) -> list[Row]:
+    """Return the trainings of the cheetah that may have adaptations; MAML has 40 tasks and no rules of this kind."""
+    if algorithm == "MAML":
+        return (
+            select(rows, robot="cheetah", algorithm="MAML", kind="training", engine="mujoco") if rules == "text" else []
+        )
+    return trained(rows, "cheetah", algorithm, rules)
+
+
+def adaptation_groups(rows: Sequence[Row]) -> list[tuple[str, str, str, list[Row]]]:
+    """Return the runs with adaptation: rules, algorithm, generations, runs."""
+    found: dict[tuple[str, str, str], list[Row]] = {}
+    for rules in ("text", "released"):
+        for algorithm in (MAXVAR, MAXENT, STANDARD, "MAML"):
+            for row in adapting(rows, algorithm, rules):
+                if row.get("adapt_left"):
+                    found.setdefault((rules, algorithm, row["generations"]), []).append(row)
+    return [(*key, runs) for key, runs in found.items()]
+
+
+def adaptation_words(rows: Sequence[Row], rules: str) -> str:
+    """Return the distance after adaptation by algorithm, in one line: of the longest runs."""
+    groups = [each for each in adaptation_groups(rows) if each[0] == rules and each[1] in (MAXVAR, MAXENT)]
+    if not groups:
+        return "-"
+    longest = {name: max(int(each[2]) for each in groups if each[1] == name) for name in {each[1] for each in groups}}
+    words = [
+        f"{name} {np.mean(adapted(runs)):.1f} (n = {len(runs)}, {generations} generations)"
+        for _, name, generations, runs in groups
+        if int(generations) == longest[name]
+    ]
+    return ", ".join(words)
+
+
+def adaptation(rows: Sequence[Row]) -> str:
+    """Return the table of adaptation: the best of 40 mutations, from the start of training and from ten others."""
+    table = []
+    for rules, algorithm, generations, runs in adaptation_groups(rows):
+        for way in ("left", "right"):
+            if not (done := [row for row in runs if row.get(f"adapt_{way}")]):
+                continue
+            best, others, sd = (
+                np.mean(column(done, f"adapt_{way}{end}") or [math.nan]) for end in ("_best", "", "_sd")
+            )
+            wanted = f"{sum(column(done, f'adapt_{way}_wanted')):.0f} of {10 * len(done)}"
+            cells = ["-" if math.isnan(cell) else f"{cell:.1f}" for cell in (best, others, sd)]
+            shown = "-" if algorithm == "MAML" else rules
+            table.append((shown, f"{algorithm}, {way}", generations, f"{len(done)}", *cells, wanted))
+    head = ("rules", "", "generations", "runs", "best of 40, the start of training", "the same one, ten other starts")
+    return lines((*head, "sd of the ten", "starts that end on the wanted side"), table)
+
+
+def generations(rows: Sequence[Row]) -> str:
+    """Return the distances of the long runs of the cheetah, released rules, with the ratio to standard ES."""
+    table = []
+    long = {
+        name: [row for row in trained(rows, "cheetah", name, "released") if int(row["generations"]) >= 95]
+        for name in (STANDARD, MAXENT, MAXVAR)
+    }
+    for algorithm, runs in long.items():
+        for row in runs:
+            ending = "_90_99" if row.get("distance_90_99") else "_85_94"
+            far, before = number(row, f"distance{ending}"), f"{number(row, 'distance_20_29'):.1f}"
+            beside = [number(each, f"distance{ending}") for each in long[STANDARD] if each["seed"] == row["seed"]]
+            same = f"{far / beside[0]:.2f}" if beside and algorithm != STANDARD else "-"
+            shares = (f"{100 * number(row, f'{side}{ending}'):.0f} %" for side in ("left", "right"))
+            table.append((algorithm, row["seed"], before, f"{far:.1f}", window(ending), same, *shares))
+    head = ("cheetah, released rules", "seed", "distance, 20 to 29", "distance at the end", "generations")
+    return lines((*head, "over standard ES, same seed", "left", "right"), table)
+
+
+ONE_RULE = {
+    "standard ES, L2 0.005": (STANDARD, "released", ""),
+    "MaxEnt, released rules": (MAXENT, "released", ""),
+    "MaxVar, released rules": (MAXVAR, "released", ""),
+    "MaxEnt, only ranks": (MAXENT, "other", "ranks"),
+    "MaxEnt, only L2 0.005": (MAXENT, "other", "L2 0.005"),
+    "MaxEnt, the text's rules": (MAXENT, "text", ""),
+    "MaxVar, the text's rules": (MAXVAR, "text", ""),
+    "standard ES, the text's rules": (STANDARD, "text", ""),
+}
+
+
+def one_rule(rows: Sequence[Row]) -> str:
+    """Return the distance at generations 20 to 29, and the balance, by seed: one rule alone, and all of them."""
+    table = []
+    for words, (algorithm, rules, changed) in ONE_RULE.items():
+        chosen = [row for row in early(rows, "cheetah", algorithm, rules) if row["changed"] == changed]
+        by_seed = {int(row["seed"]): row for row in chosen}
+        cells = [
+            f"{number(by_seed[seed], 'distance_20_29'):.1f} ({number(by_seed[seed], 'balance_20_29'):.2f})"
+            if seed in by_seed
+            else ""
+            for seed in range(claims.SEEDS)
+        ]
+        table.append((words, *cells))
+    return lines(("distance (balance), generations 20 to 29", *(f"seed {seed}" for seed in range(claims.SEEDS))), table)
+
+
+def answer(rows: Sequence[Row]) -> str:
+    """Return the first paragraph of the page: does the paper reproduce, with which rules, with which number."""
+    plan = second_plan.examine(rows)
+    main, sides_of, ring_of = plan["distance"], plan["sides"], plan["ring"]
+    text = over_standard(rows, "cheetah", MAXENT, "text", "_20_29")
+    planned = any(main.runs)
+    number_of = f"{main.found}; generations 90 to 99, n = {', '.join(map(str, main.runs))}" if planned else ""
+    number_of = number_of or over_standard(rows, "cheetah", MAXENT, "released")
+    maxent, ending = late(rows, "cheetah", MAXENT)
+    value = float(number_of.split()[0].rstrip(";"))
+    close = second_plan.PAPER[0] <= value <= second_plan.PAPER[1]
+    heads = {
+        second_plan.AGREES: "Yes, with the rules of the authors' released program.",
+        second_plan.NOT: "No, not with the rules of the authors' released program.",
+        second_plan.UNDECIDED: "Not decided, with the rules of the authors' released program.",
+    }
+    almost = "It comes close" if close else "It does not come close"
+    head = heads.get(
+        main.verdict, f"{almost}, with the rules of the authors' released program; the planned runs are not complete."
+    )
+    head += " With the rules of the paper's text, which ran for 30 generations only, it does not."
+    words = [
+        f"**Does the paper reproduce? {head}**",
+        "The number: how far MaxEnt's offspring go, over standard ES, on the paper's cheetah. The paper has 0.94;",
+        f"with the released rules it is {number_of}; with the text's rules {text}.",
+        f"With the released rules offspring run to both sides in {sides(maxent, ending)}.",
+    ]
+    if any(ring_of.runs):
+        words.append(f"The ant's offspring form a ring in {ring_of.found}.")
+    words.append(
+        f"Verdicts of the [second plan](reproduce.md): distance {main.verdict}; both sides {sides_of.verdict}; "
+    )
+    words[-1] += f"the ant's ring {ring_of.verdict}."
+    return "\n".join(words) + "\n"
+
+
+def seeding_ratio(rows: Sequence[Row]) -> str:
+    """Return how much further standard ES is from MaxEnt than from a random mean, with each rule of the first steps."""
+    words = []
+    for rules in ("released", "text"):
+        found = seeding_runs(rows, rules)
+        for first, way in (("full", "plain Adam"), ("gentle", "the gentle rule")):
+            if (MAXENT, first) in found and ("random", first) in found:
+                far, base = (np.mean(column(found[start, first], "x_20")) for start in (MAXENT, "random"))
+                words.append(f"{far / base:.1f} times with {way} on both sides ({rules} rules)")
+    return f"After 20 updates standard ES from MaxEnt is ahead of a random mean: {', '.join(words)}.\n"
+
+
+def bullet_check(rows: Sequence[Row]) -> str:
+    """Return trained means of the replica, rolled out in Bullet: distance, sides or ring, in both engines."""
+    by_file = {f"{row['run']}.h5": row for row in rows}
+    by_digest = {row["digest"]: row for row in rows if row["kind"] == "training"}
+    table = []
+    for row in select(rows, kind="sample", engine="bullet"):
+        home = by_file.get(row["start_file"]) or by_digest.get(row["start_digest"])
+        if not home or home["engine"] != "mujoco":
+            continue
+        cells = [f"{number(each, 'distance_last'):.1f}" for each in (row, home)]
+        if row["robot"] == "cheetah":
+            cells += [
+                f"{100 * number(each, 'left_last'):.0f} / {100 * number(each, 'right_last'):.0f} %"
+                for each in (row, home)
+            ]
+        else:
+            cells += [f"{number(each, 'ring_last') / number(each, 'distance_last'):.2f}" for each in (row, home)]
+        name = f"{row['robot']}, {home['algorithm']}, {home['rules']} rules, seed {home['seed']}"
+        name += f", {home['generations']} generations"
+        table.append((name, row["population"], *cells))
+    head = ("mean (trained in the replica)", "offspring", "distance in Bullet", "in the replica")
+    return lines((*head, "left / right or ring over distance, Bullet", "the same, replica"), table)
+
+
+def laptop(rows: Sequence[Row]) -> str:
+    """Return in how many small runs in Bullet with the released rules both sides are there."""
+    runs = select(rows, robot="cheetah", algorithm=MAXENT, engine="bullet", population="200", rules="released")
+    runs = [row for row in runs if row["kind"] == "training"]
+    return f"With the released rules and N = 200, a quarter or more on each side: Bullet {sides(runs, '_last')}."
+
+
+def short_answer(rows: Sequence[Row]) -> str:
+    """Return the answer for the README, in lines of less than 120 characters."""
+    main = second_plan.examine(rows)["distance"]
+    released = f"{main.found}, n = {main.runs[0]}, 100 generations; {main.verdict}" if any(main.runs) else "not run"
+    text = over_standard(rows, "cheetah", MAXENT, "text", "_20_29").replace("; generations 20 to 29", "")
+    maxent, ending = late(rows, "cheetah", MAXENT)
+    words = (
+        "**Does the paper reproduce?** Its cheetah of MaxEnt goes 0.94 times as far as that of standard ES. With the "
+        f"rules of the authors' released program it is {released}; to both sides in {sides(maxent, ending)}. With the "
+        f"rules of the paper's text it is {text}, 30 generations. [All claims](ees_mpi/docs/results.md)."
+    )
+    return textwrap.fill(words, 118, break_long_words=False, break_on_hyphens=False) + "\n"
+
+
+def sides_words(rows: Sequence[Row]) -> str:
+    """Return in how many runs both sides are there: N = 10,000 after 30 generations, and N = 600."""
+    words = []
+    for rules in ("text", "released"):
+        found = [f"{name} {sides(early(rows, 'cheetah', name, rules), '_20_29')}" for name in (MAXENT, MAXVAR)]
+        words.append(f"{rules} rules: {', '.join(found)}")
+    small = []
+    for engine, name in (("bullet", "Bullet"), ("mujoco", "the replica")):
+        runs = select(rows, robot="cheetah", algorithm=MAXENT, engine=engine, population="600", rules="text")
+        there = [min(number(row, "left_last"), number(row, "right_last")) >= 0.1 for row in runs]
+        small.append(f"{name} {sum(there)} of {len(there)} runs")
+    return (
+        "- **Both sides are not certain.** A quarter of the offspring or more on each side, generations 20 to 29, "
+        f"{'; '.join(words)}. With N = 600 they are a matter of luck (text rules, MaxEnt, last generation, a tenth or "
+        f"more on each side): {', '.join(small)}. {laptop(rows)}\n"
+    )

@@ -1,0 +1,136 @@
+"""The rules of the second plan, on numbers that were made up."""
+
+import math
+import sys
+
+import numpy as np
+import pytest
+from support.program import CHECKOUT, needs_results
+
+sys.path.insert(0, str(CHECKOUT / "jobs" / "paper"))  # the scripts import each other by name
+
+import second_plan as plan
+
+pytestmark = needs_results
+
+
+def row(algorithm: str, seed: int, distance: float, robot: str = "cheetah", **more: object) -> dict[str, str]:
+    """Return a run of the plan as numbers.csv has it."""
+    facts = {"robot": robot, "engine": "mujoco", "rules": "released", "changed": "", "algorithm": algorithm}
+    facts |= {"kind": "training", "seed": f"{seed}", "generations": "100", "population": "10000", "run": f"r{seed}"}
+    facts |= {"direction": "0" if algorithm == "standard ES" else "", "distance_90_99": f"{distance}"}
+    return {**facts, **{name: f"{value}" for name, value in more.items()}}
+
+
+def runs(share: float, seeds: range = plan.CHEETAHS, left: float = 0.4, right: float = 0.5) -> list[dict[str, str]]:
+    """Return both groups of the cheetah; MaxEnt goes `share` as far, with a little spread."""
+    spread = np.exp(0.05 * np.random.default_rng(0).standard_normal(2 * len(seeds)))
+    pairs = zip(seeds, spread[::2], spread[1::2], strict=True)
+    found = []
+    for seed, one, other in pairs:
+        found.append(row("standard ES", seed, 45 * one))
+        found.append(row("MaxEnt", seed, share * 45 * other, left_90_99=left, right_90_99=right))
+    return found
+
+
+def test_the_ratio_is_of_geometric_means_with_welchs_interval_on_logarithms() -> None:
+    first, second = [1.0, 2.0, 4.0], [8.0, 8.0, 16.0, 16.0]
+    found = plan.ratio(first, second)
+    assert found.ratio == pytest.approx(2 / math.sqrt(128))
+    from scipy.stats import ttest_ind
+
+    interval = ttest_ind(np.log(first), np.log(second), equal_var=False).confidence_interval(0.9)
+    assert (found.low, found.high) == pytest.approx((math.exp(interval.low), math.exp(interval.high)))
+
+
+def test_pairs_are_compared_seed_by_seed() -> None:
+    from scipy.stats import ttest_1samp
+
+    first, second = [2.0, 20.0, 210.0], [1.0, 11.0, 100.0]
+    found, logs = plan.paired_ratio(first, second), np.log(first) - np.log(second)
+    interval = ttest_1samp(logs, 0).confidence_interval(0.9)
+    assert (found.low, found.high) == pytest.approx((math.exp(interval.low), math.exp(interval.high)))
+    assert found.low > 1  # although the unpaired groups overlap
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "verdict"),
+    [
+        (0.86, 0.99, plan.AGREES),
+        (0.85, 1.00, plan.AGREES),
+        (0.70, 0.84, plan.NOT),
+        (1.01, 1.20, plan.NOT),
+        (0.80, 0.95, plan.UNDECIDED),
+        (0.90, 1.05, plan.UNDECIDED),
+        (0.60, 1.30, plan.UNDECIDED),
+    ],
+)
+def test_the_interval_decides_the_primary_claim(low: float, high: float, verdict: str) -> None:
+    assert plan.distance_verdict(plan.Interval((low * high) ** 0.5, low, high, 12, 12)) == verdict
+
+
+def test_runs_with_a_property_are_counted() -> None:
+    assert [plan.count_verdict(n, 12) for n in (10, 9, 7, 6)] == [plan.AGREES, *[plan.UNDECIDED] * 2, plan.NOT]
+    assert [plan.count_verdict(n, 6) for n in (5, 4, 3, 2)] == [plan.AGREES, *[plan.UNDECIDED] * 2, plan.NOT]
+
+
+def test_a_side_needs_a_quarter_of_all_offspring() -> None:
+    assert plan.has_sides(0.25, 0.7) and not plan.has_sides(0.24, 0.76) and not plan.has_sides(0.5, 0.1)
+
+
+def test_a_ring_has_every_sector_and_is_far_away() -> None:
+    assert plan.has_ring(3.0, 8.0) and not plan.has_ring(2.0, 8.0)
+    assert not plan.has_ring(1.0, 1.0)  # untrained ants hardly move, in all directions
+
+
+def test_standard_es_is_further_only_if_p_is_small_in_that_direction() -> None:
+    near, far = list(np.linspace(38, 40, 12)), list(np.linspace(44, 46, 12))
+    assert plan.further_verdict(near, far) == (pytest.approx(7.4e-7, rel=0.01), plan.AGREES)
+    assert plan.further_verdict(far, near)[1] == plan.NOT
+    assert plan.further_verdict(near, [each + 0.01 for each in near])[1] == plan.UNDECIDED
+
+
+def test_complete_runs_get_verdicts() -> None:
+    found = plan.examine(runs(0.92))
+    assert found["distance"].verdict == found["further"].verdict == found["sides"].verdict == plan.AGREES
+    assert plan.examine(runs(0.6))["distance"].verdict == plan.NOT
+    assert plan.examine(runs(0.92, left=0.1))["sides"].verdict == plan.NOT
+
+
+def test_fewer_runs_than_planned_give_a_ratio_and_an_interval_but_no_verdict() -> None:
+    found = plan.examine(runs(0.92, seeds=range(6, 12)))
+    assert found["distance"].verdict == "no verdict (6 of 12 runs)" and "0.9" in found["distance"].found
+    assert found["further"].found == "-"
+    assert found["sides"].found == "6 of 6 runs" and found["sides"].verdict == "no verdict (6 of 12 runs)"
+    assert found["ring"].verdict == found["cause"].verdict == "not run"
+
+
+def test_runs_of_the_first_seeds_and_shorter_runs_do_not_count() -> None:
+    early = [{**each, "seed": "0"} for each in runs(0.5)] + [{**each, "generations": "95"} for each in runs(0.5)]
+    assert plan.examine([*runs(0.92), *early])["distance"] == plan.examine(runs(0.92))["distance"]
+
+
+def test_the_ants_ring_counts_and_its_distance_gets_no_verdict() -> None:
+    ants = [row("MaxEnt", seed, 9.0, "ant", ring_90_99=4.0 if seed < 11 else 1.0) for seed in plan.ANTS]
+    found = plan.examine([*ants, *(row("standard ES", seed, 10.0 + seed, "ant") for seed in plan.ANTS)])
+    assert found["ring"].found == "5 of 6 runs" and found["ring"].verdict == plan.AGREES
+    assert found["ant"].verdict == "no verdict planned" and found["ant"].found.startswith("0.49 (")
+
+
+def test_ranks_are_the_cause_if_the_paired_interval_excludes_one() -> None:
+    ranks = [row("MaxEnt", seed, 39.0 + seed / 10) for seed in plan.SIX]
+    whitened = [row("MaxEnt", seed, 25.0 + seed, rules="other", changed=plan.WHITENED) for seed in plan.SIX]
+    assert plan.examine([*ranks, *whitened])["cause"].verdict == "ranks are the cause"
+    same = [{**each, "distance_90_99": f"{39.5 - (-1) ** int(each['seed'])}"} for each in whitened]
+    assert plan.examine([*ranks, *same])["cause"].verdict == plan.UNDECIDED
+
+
+def test_maxvar_and_maxent_are_compared_in_pairs_without_a_verdict() -> None:
+    maxent = [row("MaxEnt", seed, 39.0) for seed in plan.SIX]
+    maxvar = [row("MaxVar", seed, 39.0 + (-1) ** seed) for seed in plan.SIX]
+    found = plan.examine([*maxent, *maxvar])["equal"]
+    assert found.verdict == plan.PLANNED and found.found.startswith("1.00 (0.9")
+
+
+def test_every_claim_says_what_counts_as_not_reproduced() -> None:
+    assert all(each.refuted for each in plan.examine([]).values())
