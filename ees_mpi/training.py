@@ -30,7 +30,6 @@ from ees_mpi.generation.results import (
 from ees_mpi.generation.state import State
 from ees_mpi.outcomes import LEADING, Arrays, Draw, Floats, Outcome, Outcomes, pack, unpack, unpack_each
 from ees_mpi.ranks import Ranks
-from ees_mpi.registry import loaded
 from ees_mpi.store.writer import RunWriter
 from ees_mpi.strategy import Update
 
@@ -152,9 +151,11 @@ class Job(Protocol[Row]):
 
 def open_job(config: Config, ranks: Ranks) -> Job[Any]:
     """Open the job of the config's method."""
-    hook = config.method.hooks.job
-    job: Job[Any] = (loaded(hook) if hook else EvolutionJob).open(config, ranks)
-    return job
+    if config.method.name == "maml":
+        from ees_mpi.maml.training import MamlJob  # imports torch
+
+        return MamlJob.open(config, ranks)
+    return EvolutionJob.open(config, ranks)
 
 
 def train(

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 try:
+    from ees_mpi.generation.scaling import ERROR
     from scaling_figure import NAMES, STRONG, WEAK, Data, rate, save_figure, summarize, table
 
     import ees_mpi
@@ -34,7 +35,6 @@ try:
     from ees_mpi import machine
     from ees_mpi.commands import plan
     from ees_mpi.errors import ConfigError, EesError
-    from ees_mpi.generation.scaling import ERROR
 except ImportError as missing:
     print(f"scaling: expected a python3 that can import ees_mpi: {missing}; activate its environment", file=sys.stderr)
     sys.exit(2)

@@ -93,6 +93,8 @@ def parse(
             raise ConfigError(f"{key}: expected an integer between -{LARGEST} and {LARGEST}")
     note_code(sections, trusted)
     name = sections.pop("method", "ees")
+    if name not in METHODS:
+        raise ConfigError(f"method: {unknown(str(name), METHODS)}")
     method = METHODS[name]
     known = ("run", "noise", "task", "population", *method.own_sections)
     for section in sections:

@@ -9,9 +9,7 @@ from support.program import done, ees, info, sets
 from ees_mpi import config
 from ees_mpi.generation.results import Evaluated
 from ees_mpi.generation.state import first_state
-from ees_mpi.maml.logged import repeat_update
-from ees_mpi.maml.on_cpu import CpuTasks
-from ees_mpi.maml.training import MamlJob
+from ees_mpi.maml.training import CpuTasks, MamlJob, repeat_update
 from ees_mpi.ranks import Ranks
 from ees_mpi.store.reader import open_run
 from ees_mpi.tasks.mujoco.gpu import lacking

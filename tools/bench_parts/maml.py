@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from ees_mpi.maml.network import mean_action
 
 from ees_mpi import config
 from ees_mpi.maml.learning import Learner, LearningTask, Steps
-from ees_mpi.maml.network import mean_action
 from ees_mpi.maml.rollouts import Batch, Gaussian, sample
 from ees_mpi.policies import CLIP, MLP, observation_sums
 from ees_mpi.tasks.locomotion import along

@@ -4,8 +4,9 @@ import heapq
 import random
 import statistics
 
-from ees_mpi.generation.costs import Costs
 from ees_mpi.generation.scaling import Work, predict
+
+from ees_mpi.generation.costs import Costs
 
 SHAPES = ((4, 1), (64, 1), (256, 1), (1000, 16), (5000, 80), (10_000, 160))  # ranks, nodes
 REPEATS = 4

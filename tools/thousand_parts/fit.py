@@ -7,10 +7,10 @@ import statistics
 from pathlib import Path
 
 import numpy as np
+from ees_mpi.generation.scaling import NETWORK, Network, Work, predict
 from thousand_parts.collectives import CALLS, sizes
 
 from ees_mpi.generation.costs import Costs
-from ees_mpi.generation.scaling import NETWORK, Network, Work, predict
 
 FITTED = 16  # ranks, at most
 Row = dict[str, float]
