@@ -100,9 +100,6 @@ class Optimizer(OwnOptimizer, Protocol):
 
     def check(self) -> None: ...
 
-    def step(self, learned: Arrays, gradient: Arrays, moments: Arrays, std: float = 1.0) -> tuple[Arrays, Arrays]:
-        """Return the next learned arrays and moments; `std`: of the population, unless it learns one."""
-
 
 class Method(Protocol):
     """How a run learns: the settings of its config sections, and its arrays in the run file."""

@@ -207,9 +207,9 @@ files() { # names: prints the files of all seeds of each
 
 fresh() { made "$1" "$1" "$2"; }
 
-further() { made ant-adapt "$1-further" "$2" --from "$(trained "$1" "$2")"; }
+further() { made ant-adapt "$1-further" "$2" --from "$(trained "$1" "$2")" --set optimizer.correct_first=false; }
 
-split() { made "$1-split" "$1-split" "$2" --from "$(trained "$1" "$2")"; }
+split() { made "$1-split" "$1-split" "$2" --from "$(trained "$1" "$2")" --set optimizer.correct_first=false; }
 
 # The other rule for the first steps, and the control, see docs/reproduce.md
 further_fresh() { made ant-adapt "$1-further-fresh" "$2" --from "$(trained "$1" "$2")" --set optimizer.correct_first=true; }
