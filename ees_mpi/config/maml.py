@@ -9,10 +9,11 @@ import msgspec
 import numpy as np
 
 from ees_mpi.contracts import Population, Task
-from ees_mpi.errors import ConfigError, MissingExtra, OwnCodeError
+from ees_mpi.errors import ConfigError, MissingExtra, before_rollouts
 from ees_mpi.outcomes import Arrays, Field
 from ees_mpi.policies import CLIP, parameter_count
 from ees_mpi.registry import Part, convert, key, plain
+from ees_mpi.registry.own import calling
 from ees_mpi.tasks import TASKS
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
@@ -143,21 +144,15 @@ def check_task(task: Task) -> None:
 
 def _try_walker(task: Task) -> None:
     """Make one step with the walker of a custom task, and check the results."""
-    observations, actions = task.layers[0], task.layers[-1]
-    try:
-        walker = task.walker(0)
-        if walker is None:
-            raise TypeError("walker(seed) returned None")
+    with before_rollouts(), calling(task.own_code, "the walker"):
+        walker: Any = task.walker(0)
         first = walker.reset()
-        following, _ = walker.step(np.zeros(actions, np.float32))
-        shapes = {np.shape(seen) for seen in (first, following)}
-        axes = len(tuple(walker.position))
+        following, _ = walker.step(np.zeros(task.layers[-1], np.float32))
+        shapes = np.shape(first), np.shape(following), np.shape(tuple(walker.position))
         walker.close()
-    except (AttributeError, TypeError, ValueError, OwnCodeError) as error:
-        raise ConfigError(f"task.function: the walker failed: {error}; expected an ees_mpi.contracts.Walker") from None
-    if shapes != {(observations,)}:
+    expected = (task.layers[0],), (task.layers[0],), (task.behavior_dim,)
+    if shapes != expected:
         raise ConfigError(
-            f"task.function: the walker's observations have shapes {shapes}; expected {observations} numbers"
+            f"{task.own_code}: two observations and the position of the walker have the shapes {shapes}; expected "
+            f"{expected}"
         )
-    if axes != task.behavior_dim:
-        raise ConfigError(f"task.function: the walker's position has {axes} numbers; expected {task.behavior_dim}")

@@ -85,7 +85,7 @@ WRONG = [
     (f"{OWN}:not_a_tensor", r"expected a torch scalar, got float"),
     (
         f"{OWN}:raises",
-        r"raises: raises\(\) raised RuntimeError: .*\n.*own_objectives.py, line \d+, in raises: return behav",
+        r'raises: raises\(\) raised RuntimeError: .*\n.*own_objectives.py", line \d+, in raises\n *return behav',
     ),
     (f"{OWN}:too_few_arguments", r"raised TypeError: .*too_few_arguments\(\) takes 1 positional"),
 ]
