@@ -96,6 +96,12 @@ def test_a_policy_of_ones_own_is_exported_with_a_loader_of_its_class(tmp_path: P
     done("sample", "exported.npz", "--count", 3, "--out", "sample.h5")
 
 
+def test_a_task_beside_its_config_is_planned_on_all_cores(tmp_path: Path) -> None:
+    (tmp_path / "configs").mkdir()
+    write(tmp_path / "configs", "A task")
+    assert "at once" in done("plan", "configs/own.toml", "--ranks", 2).stdout
+
+
 def broken(heading: str, old: str, new: str, **run: object) -> tuple[int, str, str]:
     """Train an example after a change of its code; return the exit code, the message, and the lines behind it."""
     write(Path(), heading, **run)

@@ -22,7 +22,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ees_mpi import config as configs
-from ees_mpi import registry
 from ees_mpi.config import Config
 from ees_mpi.density import ROWS
 from ees_mpi.generation.state import State
@@ -110,8 +109,7 @@ def on_all_cores(config: Config, measure: Measure) -> Floats:
     """
     cores = len(os.sched_getaffinity(0))
     context = multiprocessing.get_context("spawn")  # libraries with threads do not survive a fork
-    about = context.Barrier(cores), registry.FOLDERS
-    with ProcessPoolExecutor(cores, context, initializer=_prepare, initargs=about) as pool:
+    with ProcessPoolExecutor(cores, context, initializer=_prepare, initargs=(context.Barrier(cores),)) as pool:
         running = [pool.submit(_measured, config.to_toml(), measure) for _ in range(cores)]
         errors = [error for error in (each.exception() for each in running) if error]
     if errors:
@@ -119,9 +117,8 @@ def on_all_cores(config: Config, measure: Measure) -> Floats:
     return np.array([each.result() for each in running])
 
 
-def _prepare(begin: threading.Barrier, folders: list[str]) -> None:
+def _prepare(begin: threading.Barrier) -> None:
     _begin.append(begin)
-    registry.FOLDERS[:] = folders
 
 
 def _measured(text: str, measure: Measure) -> Sequence[float]:
