@@ -60,5 +60,5 @@ def test_the_example_of_an_own_optimizer_trains_resumes_and_verifies(tmp_path: P
 
 
 def test_a_config_with_the_former_optimizer_trust_names_the_example() -> None:
-    with pytest.raises(ConfigError, match=r"optimizer\.name.*jobs/examples/own_optimizer\.py.*own_optimizer:Trust"):
+    with pytest.raises(ConfigError, match=r"optimizer\.name.*jobs/examples/own_optimizer.py.*own_optimizer:Trust"):
         config.load("interference-maxent", ["optimizer.name=trust"])
