@@ -156,7 +156,7 @@ class OwnEvaluator(Guard):
                 shape = np.asarray(outcome.behavior, np.float64).shape
             if shape != (self._expected,) or not isinstance(outcome, Outcome):
                 raise OwnCodeError(
-                    f"{self._code}: evaluate() returned {outcome!r:.80}; expected an ees_mpi.outcomes.Outcome with a "
-                    f"behavior of {self._expected} numbers"
+                    f"{self._code}: evaluate() returned {type(outcome).__name__} with a behavior of shape {shape}; "
+                    f"expected ees_mpi.outcomes.Outcome with ({self._expected},)"
                 )
         return outcome

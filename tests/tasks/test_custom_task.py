@@ -10,7 +10,7 @@ from ees_mpi.tasks import TASKS
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("TooLong", r"behavior=\(1.0, 2.0\).*with a behavior of 1 numbers"),
+        ("TooLong", r"a behavior of shape \(2,\); expected .*Outcome with \(1,\)"),
         ("Wordy", r"evaluate\(\) raised ValueError: could not convert .*'far'"),
         ("Odd", r"initial\(\) has shape \(3,\); expected \(2,\)"),
         ("Bare", r"evaluate\(\) raised AttributeError: 'float\'"),
