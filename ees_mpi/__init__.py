@@ -3,11 +3,11 @@
 The map of the package. A module or folder imports only from lines below its own.
 
     cli/             the command `ees-mpi`: parses, calls, prints
-    maml/            a second method, MAML with TRPO; found by its module `method`
     analysis/        offline: reads run files, never starts MPI
     commands/        the longer commands: plan, verify, signal, info, sample and others; Python: `api`, `ask_tell`
     runs/            the life of a run: start or reopen it, show its progress
     training.py      one generation (`EvolutionJob.advance`), and the loop over generations (`train`)
+    maml/            the second method, MAML with TRPO; its settings are in config/
     strategy.py      the update of an evolution strategy, `ask` and `tell`; no other module computes one
     generation/      the parts that the generations of all methods share: state, evaluation, results
     store/           the run file: layout, journal, HDF5, reader, writer, lock

@@ -48,10 +48,6 @@ class TaskError(EesError, RuntimeError):
     """A task returned values that cannot be used."""
 
 
-class ObjectiveError(EesError, RuntimeError):
-    """An objective returned values that cannot be used."""
-
-
 class OwnCodeError(EesError, RuntimeError):
     """Code of the user raised an exception, or returned values that cannot be used."""
 
@@ -81,7 +77,7 @@ def located(place: str) -> Iterator[None]:
     """Put a place in front of an error in a part, for example the generation or the individual."""
     try:
         yield
-    except (OwnCodeError, ObjectiveError) as error:
+    except OwnCodeError as error:
         between = ", " if str(error).startswith("individual ") else ": "
         named = type(error)(f"{place}{between}{error}")
         named.collective = error.collective

@@ -61,7 +61,7 @@ class Update:
         gradient = self.population.gradient(weights, draw, state.learned, self.noise, ranks)
         learned, moments = state.learned, state.moments
         if weights.any():  # otherwise the weight decay alone would make a step, which Adam scales to full size
-            moved, moments = self.optimizer.step(learned, gradient, moments, self.population.std)
+            moved, moments = self.optimizer.step(learned, gradient, moments)
             learned = self.population.held(moved)
         # Observation sums are added row by row, in index order: the sum must not depend on the ranks.
         observations = sum(outcomes.observations, start=state.observations)

@@ -28,7 +28,6 @@ from ees_mpi.generation.results import (
 from ees_mpi.generation.state import State
 from ees_mpi.outcomes import LEADING, Arrays, Draw, Floats, Outcome, Outcomes, pack, unpack
 from ees_mpi.ranks import Ranks
-from ees_mpi.registry import loaded
 from ees_mpi.store.writer import RunWriter
 from ees_mpi.strategy import Update
 
@@ -131,9 +130,11 @@ class Job(Protocol):
 
 def open_job(config: Config, ranks: Ranks) -> Job:
     """Open the job of the config's method."""
-    hook = config.method.hooks.job
-    job: Job = (loaded(hook) if hook else EvolutionJob).open(config, ranks)
-    return job
+    if config.method.name == "maml":
+        from ees_mpi.maml.training import MamlJob  # imports torch
+
+        return MamlJob.open(config, ranks)
+    return EvolutionJob.open(config, ranks)
 
 
 def train(

@@ -35,7 +35,6 @@ try:
     from ees_mpi import machine
     from ees_mpi.commands import plan
     from ees_mpi.errors import ConfigError, EesError
-    from ees_mpi.generation.scaling import ERROR
 except ImportError as missing:
     print(f"scaling: expected a python3 that can import ees_mpi: {missing}; activate its environment", file=sys.stderr)
     sys.exit(2)
@@ -140,7 +139,7 @@ def read_times(file: Path, ranks: int) -> Data:
 def predict(told: argparse.Namespace) -> list[Data]:
     """Return the model's seconds of a generation, also for more ranks than are measured.
 
-    The model measures rollouts and an update in this process, while nothing else runs.
+    The model measures rollouts on all cores at once, and an update in this process, while nothing else runs.
     """
     counts = [*rank_counts(told.ranks), *(told.ranks * 2**k for k in range(1, BEYOND + 1))]
     sizes = [(STRONG, count, told.total) for count in counts if told.total <= told.most * count]
@@ -153,7 +152,14 @@ def predict(told: argparse.Namespace) -> list[Data]:
         work = dataclasses.replace(costs[individuals], rollout=rollout)
         taken = plan.predict(runs[individuals], work, count, -(-count // told.per_node)).generation
         point = {"engine": told.engine, "kind": kind, "ranks": count, "individuals": individuals}
-        found.append({**point, "seconds": taken, "steps": individuals * told.steps, "error": ERROR})
+        found.append(
+            {
+                **point,
+                "seconds": taken,
+                "steps": individuals * told.steps,
+                "error": (work.spread[1] - work.spread[0]) / 2,
+            }
+        )
     return found
 
 

@@ -270,7 +270,7 @@ def test_functions_are_not_called_in_place_of_tasks(folder: Path) -> None:
     marker = folder / "called"
     own = f"task = {{name='custom', function='os:system', settings={{command='touch {marker}'}}}}"
     code, line = refusal("train", *words(own))
-    assert code == 2 and "expected a class with parameters" in line and not marker.exists()
+    assert code == 2 and "expected a class, got builtin" in line and not marker.exists()
 
 
 def test_names_are_noted_at_any_depth() -> None:

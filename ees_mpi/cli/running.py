@@ -39,8 +39,8 @@ from ees_mpi.terminal import say
     "--from",
     "start",
     metavar="RUN.h5[@G]|POLICY",
-    help="Start from the mean(s) of another run, or a policy (see `measure`). The first steps are short: it sets "
-    "optimizer.correct_first=false, unless you set it.",
+    help="Start from the mean(s) of another run, or a policy (see `measure`). If the first step destroys what it has "
+    "learned: --set optimizer.correct_first=false.",
 )
 @policy_options
 @click.option("--resume", is_flag=True, help="Continue an existing file, or start one.")

@@ -22,7 +22,6 @@ from ees_mpi.generation.evaluation import Evaluation, from_starts
 from ees_mpi.generation.results import Adapted
 from ees_mpi.outcomes import Arrays, Singles
 from ees_mpi.ranks import Ranks
-from ees_mpi.registry import loaded
 from ees_mpi.registry.toml import Setting
 from ees_mpi.runs.progress import CountedOutcomes
 from ees_mpi.store import fold, texts
@@ -92,11 +91,12 @@ def adapt(ranks: Ranks, request: AdaptRequest, say: Say) -> Path:
     parent = read_parent(ranks, source, lambda config: _to_adapt(config, request))
     with ranks.together():
         task = toward(parent.config.task, request.direction)
-    hook, config = parent.config.method.hooks.adapt, replace(parent.config, task=task)
-    evaluation = None
-    if hook:
+    config, evaluation = replace(parent.config, task=task), None
+    if config.method.name == "maml":
+        from ees_mpi.maml.adapting import by_gradient  # imports torch
+
         state = replace(parent.state, moments=parent.inherited)
-        adapted: Adapted = loaded(hook)(ranks, config, state, parent.about["generation"])
+        adapted = by_gradient(ranks, config, state, parent.about["generation"])
     else:
         adapted, evaluation = _by_mutation(ranks, parent, config)
     scores = score(ranks, parent, task, adapted.parameters, evaluation, request.evaluations)
@@ -119,7 +119,7 @@ def adapt(ranks: Ranks, request: AdaptRequest, say: Say) -> Path:
 
 def _to_adapt(config: Config, request: AdaptRequest) -> Config:
     """Return the config of a run's mutations; that of the run, if its method adapts in another way."""
-    if config.method.hooks.adapt is None:
+    if config.method.name != "maml":
         return offspring(config, request.mutations or MUTATIONS, request.std)
     if config.population.has_individuals:
         raise RunFileError(f"{request.run} is a sample of a {config.method.algorithm} run; adapt the run itself")

@@ -17,13 +17,12 @@ from ees_mpi.config import Config
 from ees_mpi.contracts import Say
 from ees_mpi.errors import ConfigError
 from ees_mpi.outcomes import Arrays
+from ees_mpi.populations.diagonal import Diagonal
 from ees_mpi.ranks import Ranks
-from ees_mpi.registry import loaded
 from ees_mpi.registry.toml import Setting, key_of, shown
 from ees_mpi.runs.policy_files import PolicySource
 
 ENGINE_KEYS = ("task.engine", "task.device")
-DIAGONAL = "ees_mpi.populations.diagonal:Diagonal"  # logs the standard deviation of each row
 
 
 @dataclass(frozen=True)
@@ -111,7 +110,7 @@ def measure(ranks: Ranks, request: MeasureRequest, say: Say) -> None:
 
 def _offspring(request: MeasureRequest, config: Config) -> Config:
     """Return the config of the offspring: a population that logs the standard deviation of each row."""
-    population = loaded(DIAGONAL)(
+    population = Diagonal(
         size=request.count,
         std=min(request.std),
         antithetic=False,

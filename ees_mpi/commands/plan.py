@@ -1,28 +1,25 @@
 """`ees-mpi plan`: the costs of a run before it is queued. Some parts are timed, the rest is extrapolated."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from ees_mpi import config as configs
 from ees_mpi.config import Config
-from ees_mpi.generation import scaling
-from ees_mpi.generation.costs import Costs, resident_bytes, row_bytes, seconds, time_commit, timed
+from ees_mpi.generation import costs as model
+from ees_mpi.generation.costs import Costs, Phases, on_all_cores, resident_bytes, row_bytes, seconds, time_commit, timed
 from ees_mpi.generation.evaluation import Evaluation, Work
 from ees_mpi.generation.results import metrics
-from ees_mpi.generation.scaling import Phases
 from ees_mpi.generation.state import State, first_state
 from ees_mpi.noise import NoiseTable
 from ees_mpi.outcomes import Draw, Outcomes
 from ees_mpi.ranks import Ranks
 from ees_mpi.ranks.gpus import visible_gpus
-from ees_mpi.registry import loaded
 from ees_mpi.strategy import Update
 
-ROLLOUTS = 3
-TABLE = 2**24  # floats of the noise table for timing: larger than a cache, and quick to generate
-SLOWEST = 3.0  # times the mean: a slow rollout, for comparison
+ROLLOUTS = 3  # timed by each process
+TABLE = 2**24  # floats of the noise table for timing an update: larger than a cache, and quick to generate
 SLOW_NODE = 2.0  # times as long: a slow node, for comparison
 EFFICIENT = 0.5  # parallel efficiency; below it, more ranks are not worth their cost
 
@@ -31,30 +28,31 @@ def measured_costs(config: Config) -> Costs:
     """Return the costs of the parts of a generation, measured on this machine."""
     configs.check(config, here=False)
     config.method.rehearse(config.task, config.population)
-    hook = config.method.hooks.costs
-    costs: Costs = (loaded(hook) if hook else evolution_costs)(config)
-    return costs
+    if config.method.name == "maml":
+        from ees_mpi.maml.planning import maml_costs  # imports torch
+
+        return maml_costs(config)
+    return evolution_costs(config)
 
 
 def evolution_costs(config: Config) -> Costs:
     """Return the costs of a few rollouts and one update of an evolution strategy."""
     state = first_state(config)
-    noise = NoiseTable(config.noise_seed, max(min(TABLE, config.noise.size), config.task.parameters), Ranks())
-    update = Update.of(config, noise)
-    drawn = update.ask(state)
-    evaluation = Evaluation(config, noise, Ranks())
-    on_gpu, count = evaluation.device == "cuda", max(ROLLOUTS, min(evaluation.rows, config.population.size))
-    if on_gpu:
-        count = config.population.size
-    nobody = np.zeros(config.population.size, np.bool_)
-    work = Work(state.learned, drawn, state.observation_mean_std(), nobody)
-    evaluation.run(work, range(count if on_gpu else 1), {})  # the first time also loads, compiles and warms up
-    taken, _ = timed(lambda: evaluation.run(work, range(count), {}))
-    rollout = taken / count
+    update = Update.of(config, _table(config, TABLE))
+    drawn, size = update.ask(state), config.population.size
+    evaluation = Evaluation(config, update.noise, Ranks())
+    work, on_gpu = _work(config, state, drawn), evaluation.device == "cuda"
+    evaluation.run(work, range(size if on_gpu else 1), {})  # the first time also loads, compiles and warms up
+    batch = timed(lambda: evaluation.run(work, range(size), {}))[0] if on_gpu else 0.0
     evaluation.close()
-    resident = resident_bytes() - noise.size * 4
+    resident = resident_bytes() - update.noise.size * 4
     split, fixed = _time_update(config, update, state, drawn)
     working = 6 * sum(array.nbytes for array in state.arrays().values()) + 8 * row_bytes(config)
+    each = np.array([batch / size]) if on_gpu else on_all_cores(config, rollout_seconds)[:, 0]
+    rollout = float(each.mean())
+    how = f"a batch of {size} ({seconds(batch)})"
+    if not on_gpu:
+        how = f"rollouts on {len(each)} core{'s' * (len(each) > 1)} at once ({seconds(rollout)} each)"
     return Costs(
         rollout,
         split,
@@ -63,10 +61,32 @@ def evolution_costs(config: Config) -> Costs:
         resident,
         lambda rows: working,
         4 * config.noise.size,
-        f"{f'a batch of {count}' if on_gpu else f'{count} rollouts'} ({seconds(taken if on_gpu else rollout)}"
-        f"{'' if on_gpu else ' each'}), one update ({seconds(split + fixed)} on one rank)",
+        f"{how}, one update ({seconds(split + fixed)} on one rank)",
         gpus=len(visible_gpus()) if on_gpu else 0,
+        spread=(float(each.min()) / rollout, float(each.max()) / rollout),
     )
+
+
+def rollout_seconds(config: Config, ready: Callable[[], Any]) -> tuple[float]:
+    """Return the seconds of one rollout on a CPU; see `costs.on_all_cores`."""
+    state, noise = first_state(config), _table(config, 0)
+    work = _work(config, state, Update.of(config, noise).ask(state))
+    evaluation = Evaluation(config, noise, Ranks(), "cpu")
+    count = max(ROLLOUTS, min(evaluation.rows, config.population.size))
+    evaluation.run(work, range(1), {})
+    ready()
+    taken, _ = timed(lambda: evaluation.run(work, range(count), {}))
+    evaluation.close()
+    return (taken / count,)
+
+
+def _table(config: Config, most: int) -> NoiseTable:
+    """Return a noise table for timing, of at most this size if that is enough."""
+    return NoiseTable(config.noise_seed, max(min(most, config.noise.size), config.task.parameters), Ranks())
+
+
+def _work(config: Config, state: State, drawn: Draw) -> Work:
+    return Work(state.learned, drawn, state.observation_mean_std(), np.zeros(config.population.size, np.bool_))
 
 
 def _time_update(config: Config, update: Update, state: State, drawn: Draw) -> tuple[float, float]:
@@ -84,13 +104,11 @@ def _time_update(config: Config, update: Update, state: State, drawn: Draw) -> t
     return max(tell_taken - step_taken, 0.0) + metrics_taken, step_taken + digest_taken + ask_taken
 
 
-def predict(
-    config: Config, costs: Costs, ranks: int, nodes: int = 1, slowest: float = 1.0, slow_node: float = 1.0
-) -> Phases:
+def predict(config: Config, costs: Costs, ranks: int, nodes: int = 1, slow_node: float = 1.0) -> Phases:
     """Return the extrapolated seconds of a generation on some number of ranks."""
     size = config.population.size
     received = 8 * (size * (4 + config.task.behavior_dim) + config.task.parameters) + costs.gathered
-    return scaling.predict(ranks, nodes, scaling.Work(costs, size, received, slowest, slow_node))
+    return model.predict(costs, size, received, ranks, nodes, slow_node)
 
 
 def saturation(config: Config, costs: Costs) -> int:
@@ -124,8 +142,8 @@ def estimate(config: Config, ranks: int, ranks_per_node: int, costs: Costs) -> d
         "noise_table_bytes": costs.table,
         "generation_seconds": plan.generation,
         **{f"{phase}_seconds": value for phase, value in plan._asdict().items()},
-        "generation_seconds_error": scaling.ERROR * plan.generation,
-        "slow_rollout_seconds": predict(config, costs, ranks, nodes, slowest=SLOWEST).generation,
+        "generation_seconds_low": plan.generation + (costs.spread[0] - 1) * plan.evaluate,
+        "generation_seconds_high": plan.generation + (costs.spread[1] - 1) * plan.evaluate,
         "slow_node_seconds": predict(config, costs, ranks, nodes, slow_node=SLOW_NODE).generation,
         "generations": config.run.generations,
         "hours": hours,
@@ -141,23 +159,23 @@ def describe(facts: Mapping[str, Any], costs: Costs) -> list[str]:
     mib = {name.removesuffix("_bytes"): f"{value / 2**20:.0f}" for name, value in facts.items() if "bytes" in name}
     parts = ("evaluate", "gather", "update", "commit")
     phases = ", ".join(f"{part} {seconds(facts[f'{part}_seconds'])}" for part in parts)
-    nodes, network = facts["nodes"], scaling.NETWORK
+    nodes = facts["nodes"]
     return [
         f"ranks               {facts['ranks']} on {nodes} node{'s' * (nodes > 1)}, {facts['ranks_per_node']} per node"
         + (f", {costs.gpus} GPU{'s' * (costs.gpus > 1)} per node, as here" if costs.gpus else ""),
         f"memory per rank     {mib['rank']} MiB (measured {mib['rank_bytes_measured']} after start,"
         f" {mib['rank_bytes_computed']} computed for updates)",
         f"memory per node     {mib['node']} MiB, of which {mib['noise_table']} MiB noise table in /dev/shm",
-        f"generation          {seconds(facts['generation_seconds'])}, give or take {scaling.ERROR:.0%}: {phases}",
-        f"                    {seconds(facts['slow_rollout_seconds'])} if one rollout takes {SLOWEST:g} times as long,"
-        f" {seconds(facts['slow_node_seconds'])} if one node computes at 1/{SLOW_NODE:g} of the speed",
+        f"generation          {seconds(facts['generation_seconds'])}: {phases}",
+        f"                    {seconds(facts['generation_seconds_low'])} to {seconds(facts['generation_seconds_high'])}"
+        f" with the rollouts of the fastest and of the slowest core here; {seconds(facts['slow_node_seconds'])} if one"
+        f" node computes at 1/{SLOW_NODE:g} of the speed",
         f"run                 {facts['hours']:.2f} hours for {facts['generations']} generations,"
         f" {facts['core_hours']:.0f} core-hours",
         f"file                {mib['file']} MiB, and as much again during a fold",
         f"more ranks          are useful up to about {facts['useful_ranks']}: then the efficiency is below 50 %",
         f"measured            {costs.timed}, one commit ({seconds(costs.commit)})",
-        "extrapolated        all rollouts take as long as these; each rank computes as fast as this process did,"
-        " alone on its core;",
-        f"                    a network of {network.latency * 1e6:.0f} us and {network.bandwidth / 1e9:.0f} GB/s is"
+        "extrapolated        all rollouts take as long as these; all nodes are like this one; each rank has a core;",
+        f"                    a network of {model.LATENCY * 1e6:.0f} us and {model.BANDWIDTH / 1e9:.0f} GB/s is"
         " assumed, and was not measured (docs thousand-ranks)",
     ]

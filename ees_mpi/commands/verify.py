@@ -15,7 +15,7 @@ from ees_mpi.config import Evolution
 from ees_mpi.contracts import Evaluator, RowsEvaluator
 from ees_mpi.errors import ConfigError, RunFileError, VerifyError, before_rollouts, located
 from ees_mpi.generation.evaluation import call_of
-from ees_mpi.generation.repeats import Repeated, Repeater, as_logged, logged
+from ees_mpi.generation.repeats import Repeated, as_logged, logged
 from ees_mpi.generation.results import observed, uses_torch
 from ees_mpi.generation.rollouts import outcome_of, outcomes_of_call
 from ees_mpi.generation.state import State
@@ -88,9 +88,10 @@ def _compare_bits(ranks: Ranks, run: Run, rows: Sequence[tuple[int, int]]) -> No
     """Evaluate rows (generation, index) again, dealt to the ranks; raise a VerifyError if any bit differs."""
     with ranks.together():
         rebuilt = run.config.population.has_individuals  # also in a sample of offspring of a MAML run
-        hook = None if rebuilt else run.config.method.hooks.repeat
-        if hook:
-            repeater: Repeater = loaded(hook)(run)
+        if run.config.method.name == "maml" and not rebuilt:
+            from ees_mpi.maml.training import MamlRepeater  # imports torch
+
+            repeater = MamlRepeater(run)
             again, close = repeater.repeat, repeater.close
         else:
             with before_rollouts():

@@ -104,6 +104,8 @@ def parse(
             raise ConfigError(f"{key}: expected an integer between -{LARGEST} and {LARGEST}")
     note_code(sections, trusted)
     name = sections.pop("method", "ees")
+    if name not in [*METHODS]:  # it may be anything, also a list
+        raise ConfigError(f"method: {unknown(str(name), METHODS)}")
     method = METHODS[name]
     known = ("run", "noise", "task", "population", *method.own_sections)
     for section in sections:

@@ -1,15 +1,10 @@
-"""The methods of learning, by name: `ees`, and every folder of the package that has a module `method`.
+"""The methods of learning, by name: `ees`, evolution strategies; and `maml`, whose class is in `config.maml`."""
 
-Nothing else names such a folder: its module registers the method's parts when it is imported, and holds `METHOD`.
-"""
-
-import importlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
-from importlib import resources
 from typing import Any, ClassVar
 
+from ees_mpi.config.maml import Maml
 from ees_mpi.contracts import Method, Objective, Optimizer, Population, Task
 from ees_mpi.errors import ConfigError, before_rollouts
 from ees_mpi.objectives import OBJECTIVES
@@ -17,7 +12,6 @@ from ees_mpi.optimizers import OPTIMIZERS
 from ees_mpi.outcomes import Arrays, Field
 from ees_mpi.populations import POPULATIONS
 from ees_mpi.populations.custom import more_learned, rehearse_update
-from ees_mpi.registry import Hooks, unknown
 
 
 @dataclass(frozen=True)
@@ -35,7 +29,6 @@ class Evolution:
     }
     inherited: ClassVar[tuple[str, ...]] = ()
     rollouts: ClassVar[int] = 1  # of one individual
-    hooks: ClassVar[Hooks] = Hooks()
 
     @classmethod
     def build(cls, sections: Mapping[str, Any]) -> "Evolution":
@@ -99,28 +92,4 @@ class Evolution:
         return None
 
 
-class _Methods(Mapping[str, type[Method]]):
-    """Name of a method -> its class, imported at first use."""
-
-    def __getitem__(self, name: str) -> type[Method]:
-        if name == Evolution.name:
-            return Evolution
-        if not isinstance(name, str) or name not in _folders():
-            raise ConfigError(f"method: {unknown(str(name), [*self])}")
-        method: type[Method] = importlib.import_module(f"ees_mpi.{name}.method").METHOD
-        return method
-
-    def __iter__(self) -> Iterator[str]:
-        return iter((Evolution.name, *_folders()))
-
-    def __len__(self) -> int:
-        return 1 + len(_folders())
-
-
-@cache
-def _folders() -> tuple[str, ...]:
-    folders = resources.files("ees_mpi").iterdir()
-    return tuple(sorted(folder.name for folder in folders if (folder / "method.py").is_file()))
-
-
-METHODS = _Methods()
+METHODS: dict[str, type[Method]] = {method.name: method for method in (Evolution, Maml)}

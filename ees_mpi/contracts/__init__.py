@@ -30,7 +30,6 @@ from ees_mpi.contracts.parts import Task as Task
 from ees_mpi.noise import Noise
 from ees_mpi.outcomes import Arrays, Draw, Field, Floats, Singles
 from ees_mpi.ranks import Ranks
-from ees_mpi.registry import Hooks
 
 
 class OwnPolicy(Protocol):
@@ -101,18 +100,14 @@ class Optimizer(OwnOptimizer, Protocol):
 
     def check(self) -> None: ...
 
-    def step(self, learned: Arrays, gradient: Arrays, moments: Arrays, std: float = 1.0) -> tuple[Arrays, Arrays]:
-        """Return the next learned arrays and moments; `std`: of the population, unless it learns one."""
-
 
 class Method(Protocol):
-    """How a run learns: the settings of its config sections, and where its parts are."""
+    """How a run learns: the settings of its config sections, and its arrays in the run file."""
 
     name: ClassVar[str]  # `method` of the config
     own_sections: ClassVar[Mapping[str, Any]]  # the config sections of the method: a family of parts, or a struct
     free_on_resume: ClassVar[frozenset[str]]  # keys of these sections that a resumed run may change
     fields: ClassVar[Mapping[str, Field]]  # arrays that each generation has in addition; a run has all or none
-    hooks: ClassVar[Hooks]
     inherited: ClassVar[tuple[str, ...]]  # moments that a run takes from the run that it starts from; logged, too
 
     @property

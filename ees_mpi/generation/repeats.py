@@ -1,6 +1,6 @@
 """A row of a run file that is evaluated again, with the method of the run; see `commands.verify`."""
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,16 +18,6 @@ class Repeated(NamedTuple):
     def same(self) -> bool:
         """True if every bit is the same."""
         return self.logged.tobytes() == self.evaluated.tobytes()
-
-
-class Repeater(Protocol):
-    """Evaluates rows of a run file again, with the method of the run."""
-
-    def repeat(self, generation: int, index: int) -> Repeated:
-        """Evaluate one row again."""
-
-    def close(self) -> None:
-        """Release the resources of the task."""
 
 
 def logged(run: Run, generation: int, index: int) -> Floats:

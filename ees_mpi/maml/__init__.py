@@ -9,5 +9,16 @@ the weights and the log standard deviations of a Gaussian policy. A is the advan
     maximise   L(theta) = mean_i mean exp(log pi_theta_i'(a|s) - log pi_old(a|s)) A              (rollouts of theta_i')
     within     mean_i mean KL(pi_old || pi_theta_i') <= kl_bound                                 (the TRPO step)
 
-CPU ranks (`on_cpu`) and the drivers of GPUs (`on_gpu`) share the outer step (`outer`). `settings` imports no torch.
+`rollouts` makes them, `learning` has all derivatives, `outer` is the TRPO step, `training` is one iteration; CPU ranks
+take one task after the other, and the drivers of GPUs (`on_gpu`) many tasks side by side. The settings of MAML are in
+`config.maml`, which imports no torch.
 """
+
+from ees_mpi.errors import MissingExtra
+
+try:
+    import torch
+except ImportError:
+    raise MissingExtra("method = \"maml\" needs torch: pip install 'ees_mpi[torch]'") from None
+
+torch.set_num_threads(1)  # a sum over several threads has other bits

@@ -1,4 +1,4 @@
-"""The contribution of one task to the outer step: derivatives of its objective and its KL with respect to theta.
+"""The derivatives of the outer step, in closed form, for N tasks side by side.
 
 With theta' = theta + lr grad J(theta), the Jacobian of the adaptation is I + lr H. H is the Hessian of J.
 
@@ -7,198 +7,201 @@ With theta' = theta + lr grad J(theta), the Jacobian of the adaptation is I + lr
 
 The second equation is exact at the old theta, because the KL and its gradient are zero there. It is used only there.
 
-`products.LearningTasks` computes several tasks side by side: then theta and all tensors have one more axis in front. A
-CPU rank computes one task after the other, so that the bits do not depend on the number of ranks.
+Hessian products follow Pearlmutter 1994, "Fast exact multiplication by the Hessian". R is the derivative along a vector
+v. With the inputs h of a layer, its weights W (V: those of v), its outputs a = h W + b, and the derivatives d of the
+function by a:
+
+    forward     R a = h V + (R h) W + b_v,          R h = (1 - h^2) R a
+    backward    R (gradient of W) = (R h)^T d + h^T (R d),       R d = (1 - h^2) (R d W^T + d V^T) - 2 h (d W^T) R h
+
+theta [N, D] is the flat vector of the network, in the layout of `policies.MLP`, and then the log standard deviations. A
+CPU rank computes one task after the other (N = 1), so that the bits do not depend on the number of ranks.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+import math
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
+import torch
+from torch import Tensor
 
-from ees_mpi.maml.network import Tensor, divergence, log_likelihood, log_std, mean_action, torch
-from ees_mpi.maml.rollouts import Batch, Gaussian
-from ees_mpi.maml.settings import MamlSettings
+from ees_mpi.maml.rollouts import Steps
 from ees_mpi.outcomes import Floats, Singles
 
-Product = Callable[[Tensor], Tensor]  # of a matrix with a vector
-RIDGE = 1e-5
-TIME_SCALE = 100.0  # steps; keeps the powers of time near 1
+
+class Networks:
+    """N tanh networks at theta [N, D], with the inputs [N, M, ...] of all their layers."""
+
+    def __init__(self, sizes: Sequence[int], theta: Tensor, observations: Tensor):
+        self.sizes, self.layers = sizes, layers_of(sizes, theta)
+        self.log_std = theta[:, None, -sizes[-1] :]  # [N, 1, A]
+        self.inputs = [observations]
+        for weights, bias in self.layers[:-1]:
+            self.inputs.append(torch.baddbmm(bias, self.inputs[-1], weights).tanh_())
+        weights, bias = self.layers[-1]
+        self.mean = torch.baddbmm(bias, self.inputs[-1], weights)  # [N, M, A]
+
+    @cached_property
+    def slopes(self) -> list[Tensor]:
+        """The derivatives 1 - h^2 of the inputs of all layers; the observations have none."""
+        return [torch.empty(0), *(inputs.square().neg_().add_(1) for inputs in self.inputs[1:])]
+
+    def forward(self, vector: Tensor) -> tuple[list[Tensor], Tensor]:
+        """Return R h of all layers but the first, whose R h is 0, and R of the mean actions."""
+        changes: list[Tensor] = []
+        for layer, (weights, bias) in enumerate(layers_of(self.sizes, vector)):
+            change = torch.baddbmm(bias, self.inputs[layer], weights)
+            if layer:
+                changes[-1].mul_(self.slopes[layer])
+                change.baddbmm_(changes[-1], self.layers[layer][0])
+            changes.append(change)
+        return changes[:-1], changes[-1]
+
+    def backward(self, derivative: Tensor) -> list[Tensor]:
+        """Return the derivatives by the outputs of all layers, the last layer first, from that by the mean actions."""
+        derivatives = [derivative]
+        for layer in range(len(self.layers) - 1, 0, -1):
+            derivatives.append((derivatives[-1] @ self.layers[layer][0].mT).mul_(self.slopes[layer]))
+        return derivatives
+
+    def gradient(self, derivatives: Sequence[Tensor], by_log_std: Tensor) -> Tensor:
+        """Return a gradient [N, D] from the derivatives by the outputs of all layers, the last layer first."""
+        parts = [by_log_std]
+        for inputs, derivative in zip(reversed(self.inputs), derivatives, strict=True):
+            parts += [derivative.sum(1), (inputs.mT @ derivative).flatten(1)]
+        return torch.cat(parts[::-1], 1)
+
+    def fisher_product(self, vector: Tensor, weight: Tensor) -> Tensor:
+        """Return the Hessian of sum weight KL(old || theta) at the old theta times a vector.
+
+        It is J^T F J: J is the derivative of means and log deviations, F is diagonal: std^-2 for means, 2 for log
+        deviations.
+        """
+        weight = weight[..., None]
+        derivatives = self.backward(weight * torch.exp(-2 * self.log_std) * self.forward(vector)[1])
+        return self.gradient(derivatives, 2 * weight.sum(1) * vector[:, -self.sizes[-1] :])
+
+    def log_likelihood(self, actions: Tensor) -> Tensor:
+        """Return log pi(a|s) [N, M] of actions [N, M, A]."""
+        z = (actions - self.mean) * torch.exp(-self.log_std)
+        return -0.5 * z.square().sum(2) - self.log_std.sum(2) - 0.5 * actions.shape[2] * math.log(2 * math.pi)
+
+    def divergence(self, old: "Networks") -> Tensor:
+        """Return KL(old || these) [N, M]."""
+        shift = (old.mean - self.mean).square() + torch.exp(2 * old.log_std)
+        return (self.log_std - old.log_std + 0.5 * shift * torch.exp(-2 * self.log_std) - 0.5).sum(2)
 
 
-class Steps(NamedTuple):
-    """A batch as torch tensors: M = R T steps; padded steps have weight 0."""
+class Objective:
+    """J = sum weight A log pi(a|s) at theta [N, D]: its gradient, and its Hessian times vectors."""
 
-    observations: Tensor  # [M, O]
-    actions: Tensor  # [M, A]
-    advantages: Tensor  # [M]
-    weight: Tensor  # [M]: 1 / (number of steps taken), or 0
+    def __init__(self, sizes: Sequence[int], theta: Tensor, steps: Steps):
+        self.networks = networks = Networks(sizes, theta, steps.observations)
+        self._scale = (steps.advantages * steps.weight)[..., None]
+        self._factor = self._scale * torch.exp(-2 * networks.log_std)
+        self._error = steps.actions - networks.mean
+        self._derivatives = networks.backward(self._factor * self._error)
 
-    @classmethod
-    def of(cls, batch: Batch, discount: float, dtype: torch.dtype = torch.float32) -> "Steps":
-        """Return a batch as tensors. They are copies, so that their alignment, which can change bits, is fixed."""
-        mask = batch.mask.reshape(-1)
-        steps: list[Any] = [array.reshape(len(mask), -1) for array in (batch.observations, batch.actions)]
-        steps += [advantages(batch, discount).reshape(-1), mask / mask.sum()]
-        return cls(*(torch.tensor(array, dtype=dtype) for array in steps))
+    @cached_property
+    def _bends(self) -> list[Tensor]:
+        """The terms -2 h (d W^T) of all layers but the first, last layer first."""
+        pairs = zip(reversed(self.networks.layers[1:]), self.networks.inputs[:0:-1], self._derivatives, strict=False)
+        return [(derivative @ weights.mT).mul_(inputs).mul_(-2) for (weights, _), inputs, derivative in pairs]
 
+    def gradient(self) -> Tensor:
+        """Return the policy gradient [N, D]."""
+        by_log_std = (self._derivatives[0] * self._error - self._scale).sum(1)
+        return self.networks.gradient(self._derivatives, by_log_std)
 
-@dataclass(frozen=True)
-class Learner:
-    """Adapts a policy to one task, or to `several` tasks side by side; `sizes`: of the layers of the network."""
-
-    sizes: Sequence[int]
-    lr: float
-    several: bool = False
-
-    def over_tasks(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a function of one task as a function of all tasks."""
-        return torch.vmap(function) if self.several else function
-
-    def policy(self, theta: Tensor, observations: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the mean actions and the log standard deviations."""
-        mean = self.over_tasks(lambda at, seen: mean_action(self.sizes, at, seen))(theta, observations)
-        return mean, log_std(self.sizes, theta)
-
-    def objective(self, theta: Tensor, steps: Steps) -> Tensor:
-        """Return J, whose gradient at theta is the policy gradient."""
-        likelihood: Tensor = self.over_tasks(log_likelihood)(*self.policy(theta, steps.observations), steps.actions)
-        return (likelihood * steps.advantages * steps.weight).sum()
-
-    def adapted(self, theta: Tensor, before: Steps) -> Tensor:
-        """Return theta', after the adaptation step."""
-        at = theta.detach().requires_grad_()
-        (gradient,) = torch.autograd.grad(self.objective(at, before), at)
-        return (at + self.lr * gradient).detach()
+    def hessian_product(self, vector: Tensor) -> Tensor:
+        """Return the products [N, D] of the Hessian with vectors [N, D]."""
+        networks, last = self.networks, len(self._derivatives) - 1
+        changes, change = networks.forward(vector)
+        along = vector[:, None, -networks.sizes[-1] :]
+        parts = [-2 * (self._derivatives[0] * (change + self._error * along)).sum(1)]
+        turned = -self._factor * (change + 2 * self._error * along)
+        for place, (weights, _) in enumerate(reversed(layers_of(networks.sizes, vector))):
+            layer, derivative = last - place, self._derivatives[place]
+            gradient = networks.inputs[layer].mT @ turned
+            if layer:
+                gradient.baddbmm_(changes[layer - 1].mT, derivative)
+            parts += [turned.sum(1), gradient.flatten(1)]
+            if layer:
+                back = (turned @ networks.layers[layer][0].mT).baddbmm_(derivative, weights.mT)
+                turned = back.mul_(networks.slopes[layer]).addcmul_(self._bends[place], changes[layer - 1])
+        return torch.cat(parts[::-1], 1)
 
 
-def theta_of(mean: Singles, log_std: Singles) -> Tensor:
-    """Return the parameters of a policy as one tensor."""
-    return torch.tensor(np.concatenate([mean, log_std]))
+def layers_of(sizes: Sequence[int], theta: Tensor) -> list[tuple[Tensor, Tensor]]:
+    """Return weights [N, in, out] and biases [N, 1, out] of the layers of flat vectors [N, D]."""
+    layers, start = [], 0
+    for fan_in, fan_out in pairwise(sizes):
+        end = start + fan_in * fan_out
+        layers.append((theta[:, start:end].view(-1, fan_in, fan_out), theta[:, None, end : end + fan_out]))
+        start = end + fan_out
+    return layers
 
 
-def adapt(policy: Gaussian, before: Batch, settings: MamlSettings) -> Gaussian:
-    """Return a policy after the adaptation step on its rollouts."""
-    theta = theta_of(policy.mean, policy.log_std)
-    learner = Learner(policy.network.sizes, settings.adaptation_lr)
-    result = learner.adapted(theta, Steps.of(before, settings.discount)).numpy()
-    split = policy.network.count
-    return replace(policy, mean=result[:split].copy(), log_std=result[split:].copy())
+def adapted(sizes: Sequence[int], lr: float, theta: Tensor, before: Steps) -> Tensor:
+    """Return theta' [N, D] after the adaptation step."""
+    return theta + lr * Objective(sizes, theta, before).gradient()
 
 
-class Curvature:
-    """Multiplies the Hessian of a function at a point with vectors; `keep`: keep the graph for faster products."""
+class LearningTasks:
+    """N tasks at one theta [D], with their steps before and after the adaptation; each result is the sum over them.
 
-    def __init__(self, function: Callable[[Tensor], Tensor], at: Tensor, keep: bool):
-        self._function, self._at, self._keep = function, at.detach().requires_grad_(), keep
-        self._gradient: Tensor | None = None
+    `keep`: whether the layers of all networks stay in memory between the calls; without them the bits are the same.
+    """
 
-    def times(self, vector: Tensor) -> Tensor:
-        """Return the product of the Hessian with a vector."""
-        gradient = self._gradient
-        if gradient is None:
-            (gradient,) = torch.autograd.grad(self._function(self._at), self._at, create_graph=True)
-            self._gradient = gradient if self._keep else None
-        (product,) = torch.autograd.grad(gradient @ vector, self._at, retain_graph=self._keep)
-        return product
-
-
-class LearningTask:
-    """One task of the outer iteration, at one theta, with its rollouts before and after the adaptation."""
-
-    def __init__(self, learner: Learner, theta: Tensor, before: Steps, after: Steps, keep: bool = False):
-        self._learner, self._before, self._after = learner, before, after
+    def __init__(self, sizes: Sequence[int], lr: float, theta: Tensor, before: Steps, after: Steps, keep: bool = True):
+        self._sizes, self._lr, self._before, self._after, self._keep = sizes, lr, before, after, keep
         self._theta = self._of_each(theta)
-        self._adapted = learner.adapted(self._theta, before)
-        with torch.no_grad():
-            self._old_mean, self._old_log_std = self._policy(self._adapted)
-            self._old_likelihood = self._likelihood(self._old_mean, self._old_log_std)
-        self._inner, self._outer = self._curvatures(keep)
-
-    def _curvatures(self, keep: bool) -> tuple[Product, Product]:
-        """Return the products with the Hessians of the objective, at theta, and of the KL, after the adaptation."""
-        inner = Curvature(lambda at: self._learner.objective(at, self._before), self._theta, keep)
-        return inner.times, Curvature(lambda at: self._divergence(*self._policy(at)), self._adapted, keep).times
+        self._kept: tuple[Objective, Tensor, Networks] | None = None
 
     def gradient(self) -> Floats:
-        """Return the gradient of the objective with respect to theta."""
-        at = self._adapted.clone().requires_grad_()
-        (gradient,) = torch.autograd.grad(self._surrogate(*self._policy(at)), at)
-        return self._summed(self._through_adaptation(gradient))
+        """Return the gradient of the objective L with respect to theta."""
+        inner, gradient, _ = self._parts()
+        return _summed(self._through_adaptation(inner, gradient))
 
     def hessian_product(self, vector: Floats) -> Floats:
         """Return the product of the Hessian of the KL, with respect to theta, with a vector."""
-        v = self._of_each(torch.tensor(vector, dtype=self._theta.dtype))
-        return self._summed(self._through_adaptation(self._outer(self._through_adaptation(v))))
+        inner, _, outer = self._parts()
+        after = self._through_adaptation(inner, self._of_each(torch.tensor(vector, dtype=self._theta.dtype)))
+        return _summed(self._through_adaptation(inner, outer.fisher_product(after, self._after.weight)))
 
     def at(self, theta: Floats | Singles) -> Floats:
         """Return objective and KL [2] at another theta."""
+        old, after = self._parts()[2], self._after
         there = self._of_each(torch.tensor(theta, dtype=self._theta.dtype))
-        policy = self._policy(self._learner.adapted(there, self._before))
-        return np.array([self._surrogate(*policy).item(), self._divergence(*policy).item()])
+        new = Networks(self._sizes, adapted(self._sizes, self._lr, there, self._before), after.observations)
+        ratio = torch.exp(new.log_likelihood(after.actions) - old.log_likelihood(after.actions))
+        values = (ratio * after.advantages, new.divergence(old))
+        return np.array([(value * after.weight).sum().item() for value in values])
+
+    def _parts(self) -> tuple[Objective, Tensor, Networks]:
+        """Return J at theta, the gradient of L at theta', and the networks at theta'.
+
+        At theta' the ratios in L are 1, so its gradient is that of J for the later steps.
+        """
+        if self._kept is not None:
+            return self._kept
+        inner = Objective(self._sizes, self._theta, self._before)
+        outer = Objective(self._sizes, self._theta + self._lr * inner.gradient(), self._after)
+        parts = inner, outer.gradient(), outer.networks
+        self._kept = parts if self._keep else None
+        return parts
+
+    def _through_adaptation(self, inner: Objective, vector: Tensor) -> Tensor:
+        """Multiply with the Jacobian of the adaptation, I + lr H, which is symmetric."""
+        return vector + self._lr * inner.hessian_product(vector)
 
     def _of_each(self, vector: Tensor) -> Tensor:
-        """Return a vector [D] on the device of the steps, once for each of several tasks."""
-        vector, observations = vector.to(self._after.observations.device), self._after.observations
-        return vector.repeat(len(observations), 1) if self._learner.several else vector
-
-    def _summed(self, tensor: Tensor) -> Floats:
-        """Return the sum over several tasks on the host."""
-        if self._learner.several:
-            tensor = tensor.double().sum(0)
-        return tensor.detach().cpu().numpy().astype(np.float64)
-
-    def _policy(self, adapted: Tensor) -> tuple[Tensor, Tensor]:
-        return self._learner.policy(adapted, self._after.observations)
-
-    def _likelihood(self, mean: Tensor, log_std: Tensor) -> Tensor:
-        likelihood: Tensor = self._learner.over_tasks(log_likelihood)(mean, log_std, self._after.actions)
-        return likelihood
-
-    def _surrogate(self, mean: Tensor, log_std: Tensor) -> Tensor:
-        ratio = torch.exp(self._likelihood(mean, log_std) - self._old_likelihood)
-        return (ratio * self._after.advantages * self._after.weight).sum()
-
-    def _divergence(self, mean: Tensor, log_std: Tensor) -> Tensor:
-        divergences: Tensor = self._learner.over_tasks(divergence)(self._old_mean, self._old_log_std, mean, log_std)
-        return (divergences * self._after.weight).sum()
-
-    def _through_adaptation(self, vector: Tensor) -> Tensor:
-        """Multiply with the Jacobian of the adaptation, I + lr H, which is symmetric."""
-        return vector + self._learner.lr * self._inner(vector)
+        """Return a vector [D] on the device of the steps, once for each task."""
+        return vector.to(self._after.observations.device).repeat(len(self._after.observations), 1)
 
 
-def advantages(batch: Batch, discount: float) -> Floats:
-    """Return the advantages [R, T]: discounted returns minus a linear feature baseline (Duan et al. 2016).
-
-    They have mean 0 and standard deviation 1 over the steps taken; padded steps have 0.
-    """
-    mask = batch.mask
-    values = (returns(batch.rewards, discount) - predicted(batch, discount))[mask]
-    result = np.zeros(mask.shape)
-    result[mask] = (values - values.mean()) / (values.std() + 1e-8)
-    return result
-
-
-def returns(rewards: Floats, discount: float) -> Floats:
-    """Return the discounted sum of the present and all later rewards, at every step [R, T]."""
-    result = np.zeros_like(rewards)
-    running = np.zeros(len(rewards))
-    for step in reversed(range(rewards.shape[1])):
-        running = rewards[:, step] + discount * running
-        result[:, step] = running
-    return result
-
-
-def predicted(batch: Batch, discount: float) -> Floats:
-    """Return the prediction [R, T] of a linear fit of the returns to the features of the steps."""
-    mask = batch.mask
-    seen = batch.observations[mask].astype(np.float64)
-    time = np.broadcast_to(np.arange(mask.shape[1]) / TIME_SCALE, mask.shape)[mask][:, None]
-    features = np.hstack([seen, np.square(seen), time, time**2, time**3, np.ones_like(time)])
-    gram = features.T @ features + RIDGE * np.eye(features.shape[1])
-    weights = np.linalg.solve(gram, features.T @ returns(batch.rewards, discount)[mask])
-    result = np.zeros(mask.shape)
-    result[mask] = features @ weights
-    return result
+def _summed(tensor: Tensor) -> Floats:
+    """Return the sum over the tasks on the host."""
+    return tensor.double().sum(0).cpu().numpy()

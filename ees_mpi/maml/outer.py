@@ -1,87 +1,96 @@
-"""The outer step of an iteration: the TRPO step with the means over the tasks of all ranks.
+"""The outer step over the tasks of all ranks, by TRPO (Schulman et al. 2015, arXiv:1502.05477).
 
-The ranks gather only gradients and Hessian-vector products, and every rank adds them in the order of the tasks.
+    direction   solve (H + damping) s = g by conjugate gradients
+    length      s sqrt(2 kl_bound / (s (H + damping) s)), shortened until the objective rises and KL <= kl_bound
+
+g: the gradient of the objective; H: the Hessian of the KL. The ranks gather only gradients and Hessian-vector products,
+and every rank adds them in the order of the tasks.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
 
 from ees_mpi.config import Config
+from ees_mpi.config.maml import MamlSettings
 from ees_mpi.errors import TaskError, collective
 from ees_mpi.generation.state import State
-from ees_mpi.maml import trpo
-from ees_mpi.maml.learning import Learner, LearningTask, Steps, theta_of
-from ees_mpi.maml.network import Tensor
-from ees_mpi.maml.products import LearningTasks
-from ees_mpi.maml.rollouts import Pair
-from ees_mpi.maml.settings import maml_of
-from ees_mpi.maml.tracks import Tracks
+from ees_mpi.maml.learning import LearningTasks
+from ees_mpi.maml.rollouts import Pairs, maml_of, theta_of
 from ees_mpi.outcomes import Floats, Singles
 from ees_mpi.ranks import Ranks
 
 GATHERED = 8192  # parameters that are gathered at a time, so that no rank holds the gradients of all tasks
-GRAPH_FLOATS = 10  # numbers that torch keeps per step and unit of the network, for both graphs of a task; measured
-KEPT = 1 << 30  # bytes of graphs that a rank keeps; this saves a third or more of the time of its Hessian products
+KEPT_FLOATS = 10  # numbers per step and unit of the network that a task needs at once
+KEPT = 1 << 30  # bytes of layers that a CPU rank keeps between Hessian products; this saves a third of their time
 SIDE_BY_SIDE = 16 << 30  # bytes of the tasks that a GPU computes side by side; 40 at the paper's scale have 8 GiB
+TINY = 1e-10  # relative squared residual at which a system counts as solved
+
+
+@dataclass(frozen=True)
+class Step:
+    """The result of a step."""
+
+    theta: Singles
+    objective: float  # its gain
+    divergence: float  # the KL
+    shortened: int  # how often the step was shortened; -1: there was no step, theta is the old one
 
 
 def outer_step(
-    config: Config, state: State, learning: Mapping[int, LearningTask], count: int, ranks: Ranks
-) -> tuple[trpo.Step, Floats]:
+    config: Config, state: State, learning: Mapping[int, LearningTasks], count: int, ranks: Ranks
+) -> tuple[Step, Floats]:
     """Take the outer step, the same on every rank; return it and the gradient.
 
-    learning: this rank's tasks by index, or groups of tasks by the index of their first one; count: tasks of all ranks
+    learning: this rank's tasks or groups of tasks, by the index of their first one; count: tasks of all ranks
     """
-    theta = np.concatenate([state.mean[0], state.moments["log_std"]])
+    theta = theta_of(state)
     mean = Mean(ranks, list(learning), count)
-    gradient = mean.of([task.gradient() for task in learning.values()], len(theta))
+    gradient = mean.of([tasks.gradient() for tasks in learning.values()], len(theta))
     if not np.isfinite(gradient).all():
         raise collective(TaskError("the gradient is not finite; the last committed generation is saved"))
 
     def hessian_product(vector: Floats) -> Floats:
-        return mean.of([task.hessian_product(vector) for task in learning.values()], len(theta))
+        return mean.of([tasks.hessian_product(vector) for tasks in learning.values()], len(theta))
 
     def value(candidate: Singles) -> tuple[float, float]:
-        objective, divergence = mean.of([task.at(candidate) for task in learning.values()], 2)
+        objective, divergence = mean.of([tasks.at(candidate) for tasks in learning.values()], 2)
         return float(objective), float(divergence)
 
-    return trpo.step(theta, gradient, hessian_product, value, maml_of(config)), gradient
+    return trpo_step(theta, gradient, hessian_product, value, maml_of(config)), gradient
 
 
-def one_by_one(config: Config, state: State, pairs: Mapping[int, Pair]) -> dict[int, LearningTask]:
-    """Return tasks that a CPU computes one after the other."""
-    settings, graph = maml_of(config), graph_bytes(config)
-    learner, theta = Learner(config.task.layers, settings.adaptation_lr), theta_of_state(state)
-    tasks: dict[int, LearningTask] = {}
-    for index in sorted(pairs):
-        before, after = (Steps.of(batch, settings.discount) for batch in (pairs[index].before, pairs[index].after))
-        tasks[index] = LearningTask(learner, theta, before, after, keep=(len(tasks) + 1) * graph <= KEPT)
-    return tasks
-
-
-def side_by_side(
-    config: Config, state: State, index: Sequence[int], before: Tracks, after: Tracks
-) -> dict[int, LearningTask]:
-    """Return groups of tasks that a GPU computes side by side; `index`: of the tasks whose rollouts are given."""
-    settings, theta = maml_of(config), theta_of_state(state)
-    learner = Learner(config.task.layers, settings.adaptation_lr, several=True)
-    groups: dict[int, LearningTask] = {}
-    for part in parts(config, len(index)):
-        steps = [tracks[part].steps(settings.discount) for tracks in (before, after)]
-        groups[index[part.start]] = LearningTasks(learner, theta, steps[0], steps[1])
-    return groups
+def learning_tasks(
+    config: Config, state: State, groups: Iterable[Pairs], valid: NDArray[np.bool_]
+) -> dict[int, LearningTasks]:
+    """Return the valid tasks of some groups, to learn from, by the index of the first of each group."""
+    settings, theta = maml_of(config), torch.tensor(theta_of(state))
+    learning: dict[int, LearningTasks] = {}
+    for group in groups:
+        chosen = np.flatnonzero(valid[group.index])
+        for part in parts(config, len(chosen)):
+            some = group[chosen[part]]
+            keep = len(chosen) > 1 or (len(learning) + 1) * task_bytes(config) <= KEPT
+            steps = [rollouts.steps(settings.discount) for rollouts in (some.before, some.after)]
+            learning[some.index[0]] = LearningTasks(
+                config.task.layers, settings.adaptation_lr, theta, steps[0], steps[1], keep
+            )
+    return learning
 
 
 def parts(config: Config, count: int) -> list[slice]:
     """Return which of `count` tasks a GPU computes side by side."""
-    size = max(1, SIDE_BY_SIDE // graph_bytes(config))
+    size = max(1, SIDE_BY_SIDE // task_bytes(config))
     return [slice(first, min(first + size, count)) for first in range(0, count, size)]
 
 
-def theta_of_state(state: State) -> Tensor:
-    """Return the parameters of the policy of a state as one tensor."""
-    return theta_of(state.mean[0], state.moments["log_std"])
+def task_bytes(config: Config) -> int:
+    """Return the bytes that the derivatives of one task need."""
+    settings = maml_of(config)
+    return settings.rollouts * settings.steps(config.task) * sum(config.task.layers) * KEPT_FLOATS * 4
 
 
 class Mean:
@@ -103,7 +112,50 @@ class Mean:
         return total / self._tasks
 
 
-def graph_bytes(config: Config) -> int:
-    """Return the bytes of the graphs that torch keeps for one task."""
-    settings = maml_of(config)
-    return settings.rollouts * settings.steps(config.task) * sum(config.task.layers) * GRAPH_FLOATS * 4
+def conjugate_gradients(product: Callable[[Floats], Floats], target: Floats, iterations: int) -> Floats:
+    """Return x with A x = target for a positive definite A, given as its product with a vector."""
+    x = np.zeros_like(target)
+    residual = target.copy()
+    direction = residual.copy()
+    size = first = float(residual @ residual)
+    for _ in range(iterations):
+        if size <= TINY * first:
+            break
+        turned = product(direction)
+        curvature = float(direction @ turned)
+        if curvature <= 0.0:  # possible after rounding, near the solution
+            break
+        length = size / curvature
+        x += length * direction
+        residual -= length * turned
+        following = float(residual @ residual)
+        direction = residual + (following / size) * direction
+        size = following
+    return x
+
+
+def trpo_step(
+    theta: Singles,
+    gradient: Floats,
+    hessian_product: Callable[[Floats], Floats],
+    at: Callable[[Singles], tuple[float, float]],
+    settings: MamlSettings,
+) -> Step:
+    """Take one step from theta; `at`: returns objective and KL at another theta."""
+
+    def damped(vector: Floats) -> Floats:
+        return hessian_product(vector) + settings.cg_damping * vector
+
+    before, _ = at(theta)
+    stay = Step(theta, 0.0, 0.0, -1)
+    direction = conjugate_gradients(damped, gradient, settings.cg_iterations)
+    curvature = float(direction @ damped(direction))
+    if not curvature > 0.0:
+        return stay
+    whole = direction * np.sqrt(2 * settings.kl_bound / curvature)
+    for shortened in range(settings.line_search_steps):
+        candidate = (theta + settings.line_search_ratio**shortened * whole).astype(theta.dtype)
+        objective, divergence = at(candidate)
+        if objective > before and divergence <= settings.kl_bound:
+            return Step(candidate, objective - before, divergence, shortened)
+    return stay

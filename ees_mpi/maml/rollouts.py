@@ -1,85 +1,159 @@
-"""Batches of rollouts of a Gaussian policy, from which one task is learned; and pairs of batches as bytes.
+"""Rollouts of Gaussian policies, from which tasks are learned, and their advantages.
 
-All batches have the same shape: R rollouts of T steps. A rollout that ends early is padded with zeros. The bits depend
-on the arguments only, so any rank can make a batch.
+N tasks have R rollouts of T steps each. A rollout that ends early is padded with zeros. The bits of the rollouts of a
+CPU rank depend on the arguments only, so any rank can make them.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from ees_mpi.config import Config
+from ees_mpi.config.maml import Maml, MamlSettings
 from ees_mpi.contracts import Task, Walker
 from ees_mpi.generation.state import State
-from ees_mpi.maml.settings import maml_of
 from ees_mpi.noise import stream
 from ees_mpi.outcomes import Arrays, Floats, Singles
 from ees_mpi.policies import CLIP, MLP, observation_sums
 from ees_mpi.tasks.locomotion import along
 
+RIDGE = 1e-5
+TIME_SCALE = 100.0  # steps; keeps the powers of time near 1
 
-@dataclass(frozen=True)
-class Batch:
-    """R rollouts of at most T steps; O observations, A actions."""
 
-    observations: Singles  # [R, T, O], normalised and clipped
-    actions: Singles  # [R, T, A], before the robot clips them
-    rewards: Floats  # [R, T]: distance moved in the direction of the task
-    length: NDArray[np.int64]  # [R]
-    final: Floats  # [R, B]: final positions
-    sums: Floats  # [1 + 2 O]: count, sums, sums of squares of the observations of the sampled rollouts
+class Steps(NamedTuple):
+    """The steps of N tasks, M = R T each, to learn from; padded steps have weight 0."""
 
-    @property
-    def mask(self) -> NDArray[np.bool_]:
-        """Return which steps [R, T] were taken."""
-        mask: NDArray[np.bool_] = np.arange(self.rewards.shape[1]) < self.length[:, None]
-        return mask
-
-    @property
-    def total(self) -> float:
-        """Return the mean distance that the rollouts moved in the direction of the task."""
-        return float(self.rewards.sum(axis=1).mean())
-
-    @property
-    def usable(self) -> bool:
-        """Return whether the batch can be learned from: it has steps, and all numbers are finite."""
-        arrays = (self.observations, self.actions, self.rewards, self.final)
-        return bool(self.length.any()) and all(np.isfinite(array).all() for array in arrays)
+    observations: Tensor  # [N, M, O]
+    actions: Tensor  # [N, M, A]
+    advantages: Tensor  # [N, M]
+    weight: Tensor  # [N, M]: 1 / (number of steps taken), or 0
 
 
 @dataclass(frozen=True)
-class Gaussian:
-    """A policy that adds Gaussian noise to the output of its network."""
+class Rollouts:
+    """The rollouts of N tasks as tensors on one device; a step that was not taken is zero everywhere."""
 
-    network: MLP
-    mean: Singles  # [D]
-    log_std: Singles  # [A]
-    observation_mean: Floats
-    observation_std: Floats
+    observations: Tensor  # [N, R, T, O], normalised and clipped
+    actions: Tensor  # [N, R, T, A], before the robot clips them
+    rewards: Tensor  # [N, R, T]: distance moved in the direction of the task; double precision, like all that follow
+    length: Tensor  # [N, R]
+    final: Tensor  # [N, R, B]: final positions
+    sums: Tensor  # [N, 1 + 2 O]: count, sums, sums of squares of the observations of the sampled rollouts
+
+    def __getitem__(self, tasks: Any) -> "Rollouts":
+        """Return the rollouts of some tasks."""
+        return Rollouts(*(getattr(self, field.name)[tasks] for field in fields(self)))
+
+    @property
+    def mask(self) -> Tensor:
+        """Return which steps [N, R, T] were taken."""
+        return torch.arange(self.rewards.shape[2], device=self.length.device) < self.length[..., None]
+
+    @property
+    def total(self) -> Tensor:
+        """Return the mean distance [N] that the rollouts of a task moved in its direction."""
+        return self.rewards.sum(2).mean(1)
+
+    @property
+    def usable(self) -> Tensor:
+        """Return which tasks [N] can be learned from: they have steps, and all numbers are finite."""
+        usable = self.length.any(1)
+        for tensor in (self.observations, self.actions, self.rewards, self.final):
+            usable = usable & tensor.isfinite().flatten(1).all(1)
+        return usable
+
+    def steps(self, discount: float) -> Steps:
+        """Return the steps of all tasks."""
+        mask = self.mask.flatten(1)
+        weight = mask / mask.sum(1, keepdim=True).clamp(min=1)
+        advantages = self.advantages(discount).flatten(1)
+        return Steps(self.observations.flatten(1, 2), self.actions.flatten(1, 2), advantages.float(), weight.float())
+
+    def advantages(self, discount: float) -> Tensor:
+        """Return the advantages [N, R, T]: discounted returns minus a linear feature baseline (Duan et al. 2016).
+
+        They have mean 0 and standard deviation 1 over the steps of a task; padded steps have 0.
+        """
+        mask = self.mask.double()
+        count = mask.sum((1, 2), keepdim=True).clamp(min=1)
+        target = self.returns(discount) * mask
+        rest = target - self.predicted(target)
+        rest = (rest - rest.sum((1, 2), keepdim=True) / count) * mask
+        return rest / ((rest.square().sum((1, 2), keepdim=True) / count).sqrt() + 1e-8)
+
+    def returns(self, discount: float) -> Tensor:
+        """Return the discounted sums of the present and all later rewards [N, R, T]."""
+        time = torch.arange(self.rewards.shape[2], device=self.rewards.device)
+        later = time[:, None] - time  # steps from the column to the row
+        return self.rewards @ torch.where(later >= 0, discount ** later.clamp(min=0).double(), 0.0)
+
+    def predicted(self, target: Tensor) -> Tensor:
+        """Return the linear fits [N, R, T] of a target to the features of the steps."""
+        seen, mask = self.observations.double(), self.mask
+        time = (torch.arange(seen.shape[2], device=seen.device).double() / TIME_SCALE).expand(mask.shape)[..., None]
+        features = torch.cat([seen, seen.square(), time, time**2, time**3, torch.ones_like(time)], -1)
+        features = (features * mask[..., None]).flatten(1, 2)
+        gram = features.mT @ features + RIDGE * torch.eye(features.shape[2], dtype=seen.dtype, device=seen.device)
+        weights: Tensor = torch.linalg.solve(gram, features.mT @ target.flatten(1)[..., None])
+        return (features @ weights).view(mask.shape)
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """The rollouts of some tasks of an iteration before and after their adaptation."""
+
+    index: list[int]
+    before: Rollouts
+    after: Rollouts
+
+    def __getitem__(self, places: Any) -> "Pairs":
+        """Return the tasks at some places."""
+        index: list[int] = np.array(self.index)[places].tolist()
+        return Pairs(index, self.before[places], self.after[places])
+
+    def rows(self) -> list[list[float]]:
+        """Return a row for each task: index, valid, length, fitness, behaviour, fitness before, observation sums."""
+        before, after = self.before, self.after
+        usable = before.usable & after.usable
+        length = before.length.sum(1) + after.length.sum(1)
+        sums = torch.where(usable[:, None], before.sums + after.sums, 0.0)
+        columns = [usable, length, after.total, *after.final.mean(1).T, before.total, *sums.T]
+        rows = torch.stack([column.double() for column in columns], 1).tolist()
+        return [[index, *row] for index, row in zip(self.index, rows, strict=True)]
+
+    def arrays(self) -> Arrays:
+        """Return everything as arrays with names, for a file."""
+        both = (("before", self.before), ("after", self.after))
+        tensors = {f"{name}/{field.name}": getattr(part, field.name) for name, part in both for field in fields(part)}
+        return {"index": np.array(self.index)} | {name: tensor.cpu().numpy() for name, tensor in tensors.items()}
 
     @classmethod
-    def of(
-        cls, layers: Sequence[int], mean: Singles, log_std: Singles, observation_mean: Floats, observation_std: Floats
-    ) -> "Gaussian":
-        """Make a policy; without observation statistics, observations are not normalised."""
-        if not len(observation_mean):  # a custom task without observation statistics
-            observation_mean, observation_std = np.zeros(layers[0]), np.ones(layers[0])
-        return cls(MLP(layers), np.ascontiguousarray(mean), log_std, observation_mean, observation_std)
+    def of(cls, arrays: Arrays, device: str = "cpu") -> "Pairs":
+        """Return the tasks of `arrays`."""
+        before, after = (
+            Rollouts(*(torch.tensor(arrays[f"{name}/{field.name}"]).to(device) for field in fields(Rollouts)))
+            for name in ("before", "after")
+        )
+        return cls(arrays["index"].tolist(), before, after)
 
-    @classmethod
-    def of_state(cls, layers: Sequence[int], state: State) -> "Gaussian":
-        """Return the policy of a state."""
-        return cls.of(layers, state.mean[0], np.asarray(state.moments["log_std"]), *state.observation_mean_std())
 
-    def normalised(self, observations: Singles) -> Singles:
-        """Return observations [..., O] as the network sees them."""
-        mean, std = self.observation_mean.astype(np.float32), self.observation_std.astype(np.float32)
-        seen: Singles = np.clip((observations - mean) / std, -CLIP, CLIP).astype(np.float32)
-        return seen
+def maml_of(config: Config) -> MamlSettings:
+    """Return the section `maml` of a config."""
+    if not isinstance(config.method, Maml):
+        raise TypeError(f'expected a config with method = "maml", got {config.method.name!r}')
+    return config.method.settings
+
+
+def theta_of(state: State) -> Singles:
+    """Return the parameters of the policy of a state as one vector: the mean, then the log standard deviations."""
+    return np.concatenate([state.mean[0], state.moments["log_std"]])
 
 
 def draws(config: Config, generation: int, index: int) -> tuple[Singles, NDArray[np.bool_]]:
@@ -96,117 +170,61 @@ def direction_of(task: Task, sign: int) -> float:
     return (task.heading or 0.0) + (0.0 if sign > 0 else 180.0)
 
 
-def sample(
-    walker: Walker, policy: Gaussian, noise: Singles, direction: float, observed: NDArray[np.bool_], dim: int
-) -> Batch:
-    """Make R rollouts with action noise [R, T, A]; `direction`: degrees; `dim`: numbers of a position."""
-    policy.network.load(policy.mean)
-    policy.network.normalise(policy.observation_mean, policy.observation_std)
-    std = np.exp(policy.log_std)
-    count, steps, _ = noise.shape
-    raw = np.zeros((count, steps, policy.network.sizes[0]), np.float32)
-    actions, rewards = np.zeros_like(noise), np.zeros((count, steps))
-    length, final = np.zeros(count, np.int64), np.zeros((count, dim))
-    for number in range(count):
-        with np.errstate(all="ignore"):
-            length[number], final[number] = _walk(
-                walker, policy.network, noise[number] * std, direction, raw[number], actions[number], rewards[number]
-            )
-    seen = policy.normalised(raw)
-    seen[np.arange(steps) >= length[:, None]] = 0.0
-    sums = [observation_sums(list(raw[n, : length[n]])) for n in np.flatnonzero(observed & (length > 0))]
-    return Batch(seen, actions, rewards, length, final, sum(sums, start=np.zeros(1 + 2 * raw.shape[2])))
+class Sampler:
+    """Makes the rollouts of one task after the other with a robot that is controlled step by step."""
 
+    def __init__(self, walker: Walker, layers: Sequence[int], statistics: tuple[Floats, Floats]):
+        """Take a robot; without observation statistics, observations are not normalised."""
+        self._walker, self._network = walker, MLP(layers)
+        if not len(statistics[0]):  # a custom task without observation statistics
+            statistics = np.zeros(layers[0]), np.ones(layers[0])
+        self._network.normalise(*statistics)
+        self._mean, self._std = (part.astype(np.float32) for part in statistics)
 
-def _walk(
-    walker: Walker, network: MLP, noise: Singles, direction: float, seen: Singles, actions: Singles, rewards: Floats
-) -> tuple[int, Any]:
-    """Make one rollout; return its length and final position. It ends before the first step that is not finite."""
-    observation = walker.reset()
-    place = tuple(walker.position)
-    gone = along(direction, *place[:2])
-    length = 0
-    for step in range(len(noise)):
-        action = network.act(observation) + noise[step]
-        if not math.isfinite(action.dot(action)):
-            break
-        seen[step], actions[step] = observation, action  # before the step: the walker may reuse its array
-        following, done = walker.step(action)
-        now = tuple(walker.position)
-        if not (math.isfinite(sum(now)) and math.isfinite(following.dot(following))):
-            seen[step], actions[step] = 0.0, 0.0
-            break
-        further = along(direction, *now[:2])
-        rewards[step] = further - gone
-        gone, place, observation, length = further, now, following, step + 1
-        if done:
-            break
-    return length, place
+    def sample(
+        self, theta: Singles, noise: Singles, direction: float, observed: NDArray[np.bool_], dim: int
+    ) -> Rollouts:
+        """Make R rollouts with action noise [R, T, A]; `direction`: degrees; `dim`: numbers of a position."""
+        count, steps, actions = noise.shape
+        self._network.load(np.ascontiguousarray(theta[:-actions]))
+        std = np.exp(theta[-actions:])
+        raw = np.zeros((count, steps, len(self._mean)), np.float32)
+        acted, rewards = np.zeros_like(noise), np.zeros((count, steps))
+        length, final = np.zeros(count, np.int64), np.zeros((count, dim))
+        for number in range(count):
+            with np.errstate(all="ignore"):
+                length[number], final[number] = self._walk(
+                    noise[number] * std, direction, raw[number], acted[number], rewards[number]
+                )
+        seen = np.clip((raw - self._mean) / self._std, -CLIP, CLIP)
+        seen[np.arange(steps) >= length[:, None]] = 0.0
+        sums = [observation_sums(list(raw[n, : length[n]])) for n in np.flatnonzero(observed & (length > 0))]
+        summed = sum(sums, start=np.zeros(1 + 2 * raw.shape[2]))
+        # Tensors are copies, so that their alignment, which can change bits, is fixed.
+        return Rollouts(*(torch.tensor(array)[None] for array in (seen, acted, rewards, length, final, summed)))
 
-
-@dataclass(frozen=True)
-class Pair:
-    """The rollouts of one task before and after its adaptation."""
-
-    before: Batch
-    after: Batch
-
-    @property
-    def usable(self) -> bool:
-        """Return whether the task can contribute to the outer step."""
-        return self.before.usable and self.after.usable
-
-
-def row_of(index: int, pair: Pair) -> tuple[float, ...]:
-    """Return the result of a task: index, valid, length, fitness, behaviour."""
-    length = int(pair.before.length.sum() + pair.after.length.sum())
-    return index, pair.usable, length, pair.after.total, *pair.after.final.mean(axis=0).tolist()
-
-
-def sums_of(pair: Pair) -> Floats:
-    """Return the observation sums of both batches; zeros if the task is not usable."""
-    return pair.before.sums + pair.after.sums if pair.usable else np.zeros_like(pair.before.sums)
-
-
-def stacked(pairs: Mapping[int, Pair]) -> Arrays:
-    """Return the rollouts of all tasks as arrays with names, the tasks in order."""
-    tasks = [pairs[index] for index in sorted(pairs)]
-    return {"index": np.array(sorted(pairs), np.int64)} | {
-        f"{moment}/{field.name}": np.stack([getattr(getattr(task, moment), field.name) for task in tasks])
-        for moment in ("before", "after")
-        for field in fields(Batch)
-    }
-
-
-def unstacked(arrays: Arrays) -> dict[int, Pair]:
-    """Return the rollouts of `stacked`, by index."""
-
-    def batch(moment: str, place: int) -> Batch:
-        return Batch(**{field.name: arrays[f"{moment}/{field.name}"][place].copy() for field in fields(Batch)})
-
-    indices = enumerate(arrays["index"].tolist())
-    return {index: Pair(batch("before", place), batch("after", place)) for place, index in indices}
-
-
-def packed(pairs: Mapping[int, Pair]) -> NDArray[np.uint8]:
-    """Return one row of bytes per task, without loss."""
-    if not pairs:
-        return np.empty((0, 0), np.uint8)
-    return np.hstack([array.reshape(len(pairs), -1).view(np.uint8) for array in stacked(pairs).values()])
-
-
-def unpacked(
-    rows: NDArray[np.uint8], shape: tuple[int, int], observations: int, actions: int, dim: int
-) -> dict[int, Pair]:
-    """Return the rollouts of `packed`, by index; `shape`: (R, T) of a batch; `dim`: numbers of a position."""
-    parts: dict[str, tuple[str, tuple[int, ...]]] = {
-        "observations": ("<f4", (*shape, observations)),
-        "actions": ("<f4", (*shape, actions)),
-        "rewards": ("<f8", shape),
-        "length": ("<i8", shape[:1]),
-        "final": ("<f8", (shape[0], dim)),
-        "sums": ("<f8", (1 + 2 * observations,)),
-    }
-    columns = [(f"{moment}/{name}", *parts[name]) for moment in ("before", "after") for name in parts]
-    table: Any = np.ascontiguousarray(rows).reshape(-1).view(np.dtype([("index", "<i8"), *columns]))
-    return unstacked(table)
+    def _walk(
+        self, noise: Singles, direction: float, seen: Singles, actions: Singles, rewards: Floats
+    ) -> tuple[int, Any]:
+        """Make one rollout; return its length and final position. It ends before the first step that is not finite."""
+        walker = self._walker
+        observation = walker.reset()
+        place = tuple(walker.position)
+        gone = along(direction, *place[:2])
+        length = 0
+        for step in range(len(noise)):
+            action = self._network.act(observation) + noise[step]
+            if not math.isfinite(action.dot(action)):
+                break
+            seen[step], actions[step] = observation, action  # before the step: the walker may reuse its array
+            following, done = walker.step(action)
+            now = tuple(walker.position)
+            if not (math.isfinite(sum(now)) and math.isfinite(following.dot(following))):
+                seen[step], actions[step] = 0.0, 0.0
+                break
+            further = along(direction, *now[:2])
+            rewards[step] = further - gone
+            gone, place, observation, length = further, now, following, step + 1
+            if done:
+                break
+        return length, place

@@ -4,42 +4,38 @@ Tasks are distributed over the ranks like individuals, and a rank keeps the roll
 that drive one share the tasks. An iteration that is interrupted begins again.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import torch
 
 from ees_mpi.config import Config
 from ees_mpi.errors import before_rollouts
 from ees_mpi.generation.evaluation import choose_device, describe_device
 from ees_mpi.generation.repeats import Repeated, as_logged, logged
-from ees_mpi.generation.results import (
-    Clock,
-    Record,
-    Unfinished,
-    check_enough,
-    describe,
-    evaluates_mean,
-)
+from ees_mpi.generation.results import Clock, Record, Unfinished, check_enough, describe, evaluates_mean
 from ees_mpi.generation.state import State
-from ees_mpi.maml.on_cpu import CpuTasks
+from ees_mpi.maml.learning import adapted
 from ees_mpi.maml.on_gpu import GpuTasks, opener
-from ees_mpi.maml.outer import outer_step
-from ees_mpi.maml.rollouts import Gaussian, Pair, packed, row_of, stacked, unpacked
-from ees_mpi.maml.settings import Tasks, maml_of
+from ees_mpi.maml.outer import Step, learning_tasks, outer_step
+from ees_mpi.maml.rollouts import Pairs, Sampler, direction_of, draws, maml_of, theta_of
 from ees_mpi.noise import stream
-from ees_mpi.outcomes import LEADING, Arrays, Outcome, Outcomes, unpack
+from ees_mpi.outcomes import LEADING, Arrays, Draw, Floats, Outcome, Outcomes, Singles, unpack
+from ees_mpi.populations.tasks import Tasks
 from ees_mpi.ranks import Ranks
+from ees_mpi.store import rollouts
 from ees_mpi.store.reader import Run
 
 
 @dataclass
 class MamlJob:
-    """A run of MAML on this rank; `work`: the rollouts and derivatives of its tasks."""
+    """A run of MAML on this rank; `work`: the rollouts of its tasks."""
 
     config: Config
     tasks: Tasks
-    work: CpuTasks | GpuTasks
+    work: "CpuTasks | GpuTasks"
     ranks: Ranks
     described: dict[str, str]  # the device as the session of a run file records it
 
@@ -47,12 +43,11 @@ class MamlJob:
         """Compute one outer iteration; see `training.EvolutionJob.advance`."""
         clock = Clock()
         drawn = self.tasks.directions(stream(self.config.run.seed, "draw", state.generation))
-        mine: dict[int, Pair] = {}
-        center = self.work.evaluate(state, drawn, mine)
+        groups, center = self.work.evaluate(state, drawn)
         clock.lap("evaluate")
-        outcomes, more = self._gather(state.generation, mine, center)
+        outcomes, more = self._gather(state.generation, groups, center)
         clock.lap("gather")
-        learning = self.work.learning(state, mine, outcomes.valid)
+        learning = learning_tasks(self.config, state, groups, outcomes.valid)
         step, gradient = outer_step(self.config, state, learning, outcomes.size, self.ranks)
         split = state.mean.shape[1]
         following = State(
@@ -71,7 +66,43 @@ class MamlJob:
             "shortened": np.array(step.shortened),
         }
         clock.lap("update")
-        return Record(state.generation, arrays, clock.seconds, self._log(state.generation, mine)), following
+        return Record(state.generation, arrays, clock.seconds, self._log(state.generation, groups)), following
+
+    def _gather(self, generation: int, groups: Sequence[Pairs], center: Outcome | None) -> tuple[Outcomes, Arrays]:
+        """Return the results of all tasks on every rank, in order, and further arrays for the run file."""
+        size, dim = self.config.population.size, self.config.task.behavior_dim
+        total = size + evaluates_mean(self.config, generation)
+        width = LEADING + dim + 1 + 1 + 2 * self.config.task.observation_dim
+        rows = [row[:width] for group in groups for row in group.rows()]
+        if center is not None:
+            row = [center.index, center.valid, center.length, center.fitness, *center.behavior]
+            rows.append([*row, *[0.0] * (width - len(row))])
+        table = np.array(rows, np.float64).reshape(len(rows), width)
+        gathered = self.ranks.allgather_by_index(table[:, 0].astype(np.int64), table, total)
+        if len(gathered) < total:
+            raise Unfinished
+        results, observations = gathered[:size, : LEADING + dim], gathered[:size, LEADING + dim + 1 :]
+        outcomes = unpack(results, observations[observations[:, 0] > 0])
+        check_enough(outcomes, generation)
+        middle = gathered[size] if total > size else np.full(LEADING + dim, np.nan)
+        before = np.where(outcomes.valid, gathered[:size, LEADING + dim], np.nan)
+        mean = {"mean_fitness": middle[3], "mean_behavior": middle[LEADING : LEADING + dim]}
+        return outcomes, {**mean, "fitness_before": before}
+
+    def _log(self, generation: int, groups: Sequence[Pairs]) -> Arrays:
+        """Return the rollouts of all tasks in their order if this iteration is logged; else nothing."""
+        settings, task = maml_of(self.config), self.config.task
+        if generation not in settings.log_iterations:
+            return {}
+        shapes = shapes_of(settings.rollouts, settings.steps(task), task.layers, task.behavior_dim)
+        mine = [group.arrays() for group in groups]
+        whole = {}
+        for name, (dtype, *shape) in shapes.items():
+            # One flat array: a rank without rollouts has no rows.
+            flat = np.concatenate([np.empty(0, dtype), *(arrays[name].reshape(-1) for arrays in mine)])
+            whole[name] = self.ranks.allgather(flat).reshape(-1, *shape)
+        order = np.argsort(whole["index"])
+        return {name: array[order] for name, array in whole.items()}
 
     @classmethod
     def open(cls, config: Config, ranks: Ranks) -> "MamlJob":
@@ -93,42 +124,72 @@ class MamlJob:
         """Release the robots."""
         self.work.close()
 
-    def _log(self, generation: int, mine: Mapping[int, Pair]) -> Arrays:
-        """Return the rollouts of all tasks if this iteration is logged; else nothing."""
-        if generation not in maml_of(self.config).log_iterations:
-            return {}
-        return stacked(self._all_pairs(self.work.pairs(mine)))
 
-    def _gather(self, generation: int, mine: Mapping[int, Pair], center: Outcome | None) -> tuple[Outcomes, Arrays]:
-        """Return the results of all tasks on every rank, in order, and further arrays for the run file."""
-        size, dim = self.config.population.size, self.config.task.behavior_dim
-        total = size + evaluates_mean(self.config, generation)
-        sums = 1 + 2 * self.config.task.observation_dim
-        width = LEADING + dim + 1 + sums
-        rows = [row[:width] for row in self.work.rows(mine)]
-        if center is not None:
-            row = [center.index, center.valid, center.length, center.fitness, *center.behavior]
-            rows.append([*row, *[0.0] * (width - len(row))])
-        table = np.array(rows, np.float64).reshape(len(rows), width)
-        gathered = self.ranks.allgather_by_index(table[:, 0].astype(np.int64), table, total)
-        if len(gathered) < total:
-            raise Unfinished
-        results, observations = gathered[:size, : LEADING + dim], gathered[:size, LEADING + dim + 1 :]
-        outcomes = unpack(results, observations[observations[:, 0] > 0])
-        check_enough(outcomes, generation)
-        middle = gathered[size] if total > size else np.full(LEADING + dim, np.nan)
-        before = np.where(outcomes.valid, gathered[:size, LEADING + dim], np.nan)
-        mean = {"mean_fitness": middle[3], "mean_behavior": middle[LEADING : LEADING + dim]}
-        return outcomes, {**mean, "fitness_before": before}
+class CpuTasks:
+    """The tasks of a CPU rank, one after the other: a robot that is controlled step by step, and an evaluator."""
 
-    def _all_pairs(self, pairs: Mapping[int, Pair]) -> dict[int, Pair]:
-        """Return the rollouts of all ranks, by index, on every rank."""
-        task, settings = self.config.task, maml_of(self.config)
-        # Bytes are gathered as one flat array, because a rank without rollouts does not know the length of a row.
-        count = int(self.ranks.allgather(np.array([len(pairs)]), counts=[1] * self.ranks.size).sum())
-        rows = self.ranks.allgather(packed(pairs).reshape(-1)).reshape(count, -1 if count else 0)
-        shape = (settings.rollouts, settings.steps(task))
-        return unpacked(rows, shape, task.layers[0], task.layers[-1], task.behavior_dim)
+    device = "cpu"
+
+    def __init__(self, config: Config, ranks: Ranks):
+        self._config, self._ranks = config, ranks
+        walker = config.task.walker(config.run.seed)
+        if walker is None:
+            raise TypeError("expected a task with a walker")
+        self._walker, self._evaluator = walker, config.task.open(config.run.seed)
+
+    def evaluate(self, state: State, drawn: Draw) -> tuple[list[Pairs], Outcome | None]:
+        """Return the rollouts of this rank's tasks, and the outcome of the mean, if it is evaluated here."""
+        size, statistics = self._config.population.size, state.observation_mean_std()
+        total = size + evaluates_mean(self._config, state.generation)
+        center: Outcome | None = None
+        done: list[Pairs] = []
+        for index in self._ranks.deal(range(total)):
+            if index < size:
+                sign = int(drawn.sign[index])
+                done.append(self.rollouts(theta_of(state), statistics, state.generation, index, sign))
+            else:
+                center = self._evaluator.evaluate(index, state.mean[0].copy(), *statistics, False)
+        return done, center
+
+    def rollouts(
+        self, theta: Singles, statistics: tuple[Floats, Floats], generation: int, index: int, sign: int
+    ) -> Pairs:
+        """Return the rollouts of one task before and after its adaptation; they depend on the arguments only."""
+        config = self._config
+        noise, sampled = draws(config, generation, index)
+        direction, dim = direction_of(config.task, sign), config.task.behavior_dim
+        sampler = Sampler(self._walker, config.task.layers, statistics)
+        before = sampler.sample(theta, noise[0], direction, sampled[0], dim)
+        if not before.usable:
+            return Pairs([index], before, replace(before, length=torch.zeros_like(before.length)))
+        theta = adapt(config, theta, before)
+        return Pairs([index], before, sampler.sample(theta, noise[1], direction, sampled[1], dim))
+
+    def close(self) -> None:
+        """Release the robots."""
+        self._evaluator.close()
+        self._walker.close()
+
+
+def adapt(config: Config, theta: Singles, before: Any) -> Singles:
+    """Return the parameters of a policy after the adaptation step on its rollouts, which are those of one task."""
+    settings = maml_of(config)
+    steps = before.steps(settings.discount)
+    result: Singles = adapted(config.task.layers, settings.adaptation_lr, torch.tensor(theta)[None], steps)[0].numpy()
+    return result
+
+
+def shapes_of(rollouts: int, steps: int, layers: Sequence[int], dim: int) -> dict[str, tuple[Any, ...]]:
+    """Return the dtype and the shape of one task, for each of the `Pairs.arrays`."""
+    each = {
+        "observations": (np.float32, rollouts, steps, layers[0]),
+        "actions": (np.float32, rollouts, steps, layers[-1]),
+        "rewards": (np.float64, rollouts, steps),
+        "length": (np.int64, rollouts),
+        "final": (np.float64, rollouts, dim),
+        "sums": (np.float64, 1 + 2 * layers[0]),
+    }
+    return {"index": (np.int64,)} | {f"{name}/{part}": each[part] for name in ("before", "after") for part in each}
 
 
 class MamlRepeater:
@@ -140,11 +201,26 @@ class MamlRepeater:
     def repeat(self, generation: int, index: int) -> Repeated:
         """Repeat the rollouts of one task."""
         run = self._run
-        mean, log_std = run["mean"][generation][0], run["log_std"][generation]
-        policy = Gaussian.of(run.config.task.layers, mean, log_std, *run.observation_statistics(generation))
-        pair = self._work.rollouts(policy, generation, index, int(run["sign"][generation][index]))
-        return Repeated(logged(run, generation, index), as_logged(np.array([row_of(index, pair)], np.float64)))
+        theta = np.concatenate([run["mean"][generation][0], run["log_std"][generation]])
+        sign = int(run["sign"][generation][index])
+        pair = self._work.rollouts(theta, run.observation_statistics(generation), generation, index, sign)
+        row = np.array(pair.rows(), np.float64)[:, : LEADING + run.config.task.behavior_dim]
+        return Repeated(logged(run, generation, index), as_logged(row))
 
     def close(self) -> None:
         """Release the robots."""
         self._work.close()
+
+
+def repeat_update(run: Run, generation: int, device: str | None = None) -> Step:
+    """Return the outer step of an iteration, computed again from the rollouts that the run has kept.
+
+    It is computed like on a CPU rank, or like on a GPU on a `device` of torch; see `maml.log_iterations`.
+    """
+    kept = Pairs.of(rollouts.read(run, generation), device or "cpu")
+    valid = np.array(run["valid"][generation])
+    moments = {"log_std": run["log_std"][generation]}
+    state = State(generation, {"mean": run["mean"][generation]}, moments, run.observation_sums(generation))
+    groups = [kept] if device else [kept[[place]] for place in range(len(kept.index))]
+    learning = learning_tasks(run.config, state, groups, valid)
+    return outer_step(run.config, state, learning, int(valid.sum()), Ranks())[0]

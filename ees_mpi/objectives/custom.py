@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 
 from ees_mpi.contracts import Memory, Objective
-from ees_mpi.errors import ConfigError, MissingExtra, ObjectiveError, OwnCodeError
+from ees_mpi.errors import MissingExtra, OwnCodeError, before_rollouts, located
 from ees_mpi.outcomes import Floats, Outcomes
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry import key
@@ -51,16 +51,12 @@ class CustomObjective(Objective, frozen=True):
         if not module or not name.isidentifier():
             raise ValueError(f'objective.function: expected "package.module:function", got {self.function!r}')
 
+    @before_rollouts()
     def rehearse(self, size: int, behavior_dim: int) -> None:
         """Call the function on random outcomes, so that a faulty function is found before any rollout."""
-        generator = np.random.default_rng(0)
-        count = min(size, REHEARSED)
-        try:
+        generator, count = np.random.default_rng(0), min(size, REHEARSED)
+        with located(f"a dry run with {count} random outcomes"):
             self._evaluate(generator.normal(size=(count, behavior_dim)), generator.normal(size=count))
-        except (ObjectiveError, OwnCodeError) as error:
-            first, *lines = str(error).split("\n")
-            first += f" (found in a dry run with {count} random outcomes)"
-            raise ConfigError("\n".join([first, *lines])) from error
 
     def weights(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> tuple[Floats, Memory]:
         """Return the weights [N] and the memory, which is empty."""
@@ -89,35 +85,26 @@ class CustomObjective(Objective, frozen=True):
         torch = _torch()
         objective = function(self.function, KEY)
         ratios = torch.ones(len(fitness), dtype=torch.float64, requires_grad=True)
-        with _reproducible(), calling(f"{KEY} {self.function}", f"{self.label}()"):
+        code = f"{KEY} {self.function}"
+        with _reproducible(), calling(code, f"{self.label}()"):
             value = objective(torch.tensor(behaviors), torch.tensor(fitness), ratios, **self.settings)
-            self._check(value)
-            (gradient,) = torch.autograd.grad(value, ratios, allow_unused=True)
+            if not isinstance(value, torch.Tensor) or value.dim():
+                got = f"a tensor of shape {list(value.shape)}" if hasattr(value, "shape") else type(value).__name__
+                raise OwnCodeError(f"{code}: expected a torch scalar, got {got}; .sum() or .mean() makes a scalar")
+            if not value.isfinite():
+                raise OwnCodeError(f"{code}: expected a finite value, got {value.item()}")
+            gradient = None
+            if value.requires_grad:
+                (gradient,) = torch.autograd.grad(value, ratios, allow_unused=True)
         if gradient is None:
-            raise self._independent()
+            raise OwnCodeError(
+                f"{code}: its value does not depend on the ratios; multiply by them before averaging: "
+                "(ratios * f).mean()"
+            )
         weights: Floats = gradient.numpy()
-        wrong = int((~np.isfinite(weights)).sum())
-        if wrong:
-            raise self._error(f"its gradient is not finite for {wrong} of {len(weights)} individuals")
+        if wrong := int((~np.isfinite(weights)).sum()):
+            raise OwnCodeError(f"{code}: its gradient is not finite for {wrong} of {len(weights)} individuals")
         return value.item(), weights
-
-    def _check(self, value: Any) -> None:
-        if not isinstance(value, _torch().Tensor):
-            raise self._error(f"expected a torch scalar, got {type(value).__name__}")
-        if value.dim():
-            raise self._error(f"expected a scalar, got a tensor of shape {list(value.shape)}; .sum() or .mean() it")
-        if not bool(value.isfinite()):
-            raise self._error(f"expected a finite value, got {value.item()}")
-        if not value.requires_grad:
-            raise self._independent()
-
-    def _independent(self) -> ObjectiveError:
-        return self._error(
-            "its value does not depend on the ratios; multiply by them before averaging: (ratios * f).mean()"
-        )
-
-    def _error(self, message: str) -> ObjectiveError:
-        return ObjectiveError(f"{KEY} {self.function}: {message}")
 
 
 def _torch() -> Any:

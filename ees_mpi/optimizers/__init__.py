@@ -7,8 +7,11 @@ OPTIMIZERS = Family(
     {
         "ascent": "ees_mpi.optimizers.ascent:Ascent",
         "adam": "ees_mpi.optimizers.adam:Adam",
-        "trust": "ees_mpi.optimizers.trust:Trust",
         "custom": "ees_mpi.optimizers.custom:CustomOptimizer",
     },
     default="adam",
+    gone={
+        "trust": 'the optimizer "trust" is an example now, jobs/examples/own_optimizer.py (`ees-mpi jobs --copy`): '
+        'name = "custom", function = "own_optimizer:Trust"'
+    },
 )

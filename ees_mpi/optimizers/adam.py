@@ -23,8 +23,8 @@ class Adam(Part, frozen=True):
     correct_first: Annotated[
         bool,
         key(
-            "Whether the bias of the running mean of gradients is corrected. `train --from` writes false if it is not "
-            "set: the first step is then a tenth as long, and does not destroy what the mean has learned."
+            "Whether the bias of the running mean of gradients is corrected. If false, the first step is a tenth as "
+            "long: for `train --from`, if the first full step destroys what the mean has learned."
         ),
     ] = True
 
@@ -34,7 +34,7 @@ class Adam(Part, frozen=True):
         return {**zeros, "steps": np.array(0)}
 
     @quietly
-    def step(self, learned: Arrays, gradient: Arrays, moments: Arrays, std: float = 1.0) -> tuple[Arrays, Arrays]:
+    def step(self, learned: Arrays, gradient: Arrays, moments: Arrays) -> tuple[Arrays, Arrays]:
         """Return the next learned arrays and moments."""
         steps = int(moments["steps"]) + 1
         following, grown = {}, {"steps": np.array(steps)}

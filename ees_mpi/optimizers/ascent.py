@@ -19,7 +19,7 @@ class Ascent(Part, frozen=True):
         return {}
 
     @quietly
-    def step(self, learned: Arrays, gradient: Arrays, moments: Arrays, std: float = 1.0) -> tuple[Arrays, Arrays]:
+    def step(self, learned: Arrays, gradient: Arrays, moments: Arrays) -> tuple[Arrays, Arrays]:
         """Return the next learned arrays and moments."""
         following = {}
         for name, theta in learned.items():

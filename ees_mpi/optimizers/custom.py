@@ -5,9 +5,8 @@ from typing import Annotated, Any
 import numpy as np
 
 from ees_mpi.outcomes import Arrays, readonly
-from ees_mpi.registry import Part, key, loaded
-from ees_mpi.registry.own import make_once
-from ees_mpi.registry.own_arrays import as_table, like
+from ees_mpi.registry import Part, key
+from ees_mpi.registry.own import as_table, like, make_once
 
 
 class CustomOptimizer(Part, frozen=True):
@@ -19,8 +18,7 @@ class CustomOptimizer(Part, frozen=True):
     @property
     def optimizer(self) -> Any:
         """Return the user's optimizer, which is made once."""
-        protocol = loaded("ees_mpi.contracts:OwnOptimizer")
-        return make_once(self.function, "optimizer.function", protocol, self.settings)
+        return make_once(self.function, "optimizer.function", "start step", self.settings)
 
     def check(self) -> None:
         """Raise a ConfigError if the user's class cannot be made, or lacks a member."""
@@ -37,7 +35,7 @@ class CustomOptimizer(Part, frozen=True):
         """Return the moments before the first step."""
         return as_table(self.optimizer.start(readonly(learned)), f"{self._code}: start()")
 
-    def step(self, learned: Arrays, gradient: Arrays, moments: Arrays, std: float = 1.0) -> tuple[Arrays, Arrays]:
+    def step(self, learned: Arrays, gradient: Arrays, moments: Arrays) -> tuple[Arrays, Arrays]:
         """Return the next learned arrays and moments."""
         result = self.optimizer.step(readonly(learned), gradient, readonly(moments))
         following, grown = result if isinstance(result, tuple) and len(result) == 2 else (result, None)

@@ -9,15 +9,14 @@ from typing import Annotated, Any
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
-from ees_mpi.contracts import OwnPopulation, Population
+from ees_mpi.contracts import Population
+from ees_mpi.errors import OwnCodeError
 from ees_mpi.noise import Noise
 from ees_mpi.outcomes import Arrays, Draw, Floats, Singles, flat_learned, readonly
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry import key
-from ees_mpi.registry.own import make_once, wrong
-from ees_mpi.registry.own_arrays import as_table, like
+from ees_mpi.registry.own import as_table, like, make_once
 
 KEY = "population.function"
 REHEARSED = 8  # individuals
@@ -39,7 +38,7 @@ class CustomPopulation(Population, frozen=True):
     def population(self) -> Any:
         """Return the user's population, which is made once."""
         shape = {"size": self.size, "std": self.std, "components": self.components}
-        return make_once(self.function, KEY, OwnPopulation, self.settings, **shape)
+        return make_once(self.function, KEY, "draw individual gradient", self.settings, **shape)
 
     def check(self) -> None:
         """Raise a ConfigError if the user's class cannot be made, or lacks a member."""
@@ -71,21 +70,17 @@ class CustomPopulation(Population, frozen=True):
         draw = self.population.draw(generator, noise, parameters)
         if not isinstance(draw, Draw):
             raise self._error(f"draw() returned {type(draw).__name__}; expected an ees_mpi.outcomes.Draw")
-        return Draw(
-            self._integers("offset", draw.offset, 0, noise.size - parameters).astype(np.int64),
-            self._integers("sign", draw.sign, -128, 127).astype(np.int8),
-            self._integers("parent", draw.parent, 0, self.components - 1).astype(np.int32),
-        )
-
-    def _integers(self, name: str, values: Any, low: int, high: int) -> NDArray[Any]:
-        """Return one array of a draw; raise an error unless it is [N] integers from `low` to `high`."""
-        array = np.asarray(values)
-        if array.shape != (self.size,) or array.dtype.kind not in "iu" or array.min() < low or array.max() > high:
-            raise self._error(
-                f"draw() returned {name} of shape {array.shape} and type {array.dtype}; expected {self.size} integers "
-                f"from {low} to {high}"
-            )
-        return array
+        limits = {"offset": (0, noise.size - parameters), "sign": (-128, 127), "parent": (0, self.components - 1)}
+        arrays = {name: np.asarray(getattr(draw, name)) for name in limits}
+        for name, (low, high) in limits.items():
+            array = arrays[name]
+            if array.shape != (self.size,) or array.dtype.kind not in "iu" or array.min() < low or array.max() > high:
+                raise self._error(
+                    f"draw() returned {name} of shape {array.shape} and type {array.dtype}; expected {self.size} "
+                    f"integers from {low} to {high}"
+                )
+        types = (np.int64, np.int8, np.int32)
+        return Draw(*(array.astype(dtype) for array, dtype in zip(arrays.values(), types, strict=True)))
 
     def individual(self, learned: Arrays, draw: Draw, index: int, noise: Noise) -> Singles:
         """Return the parameters [D] of one individual."""
@@ -115,7 +110,7 @@ class CustomPopulation(Population, frozen=True):
         return f"{KEY} {self.function}"
 
     def _error(self, message: str) -> Exception:
-        return wrong(self._code, message)
+        return OwnCodeError(f"{self._code}: {message}")
 
 
 def rehearse_update(population: Any, optimizer: Any, parameters: int) -> None:

@@ -13,7 +13,6 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import msgspec
@@ -43,15 +42,19 @@ def key(about: str, unit: str = "", **limits: Any) -> msgspec.Meta:
 
 
 class Family(Mapping[str, type[Part]]):
-    """A registry: name of a member -> class, imported at first use; `default`: the name of a section without one."""
+    """A registry: name of a member -> class, imported at first use.
 
-    def __init__(self, kind: str, members: dict[str, str], default: str | None = None):
-        self.kind, self.default = kind, default
-        self._members = members
+    default: the name of a section without one; gone: names of earlier versions, each with a sentence
+    """
+
+    def __init__(
+        self, kind: str, members: dict[str, str], default: str | None = None, gone: Mapping[str, str] | None = None
+    ):
+        self.kind, self.default, self._members, self._gone = kind, default, members, gone or {}
 
     def __getitem__(self, name: str) -> type[Part]:
         if name not in self._members:
-            raise ConfigError(f"{self.kind}.name: {unknown(name, self._members)}")
+            raise ConfigError(f"{self.kind}.name: {self._gone.get(name) or unknown(name, self._members)}")
         member: type[Part] = loaded(self._members[name])
         return member
 
@@ -60,10 +63,6 @@ class Family(Mapping[str, type[Part]]):
 
     def __len__(self) -> int:
         return len(self._members)
-
-    def add(self, name: str, member: str) -> None:
-        """Register a member, as "module:name"."""
-        self._members[name] = member
 
     def name_of(self, part: object) -> str:
         """Return the name under which a part's class is registered."""
@@ -215,13 +214,3 @@ def unknown(name: str, known: Any) -> str:
     near = near or difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(near)}?" if near else f"expected one of: {', '.join(sorted(names))}"
     return f"unknown name {name!r}; {hint}"
-
-
-@dataclass(frozen=True)
-class Hooks:
-    """The parts in which a method differs from evolution strategies, as "module:name"; imported when they are used."""
-
-    job: str | None = None  # a class with `open(config, ranks)` that returns a `training.Job`
-    repeat: str | None = None  # a function (run) that returns a `commands.verify.Repeater`
-    adapt: str | None = None  # a function (ranks, config, state, generation) that returns a `results.Adapted`
-    costs: str | None = None  # a function (config) that returns `generation.costs.Costs`

@@ -1,7 +1,6 @@
 """Fit the task of a config to a policy that was trained elsewhere; compare a torch module with the rebuilt network."""
 
 import json
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ees_mpi.config import Config
-from ees_mpi.errors import ConfigError
+from ees_mpi.errors import ConfigError, before_rollouts
 from ees_mpi.outcomes import Singles
 from ees_mpi.registry import convert, plain
+from ees_mpi.registry.own import calling
 from ees_mpi.registry.toml import tables
 from ees_mpi.runs.policy_files import ForeignPolicy
 
@@ -37,7 +37,7 @@ def fitted(config: Config, policy: ForeignPolicy) -> Config:
     policy.check(() if own else fitting.layers, fitting.parameters)
     notes = []
     if hasattr(fitting, "network") and policy.module is not None:
-        fitting = _compared(policy, fitting)
+        _check_module(policy, fitting)
     elif hasattr(fitting, "activation") and policy.layers and not own and "activation" not in policy.settings:
         notes = [f"{policy.source} does not say its activation; {_toml(task, 'activation')} is taken (--activation)"]
     changed = [_toml(fitting, name) for name in fields if getattr(fitting, name) != getattr(task, name)]
@@ -60,40 +60,24 @@ def _toml(task: Any, name: str) -> str:
     return f"task.{name} = {json.dumps(getattr(task, name))}"
 
 
-def _compared(policy: ForeignPolicy, task: Any) -> Any:
-    """Return the task with the activation with which its network acts as the module does; raise an error if none does.
-
-    Unless one is given, each activation is tried for all hidden layers, with a linear output or one of tanh.
-    """
-    given = task.policy or "activation" in policy.settings
+def _check_module(policy: ForeignPolicy, task: Any) -> None:
+    """Raise a ConfigError if a torch module acts otherwise than the network that is rebuilt from its parameters."""
     limit = min(policy.clip or LIMIT, LIMIT)
     seen = np.random.default_rng(0).uniform(-limit, limit, (COUNT, task.layers[0])).astype(np.float32)
     # A module with a normaliser takes either normalised observations, or observations as they are.
     inputs = [seen, *([(policy.mean + policy.std * seen).astype(np.float32)] if len(policy.mean) else [])]
-    try:
+    with before_rollouts(), calling(policy.source, "the module, which is compared with the rebuilt network,"):
         expected = [_module_actions(policy.module, rows, task.layers[-1]) for rows in inputs]
-    except Exception as error:  # the user's code can raise anything
-        if given:
-            return task
+    network = task.network()
+    network.load(policy.parameters)
+    with np.errstate(all="ignore"):
+        actions = np.stack([network.act(row) for row in seen])
+        difference = min(float(np.abs(actions - reference).max()) for reference in expected)
+    if not difference <= TOLERANCE * max(np.abs(each).max() for each in expected):
         raise ConfigError(
-            f"{policy.source}: its actions cannot be compared with those of the rebuilt network: {error}; name its "
-            "activation (--activation), or give the part of the module that acts"
-        ) from None
-    choices = [task]
-    if not given:
-        squashed = ([name] * len(task.hidden) + ["tanh"] for name in task.activations)
-        choices += [_with(task, {"activation": name}, policy) for name in (*task.activations, *squashed)]
-    largest = max(np.abs(actions).max() for actions in expected)
-    differences = [_difference(policy, choice, seen, expected) for choice in choices]
-    best = int(np.argmin(differences))
-    if differences[best] <= TOLERANCE * largest:
-        return choices[best]
-    stated = "activation" in policy.settings
-    advice = "leave out --activation to search for it" if stated else f"no activation here makes them equal: {OTHER}"
-    raise ConfigError(
-        f"{policy.source}: on {COUNT} random observations its actions differ by up to {differences[0]:.3g} from those "
-        f"of the rebuilt network ({_toml(task, 'activation')}; the largest action is {largest:.3g}); {advice}"
-    )
+            f"{policy.source}: on {COUNT} random observations its actions differ by up to {difference:.3g} from those "
+            f"of the rebuilt network ({_toml(task, 'activation')}); name its activation (--activation), or {OTHER}"
+        )
 
 
 def _module_actions(module: Any, seen: Singles, size: int) -> NDArray[Any]:
@@ -112,16 +96,6 @@ def _module_actions(module: Any, seen: Singles, size: int) -> NDArray[Any]:
     if actions.shape != (len(seen), size):
         raise ValueError(f"it returned the shape {actions.shape}, expected {(len(seen), size)}")
     return np.asarray(actions, np.float64)
-
-
-def _difference(policy: ForeignPolicy, task: Any, seen: Singles, expected: Sequence[NDArray[Any]]) -> float:
-    """Return the largest difference between actions of the rebuilt network and the nearest expected ones."""
-    network = task.network()
-    network.load(policy.parameters)
-    with np.errstate(all="ignore"):
-        actions = np.stack([network.act(row) for row in seen])
-        largest = min(float(np.abs(actions - reference).max()) for reference in expected)
-    return largest if np.isfinite(largest) else np.inf
 
 
 def check_network(text: str, toml: str, config: Config) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from ees_mpi import config as configs
-from ees_mpi.config import Config, Evolution, Source
+from ees_mpi.config import Config, Source
 from ees_mpi.config.sweeps import file_name
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.files import check_not_input
@@ -56,7 +56,6 @@ class PreparedRun:
             writer.close() if fold else writer.release()
 
 
-FIRST_STEP = "optimizer.correct_first"
 Request = Callable[[], PreparedRun]  # called on rank 0: prepares the run of a command
 
 
@@ -90,7 +89,7 @@ class TrainRequest:
         configs.check(config)
         if path.exists() and not self.overwrite and self.resume:
             try:
-                return reopen(path, config.run.generations, self.force, config, begin, self._chosen)
+                return reopen(path, config.run.generations, self.force, config, begin)
             except ConfigError:  # perhaps the command was corrected after its first generation had failed
                 if has_results(path):
                     raise
@@ -103,19 +102,11 @@ class TrainRequest:
             raise ConfigError("out: expected the name of the run file; only a preset or a file gives it a name")
         return Path(file_name(self.source, self.settings, config))
 
-    @property
-    def _chosen(self) -> bool:
-        """Whether the user has set `optimizer.correct_first`; then a start from a trained mean does not change it."""
-        text = {} if isinstance(self.source, (Path, Config)) else configs.written(self.source)  # those set every key
-        return configs.is_set(FIRST_STEP, text, self.settings)
-
     def _new(self, path: Path, config: Config, begin: StartingPoint | None) -> PreparedRun:
         """Prepare a new run."""
         if config.run.needs_start and not begin:
             name = self.source if isinstance(self.source, (str, Path)) else "config"
             raise ConfigError(f"{name}: its means come from a trained run; expected --from RUN.h5 (run.needs_start)")
-        if begin and not self._chosen:
-            config = _with_gentle_start(config)
         config.method.rehearse(config.task, config.population)
         state, note = first_state(config), ""
         if begin:
@@ -142,21 +133,17 @@ def reopen(
     force: bool,
     config: Config | None = None,
     start: StartingPoint | None = None,
-    chosen: bool = True,
 ) -> PreparedRun:
     """Open a run file to continue it; it is read once before and once after it is locked.
 
     config: replaces that of the file, and must describe the same run
     start: of the option `--from`; the file must have begun from it
-    chosen: the user has set `optimizer.correct_first`; otherwise the file's value is taken
     """
     with open_run(path, allow_damaged_journal=True) as run:
         if run.attributes.get("kind") != "run":
             raise RunFileError(f"{path} holds a sample of offspring; a sample cannot be resumed")
         run.check_last()
         if config is not None:
-            if not chosen:
-                config = _with_first_step(config, _first_step(run.config))
             _check_same_run(run, config, start)
         config = _with_generations(config or run.config, generations, run)
         configs.check(config)
@@ -179,27 +166,6 @@ def _check_same_run(run: Run, config: Config, start: StartingPoint | None) -> No
             raise ConfigError(
                 f"{run.path} was not begun from {wanted['path']}; leave out --from to continue it as it is"
             )
-
-
-def _first_step(config: Config) -> bool | None:
-    """Return `optimizer.correct_first`; None if the optimizer has no such key."""
-    return getattr(getattr(config.method, "optimizer", None), "correct_first", None)
-
-
-def _with_first_step(config: Config, corrected: bool | None) -> Config:
-    """Return the config with another value of `optimizer.correct_first`."""
-    if None in (_first_step(config), corrected) or not isinstance(config.method, Evolution):
-        return config
-    optimizer = msgspec.structs.replace(config.method.optimizer, correct_first=corrected)  # type: ignore[type-var]
-    return replace(config, method=replace(config.method, optimizer=optimizer))
-
-
-def _with_gentle_start(config: Config) -> Config:
-    """Return the config for a start from a trained mean: the first step of a fresh Adam would destroy that mean."""
-    if not _first_step(config):
-        return config
-    note = f"--from: {FIRST_STEP}=false, so that the first steps are short; to change it, set {FIRST_STEP}=true"
-    return replace(_with_first_step(config, False), notes=(*config.notes, note))
 
 
 def _with_generations(config: Config, generations: int | None, run: Run) -> Config:

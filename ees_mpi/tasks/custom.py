@@ -13,11 +13,11 @@ from typing import Annotated, Any, Self
 import msgspec
 import numpy as np
 
-from ees_mpi.contracts import BatchEvaluator, Drawable, Evaluator, OwnTask, Task, View, Walker
+from ees_mpi.contracts import BatchEvaluator, Drawable, Evaluator, Task, View, Walker
 from ees_mpi.errors import ConfigError, OwnCodeError, before_rollouts, located
 from ees_mpi.outcomes import Floats, Outcome, Singles
 from ees_mpi.registry import key
-from ees_mpi.registry.own import Guard, make_once
+from ees_mpi.registry.own import Guard, calling, make_once
 from ees_mpi.tasks.base import Deterministic, RolloutCount
 
 KEY = "task.function"
@@ -49,7 +49,7 @@ class CustomTask(Task, frozen=True):
     def task(self) -> Any:
         """Return the user's task, which is made once."""
         marks = {} if self.behavior_steps is None else {"behavior_steps": self.behavior_steps}
-        return make_once(self.function, KEY, OwnTask, {**self.settings, **marks})
+        return make_once(self.function, KEY, "parameters behavior_dim initial open", {**self.settings, **marks})
 
     parameters = member("parameters", int)
     behavior_dim = member("behavior_dim", int)
@@ -111,12 +111,7 @@ class CustomTask(Task, frozen=True):
 
     def open(self, seed: int) -> Evaluator:
         """Return the user's evaluator."""
-        evaluator = self.task.open(seed)
-        for name in ("evaluate", "close"):
-            if not callable(getattr(evaluator, name, None)):
-                kind = type(evaluator).__name__
-                raise OwnCodeError(f"{self.own_code}: open() returned {kind}, which has no method {name}")
-        return self._evaluator(evaluator, self.task.open)
+        return self._evaluator(self.task.open(seed), self.task.open)
 
     @before_rollouts()
     def check(self) -> None:
@@ -156,17 +151,12 @@ class OwnEvaluator(Guard):
     ) -> Outcome:
         """Roll out one individual."""
         with located(f"individual {index}"):
-            evaluate = self.__getattr__("evaluate")
-            outcome = evaluate(index, parameters, observation_mean, observation_std, observe)
-            if not isinstance(outcome, Outcome):
+            with calling(self._code, "evaluate()"):
+                outcome = self._thing.evaluate(index, parameters, observation_mean, observation_std, observe)
+                shape = np.asarray(outcome.behavior, np.float64).shape
+            if shape != (self._expected,) or not isinstance(outcome, Outcome):
                 raise OwnCodeError(
-                    f"{self._code}: evaluate() returned {outcome!r}; expected an ees_mpi.outcomes.Outcome"
+                    f"{self._code}: evaluate() returned {type(outcome).__name__} with a behavior of shape {shape}; "
+                    f"expected ees_mpi.outcomes.Outcome with ({self._expected},)"
                 )
-            try:
-                fits = np.asarray(outcome.behavior, np.float64).shape == (self._expected,)
-            except (TypeError, ValueError):
-                fits = False
-            if not fits:
-                expected = f"{self._expected} numbers in a flat sequence"
-                raise OwnCodeError(f"{self._code}: a behavior is {outcome.behavior!r:.80}; expected {expected}")
         return outcome

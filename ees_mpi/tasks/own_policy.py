@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ees_mpi import contracts
 from ees_mpi.errors import ConfigError, OwnCodeError
 from ees_mpi.outcomes import Singles
 from ees_mpi.policies import CLIP
@@ -60,7 +59,7 @@ class OwnPolicy:
             self._policy: Any = Guard(_Function(imported(path, KEY), path, settings), f"{KEY} {path}")
         else:
             sizes = {"observations": int(observations), "actions": int(actions)}
-            self._policy = make(path, KEY, contracts.OwnPolicy, settings, **sizes)
+            self._policy = make(path, KEY, "count initial load act", settings, **sizes)
         self._code, self._act, self._actions = f"{KEY} {path}", self._policy.act, int(actions)
         self._clip = clip or np.inf
         self.count = int(self._policy.count)

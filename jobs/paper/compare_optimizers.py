@@ -10,6 +10,7 @@ in `ees_mpi/docs/signal.md`.
 """
 
 import argparse
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from ees_mpi import load_config, train
 from ees_mpi.outcomes import Arrays, Floats
 
 MEANS = Path("runs/results")  # git archive 8fa8da2 jobs/paper/results | tar -x --strip-components=2 -C runs
+sys.path.append(str(Path(__file__).parents[1] / "examples"))  # has `own_optimizer`
 SMALL = {"run.fsync": False, "run.evaluate_mean_every": 0, "noise.size": 4_000_000, "task.device": "cpu"}
 FROM_MEAN = {**SMALL, "task.steps": 300}
 TRAINING = {**SMALL, "task.steps": 200, "task.hidden": [64, 64], "task.observation_share": 0.1}
@@ -57,7 +59,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "Adam, lr 0.003": {"name": "adam", "l2": L2, "correct_first": True, "lr": 0.003},
     "0.1 mutations along the gradient": fixed(0.1, 1),
     "0.1 mutations along an average of 10": fixed(0.1, 10),
-    "trust": {"name": "trust", "l2": L2},
+    "trust": {"name": "custom", "function": "own_optimizer:Trust", "settings": {"std": STD, "l2": L2}},
 }
 
 

@@ -66,7 +66,7 @@ def variants(trained: Path) -> dict[str, dict[str, Any]]:
     """Return the settings of each way to start."""
     found: dict[str, dict[str, Any]] = {
         "fresh Adam": {"optimizer.correct_first": True},
-        "first moment not corrected (`train --from`)": {"optimizer.correct_first": False},
+        "first moment not corrected": {"optimizer.correct_first": False},
         "rate rises from lr / 10 in ten steps": _own("Rising"),
         "lr / 3": {"optimizer.correct_first": True, "optimizer.lr": RATES["lr"] / 3},
     }

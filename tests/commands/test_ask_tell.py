@@ -67,7 +67,7 @@ def test_parts_are_names_dicts_settings_objects_or_a_config_and_mean_the_same() 
 @pytest.mark.parametrize(
     ("mean", "parts"),
     [
-        (np.ones(3), {"objective": "maxvar", "optimizer": "trust"}),
+        (np.ones(3), {"objective": "maxvar", "optimizer": "ascent"}),
         (np.ones(3), {"objective": "fitness"}),
         (np.ones(3), {"objective": "novelty"}),
         (

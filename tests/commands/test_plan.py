@@ -1,11 +1,16 @@
 import json
+import os
+from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from support.program import done, ees, sets
 
 from ees_mpi import config
 from ees_mpi.commands import plan
-from ees_mpi.commands.plan import Costs
+from ees_mpi.config import Config
+from ees_mpi.errors import TaskError
+from ees_mpi.generation.costs import Costs, on_all_cores
 
 OTHER = {"table": 1 << 30, "timed": "rollouts"}
 COSTS = Costs(
@@ -21,20 +26,51 @@ def test_the_plan_of_the_paper_adds_up() -> None:
     assert predicted.generation == sum([predicted.evaluate, predicted.gather, predicted.update, predicted.commit])
     text = "\n".join(plan.describe(plan.estimate(ant, 275, 40, COSTS), COSTS))
     assert "275 on 7 nodes" in text and "1024 MiB noise table" in text and "not measured" in text
-    assert "give or take" in text
+    assert "of the fastest and of the slowest core" in text
 
 
-def test_a_slow_rollout_and_a_slow_node_cost_what_greedy_dealing_costs() -> None:
-    ant = config.load("ant-maxent")
-    assert plan.predict(ant, COSTS, 10_000, 160, slowest=3.0).evaluate == pytest.approx(3 * 0.3)  # all begin together
-    assert plan.predict(ant, COSTS, 100, 2, slowest=3.0).evaluate == pytest.approx(100 * 0.3, rel=0.01)  # one of many
-    # Of seven nodes one is half as fast: the same work for the speed of six and a half.
-    assert plan.predict(ant, COSTS, 275, 7, slow_node=2.0).evaluate == pytest.approx(37 * 0.3 * 7 / 6.5)
+def test_a_slow_node_costs_whole_rounds_of_rollouts() -> None:
+    ant = config.load("ant-maxent")  # N = 10,000
+    # One individual for each rank: the slow node needs twice the time for its own.
     assert plan.predict(ant, COSTS, 10_000, 160, slow_node=2.0).evaluate == pytest.approx(2 * 0.3)
-    # More nodes cost more hops, and more ranks no more messages.
+    # Two for each rank: the slow node makes one round in that time, and the others have to make a third one.
+    assert plan.predict(ant, COSTS, 5_000, 100, slow_node=2.0).evaluate >= 3 * 0.3
+    # Many for each rank: nearly the same work for the speed of six and a half nodes instead of seven.
+    assert plan.predict(ant, COSTS, 70, 7, slow_node=2.0).evaluate == pytest.approx(143 * 0.3 * 7 / 6.5, rel=0.03)
+
+
+def test_more_nodes_cost_more_hops_and_more_ranks_no_more_messages() -> None:
+    ant = config.load("ant-maxent")
     hops = [plan.predict(ant, COSTS, 10_000, nodes).gather for nodes in (2, 4, 1024)]
     assert hops[1] - hops[0] == pytest.approx((hops[2] - hops[0]) / 9)
     assert plan.predict(ant, COSTS, 1000, 2).gather == hops[0]
+
+
+def meet(config: Config, ready: Callable[[], object]) -> tuple[float, float]:
+    """Return the size of the config; `ready` returns only if every core has a process."""
+    ready()
+    return float(config.population.size), float(os.getpid())
+
+
+def fail(config: Config, ready: Callable[[], object]) -> tuple[float]:
+    raise TaskError("the rollout failed")
+
+
+def test_rollouts_are_timed_in_one_process_per_core_at_the_same_time() -> None:
+    found = on_all_cores(config.load("interference-maxvar", ["population.size=20"]), meet)
+    assert len(set(found[:, 1])) == len(os.sched_getaffinity(0)) and set(found[:, 0]) == {20.0}
+
+
+def test_an_error_in_a_timed_process_is_the_error_of_the_plan() -> None:
+    with pytest.raises(TaskError, match="the rollout failed"):
+        on_all_cores(config.load("interference-maxvar"), fail)
+
+
+def test_the_uncertainty_is_the_spread_that_was_seen() -> None:
+    facts = plan.estimate(config.load("ant-maxent"), 100, 50, replace(COSTS, spread=(0.9, 1.5)))
+    rollouts = 100 * 0.3
+    assert facts["generation_seconds"] - facts["generation_seconds_low"] == pytest.approx(0.1 * rollouts)
+    assert facts["generation_seconds_high"] - facts["generation_seconds"] == pytest.approx(0.5 * rollouts)
 
 
 def test_the_plan_as_data_has_the_numbers_of_the_text() -> None:

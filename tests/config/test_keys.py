@@ -12,8 +12,8 @@ from support.small_runs import trained
 from ees_mpi import config
 from ees_mpi.config import keys
 from ees_mpi.config.changes import FAMILIES
+from ees_mpi.config.maml import MamlSettings
 from ees_mpi.config.settings import NoiseSettings, RunSettings
-from ees_mpi.maml.settings import MamlSettings
 
 STRUCTS = {"run": RunSettings, "noise": NoiseSettings, "maml": MamlSettings}
 

@@ -8,9 +8,7 @@ from support.program import done, ees, info, sets
 
 from ees_mpi import config
 from ees_mpi.generation.state import first_state
-from ees_mpi.maml.logged import repeat_update
-from ees_mpi.maml.on_cpu import CpuTasks
-from ees_mpi.maml.training import MamlJob
+from ees_mpi.maml.training import CpuTasks, MamlJob, repeat_update
 from ees_mpi.ranks import Ranks
 from ees_mpi.store.reader import open_run
 from ees_mpi.tasks.mujoco.gpu import lacking
@@ -29,7 +27,7 @@ RUN = ("maml.horizon=100", "task.steps=100", "run.generations=3", "maml.log_iter
 def test_the_first_steps_of_an_iteration_agree_with_those_of_cpu_ranks() -> None:
     loaded = config.load("cheetah-maml", (*REPLICA, *SMALL, "maml.horizon=13"))  # graphs do not divide 13
     state, gpu = first_state(loaded), MamlJob.open(loaded, Ranks())
-    cpu = MamlJob(loaded, loaded.population, CpuTasks(loaded, Ranks()), Ranks())
+    cpu = MamlJob(loaded, loaded.population, CpuTasks(loaded, Ranks()), Ranks(), {})
     for generation in range(2):
         (record, following), (expected, _) = gpu.advance(state), cpu.advance(state)
         assert record["valid"].all() and (record["length"] == 2 * 4 * 13).all()
@@ -81,7 +79,7 @@ def test_maml_walks_with_gymnasiums_robots_too(robot: str, steps: int) -> None:
     text = config.read_source("cheetah-maml").replace('name = "cheetah"', f'name = "mujoco"\nmodel = "{robot}"')
     loaded = config.parse(text, (*SMALL, "task.device=cuda", f"maml.horizon={steps}"))
     state, gpu = first_state(loaded), MamlJob.open(loaded, Ranks())
-    cpu = MamlJob(loaded, loaded.population, CpuTasks(loaded, Ranks()), Ranks())
+    cpu = MamlJob(loaded, loaded.population, CpuTasks(loaded, Ranks()), Ranks(), {})
     (record, _), (expected, _) = gpu.advance(state), cpu.advance(state)
     np.testing.assert_allclose(record["fitness_before"], expected["fitness_before"], atol=5e-3)
     gpu.close()

@@ -1,32 +1,33 @@
-"""MAML's derivatives against finite differences, explicit Hessians and known systems, in double precision."""
+"""MAML's derivatives against automatic differentiation, finite differences and known systems, in double precision."""
+
+from itertools import pairwise
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
+from torch.distributions import Normal
 
-from ees_mpi.maml import trpo
-from ees_mpi.maml.learning import Learner, LearningTask, Steps
-from ees_mpi.maml.network import divergence, log_likelihood, log_std, mean_action
-from ees_mpi.maml.products import LearningTasks
-from ees_mpi.maml.settings import MamlSettings
+from ees_mpi.config.maml import MamlSettings
+from ees_mpi.maml import outer
+from ees_mpi.maml.learning import LearningTasks, Objective, adapted
+from ees_mpi.maml.rollouts import Steps
 
 SIZES = (3, 4, 4, 2)
 COUNT = 3 * 4 + 4 + 4 * 4 + 4 + 4 * 2 + 2 + 2
 LR = 0.1
 
 
-def steps(seed: int) -> Steps:
-    generator = torch.Generator().manual_seed(seed)
-    size = 20
-    weight = torch.full((size,), 1 / 15, dtype=torch.float64)
-    weight[15:] = 0.0  # padded
-    return Steps(
-        torch.randn(size, 3, generator=generator, dtype=torch.float64),
-        torch.randn(size, 2, generator=generator, dtype=torch.float64),
-        torch.randn(size, generator=generator, dtype=torch.float64),
-        weight,
-    )
+def steps(*seeds: int) -> Steps:
+    """Return random steps of one task for each seed; the last five are padded."""
+    size, tensors = 20, []
+    for seed in seeds:
+        generator = torch.Generator().manual_seed(seed)
+        shapes = ((size, 3), (size, 2), (size,))
+        tensors.append([torch.randn(*shape, generator=generator, dtype=torch.float64) for shape in shapes])
+    weight = torch.full((len(seeds), size), 1 / 15, dtype=torch.float64)
+    weight[:, 15:] = 0.0
+    return Steps(*(torch.stack(each) for each in zip(*tensors, strict=True)), weight)
 
 
 def start() -> Tensor:
@@ -34,31 +35,56 @@ def start() -> Tensor:
 
 
 @pytest.fixture(params=[False, True])
-def task(request: pytest.FixtureRequest) -> LearningTask:
-    return LearningTask(Learner(SIZES, LR), start(), steps(1), steps(2), keep=request.param)
+def task(request: pytest.FixtureRequest) -> LearningTasks:
+    return LearningTasks(SIZES, LR, start(), steps(1), steps(2), keep=request.param)
 
 
-def adapted(at: Tensor) -> Tensor:
+def policy(theta: Tensor, observations: Tensor) -> Normal:
+    """The policy, written a second time, for automatic differentiation."""
+    output, place = observations, 0
+    for layer, (fan_in, fan_out) in enumerate(pairwise(SIZES)):
+        weights, place = theta[place : place + fan_in * fan_out].view(fan_in, fan_out), place + fan_in * fan_out
+        output, place = output @ weights + theta[place : place + fan_out], place + fan_out
+        output = torch.tanh(output) if layer < len(SIZES) - 2 else output
+    return Normal(output, theta[-SIZES[-1] :].exp())
+
+
+def one(batch: Steps) -> Steps:
+    return Steps(*(tensor[0] for tensor in batch))
+
+
+def objective(theta: Tensor, batch: Steps) -> Tensor:
+    likelihood = policy(theta, batch.observations).log_prob(batch.actions).sum(1)
+    return (likelihood * batch.advantages * batch.weight).sum()
+
+
+def after_step(at: Tensor) -> Tensor:
     """Take the adaptation step."""
-    before = steps(1)
-    likelihood = log_likelihood(mean_action(SIZES, at, before.observations), log_std(SIZES, at), before.actions)
-    (gradient,) = torch.autograd.grad((likelihood * before.advantages * before.weight).sum(), at, create_graph=True)
+    (gradient,) = torch.autograd.grad(objective(at, one(steps(1))), at, create_graph=True)
     return at + LR * gradient
 
 
 def whole(theta: Tensor, what: str) -> Tensor:
     """The task's objective or KL as one differentiable function of theta, including the adaptation."""
-    after = steps(2)
-    old = adapted(start().requires_grad_()).detach()
-    new = adapted(theta)
-    policies = [(mean_action(SIZES, at, after.observations), log_std(SIZES, at)) for at in (old, new)]
+    after = one(steps(2))
+    old = policy(after_step(start().requires_grad_()).detach(), after.observations)
+    new = policy(after_step(theta), after.observations)
     if what == "kl":
-        return (divergence(*policies[0], *policies[1]) * after.weight).sum()
-    ratio = torch.exp(log_likelihood(*policies[1], after.actions) - log_likelihood(*policies[0], after.actions))
+        return (torch.distributions.kl_divergence(old, new).sum(1) * after.weight).sum()
+    ratio = torch.exp((new.log_prob(after.actions) - old.log_prob(after.actions)).sum(1))
     return (ratio * after.advantages * after.weight).sum()
 
 
-def test_the_meta_gradient_equals_finite_differences(task: LearningTask) -> None:
+def test_gradient_and_hessian_of_the_objective_are_those_of_automatic_differentiation() -> None:
+    at, found = start().requires_grad_(), Objective(SIZES, start()[None], steps(1))
+    (gradient,) = torch.autograd.grad(objective(at, one(steps(1))), at)
+    np.testing.assert_allclose(found.gradient()[0], gradient, atol=1e-12)
+    hessian = torch.autograd.functional.hessian(lambda theta: objective(theta, one(steps(1))), start())
+    vector = torch.randn(COUNT, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
+    np.testing.assert_allclose(found.hessian_product(vector[None])[0], hessian @ vector, atol=1e-12)
+
+
+def test_the_meta_gradient_equals_finite_differences(task: LearningTasks) -> None:
     theta, h = start().numpy(), 1e-5
     differences = []
     for direction in np.eye(COUNT):
@@ -66,39 +92,36 @@ def test_the_meta_gradient_equals_finite_differences(task: LearningTask) -> None
     np.testing.assert_allclose(task.gradient(), differences, atol=1e-5, rtol=1e-5)
 
 
-def test_the_meta_gradient_counts_the_change_of_the_adaptation(task: LearningTask) -> None:
-    frozen = LearningTask(Learner(SIZES, 1e-12), adapted(start().requires_grad_()).detach(), steps(1), steps(2))
+def test_the_meta_gradient_counts_the_change_of_the_adaptation(task: LearningTasks) -> None:
+    there = adapted(SIZES, LR, start()[None], steps(1))[0]
+    frozen = LearningTasks(SIZES, 1e-12, there, steps(1), steps(2))
     assert np.abs(task.gradient() - frozen.gradient()).max() > 1e-3
 
 
-def test_hessian_products_equal_the_explicit_hessian(task: LearningTask) -> None:
+def test_hessian_products_equal_the_explicit_hessian(task: LearningTasks) -> None:
     hessian = torch.autograd.functional.hessian(lambda theta: whole(theta, "kl"), start())
     vector = np.random.default_rng(0).normal(size=COUNT)
     np.testing.assert_allclose(task.hessian_product(vector), hessian.numpy() @ vector, atol=1e-9)
-    np.testing.assert_allclose(task.hessian_product(vector), hessian.numpy() @ vector, atol=1e-9)  # from a kept graph
+    assert task.hessian_product(vector).tobytes() == task.hessian_product(vector).tobytes()
 
 
-def test_objective_and_kl_at_another_theta_are_those_of_the_whole_function(task: LearningTask) -> None:
+def test_objective_and_kl_at_another_theta_are_those_of_the_whole_function(task: LearningTasks) -> None:
     theta = start() + 0.05
     expected = [whole(theta.clone().requires_grad_(), what).item() for what in ("objective", "kl")]
     np.testing.assert_allclose(task.at(theta.numpy()), expected, rtol=1e-12)
     assert expected[1] > 0.0
 
 
-def test_at_the_old_theta_nothing_has_moved(task: LearningTask) -> None:
+def test_at_the_old_theta_nothing_has_moved(task: LearningTasks) -> None:
     objective, kl = task.at(start().numpy())
     after = steps(2)
     assert kl == pytest.approx(0.0, abs=1e-12)
     assert objective == pytest.approx((after.advantages * after.weight).sum().item())
 
 
-def test_several_tasks_in_closed_form_are_the_sums_of_single_tasks() -> None:
-    seeds = ((1, 2), (3, 4), (5, 6))
-    single = [LearningTask(Learner(SIZES, LR), start(), *(steps(seed) for seed in pair)) for pair in seeds]
-    stacked = [
-        Steps(*(torch.stack(each) for each in zip(*(steps(pair[k]) for pair in seeds), strict=True))) for k in (0, 1)
-    ]
-    together = LearningTasks(Learner(SIZES, LR, several=True), start(), *stacked)
+def test_several_tasks_side_by_side_are_the_sums_of_single_tasks() -> None:
+    single = [LearningTasks(SIZES, LR, start(), steps(seed), steps(seed + 1)) for seed in (1, 3, 5)]
+    together = LearningTasks(SIZES, LR, start(), steps(1, 3, 5), steps(2, 4, 6))
     vector = np.random.default_rng(0).normal(size=COUNT)
     for name, arguments in (("gradient", ()), ("hessian_product", (vector,)), ("at", (vector,))):
         expected = sum(getattr(each, name)(*arguments) for each in single)
@@ -110,19 +133,19 @@ def test_conjugate_gradients_solve_a_known_system() -> None:
     root = generator.normal(size=(8, 8))
     matrix = root @ root.T + np.eye(8)
     solution = generator.normal(size=8)
-    found = trpo.conjugate_gradients(lambda v: matrix @ v, matrix @ solution, 20)
+    found = outer.conjugate_gradients(lambda v: matrix @ v, matrix @ solution, 20)
     np.testing.assert_allclose(found, solution, rtol=1e-4)
-    few = trpo.conjugate_gradients(lambda v: matrix @ v, matrix @ solution, 2)
+    few = outer.conjugate_gradients(lambda v: matrix @ v, matrix @ solution, 2)
     assert np.linalg.norm(few - solution) > 1e-3
 
 
 def test_conjugate_gradients_leave_a_zero_target_alone() -> None:
-    assert not trpo.conjugate_gradients(lambda v: v, np.zeros(3), 10).any()
+    assert not outer.conjugate_gradients(lambda v: v, np.zeros(3), 10).any()
 
 
-def quadratic(kl_bound: float, steepness: float = 1.0) -> trpo.Step:
+def quadratic(kl_bound: float, steepness: float = 1.0) -> outer.Step:
     """Climb -(theta - 3)^2, with a KL of steepness theta^2 / 2 from 0."""
-    return trpo.step(
+    return outer.trpo_step(
         np.zeros(2),
         np.array([6.0, 6.0]),
         lambda v: v,
@@ -143,7 +166,7 @@ def test_the_line_search_shortens_a_step_whose_kl_is_too_large() -> None:
 
 
 def test_no_step_is_taken_if_every_length_is_bad() -> None:
-    step = trpo.step(
+    step = outer.trpo_step(
         np.ones(2),
         np.ones(2),
         lambda v: v,

@@ -14,7 +14,7 @@ from ees_mpi import open_run
 from ees_mpi.analysis.labels import series
 from ees_mpi.analysis.offspring import read_offspring
 from ees_mpi.config import Config, load, parse
-from ees_mpi.errors import ConfigError, MissingExtra, ObjectiveError
+from ees_mpi.errors import ConfigError, MissingExtra, OwnCodeError
 from ees_mpi.generation.results import Record
 from ees_mpi.objectives import OBJECTIVES
 from ees_mpi.objectives.custom import CustomObjective
@@ -73,7 +73,7 @@ def test_random_numbers_in_a_function_depend_on_nothing_and_disturb_nothing() ->
 WRONG = [
     (
         f"{OWN}:not_a_scalar",
-        r"not_a_scalar: expected a scalar, got a tensor of shape \[32\]; .sum\(\) or",
+        r"not_a_scalar: expected a torch scalar, got a tensor of shape \[32\]; .sum\(\) or",
     ),
     (f"{OWN}:not_a_number", r"not_a_number: expected a finite value, got nan"),
     (f"{OWN}:infinite_gradient", r"its gradient is not finite for 32 of 32 individuals"),
@@ -85,7 +85,7 @@ WRONG = [
     (f"{OWN}:not_a_tensor", r"expected a torch scalar, got float"),
     (
         f"{OWN}:raises",
-        r"raises: raises\(\) raised RuntimeError: .*\n.*own_objectives.py, line \d+, in raises: return behav",
+        r'raises: raises\(\) raised RuntimeError: .*\n.*own_objectives.py", line \d+, in raises\n *return behav',
     ),
     (f"{OWN}:too_few_arguments", r"raised TypeError: .*too_few_arguments\(\) takes 1 positional"),
 ]
@@ -95,8 +95,7 @@ WRONG = [
 def test_a_wrong_function_is_found_before_any_rollout(function: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message) as found:
         CustomObjective(function=function).rehearse(500, 2)
-    assert str(found.value).startswith(f"objective.function {function}: ")
-    assert str(found.value).split("\n")[0].endswith("(found in a dry run with 32 random outcomes)")
+    assert str(found.value).startswith(f"a dry run with 32 random outcomes: objective.function {function}: ")
 
 
 def test_a_number_is_not_a_function() -> None:
@@ -146,7 +145,7 @@ def test_a_nan_in_the_middle_of_a_run_names_the_generation(tiny: Callable[..., C
     config = tiny("interference-maxvar", *settings, "run.generations=50", "optimizer.lr=2.0")
     config.method.objective.rehearse(20, 1)
     done: list[int] = []
-    with pytest.raises(ObjectiveError, match=r"breaks_later: expected a finite value, got nan") as found:
+    with pytest.raises(OwnCodeError, match=r"breaks_later: expected a finite value, got nan") as found:
         trained(config, lambda record: done.append(record.generation))
     assert len(done) > 0 and str(found.value).startswith(f"generation {len(done)}: objective.function {OWN}")
     assert found.value.collective
@@ -175,7 +174,7 @@ def test_the_settings_of_a_custom_objective_are_read_back_from_toml(tiny: Callab
 def test_the_command_finds_a_wrong_function_and_touches_nothing(tmp_path: Path) -> None:
     own = sets("objective.name=custom", f"objective.function={OWN}:no_ratios")
     done = ees("train", "interference-maxvar", *own, "--out", tmp_path / "run.h5")
-    assert done.returncode == 2 and done.stderr.startswith(f"ees-mpi: objective.function {OWN}:no_ratios: its")
+    assert done.returncode == 2 and f"objective.function {OWN}:no_ratios: its value" in done.stderr
     assert list(tmp_path.iterdir()) == []
 
 

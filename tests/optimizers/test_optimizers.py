@@ -7,7 +7,7 @@ from ees_mpi.optimizers import OPTIMIZERS
 from ees_mpi.optimizers.adam import Adam
 from ees_mpi.optimizers.ascent import Ascent
 
-BUILT_IN = [{"name": "ascent", "lr": 0.1}, {"name": "adam", "lr": 0.1}, {"name": "trust"}]
+BUILT_IN = [{"name": "ascent", "lr": 0.1}, {"name": "adam", "lr": 0.1}]
 
 
 def test_no_built_in_optimizer_is_forgotten_here() -> None:

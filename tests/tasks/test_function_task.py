@@ -168,7 +168,7 @@ def test_a_config_names_a_function_and_a_file_needs_trust_for_it(
     Path("landing.py").write_text("def land(z):\n    return z[:, :1] * z[:, 1:]\n")
     Path("own.toml").write_text(TOML)
     done("train", "own.toml", *sets("run.generations=2", "noise.size=5000"), "--out", "run.h5")
-    assert "20 rollouts" in done("plan", "own.toml", "--ranks", 2).stdout  # as many as one call has
+    assert "at once" in done("plan", "own.toml", "--ranks", 2).stdout
     code, said = refusal("verify", "run.h5")
     assert code == 3 and "task.function = 'landing:land': the run file names this code" in said
     assert "same bits" in done("verify", "run.h5", "--trust").stdout

@@ -1,4 +1,4 @@
-"""The method MAML: section `maml` of a config, the population `tasks`, and the checks of its task."""
+"""The method MAML in a config: section `maml`, and the checks of its task. The folder `maml/` does the work."""
 
 import importlib.util
 from collections.abc import Mapping
@@ -7,15 +7,13 @@ from typing import Annotated, Any, ClassVar
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
-from ees_mpi.config import Config
-from ees_mpi.contracts import Population, Rows, Task
-from ees_mpi.errors import ConfigError, MissingExtra, OwnCodeError
-from ees_mpi.outcomes import Arrays, Draw, Field
+from ees_mpi.contracts import Population, Task
+from ees_mpi.errors import ConfigError, MissingExtra, before_rollouts
+from ees_mpi.outcomes import Arrays, Field
 from ees_mpi.policies import CLIP, parameter_count
-from ees_mpi.populations.normal import SMALLEST_STD, Normal
-from ees_mpi.registry import Hooks, Part, convert, key, plain
+from ees_mpi.registry import Part, convert, key, plain
+from ees_mpi.registry.own import calling
 from ees_mpi.tasks import TASKS
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
@@ -50,29 +48,6 @@ class MamlSettings(Part, frozen=True):
         return int(min(self.horizon or task.steps, task.steps))
 
 
-class Tasks(Rows, frozen=True):
-    """`size` tasks per outer iteration; `std`: of the offspring that `sample` draws around the learned mean."""
-
-    size: Annotated[int, key("The number of tasks in an outer iteration.", "tasks", ge=2)] = 40
-    std: Annotated[
-        float, key("The standard deviation of the offspring that `ees-mpi sample` draws.", ge=SMALLEST_STD, le=1e30)
-    ] = 0.02
-    antithetic: Annotated[bool, key("Whether `ees-mpi sample` draws pairs; leave it out.")] = False
-
-    row_name = "task"
-    has_individuals = False
-
-    def directions(self, generator: np.random.Generator) -> Draw:
-        """Draw the directions: sign +1 is the direction of the config, -1 the opposite one; half of the tasks each."""
-        sign: NDArray[np.int8] = np.where(np.arange(self.size) % 2 == generator.integers(2), 1, -1).astype(np.int8)
-        nothing = np.zeros(self.size, np.int64)
-        return Draw(nothing, generator.permutation(sign), nothing.astype(np.int32))
-
-    def offspring(self, count: int, std: float | None) -> Normal:
-        """Return the population of `count` independent offspring of the learned mean."""
-        return Normal(size=count, std=std or self.std, antithetic=False)
-
-
 @dataclass(frozen=True)
 class Maml:
     """The method MAML: a row of the run file is a task, the outer step is TRPO."""
@@ -92,13 +67,6 @@ class Maml:
         "shortened": Field((), "<i4", "MAML: how often the step was shortened; -1: no step was taken", ("action_dim",)),
     }
     inherited: ClassVar[tuple[str, ...]] = ("log_std",)
-    hooks: ClassVar[Hooks] = Hooks(
-        job="ees_mpi.maml.training:MamlJob",
-        repeat="ees_mpi.maml.training:MamlRepeater",
-        adapt="ees_mpi.maml.adapting:by_gradient",
-        costs="ees_mpi.maml.planning:maml_costs",
-    )
-
     algorithm = "maml"
     headline = "fitness_mean"
     own_values = ()
@@ -127,7 +95,8 @@ class Maml:
         """Raise an error if torch is missing, or if the population does not consist of tasks."""
         if population.has_individuals:
             raise ConfigError('population.name: method = "maml" learns tasks; expected "tasks"')
-        check_torch()
+        if importlib.util.find_spec("torch") is None:  # sampling offspring works without it
+            raise MissingExtra("method = \"maml\" needs torch: pip install 'ees_mpi[torch]'")
 
     def moments(self, task: Task, learned: Arrays) -> Arrays:
         """Return the log standard deviation of each action before the first iteration."""
@@ -142,19 +111,6 @@ class Maml:
         if arrays["shortened"] >= 0:
             return None
         return "the line search found no better policy within the KL bound in one or more iterations; they made no step"
-
-
-def maml_of(config: Config) -> MamlSettings:
-    """Return the section `maml` of a config."""
-    if not isinstance(config.method, Maml):
-        raise TypeError(f'expected a config with method = "maml", got {config.method.name!r}')
-    return config.method.settings
-
-
-def check_torch() -> None:
-    """Raise MissingExtra if torch is missing; sampling offspring works without it."""
-    if importlib.util.find_spec("torch") is None:
-        raise MissingExtra("method = \"maml\" needs torch: pip install 'ees_mpi[torch]'")
 
 
 def check_task(task: Task) -> None:
@@ -188,21 +144,15 @@ def check_task(task: Task) -> None:
 
 def _try_walker(task: Task) -> None:
     """Make one step with the walker of a custom task, and check the results."""
-    observations, actions = task.layers[0], task.layers[-1]
-    try:
-        walker = task.walker(0)
-        if walker is None:
-            raise TypeError("walker(seed) returned None")
+    with before_rollouts(), calling(task.own_code, "the walker"):
+        walker: Any = task.walker(0)
         first = walker.reset()
-        following, _ = walker.step(np.zeros(actions, np.float32))
-        shapes = {np.shape(seen) for seen in (first, following)}
-        axes = len(tuple(walker.position))
+        following, _ = walker.step(np.zeros(task.layers[-1], np.float32))
+        shapes = np.shape(first), np.shape(following), np.shape(tuple(walker.position))
         walker.close()
-    except (AttributeError, TypeError, ValueError, OwnCodeError) as error:
-        raise ConfigError(f"task.function: the walker failed: {error}; expected an ees_mpi.contracts.Walker") from None
-    if shapes != {(observations,)}:
+    expected = (task.layers[0],), (task.layers[0],), (task.behavior_dim,)
+    if shapes != expected:
         raise ConfigError(
-            f"task.function: the walker's observations have shapes {shapes}; expected {observations} numbers"
+            f"{task.own_code}: two observations and the position of the walker have the shapes {shapes}; expected "
+            f"{expected}"
         )
-    if axes != task.behavior_dim:
-        raise ConfigError(f"task.function: the walker's position has {axes} numbers; expected {task.behavior_dim}")
