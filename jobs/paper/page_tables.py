@@ -1,7 +1,6 @@
-"""The other tables of docs/results.md: claims with all rules side by side, generations, one rule alone, adaptation."""
+"""The tables of docs/results.md: claims side by side, generations, one rule alone, adaptation, seeding."""
 
 import math
-import textwrap
 from collections.abc import Iterable, Sequence
 
 import claims
@@ -10,7 +9,7 @@ import second_plan
 from endpoints import UPDATES, Row, number, select
 from verdicts import FAILS, HOLDS
 
-MAXVAR, MAXENT, STANDARD = "MaxVar", "MaxEnt", "standard ES"
+NAMED = MAXVAR, MAXENT, STANDARD = "MaxVar", "MaxEnt", "standard ES"
 PAPERS_ROBOTS = {"engine": "mujoco", "population": "10000"}
 OPTIMUM = 2.5 * math.pi
 START = "random mean"
@@ -82,139 +81,75 @@ def rings(runs: Sequence[Row], ending: str) -> str:
     return f"{sum(there)} of {len(there)} runs" if there else "-"
 
 
-def means(name: str, *groups: tuple[str, Sequence[Row]], digits: int = 1, scale: float = 1) -> str:
+def means(name: str, *groups: tuple[str, Sequence[Row]], digits: int = 1) -> str:
     """Return the mean of an endpoint for each group."""
     found = [(words, column(runs, name)) for words, runs in groups]
-    return ", ".join(f"{words} {scale * np.mean(values):.{digits}f}" for words, values in found if values) or "-"
+    return ", ".join(f"{words} {np.mean(values):.{digits}f}" for words, values in found if values) or "-"
+
+
+CLAIMS = (  # words, and the paper's number
+    ("cheetah, MaxEnt: distance over that of standard ES", "0.94"),
+    ("cheetah, MaxVar: the same", "0.92"),
+    ("cheetah: standard ES goes further than MaxEnt", "p < 0.05"),
+    ("cheetah, MaxEnt: both sides have a quarter of the offspring or more", "two sides"),
+    ("cheetah: MaxVar over MaxEnt, same seeds", "p > 0.1"),
+    ("cause: ranks over whitening, same seeds, else released rules", "-"),
+    ("ant, MaxEnt: offspring form a ring", "a ring"),
+    ("ant, MaxEnt: distance over that of standard ES", "0.83"),
+    ("ant: share of offspring within 5 units, more for standard ES", "p < 0.01"),
+    ("ant: a trained mean speeds up standard ES; mean x after 20 updates", "p < 0.0005"),
+    ("cheetah: MaxEnt adapts better than MaxVar; distance, mean of left and right", "p < 0.05"),
+    ("cheetah: MaxEnt adapts better than MAML; distance, mean of left and right", "p < 0.005"),
+    ("cheetah: offspring go further and vary more than MAML's; mean and sd of 1,000 distances", "p < 0.00005"),
+    ("ant: the components of a mixture specialise (1: position tells the component)", "a figure"),
+    ("ant: two components cover no more than one mean; cells", "p > 0.1"),
+    ("interference, MaxVar: x converges to 7.854", "a figure"),
+    ("interference, MaxEnt: x converges to 7.854", "a figure"),
+)
 
 
 def claim_table(rows: Sequence[Row]) -> str:
-    """Return the table of claims: paper, released rules, the text's rules, verdict of the second plan."""
+    """Return the table of claims: paper, released rules, the text's rules, verdict."""
     plan = second_plan.examine(rows)
-    first = {each.claim.name: each.verdict for each in claims.examine(rows, claims.PLAN)}
+    first = {each.claim.name: f"first plan: {each.verdict}" for each in claims.examine(rows, claims.PLAN)}
+    verdict = {name: each.verdict.replace("not run", "not run yet") for name, each in plan.items()}
 
-    def verdict(name: str) -> str:
-        return plan[name].verdict if plan[name].verdict != "not run" else "not run yet"
+    def ratios(robot: str, algorithm: str) -> tuple[str, str]:
+        released = over_standard(rows, robot, algorithm, "released")
+        return released, over_standard(rows, robot, algorithm, "text", "_20_29")
 
-    def both(name: str, released: str, rules: str = "text") -> tuple[str, str, str]:
-        return plan[name].paper, plan[name].found if any(plan[name].runs) else released, rules
-
-    text = {
-        (robot, algorithm): early(rows, robot, algorithm, "text")
-        for robot in ("cheetah", "ant")
-        for algorithm in (STANDARD, MAXVAR, MAXENT)
-    }
-    near = [column(text["cheetah", name], "distance_20_29") for name in (MAXENT, STANDARD)]
+    cheetah, ant = ({name: early(rows, robot, name, "text") for name in NAMED} for robot in ("cheetah", "ant"))
+    near = [column(cheetah[name], "distance_20_29") for name in (MAXENT, STANDARD)]
     maxent, ending = late(rows, "cheetah", MAXENT)
-    ant, ant_ending = late(rows, "ant", MAXENT)
-    table = [
+    rings_of, ring_ending = late(rows, "ant", MAXENT)
+    standard = late(rows, "ant", STANDARD)[0]
+    paired = plan["equal"].found if any(plan["equal"].runs) else pairs(rows, "released")
+    maml = means_of("MAML", adapted(adapting(rows, "MAML", "text")))
+    cells = [("coverage_10_19", "mixture", mixtures(rows, "mixture")), ("coverage_10_19", "one mean", ant[MAXENT])]
+    covered = ", ".join(means(name, (words, runs), digits=0) for name, words, runs in cells)
+    found = (
+        (*ratios("cheetah", MAXENT), verdict["distance"]),
+        (*ratios("cheetah", MAXVAR), second_plan.PLANNED),
+        (plan["further"].found, f"p = {second_plan.further_verdict(*near)[0]:.2g}", verdict["further"]),
+        (sides(maxent, ending), sides(cheetah[MAXENT], "_20_29"), verdict["sides"]),
+        (paired, pairs(rows, "text"), verdict["equal"]),
+        (plan["cause"].found, "-", verdict["cause"]),
+        (rings(rings_of, ring_ending), f"{rings(ant[MAXENT], '_last')} after 30 generations", verdict["ring"]),
+        (*ratios("ant", MAXENT), verdict["ant"]),
         (
-            "cheetah, MaxEnt: distance over that of standard ES",
-            "0.94",
-            over_standard(rows, "cheetah", MAXENT, "released"),
-            over_standard(rows, "cheetah", MAXENT, "text", "_20_29"),
-            verdict("distance"),
+            means(f"near_origin{ring_ending}", (MAXENT, rings_of), (STANDARD, standard), digits=2),
+            means("near_origin_20_29", *ant.items(), digits=2),
+            first["ant-origin"],
         ),
-        (
-            "cheetah, MaxVar: the same",
-            "0.92",
-            over_standard(rows, "cheetah", MAXVAR, "released"),
-            over_standard(rows, "cheetah", MAXVAR, "text", "_20_29"),
-            "no verdict planned",
-        ),
-        (
-            "cheetah: standard ES goes further than MaxEnt",
-            "p < 0.05",
-            plan["further"].found,
-            f"p = {second_plan.further_verdict(*near)[0]:.2g}",
-            verdict("further"),
-        ),
-        (
-            "cheetah, MaxEnt: both sides have a quarter of the offspring or more",
-            "two sides",
-            sides(maxent, ending),
-            sides(text["cheetah", MAXENT], "_20_29"),
-            verdict("sides"),
-        ),
-        (
-            "cheetah: MaxVar over MaxEnt, same seeds",
-            "p > 0.1",
-            plan["equal"].found if any(plan["equal"].runs) else pairs(rows, "released"),
-            pairs(rows, "text"),
-            verdict("equal"),
-        ),
-        (
-            "cause: ranks over whitening, same seeds, else released rules",
-            "-",
-            plan["cause"].found,
-            "-",
-            verdict("cause"),
-        ),
-        (
-            "ant, MaxEnt: offspring form a ring",
-            "a ring",
-            rings(ant, ant_ending),
-            rings(text["ant", MAXENT], "_last") + " after 30 generations",
-            verdict("ring"),
-        ),
-        (
-            "ant, MaxEnt: distance over that of standard ES",
-            "0.83",
-            over_standard(rows, "ant", MAXENT, "released"),
-            over_standard(rows, "ant", MAXENT, "text", "_20_29"),
-            verdict("ant"),
-        ),
-        (
-            "ant: share of offspring within 5 units, more for standard ES",
-            "p < 0.01",
-            means("near_origin" + ant_ending, (MAXENT, ant), (STANDARD, late(rows, "ant", STANDARD)[0]), digits=2),
-            means("near_origin_20_29", *((name, text["ant", name]) for name in (MAXVAR, MAXENT, STANDARD)), digits=2),
-            "first plan: " + first["ant-origin"],
-        ),
-        (
-            "ant: a trained mean speeds up standard ES; mean x after 20 updates",
-            "p < 0.0005",
-            seeding_words(rows, "released", "full"),
-            seeding_words(rows, "text", "gentle"),
-            "first plan: " + first["ant-seeding"],
-        ),
-        (
-            "cheetah: MaxEnt adapts better than MaxVar; distance, mean of left and right",
-            "p < 0.05",
-            adaptation_words(rows, "released"),
-            adaptation_words(rows, "text"),
-            "first plan: " + first["cheetah-adaptation"],
-        ),
-        (
-            "cheetah: MaxEnt adapts better than MAML; distance, mean of left and right",
-            "p < 0.005",
-            *[means_of("MAML", adapted(adapting(rows, "MAML", "text")))] * 2,
-            "no verdict" if adapted(adapting(rows, "MAML", "text")) else "not run",
-        ),
-        (
-            "cheetah: offspring go further and vary more than MAML's; mean and sd of 1,000 distances",
-            "p < 0.00005",
-            spreads(rows, "released"),
-            spreads(rows, "text"),
-            "no verdict" if "MAML" in spreads(rows, "text") else "not run",
-        ),
-        (
-            "ant: the components of a mixture specialise (1: position tells the component)",
-            "a figure",
-            "not run",
-            specialization(rows),
-            "no test",
-        ),
-        (
-            "ant: two components cover no more than one mean; cells",
-            "p > 0.1",
-            "not run",
-            means("coverage_10_19", ("mixture", mixtures(rows, "mixture")), ("one mean", text["ant", MAXENT]), digits=0)
-            + " (generations 10 to 19)",
-            "first plan: " + first["ant-mixtures"],
-        ),
-    ]
-    table += [interference(rows, name) for name in (MAXVAR, MAXENT)]
+        (seeding_words(rows, "released", "full"), seeding_words(rows, "text", "gentle"), first["ant-seeding"]),
+        (adaptation_words(rows, "released"), adaptation_words(rows, "text"), first["cheetah-adaptation"]),
+        (maml, maml, "not run" if "not run" in maml else "no verdict planned"),
+        (spreads(rows, "released"), spreads(rows, "text"), first["cheetah-offspring"]),
+        ("not run", specialization(rows), "no test"),
+        ("not run", f"{covered} (generations 10 to 19)", first["ant-mixtures"]),
+        *(("-", *interference(rows, name)) for name in (MAXVAR, MAXENT)),
+    )
+    table = [(*words, *cells) for words, cells in zip(CLAIMS, found, strict=True)]
     return lines(("claim", "paper", "released rules", "the text's rules", "verdict"), table)
 
 
@@ -256,20 +191,14 @@ def specialization(rows: Sequence[Row]) -> str:
     return f"{', '.join(words)}; all {len(mixtures(rows, 'mixture')) + len(mixtures(rows, 'split'))} runs"
 
 
-def interference(rows: Sequence[Row], algorithm: str) -> tuple[str, ...]:
-    """Return the line of the interference task: x settles within 0.1 of the optimum, in the longest runs."""
+def interference(rows: Sequence[Row], algorithm: str) -> tuple[str, str]:
+    """Return x of the longest interference runs, and whether it settles within 0.1 of the optimum."""
     found = select(rows, robot="interference", algorithm=algorithm)
     longest = max(int(row["generations"]) for row in found)
     values = [number(row, "x_settled") for row in found if int(row["generations"]) == longest]
     near = all(abs(value - OPTIMUM) < 0.1 for value in values)
     shown = f"{', '.join(f'{value:.3f}' for value in values)} after {longest:,} generations"
-    return (
-        f"interference, {algorithm}: x converges to 7.854",
-        "a figure",
-        "-",
-        shown,
-        "first plan: " + (HOLDS if near else FAILS),
-    )
+    return shown, f"first plan: {HOLDS if near else FAILS}"
 
 
 def seeding_runs(
@@ -412,114 +341,3 @@ def one_rule(rows: Sequence[Row]) -> str:
         ]
         table.append((words, *cells))
     return lines(("distance (balance), generations 20 to 29", *(f"seed {seed}" for seed in range(claims.SEEDS))), table)
-
-
-def answer(rows: Sequence[Row]) -> str:
-    """Return the first paragraph of the page: does the paper reproduce, with which rules, with which number."""
-    plan = second_plan.examine(rows)
-    main, sides_of, ring_of = plan["distance"], plan["sides"], plan["ring"]
-    text = over_standard(rows, "cheetah", MAXENT, "text", "_20_29")
-    planned = any(main.runs)
-    number_of = f"{main.found}; generations 90 to 99, n = {', '.join(map(str, main.runs))}" if planned else ""
-    number_of = number_of or over_standard(rows, "cheetah", MAXENT, "released")
-    maxent, ending = late(rows, "cheetah", MAXENT)
-    value = float(number_of.split()[0].rstrip(";"))
-    close = second_plan.PAPER[0] <= value <= second_plan.PAPER[1]
-    heads = {
-        second_plan.AGREES: "Yes, with the rules of the authors' released program.",
-        second_plan.NOT: "No, not with the rules of the authors' released program.",
-        second_plan.UNDECIDED: "Not decided, with the rules of the authors' released program.",
-    }
-    almost = "It comes close" if close else "It does not come close"
-    head = heads.get(
-        main.verdict, f"{almost}, with the rules of the authors' released program; the planned runs are not complete."
-    )
-    head += " With the rules of the paper's text, which ran for 30 generations only, it does not."
-    words = [
-        f"**Does the paper reproduce? {head}**",
-        "The number: how far MaxEnt's offspring go, over standard ES, on the paper's cheetah. The paper has 0.94;",
-        f"with the released rules it is {number_of}; with the text's rules {text}.",
-        f"With the released rules offspring run to both sides in {sides(maxent, ending)}.",
-    ]
-    if any(ring_of.runs):
-        words.append(f"The ant's offspring form a ring in {ring_of.found}.")
-    words.append(
-        f"Verdicts of the [second plan](reproduce.md): distance {main.verdict}; both sides {sides_of.verdict}; "
-    )
-    words[-1] += f"the ant's ring {ring_of.verdict}."
-    return "\n".join(words) + "\n"
-
-
-def seeding_ratio(rows: Sequence[Row]) -> str:
-    """Return how much further standard ES is from MaxEnt than from a random mean, with each rule of the first steps."""
-    words = []
-    for rules in ("released", "text"):
-        found = seeding_runs(rows, rules)
-        for first, way in (("full", "plain Adam"), ("gentle", "the gentle rule")):
-            if (MAXENT, first) in found and ("random", first) in found:
-                far, base = (np.mean(column(found[start, first], "x_20")) for start in (MAXENT, "random"))
-                words.append(f"{far / base:.1f} times with {way} on both sides ({rules} rules)")
-    return f"After 20 updates standard ES from MaxEnt is ahead of a random mean: {', '.join(words)}.\n"
-
-
-def bullet_check(rows: Sequence[Row]) -> str:
-    """Return trained means of the replica, rolled out in Bullet: distance, sides or ring, in both engines."""
-    by_file = {f"{row['run']}.h5": row for row in rows}
-    by_digest = {row["digest"]: row for row in rows if row["kind"] == "training"}
-    table = []
-    for row in select(rows, kind="sample", engine="bullet"):
-        home = by_file.get(row["start_file"]) or by_digest.get(row["start_digest"])
-        if not home or home["engine"] != "mujoco":
-            continue
-        cells = [f"{number(each, 'distance_last'):.1f}" for each in (row, home)]
-        if row["robot"] == "cheetah":
-            cells += [
-                f"{100 * number(each, 'left_last'):.0f} / {100 * number(each, 'right_last'):.0f} %"
-                for each in (row, home)
-            ]
-        else:
-            cells += [f"{number(each, 'ring_last') / number(each, 'distance_last'):.2f}" for each in (row, home)]
-        name = f"{row['robot']}, {home['algorithm']}, {home['rules']} rules, seed {home['seed']}"
-        name += f", {home['generations']} generations"
-        table.append((name, row["population"], *cells))
-    head = ("mean (trained in the replica)", "offspring", "distance in Bullet", "in the replica")
-    return lines((*head, "left / right or ring over distance, Bullet", "the same, replica"), table)
-
-
-def laptop(rows: Sequence[Row]) -> str:
-    """Return in how many small runs in Bullet with the released rules both sides are there."""
-    runs = select(rows, robot="cheetah", algorithm=MAXENT, engine="bullet", population="200", rules="released")
-    runs = [row for row in runs if row["kind"] == "training"]
-    return f"With the released rules and N = 200, a quarter or more on each side: Bullet {sides(runs, '_last')}."
-
-
-def short_answer(rows: Sequence[Row]) -> str:
-    """Return the answer for the README, in lines of less than 120 characters."""
-    main = second_plan.examine(rows)["distance"]
-    released = f"{main.found}, n = {main.runs[0]}, 100 generations; {main.verdict}" if any(main.runs) else "not run"
-    text = over_standard(rows, "cheetah", MAXENT, "text", "_20_29").replace("; generations 20 to 29", "")
-    maxent, ending = late(rows, "cheetah", MAXENT)
-    words = (
-        "**Does the paper reproduce?** Its cheetah of MaxEnt goes 0.94 times as far as that of standard ES. With the "
-        f"rules of the authors' released program it is {released}; to both sides in {sides(maxent, ending)}. With the "
-        f"rules of the paper's text it is {text}, 30 generations. [All claims](ees_mpi/docs/results.md)."
-    )
-    return textwrap.fill(words, 118, break_long_words=False, break_on_hyphens=False) + "\n"
-
-
-def sides_words(rows: Sequence[Row]) -> str:
-    """Return in how many runs both sides are there: N = 10,000 after 30 generations, and N = 600."""
-    words = []
-    for rules in ("text", "released"):
-        found = [f"{name} {sides(early(rows, 'cheetah', name, rules), '_20_29')}" for name in (MAXENT, MAXVAR)]
-        words.append(f"{rules} rules: {', '.join(found)}")
-    small = []
-    for engine, name in (("bullet", "Bullet"), ("mujoco", "the replica")):
-        runs = select(rows, robot="cheetah", algorithm=MAXENT, engine=engine, population="600", rules="text")
-        there = [min(number(row, "left_last"), number(row, "right_last")) >= 0.1 for row in runs]
-        small.append(f"{name} {sum(there)} of {len(there)} runs")
-    return (
-        "- **Both sides are not certain.** A quarter of the offspring or more on each side, generations 20 to 29, "
-        f"{'; '.join(words)}. With N = 600 they are a matter of luck (text rules, MaxEnt, last generation, a tenth or "
-        f"more on each side): {', '.join(small)}. {laptop(rows)}\n"
-    )

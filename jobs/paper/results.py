@@ -20,6 +20,7 @@ from pathlib import Path
 import endpoints
 import numpy as np
 import page_tables
+import page_words
 from blocks import read_block, read_folders, write_block
 from claims import GYMNASIUM, PLAN, examine
 from claims_tables import details
@@ -71,15 +72,15 @@ def pages(results: Path) -> dict[str, dict[str, str]]:
     scaling = "".join(f"    {line}\n" for line in scaling_figure.table(measured["summary"]))
     return {
         "results.md": {
-            "answer": page_tables.answer(rows),
+            "answer": page_words.answer(rows),
             "claims": page_tables.claim_table(rows),
             "generations": page_tables.generations(rows),
             "one-rule": page_tables.one_rule(rows),
             "adaptation": page_tables.adaptation(rows),
             "seeding": page_tables.seeding(rows),
-            "seeding-ratio": page_tables.seeding_ratio(rows),
-            "sides": page_tables.sides_words(rows),
-            "bullet": page_tables.bullet_check(rows),
+            "seeding-ratio": page_words.seeding_ratio(rows),
+            "sides": page_words.sides_words(rows),
+            "bullet": page_words.bullet_check(rows),
             "first-plan": claim_table(plan),
             "tests": details(plan),
             "gymnasium": claim_table(gymnasium, verdicts=False),
@@ -87,7 +88,7 @@ def pages(results: Path) -> dict[str, dict[str, str]]:
         },
         "signal.md": optimizer_tables(rows),
         "costs.md": {"scaling": scaling},
-        "../../README.md": {"answer": page_tables.short_answer(rows)},
+        "../../README.md": {"answer": page_words.short_answer(rows)},
     }
 
 
