@@ -1,7 +1,6 @@
-"""The claims of the plan: endpoints, groups of runs, and verdicts that wait for all seeds."""
+"""The claims of the first plan: endpoints, groups of runs, and verdicts that wait for all seeds."""
 
 import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,36 +12,27 @@ sys.path.insert(0, str(CHECKOUT / "jobs" / "paper"))  # the scripts import each 
 import claims
 import claims_tables
 
-
-class FakeRun:
-    """The metrics of a run, by name."""
-
-    def __init__(self, name: str, **metrics: Any):
-        self.path, self._metrics = Path(name), metrics
-        self.generations, self.names = len(next(iter(metrics.values()))), list(metrics)
-
-    def __getitem__(self, name: str) -> Any:
-        return self._metrics[name]
+FACTS = {"robot": "ant", "engine": "mujoco", "rules": "text", "kind": "training", "direction": "0", "std": "0.02"}
+FACTS |= {"generations": "30", "population": "10000", "run": "", "start": "random", "first_steps": "full"}
 
 
-def late(value: float, generations: int = 30) -> Any:
-    """Return a metric that has a value in generations 20 to 29, and another one before and after."""
-    return np.where((np.arange(generations) >= 20) & (np.arange(generations) < 30), value, 1000.0)
+def row(algorithm: str, seed: int, facts: dict[str, str], **numbers: float) -> claims.Row:
+    """Return a row of numbers.csv."""
+    return {**FACTS, "algorithm": algorithm, "seed": f"{seed}", **facts, **{k: f"{v}" for k, v in numbers.items()}}
 
 
-def ants(seeds: int, generations: int = 30) -> dict[str, Any]:
+def ants(seeds: int, **facts: str) -> list[claims.Row]:
     """Return runs in which EES spreads more than standard ES, and goes half as far."""
-    found = {}
-    for group, uniformity, distance in (("es", 0.3, 20.0), ("maxvar", 0.8, 10.0), ("maxent", 0.9, 10.1)):
-        for seed in range(seeds):
-            name, more = f"ant-{group}-mujoco-seed{seed}", 0.001 * seed
-            metrics = {"direction_uniformity": uniformity + more, "distance_mean": distance + more}
-            found[name] = FakeRun(name, **{key: late(value, generations) for key, value in metrics.items()})
-    return found
+    groups = (("standard ES", 0.3, 20.0), ("MaxVar", 0.8, 10.0), ("MaxEnt", 0.9, 10.1))
+    return [
+        row(name, seed, facts, uniformity_20_29=uniform + 0.001 * seed, distance_20_29=distance + 0.001 * seed)
+        for name, uniform, distance in groups
+        for seed in range(seeds)
+    ]
 
 
-def verdicts(runs: dict[str, Any]) -> dict[str, str]:
-    return {each.claim.name: each.verdict for each in claims.examine(runs, Path("nowhere"), claims.PLAN)}
+def verdicts(rows: list[claims.Row]) -> dict[str, str]:
+    return {each.claim.name: each.verdict for each in claims.examine(rows, claims.PLAN)}
 
 
 def test_claims_are_decided_when_all_seeds_have_run() -> None:
@@ -52,20 +42,28 @@ def test_claims_are_decided_when_all_seeds_have_run() -> None:
     assert verdicts(ants(5))["ant-directions"] == "not decided (5 of 6)"
 
 
-def test_the_endpoint_is_the_mean_over_generations_20_to_29_also_of_a_longer_run() -> None:
-    assert claims.late(ants(1, 100)["ant-es-mujoco-seed0"], "distance_mean", last_only=False) == pytest.approx(20.0)
-    short = FakeRun("a", balance=np.array([0.5, np.nan, 1.0]))
-    assert claims.late(short, "balance", last_only=False) == pytest.approx(0.5)  # nobody beyond the radius counts as 0
-    assert claims.late(short, "balance", last_only=True) == 1.0
+@pytest.mark.parametrize("other", [{"rules": "released"}, {"engine": "bullet"}, {"population": "600"}])
+def test_runs_of_other_rules_engines_and_sizes_are_not_counted(other: dict[str, Any]) -> None:
+    assert set(verdicts(ants(6, **other)).values()) == {"not run"}
+
+
+def test_the_endpoint_is_the_mean_over_generations_20_to_29_or_over_the_last_ten_of_a_shorter_run() -> None:
+    late = row("MaxEnt", 0, {}, distance_20_29=20.0, distance_last_10=99.0, distance_last=5.0)
+    short = row("MaxEnt", 0, {}, distance_last_10=7.0, distance_last=5.0)
+    assert [claims.value(each, "distance_mean", last_only=False) for each in (late, short)] == [20.0, 7.0]
+    assert claims.value(late, "distance_mean", last_only=True) == 5.0
+    assert claims.value(row("MaxEnt", 0, {}), "balance", last_only=True) == 0.0  # nobody beyond the radius
 
 
 def test_seeding_compares_runs_with_the_gentle_rule_only() -> None:
-    runs = {}
-    for group, x in (("maxvar-further", 5.0), ("maxent-further", 6.0), ("adapt-gentle", 1.0), ("adapt", 99.0)):
+    rows = []
+    groups = (("MaxVar", "gentle", 5.0), ("MaxEnt", "gentle", 6.0), ("random", "gentle", 1.0), ("random", "full", 99.0))
+    for start, rule, x in groups:
+        facts = {"kind": "seeding", "start": start, "first_steps": rule, "generations": "21"}
         for seed in range(6):
-            name = f"ant-{group}-mujoco-seed{seed}"
-            runs[name] = FakeRun(name, fitness_mean=np.arange(21) * (x + 0.01 * seed))
-    (found,) = (each for each in claims.examine(runs, Path("nowhere"), claims.PLAN) if each.claim.name == "ant-seeding")
+            after = {f"x_{updates}": updates * (x + 0.01 * seed) for updates in (5, 10, 20)}
+            rows.append(row("standard ES", seed, facts, **after))
+    (found,) = (each for each in claims.examine(rows, claims.PLAN) if each.claim.name == "ant-seeding")
     assert found.verdict == "holds" and len(found.answers) == 6
-    assert found.groups["after 5 adapt-gentle"].values[0] == 5.0
+    assert np.isclose(found.groups["after 5 adapt-gentle"].values[0], 5.0)
     assert "after 20: from MaxVar" in claims_tables.table([found]) and "| holds |" in claims_tables.details([found])

@@ -143,7 +143,7 @@ def test_a_job_that_gets_on_between_failures_is_not_given_up(place: Place) -> No
 def test_the_signal_before_the_time_limit_reaches_the_ranks_and_the_next_start_ends_with_the_same_bits(
     place: Place,
 ) -> None:
-    slow = ('task.settings.how="until told"', "task.settings.at=5", "task.settings.seconds=0.2")
+    slow = ("task.settings.how=mark", "task.settings.at=5", "task.settings.seconds=0.3")
     words = breaking(place.folder / "stopped.h5", 0, *slow, 'task.settings.mark="waits"')[2:]
     # Tells the script once the ranks wait; mpirun and the ranks are real.
     place.program("told", "until [ -e waits ]; do kill -0 $1 || exit; read -t 0.05 <> <(:); done; kill -USR1 $1")

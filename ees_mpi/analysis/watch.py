@@ -28,6 +28,7 @@ SILENT = 60.0  # seconds after which a silent writer is reported
 SHOWN = {"entropy": "entropy", "distance_mean": "distance", "fitness_mean": "fitness"}
 STEPS = "▁▂▃▄▅▆▇█"
 NARROWEST = 8  # characters of a curve
+WIDTH = 100  # characters of a line that does not go to a terminal
 HOME, BELOW, LINE_END = "\x1b[H", "\x1b[J", "\x1b[K"
 
 
@@ -47,7 +48,7 @@ def watch(
                 lines = [f"{plain(line)[:width]}{LINE_END}\n" for line in table(runs, width, steps)]
                 text = f"{HOME}{'' if update else BELOW}{''.join(lines[: height - 1])}{BELOW}"
             elif once:
-                text = plain("\n".join(table(runs, 80, steps))) + "\n"
+                text = plain("\n".join(table(runs, WIDTH, steps))) + "\n"
             else:
                 changed = [run for place, run in enumerate(runs) if not seen or now[place] != seen[place]]
                 text = "".join(f"{plain(headline(run))}\n" for run in changed)

@@ -14,7 +14,6 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ees_mpi import machine
 from ees_mpi.config import Config
 from ees_mpi.contracts import BatchEvaluator, Evaluator, RowsEvaluator, Say, Task
 from ees_mpi.errors import ConfigError, before_rollouts
@@ -195,7 +194,7 @@ def describe_device(ranks: Ranks, device: str, drivers: Mapping[int, str]) -> di
     """Return what a session of a run file records of its device: its name; of GPUs their kind and packages, too."""
     if device == "cpu":
         return {"device": device}
-    return {"device": device, **gpus.describe(ranks, drivers), **machine.gpu_packages()}
+    return {"device": device, **gpus.describe(ranks, drivers)}
 
 
 def opened_on_gpu(ranks: Ranks, drivers: Mapping[int, str], opened: Callable[[Say], Robots]) -> Robots | None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ees_mpi import machine
 from ees_mpi.ranks.serial import Ranks
 
 LIST_BYTES = 4096  # of the UUIDs that one rank sees
@@ -98,9 +99,9 @@ def assign(ranks: Ranks) -> dict[int, str]:
 
 
 def describe(ranks: Ranks, driven: Mapping[int, str]) -> dict[str, str]:
-    """Return the model and the driver version of all GPUs of the job; called on all ranks together."""
+    """Return model, driver and packages of all GPUs of the job; called on all ranks together."""
     mine = [gpu for gpu in visible_gpus() if gpu.uuid == driven.get(ranks.rank)]
     row = np.array([[mine[0].name.encode(), mine[0].driver.encode()] if mine else [b"", b""]], f"S{NAME_BYTES}")
     rows = ranks.allgather(row, counts=[1] * ranks.size)
     kinds = (" + ".join(sorted({text.decode() for text in column if text})) for column in rows.T)
-    return dict(zip(("gpu", "gpu_driver"), kinds, strict=True))
+    return {**dict(zip(("gpu", "gpu_driver"), kinds, strict=True)), **machine.gpu_packages()}

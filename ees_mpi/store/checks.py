@@ -26,7 +26,7 @@ def attributes_of(file: h5py.File, path: Path) -> dict[str, Any]:
     if attributes.get("format") == "ees_mpi adaptation":
         raise RunFileError(f"{path} is an adaptation file, made by `ees-mpi adapt`; expected a run file")
     if attributes.get("format") != layout.FORMAT:
-        raise RunFileError(f"{path} is HDF5, but not a run file of ees_mpi")
+        raise RunFileError(f"{path} is HDF5, but not of ees_mpi: expected a run file")
     for name in TEXTS:
         if not isinstance(attributes.get(name), str):
             raise ValueError(f"its attribute {name} is not a text")

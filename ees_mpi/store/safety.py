@@ -111,7 +111,7 @@ def _check_version(file: h5py.File, path: Path) -> None:
             if number.get_type().get_class() == h5py.h5t.INTEGER and number.shape == ():
                 version = int(file.attrs["format_version"])
     if version == 0:
-        raise RunFileError(f"{path} is HDF5, but not a run file of ees_mpi")
+        raise RunFileError(f"{path} is HDF5, but not of ees_mpi: expected a run file")
     if version != FORMAT_VERSION:
         cure = "Update it" if version > FORMAT_VERSION else "An older version wrote the file, and can read it"
         raise RunFileError(f"{path} has format {version}; this version of ees_mpi reads {FORMAT_VERSION}. {cure}")

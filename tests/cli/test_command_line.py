@@ -24,7 +24,7 @@ def test_train_says_what_it_does_and_info_tells_it(tmp_path: Path) -> None:
     assert done.returncode == 0 and "generation 6/6" in done.stdout and "complete" in done.stdout
     facts = info(out)
     expected = {
-        "format_version": 3,
+        "format_version": 4,
         "task": "interference",
         "objective": "maxvar",
         "population_size": 20,

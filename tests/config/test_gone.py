@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from support.program import TESTS, info, refusal
+from support.run_files import edited
 
 from ees_mpi import config, open_run
 from ees_mpi.config import gone
@@ -24,7 +25,9 @@ def test_a_stored_config_is_read_without_the_key_and_that_of_a_user_is_refused()
 
 def test_a_run_file_with_the_key_is_read(tmp_path: Path) -> None:
     path = tmp_path / "run.h5"
-    path.write_bytes(gzip.decompress((TESTS / "data" / "format3" / "interference.h5.gz").read_bytes()))
+    path.write_bytes(gzip.decompress((TESTS / "data" / "format4" / "interference.h5.gz").read_bytes()))
+    with edited(path) as file:
+        file.attrs["config"] = file.attrs["config"].decode().replace("[run]", "[run]\nportable = false", 1)
     with open_run(path) as run:
         assert "portable" in str(run.attributes["config"]) and "portable" not in run.config.to_toml()
     assert info(path)["complete"]

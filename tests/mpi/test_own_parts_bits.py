@@ -36,7 +36,7 @@ def test_an_error_in_an_update_on_all_ranks_is_told_once_and_hangs_nobody(tmp_pa
     failed = run(words("train", config, "--set", "run.generations=500", "--out", out, ranks=3))
     assert failed.returncode == 1 and failed.stderr.count("ees-mpi: ") == 1, failed.stderr
     where = "ees-mpi: generation 1: optimizer.function momentum:Momentum: step() raised ZeroDivisionError"
-    assert where in failed.stderr and f"{code}, line 15, in step: " in failed.stderr
+    assert where in failed.stderr and f'"{code}", line 15, in step' in failed.stderr
     assert all_ended(out)
     with open_run(out) as opened:
         assert opened.generations == 1

@@ -23,6 +23,7 @@ def stand_in(count: int | None) -> Any:
         nvmlInit=start,
         nvmlShutdown=lambda: None,
         nvmlDeviceGetCount=lambda: count,
+        nvmlSystemGetDriverVersion=lambda: "580.1",
         nvmlDeviceGetHandleByIndex=lambda number: number,
         nvmlDeviceGetUUID=lambda number: f"GPU-{number}",
         nvmlDeviceGetName=lambda number: "a GPU",
@@ -38,7 +39,7 @@ def test_gpus_are_listed_by_uuid_and_without_a_driver_there_are_none(
     monkeypatch.setattr(gpus, "find_spec", lambda name: object())
     monkeypatch.setitem(sys.modules, "pynvml", stand_in(count))
     assert [gpu.uuid for gpu in gpus.visible_gpus()] == expected
-    assert all((gpu.name, gpu.memory) == ("a GPU", 1000) for gpu in gpus.visible_gpus())
+    assert all((gpu.name, gpu.memory, gpu.driver) == ("a GPU", 1000, "580.1") for gpu in gpus.visible_gpus())
 
 
 def test_without_the_package_there_is_no_gpu_and_the_sentence_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,7 +44,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
     config = tiny_config()
     job, state, found = job_of(config), first_state(config), []
     for _ in range(GENERATIONS):
-        record, state = job.advance(state, {})
+        record, state = job.advance(state)
         found.append((with_times(record, state.digest(), 0.0, Ranks()).arrays, state.arrays()))
     path = tmp_path_factory.mktemp("kills") / "whole.h5"
     with open(os.devnull, "wb") as nobody:

@@ -74,7 +74,7 @@ def test_to_xarray_takes_names_and_reads_the_journal(run: Run, monkeypatch: pyte
     assert set(dataset) == {"mean", "entropy"} and dataset["mean"].dims == ("generation", "component", "parameter")
     assert dataset["entropy"].values.tolist() == run["entropy"][:].tolist()
     monkeypatch.setitem(sys.modules, "xarray", None)
-    with pytest.raises(MissingExtra, match="pip install xarray"):
+    with pytest.raises(MissingExtra, match=r"pip install 'ees_mpi\[analysis\]'"):
         run.to_xarray()
 
 

@@ -14,7 +14,8 @@ from support.run_files import edited
 from support.small_runs import Zoo, seeds, walk
 
 from ees_mpi import open_run
-from ees_mpi.commands.adapt import FORMAT
+from ees_mpi.commands.adapt import write_adaptation
+from ees_mpi.store import layout
 
 GENERATOR = np.random.default_rng(7)
 FAR = [GENERATOR.normal(40, 5, (8, 1)) for _ in range(6)]
@@ -67,21 +68,16 @@ def ant(zoo: Zoo) -> Path:
 
 def adapted(path: Path, run: str, direction: float, scores: list[float], maml: bool = False) -> Path:
     """An adaptation file, as `ees-mpi adapt` leaves it."""
-    with h5py.File(path, "w") as file:
-        file.attrs.update(
-            {
-                "format": FORMAT,
-                "format_version": 1,
-                "method": "gradient" if maml else "mutation",
-                "run": json.dumps({"run_id": run, "path": f"{run}.h5", "generation": 3}),
-                "config": ('method = "maml"' if maml else '[objective]\nname = "maxent"')
-                + '\n[task]\nname = "cheetah"',
-                "direction": direction,
-                "training_steps": 1000,
-                "adaptation_steps": 40,
-            }
-        )
-        file["evaluations/fitness"] = np.array(scores)
+    attributes = {
+        "format_version": layout.FORMAT_VERSION,
+        "method": "gradient" if maml else "mutation",
+        "run": json.dumps({"run_id": run, "path": f"{run}.h5", "generation": 3}),
+        "config": ('method = "maml"' if maml else '[objective]\nname = "maxent"') + '\n[task]\nname = "cheetah"',
+        "direction": direction,
+        "training_steps": 1000,
+        "adaptation_steps": 40,
+    }
+    write_adaptation(path, attributes, {"evaluations": {"fitness": np.array(scores)}})
     return path
 
 

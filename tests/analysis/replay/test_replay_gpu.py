@@ -15,7 +15,8 @@ def test_a_replay_of_a_gpu_rollout_gives_the_distance_to_the_log(tmp_path: Path)
     with edited(run) as file:
         machine = json.loads(file["sessions/machine"][0])
         del file["sessions/machine"]
-        file["sessions/machine"] = np.array([json.dumps({**machine, "device": "cuda"}).encode()])
+        text = np.array([json.dumps({**machine, "device": "cuda"}).encode()])
+        file.create_dataset("sessions/machine", data=text, chunks=(1,), fletcher32=True)
         file["generations/behavior"][1, 2, 0] += 0.25
     printed = done("replay", run, "--individual", 2).stdout
     assert "the distance is 0.25" in printed and "evaluated on a GPU" in printed
