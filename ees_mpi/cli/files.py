@@ -50,7 +50,7 @@ def info(runs: tuple[Path, ...], sort: str | None, as_json: bool) -> None:
 @click.command()
 @RUN
 def repair(run: Path) -> None:
-    """Fold the journal of a killed run into its file; return a damaged file to its newest whole state."""
+    """Fold the journal of a killed run into its file; rewrite a damaged file without its damaged parts."""
     from ees_mpi.store import journal
     from ees_mpi.store.reader import open_run
     from ees_mpi.store.repair import repair

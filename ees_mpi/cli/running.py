@@ -114,8 +114,8 @@ def resume(run: Path, generations: int | None, max_hours: float | None, tensorbo
 def verify(run: Path, generation: int | None, individuals: int | None, updates: bool) -> None:
     """Evaluate individuals again and compare every bit; with or without mpirun.
 
-    Outcomes of a GPU, and of a task with task.deterministic = false, cannot be repeated bit by bit: the behaviours of
-    1,000 individuals are compared as distributions.
+    Outcomes of a GPU, except those of the paper's robots, and of a task with task.deterministic = false cannot be
+    repeated bit by bit: the behaviours of 1,000 individuals are compared as distributions.
     """
     if updates and (generation, individuals) != (None, None):
         raise click.UsageError("--updates checks all generations; leave out --generation and --individuals")

@@ -1,1 +1,1 @@
-"""Start or reopen a run, send it to all ranks, recover from lost ranks, show the progress."""
+"""Start or reopen a run, send it to all ranks, show the progress."""

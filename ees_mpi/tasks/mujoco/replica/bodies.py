@@ -1,7 +1,7 @@
 """The bodies of the paper's robots as MJCF, with the numbers that Bullet really uses.
 
 Bullet's getDynamicsInfo and getJointInfo tell them after Bullet has read half_cheetah.xml and ant.xml. MuJoCo reads
-other numbers from the same files: see `docs/fidelity.md`.
+other numbers from the same files: see `docs/replica.md`.
 """
 
 import math
