@@ -58,7 +58,7 @@ class Diagonal(Normal, frozen=True, kw_only=True):
         return {**learned, "std": np.clip(learned["std"], low, high)}
 
     def stds(self, learned: Arrays) -> Singles:
-        """Return the std [D] of each parameter as individuals are drawn with it; older files are not held."""
+        """Return the std [D] of each parameter as individuals are drawn with it: between floor and ceiling."""
         return np.asarray(self.held(learned)["std"][0])
 
     def _std(self, learned: Arrays) -> Singles:
