@@ -132,6 +132,13 @@ def test_three_starts_in_a_row_without_a_new_generation_end_the_job(place: Place
     assert place.train()[0] == 0  # submitted again, it has new chances
 
 
+def test_a_job_whose_starts_cannot_be_counted_ends(place: Place) -> None:
+    place.program("mpirun", "exit 1")
+    (place.folder / "run.h5.starts").mkdir()
+    code, said = place.train(SLURM_RESTART_COUNT="1")
+    assert (code, place.log.read_text()) == (1, ""), said
+
+
 def test_a_job_that_gets_on_between_failures_is_not_given_up(place: Place) -> None:
     for count in range(5):
         place.program("mpirun", f"{WORKS} --set run.generations={2 + count}\nexit 1")
