@@ -52,7 +52,7 @@ def connect(from_python: bool = False, minutes: float | None = None) -> Ranks:
         ) from None
     if from_python:
         process.disarm()  # the ranks of a program may come at any time
-        world: Ranks = mpi.World(mpi.MEETING.meet(minutes))
+        world: Ranks = mpi.World(mpi.MEETING.meet(minutes), from_python=True)
     else:
         world = mpi.World(start_seconds=60 * minutes)
     if processes > 1 and world.size == 1:
@@ -91,7 +91,7 @@ def run(job: Callable[[Ranks], object], minutes: float | None = None) -> NoRetur
     try:
         ranks = connect(minutes=minutes)
     except LaunchError as error:
-        silent = error.collective and launched()[1] != 0
+        silent = (error.collective and launched()[1] != 0) or not process.speaks_for_its_node()
         sys.exit(0 if silent else tell(error))
     code = 0
     try:

@@ -45,9 +45,14 @@ def wait_for(request: Any, seconds: float = math.inf) -> bool:
 class World(Ranks):
     """All ranks of a communicator."""
 
-    def __init__(self, comm: Any = MPI.COMM_WORLD, start_seconds: float = STALL_SECONDS) -> None:
-        """Find the other ranks; `start_seconds`: the limit until all are found."""
-        super().__init__(limited=True)
+    def __init__(
+        self, comm: Any = MPI.COMM_WORLD, start_seconds: float = STALL_SECONDS, from_python: bool = False
+    ) -> None:
+        """Find the other ranks; `start_seconds`: the limit until all are found.
+
+        from_python: the user's program called; then a single process has no time limit
+        """
+        super().__init__(limited=comm.size > 1 or not from_python)
         self._limit = start_seconds
         self.library = MPI.Get_library_version().split("\n")[0].split(",")[0]
         self._host = self.hosts[0]
@@ -165,7 +170,8 @@ class World(Ranks):
         """Wait before a last message that several ranks may have: the lowest one prints it, and ends the others."""
         for number in process.settable([signal.SIGTERM]):
             signal.signal(number, signal.SIG_DFL)
-        time.sleep(min(TURN_SECONDS * self.rank, LONGEST_TURN))
+        turn = TURN_SECONDS * self.rank
+        time.sleep(turn if turn <= LONGEST_TURN else LONGEST_TURN + TURN_SECONDS * (1 + self.node_rank))
 
     def fail(self, error: BaseException) -> NoReturn:
         """End the job after an error that only this rank may have; an unexpected one is printed with its traceback."""

@@ -36,6 +36,12 @@ def launched() -> tuple[int, int, str]:
     return 0, 0, ""
 
 
+def speaks_for_its_node() -> bool:
+    """Return whether this process prints an error that all processes of its node have; True if its place is unknown."""
+    names = ("OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "PALS_LOCAL_RANKID", "SLURM_LOCALID")
+    return next((os.environ[name] for name in names if name in os.environ), "0") == "0"
+
+
 def begin_start(minutes: float) -> None:
     """Limit the time until MPI has started on all ranks, and die with the launcher; without a launcher do nothing."""
     if launched()[0]:
