@@ -103,6 +103,8 @@ class Strategy:
             def read() -> dict[str, Any]:
                 check_recorded(Path(path))
                 prepared = reopen(Path(path), generations or NO_END, force)
+                if prepared.finished:
+                    raise ConfigError(f"{path} has all of its {generations} generations; expected more generations")
                 file.writer = prepared.open()
                 return {"config": prepared.config, "state": prepared.state}
 

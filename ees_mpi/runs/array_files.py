@@ -137,7 +137,7 @@ def _safetensors(path: Path) -> Named:
         raise MissingExtra(f"{path}: a safetensors file needs safetensors: pip install safetensors") from None
     arrays: Named = {}
     try:
-        entries = safetensors.deserialize(path.read_bytes())
+        entries = safetensors.deserialize(path.read_bytes())  # type: ignore[no-untyped-call]
         for key, entry in sorted(entries, key=lambda pair: _natural(str(pair[0]))):
             array = np.frombuffer(entry["data"], DTYPES[entry["dtype"]])
             if entry["dtype"] == "BF16":

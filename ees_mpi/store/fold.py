@@ -52,8 +52,9 @@ def build(
 def write_arrays(path: Path, attributes: Mapping[str, Any], arrays: Arrays) -> None:
     """Write a small file of arrays by path, with the same checksums as a run file; see `reader.read_arrays`."""
     with _in_memory(path) as file:
-        texts.put_root(file, {"format_version": layout.FORMAT_VERSION, **attributes})
         texts.put_datasets(file, arrays)
+        sha256 = texts.digest_of(texts.datasets(file))
+        texts.put_root(file, {"format_version": layout.FORMAT_VERSION, **attributes, "sha256": sha256})
 
 
 @contextmanager

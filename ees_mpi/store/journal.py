@@ -14,6 +14,7 @@ import os
 import struct
 import zlib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -117,10 +118,16 @@ def set_aside(run: Path, why: str) -> Path | None:
     path = path_of(run)
     if not os.path.lexists(path):
         return None
+    name = unused_name(path, why)
+    os.replace(path, name)
+    return name
+
+
+def unused_name(path: Path, why: str) -> Path:
+    """Return a name beside a file that says why the file is kept, and that no file has."""
     name, number = path.with_name(f"{path.name}.{why}"), 2
     while os.path.lexists(name):
         name, number = path.with_name(f"{path.name}.{why}-{number}"), number + 1
-    os.replace(path, name)
     return name
 
 
@@ -142,7 +149,8 @@ class JournalWriter:
             os.close(self._file)
             fresh.unlink(missing_ok=True)
             raise
-        sync_folder(self._path)
+        with suppress(OSError):  # the file is in place, and commits must go to it
+            sync_folder(self._path)
 
     def append_bytes(self, data: bytes) -> None:
         """Append bytes and write them to disk; after an error the file is as before."""

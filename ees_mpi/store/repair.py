@@ -84,12 +84,11 @@ def _rewrite_if_damaged(path: Path) -> str:
         if state is None:
             raise RunFileError(f"{path} cannot be repaired, because it has no state that is whole: {why}")
         have, had = int(state["generation"]), run.generations
-        aside = path.with_name(f"{path.name}.damaged")
+        aside = journal.unused_name(path, "damaged")  # what an earlier repair kept stays, too
         with write_errors(path, UNCHANGED):
             with fold.replacement(path) as fresh, damage_reported(path):
                 lost = _rewrite(run, fresh, state, damaged)
-                aside.unlink(missing_ok=True)
-                os.link(path, aside)
+                shutil.copy2(path, aside)
             unused = journal.set_aside(path, "after-damage") if have < had else None
     lost += [f"the generations from {have} to {had - 1}"] if have < had else []
     said = f"Lost: {'; '.join(lost)}." if lost else "Nothing is lost."

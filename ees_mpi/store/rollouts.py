@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from ees_mpi.errors import RunFileError
-from ees_mpi.outcomes import Arrays, digest
+from ees_mpi.outcomes import Arrays
 from ees_mpi.store import fold
 from ees_mpi.store.reader import Run, read_arrays
 
@@ -20,7 +20,7 @@ def write(path: Path, run_id: str, generation: int, arrays: Arrays) -> None:
     """Write the rollouts of a generation; an older file is replaced."""
     target = file_of(path, generation)
     fresh = target.with_name(f"{target.name}.new")
-    fold.write_arrays(fresh, _attributes(run_id, generation, arrays), arrays)
+    fold.write_arrays(fresh, _attributes(run_id, generation), arrays)
     os.replace(fresh, target)
 
 
@@ -30,14 +30,12 @@ def read(run: Run, generation: int) -> Arrays:
     if not path.exists():
         raise RunFileError(f"{path} does not exist: the rollouts of generation {generation} were not kept")
     attributes, arrays = read_arrays(path, FORMAT)
-    expected = _attributes(run.run_id, generation, arrays)
+    expected = _attributes(run.run_id, generation)
     wrong = [name for name, value in expected.items() if attributes.get(name) != value]
     if wrong:
-        raise RunFileError(f"{path}: {wrong[0]} is not that of {run.path}; the file is damaged, or of another run")
+        raise RunFileError(f"{path}: {wrong[0]} is not that of {run.path}; the file is of another run")
     return arrays
 
 
-def _attributes(run_id: str, generation: int, arrays: Arrays) -> dict[str, str]:
-    """Return the attributes; `sha256`: of the arrays in the order of names."""
-    sha256 = digest(dict(sorted(arrays.items()))).hex()
-    return {"format": FORMAT, "run_id": run_id, "generation": str(generation), "sha256": sha256}
+def _attributes(run_id: str, generation: int) -> dict[str, str]:
+    return {"format": FORMAT, "run_id": run_id, "generation": str(generation)}

@@ -71,6 +71,11 @@ def datasets(group: h5py.Group) -> dict[str, NDArray[Any]]:
     return {name: np.asarray(group[name][()]) for name in _names(group)}
 
 
+def digest_of(arrays: Arrays) -> str:
+    """Return the digest of arrays by path, in the order of paths."""
+    return digest(dict(sorted(arrays.items()))).hex()
+
+
 def _names(group: h5py.Group) -> list[str]:
     found: list[str] = []
     for name, item in group.items():

@@ -5,6 +5,7 @@ import json
 import tomllib
 from pathlib import Path
 
+import h5py
 import pytest
 from support.program import TESTS, done, ees, info, refusal, train
 
@@ -64,6 +65,17 @@ def test_an_adaptation_is_read(name: str, how: str) -> None:
     assert facts["results"]["fitness_mean"] <= facts["results"]["fitness_max"]
     assert facts["of_run"]["generation"] > 0 and facts["config"]["task"]["name"] == "cheetah"
     assert f"{'adapted_by':20} {how}\n" in done("info", f"{name}.h5").stdout
+
+
+def test_zeros_in_place_of_the_scores_of_an_adaptation_are_damage(tmp_path: Path) -> None:
+    path = tmp_path / "zeros.h5"
+    raw = bytearray(Path("adapt.h5").read_bytes())
+    with h5py.File("adapt.h5") as file:
+        chunk = file["evaluations/fitness"].id.get_chunk_info(0)
+    raw[chunk.byte_offset : chunk.byte_offset + chunk.size] = bytes(chunk.size)  # the checksum of zeros is zero
+    path.write_bytes(raw)
+    code, line = refusal("info", path)
+    assert code == 3 and "damaged" in line
 
 
 def test_a_sample_is_read() -> None:

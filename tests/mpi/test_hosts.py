@@ -84,7 +84,7 @@ def test_the_only_rank_of_a_host_hangs_and_ends_the_job_with_its_stack(
 ) -> None:
     names, folder = three
     settings = ("task.settings.how=hang", "task.settings.at=15", "task.settings.seconds=0.02")
-    words = breaking(tmp_path / "run.h5", 0, *settings, "run.stall_minutes=0.05")
+    words = breaking(tmp_path / "run.h5", 0, *settings, "run.stall_minutes=0.1")
     done = mpirun(names[:2], 1, folder, *words)
     assert done.returncode not in (0, 2, 3, 75)
     assert done.stderr.count("Timeout (") == 1 and "breaking.py" in done.stderr, done.stderr

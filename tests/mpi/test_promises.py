@@ -16,7 +16,7 @@ from support.processes import all_ended, committed, rank_processes, wait_for_tex
 from support.program import BIN, MPIRUN, TESTS, TIMEOUT, TINY, command, ees, environment, info, python, run, sets, train
 from support.run_files import assert_same_bits
 
-SHORT = "run.stall_minutes=0.06"
+SHORT = "run.stall_minutes=0.1"
 
 
 def start(words: list[str]) -> "subprocess.Popen[str]":

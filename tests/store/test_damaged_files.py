@@ -195,6 +195,16 @@ def test_repair_names_the_damaged_generations_keeps_the_others_and_the_run_goes_
     assert "no journal to fold" in done("repair", run).stdout
 
 
+def test_a_second_repair_keeps_the_files_of_the_first(made: Make) -> None:
+    run = made()
+    for name, number in (("fitness", ""), ("entropy", "-2")):
+        flipped(run, f"generations/{name}", 2)
+        damaged = run.read_bytes()
+        done("repair", run)
+        assert run.with_name(f"run.h5.damaged{number}").read_bytes() == damaged
+    assert run.with_name("run.h5.damaged").exists()
+
+
 def test_repair_of_a_killed_run_takes_the_state_from_the_journal(made: Make) -> None:
     run, whole = made(killed=True), made(name="whole.h5")
     flipped(run, "final/mean")

@@ -110,3 +110,14 @@ def test_no_journal_is_no_records(tmp_path: Path) -> None:
     assert journal.read(tmp_path / "run.h5") == Contents()
     journal.path_of(tmp_path / "run.h5").write_bytes(b"not a journal at all")
     assert journal.read(tmp_path / "run.h5") == Contents(damaged=True, unread=20)
+
+
+def test_a_folder_that_cannot_be_synced_costs_no_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(path: Path) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(journal, "sync_folder", broken)
+    run = tmp_path / "run.h5"
+    written(run).close()
+    written(run, count=2).close()  # the new journal of a fold
+    assert len(journal.read(run).records) == 2

@@ -93,8 +93,11 @@ def test_a_kill_while_committing_or_folding_loses_nothing(kill: int, whole: Whol
     path, (reading, told) = tmp_path / "run.h5", os.pipe()
     child = os.fork()
     if child == 0:
-        write(path, whole.generations, 1 + kill * whole.steps // KILLS, told)
-        os._exit(1)
+        signal.alarm(60)
+        try:
+            write(path, whole.generations, 1 + kill * whole.steps // KILLS, told)
+        finally:  # the child must not go on into pytest
+            os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
     os.close(told)
     with open(reading, "rb") as pipe:

@@ -33,8 +33,15 @@ def all_ended(mark: object) -> bool:
 
 def rank_processes(out: Path) -> list[int]:
     """Return the processes that train a file, without mpirun."""
-    found = processes_with(out)
-    return [pid for pid in found if b"run" not in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0]]
+    return [pid for pid in processes_with(out) if "run" not in _program(pid)]
+
+
+def _program(pid: int) -> str:
+    """Return the name of the program of a process; "run" if the process has ended."""
+    try:
+        return Path(Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0].decode()).name
+    except OSError:
+        return "run"
 
 
 def committed(out: Path) -> int:
