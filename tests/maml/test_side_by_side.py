@@ -119,7 +119,7 @@ def test_kept_rollouts_are_checked_before_they_are_believed(kept: Path, tmp_path
     other.write_bytes(rollouts.file_of(kept, 1).read_bytes())
     with h5py.File(other, "r+") as file:
         file["before/rewards"][0, 0, 0] += 1.0
-    with open_run(copy) as run, pytest.raises(RunFileError, match="sha256 is not that of"):
+    with open_run(copy) as run, pytest.raises(RunFileError, match="do not have the digest"):
         repeat_update(run, 1)
 
 
