@@ -20,8 +20,9 @@ def answer(rows: Sequence[Row]) -> str:
     maxent, ending = late(rows, "cheetah", MAXENT)
     value = float(number_of.split()[0].rstrip(";"))
     close = second_plan.PAPER[0] <= value <= second_plan.PAPER[1]
+    robots = "with" if any(ring_of.runs) else "on the cheetah (the ant waits for its runs), with"
     heads = {
-        second_plan.AGREES: "Yes, with the rules of the authors' released program.",
+        second_plan.AGREES: f"Yes, {robots} the rules of the authors' released program.",
         second_plan.NOT: "No, not with the rules of the authors' released program.",
         second_plan.UNDECIDED: "Not decided, with the rules of the authors' released program.",
     }
@@ -85,7 +86,13 @@ def laptop(rows: Sequence[Row]) -> str:
     """Return in how many small runs in Bullet with the released rules both sides are there."""
     runs = select(rows, robot="cheetah", algorithm=MAXENT, engine="bullet", population="200", rules="released")
     runs = [row for row in runs if row["kind"] == "training"]
-    return f"With the released rules and N = 200, a quarter or more on each side: Bullet {sides(runs, '_last')}."
+    preset = [row for row in runs if row["config"] == "cheetah-maxent-authors-laptop"]
+    own = [row for row in runs if row not in preset]
+    return (
+        "With the released rules and N = 200 in Bullet, a quarter or more on each side: "
+        f"{sides(preset, '_last')} from one common start (preset `cheetah-maxent-authors-laptop`), "
+        f"{sides(own, '_last')} if each run has its own start."
+    )
 
 
 def short_answer(rows: Sequence[Row]) -> str:
