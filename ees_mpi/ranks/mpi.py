@@ -26,7 +26,6 @@ from ees_mpi.terminal import plain, say_on_stderr, tell
 POLLS_BEFORE_SLEEP = 200  # of a waiting rank: about 0.1 ms
 LONGEST_SLEEP = 1e-3
 STALL_SECONDS = 1800.0  # without progress, until the config sets another limit
-TURN_SECONDS, LONGEST_TURN = 0.5, 8.0  # between the last messages of two ranks
 
 
 def wait_for(request: Any, seconds: float = math.inf) -> bool:
@@ -170,8 +169,7 @@ class World(Ranks):
         """Wait before a last message that several ranks may have: the lowest one prints it, and ends the others."""
         for number in process.settable([signal.SIGTERM]):
             signal.signal(number, signal.SIG_DFL)
-        turn = TURN_SECONDS * self.rank
-        time.sleep(turn if turn <= LONGEST_TURN else LONGEST_TURN + TURN_SECONDS * (1 + self.node_rank))
+        time.sleep(process.turn(self.rank, self.node_rank))
 
     def fail(self, error: BaseException) -> NoReturn:
         """End the job after an error that only this rank may have; an unexpected one is printed with its traceback."""

@@ -20,6 +20,7 @@ START_MINUTES = "EES_MPI_START_MINUTES"  # an environment variable: the default 
 DEFAULT_MINUTES = 5.0
 MARGIN = 10.0  # seconds that a waiting rank gives the others beyond the limit, so that the culprit prints its stack
 STAGGER, MOST_STAGGER = 2.0, 60.0  # seconds between the ranks that wait: the first one ends the others
+TURN_SECONDS, LONGEST_TURN = 0.5, 8.0  # between the last messages of two ranks
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 NOTED: list[int] = []  # the stop signals that have come
 PR_SET_PDEATHSIG = 1
@@ -40,6 +41,12 @@ def speaks_for_its_node() -> bool:
     """Return whether this process prints an error that all processes of its node have; True if its place is unknown."""
     names = ("OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "PALS_LOCAL_RANKID", "SLURM_LOCALID")
     return next((os.environ[name] for name in names if name in os.environ), "0") == "0"
+
+
+def turn(rank: int, node_rank: int) -> float:
+    """Return the seconds before a rank's last message: ranks in their order, high ones by their place on a node."""
+    alone = TURN_SECONDS * rank
+    return alone if alone <= LONGEST_TURN else LONGEST_TURN + TURN_SECONDS * (1 + node_rank)
 
 
 def begin_start(minutes: float) -> None:

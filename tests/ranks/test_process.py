@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from support.program import TINY, ees, sets
+from support.program import TESTS, TINY, ees, python, run, sets
 
 import ees_mpi
 from ees_mpi.ranks import process
@@ -57,3 +57,27 @@ def test_a_program_that_calls_a_function_has_no_time_limit(limits: list[float], 
     ees_mpi.train("interference-maxvar", tmp_path / "run.h5", settings=tiny).close()
     ees_mpi.open_run(tmp_path / "run.h5").close()
     assert not any(limits)
+
+
+def test_a_single_process_that_python_calls_has_no_time_limit_under_mpirun_either(tmp_path: Path) -> None:
+    for ranks in (1, 2):
+        ended = run(
+            python(TESTS / "support" / "python_calls.py", "has_a_stall_limit", tmp_path / f"{ranks}", ranks=ranks)
+        )
+        assert ended.returncode == 0, ended.stderr
+        assert ended.stdout.count(f" {ranks > 1}\n") == ranks, ended.stdout
+
+
+def test_an_error_that_all_processes_of_a_node_have_is_printed_by_its_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "PALS_LOCAL_RANKID", "SLURM_LOCALID"):
+        monkeypatch.delenv(name, raising=False)
+    assert process.speaks_for_its_node()
+    for place, speaks in (("0", True), ("1", False), ("17", False)):
+        monkeypatch.setenv("SLURM_LOCALID", place)
+        assert process.speaks_for_its_node() == speaks
+
+
+def test_last_messages_come_one_after_the_other_also_above_rank_16() -> None:
+    order = [process.turn(rank, rank % 8) for rank in range(17)]
+    assert order == sorted(set(order))
+    assert process.turn(4999, 0) > order[-1] and process.turn(4999, 1) > process.turn(4998, 0)

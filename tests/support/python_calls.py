@@ -100,4 +100,13 @@ def one_rank_waits_for_something_else() -> None:
     MPI.COMM_WORLD.Barrier()
 
 
+def has_a_stall_limit() -> None:
+    from ees_mpi.ranks import process
+
+    found: list[float] = []
+    process.faulthandler.dump_traceback_later = lambda seconds, **more: found.append(seconds)  # type: ignore[assignment]
+    ees_mpi.train("interference-maxvar", OUT, settings={**SMALL, "run.stall_minutes": 70.0})
+    say(max(found, default=0) >= 60 * 70)  # the start of MPI has its own, shorter limit
+
+
 globals()[NAME]()
