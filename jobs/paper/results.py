@@ -87,7 +87,7 @@ def pages(results: Path) -> dict[str, dict[str, str]]:
             "seeding-gymnasium": page_words.gymnasium_seeding(rows),
         },
         "../../jobs/paper/results/tests.md": {"tests": details(plan)},
-        "signal.md": optimizer_tables(rows),
+        "../../jobs/paper/results/optimizers.md": optimizer_tables(rows),
         "scaling.md": {"scaling": scaling},
         "../../README.md": {"answer": page_words.short_answer(rows)},
     }
