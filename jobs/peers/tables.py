@@ -136,6 +136,8 @@ def numbers_table(columns: list[Column], found: dict[str, list[dict[str, Any]]],
         notes.append(f"- Not measured yet: {'; '.join(missing)}.")
     for column in columns:
         for group in unordered(column, rows):
+            if len({name.startswith("ees_mpi") for name in group}) < 2:
+                continue  # the page compares others with ees_mpi
             said = "; ".join(names[name] for name in rows if name in group)
             notes.append(f"- {column.title}: no difference named between {said}.")
         if better := winners(column, rows):
