@@ -23,7 +23,8 @@ from ees_mpi.registry.toml import short
 TRUST = "EES_MPI_TRUST"  # an environment variable; 1: run files are trusted
 _consents: list[bool] = []  # of the command or the call that is running; see `trusting`
 CONSENT = (
-    "If you know where the file comes from, use --trust (or EES_MPI_TRUST=1, or trust=True); see `ees-mpi docs internals`"
+    "If you know where the file comes from, use --trust (or EES_MPI_TRUST=1, or trust=True); "
+    "see `ees-mpi docs internals`"
 )
 
 
