@@ -23,7 +23,7 @@ import page_tables
 import page_words
 from blocks import read_block, read_folders, write_block
 from claims import GYMNASIUM, PLAN, examine
-from claims_tables import details
+from claims_tables import details, verdict_table
 from claims_tables import table as claim_table
 from large_optimizers import tables as optimizer_tables
 from shelf import put, read, write_cards
@@ -82,11 +82,11 @@ def pages(results: Path) -> dict[str, dict[str, str]]:
             "seeding-ratio": page_words.seeding_ratio(rows),
             "sides": page_words.sides_words(rows),
             "bullet": page_words.bullet_check(rows),
-            "first-plan": claim_table(plan),
+            "first-plan": verdict_table(plan),
             "gymnasium": claim_table(gymnasium, verdicts=False),
             "seeding-gymnasium": page_words.gymnasium_seeding(rows),
         },
-        "../../jobs/paper/results/tests.md": {"tests": details(plan)},
+        "../../jobs/paper/results/tests.md": {"claims": claim_table(plan), "tests": details(plan)},
         "../../jobs/paper/results/optimizers.md": optimizer_tables(rows),
         "scaling.md": {"scaling": scaling},
         "../../README.md": {"answer": page_words.short_answer(rows)},
