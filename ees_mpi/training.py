@@ -1,7 +1,7 @@
 """One generation of a run, and the loop over generations.
 
 `EvolutionJob.advance` is one generation of an evolution strategy. `train` calls it until the run is complete, and
-commits every generation. `docs/generation.md` names all functions that a generation passes through.
+commits every generation. `docs/internals.md` names all functions that a generation passes through.
 """
 
 import time

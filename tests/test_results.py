@@ -78,12 +78,16 @@ def test_the_page_is_short_and_its_first_words_answer() -> None:
     assert first[0].startswith("**Does the paper reproduce? ") and "0.94" in first[1]
 
 
-def test_every_claim_of_the_first_plan_has_one_short_line_with_a_verdict() -> None:
-    table = PAGE.split("<!-- begin first-plan -->")[1].split("<!-- end first-plan -->")[0]
+def test_every_claim_of_the_first_plan_has_one_short_line_with_a_verdict_and_is_on_the_page() -> None:
+    whole = (RESULTS / "tests.md").read_text(encoding="utf-8")
+    table = whole.split("<!-- begin claims -->")[1].split("<!-- end claims -->")[0]
     lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines() if line][2:]
     verdicts = {"holds", "does not hold", "not decided", "not run"}
     assert len(lines) == len(CLAIMS) and all(len(line) == 6 and all(line) for line in lines)
     assert all(line[5] in verdicts or line[5].startswith("not decided (") for line in lines)
+    listed = PAGE.split("<!-- begin first-plan -->")[1].split("<!-- end first-plan -->")[0].splitlines()
+    for claim, _, _, _, p, verdict in lines:
+        assert f"| {claim} | {p} | {verdict} |" in listed, claim
 
 
 def test_a_claim_whose_runs_are_not_complete_shows_no_p(rows: list[endpoints.Row]) -> None:

@@ -24,12 +24,25 @@ def tables() -> Iterator[str]:
         if section.names:
             yield from ("", f"| {f'{section.name}.name' if section.name else 'method'} | |", "|---|---|")
             yield from (f"| `{name}` | {cell(about)} |" for name, about in section.names.items())
-        yield from ("", "| key | type | default | unit | meaning |", "|---|---|---|---|---|")
-        for key in section.keys:
-            every = not key.parts or len(key.parts) == len(section.names)
-            parts = "" if every else f" For {', '.join(f'`{part}`' for part in key.parts)}."
-            default = key.default if key.default in ("required", "not set") else f"`{key.default}`"
-            yield f"| `{key.key}` | {cell(key.type)} | {default} | {key.unit} | {cell(key.about)}{parts} |"
+        yield from ("", "| key | type | default | meaning |", "|---|---|---|---|")
+        for parts, listed in by_parts(section):
+            if parts:
+                yield f"| *for {', '.join(parts)}:* | | | |"
+            for key in listed:
+                default = key.default if key.default in ("required", "not set") else f"`{key.default}`"
+                default += f" ({key.unit})" if key.unit else ""
+                named = key.key in ("method", f"{section.name}.name")
+                choices = "see above" if named else key.type.replace(" | ", ", ")
+                yield f"| `{key.key}` | {choices} | {default} | {cell(key.about)} |"
+
+
+def by_parts(section: keys.Section) -> list[tuple[tuple[str, ...], list[keys.Key]]]:
+    """Return the keys of a section by the parts that have them; those of all parts have no names."""
+    found: dict[tuple[str, ...], list[keys.Key]] = {}
+    for key in section.keys:
+        every = not key.parts or len(key.parts) == len(section.names)
+        found.setdefault(() if every else tuple(key.parts), []).append(key)
+    return list(found.items())
 
 
 def cell(words: str) -> str:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ees_mpi.errors import ConfigError
 from ees_mpi.registry import unknown
 
-FIRST = ("first_steps", "tutorial", "generation", "config", "python", "ask_tell", "plugins", "sweeps", "format")
+FIRST = ("first_steps", "tutorial", "config", "python", "ask_tell", "plugins", "format")
 # Code; a paragraph that begins as code, a table, a heading or a picture; any other paragraph, or an item of a list.
 PARTS = re.compile(
     r"^```.*?^```$|^(?: {4}|\||#|!).*?(?=\n\n|\n```|\n?\Z)|(?P<words>^ {0,3}\S.*?(?=\n\n|\n```|\n- |\n\d+\. |\n?\Z))",
@@ -41,7 +41,9 @@ def page(topic: str) -> Page:
     known = {each.topic: each for each in pages()}
     name = topic.lower().removesuffix(".md").replace("-", "_")
     if name not in known:
-        raise ConfigError(f"docs: {unknown(topic, known)}")
+        message = unknown(topic, known)
+        listed = "" if "expected one of" in message else f" The pages are: {', '.join(known)}"
+        raise ConfigError(f"docs: {message}{listed}")
     return known[name]
 
 

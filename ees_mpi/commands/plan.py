@@ -177,5 +177,5 @@ def describe(facts: Mapping[str, Any], costs: Costs) -> list[str]:
         f"measured            {costs.timed}, one commit ({seconds(costs.commit)})",
         "extrapolated        all rollouts take as long as these; all nodes are like this one; each rank has a core;",
         f"                    a network of {model.LATENCY * 1e6:.0f} us and {model.BANDWIDTH / 1e9:.0f} GB/s is"
-        " assumed, and was not measured (docs thousand-ranks)",
+        " assumed, and was not measured (docs scaling)",
     ]

@@ -5,7 +5,7 @@
     update     fixed + each ceil(N / P) + split / min(P, N / 16)
     commit     rank 0 alone: the same for any number of ranks
 
-m and b were measured on up to 256 ranks of one machine, latency and bandwidth are assumed: `docs thousand-ranks`.
+m and b were measured on up to 256 ranks of one machine, latency and bandwidth are assumed: `docs scaling`.
 """
 
 import math

@@ -4,7 +4,7 @@ A member is a frozen msgspec struct: its fields are the keys of the section, its
 is imported only if a config names it, so that a rank loads only the parts that it uses.
 
 Some settings name code outside of this package, as "package.module:name"; `registry.own` loads it. Code that only a run
-file names is imported only if the user trusts that file; see `ees_mpi/docs/trust.md`.
+file names is imported only if the user trusts that file; see `ees_mpi/docs/internals.md`.
 """
 
 import difflib
@@ -23,7 +23,8 @@ from ees_mpi.registry.toml import short
 TRUST = "EES_MPI_TRUST"  # an environment variable; 1: run files are trusted
 _consents: list[bool] = []  # of the command or the call that is running; see `trusting`
 CONSENT = (
-    "If you know where the file comes from, use --trust (or EES_MPI_TRUST=1, or trust=True); see `ees-mpi docs trust`"
+    "If you know where the file comes from, use --trust (or EES_MPI_TRUST=1, or trust=True); "
+    "see `ees-mpi docs internals`"
 )
 
 

@@ -1,4 +1,4 @@
-"""The tables of the first plan in docs/results.md: claims with verdicts, and all tests."""
+"""The verdicts of the first plan for docs/results.md; its claims and all tests for results/tests.md."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -26,6 +26,16 @@ def table(found: Sequence[Result], verdicts: bool = True) -> str:
         lines.append(
             f"| {each.claim.text} | {each.claim.paper} | {_here(each)} | {', '.join(counts) or '0'} | {shown} | {end} |"
         )
+    return "\n".join(lines) + "\n"
+
+
+def verdict_table(found: Sequence[Result]) -> str:
+    """Return the table of verdicts, with p of the tests of each claim."""
+    lines = ["| claim | p | verdict |", "|---|---|---|"]
+    for each in found:
+        p = [answer.p_equal if answer.question.relation == "equal" else answer.p for answer in each.answers]
+        shown = " / ".join(f"{number:.2g}" for number in p) if p and each.complete else "-"
+        lines.append(f"| {each.claim.text} | {shown} | {each.verdict} |")
     return "\n".join(lines) + "\n"
 
 

@@ -5,8 +5,8 @@
 
 start: standard ES of Gymnasium's cheetah towards +x, from older means of MaxEnt (N = 10,000), in runs/results.
 train: MaxEnt and standard ES of a small cheetah, from random means.
-All runs have equal rollouts (--population N: 100 by default). Complete runs in the folder are kept. The tables are
-in `ees_mpi/docs/signal.md`.
+All runs have equal rollouts (--population N: 100 by default). Complete runs in the folder are kept.
+`ees_mpi/docs/signal.md` has the verdicts.
 """
 
 import argparse

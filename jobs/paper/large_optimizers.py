@@ -1,7 +1,7 @@
-"""The comparison of optimizers at the paper's scale, from numbers.csv: docs/signal.md.
+"""The comparison of optimizers at the paper's scale, from numbers.csv: results/optimizers.md.
 
-The claims (a) to (d) and their measures are those of that page, fixed before the runs. Left is x < 0, as in the small
-runs; the page with the results counts only offspring beyond 1 unit. Both are shown: a claim holds if both agree.
+The claims (a) to (d) and their measures are those of docs/signal.md, fixed before the runs. Left is x < 0, as in the
+small runs; the page with the results counts only offspring beyond 1 unit. Both are shown: a claim holds if both agree.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,7 +11,6 @@ from endpoints import UPDATES, Row, number
 
 from ees_mpi.outcomes import Floats
 
-WINDOWS = (15, 10)  # later ones, not planned
 STARTS = {  # claim (a): the runs, and the generation after the first step; trust makes none in its first generation
     "Adam": ("ant-maxent-further-fresh", 1),
     "Adam, first moment not corrected": ("ant-maxent-further", 1),
@@ -107,26 +106,10 @@ def small_population(found: Found) -> list[str]:
     return lines
 
 
-def swings(found: Found) -> list[str]:
-    """Return the table of numbers that were not planned: later windows of (b), and (d) at the last generation."""
-    heads = [f"range of the left share, last {count}" for count in WINDOWS]
-    heads += ["mean change between generations", "distance at the end, MaxEnt", "standard ES", "ratio"]
-    lines = [f"| optimizer | {' | '.join(heads)} |", "|---" * (len(heads) + 1) + "|"]
-    for optimizer, ending in TRAINING.items():
-        runs, standard = (found.runs(f"cheetah-{name}{ending}", 4, 30) for name in ("maxent", "es"))
-        cells = [spread(column_of(runs, f"left_range_{count}")) for count in WINDOWS]
-        cells.append(spread(column_of(runs, "left_change_20")))
-        far, beside = (column_of(each, "distance_last") for each in (runs, standard))
-        cells += [spread(far, 1), spread(beside, 1), ratio_of(far, beside)]
-        lines.append(f"| {optimizer} | {' | '.join(cells)} |")
-    return lines
-
-
 PARTS: dict[str, Callable[[Found], list[str]]] = {
     "large-a": starts,
     "large-bd": training,
     "large-c": small_population,
-    "large-swings": swings,
 }
 
 

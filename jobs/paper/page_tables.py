@@ -6,12 +6,13 @@ from collections.abc import Iterable, Sequence
 import claims
 import numpy as np
 import second_plan
-from endpoints import UPDATES, Row, number, select
+from endpoints import Row, number, select
 from verdicts import FAILS, HOLDS
 
 NAMED = MAXVAR, MAXENT, STANDARD = "MaxVar", "MaxEnt", "standard ES"
 PAPERS_ROBOTS = {"engine": "mujoco", "population": "10000"}
 OPTIMUM = 2.5 * math.pi
+SHOWN = (0, 5, 10, 20)  # updates of the table of seeding; numbers.csv has more
 START = "random mean"
 
 
@@ -225,17 +226,17 @@ def seeding_words(rows: Sequence[Row], rules: str, first: str) -> str:
     return f"{shown} ({NAMES[first]})" if shown != "-" else "not run"
 
 
-def seeding(rows: Sequence[Row], robot: str = "ant", size: str = "10000") -> str:
+def seeding(rows: Sequence[Row]) -> str:
     """Return the table of seeding: mean x after so many updates, means over the seeds."""
     table = []
     for rules in ("text", "released"):
-        found = seeding_runs(rows, rules, robot, size)
+        found = seeding_runs(rows, rules)
         for start, words in STARTS.items():
             for first, way in NAMES.items():
                 if chosen := found.get((start, first)):
-                    cells = [f"{np.mean(column(chosen, f'x_{update}')):.2f}" for update in UPDATES]
+                    cells = [f"{np.mean(column(chosen, f'x_{update}')):.2f}" for update in SHOWN]
                     table.append((rules, words, way, f"{len(chosen)}", *cells))
-    return lines(("rules", "start", "first steps", "runs", *map(str, UPDATES)), table)
+    return lines(("rules", "start", "first steps", "runs", *map(str, SHOWN)), table)
 
 
 def adapted(runs: Sequence[Row]) -> list[float]:
@@ -296,6 +297,14 @@ def adaptation(rows: Sequence[Row]) -> str:
     return lines((*head, "sd of the ten", "starts that end on the wanted side"), table)
 
 
+def spread(values: Sequence[float], digits: int = 1, scale: float = 1.0, unit: str = "") -> str:
+    """Return the mean of some values, and their range; a dash if there are none."""
+    if not values:
+        return "-"
+    mean, low, high = (f"{scale * value:.{digits}f}" for value in (np.mean(values), min(values), max(values)))
+    return f"{mean}{unit} ({low} to {high})" if len(values) > 1 else f"{mean}{unit}"
+
+
 def generations(rows: Sequence[Row]) -> str:
     """Return the distances of the long runs of the cheetah, released rules, with the ratio to standard ES."""
     table = []
@@ -303,16 +312,21 @@ def generations(rows: Sequence[Row]) -> str:
         name: [row for row in trained(rows, "cheetah", name, "released") if int(row["generations"]) >= 95]
         for name in (STANDARD, MAXENT, MAXVAR)
     }
-    for algorithm, runs in long.items():
-        for row in runs:
-            ending = "_90_99" if row.get("distance_90_99") else "_85_94"
-            far, before = number(row, f"distance{ending}"), f"{number(row, 'distance_20_29'):.1f}"
-            beside = [number(each, f"distance{ending}") for each in long[STANDARD] if each["seed"] == row["seed"]]
-            same = f"{far / beside[0]:.2f}" if beside and algorithm != STANDARD else "-"
-            shares = (f"{100 * number(row, f'{side}{ending}'):.0f} %" for side in ("left", "right"))
-            table.append((algorithm, row["seed"], before, f"{far:.1f}", window(ending), same, *shares))
-    head = ("cheetah, released rules", "seed", "distance, 20 to 29", "distance at the end", "generations")
-    return lines((*head, "over standard ES, same seed", "left", "right"), table)
+    for ending in ("_90_99", "_85_94"):
+        beside = {row["seed"]: number(row, f"distance{ending}") for row in long[STANDARD]}
+        for algorithm, all_runs in long.items():
+            runs = [row for row in all_runs if ending == "_90_99" or not row.get("distance_90_99")]
+            runs = [row for row in runs if row.get(f"distance{ending}")]
+            if not runs:
+                continue
+            seeds = ", ".join(row["seed"] for row in runs)
+            ratios = [number(row, f"distance{ending}") / beside[row["seed"]] for row in runs if row["seed"] in beside]
+            same = "-" if algorithm == STANDARD else spread(ratios, 2)
+            cells = (spread(column(runs, f"distance{end}")) for end in ("_20_29", ending))
+            left = spread(column(runs, f"left{ending}"), 0, 100, " %")
+            table.append((algorithm, seeds, *cells, window(ending), same, left))
+    head = ("cheetah, released rules", "seeds", "distance, 20 to 29", "distance at the end", "generations")
+    return lines((*head, "over standard ES, same seed", "left"), table)
 
 
 ONE_RULE = {
@@ -328,16 +342,10 @@ ONE_RULE = {
 
 
 def one_rule(rows: Sequence[Row]) -> str:
-    """Return the distance at generations 20 to 29, and the balance, by seed: one rule alone, and all of them."""
+    """Return the distance at generations 20 to 29, and the balance: one rule alone, and all of them."""
     table = []
     for words, (algorithm, rules, changed) in ONE_RULE.items():
         chosen = [row for row in early(rows, "cheetah", algorithm, rules) if row["changed"] == changed]
-        by_seed = {int(row["seed"]): row for row in chosen}
-        cells = [
-            f"{number(by_seed[seed], 'distance_20_29'):.1f} ({number(by_seed[seed], 'balance_20_29'):.2f})"
-            if seed in by_seed
-            else ""
-            for seed in range(claims.SEEDS)
-        ]
-        table.append((words, *cells))
-    return lines(("distance (balance), generations 20 to 29", *(f"seed {seed}" for seed in range(claims.SEEDS))), table)
+        cells = (spread(column(chosen, f"{name}_20_29"), digits) for name, digits in (("distance", 1), ("balance", 2)))
+        table.append((words, f"{len(chosen)}", *cells))
+    return lines(("cheetah, seeds 0 to 5, generations 20 to 29", "runs", "distance", "balance"), table)

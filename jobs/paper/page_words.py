@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 import second_plan
 from endpoints import Row, number, select
-from page_tables import MAXENT, MAXVAR, column, early, late, lines, over_standard, seeding_runs, sides
+from page_tables import MAXENT, MAXVAR, STARTS, column, early, late, lines, over_standard, seeding_runs, sides
 
 
 def answer(rows: Sequence[Row]) -> str:
@@ -56,6 +56,19 @@ def seeding_ratio(rows: Sequence[Row]) -> str:
                 far, base = (np.mean(column(found[start, first], "x_20")) for start in (MAXENT, "random"))
                 words.append(f"{far / base:.1f} times with {way} on both sides ({rules} rules)")
     return f"After 20 updates standard ES from MaxEnt is ahead of a random mean: {', '.join(words)}.\n"
+
+
+def gymnasium_seeding(rows: Sequence[Row]) -> str:
+    """Return mean x of standard ES on Gymnasium's cheetah after 5 and 20 updates, from different starts."""
+    found = seeding_runs(rows, "text", "gymnasium-cheetah", "200")
+    ways = []
+    for first, way in (("full", "plain Adam"), ("gentle", "gentle rule")):
+        words = []
+        for start in ("random", MAXVAR, MAXENT):
+            values = [f"{np.mean(column(found[start, first], f'x_{update}')):.1f}" for update in (5, 20)]
+            words.append(f"{STARTS[start]} {' and '.join(values)}")
+        ways.append(f"{way}: {', '.join(words)}")
+    return f"Seeding of the cheetah, N = 200, mean x of standard ES after 5 and 20 updates; {'; '.join(ways)}.\n"
 
 
 def bullet_check(rows: Sequence[Row]) -> str:

@@ -23,7 +23,7 @@ import page_tables
 import page_words
 from blocks import read_block, read_folders, write_block
 from claims import GYMNASIUM, PLAN, examine
-from claims_tables import details
+from claims_tables import details, verdict_table
 from claims_tables import table as claim_table
 from large_optimizers import tables as optimizer_tables
 from shelf import put, read, write_cards
@@ -69,7 +69,8 @@ def pages(results: Path) -> dict[str, dict[str, str]]:
     rows = endpoints.read(results / "numbers.csv")
     plan, gymnasium = examine(rows, PLAN), examine(rows, GYMNASIUM)
     measured = json.loads((results / "scaling.json").read_text())
-    scaling = "".join(f"    {line}\n" for line in scaling_figure.table(measured["summary"]))
+    shown = [row for row in measured["summary"] if row["ranks"] in (1, 4, 16)]  # the figure has all
+    scaling = "".join(f"    {line}\n" for line in scaling_figure.table(shown))
     return {
         "results.md": {
             "answer": page_words.answer(rows),
@@ -81,13 +82,13 @@ def pages(results: Path) -> dict[str, dict[str, str]]:
             "seeding-ratio": page_words.seeding_ratio(rows),
             "sides": page_words.sides_words(rows),
             "bullet": page_words.bullet_check(rows),
-            "first-plan": claim_table(plan),
-            "tests": details(plan),
+            "first-plan": verdict_table(plan),
             "gymnasium": claim_table(gymnasium, verdicts=False),
-            "seeding-gymnasium": page_tables.seeding(rows, "gymnasium-cheetah", "200"),
+            "seeding-gymnasium": page_words.gymnasium_seeding(rows),
         },
-        "signal.md": optimizer_tables(rows),
-        "costs.md": {"scaling": scaling},
+        "../../jobs/paper/results/tests.md": {"claims": claim_table(plan), "tests": details(plan)},
+        "../../jobs/paper/results/optimizers.md": optimizer_tables(rows),
+        "scaling.md": {"scaling": scaling},
         "../../README.md": {"answer": page_words.short_answer(rows)},
     }
 
