@@ -154,6 +154,12 @@ def claim_table(rows: Sequence[Row]) -> str:
     return lines(("claim", "paper", "released rules", "the text's rules", "verdict"), table)
 
 
+def span(seeds: Sequence[int]) -> str:
+    """Return seeds in words: a range if none is missing."""
+    whole = len(seeds) > 2 and sorted(seeds) == list(range(min(seeds), max(seeds) + 1))
+    return f"{min(seeds)} to {max(seeds)}" if whole else ", ".join(map(str, seeds))
+
+
 def means_of(words: str, values: Sequence[float]) -> str:
     """Return the mean of some values, in words."""
     return f"{words} {np.mean(values):.1f} (n = {len(values)})" if values else f"{words} not run"
@@ -319,7 +325,7 @@ def generations(rows: Sequence[Row]) -> str:
             runs = [row for row in runs if row.get(f"distance{ending}")]
             if not runs:
                 continue
-            seeds = ", ".join(row["seed"] for row in runs)
+            seeds = span([int(row["seed"]) for row in runs])
             ratios = [number(row, f"distance{ending}") / beside[row["seed"]] for row in runs if row["seed"] in beside]
             same = "-" if algorithm == STANDARD else spread(ratios, 2)
             cells = (spread(column(runs, f"distance{end}")) for end in ("_20_29", ending))
