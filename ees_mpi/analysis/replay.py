@@ -16,8 +16,10 @@ import numpy as np
 from ees_mpi.analysis import video
 from ees_mpi.analysis.offspring import check_committed, extremes, has_positions, positions
 from ees_mpi.analysis.subject import subject
+from ees_mpi.commands.arguments import checked
 from ees_mpi.commands.info import task_name
-from ees_mpi.commands.offspring import SampleRequest, sample
+from ees_mpi.commands.offspring import sample
+from ees_mpi.commands.requests import ReplayRequest, SampleRequest
 from ees_mpi.commands.verify import differences, evaluate_mean, repeat
 from ees_mpi.contracts import Drawable, Evaluator, View
 from ees_mpi.errors import ConfigError, RunFileError, VerifyError, before_rollouts
@@ -36,25 +38,9 @@ LOGGED = 3  # columns of a `Repeated` row in front of the behavior: valid, lengt
 MUTATIONS = 8  # of a policy
 
 
-@dataclass(frozen=True)
-class ReplayRequest:
-    """The command line of `replay`: the individuals, by default the farthest one, and the video."""
-
-    individuals: Sequence[int] = ()
-    toward: Sequence[str] = ()  # left, right, 45deg
-    extremes: int = 0
-    mean: bool = False
-    generation: int | None = None
-    video: Path | None = None
-    size: tuple[int, int] | None = None  # of one panel; None: depends on the number of panels
-    speed: float = 1.0
-    mutations: int | None = None  # of a policy
-    std: float | None = None  # of them; None: that of the policy's config
-
-    @property
-    def names_individuals(self) -> bool:
-        """Return whether any individual is requested."""
-        return bool(self.individuals or self.toward or self.extremes)
+def names_individuals(request: ReplayRequest) -> bool:
+    """Return whether any individual is requested."""
+    return bool(request.individuals or request.toward or request.extremes)
 
 
 @dataclass(frozen=True)
@@ -83,7 +69,7 @@ def choose(run: Run, request: ReplayRequest) -> list[Choice]:
     chosen: list[Choice] = []
     if request.mean:
         chosen += [Choice(generation, None, k) for k in range(run.config.population.components)]
-    if request.names_individuals or not request.mean:
+    if names_individuals(request) or not request.mean:
         chosen += _individuals(run, request, generation)
     first: dict[tuple[int | None, int], Choice] = {}
     for choice in chosen:
@@ -94,7 +80,7 @@ def choose(run: Run, request: ReplayRequest) -> list[Choice]:
 def _generation(run: Run, request: ReplayRequest) -> int:
     """Return the generation: by default the last one, or for means the state after it."""
     check_committed(run)
-    only_mean = request.mean and not request.names_individuals
+    only_mean = request.mean and not names_individuals(request)
     last = run.generations if only_mean and subject(run).trained else run.generations - 1
     if request.generation is not None and not 0 <= request.generation <= last:
         raise ConfigError(f"--generation {request.generation}: expected 0 to {last}")
@@ -187,22 +173,23 @@ def sampled(policy: Path, request: ReplayRequest, folder: Path) -> Path:
     if request.mutations and request.individuals and count > request.mutations:
         raise ConfigError(f"--individual {count - 1}: expected 0 to {request.mutations - 1}, as --mutations says")
     task = tomllib.loads(starting_point.read_policy(policy).config).get("task", {})
-    settings = ["task.device=cpu"] if "device" in task else []
+    settings = {"task.device": "cpu"} if "device" in task else None
     out = folder / f"{policy.stem}.h5"
-    wanted = SampleRequest(policy, request.mutations or count, std=request.std, settings=settings, out=out)
+    wanted = checked(SampleRequest(policy, request.mutations or count, out, std=request.std, settings=settings))
     return sample(Ranks(), wanted, lambda line: None)
 
 
 def replay_run(path: Path, request: ReplayRequest, say: Callable[[str], None], counter: Counter) -> None:
     """Replay individuals of a run file; raise a VerifyError if bits differ and the machines do not explain it."""
-    if request.video:
-        check_writable(request.video, "--video", (".mp4",), [path])
+    target = Path(request.video) if request.video else None
+    if target:
+        check_writable(target, "--video", (".mp4",), [path])
         video.packages()
     with open_run(path) as run:
         run.check_last()
         choices = choose(run, request)
-        if request.video:
-            replayed = _film_all(run, choices, request, request.video, say, counter)
+        if target:
+            replayed = _film_all(run, choices, request, target, say, counter)
         else:
             with before_rollouts():
                 evaluator = run.config.task.open(run.config.run.seed)
@@ -250,7 +237,7 @@ def _film_all(
     run: Run, choices: Sequence[Choice], request: ReplayRequest, out: Path, say: Callable[[str], None], counter: Counter
 ) -> list[Replayed]:
     """Replay in front of a camera and write the video."""
-    size = request.size or ((640, 480) if len(choices) == 1 else (320, 240))
+    size = panel_size(request.size) or ((640, 480) if len(choices) == 1 else (320, 240))
     actor = film(run, View(*size))
     every = max(1, round(request.speed / (FPS * actor.step_seconds)))
     films = [video.Film(_film_title(run, choice)) for choice in choices]

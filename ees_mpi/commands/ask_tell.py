@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ees_mpi import machine
 from ees_mpi.commands import loop_input
-from ees_mpi.commands.arguments import computing, optional, whole
+from ees_mpi.commands.arguments import AT_LEAST_ONE, computing
 from ees_mpi.commands.loop_file import LoopFile, check_recorded, check_target
 from ees_mpi.config import Config
 from ees_mpi.errors import ConfigError, TaskError, located
@@ -175,7 +175,7 @@ class Strategy:
         size, parameters = self.config.population.size, self._state.mean.shape[1]
         if self._draw is None:
             self._draw, self._clock = self._update.ask(self._state), Clock()
-        chunk = optional(whole, "chunk", chunk, 1)
+        chunk = None if chunk is None else AT_LEAST_ONE.check("chunk", chunk)
         shares = self._loop.ranks.shares(size if chunk is None else -(-size // chunk))
         loop_input.check_ask(max(map(len, shares)) if chunk is None else min(chunk, size), parameters)
         mine, self._chunked = shares[self._loop.ranks.rank], chunk is not None

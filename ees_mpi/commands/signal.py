@@ -11,16 +11,14 @@ kernel sums are those of the half. So the two gradients are independent, and the
 """
 
 import math
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ees_mpi.commands.api import call_on_run
-from ees_mpi.commands.arguments import LARGEST, optional, path_of, whole
+from ees_mpi.commands.arguments import path_of
+from ees_mpi.commands.requests import SignalRequest
 from ees_mpi.commands.signal_estimate import Split, ratio_of, share, split_of
 from ees_mpi.commands.verify import learned_after, logged_outcomes
 from ees_mpi.config import Evolution
@@ -54,39 +52,18 @@ class Signal:
     step_nats: float
 
 
-def signal(
-    run: "str | os.PathLike[str] | Run",
-    *,
-    generation: int | None = None,
-    every: int | None = None,
-    splits: int = SPLITS,
-    objective: str | None = None,
-    trust: bool = False,
-) -> list[Signal]:
-    """Return the signal of some generations of a run, as `ees-mpi signal` does, on every rank.
-
-    generation: this one, negative from the end; every: each so many-th one  [default: five, first to last]
-    splits: into halves, for each generation; objective: another one on the same rollouts  [default: the run's]
-    trust: run the code that the run file names
-    """
-    path, splits = path_of(run), whole("splits", splits, 1, 10**6)
-    generation, every = optional(whole, "generation", generation, -LARGEST), optional(whole, "every", every, 1)
-    return call_on_run("signal", trust, lambda world: signal_on(world, path, generation, every, splits, objective))
-
-
-def signal_on(
-    ranks: Ranks, path: Path, generation: int | None, every: int | None, splits: int, objective: str | None = None
-) -> list[Signal]:
+def signal(ranks: Ranks, request: SignalRequest) -> list[Signal]:
     """Measure the signal of some generations, shared by the ranks; the bits do not depend on their number."""
     with ranks.together():
-        run = open_run(path)
-        chosen = choose(run, generation, every)
+        run = open_run(path_of(request.run))
+        chosen = choose(run, request.generation, request.every)
         other = None
-        if objective:
-            other = Evolution.build({**run.config.method.sections(), "objective": {"name": objective}}).objective
+        if request.objective:
+            sections = {**run.config.method.sections(), "objective": {"name": request.objective}}
+            other = Evolution.build(sections).objective
     agreed = np.frombuffer(ranks.broadcast(np.array(chosen, np.int64).tobytes()), np.int64).tolist()
     ranks.set_stall_limit(60 * run.config.run.stall_minutes)
-    signals = list(measure_signal(ranks, run, agreed, splits, other))
+    signals = list(measure_signal(ranks, run, agreed, request.splits, other))
     run.close()
     return signals
 

@@ -1,8 +1,11 @@
-"""`ees-mpi export --policy`: an npz with the layers and the normaliser, and a loader that needs only numpy.
+"""`ees-mpi export`: write a policy or the metrics of a run for other programs; arrays: `run.to_xarray()`.
 
-`train --from` and `sample` also start from the npz: it has the config of the run and the exact observation sums.
+`--policy`: an npz with the layers and the normaliser, and a loader that needs only numpy. `train --from` and `sample`
+also start from the npz: it has the config of the run and the exact observation sums. `--csv`: the metrics as a table,
+one row per generation.
 """
 
+import csv
 from pathlib import Path
 from typing import Any
 
@@ -71,13 +74,41 @@ def load(path):
     return act
 '''
 
+VECTORS = ("behavior_variance", "mean_behavior", "objective_value")  # metrics with several numbers per generation
 FIRST_WORDS = LOADER.partition(":")[0]  # of every exported loader
 
 
+def export_csv(run: Run, out: Path | None) -> Path:
+    """Write the metrics, the times and the digests of all generations; return the file."""
+    target = out or run.path.with_suffix(".csv")
+    check_writable(target, suffixes=[".csv"], sources=[run.path])
+    if run.generations == 0:
+        raise RunFileError(f"{run.path} has no committed generation yet")
+    run.check_all()
+    columns: dict[str, Any] = {"generation": np.arange(run.generations)}
+    for name in run.names:
+        values = np.asarray(run[name][:]) if run[name].shape[1:] == () or name in VECTORS else np.empty(0)
+        if values.dtype.kind == "S":
+            values = values.astype(str)
+        if values.ndim == 1 and len(values):
+            columns[name] = values
+        columns |= {f"{name}_{place}": column for place, column in enumerate(values.T) if values.ndim == 2}
+    with written(target, "w") as file:
+        writer = csv.writer(file)
+        writer.writerow(columns)
+        writer.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
+    return target
+
+
 def export_policy(
-    run: Run, out: Path, generation: int | None = None, individual: int | None = None, component: int | None = None
+    run: Run,
+    out: Path | None = None,
+    generation: int | None = None,
+    individual: int | None = None,
+    component: int | None = None,
 ) -> list[Path]:
     """Write a policy as `out` (npz) and its loader beside it; by default the mean of the final state."""
+    out = out or Path("policy.npz")
     task = run.config.task
     if not isinstance(task, PolicyTask):
         raise RunFileError(f"{run.path}: its task has no policy network to export")
