@@ -40,7 +40,7 @@ MUTATIONS = 8  # of a policy
 
 def names_individuals(request: ReplayRequest) -> bool:
     """Return whether any individual is requested."""
-    return bool(request.individuals or request.toward or request.extremes)
+    return bool(request.individual or request.toward or request.extremes)
 
 
 @dataclass(frozen=True)
@@ -91,12 +91,12 @@ def _individuals(run: Run, request: ReplayRequest, generation: int) -> list[Choi
     if not run.config.population.has_individuals:
         raise RunFileError(f"{run.path}: its rows are tasks, not individuals that can be replayed; use --mean")
     size = run.config.population.size
-    for index in request.individuals:
+    for index in request.individual:
         if not 0 <= index < size:
             raise ConfigError(f"--individual {index}: expected 0 to {size - 1}")
     if request.extremes > size:
         raise ConfigError(f"--extremes {request.extremes}: the population has {size} individuals")
-    chosen = [Choice(generation, index) for index in request.individuals]
+    chosen = [Choice(generation, index) for index in request.individual]
     if request.toward:
         chosen += _toward(run, generation, [angle_of(text, "--toward") for text in request.toward])
     if request.extremes:
@@ -169,8 +169,8 @@ def replay(path: Path, request: ReplayRequest, say: Callable[[str], None], count
 
 def sampled(policy: Path, request: ReplayRequest, folder: Path) -> Path:
     """Evaluate mutations of a policy on the CPU, which draws them; return their file."""
-    count = max(2, *(index + 1 for index in request.individuals)) if request.individuals else MUTATIONS
-    if request.mutations and request.individuals and count > request.mutations:
+    count = max(2, *(index + 1 for index in request.individual)) if request.individual else MUTATIONS
+    if request.mutations and request.individual and count > request.mutations:
         raise ConfigError(f"--individual {count - 1}: expected 0 to {request.mutations - 1}, as --mutations says")
     task = tomllib.loads(starting_point.read_policy(policy).config).get("task", {})
     settings = {"task.device": "cpu"} if "device" in task else None

@@ -12,32 +12,32 @@ from typing import Annotated, Any
 import click
 
 from ees_mpi import machine, ranks
-from ees_mpi.cli.options import Json, command, echo
-from ees_mpi.commands.arguments import AT_LEAST_ONE, FILE, Kind, Option, Source, Whole, path_of
-from ees_mpi.commands.requests import KeyChanges, Name, RunArgument, RunArguments, SourceArgument
+from ees_mpi.cli.options import command, echo
+from ees_mpi.commands.arguments import AT_LEAST_ONE, FILE, SOURCE, Kind, Name, Option, path_of, whole
+from ees_mpi.commands.requests import Json, KeyChanges, RunArgument, RunArguments, SourceArgument
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.terminal import say_on_stderr
 
 MOST_SEEDS = 10_000
 
 
-class Seeds(Kind):
-    """Random seeds: numbers and ranges, such as 0-5,8."""
+def read_seeds(name: str, word: str) -> tuple[int, ...]:
+    """Return the seeds of numbers and ranges, such as 0-5,8, in the order in which they are given."""
+    seeds: list[int] = []
+    for part in word.split(","):
+        first, dash, last = part.partition("-")
+        digits = all(end.isascii() and end.isdigit() and len(end) < 20 for end in (first, last or first))
+        if not digits or (dash and not last) or int(last or first) < int(first):
+            raise ConfigError(f"{name}: expected numbers and ranges, such as 0-5 or 1,4,7; got {word!r:.80}")
+        if len(seeds) + int(last or first) - int(first) >= MOST_SEEDS:
+            raise ConfigError(f"{name}: expected at most {MOST_SEEDS} seeds")
+        seeds += range(int(first), int(last or first) + 1)
+    if len(set(seeds)) < len(seeds):
+        raise ConfigError(f"{name}: expected each seed once, got {word!r:.80}")
+    return tuple(seeds)
 
-    def read(self, name: str, word: str) -> tuple[int, ...]:
-        """Return the seeds in the order in which they are given."""
-        seeds: list[int] = []
-        for part in word.split(","):
-            first, dash, last = part.partition("-")
-            digits = all(end.isascii() and end.isdigit() and len(end) < 20 for end in (first, last or first))
-            if not digits or (dash and not last) or int(last or first) < int(first):
-                raise ConfigError(f"{name}: expected numbers and ranges, such as 0-5 or 1,4,7; got {word!r:.80}")
-            if len(seeds) + int(last or first) - int(first) >= MOST_SEEDS:
-                raise ConfigError(f"{name}: expected at most {MOST_SEEDS} seeds")
-            seeds += range(int(first), int(last or first) + 1)
-        if len(set(seeds)) < len(seeds):
-            raise ConfigError(f"{name}: expected each seed once, got {word!r:.80}")
-        return tuple(seeds)
+
+SEEDS = Kind(read_seeds, metavar="0-5")
 
 
 @command()
@@ -45,7 +45,7 @@ def info(
     runs: RunArguments,
     sort: Annotated[
         str | None,
-        Option("--sort KEY", "Of a table: a column, a key such as population.std, or -KEY: largest first."),
+        Option("Of a table: a column, a key such as population.std, or -KEY: largest first.", usage="--sort KEY"),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -92,14 +92,12 @@ def repair(run: RunArgument) -> None:
 @command(trusts=True)
 def export(
     run: RunArgument,
-    policy: Annotated[bool, Option("--policy", "A policy with its normaliser as npz, and a loader in numpy.")] = False,
-    table: Annotated[bool, Option("--csv", "The metrics as a table, one row per generation.")] = False,
-    generation: Annotated[
-        int | None, Option("--generation N", "Of a policy.  [default: the final state]", Whole())
-    ] = None,
-    individual: Annotated[int | None, Option("--individual N", "Of a policy.  [default: the mean]", Whole())] = None,
-    component: Annotated[int | None, Option("--component N", "The mean, of a mixture.", Whole())] = None,
-    out: Annotated[Name | None, Option("-o, --out FILE", "[default: policy.npz or RUN.csv]", FILE)] = None,
+    policy: Annotated[bool, Option("A policy with its normaliser as npz, and a loader in numpy.")] = False,
+    table: Annotated[bool, Option("The metrics as a table, one row per generation.", usage="--csv")] = False,
+    generation: Annotated[int | None, Option("Of a policy.  [default: the final state]", whole())] = None,
+    individual: Annotated[int | None, Option("Of a policy.  [default: the mean]", whole())] = None,
+    component: Annotated[int | None, Option("The mean, of a mixture.", whole())] = None,
+    out: Annotated[Name | None, Option("[default: policy.npz or RUN.csv]", FILE, "-o, --out FILE")] = None,
 ) -> None:
     """Write a policy or the metrics of a run file for other programs.
 
@@ -125,10 +123,10 @@ def export(
 
 @command()
 def config(
-    source: Annotated[str | None, Option("[PRESET|FILE.toml|RUN.h5]", "", Source())] = None,
+    source: Annotated[str | None, Option("", SOURCE, "[PRESET|FILE.toml|RUN.h5]")] = None,
     settings: KeyChanges = None,
     keys: Annotated[
-        bool, Option("--keys", "Every key with its type, unit and meaning; without a source, all there are.")
+        bool, Option("Every key with its type, unit and meaning; without a source, all there are.")
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -152,8 +150,8 @@ def config(
 def sweep(
     source: SourceArgument,
     settings: KeyChanges = None,
-    seeds: Annotated[Sequence[int], Option("--seeds 0-5", "Random seeds, one run each: 0-5 or 1,4,7.", Seeds())] = (),
-    out: Annotated[Name | None, Option("-o, --out FOLDER", "The folder of the run files.", FILE)] = None,
+    seeds: Annotated[Sequence[int], Option("Random seeds, one run each: 0-5 or 1,4,7.", SEEDS)] = (),
+    out: Annotated[Name | None, Option("The folder of the run files.", FILE, "-o, --out FOLDER")] = None,
 ) -> None:
     """Print one `ees-mpi train` command for each run of a sweep.
 
@@ -183,10 +181,8 @@ def _print_notes(notes: Sequence[str]) -> None:
 def plan(
     source: SourceArgument,
     settings: KeyChanges = None,
-    ranks: Annotated[int | None, Option("--ranks N", "[default: the cores of this machine]", AT_LEAST_ONE)] = None,
-    ranks_per_node: Annotated[
-        int | None, Option("--ranks-per-node N", "[default: all on one node]", AT_LEAST_ONE)
-    ] = None,
+    ranks: Annotated[int | None, Option("[default: the cores of this machine]", AT_LEAST_ONE)] = None,
+    ranks_per_node: Annotated[int | None, Option("[default: all on one node]", AT_LEAST_ONE)] = None,
     as_json: Json = False,
 ) -> None:
     """Print the costs of a run before it is queued.
@@ -206,7 +202,7 @@ def plan(
 
 
 @command()
-def presets(name: Annotated[str, Option("[NAME]")] = "") -> None:
+def presets(name: Annotated[str, Option(usage="[NAME]")] = "") -> None:
     """List the presets, or print the TOML of one."""
     from ees_mpi import config
     from ees_mpi.commands import api
@@ -219,7 +215,7 @@ def presets(name: Annotated[str, Option("[NAME]")] = "") -> None:
 
 
 @command()
-def docs(topic: Annotated[str, Option("[TOPIC]")] = "") -> None:
+def docs(topic: Annotated[str, Option(usage="[TOPIC]")] = "") -> None:
     """Print a page of the documentation, or the list of pages."""
     from ees_mpi.commands.docs import page, pages, wrapped
 
@@ -236,7 +232,7 @@ def docs(topic: Annotated[str, Option("[TOPIC]")] = "") -> None:
 
 
 @command()
-def jobs(folder: Annotated[Name | None, Option("--copy FOLDER", "Copy them into this folder.", FILE)] = None) -> None:
+def jobs(folder: Annotated[Name | None, Option("Copy them into this folder.", FILE, "--copy FOLDER")] = None) -> None:
     """List the job scripts and the examples, or copy them."""
     from ees_mpi.commands.jobs import copy_jobs, describe, job_files, name_of
 

@@ -8,17 +8,17 @@ import click
 
 from ees_mpi import machine
 from ees_mpi.cli.options import command, echo
-from ees_mpi.commands.arguments import FILE, RUN_FILE, Number, Option, Whole
-from ees_mpi.commands.requests import FigureRequest, Name, ReplayRequest, RunArguments
+from ees_mpi.commands.arguments import FILE, RUN_FILE, Name, Option, number, whole
+from ees_mpi.commands.requests import FigureRequest, ReplayRequest, RunArguments
 from ees_mpi.terminal import say
 
 
 @command(trusts=True)
 def figure(
     request: FigureRequest,
-    name: Annotated[str, Option("[NAME]")] = "",
+    name: Annotated[str, Option(usage="[NAME]")] = "",
     runs: RunArguments = (),
-    listing: Annotated[bool, Option("--list", "List the figures, and the runs that each needs.")] = False,
+    listing: Annotated[bool, Option("List the figures, and the runs that each needs.", usage="--list")] = False,
 ) -> None:
     from ees_mpi.analysis.figures.catalog import FIGURES, draw
 
@@ -32,7 +32,7 @@ def figure(
 
 
 @command(trusts=True)
-def replay(run: Annotated[Name, Option("RUN.h5|POLICY.npz", "", RUN_FILE)], request: ReplayRequest) -> None:
+def replay(run: Annotated[Name, Option("", RUN_FILE, "RUN.h5|POLICY.npz")], request: ReplayRequest) -> None:
     from ees_mpi.analysis.replay import panel_size, replay
     from ees_mpi.runs.progress import Counter
 
@@ -44,8 +44,8 @@ def replay(run: Annotated[Name, Option("RUN.h5|POLICY.npz", "", RUN_FILE)], requ
 @command(trusts=True)
 def report(
     runs: RunArguments,
-    out: Annotated[Name | None, Option("-o, --out FILE.html", "[default: RUN-report.html]", FILE)] = None,
-    thumbnails: Annotated[int, Option("--thumbnails N", "Extremes to show.", Whole(0, 64))] = 8,
+    out: Annotated[Name | None, Option("[default: RUN-report.html]", FILE, "-o, --out FILE.html")] = None,
+    thumbnails: Annotated[int, Option("Extremes to show.", whole(0, 64))] = 8,
 ) -> None:
     """Write a web page about a run, or about several.
 
@@ -61,9 +61,9 @@ def report(
 def watch(
     runs: RunArguments,
     every: Annotated[
-        float, Option("--every X", "Seconds between updates.", Number(0.05, expected="a number of at least 0.05"))
+        float, Option("Seconds between updates.", number(0.05, expected="a number of at least 0.05"))
     ] = 2.0,
-    once: Annotated[bool, Option("--once", "Print the current state and exit.")] = False,
+    once: Annotated[bool, Option("Print the current state and exit.")] = False,
 ) -> None:
     """Show the progress of runs as a table, until all are complete."""
     from ees_mpi.analysis.watch import watch

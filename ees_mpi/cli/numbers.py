@@ -6,19 +6,15 @@ from typing import Annotated
 
 import click
 
-from ees_mpi.cli.options import Json, command, echo
-from ees_mpi.commands.arguments import POSITIVE, Option, Whole
-from ees_mpi.commands.requests import CompareRequest, RunArguments
+from ees_mpi.cli.options import command, echo
+from ees_mpi.commands.arguments import POSITIVE, Option
+from ees_mpi.commands.requests import CompareRequest, Generation, Json, RunArguments
 
 Radius = Annotated[
     float,
-    Option(
-        "--radius X",
-        "Offspring that end nearer to the origin count for near_origin, and not for balance and directions.",
-        POSITIVE,
-    ),
+    Option("Offspring that end nearer to the origin count for near_origin, not for balance and directions.", POSITIVE),
 ]
-Cell = Annotated[float, Option("--cell X", "Side of a grid cell, for coverage.", POSITIVE)]
+Cell = Annotated[float, Option("Side of a grid cell, for coverage.", POSITIVE)]
 
 
 class Sides(click.Command):
@@ -41,13 +37,13 @@ class Sides(click.Command):
 @command(trusts=True)
 def metrics(
     runs: RunArguments,
-    generation: Annotated[int | None, Option("--generation N", "[default: the last one]", Whole())] = None,
-    every: Annotated[bool, Option("--all", "Every generation, one line each.")] = False,
+    generation: Generation = None,
+    every: Annotated[bool, Option("Every generation, one line each.", usage="--all")] = False,
     radius: Radius = 5.0,
     cell: Cell = 1.0,
     bandwidth: Annotated[
         str | None,
-        Option("--bandwidth H[,H...]", "Of the kernel: numbers, scott, silverman.  [default: silverman]"),
+        Option("Of the kernel: numbers, scott, silverman.  [default: silverman]", usage="--bandwidth H[,H...]"),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -73,10 +69,10 @@ def compare(
     request: CompareRequest,
     radius: Radius = 5.0,
     cell: Cell = 1.0,
-    bandwidth: Annotated[str, Option("--bandwidth H", "Of entropy: a number, scott, silverman.")] = "silverman",
-    latex: Annotated[bool, Option("--latex", "Tables for a paper.")] = False,
+    bandwidth: Annotated[str, Option("Of entropy: a number, scott, silverman.", usage="--bandwidth H")] = "silverman",
+    latex: Annotated[bool, Option("Tables for a paper.")] = False,
     as_json: Json = False,
-    listing: Annotated[bool, Option("--list", "List the metrics.")] = False,
+    listing: Annotated[bool, Option("List the metrics.", usage="--list")] = False,
 ) -> None:
     from ees_mpi.analysis.numbers import comparison, measures, run_values, tables
 
@@ -84,7 +80,7 @@ def compare(
         for name, about in run_values.METRICS.items():
             echo(f"{name:26} {about}")
         return
-    if not request.metrics:
+    if not request.metric:
         raise click.UsageError("expected --metric M; --list prints the metrics")
     settings = measures.Settings(radius, cell, measures.bandwidth(bandwidth))
     comparisons = comparison.compare_runs(request, settings)

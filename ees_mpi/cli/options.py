@@ -1,33 +1,30 @@
 """Commands from typed signatures: each parameter that has an `Option` becomes an option of click.
 
-A parameter that is a dataclass stands for all of its fields.
+A parameter that is a dataclass, a request, stands for all of its fields.
 """
 
 import inspect
 from collections.abc import Callable
 from dataclasses import is_dataclass
-from typing import Annotated, Any, NoReturn
+from typing import Any, NoReturn
 
 import click
 from click.shell_completion import CompletionItem
 
 from ees_mpi import ranks
-from ees_mpi.commands.arguments import File, Number, Option, Source, options_of
-from ees_mpi.commands.requests import Trust
-from ees_mpi.ranks.process import DEFAULT_MINUTES
-from ees_mpi.ranks.process import START_MINUTES as ENVIRONMENT
+from ees_mpi.commands.arguments import FILE, POLICY, RUN_FILE, SOURCE, Option, number, options_of
+from ees_mpi.commands.requests import TRUST
+from ees_mpi.ranks import process
 from ees_mpi.registry import trusting
 from ees_mpi.terminal import plain
 
 START_MINUTES = Option(
+    "End the job if MPI has not started on all ranks after this time.",
+    number(high=1e6),
     "--start-minutes X",
-    f"End the job if MPI has not started on all ranks after this time.  [default: {DEFAULT_MINUTES:g}]",
-    Number(high=1e6),
+    default=process.DEFAULT_MINUTES,
 )
-TRUST: Option = Trust.__metadata__[0]  # type: ignore[attr-defined]
-
-
-Json = Annotated[bool, Option("--json", "One JSON object, or a list of them.")]
+MINUTES = "ees_mpi.start_minutes"
 
 
 def echo(text: str, nl: bool = True) -> None:
@@ -45,47 +42,38 @@ class Word(click.ParamType):  # type: ignore[type-arg]
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the value of a word."""
-        named = self.option.names[-1] if self.option.names else self.option.metavar.removesuffix(" ...")
-        return self.option.kind.read(named, value) if isinstance(value, str) else value
+        kind, names = self.option.kind, self.option.names or [self.option.metavar.removesuffix(" ...")]
+        return kind.check(names[-1], kind.read(value)) if isinstance(value, str) and kind.read else value
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """Return the presets that the shell can complete a word to; without any, it completes the names of files."""
         names: list[CompletionItem] = []
-        if isinstance(self.option.kind, Source):
+        if self.option.kind is SOURCE:
             from ees_mpi.config import preset_names
 
             names = [CompletionItem(name) for name in preset_names() if name.startswith(incomplete)]
-        files = isinstance(self.option.kind, (File, Source)) and not names
+        files = self.option.kind in (FILE, RUN_FILE, POLICY, SOURCE) and not names
         return [CompletionItem(incomplete, type="file")] if files else names
 
 
-def parameter(name: str, option: Option, default: Any) -> click.Parameter:
+def parameter(name: str, option: Option) -> click.Parameter:
     """Return the option of click, or its argument, that an Option describes."""
-    required = default is inspect.Parameter.empty or (name, default) == ("config", None)
+    required, kind, metavar = option.required or name == "config", Word(option), option.metavar
     if not option.names:
-        count = -1 if option.metavar.endswith(" ...") else 1
-        return click.Argument([name], type=Word(option), metavar=option.metavar, nargs=count, required=required)
-    if not option.metavar:
-        return click.Option([*option.names, name], is_flag=True, help=option.help)
-    return click.Option(
-        [*option.names, name],
-        type=Word(option),
-        metavar=option.metavar,
-        multiple=option.many,
-        required=required,
-        help=_help(option, default),
-    )
+        count = -1 if metavar.endswith(" ...") else 1
+        return click.Argument([name], type=kind, metavar=metavar, nargs=count, required=required)
+    words = [*option.names, name]
+    if not metavar:
+        return click.Option(words, is_flag=True, help=option.help)
+    return click.Option(words, type=kind, metavar=metavar, multiple=option.many, required=required, help=_help(option))
 
 
-def _help(option: Option, default: Any) -> str:
+def _help(option: Option) -> str:
     """Return the help of an option, with its default and limits in brackets."""
     text, _, own = option.help.removesuffix("]").partition("[")
-    shown = ",".join(map(str, default)) if isinstance(default, tuple) else str(default)
-    facts = [own] if own else []
-    if default is inspect.Parameter.empty:
-        facts.append("required")
-    elif default not in (None, (), ""):
-        facts.append(f"default: {shown}")
+    default, facts = option.default, [own] if own else []
+    if default not in (None, (), "", 0) and not option.required:
+        facts.append(f"default: {','.join(map(str, default)) if isinstance(default, tuple) else default}")
     facts += [option.kind.limits] if option.kind.limits else []
     return f"{text.rstrip()}  [{'; '.join(facts)}]" if facts else text
 
@@ -99,44 +87,38 @@ def command(
     """
 
     def build(function: Callable[..., None]) -> click.Command:
-        requests: dict[str, Any] = {
-            each.name: each.annotation
-            for each in inspect.signature(function).parameters.values()
-            if is_dataclass(each.annotation)
-        }
+        annotations = {name: each.annotation for name, each in inspect.signature(function).parameters.items()}
+        requests: dict[str, Any] = {name: each for name, each in annotations.items() if is_dataclass(each)}
 
         def run(**words: Any) -> None:
             given = {name: value for name, value in words.items() if value is not None and value != ()}
-            with trusting(bool(given.get("trust"))):
-                arguments = {
+            with trusting(given.pop("trust") if trusts else given.get("trust", False)):
+                made = {
                     name: request(**{field: given.pop(field) for field in options_of(request) if field in given})
                     for name, request in requests.items()
                 }
-                if trusts:
-                    given.pop("trust")
-                function(**arguments, **given)
+                function(**made, **given)
 
-        described = [options_of(each) for each in (*requests.values(), function)]
-        found = [parameter(name, *each) for options in described for name, each in options.items() if each[0].usage]
-        found += [parameter("trust", TRUST, False)] if trusts else []
+        options = {name: option for each in (*requests.values(), function) for name, option in options_of(each).items()}
+        options |= {"trust": TRUST} if trusts else {}
+        found = [parameter(name, option) for name, option in options.items() if option.usage]
         found += [_start_minutes()] if on_ranks else []
         texts = [inspect.getdoc(each) for each in (function, *requests.values())]
-        name = function.__name__.strip("_")
-        return kind(name, params=found, callback=run, help=next(text for text in texts if text))
+        return kind(function.__name__, params=found, callback=run, help=next(text for text in texts if text))
 
     return build
 
 
-MINUTES = "ees_mpi.start_minutes"
-
-
 def _start_minutes() -> click.Parameter:
+    """Return the option of the time limit, which begins when it is read: before anything large is imported."""
+
     def begin(context: click.Context, option: click.Parameter, minutes: float) -> None:
         context.meta[MINUTES] = minutes
         ranks.begin_start(minutes)
 
-    made = parameter("start_minutes", START_MINUTES, None)
-    made.default, made.envvar, made.callback, made.expose_value = DEFAULT_MINUTES, ENVIRONMENT, begin, False
+    made = parameter("start_minutes", START_MINUTES)
+    made.default, made.envvar = process.DEFAULT_MINUTES, process.START_MINUTES
+    made.callback, made.expose_value = begin, False
     return made
 
 

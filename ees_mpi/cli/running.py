@@ -9,12 +9,13 @@ from typing import Annotated
 import click
 
 from ees_mpi import ranks
-from ees_mpi.cli.options import Json, command, echo, run_on_ranks
-from ees_mpi.commands.arguments import AT_LEAST_ONE, Option, Whole, path_of
+from ees_mpi.cli.options import command, echo, run_on_ranks
+from ees_mpi.commands.arguments import AT_LEAST_ONE, Option, path_of, whole
 from ees_mpi.commands.requests import (
     AdaptRequest,
     FigureRequest,
     Force,
+    Json,
     MaxHours,
     MeasureRequest,
     RunArgument,
@@ -47,7 +48,7 @@ def train(options: TrainOptions) -> None:
 def resume(
     run: RunArgument,
     generations: Annotated[
-        int | None, Option("--generations N", "Train until this many.  [default: as in the file]", AT_LEAST_ONE)
+        int | None, Option("Train until this many.  [default: as in the file]", AT_LEAST_ONE)
     ] = None,
     max_hours: MaxHours = None,
     tensorboard: Tensorboard = None,
@@ -66,15 +67,9 @@ def resume(
 @command(on_ranks=True, trusts=True)
 def verify(
     run: RunArgument,
-    generation: Annotated[
-        int | None, Option("--generation N", "[default: the first, the middle and the last]", Whole())
-    ] = None,
-    individuals: Annotated[
-        int | None, Option("--individuals N", "The number in each generation.  [default: 32]", AT_LEAST_ONE)
-    ] = None,
-    updates: Annotated[
-        bool, Option("--updates", "Compute all updates again from the logged outcomes; no rollouts.")
-    ] = False,
+    generation: Annotated[int | None, Option("[default: the first, the middle and the last]", whole())] = None,
+    individuals: Annotated[int | None, Option("The number in each generation.  [default: 32]", AT_LEAST_ONE)] = None,
+    updates: Annotated[bool, Option("Compute all updates again from the logged outcomes; no rollouts.")] = False,
 ) -> None:
     """Evaluate individuals again and compare every bit.
 

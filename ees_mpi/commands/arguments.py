@@ -1,7 +1,7 @@
 """The parameters of commands: their options on the command line, their meaning, and the checks of their values.
 
-A parameter of a command has an `Option` in its annotation. From it come the option of `ees-mpi`, the lines of
-`help(ees_mpi.train)`, and the check of its value in both. This module imports no numpy.
+The annotation of a parameter describes it: `count: Annotated[int, Option("The number of offspring.", whole(2))]`. From
+it come the option of `ees-mpi`, a line of `help(ees_mpi.sample)`, and the check in both. This module imports no numpy.
 """
 
 import functools
@@ -28,276 +28,109 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 T = TypeVar("T")
 R = TypeVar("R", bound="DataclassInstance")
+Name = str | os.PathLike[str]  # of a file
 LARGEST = 2**62
 SMALLEST = 1e-30  # of positive numbers: a std is squared
 
 
-class Kind:
-    """A kind of value. `check` takes a value of Python, `read` a word of the command line; both raise a ConfigError."""
-
-    limits = ""  # as the help shows them
-
-    def check(self, name: str, value: Any) -> Any:
-        """Return the value as commands use it."""
-        return value
-
-    def read(self, name: str, word: str) -> Any:
-        """Return the value of a word."""
-        return self.check(name, word)
-
-
 @dataclass(frozen=True)
-class Whole(Kind):
-    """A whole number."""
+class Kind:
+    """A kind of value."""
 
-    low: int = 0
-    high: int = LARGEST
+    check: Callable[[str, Any], Any]  # (name, value): returns the value as commands use it, or raises a ConfigError
+    read: Callable[[str], Any] | None = str  # turns a word of the command line into a value to check; None: no check
+    metavar: str = "TEXT"
+    limits: str = ""  # as the help shows them
 
-    @property
-    def limits(self) -> str:  # type: ignore[override]
-        """The limits, without those that only guard against overflow."""
-        if self.high < 10**6:
-            return f"{self.low}<=x<={self.high}"
-        return f"x>={self.low}" if self.low > 0 else ""
 
-    def check(self, name: str, value: Any) -> int:
-        """Return the number."""
-        if not hasattr(value, "__index__") or isinstance(value, bool) or not self.low <= value <= self.high:
-            limits = f" between {self.low} and {self.high}" if self.high < LARGEST else f" of at least {self.low}"
-            limits = "" if self.low == -LARGEST else limits
+def whole(low: int = 0, high: int = LARGEST) -> Kind:
+    """Return the kind of whole numbers in a range."""
+
+    def check(name: str, value: Any) -> int:
+        if not hasattr(value, "__index__") or isinstance(value, bool) or not low <= value <= high:
+            limits = f" between {low} and {high}" if high < LARGEST else f" of at least {low}" if low > -LARGEST else ""
             raise ConfigError(f"{name}: expected a whole number{limits}, got {value!r:.80}")
         return int(value)
 
-    def read(self, name: str, word: str) -> int:
-        """Return the number that a word stands for."""
+    def read(word: str) -> int | str:
         digits = word.removeprefix("-")
-        return self.check(name, int(word) if digits.isascii() and digits.isdigit() and len(digits) < 20 else word)
+        return int(word) if digits.isascii() and digits.isdigit() and len(digits) < 20 else word
+
+    # A limit that only guards against overflow is not shown.
+    limits = f"{low}<=x<={high}" if high < 10**6 else f"x>={low}" if low > 0 else ""
+    return Kind(check, read, "N", limits)
 
 
-@dataclass(frozen=True)
-class Number(Kind):
-    """A finite number; by default a positive one."""
+def number(low: float = SMALLEST, high: float = 1 / SMALLEST, expected: str = "a positive number") -> Kind:
+    """Return the kind of finite numbers in a range."""
 
-    low: float = SMALLEST
-    high: float = 1 / SMALLEST
-    expected: str = "a positive number"
-    limits: str = ""
-
-    def check(self, name: str, value: Any) -> float:
-        """Return the number."""
+    def check(name: str, value: Any) -> float:
         try:
-            number = math.nan if isinstance(value, str) else float(value)
+            given = math.nan if isinstance(value, str) else float(value)
         except (TypeError, ValueError, OverflowError):
-            number = math.nan
-        if not self.low <= number <= self.high:
-            raise ConfigError(f"{name}: expected {self.expected}, got {value!r:.80}")
-        return number
+            given = math.nan
+        if not low <= given <= high:
+            raise ConfigError(f"{name}: expected {expected}, got {value!r:.80}")
+        return given
 
-    def read(self, name: str, word: str) -> float:
-        """Return the number that a word stands for."""
-        try:
-            return self.check(name, float(word))
-        except ValueError:
-            return self.check(name, word)
+    return Kind(check, _read_number, "X")
 
 
-class Numbers(Kind):
-    """One positive number, or several: in a list or array, or with commas between them."""
-
-    def check(self, name: str, value: Any) -> tuple[float, ...]:
-        """Return the numbers."""
-        value = value.tolist() if hasattr(value, "tolist") else value
-        several = hasattr(value, "__iter__") and not isinstance(value, str)
-        return tuple(Number().check(name, number) for number in (value if several else [value]))
-
-    def read(self, name: str, word: str) -> tuple[float, ...]:
-        """Return the numbers of a word."""
-        return tuple(Number().read(name, part) for part in word.split(","))
-
-
-class Direction(Kind):
-    """A direction: left, right, or an angle in degrees. The command that uses it checks the words."""
-
-    def check(self, name: str, value: Any) -> str:
-        """Return the words."""
-        if isinstance(value, str):
-            return value
-        return f"{Number(-LARGEST, LARGEST, 'a finite number').check(name, value):g}"
-
-
-class Names(Kind):
-    """A list of names; on the command line with commas between them."""
-
-    def check(self, name: str, value: Any) -> tuple[str, ...]:
-        """Return the names."""
-        if isinstance(value, str):
-            raise ConfigError(f"{name}: expected a list of names, got the text {value!r:.80}")
-        return tuple(value)
-
-    def read(self, name: str, word: str) -> tuple[str, ...]:
-        """Return the names of a word."""
-        return tuple(part.strip() for part in word.split(",") if part)
-
-
-class File(Kind):
-    """The name of a file or a folder."""
-
-    def check(self, name: str, value: Any) -> Path:
-        """Return the path."""
-        text = os.fspath(value) if isinstance(value, (str, os.PathLike)) else ""
-        if not text or not isinstance(text, str) or not is_utf8(text) or "\0" in text:
-            raise ConfigError(f"{name}: expected the name of a file in UTF-8, got {value!a:.80}")
-        return Path(text)
-
-
-class RunFile(File):
-    """The name of a run file, or an open one. A named pipe or a device is refused: reading it would wait for ever."""
-
-    def check(self, name: str, value: Any) -> Path:
-        """Return the path."""
-        path = super().check(name, getattr(value, "path", value))
-        if path.exists() and not path.is_file():
-            kind = "a folder" if path.is_dir() else "not a plain file"
-            raise RunFileError(f"{path} is {kind}; expected a run file")
-        beside(path, run=True)
-        return path
-
-
-class Source(Kind):
-    """The source of a config."""
-
-    def check(self, name: str, value: Any) -> Any:
-        """Return a run file (a Path), a preset or a .toml file (a text), tables, or a Config."""
-        source = source_of(value)
-        return self.read(name, source) if isinstance(source, str) else source
-
-    def read(self, name: str, word: str) -> str:
-        """Return a preset or a file. The modules beside a file are found on every rank: rank 0 alone reads the file."""
-        if word.endswith(".toml"):
-            beside(word)
+def _read_number(word: str) -> float | str:
+    try:
+        return float(word)
+    except ValueError:
         return word
 
 
-class Settings(Kind):
-    """Changes of a config."""
-
-    def check(self, name: str, value: Any) -> tuple[Setting, ...]:
-        """Return the pairs of a dict such as {"population.std": 0.05}."""
-        return settings_of(value)
-
-    def read(self, name: str, word: str) -> Setting:
-        """Return KEY=VALUE."""
-        return word
+def _numbers(name: str, values: Any) -> tuple[float, ...]:
+    """Return one positive number, or several in a list or array, as a tuple."""
+    values = values.tolist() if hasattr(values, "tolist") else values
+    several = hasattr(values, "__iter__") and not isinstance(values, str)
+    return tuple(POSITIVE.check(name, value) for value in (values if several else [values]))
 
 
-class Policy(File):
-    """A policy: a file, "module:function", or in Python a function, a torch module or named arrays."""
-
-    def check(self, name: str, value: Any) -> Any:
-        """Return the policy; the name of a file as a text."""
-        if isinstance(value, (str, os.PathLike)) or not (callable(value) or hasattr(value, "__len__")):
-            return str(super().check(name, value))
+def _direction(name: str, value: Any) -> str:
+    if isinstance(value, str):
         return value
+    return f"{number(-LARGEST, LARGEST, 'a finite number').check(name, value):g}"
 
 
-class Call(Kind):
-    """A function of the user."""
-
-    def check(self, name: str, value: Any) -> Any:
-        """Return the function."""
-        if not callable(value):
-            raise ConfigError(f"{name}: expected a function, got {value!r:.80}")
-        return value
+def _names(name: str, value: Any) -> tuple[str, ...]:
+    if isinstance(value, str):
+        raise ConfigError(f"{name}: expected a list of names, got the text {value!r:.80}")
+    return tuple(value)
 
 
-FILE, RUN_FILE, POLICY, TEXT = File(), RunFile(), Policy(), Kind()
-POSITIVE, AT_LEAST_ONE, ANY_WHOLE = Number(limits="x>0"), Whole(1), Whole(-LARGEST)
+def file_name(name: str, value: Any) -> Path:
+    """Return the path of a file; raise a ConfigError if the value is no name of a file."""
+    text = os.fspath(value) if isinstance(value, (str, os.PathLike)) else ""
+    if not text or not isinstance(text, str) or not is_utf8(text) or "\0" in text:
+        raise ConfigError(f"{name}: expected the name of a file in UTF-8, got {value!a:.80}")
+    return Path(text)
 
 
-def path_of(run: Any) -> Path:
-    """Return the path of a run file, which may be open."""
-    return RUN_FILE.check("run", run)
+def path_of(run: Any, name: str = "run") -> Path:
+    """Return the path of a run file, which may be open; no pipe or device, because reading it would wait for ever."""
+    path = file_name(name, getattr(run, "path", run))
+    if path.exists() and not path.is_file():
+        kind = "a folder" if path.is_dir() else "not a plain file"
+        raise RunFileError(f"{path} is {kind}; expected a run file")
+    beside(path, run=True)
+    return path
 
 
-@dataclass(frozen=True)
-class Option:
-    """The description of a parameter, for its annotation.
-
-    usage: on the command line: "-o, --out RUN.h5", "--json" for a flag, "RUN.h5" or "RUN.h5 ..." for words without an
-        option; empty: the parameter exists in Python only
-    many: the option can be repeated
-    """
-
-    usage: str
-    help: str = ""
-    kind: Kind = TEXT
-    many: bool = False
-
-    @property
-    def names(self) -> list[str]:
-        """The names of an option; empty if it has none."""
-        return [word.rstrip(",") for word in self.usage.split() if word.startswith("-")]
-
-    @property
-    def metavar(self) -> str:
-        """The word that stands for the value; empty for a flag."""
-        return " ".join(word for word in self.usage.split() if not word.startswith("-"))
+def _policy(name: str, value: Any) -> Any:
+    """Return a policy: the name of a file as a text; a function, a torch module or named arrays as they are."""
+    if isinstance(value, (str, os.PathLike)) or not (callable(value) or hasattr(value, "__len__")):
+        return str(file_name(name, value))
+    return value
 
 
-def options_of(described: Callable[..., Any]) -> dict[str, tuple[Option, Any]]:
-    """Return the parameters of a function or a dataclass that have an Option, each with its default."""
-    found = {}
-    for parameter in inspect.signature(described).parameters.values():
-        for option in getattr(parameter.annotation, "__metadata__", ()):
-            found[parameter.name] = (option, parameter.default)
-    return found
-
-
-def checked(request: R) -> R:
-    """Return a request with all values checked."""
-    values = {name: getattr(request, name) for name in options_of(type(request))}
-    return replace(
-        request,
-        **{
-            name: option.kind.check(name, values[name])
-            for name, (option, default) in options_of(type(request)).items()
-            if values[name] is not default
-        },
-    )
-
-
-def function(request: Callable[P, R]) -> Callable[[Callable[[R], T]], Callable[P, T]]:
-    """Turn a function of a request into one that has the request's fields as its arguments, and checks them."""
-
-    def wrap(act: Callable[[R], T]) -> Callable[P, T]:
-        @functools.wraps(act)
-        def call(*args: P.args, **kwargs: P.kwargs) -> T:
-            bound = signature.bind(*args, **kwargs)
-            return act(checked(request(*bound.args, **bound.kwargs)))
-
-        signature = inspect.signature(request)
-        plain = [
-            parameter.replace(annotation=getattr(parameter.annotation, "__origin__", parameter.annotation))
-            for parameter in signature.parameters.values()
-        ]
-        returned = act.__annotations__.get("return", signature.empty)
-        call.__signature__ = signature.replace(parameters=plain, return_annotation=returned)  # type: ignore[attr-defined]
-        lines = [f"{name}: {option.help}" for name, (option, _) in options_of(request).items()]
-        wrapped = [textwrap.fill(line, 112, subsequent_indent="    ") for line in lines]
-        call.__doc__ = "\n".join([inspect.cleandoc(act.__doc__ or ""), "", *wrapped])
-        return call
-
-    return wrap
-
-
-@contextmanager
-def computing(trust: bool) -> Iterator[None]:
-    """Compute with one thread in a block; `trust`: run the code that run files name."""
-    with machine.one_thread(), trusting(trust):
-        from ees_mpi.registry import own
-
-        own.forget()
-        yield
+def _function(name: str, value: Any) -> Any:
+    if not callable(value):
+        raise ConfigError(f"{name}: expected a function, got {value!r:.80}")
+    return value
 
 
 def settings_of(settings: Mapping[str, Any] | None) -> tuple[Setting, ...]:
@@ -320,6 +153,102 @@ def source_of(source: Any) -> Any:
     raise ConfigError(
         f"config: expected the name of a preset, a path, a dict or a Config; got {type(source).__name__} {source!r:.80}"
     )
+
+
+POSITIVE, AT_LEAST_ONE, ANY_WHOLE = number(), whole(1), whole(-LARGEST)
+POSITIVES = Kind(_numbers, lambda word: [_read_number(part) for part in word.split(",")], "S[,S...]")
+NAMES = Kind(_names, lambda word: [part.strip() for part in word.split(",") if part], "NAME[,NAME...]")
+DIRECTION = Kind(_direction, metavar="left|right|45deg")
+TEXT = Kind(lambda name, value: value)
+FILE = Kind(file_name, metavar="FILE")
+RUN_FILE = Kind(lambda name, value: path_of(value, name), metavar="RUN.h5")
+POLICY = Kind(_policy, metavar="POLICY")
+FUNCTION = Kind(_function)
+SOURCE = Kind(lambda name, value: source_of(value), None, "PRESET|FILE.toml")  # a run file is one in Python only
+SETTINGS = Kind(lambda name, value: settings_of(value), None, "KEY=VALUE")
+
+
+@dataclass(frozen=True)
+class Option:
+    """The description of a parameter, for its annotation.
+
+    usage: on the command line: "-o, --out RUN.h5"; "RUN.h5" or "RUN.h5 ..." for words without an option; None: the
+        parameter exists in Python only  [default: --name METAVAR, or --name for a flag]
+    many: the option can be repeated
+    """
+
+    help: str = ""
+    kind: Kind = TEXT
+    usage: str | None = ""
+    many: bool = False
+    default: Any = inspect.Parameter.empty  # of the parameter; `options_of` sets it
+
+    @property
+    def names(self) -> list[str]:
+        """The names of an option; empty if it has none."""
+        return [word.rstrip(",") for word in (self.usage or "").split() if word.startswith("-")]
+
+    @property
+    def metavar(self) -> str:
+        """The word that stands for the value; empty for a flag."""
+        return " ".join(word for word in (self.usage or "").split() if not word.startswith("-"))
+
+    @property
+    def required(self) -> bool:
+        """Whether the parameter has no default."""
+        return self.default is inspect.Parameter.empty
+
+
+def options_of(described: Callable[..., Any]) -> dict[str, Option]:
+    """Return the options of the parameters of a function or a dataclass."""
+    found = {}
+    for name, parameter in inspect.signature(described).parameters.items():
+        for option in getattr(parameter.annotation, "__metadata__", ()):
+            metavar = "" if parameter.default is False else f" {option.kind.metavar}"
+            usage = f"--{name.replace('_', '-')}{metavar}" if option.usage == "" else option.usage
+            found[name] = replace(option, usage=usage, default=parameter.default)
+    return found
+
+
+def checked(request: R) -> R:
+    """Return a request with all values checked."""
+    options = options_of(type(request))
+    given = {name: getattr(request, name) for name in options if getattr(request, name) is not options[name].default}
+    return replace(request, **{name: options[name].kind.check(name, value) for name, value in given.items()})
+
+
+def function(request: Callable[P, R]) -> Callable[[Callable[[R], T]], Callable[P, T]]:
+    """Turn a function of a request into one that has the request's fields as its arguments, and checks them."""
+
+    def wrap(act: Callable[[R], T]) -> Callable[P, T]:
+        @functools.wraps(act)
+        def call(*args: P.args, **kwargs: P.kwargs) -> T:
+            bound = signature.bind(*args, **kwargs)
+            return act(checked(request(*bound.args, **bound.kwargs)))
+
+        signature = inspect.signature(request)
+        plain = [
+            parameter.replace(annotation=getattr(kind := parameter.annotation.__origin__, "__forward_arg__", kind))
+            for parameter in signature.parameters.values()
+        ]
+        returned = act.__annotations__["return"]
+        call.__signature__ = signature.replace(parameters=plain, return_annotation=returned)  # type: ignore[attr-defined]
+        lines = [f"{name}: {option.help}" for name, option in options_of(request).items()]
+        wrapped = [textwrap.fill(line, 112, subsequent_indent="    ") for line in lines]
+        call.__doc__ = "\n".join([inspect.cleandoc(act.__doc__ or ""), "", *wrapped])
+        return call
+
+    return wrap
+
+
+@contextmanager
+def computing(trust: bool) -> Iterator[None]:
+    """Compute with one thread in a block; `trust`: run the code that run files name."""
+    with machine.one_thread(), trusting(trust):
+        from ees_mpi.registry import own
+
+        own.forget()
+        yield
 
 
 def _plain(value: Any, key: str) -> Any:

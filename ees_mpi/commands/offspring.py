@@ -20,6 +20,7 @@ from ees_mpi.errors import ConfigError
 from ees_mpi.outcomes import Arrays
 from ees_mpi.populations.diagonal import Diagonal
 from ees_mpi.ranks import Ranks
+from ees_mpi.registry import beside
 from ees_mpi.registry.toml import Setting, key_of, shown
 from ees_mpi.runs.policy_files import PolicySource
 
@@ -66,6 +67,8 @@ def measure(ranks: Ranks, request: MeasureRequest, say: Say) -> Path:
     """Evaluate the offspring of a policy, and write a file with a row for each standard deviation; return its path."""
     policy, out = policy_of(request.policy, request), Path(request.out)
     stds = tuple(np.atleast_1d(request.std).tolist())
+    if request.task and request.task.endswith(".toml"):
+        beside(request.task)  # on every rank: rank 0 alone reads the file
     named = request.policy if isinstance(request.policy, str) else ""
     check_target(ranks, Path(named), out, request.overwrite)
     with ranks.together():

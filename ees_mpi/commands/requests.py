@@ -10,23 +10,8 @@ from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from ees_mpi.commands.arguments import (
-    ANY_WHOLE,
-    AT_LEAST_ONE,
-    FILE,
-    POLICY,
-    POSITIVE,
-    RUN_FILE,
-    Call,
-    Direction,
-    Names,
-    Number,
-    Numbers,
-    Option,
-    Settings,
-    Source,
-    Whole,
-)
+from ees_mpi.commands import arguments as kinds
+from ees_mpi.commands.arguments import FILE, POLICY, POSITIVE, RUN_FILE, SETTINGS, SOURCE, Name, Option, number, whole
 
 if TYPE_CHECKING:
     from ees_mpi.config import Config
@@ -35,44 +20,35 @@ if TYPE_CHECKING:
     from ees_mpi.runs.policy_files import PolicySource
     from ees_mpi.store.reader import Run
 
-Name = str | os.PathLike[str]  # of a file
-RunArgument = Annotated["Name | Run", Option("RUN.h5", "the name of a run file, or the open run", RUN_FILE)]
-RunArguments = Annotated[Sequence[Name], Option("RUN.h5 ...", "", RUN_FILE)]
-SourceArgument = Annotated[str, Option("PRESET|FILE.toml", "", Source())]
-KeyChanges = Annotated[
-    "Mapping[str, Any] | None",
-    Option("--set KEY=VALUE", 'Set a key of the config; repeatable. In Python: {"key": value}.', Settings(), many=True),
-]
+# Parameters that several commands have.
+RunArgument = Annotated["str | os.PathLike[str] | Run", Option("A run file, or the open run.", RUN_FILE, "RUN.h5")]
+RunArguments = Annotated[Sequence[Name], Option("", RUN_FILE, "RUN.h5 ...")]
+SourceArgument = Annotated[str, Option("", SOURCE, "PRESET|FILE.toml")]
+Changes = Mapping[str, Any] | None
+KeyChanges = Annotated[Changes, Option("Set a key of the config; repeatable.", SETTINGS, "--set KEY=VALUE", many=True)]
 EngineChanges = Annotated[
-    "Mapping[str, Any] | None",
-    Option("--set KEY=VALUE", "Evaluate with another task.engine or task.device.", Settings(), many=True),
+    Changes, Option("Evaluate with another task.engine or task.device.", SETTINGS, "--set KEY=VALUE", many=True)
 ]
-StateOf = Annotated[
-    int | None,
-    Option(
-        "--generation N", "Of the mean; negative: from the end.  [default: the state after the last one]", ANY_WHOLE
-    ),
-]
-Std = Annotated[float | None, Option("--std X", "Of the mutations.  [default: the run's]", Number())]
-Layers = Annotated[Sequence[str], Option("--layers NAME[,NAME...]", "The layers of a torch file, in order.", Names())]
-Normaliser = Annotated["Name | None", Option("--normaliser FILE.npz", "observation_mean, observation_std.", FILE)]
-Activation = Annotated[
-    str | Sequence[str],
-    Option(
-        "--activation NAME[,NAME...]",
-        "Of a policy of another program: tanh, relu, silu, elu or identity for all hidden layers; or that of each "
-        "layer, the last one of the output.",
-    ),
-]
-MaxHours = Annotated[
-    float | None, Option("--max-hours X", "Stop after so many hours: save the state, exit code 75.", POSITIVE)
-]
+AFTER = "Of the mean; negative: from the end.  [default: the state after the last one]"
+StateOf = Annotated[int | None, Option(AFTER, kinds.ANY_WHOLE)]
+Generation = Annotated[int | None, Option("[default: the last one]", whole())]
+Std = Annotated[float | None, Option("Of the mutations.  [default: the run's]", POSITIVE)]
+Layers = Annotated[Sequence[str], Option("The layers of a torch file, in order.", kinds.NAMES)]
+Normaliser = Annotated[Name | None, Option("observation_mean, observation_std.", FILE, "--normaliser FILE.npz")]
+NETWORK = (
+    "Of a policy of another program: tanh, relu, silu, elu or identity for all hidden layers; or that of each layer, "
+    "the last one of the output."
+)
+Activation = Annotated[str | Sequence[str], Option(NETWORK, usage="--activation NAME[,NAME...]")]
+MaxHours = Annotated[float | None, Option("Stop after so many hours: save the state, exit code 75.", POSITIVE)]
 Tensorboard = Annotated[
-    "Name | None", Option("--tensorboard DIR", "Write the metrics for TensorBoard into DIR/RUN, too.", FILE)
+    Name | None, Option("Write the metrics for TensorBoard into DIR/RUN, too.", FILE, "--tensorboard DIR")
 ]
-Overwrite = Annotated[bool, Option("--overwrite", "Replace an existing file.")]
-Force = Annotated[bool, Option("--force", "Ignore the lock of another writer if the file system has no locks.")]
-Trust = Annotated[bool, Option("--trust", "Run the code that the run file names; or set EES_MPI_TRUST=1.")]
+Overwrite = Annotated[bool, Option("Replace an existing file.")]
+Force = Annotated[bool, Option("Ignore the lock of another writer if the file system has no locks.")]
+TRUST = Option("Run the code that the run file names; or set EES_MPI_TRUST=1.", usage="--trust", default=False)
+Trust = Annotated[bool, TRUST]
+Json = Annotated[bool, Option("One JSON object, or a list of them.", usage="--json")]
 
 
 @dataclass(frozen=True)
@@ -83,60 +59,55 @@ class TrainOptions:
     """
 
     config: Annotated[
-        "Name | Mapping[str, Any] | Config | None",
-        Option("PRESET|FILE.toml", "A preset, a .toml file, a run file, a dict, or a Config.", Source()),
+        "str | os.PathLike[str] | Mapping[str, Any] | Config | None",
+        Option("A preset, a .toml file, a run file, a dict, or a Config.", SOURCE, "PRESET|FILE.toml"),
     ] = None
-    out: Annotated[
-        "Name | None",
-        Option("-o, --out RUN.h5", "[default: PRESET-KEYS-seedN.h5; needed for a dict, a Config or a task]", FILE),
-    ] = None
+    out: Annotated[Name | None, Option("[default: PRESET-KEYS-seedN.h5]", FILE, "-o, --out RUN.h5")] = None
     _: KW_ONLY
     settings: KeyChanges = None
-    seed: Annotated[int | None, Option("--seed N", "Short for --set run.seed=N.", Whole())] = None
-    generations: Annotated[
-        int | None, Option("--generations N", "Short for --set run.generations=N.", AT_LEAST_ONE)
-    ] = None
+    seed: Annotated[int | None, Option("Short for --set run.seed=N.", whole())] = None
+    generations: Annotated[int | None, Option("Short for --set run.generations=N.", whole(1))] = None
     start: Annotated[
         Any,
         Option(
-            "--from RUN.h5[@G]|POLICY",
             "Start from the mean(s) of another run, or a policy (see `measure`). If the first step destroys what it "
             "has learned: --set optimizer.correct_first=false.",
             POLICY,
+            "--from RUN.h5[@G]|POLICY",
         ),
     ] = None
     layers: Layers = ()
     normaliser: Normaliser = None
     activation: Activation = ""
-    resume: Annotated[bool, Option("--resume", "Continue an existing file, or start one.")] = False
-    overwrite: Annotated[bool, Option("--overwrite", "Start again in place of an existing file.")] = False
+    resume: Annotated[bool, Option("Continue an existing file, or start one.")] = False
+    overwrite: Annotated[bool, Option("Start again in place of an existing file.")] = False
     max_hours: MaxHours = None
     tensorboard: Tensorboard = None
     force: Force = False
     task: Annotated[
         Callable[..., Any] | None,
         Option(
-            "",
-            "A function in place of the config's task: f(z) returns a behaviour, or (behaviour, fitness). Its "
-            "objective is MaxEnt by default.",
-            Call(),
+            "A function in place of the config's task: f(z) returns a behaviour, or (behaviour, fitness). The default "
+            "objective is then MaxEnt, and `out` is needed.",
+            kinds.FUNCTION,
+            None,
         ),
     ] = None
-    parameters: Annotated[int | None, Option("", "The length of z, for `task`; a run file knows it.")] = None
-    behavior_dim: Annotated[int | None, Option("", "The length of a behaviour, for `task`.")] = None
-    batch: Annotated[bool | None, Option("", "`task` gets several individuals: f(z[n, D]).")] = None
-    mean: Annotated[Any, Option("", "The first mean [D] for `task`.  [default: zeros]")] = None
-    keep_source: Annotated[bool, Option("", "Keep the source of `task` in the file, to read; nothing runs it.")] = False
+    parameters: Annotated[int | None, Option("The length of z, for `task`; a run file knows it.", usage=None)] = None
+    behavior_dim: Annotated[int | None, Option("The length of a behaviour, for `task`.", usage=None)] = None
+    batch: Annotated[bool | None, Option("`task` gets several individuals: f(z[n, D]).", usage=None)] = None
+    mean: Annotated[Any, Option("The first mean [D] for `task`.  [default: zeros]", usage=None)] = None
+    keep_source: Annotated[bool, Option("Keep the source of `task` in the file, to read.", usage=None)] = False
     on_generation: Annotated[
         "Callable[[Record], object] | None",
         Option(
-            "",
             "Called on rank 0 with the record of each committed generation. If it raises, the run stops, its state is "
             "saved, and the exception is raised here (on other ranks: an Interrupted).",
-            Call(),
+            kinds.FUNCTION,
+            None,
         ),
     ] = None
-    trust: Annotated[bool, Option("", "Run the code that a run file names.")] = False
+    trust: Annotated[bool, Option("Run the code that a run file names.", usage=None)] = False
 
 
 @dataclass(frozen=True)
@@ -144,12 +115,12 @@ class SampleRequest:
     """Evaluate new offspring of a trained mean."""
 
     run: RunArgument
-    count: Annotated[int, Option("--count N", "The number of offspring.", Whole(2))]
-    out: Annotated["Name | None", Option("-o, --out S.h5", "[default: RUN-sample.h5]", FILE)] = None
+    count: Annotated[int, Option("The number of offspring.", whole(2))]
+    out: Annotated[Name | None, Option("[default: RUN-sample.h5]", FILE, "-o, --out S.h5")] = None
     _: KW_ONLY
     generation: StateOf = None
     std: Std = None
-    component: Annotated[int | None, Option("--component N", "Of a mixture.  [default: all of them]", Whole())] = None
+    component: Annotated[int | None, Option("Of a mixture.  [default: all of them]", whole())] = None
     settings: EngineChanges = None
     overwrite: Overwrite = False
     trust: Trust = False
@@ -164,17 +135,11 @@ class AdaptRequest:
     """
 
     run: RunArgument
-    direction: Annotated[
-        str | float, Option("--direction left|right|45deg", "Degrees are from +x towards +y.", Direction())
-    ]
-    out: Annotated["Name | None", Option("-o, --out A.h5", "[default: RUN-adapt-DIRECTION.h5]", FILE)] = None
+    direction: Annotated[str | float, Option("Degrees are from +x towards +y.", kinds.DIRECTION)]
+    out: Annotated[Name | None, Option("[default: RUN-adapt-DIRECTION.h5]", FILE, "-o, --out A.h5")] = None
     _: KW_ONLY
-    mutations: Annotated[int | None, Option("--mutations N", "The number of mutations.  [default: 40]", Whole(2))] = (
-        None
-    )
-    evaluations: Annotated[
-        int, Option("--evaluations N", "The number of rollouts that score the result.", Whole(1, 10**6))
-    ] = 10
+    mutations: Annotated[int | None, Option("The number of mutations.  [default: 40]", whole(2))] = None
+    evaluations: Annotated[int, Option("The number of rollouts that score the result.", whole(1, 10**6))] = 10
     generation: StateOf = None
     std: Std = None
     settings: EngineChanges = None
@@ -184,35 +149,33 @@ class AdaptRequest:
 
 @dataclass(frozen=True)
 class MeasureRequest:
-    """Measure how evolvable a policy is, from its mutations at several stds.
+    """Measure how evolvable a policy is: mutations at several stds.
 
     POLICY is a run file, an exported policy (npz), a model of Stable-Baselines3 (zip), a torch state_dict, a file of
     safetensors, or module:function. See `ees-mpi docs measure`.
     """
 
-    policy: Annotated[
-        Any, Option("POLICY", "A file, 'module:function', a function, a torch module, or named arrays.", POLICY)
-    ]
+    policy: Annotated[Any, Option("A file, a function, a torch module, or named arrays.", POLICY, "POLICY")]
     task: Annotated[
         str | None,
-        Option("--task PRESET|FILE.toml", "The task.  [default: that of a run or an exported policy]", Source()),
+        Option("The task.  [default: that of a run or an exported policy]", SOURCE, "--task PRESET|FILE.toml"),
     ] = None
-    std: Annotated[float | Sequence[float], Option("--std S[,S...]", "Of mutations.", Numbers())] = (0.01, 0.02, 0.05)
-    count: Annotated[int, Option("--count N", "Offspring at each std.", Whole(2))] = 1000
-    out: Annotated[Name, Option("-o, --out M.h5", "", FILE)] = "measure.h5"
+    std: Annotated[float | Sequence[float], Option("Of mutations.", kinds.POSITIVES)] = (0.01, 0.02, 0.05)
+    count: Annotated[int, Option("Offspring at each std.", whole(2))] = 1000
+    out: Annotated[Name, Option("", FILE, "-o, --out M.h5")] = "measure.h5"
     settings: KeyChanges = None
     _: KW_ONLY
     layers: Layers = ()
     normaliser: Normaliser = None
     activation: Activation = ""
-    label: Annotated[str, Option("--label TEXT", "The name in tables and figures.  [default: that of the file]")] = ""
+    label: Annotated[str, Option("The name in tables and figures.  [default: that of the file]")] = ""
     overwrite: Overwrite = False
     trust: Trust = False
 
 
 @dataclass(frozen=True)
 class SignalRequest:
-    """Measure how much of a gradient is signal, and how long the steps are.
+    """Measure the share of signal in gradients, and the length of steps.
 
     Is the population large enough? Is the step too long? See `ees-mpi docs signal`.
     """
@@ -220,14 +183,11 @@ class SignalRequest:
     run: RunArgument
     _: KW_ONLY
     generation: Annotated[
-        int | None,
-        Option("--generation N", "Negative: from the end.  [default: five, from the first to the last]", ANY_WHOLE),
+        int | None, Option("Negative: from the end.  [default: five, from the first to the last]", kinds.ANY_WHOLE)
     ] = None
-    every: Annotated[int | None, Option("--every N", "Measure each so many-th generation.", AT_LEAST_ONE)] = None
-    splits: Annotated[int, Option("--splits N", "Into halves; each costs a gradient.", Whole(1, 10**6))] = 2
-    objective: Annotated[
-        str | None, Option("--objective NAME", "Of the gradient, on the same rollouts.  [default: the run's]")
-    ] = None
+    every: Annotated[int | None, Option("Measure each so many-th generation.", whole(1))] = None
+    splits: Annotated[int, Option("Into halves; each costs a gradient.", whole(1, 10**6))] = 2
+    objective: Annotated[str | None, Option("Of the gradient, on the same rollouts.  [default: the run's]")] = None
     trust: Trust = False
 
 
@@ -235,21 +195,17 @@ class SignalRequest:
 class FigureRequest:
     """Draw one of the paper's figures from run files."""
 
-    out: Annotated["Name | None", Option("-o, --out FILE", "PNG, PDF or SVG.  [default: NAME.png]", FILE)] = None
-    generations: Annotated[
-        Sequence[int],
-        Option("--generation N", "For figures of single generations; repeatable.", Whole(), many=True),
+    out: Annotated[Name | None, Option("PNG, PDF or SVG.  [default: NAME.png]", FILE, "-o, --out FILE")] = None
+    generation: Annotated[
+        Sequence[int], Option("For figures of single generations; repeatable.", whole(), many=True)
     ] = ()
-    labels: Annotated[
-        Sequence[str],
-        Option("--label TEXT", "The name of a run in the figure; one for each file, in their order.", many=True),
+    label: Annotated[
+        Sequence[str], Option("The name of a run in the figure; one for each file, in their order.", many=True)
     ] = ()
-    title: Annotated[str, Option("--title TEXT", "Of the whole figure.")] = ""
-    by: Annotated[
-        str | None, Option("--by KEY", "For sweep: a curve for each value of this key, such as population.std.")
-    ] = None
+    title: Annotated[str, Option("Of the whole figure.")] = ""
+    by: Annotated[str | None, Option("For sweep: a curve for each value of KEY.", usage="--by KEY")] = None
     metric: Annotated[
-        str | None, Option("--metric M", "For sweep: what is drawn.  [default: the metric of progress lines]")
+        str | None, Option("For sweep: what is drawn.  [default: the metric of progress lines]", usage="--metric M")
     ] = None
 
 
@@ -261,27 +217,18 @@ class ReplayRequest:
     policy, mutations are drawn.
     """
 
-    individuals: Annotated[Sequence[int], Option("--individual N", "By number; repeatable.", Whole(), many=True)] = ()
+    individual: Annotated[Sequence[int], Option("By number; repeatable.", whole(), many=True)] = ()
     toward: Annotated[
-        Sequence[str],
-        Option("--toward left|right|45deg", "The farthest in a direction; repeatable.", many=True),
+        Sequence[str], Option("The farthest in a direction; repeatable.", kinds.DIRECTION, many=True)
     ] = ()
-    extremes: Annotated[int, Option("--extremes N", "So many individuals that differ most.", Whole(1, 64))] = 0
-    mean: Annotated[bool, Option("--mean", "The unperturbed mean(s); by default those after the last generation.")] = (
-        False
-    )
-    generation: Annotated[int | None, Option("--generation N", "[default: the last]", Whole())] = None
-    mutations: Annotated[
-        int | None, Option("--mutations N", "Of a policy: so many are drawn.  [default: 8]", Whole(2))
-    ] = None
-    std: Annotated[float | None, Option("--std X", "Of these mutations.  [default: that of its config]", Number())] = (
-        None
-    )
-    video: Annotated["Name | None", Option("-o, --video FILE.mp4", "Film them, side by side.", FILE)] = None
-    size: Annotated[str | None, Option("--size 320x240", "Of one panel of the video.")] = None
-    speed: Annotated[float, Option("--speed X", "Of the video.", Number(0.05, 50, "a number between 0.05 and 50"))] = (
-        1.0
-    )
+    extremes: Annotated[int, Option("So many individuals that differ most.", whole(1, 64))] = 0
+    mean: Annotated[bool, Option("The unperturbed mean(s); by default those after the last generation.")] = False
+    generation: Generation = None
+    mutations: Annotated[int | None, Option("Of a policy: so many are drawn.  [default: 8]", whole(2))] = None
+    std: Annotated[float | None, Option("Of these mutations.  [default: that of its config]", POSITIVE)] = None
+    video: Annotated[Name | None, Option("Film them, side by side.", FILE, "-o, --video FILE.mp4")] = None
+    size: Annotated[str | None, Option("Of one panel of the video.", usage="--size 320x240")] = None
+    speed: Annotated[float, Option("Of the video.", number(0.05, 50, "a number between 0.05 and 50"))] = 1.0
 
 
 @dataclass(frozen=True)
@@ -292,16 +239,16 @@ class CompareRequest:
     """
 
     first: RunArguments = ()
-    metrics: Annotated[
-        Sequence[str], Option("--metric M", "The metric to compare; repeatable. See --list.", many=True)
+    metric: Annotated[
+        Sequence[str], Option("The metric to compare; repeatable. See --list.", usage="--metric M", many=True)
     ] = ()
-    second: Annotated[
-        Sequence[Name], Option("--against RUN.h5 ...", "The other set of runs.", RUN_FILE, many=True)
+    against: Annotated[
+        Sequence[Name], Option("The other set of runs.", RUN_FILE, "--against RUN.h5 ...", many=True)
     ] = ()
     by: Annotated[
-        str | None, Option("--by KEY", "Compare the values of a key with each other, in place of --against.")
+        str | None, Option("Compare the values of a key with each other, in place of --against.", usage="--by KEY")
     ] = None
-    generation: Annotated[int | None, Option("--generation N", "[default: the last one of each]", Whole())] = None
+    generation: Generation = None
 
 
 def changes_of(request: TrainOptions | SampleRequest | AdaptRequest | MeasureRequest) -> "Sequence[Setting]":

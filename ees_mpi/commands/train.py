@@ -9,6 +9,7 @@ from ees_mpi.commands.config import with_function
 from ees_mpi.commands.requests import TrainOptions, changes_of, policy_of
 from ees_mpi.errors import ConfigError
 from ees_mpi.ranks import Ranks
+from ees_mpi.registry import beside
 from ees_mpi.runs.session import Callback, run_session
 from ees_mpi.runs.start import TrainRequest
 from ees_mpi.terminal import say
@@ -25,6 +26,8 @@ def session(options: TrainOptions, callback: Callback | None = None) -> Callable
             out = source
         keys = {"parameters": options.parameters, "behavior_dim": options.behavior_dim, "batch": options.batch}
         source = with_function(source, options.task, keys, options.mean, options.keep_source)
+    elif isinstance(source, str) and source.endswith(".toml"):
+        beside(source)  # on every rank: rank 0 alone reads the file
     elif source is None:
         raise ConfigError("config: expected a preset, a path, a dict or a Config; or task=, a function")
     short = {"run.generations": options.generations, "run.seed": options.seed}

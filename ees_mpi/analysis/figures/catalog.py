@@ -59,7 +59,7 @@ def draw(name: str, paths: Sequence[Path], request: FigureRequest) -> Path:
     if kind not in FIGURES:
         raise ConfigError(f"figure: {unknown(name, [*FIGURES, *ROBOTS])}")
     recipe = FIGURES[kind]
-    generations, labels = request.generations, request.labels
+    generations, labels = request.generation, request.label
     target = Path(request.out or f"{name}.png")
     check_writable(target, "-o", FORMATS, paths)
     if not paths:
