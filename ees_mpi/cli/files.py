@@ -14,7 +14,7 @@ import click
 from ees_mpi import machine, ranks
 from ees_mpi.cli.options import command, echo
 from ees_mpi.commands.arguments import AT_LEAST_ONE, FILE, SOURCE, Kind, Name, Option, path_of, whole
-from ees_mpi.commands.requests import Json, KeyChanges, RunArgument, RunArguments, SourceArgument
+from ees_mpi.commands.requests import Json, KeyChanges, RunArgument, RunArguments, SourceArgument, changes_of
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.terminal import say_on_stderr
 
@@ -135,7 +135,7 @@ def config(
     from ees_mpi.commands.arguments import source_of
     from ees_mpi.runs.start import load
 
-    changes = words_of(settings)
+    changes = changes_of(settings)
     if keys:
         echo("\n".join(config.keys(source, changes, as_json)))
     elif source is None:
@@ -160,15 +160,10 @@ def sweep(
     """
     from ees_mpi.config.sweeps import members, named
 
-    for run in named(source, members(words_of(settings), seeds)):
+    for run in named(source, members(changes_of(settings), seeds)):
         chosen = [word for setting in run.settings for word in ("--set", setting)]
         seed = [] if run.seed is None else ["--seed", str(run.seed)]
         echo(shlex.join(["ees-mpi", "train", source, *chosen, *seed, "--out", str(Path(out or "") / run.file)]))
-
-
-def words_of(settings: Any) -> Sequence[str]:
-    """Return the words of `--set`."""
-    return settings or ()
 
 
 def _print_notes(notes: Sequence[str]) -> None:
@@ -194,7 +189,7 @@ def plan(
 
     machine.check_threads()
     ranks = ranks or len(os.sched_getaffinity(0))
-    loaded = load(source, words_of(settings))
+    loaded = load(source, changes_of(settings))
     _print_notes(loaded.notes)
     costs = measured_costs(loaded)
     facts = estimate(loaded, ranks, ranks_per_node or ranks, costs)

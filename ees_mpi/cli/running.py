@@ -10,7 +10,7 @@ import click
 
 from ees_mpi import ranks
 from ees_mpi.cli.options import command, echo, run_on_ranks
-from ees_mpi.commands.arguments import AT_LEAST_ONE, Option, path_of, whole
+from ees_mpi.commands.arguments import ANY_WHOLE, AT_LEAST_ONE, Option, path_of
 from ees_mpi.commands.requests import (
     AdaptRequest,
     FigureRequest,
@@ -35,7 +35,7 @@ def train(options: TrainOptions) -> None:
     from ees_mpi.commands.train import session
     from ees_mpi.config.sweeps import choice
 
-    for setting in changes_of(options):
+    for setting in changes_of(options.settings):
         if len(choice(str(setting))) > 1:
             raise click.UsageError(
                 f"--set {setting:.200}: train takes one value; `ees-mpi sweep` prints a command for each value; "
@@ -67,7 +67,7 @@ def resume(
 @command(on_ranks=True, trusts=True)
 def verify(
     run: RunArgument,
-    generation: Annotated[int | None, Option("[default: the first, the middle and the last]", whole())] = None,
+    generation: Annotated[int | None, Option("[default: the first, the middle and the last one]", ANY_WHOLE)] = None,
     individuals: Annotated[int | None, Option("The number in each generation.  [default: 32]", AT_LEAST_ONE)] = None,
     updates: Annotated[bool, Option("Compute all updates again from the logged outcomes; no rollouts.")] = False,
 ) -> None:

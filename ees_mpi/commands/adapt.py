@@ -74,7 +74,7 @@ def adapt(ranks: Ranks, request: AdaptRequest, say: Say) -> Path:
         name = direction_name(angle_of(direction, "--direction"))
     out = Path(request.out or run.with_name(f"{run.stem}-adapt-{name}.h5"))
     check_target(ranks, run, out, request.overwrite)
-    source = source_of(ranks, run, request.generation, changes_of(request))
+    source = source_of(ranks, run, request.generation, changes_of(request.settings))
     parent = read_parent(ranks, source, lambda config: _to_adapt(config, request))
     with ranks.together():
         task = toward(parent.config.task, direction)

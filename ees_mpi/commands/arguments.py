@@ -4,7 +4,6 @@ The annotation of a parameter describes it: `count: Annotated[int, Option("The n
 it come the option of `ees-mpi`, a line of `help(ees_mpi.sample)`, and the check in both. This module imports no numpy.
 """
 
-import functools
 import inspect
 import math
 import os
@@ -12,6 +11,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial, wraps
 from pathlib import Path
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -52,13 +52,9 @@ def whole(low: int = 0, high: int = LARGEST) -> Kind:
             raise ConfigError(f"{name}: expected a whole number{limits}, got {value!r:.80}")
         return int(value)
 
-    def read(word: str) -> int | str:
-        digits = word.removeprefix("-")
-        return int(word) if digits.isascii() and digits.isdigit() and len(digits) < 20 else word
-
     # A limit that only guards against overflow is not shown.
     limits = f"{low}<=x<={high}" if high < 10**6 else f"x>={low}" if low > 0 else ""
-    return Kind(check, read, "N", limits)
+    return Kind(check, partial(_read, int), "N", limits)
 
 
 def number(low: float = SMALLEST, high: float = 1 / SMALLEST, expected: str = "a positive number") -> Kind:
@@ -73,12 +69,13 @@ def number(low: float = SMALLEST, high: float = 1 / SMALLEST, expected: str = "a
             raise ConfigError(f"{name}: expected {expected}, got {value!r:.80}")
         return given
 
-    return Kind(check, _read_number, "X")
+    return Kind(check, partial(_read, float), "X")
 
 
-def _read_number(word: str) -> float | str:
+def _read(kind: Callable[[str], Any], word: str) -> Any:
+    """Return the number that a word stands for, or else the word, which the check refuses."""
     try:
-        return float(word)
+        return kind(word)
     except ValueError:
         return word
 
@@ -120,6 +117,13 @@ def path_of(run: Any, name: str = "run") -> Path:
     return path
 
 
+def counted(name: str, number: int, count: int) -> int:
+    """Return a number below `count`; a negative one counts from the end."""
+    if not -count <= number < count:
+        raise ConfigError(f"{name} {number}: expected 0 to {count - 1}")
+    return number % count
+
+
 def _policy(name: str, value: Any) -> Any:
     """Return a policy: the name of a file as a text; a function, a torch module or named arrays as they are."""
     if isinstance(value, (str, os.PathLike)) or not (callable(value) or hasattr(value, "__len__")):
@@ -156,7 +160,7 @@ def source_of(source: Any) -> Any:
 
 
 POSITIVE, AT_LEAST_ONE, ANY_WHOLE = number(), whole(1), whole(-LARGEST)
-POSITIVES = Kind(_numbers, lambda word: [_read_number(part) for part in word.split(",")], "S[,S...]")
+POSITIVES = Kind(_numbers, lambda word: [_read(float, part) for part in word.split(",")], "S[,S...]")
 NAMES = Kind(_names, lambda word: [part.strip() for part in word.split(",") if part], "NAME[,NAME...]")
 DIRECTION = Kind(_direction, metavar="left|right|45deg")
 TEXT = Kind(lambda name, value: value)
@@ -221,7 +225,7 @@ def function(request: Callable[P, R]) -> Callable[[Callable[[R], T]], Callable[P
     """Turn a function of a request into one that has the request's fields as its arguments, and checks them."""
 
     def wrap(act: Callable[[R], T]) -> Callable[P, T]:
-        @functools.wraps(act)
+        @wraps(act)
         def call(*args: P.args, **kwargs: P.kwargs) -> T:
             bound = signature.bind(*args, **kwargs)
             return act(checked(request(*bound.args, **bound.kwargs)))

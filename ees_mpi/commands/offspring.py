@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from ees_mpi.commands.arguments import path_of
+from ees_mpi.commands.arguments import counted, path_of
 from ees_mpi.commands.requests import MeasureRequest, SampleRequest, changes_of, policy_of
 from ees_mpi.commands.study import Source, check_target, draw, evaluate, read_parent
 from ees_mpi.config import Config
@@ -32,14 +32,13 @@ def sample(ranks: Ranks, request: SampleRequest, say: Say) -> Path:
     run = path_of(request.run)
     out = Path(request.out or run.with_name(f"{run.stem}-sample.h5"))
     check_target(ranks, run, out, request.overwrite)
-    source = source_of(ranks, run, request.generation, changes_of(request))
+    source = source_of(ranks, run, request.generation, changes_of(request.settings))
     parent = read_parent(ranks, source, lambda config: offspring(config, request.count, request.std))
     drawn, noise = draw(ranks, parent, "sample", parent.about["generation"])
     with ranks.together():
         if request.component is not None:
-            if request.component >= len(parent.state.mean):
-                raise ConfigError(f"component {request.component}: expected 0 to {len(parent.state.mean) - 1}")
-            drawn = replace(drawn, parent=np.full(request.count, request.component, np.int32))
+            component = counted("component", request.component, len(parent.state.mean))
+            drawn = replace(drawn, parent=np.full(request.count, component, np.int32))
     evaluate(ranks, parent, (drawn, noise), {parent.std: parent.state.learned}, out, say)
     if ranks.is_root:
         say(f"{out}: {request.count} offspring of generation {parent.about['generation']} of {run}")
@@ -74,7 +73,7 @@ def measure(ranks: Ranks, request: MeasureRequest, say: Say) -> Path:
     with ranks.together():
         if len(set(stds)) < len(stds) or not stds:
             raise ConfigError(f"--std: expected different numbers, got {list(stds)}")
-    source = Source(policy, None, request.task, changes_of(request), request.label)
+    source = Source(policy, None, request.task, changes_of(request.settings), request.label)
     parent = read_parent(ranks, source, partial(_offspring, request.count, stds))
     for note in parent.config.notes if ranks.is_root else ():
         say(note)

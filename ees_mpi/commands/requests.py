@@ -16,7 +16,6 @@ from ees_mpi.commands.arguments import FILE, POLICY, POSITIVE, RUN_FILE, SETTING
 if TYPE_CHECKING:
     from ees_mpi.config import Config
     from ees_mpi.generation.results import Record
-    from ees_mpi.registry.toml import Setting
     from ees_mpi.runs.policy_files import PolicySource
     from ees_mpi.store.reader import Run
 
@@ -251,10 +250,9 @@ class CompareRequest:
     generation: Generation = None
 
 
-def changes_of(request: TrainOptions | SampleRequest | AdaptRequest | MeasureRequest) -> "Sequence[Setting]":
-    """Return the changes of the config: the words of the command line, or the pairs that Python's dict became."""
-    changes: Any = request.settings
-    return changes or ()
+def changes_of(settings: Any) -> Sequence[Any]:
+    """Return the changes of a config: the words of the command line, or the pairs that Python's dict became."""
+    return settings or ()
 
 
 def policy_of(policy: Any, request: TrainOptions | MeasureRequest) -> "PolicySource":

@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ees_mpi.commands.arguments import path_of
+from ees_mpi.commands.arguments import counted, path_of
 from ees_mpi.commands.requests import SignalRequest
 from ees_mpi.commands.verify import learned_after, logged_outcomes
 from ees_mpi.config import Evolution
@@ -112,9 +112,7 @@ def choose(run: Run, generation: int | None, every: int | None) -> list[int]:
     if vectors < FEWEST:
         raise ConfigError(f"signal: a generation has {vectors} noise vectors (or antithetic pairs); expected {FEWEST}")
     if generation is not None:
-        if not -run.generations <= generation < run.generations:
-            raise ConfigError(f"generation {generation}: expected 0 to {run.generations - 1}")
-        return [run.number_of(generation)]
+        return [counted("generation", generation, run.generations)]
     if every is not None:
         return list(range(0, run.generations, every))
     return sorted({round(place) for place in np.linspace(0, run.generations - 1, GENERATIONS)})

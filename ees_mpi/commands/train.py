@@ -31,7 +31,7 @@ def session(options: TrainOptions, callback: Callback | None = None) -> Callable
     elif source is None:
         raise ConfigError("config: expected a preset, a path, a dict or a Config; or task=, a function")
     short = {"run.generations": options.generations, "run.seed": options.seed}
-    settings = (*changes_of(options), *((key, value) for key, value in short.items() if value is not None))
+    settings = (*changes_of(options.settings), *((key, value) for key, value in short.items() if value is not None))
     start = None if options.start is None else policy_of(options.start, options)
     if not start and (options.layers or options.normaliser or options.activation):
         raise ConfigError("--layers, --normaliser and --activation describe the policy of --from; add --from")

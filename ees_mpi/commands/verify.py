@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from ees_mpi import machine
+from ees_mpi.commands.arguments import counted
 from ees_mpi.commands.study import outcomes_of
 from ees_mpi.config import Evolution
 from ees_mpi.contracts import Evaluator, RowsEvaluator
@@ -230,9 +231,9 @@ def _choose(run: Run, generation: int | None) -> list[int]:
     """Return the generations to check."""
     if run.generations == 0:
         raise RunFileError(f"{run.path} has no committed generation yet")
-    if generation is not None and not 0 <= generation < run.generations:
-        raise ConfigError(f"--generation {generation}: expected 0 to {run.generations - 1}")
-    return [generation] if generation is not None else _spaced(run.generations, GENERATIONS)
+    if generation is None:
+        return _spaced(run.generations, GENERATIONS)
+    return [counted("--generation", generation, run.generations)]
 
 
 def _spaced(total: int, count: int) -> list[int]:
