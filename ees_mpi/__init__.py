@@ -2,9 +2,9 @@
 
 The map of the package. A module or folder imports only from lines below its own.
 
-    cli/             the command `ees-mpi`: parses, calls, prints
+    cli/             the command `ees-mpi`: options from typed signatures; parses, calls, prints
     analysis/        offline: reads run files, never starts MPI
-    commands/        the longer commands: plan, verify, signal, info, sample and others; Python: `api`, `ask_tell`
+    commands/        the options of commands (`requests`, `arguments`) and their work; Python: `api`, `ask_tell`
     runs/            the life of a run: start or reopen it, show its progress
     training.py      one generation (`EvolutionJob.advance`), and the loop over generations (`train`)
     maml/            the second method, MAML with TRPO; its settings are in config/

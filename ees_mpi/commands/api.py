@@ -32,7 +32,6 @@ def train(options: TrainOptions) -> "Run":
     """
     by_keyboard = False
     with computing(options.trust):
-        from ees_mpi import ranks
         from ees_mpi.commands.train import session
         from ees_mpi.runs.session import Callback
 
@@ -49,7 +48,7 @@ def train(options: TrainOptions) -> "Run":
             return _opened(world, path, options.trust)
 
         try:
-            return ranks.call("train", job, trains=True)
+            return _call("train", job, trains=True)
         except Interrupted as error:
             if not by_keyboard and not callback.error:
                 raise
@@ -61,51 +60,42 @@ def train(options: TrainOptions) -> "Run":
 @function(SampleRequest)
 def sample(request: SampleRequest) -> "Run":
     """Evaluate new offspring of a trained mean, as `ees-mpi sample` does; return their open file."""
-
-    def job(world: "Ranks") -> "Run":
+    with computing(request.trust):
         from ees_mpi.commands.offspring import sample
 
-        return _opened(world, sample(world, request, say), request.trust)
-
-    return _call("sample", request.trust, job)
+        return _call("sample", lambda world: _opened(world, sample(world, request, say), request.trust))
 
 
 @function(AdaptRequest)
 def adapt(request: AdaptRequest) -> "Adaptation":
     """Adapt a run to a direction and score the result, as `ees-mpi adapt` does; return the result on every rank."""
-
-    def job(world: "Ranks") -> "Adaptation":
+    with computing(request.trust):
         from ees_mpi.commands.adapt import adapt, read_adaptation
 
-        written = adapt(world, request, say)
-        with world.together():
-            return read_adaptation(written)
+        def job(world: "Ranks") -> "Adaptation":
+            written = adapt(world, request, say)
+            with world.together():
+                return read_adaptation(written)
 
-    return _call("adapt", request.trust, job)
+        return _call("adapt", job)
 
 
 @function(MeasureRequest)
 def measure(request: MeasureRequest) -> "Run":
     """Measure how evolvable a policy is, as `ees-mpi measure` does; return the open file on every rank."""
-
-    def job(world: "Ranks") -> "Run":
+    with computing(request.trust):
         from ees_mpi.commands.offspring import measure
 
-        return _opened(world, measure(world, request, lambda line: None), True)
-
-    return _call("measure", request.trust, job)
+        return _call("measure", lambda world: _opened(world, measure(world, request, lambda line: None), True))
 
 
 @function(SignalRequest)
 def signal(request: SignalRequest) -> "list[Signal]":
     """Return the signal of some generations of a run, as `ees-mpi signal` does, on every rank."""
-
-    def job(world: "Ranks") -> "list[Signal]":
+    with computing(request.trust):
         from ees_mpi.commands.signal import signal
 
-        return signal(world, request)
-
-    return _call("signal", request.trust, job)
+        return _call("signal", lambda world: signal(world, request))
 
 
 def load_config(
@@ -132,9 +122,8 @@ def _opened(world: "Ranks", path: Path, trust: bool) -> "Run":
         return open_run(path, trust)
 
 
-def _call(name: str, trust: bool, job: "Callable[[Ranks], T]") -> T:
+def _call(name: str, job: "Callable[[Ranks], T]", trains: bool = False) -> T:
     """Run the job of the function `name` on all ranks."""
-    with computing(trust):
-        from ees_mpi import ranks
+    from ees_mpi import ranks
 
-        return ranks.call(name, job)
+    return ranks.call(name, job, trains)

@@ -161,7 +161,7 @@ class MeasureRequest:
     ] = None
     std: Annotated[float | Sequence[float], Option("Of mutations.", kinds.POSITIVES)] = (0.01, 0.02, 0.05)
     count: Annotated[int, Option("Offspring at each std.", whole(2))] = 1000
-    out: Annotated[Name, Option("", FILE, "-o, --out M.h5")] = "measure.h5"
+    out: Annotated[Name, Option("The file to write.", FILE, "-o, --out M.h5")] = "measure.h5"
     settings: KeyChanges = None
     _: KW_ONLY
     layers: Layers = ()
