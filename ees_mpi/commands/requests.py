@@ -1,7 +1,7 @@
 """The requests: one dataclass for each command with many options. Its fields are these options.
 
 `ees-mpi sample` has the options of `SampleRequest`, `ees_mpi.sample` has its fields as arguments, and the work gets the
-object. This module imports no numpy.
+object. This module imports no numpy. No repr and eq: nobody uses them, and `ees-mpi --help` would wait for them.
 """
 
 import os
@@ -50,7 +50,7 @@ Trust = Annotated[bool, TRUST]
 Json = Annotated[bool, Option("One JSON object, or a list of them.", usage="--json")]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class TrainOptions:
     """Train a preset or a config file.
 
@@ -109,7 +109,7 @@ class TrainOptions:
     trust: Annotated[bool, Option("Run the code that a run file names.", usage=None)] = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class SampleRequest:
     """Evaluate new offspring of a trained mean."""
 
@@ -125,7 +125,7 @@ class SampleRequest:
     trust: Trust = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class AdaptRequest:
     """Adapt a run to a direction, and score the result.
 
@@ -146,7 +146,7 @@ class AdaptRequest:
     trust: Trust = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class MeasureRequest:
     """Measure how evolvable a policy is: mutations at several stds.
 
@@ -172,7 +172,7 @@ class MeasureRequest:
     trust: Trust = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class SignalRequest:
     """Measure the share of signal in gradients, and the length of steps.
 
@@ -190,7 +190,7 @@ class SignalRequest:
     trust: Trust = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class FigureRequest:
     """Draw one of the paper's figures from run files."""
 
@@ -208,7 +208,7 @@ class FigureRequest:
     ] = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class ReplayRequest:
     """Evaluate individuals of a run again, and film them.
 
@@ -230,7 +230,7 @@ class ReplayRequest:
     speed: Annotated[float, Option("Of the video.", number(0.05, 50, "a number between 0.05 and 50"))] = 1.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class CompareRequest:
     """Test one set of runs against another (Mann-Whitney U).
 
