@@ -106,11 +106,11 @@ def export(
     choice: dict[str, Any] = {"generation": generation, "individual": individual, "component": component}
     given = {name: value for name, value in choice.items() if value is not None}
     if policy is table:
-        raise click.UsageError("expected either --policy or --csv")
+        raise ConfigError("expected either --policy or --csv")
     if table and given:
-        raise click.UsageError(f"--{next(iter(given))} does not belong to --csv")
+        raise ConfigError(f"--{next(iter(given))} does not belong to --csv")
     if {"individual", "component"} <= given.keys():
-        raise click.UsageError("--individual and --component exclude each other: an individual has one component")
+        raise ConfigError("--individual and --component exclude each other: an individual has one component")
     from ees_mpi.commands.export import export_csv, export_policy
     from ees_mpi.store.reader import open_run
 
@@ -139,7 +139,7 @@ def config(
     if keys:
         echo("\n".join(config.keys(source, changes, as_json)))
     elif source is None:
-        raise click.UsageError("expected PRESET, FILE.toml or RUN.h5; or --keys for a list of all keys")
+        raise ConfigError("expected PRESET, FILE.toml or RUN.h5; or --keys for a list of all keys")
     else:
         resolved = load(source_of(source), changes)
         _print_notes(resolved.notes)

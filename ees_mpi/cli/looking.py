@@ -4,12 +4,11 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import click
-
 from ees_mpi import machine
 from ees_mpi.cli.options import command, echo
 from ees_mpi.commands.arguments import FILE, RUN_FILE, Name, Option, number, whole
 from ees_mpi.commands.requests import FigureRequest, ReplayRequest, RunArguments
+from ees_mpi.errors import ConfigError
 from ees_mpi.terminal import say
 
 
@@ -27,17 +26,16 @@ def figure(
             echo(f"{known:20} {recipe.paper:8} {recipe.needs}")
         return
     if not name:
-        raise click.UsageError("expected NAME RUN.h5 ...; --list prints the names")
+        raise ConfigError("expected NAME RUN.h5 ...; --list prints the names")
     echo(f"{draw(name, [Path(run) for run in runs], request)}")
 
 
 @command(trusts=True)
 def replay(run: Annotated[Name, Option("", RUN_FILE, "RUN.h5|POLICY.npz")], request: ReplayRequest) -> None:
-    from ees_mpi.analysis.replay import panel_size, replay
+    from ees_mpi.analysis.replay import replay
     from ees_mpi.runs.progress import Counter
 
     machine.check_threads()
-    panel_size(request.size)
     replay(Path(run), request, say, Counter)
 
 

@@ -9,6 +9,7 @@ import click
 from ees_mpi.cli.options import command, echo
 from ees_mpi.commands.arguments import POSITIVE, Option
 from ees_mpi.commands.requests import CompareRequest, Generation, Json, RunArguments
+from ees_mpi.errors import ConfigError
 
 Radius = Annotated[
     float,
@@ -52,7 +53,7 @@ def metrics(
     from ees_mpi.analysis.numbers.tables import plain
 
     if every and generation is not None:
-        raise click.UsageError("--all and --generation exclude each other")
+        raise ConfigError("--all and --generation exclude each other")
     settings, bandwidths = measures.Settings(radius, cell), measures.bandwidths(bandwidth)
     rows = []
     for path in runs:
@@ -81,7 +82,7 @@ def compare(
             echo(f"{name:26} {about}")
         return
     if not request.metric:
-        raise click.UsageError("expected --metric M; --list prints the metrics")
+        raise ConfigError("expected --metric M; --list prints the metrics")
     settings = measures.Settings(radius, cell, measures.bandwidth(bandwidth))
     comparisons = comparison.compare_runs(request, settings)
     if as_json:

@@ -6,8 +6,6 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-import click
-
 from ees_mpi import ranks
 from ees_mpi.cli.options import command, echo, run_on_ranks
 from ees_mpi.commands.arguments import ANY_WHOLE, AT_LEAST_ONE, Option, path_of
@@ -37,7 +35,7 @@ def train(options: TrainOptions) -> None:
 
     for setting in changes_of(options.settings):
         if len(choice(str(setting))) > 1:
-            raise click.UsageError(
+            raise ConfigError(
                 f"--set {setting:.200}: train takes one value; `ees-mpi sweep` prints a command for each value; "
                 "quotes keep a comma"
             )
@@ -77,7 +75,7 @@ def verify(
     repeated bit by bit: the behaviours of 1,000 individuals are compared as distributions.
     """
     if updates and (generation, individuals) != (None, None):
-        raise click.UsageError("--updates checks all generations; leave out --generation and --individuals")
+        raise ConfigError("--updates checks all generations; leave out --generation and --individuals")
 
     def job(world: "ranks.Ranks") -> None:
         from ees_mpi.commands.verify import verify, verify_updates
@@ -137,9 +135,6 @@ def _show(measured: Path, picture: Path) -> None:
 
 @command(on_ranks=True)
 def signal(request: SignalRequest, as_json: Json = False) -> None:
-    if request.generation is not None and request.every is not None:
-        raise click.UsageError("--generation and --every exclude each other")
-
     def job(world: "ranks.Ranks") -> None:
         from ees_mpi.analysis.numbers import tables
         from ees_mpi.commands.signal import signal
