@@ -13,7 +13,7 @@ import click
 
 from ees_mpi import machine, ranks
 from ees_mpi.cli.options import command, echo
-from ees_mpi.commands.arguments import AT_LEAST_ONE, FILE, SOURCE, Kind, Name, Option, path_of, whole
+from ees_mpi.commands.arguments import ANY_WHOLE, AT_LEAST_ONE, FILE, SOURCE, Kind, Name, Option, path_of, whole
 from ees_mpi.commands.requests import Json, KeyChanges, RunArgument, RunArguments, SourceArgument, changes_of
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.terminal import say_on_stderr
@@ -94,7 +94,7 @@ def export(
     run: RunArgument,
     policy: Annotated[bool, Option("A policy with its normaliser as npz, and a loader in numpy.")] = False,
     table: Annotated[bool, Option("The metrics as a table, one row per generation.", usage="--csv")] = False,
-    generation: Annotated[int | None, Option("Of a policy.  [default: the final state]", whole())] = None,
+    generation: Annotated[int | None, Option("Of a policy.  [default: the final state]", ANY_WHOLE)] = None,
     individual: Annotated[int | None, Option("Of a policy.  [default: the mean]", whole())] = None,
     component: Annotated[int | None, Option("The mean, of a mixture.", whole())] = None,
     out: Annotated[Name | None, Option("[default: policy.npz or RUN.csv]", FILE, "-o, --out FILE")] = None,

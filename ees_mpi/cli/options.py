@@ -58,8 +58,9 @@ class Word(click.ParamType):  # type: ignore[type-arg]
 
 def parameter(name: str, option: Option) -> click.Parameter:
     """Return the option of click, or its argument, that an Option describes."""
-    required, kind, metavar = option.required or name == "config", Word(option), option.metavar
+    required, kind, metavar = option.required, Word(option), option.metavar
     if not option.names:
+        required |= option.default is None and not metavar.startswith("[")  # in Python it has an alternative
         count = -1 if metavar.endswith(" ...") else 1
         return click.Argument([name], type=kind, metavar=metavar, nargs=count, required=required)
     words = [*option.names, name]

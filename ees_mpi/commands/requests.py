@@ -24,7 +24,8 @@ RunArgument = Annotated["str | os.PathLike[str] | Run", Option("A run file, or t
 RunArguments = Annotated[Sequence[Name], Option("", RUN_FILE, "RUN.h5 ...")]
 SourceArgument = Annotated[str, Option("", SOURCE, "PRESET|FILE.toml")]
 Changes = Mapping[str, Any] | None
-KeyChanges = Annotated[Changes, Option("Set a key of the config; repeatable.", SETTINGS, "--set KEY=VALUE", many=True)]
+KEYS = 'Set a key of the config; repeatable. In Python: {"population.std": 0.05, "run.seed": 3}.'
+KeyChanges = Annotated[Changes, Option(KEYS, SETTINGS, "--set KEY=VALUE", many=True)]
 EngineChanges = Annotated[
     Changes, Option("Evaluate with another task.engine or task.device.", SETTINGS, "--set KEY=VALUE", many=True)
 ]
