@@ -16,7 +16,6 @@ import numpy as np
 from ees_mpi.analysis import video
 from ees_mpi.analysis.offspring import check_committed, extremes, has_positions, positions
 from ees_mpi.analysis.subject import subject
-from ees_mpi.commands.arguments import checked
 from ees_mpi.commands.info import task_name
 from ees_mpi.commands.offspring import sample
 from ees_mpi.commands.requests import ReplayRequest, SampleRequest
@@ -36,11 +35,6 @@ FPS = 30  # approximate pictures per second of video
 Counter = Callable[[int, str, str], AbstractContextManager[Any]]  # (total, unit, name): has `update(more)`
 LOGGED = 3  # columns of a `Repeated` row in front of the behavior: valid, length, fitness
 MUTATIONS = 8  # of a policy
-
-
-def names_individuals(request: ReplayRequest) -> bool:
-    """Return whether any individual is requested."""
-    return bool(request.individual or request.toward or request.extremes)
 
 
 @dataclass(frozen=True)
@@ -69,7 +63,7 @@ def choose(run: Run, request: ReplayRequest) -> list[Choice]:
     chosen: list[Choice] = []
     if request.mean:
         chosen += [Choice(generation, None, k) for k in range(run.config.population.components)]
-    if names_individuals(request) or not request.mean:
+    if request.names_individuals or not request.mean:
         chosen += _individuals(run, request, generation)
     first: dict[tuple[int | None, int], Choice] = {}
     for choice in chosen:
@@ -80,7 +74,7 @@ def choose(run: Run, request: ReplayRequest) -> list[Choice]:
 def _generation(run: Run, request: ReplayRequest) -> int:
     """Return the generation: by default the last one, or for means the state after it."""
     check_committed(run)
-    only_mean = request.mean and not names_individuals(request)
+    only_mean = request.mean and not request.names_individuals
     last = run.generations if only_mean and subject(run).trained else run.generations - 1
     if request.generation is not None and not 0 <= request.generation <= last:
         raise ConfigError(f"--generation {request.generation}: expected 0 to {last}")
@@ -91,12 +85,12 @@ def _individuals(run: Run, request: ReplayRequest, generation: int) -> list[Choi
     if not run.config.population.has_individuals:
         raise RunFileError(f"{run.path}: its rows are tasks, not individuals that can be replayed; use --mean")
     size = run.config.population.size
-    for index in request.individual:
+    for index in request.individuals:
         if not 0 <= index < size:
             raise ConfigError(f"--individual {index}: expected 0 to {size - 1}")
     if request.extremes > size:
         raise ConfigError(f"--extremes {request.extremes}: the population has {size} individuals")
-    chosen = [Choice(generation, index) for index in request.individual]
+    chosen = [Choice(generation, index) for index in request.individuals]
     if request.toward:
         chosen += _toward(run, generation, [angle_of(text, "--toward") for text in request.toward])
     if request.extremes:
@@ -169,27 +163,26 @@ def replay(path: Path, request: ReplayRequest, say: Callable[[str], None], count
 
 def sampled(policy: Path, request: ReplayRequest, folder: Path) -> Path:
     """Evaluate mutations of a policy on the CPU, which draws them; return their file."""
-    count = max(2, *(index + 1 for index in request.individual)) if request.individual else MUTATIONS
-    if request.mutations and request.individual and count > request.mutations:
+    count = max(2, *(index + 1 for index in request.individuals)) if request.individuals else MUTATIONS
+    if request.mutations and request.individuals and count > request.mutations:
         raise ConfigError(f"--individual {count - 1}: expected 0 to {request.mutations - 1}, as --mutations says")
     task = tomllib.loads(starting_point.read_policy(policy).config).get("task", {})
     settings = {"task.device": "cpu"} if "device" in task else None
     out = folder / f"{policy.stem}.h5"
-    wanted = checked(SampleRequest(policy, request.mutations or count, out, std=request.std, settings=settings))
+    wanted = SampleRequest(policy, request.mutations or count, std=request.std, settings=settings, out=out)
     return sample(Ranks(), wanted, lambda line: None)
 
 
 def replay_run(path: Path, request: ReplayRequest, say: Callable[[str], None], counter: Counter) -> None:
     """Replay individuals of a run file; raise a VerifyError if bits differ and the machines do not explain it."""
-    target = Path(request.video) if request.video else None
-    if target:
-        check_writable(target, "--video", (".mp4",), [path])
+    if request.video:
+        check_writable(request.video, "--video", (".mp4",), [path])
         video.packages()
     with open_run(path) as run:
         run.check_last()
         choices = choose(run, request)
-        if target:
-            replayed = _film_all(run, choices, request, target, say, counter)
+        if request.video:
+            replayed = _film_all(run, choices, request, request.video, say, counter)
         else:
             with before_rollouts():
                 evaluator = run.config.task.open(run.config.run.seed)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ees_mpi.commands import arguments as kinds
-from ees_mpi.commands.arguments import FILE, POLICY, POSITIVE, RUN_FILE, SETTINGS, SOURCE, Name, Option, number, whole
+from ees_mpi.commands.arguments import FILE, POLICY, POSITIVE, RUN_FILE, SETTINGS, SOURCE, Name, Option, whole
 
 if TYPE_CHECKING:
     from ees_mpi.config import Config
@@ -217,7 +217,7 @@ class ReplayRequest:
     policy, mutations are drawn.
     """
 
-    individual: Annotated[Sequence[int], Option("By number; repeatable.", whole(), many=True)] = ()
+    individuals: Annotated[Sequence[int], Option("By number; repeatable.", whole(), "--individual N", many=True)] = ()
     toward: Annotated[
         Sequence[str], Option("The farthest in a direction; repeatable.", kinds.DIRECTION, many=True)
     ] = ()
@@ -226,9 +226,14 @@ class ReplayRequest:
     generation: Generation = None
     mutations: Annotated[int | None, Option("Of a policy: so many are drawn.  [default: 8]", whole(2))] = None
     std: Annotated[float | None, Option("Of these mutations.  [default: that of its config]", POSITIVE)] = None
-    video: Annotated[Name | None, Option("Film them, side by side.", FILE, "-o, --video FILE.mp4")] = None
+    video: Annotated[Path | None, Option("Film them, side by side.", FILE, "-o, --video FILE.mp4")] = None
     size: Annotated[str | None, Option("Of one panel of the video.", usage="--size 320x240")] = None
-    speed: Annotated[float, Option("Of the video.", number(0.05, 50, "a number between 0.05 and 50"))] = 1.0
+    speed: Annotated[float, Option("Of the video.", kinds.number(0.05, 50, "a number between 0.05 and 50"))] = 1.0
+
+    @property
+    def names_individuals(self) -> bool:
+        """Whether any individual is requested."""
+        return bool(self.individuals or self.toward or self.extremes)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -252,8 +257,8 @@ class CompareRequest:
 
 
 def changes_of(settings: Any) -> Sequence[Any]:
-    """Return the changes of a config: the words of the command line, or the pairs that Python's dict became."""
-    return settings or ()
+    """Return the changes of a config: the words of the command line, or the pairs of Python's dict."""
+    return kinds.settings_of(settings) if isinstance(settings, Mapping) else settings or ()
 
 
 def policy_of(policy: Any, request: TrainOptions | MeasureRequest) -> "PolicySource":
