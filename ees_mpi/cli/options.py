@@ -12,7 +12,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from ees_mpi import ranks
-from ees_mpi.commands.arguments import FILE, POLICY, RUN_FILE, SOURCE, Option, number, options_of
+from ees_mpi.commands.arguments import FILE, POLICY, PRESET, RUN_FILE, SOURCE, Option, number, options_of
 from ees_mpi.commands.requests import TRUST
 from ees_mpi.ranks import process
 from ees_mpi.registry import trusting
@@ -48,11 +48,11 @@ class Word(click.ParamType):  # type: ignore[type-arg]
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """Return the presets that the shell can complete a word to; without any, it completes the names of files."""
         names: list[CompletionItem] = []
-        if self.option.kind is SOURCE:
+        if self.option.kind in (PRESET, SOURCE):
             from ees_mpi.config import preset_names
 
             names = [CompletionItem(name) for name in preset_names() if name.startswith(incomplete)]
-        files = self.option.kind in (FILE, RUN_FILE, POLICY, SOURCE) and not names
+        files = self.option.kind in (FILE, RUN_FILE, POLICY, PRESET, SOURCE) and not names
         return [CompletionItem(incomplete, type="file")] if files else names
 
 

@@ -168,6 +168,7 @@ FILE = Kind(file_name, metavar="FILE")
 RUN_FILE = Kind(lambda name, value: path_of(value, name), metavar="RUN.h5")
 POLICY = Kind(_policy, metavar="POLICY")
 FUNCTION = Kind(_function)
+PRESET = Kind(lambda name, value: str(file_name(name, value)), metavar="PRESET|FILE.toml")
 SOURCE = Kind(lambda name, value: source_of(value), None, "PRESET|FILE.toml")  # a run file is one in Python only
 SETTINGS = Kind(lambda name, value: settings_of(value), None, "KEY=VALUE")
 

@@ -65,16 +65,14 @@ def offspring(config: Config, count: int, std: float | None) -> Config:
 def measure(ranks: Ranks, request: MeasureRequest, say: Say) -> Path:
     """Evaluate the offspring of a policy, and write a file with a row for each standard deviation; return its path."""
     policy, out = policy_of(request.policy, request), Path(request.out)
-    stds = tuple(np.atleast_1d(request.std).tolist())
     if request.task and request.task.endswith(".toml"):
         beside(request.task)  # on every rank: rank 0 alone reads the file
     named = request.policy if isinstance(request.policy, str) else ""
     check_target(ranks, Path(named), out, request.overwrite)
     with ranks.together():
-        if len(set(stds)) < len(stds) or not stds:
-            raise ConfigError(f"--std: expected different numbers, got {list(stds)}")
+        stds = _stds(request)
     source = Source(policy, None, request.task, changes_of(request.settings), request.label)
-    parent = read_parent(ranks, source, partial(_offspring, request.count, stds))
+    parent = read_parent(ranks, source, partial(_offspring, request))
     for note in parent.config.notes if ranks.is_root else ():
         say(note)
     mean = parent.state.mean
@@ -85,8 +83,19 @@ def measure(ranks: Ranks, request: MeasureRequest, say: Say) -> Path:
     return out
 
 
-def _offspring(count: int, stds: tuple[float, ...], config: Config) -> Config:
+def _offspring(request: MeasureRequest, config: Config) -> Config:
     """Return the config of the offspring: a population that logs the standard deviation of each row."""
-    population = Diagonal(size=count, std=min(stds), antithetic=False, std_floor=min(stds), std_ceiling=max(stds))
+    stds = _stds(request)
+    population = Diagonal(
+        size=request.count, std=min(stds), antithetic=False, std_floor=min(stds), std_ceiling=max(stds)
+    )
     run = msgspec.structs.replace(config.run, generations=len(stds), needs_start=False)
     return replace(config, population=population, run=run)
+
+
+def _stds(request: MeasureRequest) -> tuple[float, ...]:
+    """Return the standard deviations; raise a ConfigError if two are the same."""
+    stds = tuple(np.atleast_1d(request.std).tolist())
+    if len(set(stds)) < len(stds) or not stds:
+        raise ConfigError(f"--std: expected different numbers, got {list(stds)}")
+    return stds

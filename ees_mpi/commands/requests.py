@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # Parameters that several commands have.
 RunArgument = Annotated["str | os.PathLike[str] | Run", Option("A run file, or the open run.", RUN_FILE, "RUN.h5")]
 RunArguments = Annotated[Sequence[Name], Option("", RUN_FILE, "RUN.h5 ...")]
-SourceArgument = Annotated[str, Option("", SOURCE, "PRESET|FILE.toml")]
+SourceArgument = Annotated[str, Option("", kinds.PRESET, "PRESET|FILE.toml")]
 Changes = Mapping[str, Any] | None
 KEYS = 'Set a key of the config; repeatable. In Python: {"population.std": 0.05, "run.seed": 3}.'
 KeyChanges = Annotated[Changes, Option(KEYS, SETTINGS, "--set KEY=VALUE", many=True)]
@@ -158,7 +158,7 @@ class MeasureRequest:
     policy: Annotated[Any, Option("A file, a function, a torch module, or named arrays.", POLICY, "POLICY")]
     task: Annotated[
         str | None,
-        Option("The task.  [default: that of a run or an exported policy]", SOURCE, "--task PRESET|FILE.toml"),
+        Option("The task.  [default: that of a run or an exported policy]", kinds.PRESET),
     ] = None
     std: Annotated[float | Sequence[float], Option("Of mutations.", kinds.POSITIVES)] = (0.01, 0.02, 0.05)
     count: Annotated[int, Option("Offspring at each std.", whole(2))] = 1000
