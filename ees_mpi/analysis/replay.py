@@ -230,7 +230,7 @@ def _film_all(
     run: Run, choices: Sequence[Choice], request: ReplayRequest, out: Path, say: Callable[[str], None], counter: Counter
 ) -> list[Replayed]:
     """Replay in front of a camera and write the video."""
-    size = panel_size(request.size) or ((640, 480) if len(choices) == 1 else (320, 240))
+    size = request.size or ((640, 480) if len(choices) == 1 else (320, 240))
     actor = film(run, View(*size))
     every = max(1, round(request.speed / (FPS * actor.step_seconds)))
     films = [video.Film(_film_title(run, choice)) for choice in choices]
@@ -285,13 +285,3 @@ def _film_one(run: Run, actor: Drawable, choice: Choice, recording: video.Film, 
     if steps % every:
         shoot()  # the end
     return replayed
-
-
-def panel_size(text: str | None) -> tuple[int, int] | None:
-    """Read WIDTHxHEIGHT: even numbers, as video formats need them."""
-    if text is None:
-        return None
-    words = text.lower().split("x")
-    if len(words) != 2 or not all(word.isdigit() and int(word) % 2 == 0 and 64 <= int(word) <= 4096 for word in words):
-        raise ConfigError(f"--size {text}: expected WIDTHxHEIGHT in even numbers of pixels from 64 on, e.g. 320x240")
-    return int(words[0]), int(words[1])

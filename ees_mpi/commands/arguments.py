@@ -131,6 +131,14 @@ def _policy(name: str, value: Any) -> Any:
     return value
 
 
+def _panel(name: str, text: str) -> tuple[int, int]:
+    """Return the width and the height of WIDTHxHEIGHT: even numbers, as video formats need them."""
+    words = text.lower().split("x")
+    if len(words) != 2 or not all(word.isdigit() and int(word) % 2 == 0 and 64 <= int(word) <= 4096 for word in words):
+        raise ConfigError(f"{name} {text}: expected WIDTHxHEIGHT in even numbers of pixels from 64 on, e.g. 320x240")
+    return int(words[0]), int(words[1])
+
+
 def _function(name: str, value: Any) -> Any:
     if not callable(value):
         raise ConfigError(f"{name}: expected a function, got {value!r:.80}")
@@ -167,6 +175,7 @@ TEXT = Kind(lambda name, value: value)
 FILE = Kind(file_name, metavar="FILE")
 RUN_FILE = Kind(lambda name, value: path_of(value, name), metavar="RUN.h5")
 POLICY = Kind(_policy, metavar="POLICY")
+PANEL = Kind(_panel, metavar="320x240")
 FUNCTION = Kind(_function)
 PRESET = Kind(lambda name, value: str(file_name(name, value)), metavar="PRESET|FILE.toml")
 SOURCE = Kind(lambda name, value: source_of(value), None, "PRESET|FILE.toml")  # a run file is one in Python only

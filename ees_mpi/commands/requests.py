@@ -227,7 +227,7 @@ class ReplayRequest:
     mutations: Annotated[int | None, Option("Of a policy: so many are drawn.  [default: 8]", whole(2))] = None
     std: Annotated[float | None, Option("Of these mutations.  [default: that of its config]", POSITIVE)] = None
     video: Annotated[Path | None, Option("Film them, side by side.", FILE, "-o, --video FILE.mp4")] = None
-    size: Annotated[str | None, Option("Of one panel of the video.", usage="--size 320x240")] = None
+    size: Annotated[tuple[int, int] | None, Option("Of one panel of the video.", kinds.PANEL)] = None
     speed: Annotated[float, Option("Of the video.", kinds.number(0.05, 50, "a number between 0.05 and 50"))] = 1.0
 
     @property
