@@ -30,7 +30,7 @@ from ees_mpi.terminal import say
 @command(on_ranks=True)
 def train(options: TrainOptions) -> None:
     ranks.note_stop_signals()
-    from ees_mpi.commands.train import session
+    from ees_mpi.commands.train import job_of
     from ees_mpi.config.sweeps import choice
 
     for setting in changes_of(options.settings):
@@ -39,7 +39,7 @@ def train(options: TrainOptions) -> None:
                 f"--set {setting:.200}: train takes one value; `ees-mpi sweep` prints a command for each value; "
                 "quotes keep a comma"
             )
-    run_on_ranks(session(options))
+    run_on_ranks(job_of(options))
 
 
 @command(on_ranks=True, trusts=True)

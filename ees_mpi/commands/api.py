@@ -32,11 +32,11 @@ def train(options: TrainOptions) -> "Run":
     """
     by_keyboard = False
     with computing(options.trust):
-        from ees_mpi.commands.train import session
+        from ees_mpi.commands.train import job_of
         from ees_mpi.runs.session import Callback
 
         callback = Callback(options.on_generation)  # on all ranks, because they check together whether it has raised
-        work = session(options, callback)
+        work = job_of(options, callback)
 
         def job(world: "Ranks") -> "Run":
             nonlocal by_keyboard

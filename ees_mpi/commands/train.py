@@ -10,12 +10,13 @@ from ees_mpi.commands.requests import TrainOptions, changes_of, policy_of
 from ees_mpi.errors import ConfigError
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry import beside
-from ees_mpi.runs.session import Callback, run_session
+from ees_mpi.runs import session
+from ees_mpi.runs.session import Callback
 from ees_mpi.runs.start import TrainRequest
 from ees_mpi.terminal import say
 
 
-def session(options: TrainOptions, callback: Callback | None = None) -> Callable[[Ranks], Path]:
+def job_of(options: TrainOptions, callback: Callback | None = None) -> Callable[[Ranks], Path]:
     """Return the job that trains on all ranks, and returns the path of the run file."""
     if options.resume and options.overwrite:
         raise ConfigError("resume and overwrite exclude each other")
@@ -38,5 +39,10 @@ def session(options: TrainOptions, callback: Callback | None = None) -> Callable
     request = TrainRequest(source, settings, out, start, options.resume, options.overwrite, options.force)
     curves = None if options.tensorboard is None else Path(options.tensorboard)
     return partial(
-        run_session, request=request.prepare, say=say, max_hours=options.max_hours, callback=callback, curves=curves
+        session.run_session,
+        request=request.prepare,
+        say=say,
+        max_hours=options.max_hours,
+        callback=callback,
+        curves=curves,
     )
