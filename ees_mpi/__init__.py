@@ -2,9 +2,9 @@
 
 The map of the package. A module or folder imports only from lines below its own.
 
-    cli/             the command `ees-mpi`: parses, calls, prints
+    cli/             the command `ees-mpi`: options from typed signatures; parses, calls, prints
     analysis/        offline: reads run files, never starts MPI
-    commands/        the longer commands: plan, verify, signal, info, sample and others; Python: `api`, `ask_tell`
+    commands/        the options of commands (`requests`, `arguments`) and their work; Python: `api`, `ask_tell`
     runs/            the life of a run: start or reopen it, show its progress
     training.py      one generation (`EvolutionJob.advance`), and the loop over generations (`train`)
     maml/            the second method, MAML with TRPO; its settings are in config/
@@ -32,9 +32,8 @@ from typing import TYPE_CHECKING, Any
 from ees_mpi.version import __version__
 
 if TYPE_CHECKING:
-    from ees_mpi.commands.api import adapt, load_config, measure, presets, sample, train
+    from ees_mpi.commands.api import adapt, load_config, measure, presets, sample, signal, train
     from ees_mpi.commands.ask_tell import Strategy
-    from ees_mpi.commands.signal import signal
     from ees_mpi.errors import ConfigError, EesError, Interrupted, LaunchError, RunFileError, TrustError
     from ees_mpi.store.reader import Run, open_run
 
@@ -43,9 +42,8 @@ if TYPE_CHECKING:
 _NAMES = {
     "errors": ("ConfigError", "EesError", "Interrupted", "LaunchError", "RunFileError", "TrustError"),
     "store.reader": ("Run", "open_run"),
-    "commands.api": ("adapt", "load_config", "measure", "presets", "sample", "train"),
+    "commands.api": ("adapt", "load_config", "measure", "presets", "sample", "signal", "train"),
     "commands.ask_tell": ("Strategy",),
-    "commands.signal": ("signal",),
 }
 
 __all__ = [

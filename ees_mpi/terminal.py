@@ -1,6 +1,7 @@
 """Messages to the user. A closed terminal or a full disk never stops the program."""
 
 import contextlib
+import os
 import re
 import sys
 
@@ -32,7 +33,10 @@ def say_on_stderr(text: str) -> None:
 def say(line: str = "", nl: bool = True) -> None:
     """Write a line to stdout, if it is open."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
-        print(plain(line), end="\n" if nl else "", flush=True)
+        try:
+            print(plain(line), end="\n" if nl else "", flush=True)
+        except BrokenPipeError:  # of `| head`: Python would try again at the end, and print a warning
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def tell(error: EesError) -> int:

@@ -17,7 +17,8 @@ from ees_mpi.analysis import video
 from ees_mpi.analysis.offspring import check_committed, extremes, has_positions, positions
 from ees_mpi.analysis.subject import subject
 from ees_mpi.commands.info import task_name
-from ees_mpi.commands.offspring import SampleRequest, sample
+from ees_mpi.commands.offspring import sample
+from ees_mpi.commands.requests import ReplayRequest, SampleRequest
 from ees_mpi.commands.verify import differences, evaluate_mean, repeat
 from ees_mpi.contracts import Drawable, Evaluator, View
 from ees_mpi.errors import ConfigError, RunFileError, VerifyError, before_rollouts
@@ -34,27 +35,6 @@ FPS = 30  # approximate pictures per second of video
 Counter = Callable[[int, str, str], AbstractContextManager[Any]]  # (total, unit, name): has `update(more)`
 LOGGED = 3  # columns of a `Repeated` row in front of the behavior: valid, length, fitness
 MUTATIONS = 8  # of a policy
-
-
-@dataclass(frozen=True)
-class ReplayRequest:
-    """The command line of `replay`: the individuals, by default the farthest one, and the video."""
-
-    individuals: Sequence[int] = ()
-    toward: Sequence[str] = ()  # left, right, 45deg
-    extremes: int = 0
-    mean: bool = False
-    generation: int | None = None
-    video: Path | None = None
-    size: tuple[int, int] | None = None  # of one panel; None: depends on the number of panels
-    speed: float = 1.0
-    mutations: int | None = None  # of a policy
-    std: float | None = None  # of them; None: that of the policy's config
-
-    @property
-    def names_individuals(self) -> bool:
-        """Return whether any individual is requested."""
-        return bool(self.individuals or self.toward or self.extremes)
 
 
 @dataclass(frozen=True)
@@ -187,7 +167,7 @@ def sampled(policy: Path, request: ReplayRequest, folder: Path) -> Path:
     if request.mutations and request.individuals and count > request.mutations:
         raise ConfigError(f"--individual {count - 1}: expected 0 to {request.mutations - 1}, as --mutations says")
     task = tomllib.loads(starting_point.read_policy(policy).config).get("task", {})
-    settings = ["task.device=cpu"] if "device" in task else []
+    settings = {"task.device": "cpu"} if "device" in task else None
     out = folder / f"{policy.stem}.h5"
     wanted = SampleRequest(policy, request.mutations or count, std=request.std, settings=settings, out=out)
     return sample(Ranks(), wanted, lambda line: None)
@@ -305,13 +285,3 @@ def _film_one(run: Run, actor: Drawable, choice: Choice, recording: video.Film, 
     if steps % every:
         shoot()  # the end
     return replayed
-
-
-def panel_size(text: str | None) -> tuple[int, int] | None:
-    """Read WIDTHxHEIGHT: even numbers, as video formats need them."""
-    if text is None:
-        return None
-    words = text.lower().split("x")
-    if len(words) != 2 or not all(word.isdigit() and int(word) % 2 == 0 and 64 <= int(word) <= 4096 for word in words):
-        raise ConfigError(f"--size {text}: expected WIDTHxHEIGHT in even numbers of pixels from 64 on, e.g. 320x240")
-    return int(words[0]), int(words[1])

@@ -2,34 +2,60 @@
 
 import json
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import click
 
 from ees_mpi import machine, ranks
-from ees_mpi.cli.options import RUN, RUNS, SEEDS, SET, SOURCE, TRUST, echo
-from ees_mpi.errors import RunFileError
+from ees_mpi.cli.options import command, echo
+from ees_mpi.commands.arguments import ANY_WHOLE, AT_LEAST_ONE, FILE, SOURCE, Kind, Name, Option, path_of, whole
+from ees_mpi.commands.requests import Json, KeyChanges, RunArgument, RunArguments, SourceArgument, changes_of
+from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.terminal import say_on_stderr
 
+MOST_SEEDS = 10_000
 
-@click.command()
-@RUNS
-@click.option(
-    "--sort", metavar="KEY", help="Of a table: a column, a key such as population.std, or -KEY: largest first."
-)
-@click.option("--json", "as_json", is_flag=True, help="One JSON object; a list for several files.")
-def info(runs: tuple[Path, ...], sort: str | None, as_json: bool) -> None:
-    """Print a summary of a run, sample or adaptation file, or a table of several."""
+
+def read_seeds(name: str, word: str) -> tuple[int, ...]:
+    """Return the seeds of numbers and ranges, such as 0-5,8, in the order in which they are given."""
+    seeds: list[int] = []
+    for part in word.split(","):
+        first, dash, last = part.partition("-")
+        digits = all(end.isascii() and end.isdigit() and len(end) < 20 for end in (first, last or first))
+        if not digits or (dash and not last) or int(last or first) < int(first):
+            raise ConfigError(f"{name}: expected numbers and ranges, such as 0-5 or 1,4,7; got {word!r:.80}")
+        if len(seeds) + int(last or first) - int(first) >= MOST_SEEDS:
+            raise ConfigError(f"{name}: expected at most {MOST_SEEDS} seeds")
+        seeds += range(int(first), int(last or first) + 1)
+    if len(set(seeds)) < len(seeds):
+        raise ConfigError(f"{name}: expected each seed once, got {word!r:.80}")
+    return tuple(seeds)
+
+
+SEEDS = Kind(read_seeds, metavar="0-5")
+
+
+@command()
+def info(
+    runs: RunArguments,
+    sort: Annotated[
+        str | None,
+        Option("Of a table: a column, a key such as population.std, or -KEY: largest first.", usage="--sort KEY"),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Print a summary of a run, sample or adaptation file, or a table."""
     from ees_mpi.commands import info
 
     summaries, failed = [], []
     for run in runs:
         try:
-            summaries.append(info.read(run))
+            summaries.append(info.read(Path(run)))
         except RunFileError as error:
             if len(runs) == 1:
                 raise
@@ -47,86 +73,97 @@ def info(runs: tuple[Path, ...], sort: str | None, as_json: bool) -> None:
         raise RunFileError(f"{len(failed)} of {len(runs)} files cannot be read; the first: {failed[0]}")
 
 
-@click.command()
-@RUN
-def repair(run: Path) -> None:
-    """Fold the journal of a killed run into its file; rewrite a damaged file without its damaged parts."""
+@command()
+def repair(run: RunArgument) -> None:
+    """Fold the journal of a killed run into its file; drop damaged parts."""
     from ees_mpi.store import journal
     from ees_mpi.store.reader import open_run
     from ees_mpi.store.repair import repair
 
-    done = "journal folded" if journal.path_of(run).exists() else "no journal to fold"
-    lost = repair(run)
-    with open_run(run) as opened:
-        echo(f"{run}: {opened.generations} generations, {done}")
+    path = path_of(run)
+    done = "journal folded" if journal.path_of(path).exists() else "no journal to fold"
+    lost = repair(path)
+    with open_run(path) as opened:
+        echo(f"{path}: {opened.generations} generations, {done}")
     if lost:
         echo(f"warning: {lost}")
 
 
-@click.command()
-@RUN
-@click.option("--policy", is_flag=True, help="A policy with its normaliser as npz, and a loader in numpy.")
-@click.option("--csv", "table", is_flag=True, help="The metrics as a table, one row per generation.")
-@click.option("--generation", type=click.IntRange(min=0), help="Of a policy.  [default: the final state]")
-@click.option("--individual", type=click.IntRange(min=0), help="Of a policy.  [default: the mean]")
-@click.option("--component", type=click.IntRange(min=0), help="The mean, of a mixture.")
-@click.option("-o", "--out", type=click.Path(path_type=Path), help="[default: policy.npz or RUN.csv]")
-@TRUST
-def export(run: Path, policy: bool, table: bool, out: Path | None, **choice: Any) -> None:
-    """Write a policy or the metrics of a run file for other programs. Arrays: see `ees-mpi docs python`."""
+@command(trusts=True)
+def export(
+    run: RunArgument,
+    policy: Annotated[bool, Option("A policy with its normaliser as npz, and a loader in numpy.")] = False,
+    table: Annotated[bool, Option("The metrics as a table, one row per generation.", usage="--csv")] = False,
+    generation: Annotated[int | None, Option("Of a policy.  [default: the final state]", ANY_WHOLE)] = None,
+    individual: Annotated[int | None, Option("Of a policy.  [default: the mean]", whole())] = None,
+    component: Annotated[int | None, Option("The mean, of a mixture.", whole())] = None,
+    out: Annotated[Name | None, Option("[default: policy.npz or RUN.csv]", FILE, "-o, --out FILE")] = None,
+) -> None:
+    """Write a policy or the metrics of a run file for other programs.
+
+    Arrays: see `ees-mpi docs python`.
+    """
+    choice: dict[str, Any] = {"generation": generation, "individual": individual, "component": component}
     given = {name: value for name, value in choice.items() if value is not None}
     if policy is table:
-        raise click.UsageError("expected either --policy or --csv")
+        raise ConfigError("expected either --policy or --csv")
     if table and given:
-        raise click.UsageError(f"--{next(iter(given))} does not belong to --csv")
+        raise ConfigError(f"--{next(iter(given))} does not belong to --csv")
     if {"individual", "component"} <= given.keys():
-        raise click.UsageError("--individual and --component exclude each other: an individual has one component")
-    from ees_mpi.commands.export_csv import export_csv
-    from ees_mpi.commands.export_policy import export_policy
+        raise ConfigError("--individual and --component exclude each other: an individual has one component")
+    from ees_mpi.commands.export import export_csv, export_policy
     from ees_mpi.store.reader import open_run
 
-    with open_run(run) as opened:
-        written = [export_csv(opened, out)] if table else export_policy(opened, out or Path("policy.npz"), **given)
+    target = Path(out) if out else None
+    with open_run(path_of(run)) as opened:
+        written = [export_csv(opened, target)] if table else export_policy(opened, target, **given)
     for path in written:
         echo(f"{path}")
 
 
-@click.command()
-@click.argument("source", required=False, metavar="PRESET|FILE.toml|RUN.h5")
-@SET
-@click.option(
-    "--keys", is_flag=True, help="Every key with its type, unit and meaning; without a source, all there are."
-)
-@click.option("--json", "as_json", is_flag=True, help="One JSON object; --keys: a list.")
-def config(source: str | None, settings: tuple[str, ...], keys: bool, as_json: bool) -> None:
-    """Print the whole config of a preset, a config file or a run file, with all defaults."""
+@command()
+def config(
+    source: Annotated[str | None, Option("", SOURCE, "[PRESET|FILE.toml|RUN.h5]")] = None,
+    settings: KeyChanges = None,
+    keys: Annotated[
+        bool, Option("Every key with its type, unit and meaning; without a source, all there are.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Print the whole config of a preset, a config file or a run file."""
     from ees_mpi.commands import config
     from ees_mpi.commands.arguments import source_of
     from ees_mpi.runs.start import load
 
+    changes = changes_of(settings)
     if keys:
-        echo("\n".join(config.keys(source, settings, as_json)))
+        echo("\n".join(config.keys(source, changes, as_json)))
     elif source is None:
-        raise click.UsageError("expected PRESET, FILE.toml or RUN.h5; or --keys for a list of all keys")
+        raise ConfigError("expected PRESET, FILE.toml or RUN.h5; or --keys for a list of all keys")
     else:
-        resolved = load(source_of(source), settings)
+        resolved = load(source_of(source), changes)
         _print_notes(resolved.notes)
         echo(json.dumps(resolved.sections()) if as_json else resolved.to_toml(), nl=as_json)
 
 
-@click.command()
-@SOURCE
-@SET
-@SEEDS
-@click.option("-o", "--out", type=click.Path(path_type=Path), metavar="FOLDER", help="The folder of the run files.")
-def sweep(source: str, settings: tuple[str, ...], seeds: Sequence[int], out: Path | None) -> None:
-    """Print one `ees-mpi train` command for each combination of values and seeds, each with its own file.
+@command()
+def sweep(
+    source: SourceArgument,
+    settings: KeyChanges = None,
+    seeds: Annotated[Sequence[int], Option("Random seeds, one run each: 0-5 or 1,4,7.", SEEDS)] = (),
+    out: Annotated[Name | None, Option("The folder of the run files.", FILE, "-o, --out FOLDER")] = None,
+) -> None:
+    """Print one `ees-mpi train` command for each run of a sweep.
 
-    --set population.std=0.01,0.02 has two values. The lines are for jobs/array.slurm, jobs/run_list.py, xargs or bash.
+    --set population.std=0.01,0.02 has two values; each combination of values and seeds is a run with its own file. The
+    lines are for jobs/array.slurm, jobs/run_list.py, xargs or bash.
     """
-    from ees_mpi.commands.sweep import sweep
+    from ees_mpi.config.sweeps import members, named
 
-    echo("\n".join(sweep(source, settings, seeds, out)))
+    for run in named(source, members(changes_of(settings), seeds)):
+        chosen = [word for setting in run.settings for word in ("--set", setting)]
+        seed = [] if run.seed is None else ["--seed", str(run.seed)]
+        echo(shlex.join(["ees-mpi", "train", source, *chosen, *seed, "--out", str(Path(out or "") / run.file)]))
 
 
 def _print_notes(notes: Sequence[str]) -> None:
@@ -135,32 +172,32 @@ def _print_notes(notes: Sequence[str]) -> None:
         say_on_stderr(f"ees-mpi: note: {note}\n")
 
 
-@click.command()
-@SOURCE
-@SET
-@click.option("--ranks", type=click.IntRange(min=1), help="[default: the cores of this machine]")
-@click.option("--ranks-per-node", type=click.IntRange(min=1), help="[default: all on one node]")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object, in seconds and bytes.")
-def plan(source: str, settings: tuple[str, ...], ranks: int | None, ranks_per_node: int | None, as_json: bool) -> None:
-    """Print the costs of a run before it is queued: memory, hours, core-hours.
+@command()
+def plan(
+    source: SourceArgument,
+    settings: KeyChanges = None,
+    ranks: Annotated[int | None, Option("[default: the cores of this machine]", AT_LEAST_ONE)] = None,
+    ranks_per_node: Annotated[int | None, Option("[default: all on one node]", AT_LEAST_ONE)] = None,
+    as_json: Json = False,
+) -> None:
+    """Print the costs of a run before it is queued.
 
-    A few rollouts, an update and a commit are timed on this machine; the rest is computed.
+    Memory, hours, core-hours. A few rollouts, an update and a commit are timed on this machine; the rest is computed.
     """
     from ees_mpi.commands.plan import describe, estimate, measured_costs
     from ees_mpi.config import load
 
     machine.check_threads()
     ranks = ranks or len(os.sched_getaffinity(0))
-    loaded = load(source, settings)
+    loaded = load(source, changes_of(settings))
     _print_notes(loaded.notes)
     costs = measured_costs(loaded)
     facts = estimate(loaded, ranks, ranks_per_node or ranks, costs)
     echo(json.dumps(facts) if as_json else "\n".join(describe(facts, costs)))
 
 
-@click.command()
-@click.argument("name", required=False)
-def presets(name: str | None) -> None:
+@command()
+def presets(name: Annotated[str, Option(usage="[NAME]")] = "") -> None:
     """List the presets, or print the TOML of one."""
     from ees_mpi import config
     from ees_mpi.commands import api
@@ -172,9 +209,8 @@ def presets(name: str | None) -> None:
         echo(f"{preset:32} {about}")
 
 
-@click.command()
-@click.argument("topic", required=False)
-def docs(topic: str | None) -> None:
+@command()
+def docs(topic: Annotated[str, Option(usage="[TOPIC]")] = "") -> None:
     """Print a page of the documentation, or the list of pages."""
     from ees_mpi.commands.docs import page, pages, wrapped
 
@@ -190,15 +226,14 @@ def docs(topic: str | None) -> None:
     echo("\n`ees-mpi docs TOPIC` prints a page.")
 
 
-@click.command()
-@click.option("--copy", "folder", type=click.Path(path_type=Path), metavar="FOLDER", help="Copy them into this folder.")
-def jobs(folder: Path | None) -> None:
-    """List the job scripts for clusters and single machines, and the examples; or copy them."""
+@command()
+def jobs(folder: Annotated[Name | None, Option("Copy them into this folder.", FILE, "--copy FOLDER")] = None) -> None:
+    """List the job scripts and the examples, or copy them."""
     from ees_mpi.commands.jobs import copy_jobs, describe, job_files, name_of
 
     if folder is None:
         for file in job_files():
             echo(f"{name_of(file):28} {describe(file)}")
         return
-    copied = copy_jobs(folder)
+    copied = copy_jobs(Path(folder))
     echo(f"{folder}: {len(copied)} files; begin with README.md")

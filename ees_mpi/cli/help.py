@@ -88,11 +88,6 @@ class Commands(click.Group):
         """Add a command, with its examples at the end of its help."""
         examples = EXAMPLES.get(cmd.name or "", ())
         cmd.epilog = "\n".join(["\b", "Examples:", *(f"  {line}" for line in examples)]) if examples else None
-        for option in cmd.params:
-            if isinstance(option, click.Option) and option.metavar is None:
-                kind = option.type
-                whole = isinstance(kind, click.IntRange)
-                option.metavar = "N" if whole else "X" if isinstance(kind, click.FloatRange) else None
         super().add_command(cmd, name)
 
     def resolve_command(
@@ -121,10 +116,11 @@ class Commands(click.Group):
 @click.version_option(__version__, prog_name="ees-mpi")
 @click.pass_context
 def cli(context: click.Context) -> None:
-    """Evolvability ES under MPI: train, analyse, verify.
+    """Evolvability ES under MPI. `ees-mpi docs` prints the documentation.
 
+    All of Run, `signal`, `verify` and `doctor` work alone or under mpirun.
     Exit codes: 0 done; 2 wrong command line or config; 3 the run file cannot be used; 75 interrupted, `resume`
-    continues the run; any other code is a failure. `ees-mpi docs` prints the documentation.
+    continues the run; any other code is a failure.
     """
     if context.invoked_subcommand not in ("train", "resume"):  # these two save their state first
         ranks.end_by_signals()

@@ -2,87 +2,68 @@
 
 import sys
 from pathlib import Path
-from typing import Any
-
-import click
+from typing import Annotated
 
 from ees_mpi import machine
-from ees_mpi.cli.options import RUNS, TRUST, Finite, RunFile, echo
+from ees_mpi.cli.options import command, echo
+from ees_mpi.commands.arguments import FILE, RUN_FILE, Name, Option, number, whole
+from ees_mpi.commands.requests import FigureRequest, ReplayRequest, RunArguments
+from ees_mpi.errors import ConfigError
 from ees_mpi.terminal import say
 
 
-@click.command()
-@click.argument("name", required=False)
-@click.argument("runs", nargs=-1, type=RunFile(), metavar="RUN.h5 ...")
-@click.option("-o", "--out", type=click.Path(path_type=Path), help="PNG, PDF or SVG.  [default: NAME.png]")
-@click.option(
-    "--generation", multiple=True, type=click.IntRange(min=0), help="For figures of single generations; repeatable."
-)
-@click.option("--by", metavar="KEY", help="For sweep: a curve for each value of this key, such as population.std.")
-@click.option("--metric", metavar="M", help="For sweep: what is drawn.  [default: the metric of progress lines]")
-@click.option("--label", multiple=True, help="The name of a run in the figure; one for each file, in their order.")
-@click.option("--title", default="", help="Of the whole figure.")
-@click.option("--list", "listing", is_flag=True, help="List the figures, and the runs that each needs.")
-@TRUST
+@command(trusts=True)
 def figure(
-    name: str | None, runs: tuple[Path, ...], generation: tuple[int, ...], label: tuple[str, ...], **options: Any
+    request: FigureRequest,
+    name: Annotated[str, Option(usage="[NAME]")] = "",
+    runs: RunArguments = (),
+    listing: Annotated[bool, Option("List the figures, and the runs that each needs.", usage="--list")] = False,
 ) -> None:
-    """Draw one of the paper's figures from run files."""
-    from ees_mpi.analysis.figures.catalog import FIGURES, FigureRequest, draw
+    from ees_mpi.analysis.figures.catalog import FIGURES, draw
 
-    if options.pop("listing"):
+    if listing:
         for known, recipe in FIGURES.items():
             echo(f"{known:20} {recipe.paper:8} {recipe.needs}")
         return
     if not name:
-        raise click.UsageError("expected NAME RUN.h5 ...; --list prints the names")
-    echo(f"{draw(name, runs, FigureRequest(generations=generation, labels=label, **options))}")
+        raise ConfigError("expected NAME RUN.h5 ...; --list prints the names")
+    echo(f"{draw(name, [Path(run) for run in runs], request)}")
 
 
-@click.command()
-@click.argument("run", type=RunFile(), metavar="RUN.h5|POLICY.npz")
-@click.option("--individual", "individuals", type=click.IntRange(min=0), multiple=True, help="By number; repeatable.")
-@click.option("--generation", type=click.IntRange(min=0), help="[default: the last]")
-@click.option("--toward", multiple=True, metavar="left|right|45deg", help="The farthest in a direction; repeatable.")
-@click.option("--extremes", type=click.IntRange(min=1, max=64), help="So many individuals that differ most.")
-@click.option("--mean", is_flag=True, help="The unperturbed mean(s); by default those after the last generation.")
-@click.option("--mutations", type=click.IntRange(min=2), help="Of a policy: so many are drawn.  [default: 8]")
-@click.option("--std", type=Finite(min=1e-30, max=1e30), help="Of these mutations.  [default: that of its config]")
-@click.option("-o", "--video", type=click.Path(path_type=Path), metavar="FILE.mp4", help="Film them, side by side.")
-@click.option("--size", metavar="320x240", help="Of one panel of the video.")
-@click.option("--speed", type=Finite(min=0.05, max=50), default=1.0, show_default=True, help="Of the video.")
-@TRUST
-def replay(run: Path, extremes: int | None, size: str | None, **options: Any) -> None:
-    """Evaluate individuals of a run again, compare every bit with the file, and film them; or mutations of a policy."""
-    from ees_mpi.analysis.replay import ReplayRequest, panel_size, replay
+@command(trusts=True)
+def replay(run: Annotated[Name, Option("", RUN_FILE, "RUN.h5|POLICY.npz")], request: ReplayRequest) -> None:
+    from ees_mpi.analysis.replay import replay
     from ees_mpi.runs.progress import Counter
 
     machine.check_threads()
-    panel = panel_size(size) if options["video"] else None
-    request = ReplayRequest(extremes=extremes or 0, size=panel, **options)
-    replay(run, request, say, Counter)
+    replay(Path(run), request, say, Counter)
 
 
-@click.command()
-@RUNS
-@click.option("-o", "--out", type=click.Path(path_type=Path), metavar="FILE.html", help="[default: RUN-report.html]")
-@click.option("--thumbnails", type=click.IntRange(min=0, max=64), default=8, help="Extremes to show.  [default: 8]")
-@TRUST
-def report(runs: tuple[Path, ...], out: Path | None, thumbnails: int) -> None:
-    """Write a web page about a run: its config, results and costs; or about several runs: a table, and all curves."""
+@command(trusts=True)
+def report(
+    runs: RunArguments,
+    out: Annotated[Name | None, Option("[default: RUN-report.html]", FILE, "-o, --out FILE.html")] = None,
+    thumbnails: Annotated[int, Option("Extremes to show.", whole(0, 64))] = 8,
+) -> None:
+    """Write a web page about a run, or about several.
+
+    About one run: its config, results and costs. About several: a table, and all curves.
+    """
     from ees_mpi.analysis.report import write_report
 
     machine.check_threads()
-    echo(f"{write_report(runs, out, thumbnails)}")
+    echo(f"{write_report([Path(run) for run in runs], Path(out) if out else None, thumbnails)}")
 
 
-@click.command()
-@RUNS
-@click.option("--every", type=Finite(min=0.05), default=2.0, show_default=True, help="Seconds between updates.")
-@click.option("--once", is_flag=True, help="Print the current state and exit.")
-@TRUST
-def watch(runs: tuple[Path, ...], every: float, once: bool) -> None:
-    """Show the progress of runs as a table in the terminal, until all are complete."""
+@command(trusts=True)
+def watch(
+    runs: RunArguments,
+    every: Annotated[
+        float, Option("Seconds between updates.", number(0.05, expected="a number of at least 0.05"))
+    ] = 2.0,
+    once: Annotated[bool, Option("Print the current state and exit.")] = False,
+) -> None:
+    """Show the progress of runs as a table, until all are complete."""
     from ees_mpi.analysis.watch import watch
 
-    watch(runs, sys.stdout, every, once)
+    watch([Path(run) for run in runs], sys.stdout, every, once)

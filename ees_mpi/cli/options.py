@@ -1,16 +1,30 @@
-"""The options and arguments that several commands share."""
+"""Commands from typed signatures: each parameter that has an `Option` becomes an option of click.
 
-import math
+A parameter that is a dataclass, a request, stands for all of its fields.
+"""
+
+import inspect
 from collections.abc import Callable
-from pathlib import Path
+from dataclasses import is_dataclass
 from typing import Any, NoReturn
 
 import click
 from click.shell_completion import CompletionItem
 
 from ees_mpi import ranks
+from ees_mpi.commands.arguments import FILE, POLICY, PRESET, RUN_FILE, SOURCE, Option, number, options_of
+from ees_mpi.commands.requests import TRUST
+from ees_mpi.ranks import process
 from ees_mpi.registry import trusting
 from ees_mpi.terminal import plain
+
+START_MINUTES = Option(
+    "End the job if MPI has not started on all ranks after this time.",
+    number(high=1e6),
+    "--start-minutes X",
+    default=process.DEFAULT_MINUTES,
+)
+MINUTES = "ees_mpi.start_minutes"
 
 
 def echo(text: str, nl: bool = True) -> None:
@@ -18,164 +32,97 @@ def echo(text: str, nl: bool = True) -> None:
     click.echo(plain(text), nl=nl)
 
 
-class Finite(click.FloatRange):
-    """A finite number in a range; click itself accepts NaN in every range."""
+class Word(click.ParamType):  # type: ignore[type-arg]
+    """A value of an option; the same check as in Python, with the name of the option in its error."""
 
-    def _describe_range(self) -> str:
-        if self.min is None and self.max is None:
-            return ""
-        # The help page leaves out a limit that only guards against overflow.
-        return super()._describe_range() if (self.max or 0) < 1e6 else f"x{'>' if self.min_open else '>='}{self.min:g}"
+    name = "word"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the number."""
-        number = super().convert(value, param, ctx)
-        if not math.isfinite(number):
-            self.fail(f"expected a finite number, got {value}", param, ctx)
-        return number
-
-
-MOST_SEEDS = 10_000
-
-
-class AtLeastOne(click.IntRange):
-    """A whole number from 1 on; the upper limit only guards against overflow."""
-
-    def __init__(self, most: int = 2**62) -> None:
-        super().__init__(1, most)
-
-    def _describe_range(self) -> str:
-        return "x>=1"
-
-
-POSITIVE = Finite(min=0, min_open=True)
-
-
-class RunFile(click.Path):
-    """The name of a run file. A named pipe or a device is refused, because reading it would wait for ever."""
-
-    def __init__(self) -> None:
-        super().__init__(path_type=Path, readable=False)  # `open_run` reports the cause
+    def __init__(self, option: Option) -> None:
+        self.option = option
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the path."""
-        from ees_mpi.commands.arguments import path_of
+        """Return the value of a word."""
+        kind, names = self.option.kind, self.option.names or [self.option.metavar.removesuffix(" ...")]
+        return kind.check(names[-1], kind.read(value)) if isinstance(value, str) and kind.read else value
 
-        if not str(value) or "\0" in str(value):
-            self.fail("expected the name of a run file, got an empty one", param, ctx)
-        return super().convert(path_of(value), param, ctx)
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Return the presets that the shell can complete a word to; without any, it completes the names of files."""
+        names: list[CompletionItem] = []
+        if self.option.kind in (PRESET, SOURCE):
+            from ees_mpi.config import preset_names
 
-
-class Seeds(click.ParamType):  # type: ignore[type-arg]
-    """Random seeds: numbers and ranges, such as 0-5,8."""
-
-    name = "seeds"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the seeds in the order in which they are given."""
-        if not isinstance(value, str):
-            return value
-        seeds: list[int] = []
-        for part in value.split(","):
-            first, dash, last = part.partition("-")
-            digits = all(word.isascii() and word.isdigit() and len(word) < 20 for word in (first, last or first))
-            if not digits or (dash and not last) or int(last or first) < int(first):
-                self.fail(f"expected numbers and ranges, such as 0-5 or 1,4,7; got {value!r:.80}", param, ctx)
-            if len(seeds) + int(last or first) - int(first) >= MOST_SEEDS:
-                self.fail(f"expected at most {MOST_SEEDS} seeds", param, ctx)
-            seeds += range(int(first), int(last or first) + 1)
-        if len(set(seeds)) < len(seeds):
-            self.fail(f"expected each seed once, got {value!r:.80}", param, ctx)
-        return tuple(seeds)
+            names = [CompletionItem(name) for name in preset_names() if name.startswith(incomplete)]
+        files = self.option.kind in (FILE, RUN_FILE, POLICY, PRESET, SOURCE) and not names
+        return [CompletionItem(incomplete, type="file")] if files else names
 
 
-def _complete_source(context: click.Context, option: click.Parameter, begun: str) -> list[CompletionItem]:
-    """Return the presets that the shell can complete a word to; without any, it completes the names of files."""
-    from ees_mpi.config import preset_names
-
-    names = [CompletionItem(name) for name in preset_names() if name.startswith(begun)]
-    return names or [CompletionItem(begun, type="file")]
-
-
-RUN = click.argument("run", type=RunFile(), metavar="RUN.h5")
-RUNS = click.argument("runs", nargs=-1, required=True, type=RunFile(), metavar="RUN.h5 ...")
-SOURCE = click.argument("source", metavar="PRESET|FILE.toml", shell_complete=_complete_source)
-SEEDS = click.option(
-    "--seeds", type=Seeds(), default=(), metavar="0-5", help="Random seeds, one run each: 0-5 or 1,4,7."
-)
-SET = click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Set a key of the config; repeatable.")
-ENGINE = click.option(
-    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Evaluate with another task.engine or task.device."
-)
-MAX_HOURS = click.option("--max-hours", type=POSITIVE, help="Stop after so many hours: save the state, exit code 75.")
-TENSORBOARD = click.option(
-    "--tensorboard",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Write the metrics for TensorBoard into DIR/RUN, too.",
-)
-TRUST = click.option(
-    "--trust",
-    is_flag=True,
-    expose_value=False,
-    callback=lambda context, option, wanted: context.with_resource(trusting(wanted)),
-    help="Run the code that the run file names; or set EES_MPI_TRUST=1.",
-)
-MINUTES = "ees_mpi.start_minutes"
+def parameter(name: str, option: Option) -> click.Parameter:
+    """Return the option of click, or its argument, that an Option describes."""
+    required, kind, metavar = option.required, Word(option), option.metavar
+    if not option.names:
+        required |= option.default is None and not metavar.startswith("[")  # in Python it has an alternative
+        count = -1 if metavar.endswith(" ...") else 1
+        return click.Argument([name], type=kind, metavar=metavar, nargs=count, required=required)
+    words = [*option.names, name]
+    if not metavar:
+        return click.Option(words, is_flag=True, help=option.help)
+    return click.Option(words, type=kind, metavar=metavar, multiple=option.many, required=required, help=_help(option))
 
 
-def _begin_start(context: click.Context, option: click.Parameter, minutes: float) -> None:
-    context.meta[MINUTES] = minutes
-    ranks.begin_start(minutes)
+def _help(option: Option) -> str:
+    """Return the help of an option, with its default and limits in brackets."""
+    text, _, own = option.help.removesuffix("]").partition("[")
+    default, facts = option.default, [own] if own else []
+    if default not in (None, (), "", 0) and not option.required:
+        facts.append(f"default: {','.join(map(str, default)) if isinstance(default, tuple) else default}")
+    facts += [option.kind.limits] if option.kind.limits else []
+    return f"{text.rstrip()}  [{'; '.join(facts)}]" if facts else text
 
 
-START_MINUTES = click.option(
-    "--start-minutes",
-    type=Finite(min=0, max=1e6, min_open=True),
-    default=5.0,
-    show_default=True,
-    envvar="EES_MPI_START_MINUTES",
-    expose_value=False,
-    callback=_begin_start,
-    help="End the job if MPI has not started on all ranks after this time.",
-)
-POLICY_OPTIONS = (
-    click.option(
-        "--activation",
-        default="",
-        metavar="NAME[,NAME...]",
-        help="Of a policy of another program: tanh, relu, silu, elu or identity for all hidden layers; or that of each "
-        "layer, the last one of the output.",
-    ),
-    click.option("--normaliser", type=click.Path(path_type=Path), metavar="FILE.npz", help="observation_mean, _std."),
-    click.option("--layers", default="", metavar="NAME[,NAME...]", help="The layers of a torch file, in order."),
-)
+def command(
+    on_ranks: bool = False, trusts: bool = False, kind: type[click.Command] = click.Command
+) -> Callable[[Callable[..., None]], click.Command]:
+    """Turn a function into a command of its name; its docstring, or that of its request, is the help.
+
+    on_ranks: it runs on all ranks, and has --start-minutes; trusts: it has --trust, without a parameter for it
+    """
+
+    def build(function: Callable[..., None]) -> click.Command:
+        annotations = {name: each.annotation for name, each in inspect.signature(function).parameters.items()}
+        requests: dict[str, Any] = {name: each for name, each in annotations.items() if is_dataclass(each)}
+
+        def run(**words: Any) -> None:
+            given = {name: value for name, value in words.items() if value is not None and value != ()}
+            with trusting(given.pop("trust") if trusts else given.get("trust", False)):
+                made = {
+                    name: request(**{field: given.pop(field) for field in options_of(request) if field in given})
+                    for name, request in requests.items()
+                }
+                function(**made, **given)
+
+        options = {name: option for each in (*requests.values(), function) for name, option in options_of(each).items()}
+        options |= {"trust": TRUST} if trusts else {}
+        found = [parameter(name, option) for name, option in options.items() if option.usage]
+        found += [_start_minutes()] if on_ranks else []
+        texts = [inspect.getdoc(each) for each in (function, *requests.values())]
+        return kind(function.__name__, params=found, callback=run, help=next(text for text in texts if text))
+
+    return build
 
 
-def policy_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options that describe a policy of another program; `policy_of` takes them."""
-    for option in POLICY_OPTIONS:
-        command = option(command)
-    return command
+def _start_minutes() -> click.Parameter:
+    """Return the option of the time limit, which begins when it is read: before anything large is imported."""
 
+    def begin(context: click.Context, option: click.Parameter, minutes: float) -> None:
+        context.meta[MINUTES] = minutes
+        ranks.begin_start(minutes)
 
-def policy_of(policy: str | None, options: dict[str, Any]) -> Any:
-    """Return the policy that the options describe, and remove them; None if there is no policy."""
-    layers, normaliser, activation = (options.pop(name) for name in ("layers", "normaliser", "activation"))
-    if policy == "":
-        raise click.UsageError("--from: expected RUN.h5 or RUN.h5@GENERATION, got an empty name")
-    if policy is None:
-        if layers or normaliser or activation:
-            raise click.UsageError("--layers, --normaliser and --activation describe the policy of --from; add --from")
-        return None
-    from ees_mpi.commands.arguments import policy_source
-
-    return policy_source("POLICY", policy, [name.strip() for name in layers.split(",") if name], normaliser, activation)
-
-
-FORCE = click.option("--force", is_flag=True, help="Ignore the lock of another writer if the file system has no locks.")
+    made = parameter("start_minutes", START_MINUTES)
+    made.default, made.envvar = process.DEFAULT_MINUTES, process.START_MINUTES
+    made.callback, made.expose_value = begin, False
+    return made
 
 
 def run_on_ranks(job: "Callable[[ranks.Ranks], object]") -> NoReturn:
-    """Run the job of a command that has the option `--start-minutes` on all ranks, and exit."""
+    """Run the job of a command with `on_ranks` on all ranks, and exit."""
     ranks.run(job, click.get_current_context().meta[MINUTES])

@@ -1,1 +1,1 @@
-"""The longer commands of `ees-mpi`: plan, verify, doctor, info, sample, adapt, export, config."""
+"""The options of commands, the work of the longer ones, and the same commands as Python functions."""

@@ -3,7 +3,7 @@
 import json
 import time
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ees_mpi.commands.arguments import path_of
 from ees_mpi.commands.offspring import offspring, source_of
+from ees_mpi.commands.requests import AdaptRequest, changes_of
 from ees_mpi.commands.study import Parent, check_target, draw, gather, offspring_of, read_parent
 from ees_mpi.config import Config
 from ees_mpi.contracts import Say, Task
@@ -22,7 +24,6 @@ from ees_mpi.generation.evaluation import Evaluation, from_starts
 from ees_mpi.generation.results import Adapted
 from ees_mpi.outcomes import Arrays, Singles
 from ees_mpi.ranks import Ranks
-from ees_mpi.registry.toml import Setting
 from ees_mpi.runs.progress import CountedOutcomes
 from ees_mpi.store import fold, texts
 from ees_mpi.store.reader import read_arrays
@@ -31,21 +32,6 @@ from ees_mpi.tasks.locomotion import across, angle_of, direction_name
 
 FORMAT = "ees_mpi adaptation"
 MUTATIONS = 40
-
-
-@dataclass(frozen=True)
-class AdaptRequest:
-    """The options of `ees-mpi adapt`."""
-
-    run: Path
-    direction: str
-    mutations: int | None = None
-    evaluations: int = 10
-    generation: int | None = None
-    std: float | None = None
-    settings: Sequence[Setting] = ()  # changes of the engine and the device
-    out: Path | None = None  # None: RUN-adapt-DIRECTION.h5
-    overwrite: bool = False
 
 
 @dataclass(frozen=True)
@@ -83,14 +69,15 @@ class Adaptation:
 
 def adapt(ranks: Ranks, request: AdaptRequest, say: Say) -> Path:
     """Adapt a run with its method, score the result, and write an adaptation file; return its path."""
+    run, direction = path_of(request.run), str(request.direction)
     with ranks.together():
-        name = direction_name(angle_of(request.direction, "--direction"))
-    out = request.out or request.run.with_name(f"{request.run.stem}-adapt-{name}.h5")
-    check_target(ranks, request.run, out, request.overwrite)
-    source = source_of(ranks, request.run, request.generation, request.settings)
+        name = direction_name(angle_of(direction, "--direction"))
+    out = Path(request.out or run.with_name(f"{run.stem}-adapt-{name}.h5"))
+    check_target(ranks, run, out, request.overwrite)
+    source = source_of(ranks, run, request.generation, changes_of(request.settings))
     parent = read_parent(ranks, source, lambda config: _to_adapt(config, request))
     with ranks.together():
-        task = toward(parent.config.task, request.direction)
+        task = toward(parent.config.task, direction)
     config, evaluation = replace(parent.config, task=task), None
     if config.method.name == "maml":
         from ees_mpi.maml.adapting import by_gradient  # imports torch
@@ -112,7 +99,7 @@ def adapt(ranks: Ranks, request: AdaptRequest, say: Say) -> Path:
             }
             write_adaptation(out, attributes, {**adapted.groups, "evaluations": scores})
             mean = np.nanmean(scores["fitness"])
-            said = adapted.sentence.format(direction=request.direction)
+            said = adapted.sentence.format(direction=direction)
             say(f"{out}: {said}; mean of {request.evaluations} evaluations {mean:.3f}")
     return out
 
@@ -122,7 +109,9 @@ def _to_adapt(config: Config, request: AdaptRequest) -> Config:
     if config.method.name != "maml":
         return offspring(config, request.mutations or MUTATIONS, request.std)
     if config.population.has_individuals:
-        raise RunFileError(f"{request.run} is a sample of a {config.method.algorithm} run; adapt the run itself")
+        raise RunFileError(
+            f"{path_of(request.run)} is a sample of a {config.method.algorithm} run; adapt the run itself"
+        )
     if request.mutations is not None or request.std is not None:
         raise ConfigError(f"--mutations and --std: a {config.method.algorithm} run has no mutations; leave them out")
     return config

@@ -1,15 +1,20 @@
-"""The arguments of the Python functions: checked, and turned into the words of the command line.
+"""The parameters of commands: their options on the command line, their meaning, and the checks of their values.
 
-This module imports no numpy.
+The annotation of a parameter describes it: `count: Annotated[int, Option("The number of offspring.", whole(2))]`. From
+it come the option of `ees-mpi`, a line of `help(ees_mpi.sample)`, and the check in both. This module imports no numpy.
 """
 
+import inspect
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import textwrap
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial, wraps
 from pathlib import Path
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from ees_mpi import machine
 from ees_mpi.errors import ConfigError, RunFileError
@@ -18,21 +23,126 @@ from ees_mpi.registry.toml import Setting
 from ees_mpi.terminal import is_utf8
 
 if TYPE_CHECKING:
-    from ees_mpi.runs.policy_files import PolicySource
+    from _typeshed import DataclassInstance
 
+P = ParamSpec("P")
 T = TypeVar("T")
+R = TypeVar("R", bound="DataclassInstance")
+Name = str | os.PathLike[str]  # of a file
 LARGEST = 2**62
 SMALLEST = 1e-30  # of positive numbers: a std is squared
 
 
-@contextmanager
-def computing(trust: bool) -> Iterator[None]:
-    """Compute with one thread in a block; `trust`: run the code that run files name."""
-    with machine.one_thread(), trusting(trust):
-        from ees_mpi.registry import own
+@dataclass(frozen=True)
+class Kind:
+    """A kind of value."""
 
-        own.forget()
-        yield
+    check: Callable[[str, Any], Any]  # (name, value): returns the value as commands use it, or raises a ConfigError
+    read: Callable[[str], Any] | None = str  # turns a word of the command line into a value to check; None: no check
+    metavar: str = "TEXT"
+    limits: str = ""  # as the help shows them
+
+
+def whole(low: int = 0, high: int = LARGEST) -> Kind:
+    """Return the kind of whole numbers in a range."""
+
+    def check(name: str, value: Any) -> int:
+        if not hasattr(value, "__index__") or isinstance(value, bool) or not low <= value <= high:
+            limits = f" between {low} and {high}" if high < LARGEST else f" of at least {low}" if low > -LARGEST else ""
+            raise ConfigError(f"{name}: expected a whole number{limits}, got {value!r:.80}")
+        return int(value)
+
+    # A limit that only guards against overflow is not shown.
+    limits = f"{low}<=x<={high}" if high < 10**6 else f"x>={low}" if low > 0 else ""
+    return Kind(check, partial(_read, int), "N", limits)
+
+
+def number(low: float = SMALLEST, high: float = 1 / SMALLEST, expected: str = "a positive number") -> Kind:
+    """Return the kind of finite numbers in a range."""
+
+    def check(name: str, value: Any) -> float:
+        try:
+            given = math.nan if isinstance(value, str) else float(value)
+        except (TypeError, ValueError, OverflowError):
+            given = math.nan
+        if not low <= given <= high:
+            raise ConfigError(f"{name}: expected {expected}, got {value!r:.80}")
+        return given
+
+    return Kind(check, partial(_read, float), "X")
+
+
+def _read(kind: Callable[[str], Any], word: str) -> Any:
+    """Return the number that a word stands for, or else the word, which the check refuses."""
+    try:
+        return kind(word)
+    except ValueError:
+        return word
+
+
+def _numbers(name: str, values: Any) -> tuple[float, ...]:
+    """Return one positive number, or several in a list or array, as a tuple."""
+    values = values.tolist() if hasattr(values, "tolist") else values
+    several = hasattr(values, "__iter__") and not isinstance(values, str)
+    return tuple(POSITIVE.check(name, value) for value in (values if several else [values]))
+
+
+def _direction(name: str, value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return f"{number(-LARGEST, LARGEST, 'a finite number').check(name, value):g}"
+
+
+def _names(name: str, value: Any) -> tuple[str, ...]:
+    if isinstance(value, str):
+        raise ConfigError(f"{name}: expected a list of names, got the text {value!r:.80}")
+    return tuple(value)
+
+
+def file_name(name: str, value: Any) -> Path:
+    """Return the path of a file; raise a ConfigError if the value is no name of a file."""
+    text = os.fspath(value) if isinstance(value, (str, os.PathLike)) else ""
+    if not text or not isinstance(text, str) or not is_utf8(text) or "\0" in text:
+        raise ConfigError(f"{name}: expected the name of a file in UTF-8, got {value!a:.80}")
+    return Path(text)
+
+
+def path_of(run: Any, name: str = "run") -> Path:
+    """Return the path of a run file, which may be open; no pipe or device, because reading it would wait for ever."""
+    path = file_name(name, getattr(run, "path", run))
+    if path.exists() and not path.is_file():
+        kind = "a folder" if path.is_dir() else "not a plain file"
+        raise RunFileError(f"{path} is {kind}; expected a run file")
+    beside(path, run=True)
+    return path
+
+
+def counted(name: str, number: int, count: int) -> int:
+    """Return a number below `count`; a negative one counts from the end."""
+    if not -count <= number < count:
+        raise ConfigError(f"{name} {number}: expected 0 to {count - 1}")
+    return number % count
+
+
+def _policy(name: str, value: Any) -> Any:
+    """Return a policy: the name of a file as a text; a function, a torch module or named arrays as they are."""
+    if isinstance(value, (str, os.PathLike)) or not (callable(value) or hasattr(value, "__len__")):
+        return str(file_name(name, value))
+    return value
+
+
+def _panel(name: str, text: str) -> tuple[int, int]:
+    """Return the width and the height of WIDTHxHEIGHT: even numbers, as video formats need them."""
+    words = text.lower().split("x")
+    if len(words) != 2 or not all(word.isdigit() and int(word) % 2 == 0 and 64 <= int(word) <= 4096 for word in words):
+        raise ConfigError(f"{name} {text}: expected WIDTHxHEIGHT in even numbers of pixels from 64 on, e.g. 320x240")
+    return int(words[0]), int(words[1])
+
+
+def _function(name: str, value: Any) -> Any:
+    if not callable(value):
+        raise ConfigError(f"{name}: expected a function, got {value!r:.80}")
+    return value
 
 
 def settings_of(settings: Mapping[str, Any] | None) -> tuple[Setting, ...]:
@@ -57,78 +167,102 @@ def source_of(source: Any) -> Any:
     )
 
 
-def optional(check: Callable[..., T], name: str, value: Any, *limits: int) -> T | None:
-    """Return a value that `check` has checked, or None."""
-    return None if value is None else check(name, value, *limits)
+POSITIVE, AT_LEAST_ONE, ANY_WHOLE = number(), whole(1), whole(-LARGEST)
+POSITIVES = Kind(_numbers, lambda word: [_read(float, part) for part in word.split(",")], "S[,S...]")
+NAMES = Kind(_names, lambda word: [part.strip() for part in word.split(",") if part], "NAME[,NAME...]")
+DIRECTION = Kind(_direction, metavar="left|right|45deg")
+TEXT = Kind(lambda name, value: value)
+FILE = Kind(file_name, metavar="FILE")
+RUN_FILE = Kind(lambda name, value: path_of(value, name), metavar="RUN.h5")
+POLICY = Kind(_policy, metavar="POLICY")
+PANEL = Kind(_panel, metavar="320x240")
+FUNCTION = Kind(_function)
+PRESET = Kind(lambda name, value: str(file_name(name, value)), metavar="PRESET|FILE.toml")
+SOURCE = Kind(lambda name, value: source_of(value), None, "PRESET|FILE.toml")  # a run file is one in Python only
+SETTINGS = Kind(lambda name, value: settings_of(value), None, "KEY=VALUE")
 
 
-def file_name(name: str, value: Any) -> Path:
-    """Return the path of a file; raise a ConfigError if the value is no name of a file."""
-    text = os.fspath(value) if isinstance(value, (str, os.PathLike)) else ""
-    if not text or not isinstance(text, str) or not is_utf8(text):
-        raise ConfigError(f"{name}: expected the name of a file in UTF-8, got {value!a:.80}")
-    return Path(text)
+@dataclass(frozen=True)
+class Option:
+    """The description of a parameter, for its annotation.
+
+    usage: on the command line: "-o, --out RUN.h5"; "RUN.h5" or "RUN.h5 ..." for words without an option; None: the
+        parameter exists in Python only  [default: --name METAVAR, or --name for a flag]
+    many: the option can be repeated
+    """
+
+    help: str = ""
+    kind: Kind = TEXT
+    usage: str | None = ""
+    many: bool = False
+    default: Any = inspect.Parameter.empty  # of the parameter; `options_of` sets it
+
+    @property
+    def names(self) -> list[str]:
+        """The names of an option; empty if it has none."""
+        return [word.rstrip(",") for word in (self.usage or "").split() if word.startswith("-")]
+
+    @property
+    def metavar(self) -> str:
+        """The word that stands for the value; empty for a flag."""
+        return " ".join(word for word in (self.usage or "").split() if not word.startswith("-"))
+
+    @property
+    def required(self) -> bool:
+        """Whether the parameter has no default."""
+        return self.default is inspect.Parameter.empty
 
 
-def policy_source(
-    name: str, policy: Any, layers: Sequence[str] = (), normaliser: Any = None, activation: str | Sequence[str] = ()
-) -> "PolicySource":
-    """Return a policy with its options; `activation`: a name for all hidden layers, or those of all layers."""
-    from ees_mpi.runs.policy_files import PolicySource  # imports numpy
-
-    if isinstance(layers, str):
-        raise ConfigError(f"layers: expected a list of names, got the text {layers!r:.80}")
-    if isinstance(policy, (str, os.PathLike)) or not (callable(policy) or hasattr(policy, "__len__")):
-        policy = str(file_name(name, policy))
-    if isinstance(activation, str) and "," in activation:
-        activation = activation.split(",")
-    words = activation if isinstance(activation, str) else tuple(str(word).strip() for word in activation)
-    return PolicySource(policy, tuple(layers), optional(file_name, "normaliser", normaliser), words)
+def options_of(described: Callable[..., Any]) -> dict[str, Option]:
+    """Return the options of the parameters of a function or a dataclass."""
+    found = {}
+    for name, parameter in inspect.signature(described).parameters.items():
+        for option in getattr(parameter.annotation, "__metadata__", ()):
+            metavar = "" if parameter.default is False else f" {option.kind.metavar}"
+            usage = f"--{name.replace('_', '-')}{metavar}" if option.usage == "" else option.usage
+            found[name] = replace(option, usage=usage, default=parameter.default)
+    return found
 
 
-def path_of(run: Any) -> Path:
-    """Return the path of a run file, which may be open."""
-    path = file_name("run", getattr(run, "path", run))
-    if path.exists() and not path.is_file():
-        kind = "a folder" if path.is_dir() else "not a plain file"
-        raise RunFileError(f"{path} is {kind}; expected a run file")
-    beside(path, run=True)
-    return path
+def checked(request: R) -> R:
+    """Return a request with all values checked."""
+    options = options_of(type(request))
+    given = {name: getattr(request, name) for name in options if getattr(request, name) is not options[name].default}
+    return replace(request, **{name: options[name].kind.check(name, value) for name, value in given.items()})
 
 
-def whole(name: str, value: Any, low: int, high: int = LARGEST) -> int:
-    """Return a whole number; raise a ConfigError if it is none, or out of range."""
-    if not hasattr(value, "__index__") or isinstance(value, bool) or not low <= value <= high:
-        limits = f" between {low} and {high}" if high < LARGEST else f" of at least {low}" if low > -LARGEST else ""
-        raise ConfigError(f"{name}: expected a whole number{limits}, got {value!r:.80}")
-    return int(value)
+def function(request: Callable[P, R]) -> Callable[[Callable[[R], T]], Callable[P, T]]:
+    """Turn a function of a request into one that has the request's fields as its arguments, and checks them."""
+
+    def wrap(act: Callable[[R], T]) -> Callable[P, T]:
+        @wraps(act)
+        def call(*args: P.args, **kwargs: P.kwargs) -> T:
+            bound = signature.bind(*args, **kwargs)
+            return act(checked(request(*bound.args, **bound.kwargs)))
+
+        signature = inspect.signature(request)
+        plain = [
+            parameter.replace(annotation=getattr(kind := parameter.annotation.__origin__, "__forward_arg__", kind))
+            for parameter in signature.parameters.values()
+        ]
+        returned = act.__annotations__["return"]
+        call.__signature__ = signature.replace(parameters=plain, return_annotation=returned)  # type: ignore[attr-defined]
+        lines = [f"{name}: {option.help}" for name, option in options_of(request).items()]
+        wrapped = [textwrap.fill(line, 112, subsequent_indent="    ") for line in lines]
+        call.__doc__ = "\n".join([inspect.cleandoc(act.__doc__ or ""), "", *wrapped])
+        return call
+
+    return wrap
 
 
-def finite(name: str, value: Any) -> float:
-    """Return a finite number; raise a ConfigError if it is none."""
-    return _number(name, value, "a finite number", -LARGEST, LARGEST)
+@contextmanager
+def computing(trust: bool) -> Iterator[None]:
+    """Compute with one thread in a block; `trust`: run the code that run files name."""
+    with machine.one_thread(), trusting(trust):
+        from ees_mpi.registry import own
 
-
-def positive(name: str, value: Any) -> float:
-    """Return a positive number; raise a ConfigError if it is none."""
-    return _number(name, value, "a positive number", SMALLEST, 1 / SMALLEST)
-
-
-def positives(name: str, values: Any) -> tuple[float, ...]:
-    """Return one positive number, or several in a list or array, as a tuple."""
-    values = values.tolist() if hasattr(values, "tolist") else values
-    several = hasattr(values, "__iter__") and not isinstance(values, str)
-    return tuple(positive(name, number) for number in (values if several else [values]))
-
-
-def _number(name: str, value: Any, expected: str, low: float, high: float) -> float:
-    try:
-        number = math.nan if isinstance(value, str) else float(value)
-    except (TypeError, ValueError, OverflowError):
-        number = math.nan
-    if not low <= number <= high:
-        raise ConfigError(f"{name}: expected {expected}, got {value!r:.80}")
-    return number
+        own.forget()
+        yield
 
 
 def _plain(value: Any, key: str) -> Any:

@@ -7,8 +7,9 @@ mpirun all ranks make the same calls. With `record`, every generation is committ
 import atexit
 import hashlib
 import os
-from collections.abc import Iterator
-from dataclasses import replace
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,21 +21,69 @@ from numpy.typing import ArrayLike, NDArray
 
 from ees_mpi import machine
 from ees_mpi.commands import loop_input
-from ees_mpi.commands.arguments import computing, optional, whole
-from ees_mpi.commands.loop_file import LoopFile, check_recorded, check_target
+from ees_mpi.commands.arguments import AT_LEAST_ONE, computing
 from ees_mpi.config import Config
-from ees_mpi.errors import ConfigError, TaskError, located
+from ees_mpi.errors import ConfigError, RunFileError, TaskError, located
 from ees_mpi.generation.results import Clock, Record, check_enough, describe, gather_sums, observed, uses_torch
 from ees_mpi.generation.state import State
 from ees_mpi.outcomes import LEADING, Arrays, Draw, Floats, Outcomes, Singles, unpack
 from ees_mpi.ranks import Ranks, UserLoop
 from ees_mpi.runs.broadcast import read_on_root
 from ees_mpi.runs.start import reopen
-from ees_mpi.store.writer import RunWriter
+from ees_mpi.store.reader import open_run
+from ees_mpi.store.safety import check_ours
+from ees_mpi.store.writer import RunWriter, check_folder, has_results
 from ees_mpi.strategy import Update
 from ees_mpi.training import commit
 
 NO_END = 10**6  # generations of a recorded run whose end is not known
+
+
+@dataclass
+class LoopFile:
+    """The file of a loop, or none. Only rank 0 has a writer."""
+
+    wanted: bool  # there is a file
+    create: Callable[[Config], RunWriter] | None = None  # makes a new file
+    writer: RunWriter | None = None
+
+    def open(self, config: Config, generation: int, ranks: Ranks) -> None:
+        """Open the file on rank 0, and note the session in it; called on all ranks together."""
+        with ranks.together():
+            if ranks.is_root and self.create:
+                self.writer = self.create(config)
+            if self.writer:
+                here = {**machine.fingerprint(uses_torch(config)), "mpi": ranks.library, "device": "cpu"}
+                self.writer.begin_session(generation, ranks.size, ranks.nodes, here)
+
+    def close(self, config: Config, generations: int, finished: bool | None) -> None:
+        """Close the file. It then says that the run is complete; not if `finished` is False, or an exception is why.
+
+        finished: None: the program may be ending because of an exception
+        """
+        writer, self.writer = self.writer, None
+        if writer is None:
+            return
+        if finished or (finished is None and getattr(sys, "last_value", None) is None):
+            run = msgspec.structs.replace(config.run, generations=max(1, generations))
+            writer.note_config(replace(config, run=run))
+        writer.close()
+
+
+def check_target(path: Path, overwrite: bool) -> None:
+    """Raise an error if a loop cannot be recorded in a file."""
+    check_folder(path)
+    if overwrite:
+        check_ours(path)
+    elif path.exists() and has_results(path):
+        raise RunFileError(f"{path} exists already; Strategy.resume continues it, overwrite=True starts again")
+
+
+def check_recorded(path: Path) -> None:
+    """Raise a ConfigError if a run file was not recorded by a loop."""
+    with open_run(path, allow_damaged_journal=True) as run:
+        if run.config.task_name != "own_loop":
+            raise ConfigError(f"{path}: its task is {run.config.task_name}, not a loop; ees_mpi.train continues it")
 
 
 class Strategy:
@@ -175,7 +224,7 @@ class Strategy:
         size, parameters = self.config.population.size, self._state.mean.shape[1]
         if self._draw is None:
             self._draw, self._clock = self._update.ask(self._state), Clock()
-        chunk = optional(whole, "chunk", chunk, 1)
+        chunk = None if chunk is None else AT_LEAST_ONE.check("chunk", chunk)
         shares = self._loop.ranks.shares(size if chunk is None else -(-size // chunk))
         loop_input.check_ask(max(map(len, shares)) if chunk is None else min(chunk, size), parameters)
         mine, self._chunked = shares[self._loop.ranks.rank], chunk is not None

@@ -7,21 +7,28 @@ kernel sums are those of the half. So the two gradients are independent, and the
     length of a step in mutations = |step / std| / sqrt(D)      (a mutation is about std sqrt(D) long; mean over means)
     length of a step in nats      = KL(next || present), the mean over the Gaussians of a mixture: |step / std|^2 / 2
 
-`signal_estimate` has the equations of the share.
+The gradient of a half is G + n: the signal G and noise n, whose mean is 0. Half a is the mean of the gradients A_1 ...
+A_m of its groups of individuals, half b that of B_1 ... B_m.
+
+    S     = a . b                               estimates |G|^2, because the halves are independent
+    nu    = mean_j |A_j - a|^2 / (m - 1)        estimates |n|^2; the whole population has the noise nu / 2
+    ratio = S / (nu / 2)                        share of signal = |G|^2 / (|G|^2 + nu / 2) = ratio / (1 + ratio)
+
+The error of S has two parts. The products A_j . B_k form a table. The variance of its rows and columns is the product
+of signal and noise (C); what rows and columns leave over is the product of noise and noise (R). Another random split of
+the same individuals has the same C, and shares half of R. So the mean over s splits has the variance
+C + R (1 + 1 / s) / 2.
 """
 
 import math
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ees_mpi.commands.api import call_on_run
-from ees_mpi.commands.arguments import LARGEST, optional, path_of, whole
-from ees_mpi.commands.signal_estimate import Split, ratio_of, share, split_of
+from ees_mpi.commands.arguments import counted, path_of
+from ees_mpi.commands.requests import SignalRequest
 from ees_mpi.commands.verify import learned_after, logged_outcomes
 from ees_mpi.config import Evolution
 from ees_mpi.contracts import Memory, Objective, Population
@@ -38,6 +45,7 @@ GENERATIONS = 5  # measured by default
 SPLITS = 2  # a split costs as much as a gradient
 GROUPS = 16  # in a half
 FEWEST = 8  # noise vectors of a generation
+ERRORS = 2.0  # half the length of an interval, in standard errors: it covers the true value in about 95 of 100 cases
 
 
 @dataclass(frozen=True)
@@ -54,39 +62,40 @@ class Signal:
     step_nats: float
 
 
-def signal(
-    run: "str | os.PathLike[str] | Run",
-    *,
-    generation: int | None = None,
-    every: int | None = None,
-    splits: int = SPLITS,
-    objective: str | None = None,
-    trust: bool = False,
-) -> list[Signal]:
-    """Return the signal of some generations of a run, as `ees-mpi signal` does, on every rank.
+@dataclass(frozen=True)
+class Split:
+    """The numbers of one split into halves of m groups each."""
 
-    generation: this one, negative from the end; every: each so many-th one  [default: five, first to last]
-    splits: into halves, for each generation; objective: another one on the same rollouts  [default: the run's]
-    trust: run the code that the run file names
-    """
-    path, splits = path_of(run), whole("splits", splits, 1, 10**6)
-    generation, every = optional(whole, "generation", generation, -LARGEST), optional(whole, "every", every, 1)
-    return call_on_run("signal", trust, lambda world: signal_on(world, path, generation, every, splits, objective))
+    products: Floats  # [m, m]: A_j . B_k
+    noise: Floats  # [2, m]: |A_j - a|^2 / (m - 1) and |B_k - b|^2 / (m - 1)
+    cosine: float  # of a and b
 
 
-def signal_on(
-    ranks: Ranks, path: Path, generation: int | None, every: int | None, splits: int, objective: str | None = None
-) -> list[Signal]:
+@dataclass(frozen=True)
+class Ratio:
+    """The ratio of signal to noise in the whole gradient, and its standard error; NaN if the gradient is 0."""
+
+    value: float
+    error: float
+
+    def interval(self) -> tuple[float, float]:
+        """Return the limits of an interval of about 95 percent; no ratio is below 0."""
+        low, high = (self.value + sign * ERRORS * self.error for sign in (-1, 1))
+        return (max(low, 0.0), max(high, 0.0)) if math.isfinite(self.error) else (math.nan, math.nan)
+
+
+def signal(ranks: Ranks, request: SignalRequest) -> list[Signal]:
     """Measure the signal of some generations, shared by the ranks; the bits do not depend on their number."""
     with ranks.together():
-        run = open_run(path)
-        chosen = choose(run, generation, every)
+        run = open_run(path_of(request.run))
+        chosen = choose(run, request.generation, request.every)
         other = None
-        if objective:
-            other = Evolution.build({**run.config.method.sections(), "objective": {"name": objective}}).objective
+        if request.objective:
+            sections = {**run.config.method.sections(), "objective": {"name": request.objective}}
+            other = Evolution.build(sections).objective
     agreed = np.frombuffer(ranks.broadcast(np.array(chosen, np.int64).tobytes()), np.int64).tolist()
     ranks.set_stall_limit(60 * run.config.run.stall_minutes)
-    signals = list(measure_signal(ranks, run, agreed, splits, other))
+    signals = list(measure_signal(ranks, run, agreed, request.splits, other))
     run.close()
     return signals
 
@@ -103,9 +112,7 @@ def choose(run: Run, generation: int | None, every: int | None) -> list[int]:
     if vectors < FEWEST:
         raise ConfigError(f"signal: a generation has {vectors} noise vectors (or antithetic pairs); expected {FEWEST}")
     if generation is not None:
-        if not -run.generations <= generation < run.generations:
-            raise ConfigError(f"generation {generation}: expected 0 to {run.generations - 1}")
-        return [run.number_of(generation)]
+        return [counted("generation", generation, run.generations)]
     if every is not None:
         return list(range(0, run.generations, every))
     return sorted({round(place) for place in np.linspace(0, run.generations - 1, GENERATIONS)})
@@ -204,3 +211,43 @@ def stds_of(population: Population, learned: Arrays) -> Floats:
     """Return the std of each parameter [D], or the one std of all."""
     std = population.stds(learned) if hasattr(population, "stds") else population.std
     return np.asarray(std, np.float64)
+
+
+def share(ratio: float) -> float:
+    """Return the share of signal in the squared length of a gradient with this ratio of signal to noise."""
+    return ratio / (1 + ratio) if ratio > 0 else ratio if math.isnan(ratio) else 0.0
+
+
+def split_of(first: Floats, second: Floats) -> Split:
+    """Return the numbers of a split from the gradients [m, D] of the groups of both halves."""
+    m = len(first)
+    halves = [groups.mean(axis=0) for groups in (first, second)]
+    noise = [
+        np.square(groups - half).sum(axis=1) / (m - 1) for groups, half in zip((first, second), halves, strict=True)
+    ]
+    lengths = math.sqrt(float(halves[0] @ halves[0]) * float(halves[1] @ halves[1]))
+    cosine = float(halves[0] @ halves[1]) / lengths if lengths > 0 else math.nan
+    return Split(first @ second.T, np.array(noise), cosine)
+
+
+def ratio_of(splits: Sequence[Split]) -> Ratio:
+    """Return the ratio of signal to noise in the whole gradient, from several splits of the same individuals."""
+    if not splits:
+        return Ratio(math.nan, math.nan)
+    signal = float(np.mean([split.products.mean() for split in splits]))
+    noise = float(np.mean([split.noise.mean() for split in splits]))
+    if not noise > 0:
+        return Ratio(math.nan, math.nan)
+    parts = np.mean([_variances(split, signal / noise) for split in splits], axis=0)
+    variance = max(parts[0], 0.0) + parts[1] * (1 + 1 / len(splits)) / 2
+    return Ratio(signal / (noise / 2), math.sqrt(variance) / (noise / 2))
+
+
+def _variances(split: Split, ratio: float) -> tuple[float, float]:
+    """Return C and R; the groups of a half with much noise lower the ratio, so their noise is part of C."""
+    m, table = len(split.products), split.products
+    sides = [table.mean(axis=1), table.mean(axis=0)]
+    rest = table - sides[0][:, None] - sides[1][None] + table.mean()
+    left = float(np.square(rest).sum()) / (m - 1) ** 2 / m**2
+    effects = [side - ratio / 2 * noise for side, noise in zip(sides, split.noise, strict=True)]
+    return sum(float(effect.var(ddof=1)) / m - left for effect in effects), left

@@ -1,33 +1,43 @@
 """`ees-mpi verify`: rebuild individuals from the run file, evaluate them again, and compare every bit.
 
 `--updates`: compute every update again from the logged outcomes, and compare every state.
+
+The paper's robots repeat bit by bit on the same kind of GPU (`Task.repeats_on_gpu`). For other robots MuJoCo Warp adds
+contact forces in changing order, so that two equal rollouts part after some steps. On CPUs, the user's task may be
+random (`task.deterministic = false`). These generations are compared as distributions: by the two-sample
+Kolmogorov-Smirnov test, for each number of the behaviour of valid rollouts, and by Fisher's exact test for the share of
+valid rollouts.
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from ees_mpi import machine
+from ees_mpi.commands.arguments import counted
+from ees_mpi.commands.study import outcomes_of
 from ees_mpi.config import Evolution
 from ees_mpi.contracts import Evaluator, RowsEvaluator
-from ees_mpi.errors import ConfigError, RunFileError, VerifyError, before_rollouts, located
-from ees_mpi.generation.evaluation import call_of
+from ees_mpi.errors import ConfigError, MissingExtra, RunFileError, VerifyError, before_rollouts, located
+from ees_mpi.generation.evaluation import Evaluation, Work, call_of
 from ees_mpi.generation.repeats import Repeated, as_logged, logged
 from ees_mpi.generation.results import observed, uses_torch
 from ees_mpi.generation.rollouts import outcome_of, outcomes_of_call
 from ees_mpi.generation.state import State
+from ees_mpi.noise import NoiseTable
 from ees_mpi.outcomes import Arrays, Floats, Outcomes, Singles, pack
 from ees_mpi.ranks import Ranks
-from ees_mpi.registry import loaded
 from ees_mpi.store.reader import Run, open_run
 from ees_mpi.strategy import Update
 
 GENERATIONS = 3  # checked by default
 INDIVIDUALS = 32
-DISTRIBUTIONS = "ees_mpi.commands.verify_distributions:verify_distributions"  # imported if it is needed
+DISTRIBUTED = 1000  # individuals of a comparison of distributions: at least, or all
+LEAST_P = 1e-4  # a smaller p fails
 
 
 def repeat(run: Run, evaluator: Evaluator, generation: int, index: int) -> Repeated:
@@ -75,9 +85,117 @@ def verify(ranks: Ranks, path: Path, generation: int | None, individuals: int | 
         _compare_bits(ranks, run, rows)
         lines.append(f"{path}: {len(rows)} individuals of generations {_listed(exact)}: the same bits")
     if others:
-        lines += loaded(DISTRIBUTIONS)(ranks, run, others, individuals)
+        lines += _verify_others(ranks, run, others, individuals)
     run.close()
     return lines
+
+
+def _verify_others(ranks: Ranks, run: Run, generations: Sequence[int], individuals: int | None) -> list[str]:
+    """Evaluate individuals again; raise a VerifyError if they differ. Return a line for each generation."""
+    config = run.config
+    if not config.population.has_individuals:
+        raise ConfigError(
+            f"generation {generations[0]}: the rollouts of its {config.population.row_name}s happen once, on a GPU "
+            "or in a task that is not deterministic; verify works with other generations, and with MAML's updates from "
+            "rollouts that maml.log_iterations has kept: see ees-mpi docs gpus"
+        )
+    noise = NoiseTable(config.noise_seed, config.noise.size, ranks)
+    lines = []
+    for device in sorted({run.device(g) for g in generations}):
+        repeats = device == "cuda" and config.task.repeats_on_gpu and config.task.deterministic
+        count = config.population.size if repeats else min(config.population.size, max(individuals or 0, DISTRIBUTED))
+        evaluation = _opened(ranks, run, noise, device)
+        here = {**machine.fingerprint(uses_torch(config)), **evaluation.described}
+        for generation in (g for g in generations if run.device(g) == device):
+            again = _evaluate(evaluation, run, generation, count)
+            with ranks.together():
+                logged = logged_outcomes(run, generation).at(np.arange(count))
+                name, there = f"{run.path}: generation {generation}", run.machine(generation)
+                found = compare_bits(name, logged, again, here, there) if repeats else "its rollouts cannot be repeated"
+                if found:
+                    compare_distributions(f"{name}: its behaviours", logged, again)
+                    found += ": the same distribution of behaviours"
+                lines.append(f"{name}: {count} individuals: {found or 'the same bits'}")
+        evaluation.close()
+    return lines
+
+
+def compare_bits(name: str, logged: Outcomes, again: Outcomes, here: dict[str, str], there: dict[str, str]) -> str:
+    """Compare outcomes of GPUs bit by bit; return why bits that differ may do so, or nothing if all are the same.
+
+    Raise a VerifyError if they differ although the machine that wrote the file has the same GPU and packages.
+    """
+    parts = [(one.valid, one.length, one.fitness, one.behavior) for one in (logged, again)]
+    rows = [np.column_stack(part).astype(np.float64) for part in parts]
+    same = np.array([np.array_equal(one, other, equal_nan=True) for one, other in zip(*rows, strict=True)])
+    if same.all():
+        return ""
+    differ = f"{np.sum(~same)} of {len(same)} individuals have other bits"
+    if "gpu" not in there:
+        return f"{differ}, and the file does not name its GPU"
+    other = machine.differences(here, there)
+    if not other:
+        raise VerifyError(f"{name}: {differ} on the same kind of GPU: the file or the code has changed")
+    return f"{differ}, as expected here: {'; '.join(other)}"
+
+
+def _opened(ranks: Ranks, run: Run, noise: NoiseTable, device: str) -> Evaluation:
+    """Open the task on a device; raise a ConfigError if there is no GPU for generations of a GPU."""
+    try:
+        return Evaluation(run.config, noise, ranks, device)
+    except ConfigError as error:
+        if device == "cpu":
+            raise
+        problem = ConfigError(
+            f"a generation was evaluated on a GPU, and this job has none ({error}); verify --updates works without one"
+        )
+        problem.collective = error.collective
+        raise problem from None
+
+
+def _evaluate(evaluation: Evaluation, run: Run, generation: int, count: int) -> Outcomes:
+    """Return the outcomes of the first individuals of a generation: they are random draws."""
+    statistics = run.observation_statistics(generation)
+    work = Work(run.learned(generation), run.draw(generation), statistics, observed(run.config, generation))
+    return outcomes_of(evaluation, work, count, generation)
+
+
+def compare_distributions(name: str, logged: Outcomes, again: Outcomes) -> None:
+    """Raise a VerifyError if two sets of outcomes are distributed otherwise; `name`: of the behaviours."""
+    count = len(again.valid)
+    p = two_proportions(logged.size, again.size, count)
+    if p < LEAST_P:
+        raise VerifyError(
+            f"{name}: {logged.size} of {count} are valid in the file, and {again.size} when they are evaluated again "
+            f"(p = {p:.2g})"
+        )
+    for number in range(logged.behavior.shape[1]):
+        p = kolmogorov_smirnov(*(outcomes.behavior[outcomes.valid, number] for outcomes in (logged, again)))
+        if p < LEAST_P:
+            raise VerifyError(
+                f"{name} are distributed otherwise when they are evaluated again (number {number}, {count} "
+                f"individuals, p = {p:.2g})"
+            )
+
+
+def two_proportions(one: int, other: int, count: int) -> float:
+    """Return p of Fisher's test that two numbers, each out of `count`, have the same chance."""
+    return float(_stats().fisher_exact([[one, count - one], [other, count - other]]).pvalue)
+
+
+def kolmogorov_smirnov(one: Floats, other: Floats) -> float:
+    """Return p of the two-sample Kolmogorov-Smirnov test."""
+    if not len(one) or not len(other):
+        return 1.0 if len(one) == len(other) else 0.0
+    return float(_stats().ks_2samp(one, other, method="asymp").pvalue)
+
+
+def _stats() -> Any:
+    try:
+        import scipy.stats
+    except ImportError:
+        raise MissingExtra("comparing distributions needs scipy: pip install 'ees_mpi[analysis]'") from None
+    return scipy.stats
 
 
 def _listed(numbers: Sequence[int]) -> str:
@@ -113,9 +231,9 @@ def _choose(run: Run, generation: int | None) -> list[int]:
     """Return the generations to check."""
     if run.generations == 0:
         raise RunFileError(f"{run.path} has no committed generation yet")
-    if generation is not None and not 0 <= generation < run.generations:
-        raise ConfigError(f"--generation {generation}: expected 0 to {run.generations - 1}")
-    return [generation] if generation is not None else _spaced(run.generations, GENERATIONS)
+    if generation is None:
+        return _spaced(run.generations, GENERATIONS)
+    return [counted("--generation", generation, run.generations)]
 
 
 def _spaced(total: int, count: int) -> list[int]:

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from ees_mpi import config as configs
 from ees_mpi.errors import EesError
+from ees_mpi.terminal import say
 
 GENTLE, FRESH = (["--set", f"optimizer.correct_first={word}"] for word in ("false", "true"))  # see docs/reproduce.md
 SEEDS = {"tiny": 2, "short": 4, "plan": 6}  # the others: 12
@@ -271,7 +272,7 @@ def main() -> int:
     paper = Paper(told.robots, told.engine, scale, seeds, told.folder, not told.without_maml)
     lines = getattr(paper, told.what)()
     try:
-        print(*lines, sep="\n")
+        say("\n".join(lines))
     except EesError as error:
         print(f"plan.py: {error}", file=sys.stderr)
         return error.exit_code

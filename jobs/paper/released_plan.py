@@ -10,6 +10,8 @@ Each line writes one file. A line that starts from another run names its file.
 import sys
 from collections.abc import Iterable
 
+from ees_mpi.terminal import say
+
 GPU = "--set task.engine=mujoco"
 
 
@@ -76,7 +78,7 @@ def main(names: list[str]) -> int:
     if unknown := set(names) - set(known):
         sys.exit(f"released_plan.py: expected blocks {', '.join(known)}, got {', '.join(sorted(unknown))}")
     for name in names or known:
-        print(*known[name], sep="\n")
+        say("\n".join(known[name]))
     return 0
 
 

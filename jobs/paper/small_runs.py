@@ -18,7 +18,7 @@ from blocks import ring
 
 from ees_mpi.analysis.numbers.measures import MEASURES, Settings, sides
 from ees_mpi.analysis.offspring import Offspring, has_positions, read_offspring
-from ees_mpi.commands.export_policy import export_policy
+from ees_mpi.commands.export import export_policy
 from ees_mpi.commands.signal import step_lengths
 from ees_mpi.commands.verify import learned_after
 from ees_mpi.config import Evolution

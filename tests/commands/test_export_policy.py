@@ -9,7 +9,7 @@ import pytest
 from support.program import done, ees, sets
 
 from ees_mpi import open_run
-from ees_mpi.commands.export_policy import export_policy
+from ees_mpi.commands.export import export_policy
 from ees_mpi.config import read_source
 from ees_mpi.errors import ConfigError, EesError
 from ees_mpi.policies import MLP, mean_std
@@ -50,7 +50,7 @@ def test_an_exported_policy_acts_with_the_bits_of_ours_and_needs_only_numpy(
 
 
 def test_the_loader_is_short() -> None:
-    from ees_mpi.commands.export_policy import LOADER
+    from ees_mpi.commands.export import LOADER
 
     program = LOADER.split('"""')[2]
     assert len([line for line in program.splitlines() if line.strip()]) <= 12

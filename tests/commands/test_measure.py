@@ -264,9 +264,9 @@ def test_layers_are_chosen_by_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (("net.pt", "--std", "a"), 2, "expected numbers with commas"),
-        (("net.pt", "--std", "0.1,0"), 2, "expected numbers above 0"),
-        (("net.pt", "--std", "1e-320"), 2, "expected numbers above 0"),
+        (("net.pt", "--std", "a"), 2, "--std: expected a positive number, got 'a'"),
+        (("net.pt", "--std", "0.1,0"), 2, "--std: expected a positive number, got 0.0"),
+        (("net.pt", "--std", "1e-320"), 2, "--std: expected a positive number, got 1e-320"),
         (("net.pt", "--std", "0.1,0.1"), 2, "expected different numbers"),
         (("net.pt",), 3, "No such file"),
         (("no_module:f",), 2, "cannot import"),

@@ -14,8 +14,16 @@ from support.program import done, refusal, train
 
 import ees_mpi
 from ees_mpi.analysis.numbers.tables import plain
-from ees_mpi.commands.signal import groups_of, half_gradients, split_halves, step_lengths
-from ees_mpi.commands.signal_estimate import Split, ratio_of, share, split_of
+from ees_mpi.commands.signal import (
+    Split,
+    groups_of,
+    half_gradients,
+    ratio_of,
+    share,
+    split_halves,
+    split_of,
+    step_lengths,
+)
 from ees_mpi.generation.state import State
 from ees_mpi.noise import Noise
 from ees_mpi.objectives import OBJECTIVES

@@ -10,7 +10,7 @@ from support.outcomes import outcomes
 from support.program import done, refusal, train
 from support.run_files import edited
 
-from ees_mpi.commands.verify_distributions import compare, compare_bits, kolmogorov_smirnov, two_proportions
+from ees_mpi.commands.verify import compare_bits, compare_distributions, kolmogorov_smirnov, two_proportions
 from ees_mpi.errors import VerifyError
 
 WALKING = ("population.size=6", "task.steps=8", "task.hidden=[8,8]", "noise.size=100000", "run.generations=3")
@@ -94,9 +94,9 @@ def test_the_distribution_test_finds_a_shift_and_nothing_else() -> None:
 
 def test_another_share_of_valid_rollouts_is_found() -> None:
     logged, same, other = (outcomes(1000, 2, invalid=tuple(range(0, 1000, step))) for step in (50, 50, 10))
-    compare("behaviours", logged, same)
+    compare_distributions("behaviours", logged, same)
     with pytest.raises(VerifyError, match="980 of 1000 are valid in the file, and 900 when"):
-        compare("behaviours", logged, other)
+        compare_distributions("behaviours", logged, other)
     assert two_proportions(0, 0, 10) == two_proportions(10, 10, 10) == 1.0
     assert two_proportions(20, 35, 1000) == pytest.approx(0.0559, abs=0.002)  # Fisher's exact test
 

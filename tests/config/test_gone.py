@@ -8,7 +8,6 @@ from support.program import TESTS, info, refusal
 from support.run_files import edited
 
 from ees_mpi import config, open_run
-from ees_mpi.config import gone
 from ees_mpi.errors import ConfigError
 
 TEXT = config.read_source("interference-maxvar")
@@ -36,13 +35,3 @@ def test_a_run_file_with_the_key_is_read(tmp_path: Path) -> None:
 def test_the_option_is_exit_2_with_one_line(tmp_path: Path) -> None:
     code, line = refusal("train", "interference-maxvar", "--set", "run.portable=true", "--out", tmp_path / "run.h5")
     assert code == 2 and "run.portable" in line and "export" in line
-
-
-def test_a_value_can_be_gone_and_another_one_is_read_in_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gone, "GONE", (gone.Gone("optimizer.name", "use adam", "older", instead="adam"),))
-    sections = {"optimizer": {"name": "older"}}
-    with pytest.raises(ConfigError, match=r"optimizer\.name = 'older': use adam"):
-        gone.refuse(sections)
-    gone.drop(sections)
-    assert sections == {"optimizer": {"name": "adam"}}
-    gone.refuse(sections)

@@ -17,8 +17,7 @@ import pytest
 from support.gpu_batch import STD, mixed_batch, on_the_cpu, table
 
 from ees_mpi import machine, train
-from ees_mpi.commands.verify import verify, verify_updates
-from ees_mpi.commands.verify_distributions import kolmogorov_smirnov
+from ees_mpi.commands.verify import kolmogorov_smirnov, verify, verify_updates
 from ees_mpi.errors import TaskError
 from ees_mpi.outcomes import Batch, Outcome
 from ees_mpi.ranks import call

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from ees_mpi.analysis.figures import curves, positions
 from ees_mpi.analysis.figures.style import Figure, drawing, entitle
 from ees_mpi.analysis.subject import check_training
+from ees_mpi.commands.requests import FigureRequest
 from ees_mpi.errors import ConfigError
 from ees_mpi.files import check_writable, replaced
 from ees_mpi.registry import unknown
@@ -53,26 +53,14 @@ OVER_GENERATIONS = ("interference", "maml-training", "adaptation", "locomotion",
 ROBOTS = {"cheetah": "line", "ant": "plane"}  # other names of figures
 
 
-@dataclass(frozen=True)
-class FigureRequest:
-    """The options of `ees-mpi figure`."""
-
-    out: Path | None = None
-    generations: Sequence[int] = ()
-    labels: Sequence[str] = ()  # one for each file
-    title: str = ""
-    by: str | None = None  # the key whose values a sweep groups
-    metric: str | None = None  # of a sweep
-
-
 def draw(name: str, paths: Sequence[Path], request: FigureRequest) -> Path:
     """Draw a figure from run files; return the path of the picture."""
     kind = ROBOTS.get(name, name)
     if kind not in FIGURES:
         raise ConfigError(f"figure: {unknown(name, [*FIGURES, *ROBOTS])}")
     recipe = FIGURES[kind]
-    generations, labels = request.generations, request.labels
-    target = request.out or Path(f"{name}.png")
+    generations, labels = request.generation, request.label
+    target = Path(request.out or f"{name}.png")
     check_writable(target, "-o", FORMATS, paths)
     if not paths:
         raise ConfigError(f"figure {name} needs {recipe.needs}; got no run file")

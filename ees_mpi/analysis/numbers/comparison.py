@@ -2,7 +2,6 @@
 
 import itertools
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,23 +12,12 @@ from ees_mpi.analysis.numbers import run_values
 from ees_mpi.analysis.numbers.measures import DIRECTED, ENOUGH, MEASURES, Settings
 from ees_mpi.analysis.numbers.run_values import RunValue
 from ees_mpi.analysis.numbers.statistics import Group, Test, compare
+from ees_mpi.commands.requests import CompareRequest
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.tasks.locomotion import direction_name
 
 REACHABLE = 0.05  # groups should be large enough for a p below this
 MAY_DIFFER = {"direction", "reset_seed", "observation_share", "device"}  # keys of a task; others are noted
-
-
-@dataclass(frozen=True)
-class CompareRequest:
-    """The command line of `compare`."""
-
-    metrics: Sequence[str]
-    first: Sequence[Path]
-    second: Sequence[Path]
-    settings: Settings
-    generation: int | None = None
-    by: str | None = None  # a key of the config: compare the groups of its values in place of two sets
 
 
 @dataclass(frozen=True)
@@ -51,26 +39,26 @@ class Comparison:
     notes: list[str]
 
 
-def compare_runs(request: CompareRequest) -> list[Comparison]:
-    """Compare two sets of runs by each metric."""
-    metrics = run_values.check_metrics(request.metrics)
+def compare_runs(request: CompareRequest, settings: Settings) -> list[Comparison]:
+    """Compare two sets of runs by each metric; `settings`: of the measures."""
+    metrics = run_values.check_metrics(request.metric)
     for metric in metrics:
         if request.generation is not None and metric not in MEASURES:
             raise ConfigError(f"--generation {request.generation}: {metric} does not take a generation")
     if request.by:
-        if request.second:
+        if request.against:
             raise ConfigError("--by compares the values of a key with each other; leave out --against")
         if not request.first:
             raise ConfigError("--by: expected the files of several runs")
-    for paths, usage in ((request.first, "RUN.h5 ... --against"), (request.second, "--against RUN.h5 ...")):
+    for paths, usage in ((request.first, "RUN.h5 ... --against"), (request.against, "--against RUN.h5 ...")):
         if not paths and not request.by:
             raise ConfigError(f"compare: expected files on both sides of --against; {usage} has none")
-    return [_compare(metric, request) for metric in metrics]
+    return [_compare(metric, request, settings) for metric in metrics]
 
 
-def _compare(metric: str, request: CompareRequest) -> Comparison:
-    files = [paths for paths in (request.first, request.second) if paths]
-    sides = [run_values.read_all(metric, paths, request.settings, request.generation) for paths in files]
+def _compare(metric: str, request: CompareRequest, settings: Settings) -> Comparison:
+    files = [[Path(path) for path in paths] for paths in (request.first, request.against) if paths]
+    sides = [run_values.read_all(metric, paths, settings, request.generation) for paths in files]
     values = [value for side in sides for value in side]
     _check_comparable(values, metric.startswith(run_values.AFTER) and request.by != "task.direction")
     groups = _groups_by(request.by, values) if request.by else _groups(sides)
@@ -133,7 +121,7 @@ def _check_comparable(values: list[RunValue], same_direction: bool) -> None:
 def _notes(metric: str, request: CompareRequest, values: list[RunValue], tests: list[Test]) -> list[str]:
     """Return the facts that a reader should know before trusting the table."""
     notes = []
-    ignored = len(request.first) + len(request.second) - len(values)
+    ignored = len(request.first) + len(request.against) - len(values)
     if ignored and metric != "adaptation":
         notes.append(f"{ignored} adaptation files were left out")
     running = [value for value in values if not value.complete]

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,32 +26,24 @@ AT_STDS = {  # the measures of `ees-mpi measure`: the heading of a column, and t
 Facts = dict[str, Any]  # the measures of one generation, by name
 
 
-@dataclass(frozen=True)
-class MetricsRequest:
-    """The command line of `metrics`."""
-
-    generation: int | None
-    every: bool  # all generations
-    settings: Settings
-    bandwidths: Sequence[float | str]
-
-
-def read_measures(path: Path, request: MetricsRequest) -> tuple[list[Facts], list[str]]:
-    """Measure a file; return the results as data and as lines of text."""
+def read_measures(
+    path: Path, generation: int | None, every: bool, settings: Settings, bandwidths: Sequence[float | str]
+) -> tuple[list[Facts], list[str]]:
+    """Measure a generation of a file, or `every` one; return the results as data and as lines of text."""
     with open_run(path) as run:
         last = check_generation(run, None)
-        chosen = range(last + 1) if request.every else [check_generation(run, request.generation)]
-        if not request.every:
-            facts = summarize(run, chosen[0], request)
-            return [facts], text(facts, request.settings)
+        chosen = range(last + 1) if every else [check_generation(run, generation)]
+        if not every:
+            facts = summarize(run, chosen[0], settings, bandwidths)
+            return [facts], text(facts, settings)
         valid_generations(run)
-        rows = [summarize(run, g, request) if has_valid(run, g) else _empty(run, g) for g in chosen]
+        rows = [summarize(run, g, settings, bandwidths) if has_valid(run, g) else _empty(run, g) for g in chosen]
     return rows, table(rows)
 
 
-def summarize(run: Run, generation: int, request: MetricsRequest) -> Facts:
+def summarize(run: Run, generation: int, settings: Settings, bandwidths: Sequence[float | str]) -> Facts:
     """Return all measures of one generation, with the entropy at each bandwidth."""
-    settings, offspring = request.settings, read_offspring(run, generation)
+    offspring = read_offspring(run, generation)
     facts: Facts = {
         "file": str(run.path),
         "label": label(run),
@@ -71,7 +62,7 @@ def summarize(run: Run, generation: int, request: MetricsRequest) -> Facts:
     if offspring.position.shape[1] == 2:
         facts["direction_histogram"] = measures.directions(offspring, settings).tolist()
     facts["entropy"] = []
-    for kernel in [Settings(bandwidth=width) for width in request.bandwidths] or [Settings()]:
+    for kernel in [Settings(bandwidth=width) for width in bandwidths] or [Settings()]:
         value, warning = measures.entropy(offspring, kernel), measures.saturation(offspring, kernel)
         facts["entropy"].append({"bandwidth": kernel.kernel(offspring), "value": value, "warning": warning})
     return facts

@@ -1,17 +1,21 @@
-"""`ees-mpi export --policy`: an npz with the layers and the normaliser, and a loader that needs only numpy.
+"""`ees-mpi export`: write a policy or the metrics of a run for other programs; arrays: `run.to_xarray()`.
 
-`train --from` and `sample` also start from the npz: it has the config of the run and the exact observation sums.
+`--policy`: an npz with the layers and the normaliser, and a loader that needs only numpy. `train --from` and `sample`
+also start from the npz: it has the config of the run and the exact observation sums. `--csv`: the metrics as a table,
+one row per generation.
 """
 
+import csv
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ees_mpi.commands.arguments import counted
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.files import check_writable, written
-from ees_mpi.outcomes import Floats, Singles
-from ees_mpi.policies import MLP, by_layer, mean_std, parameter_count
+from ees_mpi.outcomes import Singles
+from ees_mpi.policies import MLP, by_layer, parameter_count
 from ees_mpi.registry import check_trust
 from ees_mpi.registry.own import split
 from ees_mpi.runs import starting_point
@@ -71,23 +75,57 @@ def load(path):
     return act
 '''
 
+VECTORS = ("behavior_variance", "mean_behavior", "objective_value")  # metrics with several numbers per generation
 FIRST_WORDS = LOADER.partition(":")[0]  # of every exported loader
 
 
+def export_csv(run: Run, out: Path | None) -> Path:
+    """Write the metrics, the times and the digests of all generations; return the file."""
+    target = out or run.path.with_suffix(".csv")
+    check_writable(target, suffixes=[".csv"], sources=[run.path])
+    if run.generations == 0:
+        raise RunFileError(f"{run.path} has no committed generation yet")
+    run.check_all()
+    columns: dict[str, Any] = {"generation": np.arange(run.generations)}
+    for name in run.names:
+        values = np.asarray(run[name][:]) if run[name].shape[1:] == () or name in VECTORS else np.empty(0)
+        if values.dtype.kind == "S":
+            values = values.astype(str)
+        if values.ndim == 1 and len(values):
+            columns[name] = values
+        columns |= {f"{name}_{place}": column for place, column in enumerate(values.T) if values.ndim == 2}
+    with written(target, "w") as file:
+        writer = csv.writer(file)
+        writer.writerow(columns)
+        writer.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
+    return target
+
+
 def export_policy(
-    run: Run, out: Path, generation: int | None = None, individual: int | None = None, component: int | None = None
+    run: Run,
+    out: Path | None = None,
+    generation: int | None = None,
+    individual: int | None = None,
+    component: int | None = None,
 ) -> list[Path]:
     """Write a policy as `out` (npz) and its loader beside it; by default the mean of the final state."""
+    out = out or Path("policy.npz")
     task = run.config.task
     if not isinstance(task, PolicyTask):
         raise RunFileError(f"{run.path}: its task has no policy network to export")
     check_writable(out, suffixes=[".npz"], sources=[run.path])
     loader = out.with_suffix(".py")
     _check_loader(out, loader)
-    parameters, mean, std = _chosen(run, generation, individual, component)
-    start = starting_point.read(
-        run, run.generations - 1 if individual is not None and generation is None else generation
-    )
+    if individual is not None and generation is None:
+        generation = -1
+    if generation is not None:
+        generation = counted("--generation", generation, run.generations)
+    start = starting_point.read(run, generation)
+    mean, std = start.statistics
+    if generation is not None and individual is not None:
+        parameters = run.individual(generation, counted("--individual", individual, run.config.population.size))
+    else:
+        parameters = start.mean[_component(run, component)]
     arrays, words = _own_network(task, parameters) if task.policy else _network(task, parameters, len(mean))
     clip = str(task.observation_clip) if task.observation_clip else "np.inf"
     words |= {"clip": clip, "name": out.name, "inputs": str(len(mean)), "returns": _returns(task)}
@@ -153,25 +191,6 @@ def _check_loader(out: Path, loader: Path) -> None:
         )
 
 
-def _chosen(
-    run: Run, generation: int | None, individual: int | None, component: int | None
-) -> tuple[Singles, Floats, Floats]:
-    """Return the parameters and their observation statistics."""
-    if individual is None:
-        component = _component(run, component)
-    if generation is None and individual is None:
-        state = run.state_arrays()
-        return state["mean"][component], *mean_std(state["observations"])
-    chosen = run.generations - 1 if generation is None else generation
-    if not 0 <= chosen < run.generations:
-        raise ConfigError(f"--generation {chosen}: expected 0 to {run.generations - 1}")
-    if individual is not None and not 0 <= individual < run.config.population.size:
-        raise ConfigError(f"--individual {individual}: expected 0 to {run.config.population.size - 1}")
-    run.check_generation(chosen)
-    parameters = run["mean"][chosen][component] if individual is None else run.individual(chosen, individual)
-    return parameters, run["observation_mean"][chosen], run["observation_std"][chosen]
-
-
 def _component(run: Run, component: int | None) -> int:
     """Return the number of the mean; raise a ConfigError if there are several and none is selected."""
     means = run["mean"].shape[1]
@@ -179,6 +198,4 @@ def _component(run: Run, component: int | None) -> int:
         raise ConfigError(
             f"{run.path} has {means} means; select one with --component 0 to {means - 1}, or an --individual"
         )
-    if component is not None and component >= means:
-        raise ConfigError(f"--component {component}: expected 0 to {means - 1}")
-    return component or 0
+    return counted("--component", component or 0, means)

@@ -1,0 +1,276 @@
+"""The requests: one dataclass for each command with many options. Its fields are these options.
+
+`ees-mpi sample` has the options of `SampleRequest`, `ees_mpi.sample` has its fields as arguments, and the work gets the
+object. This module imports no numpy. No repr and eq: nobody uses them, and `ees-mpi --help` would wait for them.
+"""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from ees_mpi.commands import arguments as kinds
+from ees_mpi.commands.arguments import FILE, POLICY, POSITIVE, RUN_FILE, SETTINGS, SOURCE, Name, Option, whole
+
+if TYPE_CHECKING:
+    from ees_mpi.config import Config
+    from ees_mpi.generation.results import Record
+    from ees_mpi.runs.policy_files import PolicySource
+    from ees_mpi.store.reader import Run
+
+# Parameters that several commands have.
+RunArgument = Annotated["str | os.PathLike[str] | Run", Option("A run file, or the open run.", RUN_FILE, "RUN.h5")]
+RunArguments = Annotated[Sequence[Name], Option("", RUN_FILE, "RUN.h5 ...")]
+SourceArgument = Annotated[str, Option("", kinds.PRESET, "PRESET|FILE.toml")]
+Changes = Mapping[str, Any] | None
+KEYS = 'Set a key of the config; repeatable. In Python: {"population.std": 0.05, "run.seed": 3}.'
+KeyChanges = Annotated[Changes, Option(KEYS, SETTINGS, "--set KEY=VALUE", many=True)]
+EngineChanges = Annotated[
+    Changes, Option("Evaluate with another task.engine or task.device.", SETTINGS, "--set KEY=VALUE", many=True)
+]
+AFTER = "Of the mean; negative: from the end.  [default: the state after the last one]"
+StateOf = Annotated[int | None, Option(AFTER, kinds.ANY_WHOLE)]
+Generation = Annotated[int | None, Option("[default: the last one]", whole())]
+Std = Annotated[float | None, Option("Of the mutations.  [default: the run's]", POSITIVE)]
+Layers = Annotated[Sequence[str], Option("The layers of a torch file, in order.", kinds.NAMES)]
+Normaliser = Annotated[Name | None, Option("observation_mean, observation_std.", FILE, "--normaliser FILE.npz")]
+NETWORK = (
+    "Of a policy of another program: tanh, relu, silu, elu or identity for all hidden layers; or that of each layer, "
+    "the last one of the output."
+)
+Activation = Annotated[str | Sequence[str], Option(NETWORK, usage="--activation NAME[,NAME...]")]
+MaxHours = Annotated[float | None, Option("Stop after so many hours: save the state, exit code 75.", POSITIVE)]
+Tensorboard = Annotated[
+    Name | None, Option("Write the metrics for TensorBoard into DIR/RUN, too.", FILE, "--tensorboard DIR")
+]
+Overwrite = Annotated[bool, Option("Replace an existing file.")]
+Force = Annotated[bool, Option("Ignore the lock of another writer if the file system has no locks.")]
+TRUST = Option("Run the code that the run file names; or set EES_MPI_TRUST=1.", usage="--trust", default=False)
+Trust = Annotated[bool, TRUST]
+Json = Annotated[bool, Option("One JSON object, or a list of them.", usage="--json")]
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class TrainOptions:
+    """Train a preset or a config file.
+
+    One run. `ees-mpi sweep` prints the commands of many.
+    """
+
+    config: Annotated[
+        "str | os.PathLike[str] | Mapping[str, Any] | Config | None",
+        Option("A preset, a .toml file, a run file, a dict, or a Config.", SOURCE, "PRESET|FILE.toml"),
+    ] = None
+    out: Annotated[Name | None, Option("[default: PRESET-KEYS-seedN.h5]", FILE, "-o, --out RUN.h5")] = None
+    _: KW_ONLY
+    settings: KeyChanges = None
+    seed: Annotated[int | None, Option("Short for --set run.seed=N.", whole())] = None
+    generations: Annotated[int | None, Option("Short for --set run.generations=N.", whole(1))] = None
+    start: Annotated[
+        Any,
+        Option(
+            "Start from the mean(s) of another run, or a policy (see `measure`). If the first step destroys what it "
+            "has learned: --set optimizer.correct_first=false.",
+            POLICY,
+            "--from RUN.h5[@G]|POLICY",
+        ),
+    ] = None
+    layers: Layers = ()
+    normaliser: Normaliser = None
+    activation: Activation = ""
+    resume: Annotated[bool, Option("Continue an existing file, or start one.")] = False
+    overwrite: Annotated[bool, Option("Start again in place of an existing file.")] = False
+    max_hours: MaxHours = None
+    tensorboard: Tensorboard = None
+    force: Force = False
+    task: Annotated[
+        Callable[..., Any] | None,
+        Option(
+            "A function in place of the config's task: f(z) returns a behaviour, or (behaviour, fitness). The default "
+            "objective is then MaxEnt, and `out` is needed.",
+            kinds.FUNCTION,
+            None,
+        ),
+    ] = None
+    parameters: Annotated[int | None, Option("The length of z, for `task`; a run file knows it.", usage=None)] = None
+    behavior_dim: Annotated[int | None, Option("The length of a behaviour, for `task`.", usage=None)] = None
+    batch: Annotated[bool | None, Option("`task` gets several individuals: f(z[n, D]).", usage=None)] = None
+    mean: Annotated[Any, Option("The first mean [D] for `task`.  [default: zeros]", usage=None)] = None
+    keep_source: Annotated[bool, Option("Keep the source of `task` in the file, to read.", usage=None)] = False
+    on_generation: Annotated[
+        "Callable[[Record], object] | None",
+        Option(
+            "Called on rank 0 with the record of each committed generation. If it raises, the run stops, its state is "
+            "saved, and the exception is raised here (on other ranks: an Interrupted).",
+            kinds.FUNCTION,
+            None,
+        ),
+    ] = None
+    trust: Annotated[bool, Option("Run the code that a run file names.", usage=None)] = False
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class SampleRequest:
+    """Evaluate new offspring of a trained mean."""
+
+    run: RunArgument
+    count: Annotated[int, Option("The number of offspring.", whole(2))]
+    out: Annotated[Name | None, Option("[default: RUN-sample.h5]", FILE, "-o, --out S.h5")] = None
+    _: KW_ONLY
+    generation: StateOf = None
+    std: Std = None
+    component: Annotated[int | None, Option("Of a mixture.  [default: all of them]", whole())] = None
+    settings: EngineChanges = None
+    overwrite: Overwrite = False
+    trust: Trust = False
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class AdaptRequest:
+    """Adapt a run to a direction, and score the result.
+
+    An evolution run takes the best of some mutations of its mean; a MAML run takes a gradient step. The result is
+    scored from other starts.
+    """
+
+    run: RunArgument
+    direction: Annotated[str | float, Option("Degrees are from +x towards +y.", kinds.DIRECTION)]
+    out: Annotated[Name | None, Option("[default: RUN-adapt-DIRECTION.h5]", FILE, "-o, --out A.h5")] = None
+    _: KW_ONLY
+    mutations: Annotated[int | None, Option("The number of mutations.  [default: 40]", whole(2))] = None
+    evaluations: Annotated[int, Option("The number of rollouts that score the result.", whole(1, 10**6))] = 10
+    generation: StateOf = None
+    std: Std = None
+    settings: EngineChanges = None
+    overwrite: Overwrite = False
+    trust: Trust = False
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class MeasureRequest:
+    """Measure how evolvable a policy is: mutations at several stds.
+
+    POLICY is a run file, an exported policy (npz), a model of Stable-Baselines3 (zip), a torch state_dict, a file of
+    safetensors, or module:function. See `ees-mpi docs measure`.
+    """
+
+    policy: Annotated[Any, Option("A file, a function, a torch module, or named arrays.", POLICY, "POLICY")]
+    task: Annotated[
+        str | None,
+        Option("The task.  [default: that of a run or an exported policy]", kinds.PRESET),
+    ] = None
+    std: Annotated[float | Sequence[float], Option("Of mutations.", kinds.POSITIVES)] = (0.01, 0.02, 0.05)
+    count: Annotated[int, Option("Offspring at each std.", whole(2))] = 1000
+    out: Annotated[Name, Option("The file to write.", FILE, "-o, --out M.h5")] = "measure.h5"
+    settings: KeyChanges = None
+    _: KW_ONLY
+    layers: Layers = ()
+    normaliser: Normaliser = None
+    activation: Activation = ""
+    label: Annotated[str, Option("The name in tables and figures.  [default: that of the file]")] = ""
+    overwrite: Overwrite = False
+    trust: Trust = False
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class SignalRequest:
+    """Measure the share of signal in gradients, and the length of steps.
+
+    Is the population large enough? Is the step too long? See `ees-mpi docs signal`.
+    """
+
+    run: RunArgument
+    _: KW_ONLY
+    generation: Annotated[
+        int | None, Option("Negative: from the end.  [default: five, from the first to the last]", kinds.ANY_WHOLE)
+    ] = None
+    every: Annotated[int | None, Option("Measure each so many-th generation.", whole(1))] = None
+    splits: Annotated[int, Option("Into halves; each costs a gradient.", whole(1, 10**6))] = 2
+    objective: Annotated[str | None, Option("Of the gradient, on the same rollouts.  [default: the run's]")] = None
+    trust: Trust = False
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class FigureRequest:
+    """Draw one of the paper's figures from run files."""
+
+    out: Annotated[Name | None, Option("PNG, PDF or SVG.  [default: NAME.png]", FILE, "-o, --out FILE")] = None
+    generation: Annotated[
+        Sequence[int], Option("For figures of single generations; repeatable.", whole(), many=True)
+    ] = ()
+    label: Annotated[
+        Sequence[str], Option("The name of a run in the figure; one for each file, in their order.", many=True)
+    ] = ()
+    title: Annotated[str, Option("Of the whole figure.")] = ""
+    by: Annotated[str | None, Option("For sweep: a curve for each value of KEY.", usage="--by KEY")] = None
+    metric: Annotated[
+        str | None, Option("For sweep: what is drawn.  [default: the metric of progress lines]", usage="--metric M")
+    ] = None
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class ReplayRequest:
+    """Evaluate individuals of a run again, and film them.
+
+    Every bit is compared with the file. By default, the individual that went farthest is replayed. Of an exported
+    policy, mutations are drawn.
+    """
+
+    individuals: Annotated[Sequence[int], Option("By number; repeatable.", whole(), "--individual N", many=True)] = ()
+    toward: Annotated[
+        Sequence[str], Option("The farthest in a direction; repeatable.", kinds.DIRECTION, many=True)
+    ] = ()
+    extremes: Annotated[int, Option("So many individuals that differ most.", whole(1, 64))] = 0
+    mean: Annotated[bool, Option("The unperturbed mean(s); by default those after the last generation.")] = False
+    generation: Generation = None
+    mutations: Annotated[int | None, Option("Of a policy: so many are drawn.  [default: 8]", whole(2))] = None
+    std: Annotated[float | None, Option("Of these mutations.  [default: that of its config]", POSITIVE)] = None
+    video: Annotated[Path | None, Option("Film them, side by side.", FILE, "-o, --video FILE.mp4")] = None
+    size: Annotated[tuple[int, int] | None, Option("Of one panel of the video.", kinds.PANEL)] = None
+    speed: Annotated[float, Option("Of the video.", kinds.number(0.05, 50, "a number between 0.05 and 50"))] = 1.0
+
+    @property
+    def names_individuals(self) -> bool:
+        """Whether any individual is requested."""
+        return bool(self.individuals or self.toward or self.extremes)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class CompareRequest:
+    """Test one set of runs against another (Mann-Whitney U).
+
+    Each run has one number. The groups of a set are its algorithms.
+    """
+
+    first: RunArguments = ()
+    metric: Annotated[
+        Sequence[str], Option("The metric to compare; repeatable. See --list.", usage="--metric M", many=True)
+    ] = ()
+    against: Annotated[
+        Sequence[Name], Option("The other set of runs.", RUN_FILE, "--against RUN.h5 ...", many=True)
+    ] = ()
+    by: Annotated[
+        str | None, Option("Compare the values of a key with each other, in place of --against.", usage="--by KEY")
+    ] = None
+    generation: Generation = None
+
+
+def changes_of(settings: Any) -> Sequence[Any]:
+    """Return the changes of a config: the words of the command line, or the pairs of Python's dict."""
+    return kinds.settings_of(settings) if isinstance(settings, Mapping) else settings or ()
+
+
+def policy_of(policy: Any, request: TrainOptions | MeasureRequest) -> "PolicySource":
+    """Return a policy with the options that describe it."""
+    from ees_mpi.runs.policy_files import PolicySource  # imports numpy
+
+    words = request.activation
+    if isinstance(words, str) and "," in words:
+        words = words.split(",")
+    return PolicySource(
+        policy,
+        tuple(request.layers),
+        None if request.normaliser is None else Path(request.normaliser),
+        words if isinstance(words, str) else tuple(str(word).strip() for word in words),
+    )

@@ -1,0 +1,48 @@
+"""`ees-mpi train`: the options become a session of training."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ees_mpi.commands.config import with_function
+from ees_mpi.commands.requests import TrainOptions, changes_of, policy_of
+from ees_mpi.errors import ConfigError
+from ees_mpi.ranks import Ranks
+from ees_mpi.registry import beside
+from ees_mpi.runs import session
+from ees_mpi.runs.session import Callback
+from ees_mpi.runs.start import TrainRequest
+from ees_mpi.terminal import say
+
+
+def job_of(options: TrainOptions, callback: Callback | None = None) -> Callable[[Ranks], Path]:
+    """Return the job that trains on all ranks, and returns the path of the run file."""
+    if options.resume and options.overwrite:
+        raise ConfigError("resume and overwrite exclude each other")
+    source: Any = options.config
+    out = None if options.out is None else Path(options.out)
+    if options.task is not None:
+        if out is None and isinstance(source, Path):
+            out = source
+        keys = {"parameters": options.parameters, "behavior_dim": options.behavior_dim, "batch": options.batch}
+        source = with_function(source, options.task, keys, options.mean, options.keep_source)
+    elif isinstance(source, str) and source.endswith(".toml"):
+        beside(source)  # on every rank: rank 0 alone reads the file
+    elif source is None:
+        raise ConfigError("config: expected a preset, a path, a dict or a Config; or task=, a function")
+    short = {"run.generations": options.generations, "run.seed": options.seed}
+    settings = (*changes_of(options.settings), *((key, value) for key, value in short.items() if value is not None))
+    start = None if options.start is None else policy_of(options.start, options)
+    if not start and (options.layers or options.normaliser or options.activation):
+        raise ConfigError("--layers, --normaliser and --activation describe the policy of --from; add --from")
+    request = TrainRequest(source, settings, out, start, options.resume, options.overwrite, options.force)
+    curves = None if options.tensorboard is None else Path(options.tensorboard)
+    return partial(
+        session.run_session,
+        request=request.prepare,
+        say=say,
+        max_hours=options.max_hours,
+        callback=callback,
+        curves=curves,
+    )

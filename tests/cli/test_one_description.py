@@ -1,0 +1,89 @@
+"""A command is described once: its options, its Python function and its checks come from the same annotations."""
+
+import inspect
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.program import CHECKOUT, done, info, refusal
+from support.run_files import assert_same_bits
+
+import ees_mpi
+from ees_mpi.cli.main import cli
+
+FUNCTIONS = ("train", "sample", "adapt", "measure", "signal")
+COMMAND_ONLY = {"as_json", "start_minutes"}
+PYTHON_ONLY = {"task", "parameters", "behavior_dim", "batch", "mean", "keep_source", "on_generation", "trust"}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_python_function_has_the_parameters_of_its_command(name: str) -> None:
+    options = {str(option.name) for option in cli.commands[name].params} - COMMAND_ONLY
+    arguments = set(inspect.signature(getattr(ees_mpi, name)).parameters)
+    assert options <= arguments and arguments - options <= (PYTHON_ONLY if name == "train" else set())
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_the_docstring_of_a_function_explains_every_argument_in_the_words_of_the_command(name: str) -> None:
+    text = " ".join(inspect.getdoc(getattr(ees_mpi, name)).split())  # type: ignore[union-attr]
+    for option in cli.commands[name].params:
+        said = (getattr(option, "help", None) or "").partition("  [")[0]
+        assert option.name in COMMAND_ONLY or (f"{option.name}: " in text and said in text)
+
+
+@pytest.mark.parametrize(
+    ("words", "call", "message"),
+    [
+        (["sample", "--count", "1"], lambda run: ees_mpi.sample(run, 1),
+         "expected a whole number of at least 2, got 1"),
+        (["sample", "--count", "2", "--std", "nan"], lambda run: ees_mpi.sample(run, 2, std=float("nan")),
+         "expected a positive number, got nan"),
+        (["signal", "--splits", "x"], lambda run: ees_mpi.signal(run, splits="x"),  # type: ignore[arg-type]
+         "expected a whole number between 1 and 1000000, got 'x'"),
+    ],
+)  # fmt: skip
+def test_a_wrong_value_has_one_message(
+    words: list[str], call: Callable[[Path], Any], message: str, finished: Path
+) -> None:
+    code, line = refusal(words[0], finished, *words[1:])
+    assert code == 2 and line.endswith(f"{words[-2]}: {message}")
+    with pytest.raises(ees_mpi.ConfigError, match=f"^{words[-2][2:]}: {message}"):
+        call(finished)
+
+
+def test_an_argument_that_does_not_exist_is_a_type_error(finished: Path) -> None:
+    with pytest.raises(TypeError, match="coutn"):
+        ees_mpi.sample(finished, 3, coutn=3)  # type: ignore[call-arg]
+
+
+def test_a_negative_generation_counts_from_the_end_also_on_the_command_line(finished: Path, tmp_path: Path) -> None:
+    run = Path(shutil.copy(finished, tmp_path / "run.h5"))
+    for number, out in ((-2, tmp_path / "a.h5"), (4, tmp_path / "b.h5")):
+        done("sample", run, "--count", 4, "--generation", number, "--out", out)
+    assert_same_bits(tmp_path / "a.h5", tmp_path / "b.h5")
+    assert "generations 5:" in done("verify", run, "--generation", -1).stdout
+
+
+def test_python_has_the_short_options_of_train(tmp_path: Path) -> None:
+    small = {"population.size": 20, "noise.size": 5000}
+    ees_mpi.train("interference-maxvar", tmp_path / "run.h5", settings=small, seed=7, generations=2).close()
+    facts = info(tmp_path / "run.h5")
+    assert facts["seed"] == 7 and facts["generations"] == 2 and facts["complete"]
+
+
+def test_the_help_fits_on_a_screen_with_one_line_for_each_command() -> None:
+    lines = done("--help").stdout.splitlines()
+    assert len(lines) <= 50 and max(map(len, lines)) <= 80
+    for name, command in cli.commands.items():
+        assert any(line.split(maxsplit=1) == [name, command.get_short_help_str(200)] for line in lines), name
+
+
+@pytest.mark.parametrize("words", [["released_plan.py"], ["plan.py", "runs"]])
+def test_a_list_of_commands_can_be_cut_by_head(words: list[str]) -> None:
+    line = " ".join([sys.executable, str(CHECKOUT / "jobs" / "paper" / words[0]), *words[1:]])
+    cut = subprocess.run(["bash", "-o", "pipefail", "-c", f"{line} | head -n 1"], capture_output=True, text=True)
+    assert cut.returncode == 0 and cut.stderr == "" and cut.stdout.startswith("ees-mpi train ")
