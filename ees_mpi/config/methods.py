@@ -76,6 +76,11 @@ class Evolution:
     @before_rollouts()
     def rehearse(self, task: Task, population: Population) -> None:
         """Try the user's plugins on random numbers, so that faulty ones are found before the first rollout."""
+        needs = [part.needs_means for _, part in self.objective.members]
+        if any(needs) and len(needs) > 1:
+            raise ConfigError('objective.parts: "nsr" cannot be a part of a blend; it has a share of its own')
+        if needs[0] != population.has_means:
+            raise ConfigError('objective.name: expected "nsr" together with population.name "chosen", got one of them')
         self.objective.rehearse(population.size, task.behavior_dim)
         rehearse_update(population, self.optimizer, task.parameters)
 

@@ -151,8 +151,9 @@ def test_every_preset_trains_a_generation(preset: str) -> None:
     walks = [] if preset.startswith("interference") else ["task.steps=3", "task.hidden=[4,4]"]
     device = ["task.device=cpu"] if preset.startswith("mujoco") else []
     rollouts = ["maml.rollouts=2"] if "maml" in preset else []
+    means = ["population.components=2"] if "nsr" in preset else []  # two individuals of four
     small = ["population.size=4", "noise.size=5000", "run.generations=1"]
-    assert trained(config.load(preset, [*small, *walks, *device, *rollouts])).generation == 1
+    assert trained(config.load(preset, [*small, *walks, *device, *rollouts, *means])).generation == 1
 
 
 @pytest.mark.parametrize(
