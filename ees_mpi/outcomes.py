@@ -92,6 +92,7 @@ class Outcomes:
     length: NDArray[np.int64]  # [N]
     valid: NDArray[np.bool_]  # [N]
     observations: Floats  # [sampled, 1 + 2 O], in index order
+    draw: Draw | None = None  # of these individuals, for objectives that need the means among them
     _cache: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def at(self, index: NDArray[np.int64]) -> "Outcomes":

@@ -8,7 +8,7 @@ Both are pure: they read and write no files, and change nothing in place. No oth
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -49,19 +49,21 @@ class Update:
     def ask(self, state: State) -> Draw:
         """Return the draw of the next generation, the same on every rank."""
         generator = stream(self.seed, "draw", state.generation)
-        return self.population.draw(generator, self.noise, state.mean.shape[1])
+        drawn = self.population.draw(generator, self.noise, state.mean.shape[1])
+        chances = self.objective.chances(state.memory)
+        return self.population.choose(drawn, chances, stream(self.seed, "choose", state.generation))
 
     def tell(self, state: State, draw: Draw, outcomes: Outcomes, ranks: Ranks) -> tuple[State, Arrays]:
         """Return the state after a generation, the norm of its gradient, and the values of the user's own objectives.
 
         It is called on all ranks together.
         """
-        weights, memory = self.objective.weights(outcomes, state.memory, ranks)
+        weights, memory = self.objective.weights(replace(outcomes, draw=draw), state.memory, ranks)
         own = [part.value(outcomes, {}, ranks) for _, part in self.objective.members if part.label]
         gradient = self.population.gradient(weights, draw, state.learned, self.noise, ranks)
         learned, moments = state.learned, state.moments
         if weights.any():  # otherwise the weight decay alone would make a step, which Adam scales to full size
-            moved, moments = self.optimizer.step(learned, gradient, moments)
+            moved, moments = self.population.move(self.optimizer.step, learned, gradient, moments, draw)
             learned = self.population.held(moved)
         # Observation sums are added row by row, in index order: the sum must not depend on the ranks.
         observations = sum(outcomes.observations, start=state.observations)

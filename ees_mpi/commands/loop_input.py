@@ -71,9 +71,10 @@ def check_ask(rows: int, parameters: int) -> None:
 
 
 def needs_fitness(config: Config) -> bool:
-    """Return whether the objective, or a part of a blend, is the fitness."""
+    """Return whether the objective, or a part of a blend, uses the fitness."""
     objective = config.method.sections()["objective"]
-    return "fitness" in [part["name"] for part in (objective, *objective.get("parts", ()))]
+    names = {part["name"] for part in (objective, *objective.get("parts", ()))}
+    return not names.isdisjoint({"fitness", "nsr", "quality"})
 
 
 def rows_of(index: Sequence[int], parts: int | None, behavior: Any, fitness: Any, valid: Any, dim: int) -> Floats:

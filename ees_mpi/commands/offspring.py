@@ -14,7 +14,7 @@ import numpy as np
 from ees_mpi.commands.arguments import counted, path_of
 from ees_mpi.commands.requests import MeasureRequest, SampleRequest, changes_of, policy_of
 from ees_mpi.commands.study import Source, check_target, draw, evaluate, read_parent
-from ees_mpi.config import Config
+from ees_mpi.config import Config, Evolution
 from ees_mpi.contracts import Say
 from ees_mpi.errors import ConfigError
 from ees_mpi.outcomes import Arrays
@@ -59,7 +59,8 @@ def source_of(ranks: Ranks, run: Path, generation: int | None, settings: Sequenc
 def offspring(config: Config, count: int, std: float | None) -> Config:
     """Return the config of `count` offspring of a run."""
     run = msgspec.structs.replace(config.run, generations=1)
-    return replace(config, population=config.population.offspring(count, std), run=run)
+    method = config.method.of_offspring if isinstance(config.method, Evolution) else config.method
+    return replace(config, population=config.population.offspring(count, std), run=run, method=method)
 
 
 def measure(ranks: Ranks, request: MeasureRequest, say: Say) -> Path:

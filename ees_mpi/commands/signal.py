@@ -108,6 +108,8 @@ def choose(run: Run, generation: int | None, every: int | None) -> list[int]:
         raise ConfigError(f"signal: the gradient of {run.config.method.name} needs rollouts that files do not keep")
     if run.attributes.get("kind") != "run" or run.generations == 0:
         raise RunFileError(f"{run.path} holds no update, so there is no gradient to measure")
+    if run.config.population.has_means:
+        raise ConfigError('signal: a generation of population "chosen" cannot be split into halves')
     vectors = run.config.population.size // (2 if run.config.population.antithetic else 1)
     if vectors < FEWEST:
         raise ConfigError(f"signal: a generation has {vectors} noise vectors (or antithetic pairs); expected {FEWEST}")

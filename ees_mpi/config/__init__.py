@@ -19,6 +19,8 @@ import tomli_w
 from ees_mpi.config import gone
 from ees_mpi.config.changes import change, make_room
 from ees_mpi.config.methods import METHODS as METHODS
+from ees_mpi.config.methods import Climbing as Climbing
+from ees_mpi.config.methods import EsMaml as EsMaml
 from ees_mpi.config.methods import Evolution as Evolution
 from ees_mpi.config.settings import FREE_ON_RESUME as FREE_ON_RESUME
 from ees_mpi.config.settings import INERT as INERT

@@ -1,8 +1,8 @@
-"""The methods of learning, by name: `ees`, evolution strategies; and `maml`, whose class is in `config.maml`."""
+"""The methods of learning, by name: `ees`, evolution strategies; `es-maml`; `maml`, whose class is in `config.maml`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from ees_mpi.config.maml import Maml
 from ees_mpi.contracts import Method, Objective, Optimizer, Population, Task
@@ -12,6 +12,7 @@ from ees_mpi.optimizers import OPTIMIZERS
 from ees_mpi.outcomes import Arrays, Field
 from ees_mpi.populations import POPULATIONS
 from ees_mpi.populations.custom import more_learned, rehearse_update
+from ees_mpi.registry import Part, convert, key, plain
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,6 @@ class Evolution:
         "objective_value": Field(("own_objective",), "<f8", "value of each objective of the user; NaN: not computed")
     }
     inherited: ClassVar[tuple[str, ...]] = ()
-    rollouts: ClassVar[int] = 1  # of one individual
 
     @classmethod
     def build(cls, sections: Mapping[str, Any]) -> "Evolution":
@@ -43,6 +43,16 @@ class Evolution:
     def algorithm(self) -> str:
         """The name of the objective."""
         return OBJECTIVES.name_of(self.objective)
+
+    @property
+    def rollouts(self) -> int:
+        """The number of rollouts of one individual."""
+        return 1
+
+    @property
+    def of_offspring(self) -> "Evolution":
+        """The method of a sample of offspring."""
+        return self
 
     @property
     def headline(self) -> str:
@@ -76,6 +86,11 @@ class Evolution:
     @before_rollouts()
     def rehearse(self, task: Task, population: Population) -> None:
         """Try the user's plugins on random numbers, so that faulty ones are found before the first rollout."""
+        needs = [part.needs_means for _, part in self.objective.members]
+        if any(needs) and len(needs) > 1:
+            raise ConfigError('objective.parts: "nsr" cannot be a part of a blend; it has a share of its own')
+        if needs[0] != population.has_means:
+            raise ConfigError('objective.name: expected "nsr" together with population.name "chosen", got one of them')
         self.objective.rehearse(population.size, task.behavior_dim)
         rehearse_update(population, self.optimizer, task.parameters)
 
@@ -92,4 +107,54 @@ class Evolution:
         return None
 
 
-METHODS: dict[str, type[Method]] = {method.name: method for method in (Evolution, Maml)}
+class Climbing(Part, frozen=True):
+    """The settings of the hill climbing that adapts each individual to its direction."""
+
+    queries: Annotated[int, key("The mutations that an individual tries, one after the other.", "rollouts", ge=1)] = 20
+    std: Annotated[float, key("The standard deviation of these mutations.", gt=0, le=1e30)] = 0.1
+
+
+@dataclass(frozen=True)
+class EsMaml(Evolution):
+    """The method ES-MAML: evolution strategies, in which each individual adapts to a direction by hill climbing."""
+
+    climbing: Climbing
+
+    name: ClassVar[str] = "es-maml"
+    own_sections: ClassVar[Mapping[str, Any]] = {**Evolution.own_sections, "climbing": Climbing}
+
+    @classmethod
+    def build(cls, sections: Mapping[str, Any]) -> "EsMaml":
+        """Read the sections of the method."""
+        parts = Evolution.build(sections)
+        return cls(parts.objective, parts.optimizer, convert(sections["climbing"], Climbing, "climbing"))
+
+    def sections(self) -> dict[str, Any]:
+        """Return the sections of the method as plain tables."""
+        return {**super().sections(), "climbing": plain(self.climbing)}
+
+    @property
+    def algorithm(self) -> str:
+        """The name of the method."""
+        return self.name
+
+    @property
+    def rollouts(self) -> int:
+        """The number of rollouts of one individual: its own, and those of its mutations."""
+        return 1 + self.climbing.queries
+
+    @property
+    def of_offspring(self) -> Evolution:
+        """The method of a sample of offspring, which do not adapt."""
+        return Evolution(self.objective, self.optimizer)
+
+    def check(self, task: Task, population: Population) -> None:
+        """Raise a ConfigError if the task has no directions, or does not run on CPUs."""
+        super().check(task, population)
+        if task.heading is None:
+            raise ConfigError('task: method = "es-maml" adapts to directions; expected cheetah, ant or another walker')
+        if (task.device or "cpu") != "cpu":
+            raise ConfigError(f'task.device: method = "es-maml" runs on CPUs; expected "cpu", got "{task.device}"')
+
+
+METHODS: dict[str, type[Method]] = {method.name: method for method in (Evolution, Maml, EsMaml)}

@@ -26,6 +26,7 @@ from ees_mpi.contracts.parts import Objective as Objective
 from ees_mpi.contracts.parts import Population as Population
 from ees_mpi.contracts.parts import Rows as Rows
 from ees_mpi.contracts.parts import Say as Say
+from ees_mpi.contracts.parts import Step as Step
 from ees_mpi.contracts.parts import Task as Task
 from ees_mpi.noise import Noise
 from ees_mpi.outcomes import Arrays, Draw, Field, Floats, Singles

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from ees_mpi.config import Config
+from ees_mpi.config import Config, EsMaml
 from ees_mpi.contracts import Evaluator, RowsEvaluator
 from ees_mpi.errors import TaskError
+from ees_mpi.generation.climbing import climb, directions
 from ees_mpi.noise import stream
 from ees_mpi.outcomes import Floats, Outcome, Singles
 
@@ -27,9 +28,18 @@ def outcome_of(
     statistics: Statistics,
     observe: bool,
 ) -> Outcome:
-    """Return the outcome of one individual."""
-    seeds = seeded(evaluator, config, generation, index)
-    return _mean([evaluator.evaluate(index, parameters, *statistics, observe) for _ in seeds])
+    """Return the outcome of one individual; with ES-MAML, after its adaptation. Index N is the unperturbed mean."""
+
+    def evaluate(parameters: Singles) -> Outcome:
+        seeds = seeded(evaluator, config, generation, index)
+        return _mean([evaluator.evaluate(index, parameters, *statistics, observe) for _ in seeds])
+
+    method, population, moment = config.method, config.population, max(generation, 0)
+    if not isinstance(method, EsMaml) or index == population.size:
+        return evaluate(parameters)
+    sign = directions(config.run.seed, moment, population.size, population.antithetic)[index]
+    generator = stream(config.run.seed, f"climb/{index}", moment)
+    return climb(evaluate, int(sign), parameters, method.climbing, generator)[1]
 
 
 def outcomes_of_call(

@@ -12,6 +12,8 @@ OBJECTIVES = Family(
         "maxvar": "ees_mpi.objectives.maxvar:MaxVar",
         "maxent": "ees_mpi.objectives.maxent:MaxEnt",
         "novelty": "ees_mpi.objectives.novelty:Novelty",
+        "nsr": "ees_mpi.objectives.nsr:NoveltyReward",
+        "quality": "ees_mpi.objectives.quality:QualityEvolvability",
         "blend": "ees_mpi.objectives.blend:Blend",
         "custom": "ees_mpi.objectives.custom:CustomObjective",
     },

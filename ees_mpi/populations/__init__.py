@@ -7,6 +7,7 @@ POPULATIONS = Family(
     {
         "normal": "ees_mpi.populations.normal:Normal",
         "mixture": "ees_mpi.populations.mixture:Mixture",
+        "chosen": "ees_mpi.populations.chosen:Chosen",
         "diagonal": "ees_mpi.populations.diagonal:Diagonal",
         "tasks": "ees_mpi.populations.tasks:Tasks",
         "custom": "ees_mpi.populations.custom:CustomPopulation",

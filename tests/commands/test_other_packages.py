@@ -30,3 +30,9 @@ def test_the_example_with_pyribs_prints_the_qd_score_of_a_run(
     text = (EXAMPLES / "qd_archive.py").read_text().replace('generations": 20', 'generations": 10')
     exec(text.replace('size": 100', 'size": 10, "noise.size": 5000'), {})
     assert "generation 9: coverage 0.0" in capsys.readouterr().out
+
+
+def test_the_example_with_an_emitter_starts_at_the_learned_mean(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("ribs")
+    exec((EXAMPLES / "qd_emitter.py").read_text().replace("range(50)", "range(2)"), {})
+    assert "from the learned mean: coverage 0." in capsys.readouterr().out

@@ -1,0 +1,113 @@
+"""ES-MAML: its update is that of a few lines, it counts its inner rollouts, and its bits depend on no ranks."""
+
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from support.program import CHECKOUT, done, info, python, run, sets
+from support.run_files import assert_same_bits
+from support.small_runs import job_of
+
+from ees_mpi import load_config, open_run
+from ees_mpi.config import Climbing, check, load
+from ees_mpi.errors import ConfigError
+from ees_mpi.generation.climbing import climb, directions
+from ees_mpi.generation.state import first_state
+from ees_mpi.noise import Noise, stream
+from ees_mpi.outcomes import Outcome
+
+SELF_KILL = CHECKOUT / "tools" / "chaos_parts" / "self_kill.py"
+SMALL = ("population.size=6", "climbing.queries=3", "task.steps=8", "task.hidden=[4]", "noise.size=9000")
+MORE = ("task.observation_share=0.5", "run.evaluate_mean_every=2")
+
+
+def rolled(task: Any, z: Any) -> float:
+    evaluator = task.open(0)
+    outcome = evaluator.evaluate(0, z, np.zeros(task.observation_dim), np.ones(task.observation_dim), False)
+    evaluator.close()
+    return float(outcome.fitness)
+
+
+def test_the_update_is_that_of_a_few_lines_with_a_loop_over_queries() -> None:
+    off = ("task.observation_share=0.0", "optimizer.name=ascent", "optimizer.lr=0.5", "optimizer.l2=0.0")
+    config = load("cheetah-es-maml", [*SMALL, *off])
+    task, state, noise = config.task, first_state(config), Noise(config.noise_seed, 9000)
+    record, following = job_of(config).advance(state)
+    mean, values, eps = state.mean[0], [], []
+    for index in range(6):
+        eps.append(record["sign"][index] * noise.row(record["offset"][index], mean.size))
+        best, sign = mean + np.float32(0.02) * eps[-1], directions(0, 0, 6, True)[index]
+        value, generator = sign * rolled(task, best), stream(0, f"climb/{index}")
+        for _ in range(3):
+            tried = best + np.float32(0.02) * generator.standard_normal(mean.size, np.float32)
+            if sign * rolled(task, tried) > value:
+                best, value = tried, sign * rolled(task, tried)
+        values.append(value)
+    np.testing.assert_allclose(record["fitness"], values, rtol=1e-6)
+    assert (record["length"] == 8 * 4).all() and len(set(values)) == 6
+    ranks = np.argsort(np.argsort(values)) / 5 - 0.5
+    gradient = sum(rank * each for rank, each in zip(ranks, eps, strict=True)) / (6 * 0.02)
+    np.testing.assert_allclose(following.mean[0] - mean, 0.5 * gradient, rtol=1e-3, atol=1e-5)
+
+
+def test_half_of_the_pairs_have_each_direction_and_generations_differ() -> None:
+    drawn = [directions(0, generation, 20, True) for generation in range(20)]
+    assert all((each[0::2] == each[1::2]).all() and each.sum() == 0 for each in drawn)
+    assert len({each.tobytes() for each in drawn}) > 10
+
+
+def test_failed_rollouts_are_never_better_and_their_steps_count() -> None:
+    def evaluate(z: Any) -> Outcome:
+        calls.append(z)
+        return Outcome(0, (1.0,), float(z[0]), 5, valid=len(calls) in (2, 4))
+
+    calls: list[Any] = []
+    found, outcome = climb(evaluate, 1, np.zeros(2, np.float32), Climbing(queries=4, std=1.0), stream(0, "x"))
+    assert outcome.valid and outcome.length == 25 and any(found is call for call in (calls[1], calls[3]))
+
+
+def test_same_bits_on_any_ranks_after_a_kill_and_all_rollouts_are_counted(tmp_path: Path) -> None:
+    alone, path, words = tmp_path / "alone.h5", tmp_path / "run.h5", sets(*SMALL, *MORE)
+    done("train", "cheetah-es-maml", *words, *sets("run.generations=4"), "--out", alone)
+    done("train", "cheetah-es-maml", *words, *sets("run.generations=1"), "--out", path, ranks=3)
+    death = [{"rank": 1, "where": "a rollout", "after": 4}]
+    killed = run(python(SELF_KILL, "resume", path, "--generations", 4, ranks=2), EES_CHAOS=json.dumps(death))
+    assert killed.returncode == 128 + signal.SIGKILL, killed.stderr
+    done("resume", path, "--generations", 4, ranks=2)
+    assert_same_bits(path, alone)
+    done("verify", path)
+    done("verify", path, "--updates")
+    assert info(path)["evaluations"] == 4 * 6 * 4 and info(path)["steps"] == 4 * 6 * 4 * 8
+
+
+def test_adapt_climbs_and_samples_do_not(tmp_path: Path) -> None:
+    path = tmp_path / "run.h5"
+    done("train", "cheetah-es-maml", *sets(*SMALL, "run.generations=1"), "--out", path)
+    said = done("adapt", path, "--direction", "left", "--evaluations", 2, "--out", tmp_path / "a.h5").stdout
+    assert "3 mutations, one after the other" in said
+    with h5py.File(tmp_path / "a.h5") as file:
+        assert file.attrs["method"] == b"climbing" and file.attrs["adaptation_steps"] == 4 * 8
+    assert (
+        "best of 5 mutations"
+        in done("adapt", path, "--direction", "left", "--mutations", 5, "--out", tmp_path / "b.h5").stdout
+    )
+    done("sample", path, "--count", 3, "--out", tmp_path / "s.h5")
+    with open_run(tmp_path / "s.h5") as sample:
+        assert sample.config.method.name == "ees" and (sample["length"][0] == 8).all()
+
+
+@pytest.mark.parametrize(
+    ("task", "message"),
+    [
+        ({"name": "interference"}, "adapts to directions"),
+        ({"name": "cheetah", "engine": "mujoco", "device": "cuda"}, "runs on CPUs"),
+    ],
+)
+def test_a_task_without_directions_or_on_a_gpu_is_refused(task: dict[str, Any], message: str) -> None:
+    sections = {"population": {"name": "normal", "size": 10, "std": 0.1}, "objective": {"name": "fitness"}}
+    with pytest.raises(ConfigError, match=message):
+        check(load_config({"method": "es-maml", "task": task, **sections}))
