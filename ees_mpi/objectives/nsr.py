@@ -1,7 +1,8 @@
 """NS-ES, NSR-ES and NSRA-ES: fitness and novelty, with an archive of the behaviours of the means.
 
-Conti et al. 2018 (arXiv:1712.06560); the population `chosen` has the means. The rules are those of the authors' released
-program, which has no NSRA-ES: its rule for `share` is that of later programs of others; `patience` is not checked.
+Conti et al. 2018 (arXiv:1712.06560); the population `chosen` has the means. The rules are those of the authors'
+released program, which has no NSRA-ES: its rule for `share` is that of later programs, and
+its default of `patience` was not checked.
 
     novelty(b) = mean distance of b to its k nearest neighbours in the archive
     w_i = ( share rank(f_i) + (1 - share) rank(novelty_i) ) / N        ranks symmetric in [-0.5, 0.5]
