@@ -124,14 +124,14 @@ def outcomes_of(evaluation: Evaluation, work: Work, count: int, generation: int 
         evaluation.run(work, range(count), mine, generation)
     finally:
         mine.close()
-    return gather(evaluation.ranks, list(mine.values()), evaluation.config, count)
+    return gather(evaluation.ranks, list(mine.values()), evaluation.config, count, evaluation.config.task.rollouts)
 
 
-def gather(ranks: Ranks, outcomes: list[Outcome], config: Config, total: int) -> Outcomes:
-    """Return the outcomes of all ranks on every rank, in index order."""
+def gather(ranks: Ranks, outcomes: list[Outcome], config: Config, total: int, starts: int = 1) -> Outcomes:
+    """Return the outcomes of all ranks on every rank, in index order; `starts`: of each outcome."""
     index = np.array([outcome.index for outcome in outcomes], np.int64)
-    rows = ranks.allgather_by_index(index, pack(outcomes, config.task.behavior_dim), total)
-    return unpack(rows, np.zeros((0, 1)))
+    rows = ranks.allgather_by_index(index, pack(outcomes, config.task.behavior_dim, starts), total)
+    return unpack(rows, np.zeros((0, 1)), starts, config.task.common_starts)
 
 
 def offspring_of(
@@ -187,7 +187,8 @@ def _write(evaluation: Evaluation, out: Path, about: Mapping[str, Any], rows: Se
     """Write the file of a study, on rank 0; `rows`: the record of each, and the state after it."""
     config, ranks = evaluation.config, evaluation.ranks
     with replaced(out, RunFileError) as fresh:
-        writer = RunWriter.create(fresh, config, rows[-1][1], True, kind=KIND, started_from=json.dumps(about))
+        several, note = config.task.rollouts > 1, json.dumps(about)
+        writer = RunWriter.create(fresh, config, rows[-1][1], True, kind=KIND, started_from=note, by_start=several)
         here = {**machine.fingerprint(uses_torch(config)), **evaluation.described}
         writer.begin_session(0, ranks.size, ranks.nodes, here)
         for record, state in rows:

@@ -27,6 +27,7 @@ class Task(Part, frozen=True):
     deterministic = True  # whether the outcome of a rollout can be repeated bit by bit
     repeats_on_gpu = False  # whether it can also be repeated bit by bit on the same kind of GPU
     rollouts = 1  # of an individual, whose outcome is their mean
+    starts = ""  # of rollouts: own, common or fixed (generation/rollouts.py); empty: the task has no such key
     engine = ""  # the name of the physics engine, if the task has a choice of engines; else empty
 
     @property
@@ -100,6 +101,10 @@ class Task(Part, frozen=True):
     def start_seed(self, seed: int) -> int:
         """Return the seed with which every rollout starts; `seed`: the run's."""
         return seed
+
+    @property
+    def common_starts(self) -> bool:  # whether all individuals of a generation have the same starts
+        return self.starts in ("common", "fixed")
 
     def starting_with(self, reset_seed: int) -> Self:
         """Return the same task with another seed for the start of its rollouts."""

@@ -1,7 +1,8 @@
 """The rollouts of an individual: one, or `task.rollouts` = K, of which the outcome is the mean.
 
 With K > 1 each rollout has its own seed, which depends on the seed of the task, the generation, the individual and the
-number of the rollout only. The individuals of one call of a RowsEvaluator share the seeds of the first of them.
+number of the rollout only. The individuals of one call of a RowsEvaluator share the seeds of the first of them. A task
+with the key `task.starts` says which individuals and generations share their seeds.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,7 +30,7 @@ def outcome_of(
 ) -> Outcome:
     """Return the outcome of one individual."""
     seeds = seeded(evaluator, config, generation, index)
-    return _mean([evaluator.evaluate(index, parameters, *statistics, observe) for _ in seeds])
+    return mean_outcome([evaluator.evaluate(index, parameters, *statistics, observe) for _ in seeds])
 
 
 def outcomes_of_call(
@@ -37,30 +38,47 @@ def outcomes_of_call(
 ) -> list[Outcome]:
     """Return the outcomes of the individuals [n, D] of one call."""
     repeats = [evaluator.evaluate_rows(call, parameters) for _ in seeded(evaluator, config, generation, call[0])]
-    return [_mean(rollouts) for rollouts in zip(*repeats, strict=True)]
+    return [mean_outcome(rollouts) for rollouts in zip(*repeats, strict=True)]
 
 
 def seeded(evaluator: Any, config: Config, generation: int, index: int) -> Iterator[None]:
-    """Set the seed of each rollout of an individual, one after the other; one rollout alone has the task's seed."""
-    count = config.task.rollouts
-    if count == 1:
+    """Set the seed of each rollout of an individual, one after the other."""
+    if has_one_start(config):
         yield
         return
-    seed = config.task.start_seed(config.run.seed)
-    for rollout_seed in stream(seed, f"rollouts/{index}", max(generation, 0)).integers(2**31, size=count).tolist():
-        evaluator.reseed(rollout_seed)
+    for seed in start_seeds(config, generation, index):
+        evaluator.reseed(seed)
         yield
 
 
-def _mean(rollouts: Sequence[Outcome]) -> Outcome:
+def has_one_start(config: Config) -> bool:
+    """Return whether all rollouts of a run have one start, that of the task."""
+    return config.task.rollouts == 1 and config.task.starts in ("", "fixed")
+
+
+def start_seeds(config: Config, generation: int, index: int) -> list[int]:
+    """Return the seed of each rollout of an individual; number N is the unperturbed mean."""
+    task, counter = config.task, max(generation, 0)
+    seed, count = task.start_seed(config.run.seed), task.rollouts
+    if has_one_start(config) or task.starts == "fixed":
+        return [seed, *stream(seed, "fixed starts").integers(2**31, size=count - 1).tolist()]
+    if task.starts == "own" and config.population.antithetic:
+        index -= index % 2  # a pair shares its starts: their difference then belongs to the mutation
+    purpose = "common starts" if task.starts == "common" else f"rollouts/{index}"
+    seeds: list[int] = stream(seed, purpose, counter).integers(2**31, size=count).tolist()
+    return seeds
+
+
+def mean_outcome(rollouts: Sequence[Outcome]) -> Outcome:
     """Return the mean of rollouts; the length is the sum, and one invalid rollout makes the outcome invalid."""
     first = rollouts[0]
     if len(rollouts) == 1:
         return first
     if len(sizes := {len(rollout.behavior) for rollout in rollouts}) > 1:
         raise TaskError(f"individual {first.index}: expected behaviors of one length, got {sorted(sizes)} numbers")
+    by_start = np.array([rollout.behavior for rollout in rollouts], np.float64)
     with np.errstate(invalid="ignore"):
-        behavior = np.mean([rollout.behavior for rollout in rollouts], axis=0)
+        behavior = np.mean(by_start, axis=0)
         fitness = np.mean([rollout.fitness for rollout in rollouts])
     sums = [rollout.observations for rollout in rollouts if rollout.observations is not None]
     return Outcome(
@@ -70,4 +88,5 @@ def _mean(rollouts: Sequence[Outcome]) -> Outcome:
         sum(rollout.length for rollout in rollouts),
         all(rollout.valid for rollout in rollouts),
         np.sum(sums, axis=0) if len(sums) == len(rollouts) else None,
+        by_start,
     )
