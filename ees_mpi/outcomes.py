@@ -161,6 +161,11 @@ def centred_ranks(values: Floats) -> Floats:
 LEADING = 4  # columns in front of the behaviour: index, valid, length, fitness
 
 
+def behavior_columns(behavior_dim: int, starts: int) -> int:
+    """Return the columns of a packed behaviour; with K > 1 starts, the behaviours from each follow the mean."""
+    return behavior_dim * (1 + starts if starts > 1 else 1)
+
+
 def pack(outcomes: Sequence[Outcome], behavior_dim: int, starts: int = 1) -> Floats:
     """Return outcomes as rows of doubles [n, 4 + B], which can be gathered; with K > 1 starts [n, 4 + B + K B]."""
     for outcome in outcomes:
@@ -178,7 +183,7 @@ def pack(outcomes: Sequence[Outcome], behavior_dim: int, starts: int = 1) -> Flo
 
 def unpack(rows: Floats, observations: Floats, starts: int = 1, common: bool = False) -> Outcomes:
     """Return the outcomes of gathered rows, which are in index order; `common`: all have the same starts."""
-    end = LEADING + (rows.shape[1] - LEADING) // (1 + starts) if starts > 1 else rows.shape[1]
+    end = LEADING + (rows.shape[1] - LEADING) // behavior_columns(1, starts)
     return Outcomes(
         behavior=np.ascontiguousarray(rows[:, LEADING:end]),
         fitness=rows[:, 3].copy(),

@@ -169,6 +169,10 @@ class Objective(Part, frozen=True):
     def remembers(self) -> bool:  # whether it has a memory, so that earlier generations matter
         return False
 
+    @property
+    def starts(self) -> int:  # of each individual that it needs, at least
+        return 1
+
     def rehearse(self, size: int, behavior_dim: int) -> None:
         """Find errors that appear only when the objective is computed, before the run file is touched."""
 

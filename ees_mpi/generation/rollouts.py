@@ -6,6 +6,7 @@ with the key `task.starts` says which individuals and generations share their se
 """
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -60,13 +61,30 @@ def start_seeds(config: Config, generation: int, index: int) -> list[int]:
     """Return the seed of each rollout of an individual; number N is the unperturbed mean."""
     task, counter = config.task, max(generation, 0)
     seed, count = task.start_seed(config.run.seed), task.rollouts
-    if has_one_start(config) or task.starts == "fixed":
-        return [seed, *stream(seed, "fixed starts").integers(2**31, size=count - 1).tolist()]
-    if task.starts == "own" and config.population.antithetic:
-        index -= index % 2  # a pair shares its starts: their difference then belongs to the mutation
-    purpose = "common starts" if task.starts == "common" else f"rollouts/{index}"
-    seeds: list[int] = stream(seed, purpose, counter).integers(2**31, size=count).tolist()
-    return seeds
+    if has_one_start(config):
+        return [seed]
+    if task.starts == "fixed":
+        return [seed, *_seeds(seed, "fixed starts", 0, 1, count)[0][1:]]
+    if task.starts == "common":
+        return _seeds(seed, "common starts", counter, 1, count)[0]
+    if task.starts == "own":  # a pair shares its starts, so that its two outcomes differ by the mutation only
+        row = index // 2 if config.population.antithetic else index
+        return _seeds(seed, "own starts", counter, config.population.size + 1, count)[row]
+    return _seeds(seed, f"rollouts/{index}", counter, 1, count)[0]
+
+
+@lru_cache(maxsize=4)
+def _seeds(seed: int, purpose: str, counter: int, rows: int, count: int) -> list[list[int]]:
+    """Draw seeds as one vector, for all individuals of a generation."""
+    drawn: list[list[int]] = stream(seed, purpose, counter).integers(2**31, size=(rows, count)).tolist()
+    return drawn
+
+
+def mean_behavior(by_start: Floats) -> Floats:
+    """Return the mean [..., B] of behaviours [..., K, B] over the starts."""
+    with np.errstate(invalid="ignore"):
+        mean: Floats = np.mean(by_start, axis=-2)
+    return mean
 
 
 def mean_outcome(rollouts: Sequence[Outcome]) -> Outcome:
@@ -77,8 +95,8 @@ def mean_outcome(rollouts: Sequence[Outcome]) -> Outcome:
     if len(sizes := {len(rollout.behavior) for rollout in rollouts}) > 1:
         raise TaskError(f"individual {first.index}: expected behaviors of one length, got {sorted(sizes)} numbers")
     by_start = np.array([rollout.behavior for rollout in rollouts], np.float64)
+    behavior = mean_behavior(by_start)
     with np.errstate(invalid="ignore"):
-        behavior = np.mean(by_start, axis=0)
         fitness = np.mean([rollout.fitness for rollout in rollouts])
     sums = [rollout.observations for rollout in rollouts if rollout.observations is not None]
     return Outcome(

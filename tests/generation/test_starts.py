@@ -13,7 +13,7 @@ from support.small_runs import walk
 from ees_mpi import open_run
 from ees_mpi.config import Config, load
 from ees_mpi.generation import evaluation
-from ees_mpi.generation.rollouts import start_seeds
+from ees_mpi.generation.rollouts import mean_behavior, mean_outcome, start_seeds
 from ees_mpi.generation.state import first_state
 from ees_mpi.noise import Noise
 from ees_mpi.outcomes import Batch, Outcome
@@ -45,6 +45,14 @@ def test_common_starts_change_with_the_generation_and_fixed_ones_never() -> None
     assert common(0, 0) == common(0, 3) == common(0, 4) and not {*common(0, 0)} & {*common(1, 0)}
     assert fixed(0, 0) == fixed(1, 3) and fixed(0, 0)[0] == 7 and len({*fixed(0, 0)}) == 3
     assert seeds("fixed", 1)(5, 2) == [7] and seeds("fixed", 2)(0, 0) == fixed(0, 0)[:2]
+
+
+@pytest.mark.parametrize("count", [2, 7, 8, 9, 40])
+@pytest.mark.parametrize("dim", [1, 2, 3])
+def test_the_mean_of_many_individuals_has_the_bits_of_the_mean_of_each(count: int, dim: int) -> None:
+    by_start = np.random.default_rng(0).normal(size=(20, count, dim)) * 10.0 ** np.arange(count)[:, None]
+    alone = [mean_outcome([Outcome(0, tuple(place), 0.0, 1) for place in one]).behavior for one in by_start.tolist()]
+    np.testing.assert_array_equal(mean_behavior(by_start), alone)
 
 
 @pytest.mark.parametrize("engine", ["bullet", "mujoco"])
