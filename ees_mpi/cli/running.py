@@ -1,5 +1,7 @@
 """The commands that run on all ranks: train, resume, verify, sample, adapt, measure, doctor."""
 
+import contextlib
+import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -175,6 +177,8 @@ def adapt(run: Path, **options: Any) -> None:
 @click.option("--task", metavar="PRESET|FILE.toml", help="The task.  [default: that of a run or an exported policy]")
 @click.option("--std", "stds", default="0.01,0.02,0.05", show_default=True, metavar="S[,S...]", help="Of mutations.")
 @click.option("--count", type=click.IntRange(min=2), default=1000, show_default=True, help="Offspring at each std.")
+@click.option("--starts", type=click.IntRange(min=2), help="Unseen starts of each: is the variety heritable?")
+@click.option("--json", "as_json", is_flag=True, help="With --starts: print one JSON object only.")
 @SET
 @policy_options
 @click.option("--label", default="", help="The name in tables and figures.  [default: that of the file]")
@@ -182,7 +186,7 @@ def adapt(run: Path, **options: Any) -> None:
 @click.option("--overwrite", is_flag=True, help="Replace an existing file.")
 @TRUST
 @START_MINUTES
-def measure(policy: str, stds: str, settings: tuple[str, ...], **options: Any) -> None:
+def measure(policy: str, stds: str, settings: tuple[str, ...], as_json: bool, **options: Any) -> None:
     """Measure how evolvable a policy is: the behaviours of its mutations at several stds; with or without mpirun.
 
     POLICY is a run file, an exported policy (npz), a model of Stable-Baselines3 (zip), a torch state_dict, a file of
@@ -197,27 +201,40 @@ def measure(policy: str, stds: str, settings: tuple[str, ...], **options: Any) -
     from ees_mpi.commands.offspring import MeasureRequest
 
     request = MeasureRequest(policy_of(policy, options), numbers, settings=settings, **options)
-    run_on_ranks(partial(_measure, request=request))
+    if as_json and request.starts is None:
+        raise click.UsageError("--json: expected --starts, too; `ees-mpi metrics FILE --json` has the other measures")
+    run_on_ranks(partial(_measure, request=request, as_json=as_json))
 
 
-def _measure(world: "ranks.Ranks", request: Any) -> None:
-    """Measure, print the table, and draw the figure beside the file."""
+def _measure(world: "ranks.Ranks", request: Any, as_json: bool) -> None:
+    """Measure, print the tables, and draw the figures beside the file."""
     from ees_mpi.commands.offspring import measure
 
     picture = request.out.with_suffix(".png")
+    across = picture.with_stem(f"{picture.stem}-starts")
     with world.together():
-        if world.is_root and picture.exists() and not request.overwrite:
-            raise ConfigError(f"{picture}, the figure, exists already; use --overwrite to replace it, or another -o")
-    measure(world, request, say)
+        for path in (picture, across) if world.is_root and not request.overwrite else ():
+            if path.exists() and (path == picture or request.starts):
+                raise ConfigError(f"{path}, a figure, exists already; use --overwrite to replace it, or another -o")
+    with contextlib.redirect_stdout(sys.stderr if as_json else sys.stdout):  # progress, too
+        measure(world, request, say)
     with world.together():
         if world.is_root:
             from ees_mpi.analysis.figures.catalog import FigureRequest, draw
             from ees_mpi.analysis.numbers.summaries import table_of_stds
 
-            for line in table_of_stds(request.out):
+            for line in [] if as_json else table_of_stds(request.out):
                 echo(line)
+            if request.starts:
+                from ees_mpi.analysis.numbers.heritability import describe
+
+                for line in describe(request.out, as_json):
+                    echo(line)
+            figures = {"measure": picture} | ({"starts": across} if request.starts else {})
             try:
-                echo(f"{draw('measure', [request.out], FigureRequest(picture))}")
+                drawn = [draw(name, [request.out], FigureRequest(path)) for name, path in figures.items()]
+                for path in [] if as_json else drawn:
+                    echo(str(path))
             except MissingExtra as error:
                 echo(f"no figure: {error}")
 

@@ -205,12 +205,14 @@ def measure(
     activation: str | Sequence[str] = (),
     label: str = "",
     overwrite: bool = False,
+    starts: int | None = None,
 ) -> "Run":
     """Measure a policy as `ees-mpi measure` does, and return the open file; under mpirun all ranks call it.
 
     policy: a file, "module:function", a function, a torch module, or named arrays
     layers, normaliser, activation: as the options of `ees-mpi measure`
     settings: changes of the config, {"task.steps": 100}
+    starts: the behaviour of each offspring from so many unseen starts, run["behavior_by_start"]
     """
     stds, changes, count = positives("std", std), settings_of(settings), whole("count", count, 2)
     target, source = file_name("out", out), None if task is None else str(file_name("task", task))
@@ -219,7 +221,7 @@ def measure(
         from ees_mpi import ranks
         from ees_mpi.commands.offspring import MeasureRequest, measure
 
-        request = MeasureRequest(given, stds, source, count, changes, str(label), target, overwrite)
+        request = MeasureRequest(given, stds, source, count, changes, str(label), target, overwrite, starts)
 
         def job(world: "Ranks") -> "Run":
             measure(world, request, lambda line: None)

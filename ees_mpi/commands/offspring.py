@@ -3,25 +3,32 @@
 Both write a study: `sample` at one standard deviation, `measure` at several.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
 
 from ees_mpi.commands.arguments import SMALLEST
-from ees_mpi.commands.study import Source, check_target, draw, evaluate, read_parent
+from ees_mpi.commands.study import Parent, Source, check_target, draw, evaluate, offspring_of, read_parent
 from ees_mpi.config import Config
 from ees_mpi.contracts import Say
 from ees_mpi.errors import ConfigError
-from ees_mpi.outcomes import Arrays
+from ees_mpi.generation.evaluation import Evaluation
+from ees_mpi.generation.results import Record
+from ees_mpi.noise import stream
+from ees_mpi.outcomes import Arrays, Draw
 from ees_mpi.populations.diagonal import Diagonal
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry.toml import Setting, key_of, shown
 from ees_mpi.runs.policy_files import PolicySource
 
+Note = dict[str, list[float]]
+TENTH, MOST_PARENTS = 10, 50  # the best of so many are selected; at most so many in a direction
 ENGINE_KEYS = ("task.engine", "task.device")
 
 
@@ -86,6 +93,7 @@ class MeasureRequest:
     label: str = ""
     out: Path = Path("measure.h5")
     overwrite: bool = False
+    starts: int | None = None  # unseen starts of each offspring; None: as the task says
 
 
 def measure(ranks: Ranks, request: MeasureRequest, say: Say) -> None:
@@ -102,7 +110,9 @@ def measure(ranks: Ranks, request: MeasureRequest, say: Say) -> None:
     stds: dict[float, Arrays] = {
         std: {"mean": mean, "std": np.full(mean.shape, std, np.float32)} for std in request.std
     }
-    evaluate(ranks, parent, draw(ranks, parent, "measure"), stds, request.out, say)
+    drawn = draw(ranks, parent, "measure")
+    further = partial(second_generation, parent, drawn[0]) if request.starts else None
+    evaluate(ranks, parent, drawn, stds, request.out, say, further)
     if ranks.is_root:
         rows = f"offspring of {named or 'the policy'} at each of {len(stds)} stds"
         say(f"{request.out}: {request.count} {rows}")
@@ -117,13 +127,51 @@ def _offspring(request: MeasureRequest, config: Config) -> Config:
         std_floor=min(request.std),
         std_ceiling=max(request.std),
     )
-    run = msgspec.structs.replace(config.run, generations=len(request.std), needs_start=False)
-    return replace(config, population=population, run=run)
+    run, task = msgspec.structs.replace(config.run, generations=len(request.std), needs_start=False), config.task
+    if request.starts:
+        if not task.starts:
+            raise ConfigError(f"--starts: the task {config.task_name} has no key task.starts; expected cheetah or ant")
+        unseen = int(stream(task.start_seed(run.seed), "unseen starts").integers(2**31))
+        keys: dict[str, Any] = {"rollouts": request.starts, "starts": "fixed", "reset_seed": unseen}
+        task = msgspec.structs.replace(task, **keys)
+    return replace(config, task=task, population=population, run=run)
+
+
+def second_generation(parent: Parent, drawn: Draw, evaluation: Evaluation, learned: Arrays, record: Record) -> Note:
+    """Select the best tenth from the first start in each direction, and mutate them again.
+
+    Return selection and response along each direction: the mean place of the selected from the first start, and that
+    of their offspring from the other starts. Directions are opposite in pairs, so that no control is needed.
+    """
+    config, row, axes = parent.config, record.generation, parent.config.task.axes
+    directions = np.vstack([np.eye(axes), -np.eye(axes)])
+    first = record["behavior_by_start"][:, 0, -axes:] @ directions.T
+    first[~record["valid"]] = -np.inf
+    best = np.argsort(-first, axis=0, kind="stable")[: min(config.population.size // TENTH, MOST_PARENTS)]
+    selected = best.T.ravel()  # direction by direction
+    population, noise = config.population, evaluation.noise
+    parents = np.stack([population.individual(learned, drawn, index, noise) for index in selected.tolist()])
+    again = population.draw(stream(config.run.seed, "second generation", row), noise, config.task.parameters)
+    again = replace(again, parent=np.arange(population.size, dtype=np.int32) % len(parents))
+    outcomes = offspring_of(evaluation, {**learned, "mean": parents}, again, parent.statistics, row)
+    if outcomes.by_start is None:
+        raise RuntimeError("a second generation needs several starts")
+    other = outcomes.by_start[:, 1:, -axes:].mean(axis=1)
+    response = []
+    for number, direction in enumerate(directions):
+        kept = outcomes.valid & (again.parent // len(best) == number)
+        response.append(float((other[kept] @ direction).mean()) if kept.any() else math.nan)
+    return {"selection": np.take_along_axis(first, best, axis=0).mean(axis=0).tolist(), "response": response}
 
 
 def _check(request: MeasureRequest) -> None:
     """Raise a ConfigError if the numbers of a request cannot be used."""
     if not request.std or not all(SMALLEST <= std <= 1 / SMALLEST for std in request.std):
         raise ConfigError(f"--std: expected numbers above 0 with commas between them, got {list(request.std)}")
+    if request.starts is not None and (request.starts < 2 or request.count < 2 * TENTH):
+        raise ConfigError(
+            f"--starts {request.starts} --count {request.count}: expected 2 or more starts of {2 * TENTH} or more "
+            "offspring"
+        )
     if len(set(request.std)) < len(request.std):
         raise ConfigError(f"--std: expected different numbers, got {list(request.std)}")

@@ -148,23 +148,36 @@ def offspring_of(
 
 
 def evaluate(
-    ranks: Ranks, parent: Parent, drawn: tuple[Draw, NoiseTable], stds: Mapping[float, Arrays], out: Path, say: Say
+    ranks: Ranks,
+    parent: Parent,
+    drawn: tuple[Draw, NoiseTable],
+    stds: Mapping[float, Arrays],
+    out: Path,
+    say: Say,
+    further: Callable[[Evaluation, Arrays, Record], Any] | None = None,
 ) -> None:
-    """Evaluate the offspring at each std, with its learned arrays, and the mean itself once; write the file."""
+    """Evaluate the offspring at each std, with its learned arrays, and the mean itself once; write the file.
+
+    further: evaluates the second generation of each row, and returns a note on it for the file
+    """
     draws, noise = drawn
     evaluation = Evaluation(parent.config, noise, ranks)
     rows: list[tuple[Record, Arrays]] = []
     mean: Arrays = {}
+    notes: list[Any] = []
     for number, (std, learned) in enumerate(stds.items()):
         state, after = (State(row, learned, {}, parent.state.observations) for row in (number, number + 1))
         record, mean = _record(evaluation, state, draws, parent.statistics, mean)
         rows.append((with_times(record, after.digest(), 0.0, ranks), after.arrays()))
+        if further:
+            notes.append(further(evaluation, learned, record))
         if ranks.is_root:
             say(f"std {std:g}: {record['valid'].sum()} of {len(record['valid'])} rollouts are valid")
     evaluation.close()
     with ranks.together():
         if ranks.is_root:
-            _write(evaluation, out, {**parent.about, "setting": {"std": list(stds)}}, rows)
+            more = {"second_generation": notes} if notes else {}
+            _write(evaluation, out, {**parent.about, "setting": {"std": list(stds)}, **more}, rows)
 
 
 def _record(

@@ -11,7 +11,6 @@ from typing import Annotated, ClassVar, Literal
 import msgspec
 
 from ees_mpi.registry import key, loaded
-from ees_mpi.tasks.base import RolloutCount, Starts
 from ees_mpi.tasks.engines import Engine, EngineTask
 
 ENGINES = {
@@ -31,8 +30,6 @@ class PaperRobot(EngineTask, frozen=True):
         Literal["auto", "cpu", "cuda"] | None,
         key("Where rollouts of engine mujoco run; auto, also if not set: on a GPU if there is one."),
     ] = None
-    rollouts: RolloutCount = 1
-    starts: Starts = "fixed"
 
     repeats_on_gpu = True  # kernels of our own solve the contacts, and add in a fixed order
     only_with = {"device": ("engine", "mujoco")}  # noqa: RUF012
