@@ -10,8 +10,10 @@ from support.run_files import assert_same_bits
 from support.small_runs import walk
 
 from ees_mpi import open_run
-from ees_mpi.analysis.numbers.heritability import facts, heritability, kept_side
-from ees_mpi.outcomes import Floats
+from ees_mpi.analysis.numbers.heritability import adapted, facts, heritability, kept_side
+from ees_mpi.analysis.numbers.measures import Settings, best_of, best_scored
+from ees_mpi.analysis.offspring import Offspring
+from ees_mpi.outcomes import Floats, Outcomes
 
 SMALL = sets("task.steps=5", "task.hidden=[4]", "noise.size=20000")
 
@@ -55,6 +57,22 @@ def test_sides_and_sectors_are_kept_or_not() -> None:
     angles = np.radians([[0, 20, -20, 10], [90, 80, 100, 180], [0, 90, 180, 270]])
     plane = np.stack([np.cos(angles), np.sin(angles)], axis=2)
     assert kept_side(plane) == pytest.approx(((1 + 0.75 + 0.25) / 3, 1 / 3))
+
+
+def test_the_best_of_40_is_chosen_from_one_start_and_scored_at_the_others() -> None:
+    x = np.random.default_rng(0).normal(size=(60, 1, 2))
+    offspring = Offspring(
+        Outcomes(x[:, 0], x[:, 0, 0], *2 * (np.ones(60, bool),), x[:, 0]), x[:, 0], np.zeros(60, int), 1
+    )
+    assert adapted(np.repeat(x, 3, axis=1)) == pytest.approx(best_of(offspring, Settings()))
+    luck = np.random.default_rng(1).normal(size=(60, 3, 1))
+    assert abs(adapted(luck)) < 0.5 < best_of_luck(luck)
+    assert np.isnan(adapted(luck[:39]))
+
+
+def best_of_luck(luck: Floats) -> float:
+    """Return the best of 40 where choice and score are the same rollout."""
+    return float(np.mean([best_scored(luck[:, s], luck[:, s]) for s in range(luck.shape[1])]))
 
 
 def test_policies_that_all_do_the_same_have_no_share() -> None:
