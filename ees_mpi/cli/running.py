@@ -211,11 +211,13 @@ def _measure(world: "ranks.Ranks", request: Any, as_json: bool) -> None:
     from ees_mpi.commands.offspring import measure
 
     picture = request.out.with_suffix(".png")
-    across = picture.with_stem(f"{picture.stem}-starts")
+    figures = {"measure": picture}
+    if request.starts:
+        figures["starts"] = picture.with_stem(f"{picture.stem}-starts")
     with world.together():
-        for path in (picture, across) if world.is_root and not request.overwrite else ():
-            if path.exists() and (path == picture or request.starts):
-                raise ConfigError(f"{path}, a figure, exists already; use --overwrite to replace it, or another -o")
+        for path in figures.values() if world.is_root and not request.overwrite else ():
+            if path.exists():
+                raise ConfigError(f"{path}, the figure, exists already; use --overwrite to replace it, or another -o")
     with contextlib.redirect_stdout(sys.stderr if as_json else sys.stdout):  # progress, too
         measure(world, request, say)
     with world.together():
@@ -230,13 +232,12 @@ def _measure(world: "ranks.Ranks", request: Any, as_json: bool) -> None:
 
                 for line in describe(request.out, as_json):
                     echo(line)
-            figures = {"measure": picture} | ({"starts": across} if request.starts else {})
             try:
-                drawn = [draw(name, [request.out], FigureRequest(path)) for name, path in figures.items()]
-                for path in [] if as_json else drawn:
-                    echo(str(path))
+                lines = [str(draw(name, [request.out], FigureRequest(path))) for name, path in figures.items()]
             except MissingExtra as error:
-                echo(f"no figure: {error}")
+                lines = [f"no figure: {error}"]
+            for line in [] if as_json else lines:
+                echo(line)
 
 
 @click.command()
