@@ -217,6 +217,7 @@ def measure(
     stds, changes, count = positives("std", std), settings_of(settings), whole("count", count, 2)
     target, source = file_name("out", out), None if task is None else str(file_name("task", task))
     given = policy_source("policy", policy, layers, normaliser, activation)
+    starts = optional(whole, "starts", starts, 2)
     with computing(False):
         from ees_mpi import ranks
         from ees_mpi.commands.offspring import MeasureRequest, measure

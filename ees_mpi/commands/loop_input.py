@@ -87,14 +87,14 @@ def rows_of(
     """
     count = len(index)
     behavior = _joined(behavior, parts)
-    leading = (count, starts) if starts > 1 else (count,)
+    leading, given = (count, starts) if starts > 1 else (count,), behavior.shape
     if count == behavior.size == 0:  # more ranks than individuals
         behavior = np.zeros((*leading, dim))
     if behavior.ndim == len(leading) and dim < 2:
         behavior = behavior[..., None]
     if behavior.shape[:-1] != leading or (dim and behavior.shape[-1] != dim):
         wanted = ", ".join(map(str, (*leading, dim or "B")))
-        raise TaskError(f"tell: expected a behaviour of shape ({wanted}), got {behavior.shape}")
+        raise TaskError(f"tell: expected a behaviour of shape ({wanted}), got {given}")
     if starts > 1:
         each = behavior.reshape(count, starts * behavior.shape[-1])
         behavior = np.hstack([mean_behavior(np.ascontiguousarray(behavior)), each])

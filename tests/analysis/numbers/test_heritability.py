@@ -9,7 +9,7 @@ from support.program import done, refusal, sets
 from support.run_files import assert_same_bits
 from support.small_runs import walk
 
-from ees_mpi import open_run
+from ees_mpi import ConfigError, measure, open_run
 from ees_mpi.analysis.numbers.heritability import adapted, facts, heritability, kept_side
 from ees_mpi.analysis.numbers.measures import Settings, best_of, best_scored
 from ees_mpi.analysis.offspring import Offspring
@@ -106,5 +106,7 @@ def test_starts_that_cannot_be_measured_are_refused(tmp_path: Path) -> None:
     assert "task.starts" in refusal("measure", run, "--starts", 2, "--count", 20)[1]
     assert "20 or more" in refusal("measure", run, "--starts", 2, "--count", 19)[1]
     assert "--starts" in refusal("measure", run, "--json")[1]
+    with pytest.raises(ConfigError, match="starts: expected"):
+        measure(run, starts=1)
     done("measure", run, "--count", 4, "-o", tmp_path / "plain.h5")
     assert "measure --starts" in refusal("figure", "starts", tmp_path / "plain.h5")[1]
