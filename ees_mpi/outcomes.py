@@ -81,6 +81,7 @@ class Outcome:
     length: int
     valid: bool = True
     observations: Floats | None = None  # [1 + 2 O]: count, sums, sums of squares; if this rollout was sampled
+    by_start: Floats | None = None  # [K, B] the behaviour from each start, if there are several
 
 
 @dataclass(frozen=True)
@@ -92,13 +93,17 @@ class Outcomes:
     length: NDArray[np.int64]  # [N]
     valid: NDArray[np.bool_]  # [N]
     observations: Floats  # [sampled, 1 + 2 O], in index order
+    by_start: Floats | None = None  # [N, K, B] the behaviour from each start, if there are several
+    common_starts: bool = False  # whether all individuals have the same starts
     draw: Draw | None = None  # of these individuals, for objectives that need the means among them
     _cache: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def at(self, index: NDArray[np.int64]) -> "Outcomes":
         """Return the results of some of the individuals, without observations."""
         behavior, fitness, length = self.behavior[index], self.fitness[index], self.length[index]
-        return Outcomes(behavior, fitness, length, self.valid[index], self.observations[:0])
+        by_start = None if self.by_start is None else self.by_start[index]
+        nothing = self.observations[:0]
+        return Outcomes(behavior, fitness, length, self.valid[index], nothing, by_start, self.common_starts)
 
     @property
     def size(self) -> int:
@@ -157,25 +162,37 @@ def centred_ranks(values: Floats) -> Floats:
 LEADING = 4  # columns in front of the behaviour: index, valid, length, fitness
 
 
-def pack(outcomes: Sequence[Outcome], behavior_dim: int) -> Floats:
-    """Return outcomes as rows of doubles [n, 4 + B], which can be gathered."""
+def behavior_columns(behavior_dim: int, starts: int) -> int:
+    """Return the columns of a packed behaviour; with K > 1 starts, the behaviours from each follow the mean."""
+    return behavior_dim * (1 + starts if starts > 1 else 1)
+
+
+def pack(outcomes: Sequence[Outcome], behavior_dim: int, starts: int = 1) -> Floats:
+    """Return outcomes as rows of doubles [n, 4 + B], which can be gathered; with K > 1 starts [n, 4 + B + K B]."""
     for outcome in outcomes:
         if len(outcome.behavior) != behavior_dim:
             raise OwnCodeError(
                 f"individual {outcome.index}: a behavior has {len(outcome.behavior)} numbers; expected {behavior_dim}"
             )
     rows = [(outcome.index, outcome.valid, outcome.length, outcome.fitness, *outcome.behavior) for outcome in outcomes]
-    return np.array(rows, np.float64).reshape(len(outcomes), LEADING + behavior_dim)
+    packed = np.array(rows, np.float64).reshape(len(outcomes), LEADING + behavior_dim)
+    if starts == 1:
+        return packed
+    by_start = np.array([outcome.by_start for outcome in outcomes], np.float64)
+    return np.hstack([packed, by_start.reshape(len(outcomes), starts * behavior_dim)])
 
 
-def unpack(rows: Floats, observations: Floats) -> Outcomes:
-    """Return the outcomes of gathered rows, which are in index order."""
+def unpack(rows: Floats, observations: Floats, starts: int = 1, common: bool = False) -> Outcomes:
+    """Return the outcomes of gathered rows, which are in index order; `common`: all have the same starts."""
+    end = LEADING + (rows.shape[1] - LEADING) // behavior_columns(1, starts)
     return Outcomes(
-        behavior=np.ascontiguousarray(rows[:, LEADING:]),
+        behavior=np.ascontiguousarray(rows[:, LEADING:end]),
         fitness=rows[:, 3].copy(),
         length=rows[:, 2].astype(np.int64),
         valid=(rows[:, 1] != 0) & np.isfinite(rows[:, 3:]).all(axis=1),
         observations=observations,
+        by_start=rows[:, end:].reshape(len(rows), starts, end - LEADING) if starts > 1 else None,
+        common_starts=common,
     )
 
 

@@ -68,17 +68,18 @@ class EvolutionJob:
 
     def _gather(self, generation: int, mine: list[Outcome]) -> tuple[Outcomes, Arrays]:
         """Return all outcomes on every rank, in index order, and the outcome of the unperturbed mean."""
-        size, dim = self.config.population.size, self.config.task.behavior_dim
+        task, size = self.config.task, self.config.population.size
+        dim = task.behavior_dim
         total = size + evaluates_mean(self.config, generation)
         index = np.array([outcome.index for outcome in mine], np.int64)
-        rows = self.ranks.allgather_by_index(index, pack(mine, dim), total)
+        rows = self.ranks.allgather_by_index(index, pack(mine, dim, task.rollouts), total)
         if len(rows) < total:
             raise Unfinished
         observations = self._gather_observations(mine)
-        outcomes = unpack(rows[:size], observations[:, 1:])
+        outcomes = unpack(rows[:size], observations[:, 1:], task.rollouts, task.common_starts)
         check_enough(outcomes, generation)
         center = rows[size] if total > size else np.full(LEADING + dim, np.nan)
-        return outcomes, {"mean_fitness": center[3], "mean_behavior": center[LEADING:]}
+        return outcomes, {"mean_fitness": center[3], "mean_behavior": center[LEADING : LEADING + dim]}
 
     def _gather_observations(self, mine: Sequence[Outcome]) -> Floats:
         """Return the observation sums of all sampled rollouts, each with its index in front, in index order."""

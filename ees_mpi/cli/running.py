@@ -1,6 +1,8 @@
 """The commands that run on all ranks: train, resume, verify, sample, adapt, measure, signal, doctor."""
 
+import contextlib
 import json
+import sys
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -103,32 +105,45 @@ def adapt(request: AdaptRequest) -> None:
 
 
 @command(on_ranks=True)
-def measure(request: MeasureRequest) -> None:
+def measure(request: MeasureRequest, as_json: Json = False) -> None:
+    if as_json and request.starts is None:
+        raise ConfigError("--json: expected --starts, too; `ees-mpi metrics FILE --json` has the other measures")
+    picture = Path(request.out).with_suffix(".png")
+    figures = {"measure": picture}
+    if request.starts:
+        figures["starts"] = picture.with_stem(f"{picture.stem}-starts")
+
     def job(world: "ranks.Ranks") -> None:
         from ees_mpi.commands.offspring import measure
 
-        picture = Path(request.out).with_suffix(".png")
         with world.together():
-            if world.is_root and picture.exists() and not request.overwrite:
-                problem = f"{picture}, the figure, exists already; use --overwrite to replace it, or another -o"
-                raise ConfigError(problem)
-        out = measure(world, request, say)
+            for path in figures.values() if world.is_root and not request.overwrite else ():
+                if path.exists():
+                    raise ConfigError(
+                        f"{path}, the figure, exists already; use --overwrite to replace it, or another -o"
+                    )
+        with contextlib.redirect_stdout(sys.stderr if as_json else sys.stdout):  # progress, too
+            out = measure(world, request, say)
         with world.together():
             if world.is_root:
-                _show(out, picture)
+                _show(out, figures, as_json)
 
     run_on_ranks(job)
 
 
-def _show(measured: Path, picture: Path) -> None:
-    """Print the table of a file of `measure`, and draw its figure beside it."""
+def _show(measured: Path, figures: dict[str, Path], as_json: bool) -> None:
+    """Print the tables of a file of `measure`, and draw its figures beside it."""
     from ees_mpi.analysis.figures.catalog import draw
+    from ees_mpi.analysis.numbers.heritability import describe
     from ees_mpi.analysis.numbers.summaries import table_of_stds
 
-    for line in table_of_stds(measured):
+    lines = [] if as_json else list(table_of_stds(measured))
+    for line in [*lines, *(describe(measured, as_json) if "starts" in figures else [])]:
         echo(line)
     try:
-        echo(f"{draw('measure', [measured], FigureRequest(picture))}")
+        drawn = [draw(name, [measured], FigureRequest(path)) for name, path in figures.items()]
+        for path in [] if as_json else drawn:
+            echo(str(path))
     except MissingExtra as error:
         echo(f"no figure: {error}")
 

@@ -25,8 +25,9 @@ from ees_mpi.commands.arguments import AT_LEAST_ONE, computing
 from ees_mpi.config import Config
 from ees_mpi.errors import ConfigError, RunFileError, TaskError, located
 from ees_mpi.generation.results import Clock, Record, check_enough, describe, gather_sums, observed, uses_torch
+from ees_mpi.generation.rollouts import start_seeds
 from ees_mpi.generation.state import State
-from ees_mpi.outcomes import LEADING, Arrays, Draw, Floats, Outcomes, Singles, unpack
+from ees_mpi.outcomes import LEADING, Arrays, Draw, Floats, Outcomes, Singles, behavior_columns, unpack
 from ees_mpi.ranks import Ranks, UserLoop
 from ees_mpi.runs.broadcast import read_on_root
 from ees_mpi.runs.start import reopen
@@ -95,6 +96,7 @@ class Strategy:
     config: a preset, a .toml file, a dict or a Config, for all that is not given here; its task is not used
     observation_dim, observation_share: O, and the share of individuals that feed the observation normaliser
         [default: 0.01, or more for about ten individuals]
+    rollouts, starts: K starts of each individual, and which of them share their seeds: "own", "common" or "fixed"
     record: a run file to write; overwrite: replace an existing one; generations: how many are planned, for `watch`
     """
 
@@ -115,6 +117,8 @@ class Strategy:
         config: Any = None,
         observation_dim: int = 0,
         observation_share: float | None = None,
+        rollouts: int = 1,
+        starts: str = "fixed",
         record: str | os.PathLike[str] | None = None,
         overwrite: bool = False,
         generations: int | None = None,
@@ -127,12 +131,18 @@ class Strategy:
             loop = UserLoop("Strategy")
             with loop.ranks.together():
                 means = loop_input.means_of(mean)
-                observations = {"observation_dim": observation_dim, "observation_share": observation_share}
-                loop_config = loop_input.config_of(config, {"parameters": means.shape[1], **observations}, parts, keys)
+                task: dict[str, Any] = {"observation_dim": observation_dim, "observation_share": observation_share}
+                task |= {"parameters": means.shape[1], "rollouts": rollouts, "starts": starts}
+                loop_config = loop_input.config_of(config, task, parts, keys)
                 state = loop_input.first_state(loop_config, means)
                 if loop.ranks.is_root and target:
                     check_target(target, overwrite)
-            create = partial(RunWriter.create, target, state=state.arrays(), overwrite=overwrite) if target else None
+            how: dict[str, Any] = {
+                "state": state.arrays(),
+                "overwrite": overwrite,
+                "by_start": loop_config.task.rollouts > 1,
+            }
+            create = partial(RunWriter.create, target, **how) if target else None
             self._begin(loop, loop_config, state, LoopFile(target is not None, create))
         self._pin_threads()
 
@@ -174,6 +184,7 @@ class Strategy:
         self._loop, self.config, self._state, self._file = loop, config, state, file
         self._draw: Draw | None = None
         self._asked: list[range] = []
+        self._rows_given = range(0)
         self._chunked = self._ready = False  # ready: B is known, and the file is open
         self._clock, self._commit_seconds = Clock(), 0.0
         self.metrics, self.sampled = {}, np.zeros(0, np.bool_)
@@ -239,13 +250,20 @@ class Strategy:
             rows = np.empty((len(part), self._state.mean.shape[1]), np.float32)
             for row, index in zip(rows, part, strict=True):
                 row[:] = population.individual(learned, draw, index, noise)
-            self.sampled = sampled[part.start : part.stop]
+            self.sampled, self._rows_given = sampled[part.start : part.stop], part
             yield rows
+
+    @property
+    def seeds(self) -> NDArray[np.int64]:
+        """The seeds [n, K] of the rollouts of the rows that `ask` returned last; see `rollouts` and `starts`."""
+        rows = [start_seeds(self.config, self._state.generation, index) for index in self._rows_given]
+        return np.array(rows, np.int64).reshape(len(rows), self.config.task.rollouts)
 
     def tell(self, behavior: Any, fitness: Any = None, *, valid: Any = None, observations: Any = None) -> None:
         """Make the update from the results of the individuals that `ask` returned last; all ranks call this.
 
-        behavior [n, B], fitness [n], valid [n]: arrays, or after `ask(chunk)` lists with an array for each part
+        behavior [n, B], fitness [n], valid [n]: arrays, or after `ask(chunk)` lists with an array for each part; with
+            several starts, the behavior is [n, K, B]
         observations: of each individual that is `sampled`, in order, an array [T, O]
         """
 
@@ -267,7 +285,7 @@ class Strategy:
         parts = len(self._asked) if self._chunked else None
         if fitness is None and loop_input.needs_fitness(self.config):
             raise TaskError("tell: the objective needs the fitness of each individual; expected fitness=")
-        rows = loop_input.rows_of(index, parts, behavior, fitness, valid, task.behavior_dim)
+        rows = loop_input.rows_of(index, parts, behavior, fitness, valid, task.behavior_dim, task.rollouts)
         if not task.observation_dim:
             return rows, np.zeros((0, 2))
         sampled = observed(self.config, self._state.generation)[index]
@@ -275,8 +293,9 @@ class Strategy:
 
     def _prepare(self, rows: Floats, ranks: Ranks) -> Floats:
         """Learn B from the first outcomes, and open the file; return the rows with B columns for the behaviour."""
+        starts = self.config.task.rollouts
         if not self._ready:
-            dim = rows.shape[1] - LEADING if len(rows) else 0
+            dim = (rows.shape[1] - LEADING) // behavior_columns(1, starts) if len(rows) else 0
             dims = set(ranks.allgather(np.array([dim]), counts=[1] * ranks.size).tolist()) - {0}
             with ranks.together():
                 if len(dims) != 1:
@@ -286,13 +305,14 @@ class Strategy:
                 self.config.method.rehearse(task, self.config.population)
             self._file.open(self.config, self._state.generation, ranks)
             self._ready = True
-        return rows.reshape(len(rows), LEADING + self.config.task.behavior_dim)
+        return rows.reshape(len(rows), LEADING + behavior_columns(self.config.task.behavior_dim, starts))
 
     def _gather(self, rows: Floats, sums: Floats, ranks: Ranks) -> Outcomes:
         """Return the outcomes of all ranks on every rank."""
         gathered = ranks.allgather_by_index(rows[:, 0].astype(np.int64), rows, self.config.population.size)
-        sums = gather_sums(sums, ranks) if self.config.task.observation_dim else sums
-        outcomes = unpack(gathered, sums[:, 1:])
+        task = self.config.task
+        sums = gather_sums(sums, ranks) if task.observation_dim else sums
+        outcomes = unpack(gathered, sums[:, 1:], task.rollouts, task.common_starts)
         check_enough(outcomes, self._state.generation, saved=self._file.wanted)
         return outcomes
 

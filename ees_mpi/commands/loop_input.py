@@ -12,6 +12,7 @@ from ees_mpi.commands.config import sections_of
 from ees_mpi.config import Config
 from ees_mpi.config.changes import FAMILIES
 from ees_mpi.errors import ConfigError, TaskError
+from ees_mpi.generation.rollouts import mean_behavior
 from ees_mpi.generation.state import State, state_of
 from ees_mpi.outcomes import LEADING, Arrays, Floats, Singles
 from ees_mpi.registry import Part
@@ -77,20 +78,27 @@ def needs_fitness(config: Config) -> bool:
     return not names.isdisjoint({"fitness", "nsr", "quality"})
 
 
-def rows_of(index: Sequence[int], parts: int | None, behavior: Any, fitness: Any, valid: Any, dim: int) -> Floats:
+def rows_of(
+    index: Sequence[int], parts: int | None, behavior: Any, fitness: Any, valid: Any, dim: int, starts: int = 1
+) -> Floats:
     """Return the outcomes that `tell` got as rows, which can be gathered; see `outcomes.pack`.
 
     parts: the number of parts in which the individuals were handed out; None: in one array
-    dim: B, or 0 if it is not yet known
+    dim: B, or 0 if it is not yet known; starts: K; if there are several, the behaviour is [n, K, B]
     """
     count = len(index)
     behavior = _joined(behavior, parts)
+    leading, given = (count, starts) if starts > 1 else (count,), behavior.shape
     if count == behavior.size == 0:  # more ranks than individuals
-        behavior = np.zeros((0, dim))
-    if behavior.ndim == 1 and dim < 2:
-        behavior = behavior[:, None]
-    if behavior.ndim != 2 or len(behavior) != count or (dim and behavior.shape[1] != dim):
-        raise TaskError(f"tell: expected a behaviour of shape ({count}, {dim or 'B'}), got {behavior.shape}")
+        behavior = np.zeros((*leading, dim))
+    if behavior.ndim == len(leading) and dim < 2:
+        behavior = behavior[..., None]
+    if behavior.shape[:-1] != leading or (dim and behavior.shape[-1] != dim):
+        wanted = ", ".join(map(str, (*leading, dim or "B")))
+        raise TaskError(f"tell: expected a behaviour of shape ({wanted}), got {given}")
+    if starts > 1:
+        each = behavior.reshape(count, starts * behavior.shape[-1])
+        behavior = np.hstack([mean_behavior(np.ascontiguousarray(behavior)), each])
     rows = np.zeros((count, LEADING + behavior.shape[1]))
     rows[:, 0] = index
     rows[:, 1] = True if valid is None else _vector("valid", valid, parts, count) != 0

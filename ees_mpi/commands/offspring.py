@@ -3,27 +3,34 @@
 Both write a study: `sample` at one standard deviation, `measure` at several.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
 
 from ees_mpi.commands.arguments import counted, path_of
 from ees_mpi.commands.requests import MeasureRequest, SampleRequest, changes_of, policy_of
-from ees_mpi.commands.study import Source, check_target, draw, evaluate, read_parent
+from ees_mpi.commands.study import Parent, Source, check_target, draw, evaluate, offspring_of, read_parent
 from ees_mpi.config import Config, Evolution
 from ees_mpi.contracts import Say
 from ees_mpi.errors import ConfigError
-from ees_mpi.outcomes import Arrays
+from ees_mpi.generation.evaluation import Evaluation
+from ees_mpi.generation.results import Record
+from ees_mpi.noise import stream
+from ees_mpi.outcomes import Arrays, Draw
 from ees_mpi.populations.diagonal import Diagonal
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry import beside
 from ees_mpi.registry.toml import Setting, key_of, shown
 from ees_mpi.runs.policy_files import PolicySource
 
+Note = dict[str, list[float]]
+TENTH, MOST_PARENTS = 10, 50  # the best of so many are selected; at most so many in a direction
 ENGINE_KEYS = ("task.engine", "task.device")
 
 
@@ -78,7 +85,9 @@ def measure(ranks: Ranks, request: MeasureRequest, say: Say) -> Path:
         say(note)
     mean = parent.state.mean
     rows: dict[float, Arrays] = {std: {"mean": mean, "std": np.full(mean.shape, std, np.float32)} for std in stds}
-    evaluate(ranks, parent, draw(ranks, parent, "measure"), rows, out, say)
+    drawn = draw(ranks, parent, "measure")
+    further = partial(second_generation, parent, drawn[0]) if request.starts else None
+    evaluate(ranks, parent, drawn, rows, out, say, further)
     if ranks.is_root:
         say(f"{out}: {request.count} offspring of {named or 'the policy'} at each of {len(stds)} stds")
     return out
@@ -90,8 +99,41 @@ def _offspring(request: MeasureRequest, config: Config) -> Config:
     population = Diagonal(
         size=request.count, std=min(stds), antithetic=False, std_floor=min(stds), std_ceiling=max(stds)
     )
-    run = msgspec.structs.replace(config.run, generations=len(stds), needs_start=False)
-    return replace(config, population=population, run=run)
+    run, task = msgspec.structs.replace(config.run, generations=len(stds), needs_start=False), config.task
+    if request.starts:
+        if not task.starts:
+            raise ConfigError(f"--starts: the task {config.task_name} has no key task.starts; expected cheetah or ant")
+        unseen = int(stream(task.start_seed(run.seed), "unseen starts").integers(2**31))
+        keys: dict[str, Any] = {"rollouts": request.starts, "starts": "fixed", "reset_seed": unseen}
+        task = msgspec.structs.replace(task, **keys)
+    return replace(config, task=task, population=population, run=run)
+
+
+def second_generation(parent: Parent, drawn: Draw, evaluation: Evaluation, learned: Arrays, record: Record) -> Note:
+    """Select the best tenth from the first start in each direction, and mutate them again.
+
+    Return selection and response along each direction: the mean place of the selected from the first start, and that
+    of their offspring from the other starts. Directions are opposite in pairs, so that no control is needed.
+    """
+    config, row, axes = parent.config, record.generation, parent.config.task.axes
+    directions = np.vstack([np.eye(axes), -np.eye(axes)])
+    first = record["behavior_by_start"][:, 0, -axes:] @ directions.T
+    first[~record["valid"]] = -np.inf
+    best = np.argsort(-first, axis=0, kind="stable")[: min(config.population.size // TENTH, MOST_PARENTS)]
+    selected = best.T.ravel()  # direction by direction
+    population, noise = config.population, evaluation.noise
+    parents = np.stack([population.individual(learned, drawn, index, noise) for index in selected.tolist()])
+    again = population.draw(stream(config.run.seed, "second generation", row), noise, config.task.parameters)
+    again = replace(again, parent=np.arange(population.size, dtype=np.int32) % len(parents))
+    outcomes = offspring_of(evaluation, {**learned, "mean": parents}, again, parent.statistics, row)
+    if outcomes.by_start is None:
+        raise RuntimeError("a second generation needs several starts")
+    other = outcomes.by_start[:, 1:, -axes:].mean(axis=1)
+    response = []
+    for number, direction in enumerate(directions):
+        kept = outcomes.valid & (again.parent // len(best) == number)
+        response.append(float((other[kept] @ direction).mean()) if kept.any() else math.nan)
+    return {"selection": np.take_along_axis(first, best, axis=0).mean(axis=0).tolist(), "response": response}
 
 
 def _stds(request: MeasureRequest) -> tuple[float, ...]:
@@ -99,4 +141,6 @@ def _stds(request: MeasureRequest) -> tuple[float, ...]:
     stds = tuple(np.atleast_1d(request.std).tolist())
     if len(set(stds)) < len(stds) or not stds:
         raise ConfigError(f"--std: expected different numbers, got {list(stds)}")
+    if request.starts is not None and request.count < 2 * TENTH:
+        raise ConfigError(f"--starts {request.starts} --count {request.count}: expected {2 * TENTH} or more offspring")
     return stds

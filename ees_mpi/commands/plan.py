@@ -94,7 +94,8 @@ def _time_update(config: Config, update: Update, state: State, drawn: Draw) -> t
     size, dim = config.population.size, config.task.behavior_dim
     behavior = np.random.default_rng(0).normal(size=(size, dim))
     whole, no_rows = np.ones(size, np.bool_), np.zeros((0, 1))
-    outcomes = Outcomes(behavior, behavior[:, 0].copy(), whole.astype(np.int64), whole, no_rows)
+    by_start = np.random.default_rng(1).normal(size=(size, config.task.rollouts, dim))
+    outcomes = Outcomes(behavior, behavior[:, 0].copy(), whole.astype(np.int64), whole, no_rows, by_start)
     tell_taken, (following, _) = timed(lambda: update.tell(state, drawn, outcomes, Ranks()))
     metrics_taken, _ = timed(lambda: metrics(outcomes, config.method.bandwidth, Ranks()))
     gradient = {name: array.astype(np.float64) for name, array in state.learned.items()}  # any: only its size matters

@@ -168,6 +168,7 @@ class MeasureRequest:
     layers: Layers = ()
     normaliser: Normaliser = None
     activation: Activation = ""
+    starts: Annotated[int | None, Option("Unseen starts of each: is the variety heritable?", whole(2))] = None
     label: Annotated[str, Option("The name in tables and figures.  [default: that of the file]")] = ""
     overwrite: Overwrite = False
     trust: Trust = False

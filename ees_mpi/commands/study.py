@@ -124,14 +124,14 @@ def outcomes_of(evaluation: Evaluation, work: Work, count: int, generation: int 
         evaluation.run(work, range(count), mine, generation)
     finally:
         mine.close()
-    return gather(evaluation.ranks, list(mine.values()), evaluation.config, count)
+    return gather(evaluation.ranks, list(mine.values()), evaluation.config, count, evaluation.config.task.rollouts)
 
 
-def gather(ranks: Ranks, outcomes: list[Outcome], config: Config, total: int) -> Outcomes:
-    """Return the outcomes of all ranks on every rank, in index order."""
+def gather(ranks: Ranks, outcomes: list[Outcome], config: Config, total: int, starts: int = 1) -> Outcomes:
+    """Return the outcomes of all ranks on every rank, in index order; `starts`: of each outcome."""
     index = np.array([outcome.index for outcome in outcomes], np.int64)
-    rows = ranks.allgather_by_index(index, pack(outcomes, config.task.behavior_dim), total)
-    return unpack(rows, np.zeros((0, 1)))
+    rows = ranks.allgather_by_index(index, pack(outcomes, config.task.behavior_dim, starts), total)
+    return unpack(rows, np.zeros((0, 1)), starts, config.task.common_starts)
 
 
 def offspring_of(
@@ -148,23 +148,36 @@ def offspring_of(
 
 
 def evaluate(
-    ranks: Ranks, parent: Parent, drawn: tuple[Draw, NoiseTable], stds: Mapping[float, Arrays], out: Path, say: Say
+    ranks: Ranks,
+    parent: Parent,
+    drawn: tuple[Draw, NoiseTable],
+    stds: Mapping[float, Arrays],
+    out: Path,
+    say: Say,
+    further: Callable[[Evaluation, Arrays, Record], Any] | None = None,
 ) -> None:
-    """Evaluate the offspring at each std, with its learned arrays, and the mean itself once; write the file."""
+    """Evaluate the offspring at each std, with its learned arrays, and the mean itself once; write the file.
+
+    further: evaluates the second generation of each row, and returns a note on it for the file
+    """
     draws, noise = drawn
     evaluation = Evaluation(parent.config, noise, ranks)
     rows: list[tuple[Record, Arrays]] = []
     mean: Arrays = {}
+    notes: list[Any] = []
     for number, (std, learned) in enumerate(stds.items()):
         state, after = (State(row, learned, {}, parent.state.observations) for row in (number, number + 1))
         record, mean = _record(evaluation, state, draws, parent.statistics, mean)
         rows.append((with_times(record, after.digest(), 0.0, ranks), after.arrays()))
+        if further:
+            notes.append(further(evaluation, learned, record))
         if ranks.is_root:
             say(f"std {std:g}: {record['valid'].sum()} of {len(record['valid'])} rollouts are valid")
     evaluation.close()
     with ranks.together():
         if ranks.is_root:
-            _write(evaluation, out, {**parent.about, "setting": {"std": list(stds)}}, rows)
+            more = {"second_generation": notes} if notes else {}
+            _write(evaluation, out, {**parent.about, "setting": {"std": list(stds)}, **more}, rows)
 
 
 def _record(
@@ -187,7 +200,8 @@ def _write(evaluation: Evaluation, out: Path, about: Mapping[str, Any], rows: Se
     """Write the file of a study, on rank 0; `rows`: the record of each, and the state after it."""
     config, ranks = evaluation.config, evaluation.ranks
     with replaced(out, RunFileError) as fresh:
-        writer = RunWriter.create(fresh, config, rows[-1][1], True, kind=KIND, started_from=json.dumps(about))
+        several, note = config.task.rollouts > 1, json.dumps(about)
+        writer = RunWriter.create(fresh, config, rows[-1][1], True, kind=KIND, started_from=note, by_start=several)
         here = {**machine.fingerprint(uses_torch(config)), **evaluation.described}
         writer.begin_session(0, ranks.size, ranks.nodes, here)
         for record, state in rows:

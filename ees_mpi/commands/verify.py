@@ -31,6 +31,7 @@ from ees_mpi.generation.state import State
 from ees_mpi.noise import NoiseTable
 from ees_mpi.outcomes import Arrays, Floats, Outcomes, Singles, pack
 from ees_mpi.ranks import Ranks
+from ees_mpi.store.layout import BY_START
 from ees_mpi.store.reader import Run, open_run
 from ees_mpi.strategy import Update
 
@@ -299,7 +300,9 @@ def logged_outcomes(run: Run, generation: int) -> Outcomes:
     valid = valid.astype(bool)
     if not (np.isfinite(behavior[valid]).all() and np.isfinite(fitness[valid]).all()):
         raise RunFileError(f"{run.path}: generation {generation} has valid rollouts with numbers that are not finite")
-    return Outcomes(behavior, fitness, length.astype(np.int64), valid, np.zeros((0, 1)))
+    by_start = run[BY_START][generation] if BY_START in run.names else None
+    shared = run.config.task.common_starts
+    return Outcomes(behavior, fitness, length.astype(np.int64), valid, np.zeros((0, 1)), by_start, shared)
 
 
 def learned_after(run: Run, generation: int) -> Arrays:

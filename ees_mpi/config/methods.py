@@ -80,6 +80,11 @@ class Evolution:
         """Raise a ConfigError if the parts cannot work together."""
         self.objective.check()
         self.optimizer.check()
+        if task.rollouts < self.objective.starts:
+            raise ConfigError(
+                f'objective.name = "{self.algorithm}" compares the behaviours from several starts; expected '
+                f"task.rollouts = {self.objective.starts} or more, got {task.rollouts}"
+            )
         if not population.has_individuals:
             raise ConfigError(f'population.name: "{POPULATIONS.name_of(population)}" belongs to another method')
 

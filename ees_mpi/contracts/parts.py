@@ -28,6 +28,7 @@ class Task(Part, frozen=True):
     deterministic = True  # whether the outcome of a rollout can be repeated bit by bit
     repeats_on_gpu = False  # whether it can also be repeated bit by bit on the same kind of GPU
     rollouts = 1  # of an individual, whose outcome is their mean
+    starts = ""  # of rollouts: own, common or fixed (generation/rollouts.py); empty: the task has no such key
     engine = ""  # the name of the physics engine, if the task has a choice of engines; else empty
 
     @property
@@ -102,6 +103,10 @@ class Task(Part, frozen=True):
         """Return the seed with which every rollout starts; `seed`: the run's."""
         return seed
 
+    @property
+    def common_starts(self) -> bool:  # whether all individuals of a generation have the same starts
+        return self.starts in ("common", "fixed")
+
     def starting_with(self, reset_seed: int) -> Self:
         """Return the same task with another seed for the start of its rollouts."""
         return msgspec.structs.replace(self, reset_seed=reset_seed)
@@ -172,6 +177,10 @@ class Objective(Part, frozen=True):
     def chances(self, memory: Memory) -> Floats | None:
         """Return the chance [K] of each mean, for a population that chooses one; None: equal ones."""
         return None
+
+    @property
+    def starts(self) -> int:  # of each individual that it needs, at least
+        return 1
 
     def rehearse(self, size: int, behavior_dim: int) -> None:
         """Find errors that appear only when the objective is computed, before the run file is touched."""

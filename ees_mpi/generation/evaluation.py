@@ -17,7 +17,14 @@ from numpy.typing import NDArray
 from ees_mpi.config import Config
 from ees_mpi.contracts import BatchEvaluator, Evaluator, RowsEvaluator, Say, Task
 from ees_mpi.errors import ConfigError, before_rollouts
-from ees_mpi.generation.rollouts import Statistics, outcome_of, outcomes_of_call
+from ees_mpi.generation.rollouts import (
+    Statistics,
+    has_one_start,
+    mean_outcome,
+    outcome_of,
+    outcomes_of_call,
+    start_seeds,
+)
 from ees_mpi.noise import Noise
 from ees_mpi.outcomes import Arrays, Batch, Draw, Outcome, Singles
 from ees_mpi.ranks import Ranks, gpus
@@ -58,7 +65,7 @@ class Evaluation:
 
     def _open_batches(self, say: Say) -> BatchEvaluator:
         population, table = self.config.population, self.noise.row(0, self.noise.size)
-        wanted = -(-population.size // len(self._drivers))
+        wanted = -(-population.size // len(self._drivers)) * self.config.task.rollouts
         return self.config.task.open_batches(self.config.run.seed, table, wanted, population.antithetic, say)
 
     def run(self, work: Work, missing: Sequence[int], into: dict[int, Outcome], generation: int = -1) -> None:
@@ -68,7 +75,7 @@ class Evaluation:
         """
         evaluator = self._evaluator
         if evaluator is None:
-            self._run_batches(missing, partial(self._batch, work), work.statistics, into)
+            self._run_batches(missing, partial(self._batch, work, generation), work.statistics, into)
         elif isinstance(evaluator, RowsEvaluator):
             self._run_rows(evaluator, work, missing, into, generation)
         else:
@@ -106,16 +113,23 @@ class Evaluation:
         statistics: Statistics,
         into: dict[int, Outcome],
     ) -> None:
-        capacity = self._batches.capacity if self._batches else 1
+        capacity = max(1, self._batches.capacity // self.config.task.rollouts) if self._batches else 1
         for part in self.ranks.deal_batches(missing, sorted(self._drivers), capacity):
             if self._batches is None:
                 raise RuntimeError("a rank without a GPU was dealt a batch")
-            for outcome in self._batches.evaluate_batch(batch(np.array(part)), *statistics):
-                into[outcome.index] = outcome
+            outcomes = self._batches.evaluate_batch(batch(np.array(part)), *statistics)
+            for number, index in enumerate(part):
+                into[index] = mean_outcome(outcomes[number :: len(part)])
 
-    def _batch(self, work: Work, index: NDArray[np.int64]) -> Batch:
-        """Describe some individuals for a GPU; the unperturbed mean has sign 0."""
-        draw, size = work.draw, self.config.population.size
+    def _batch(self, work: Work, generation: int, index: NDArray[np.int64]) -> Batch:
+        """Describe some individuals for a GPU: all from their first start, then all from the next one, and so on.
+
+        The unperturbed mean has sign 0.
+        """
+        draw, size, seeds = work.draw, self.config.population.size, None
+        if not has_one_start(self.config):
+            seeds = np.array([start_seeds(self.config, generation, one) for one in index.tolist()], np.int64).T.ravel()
+            index = np.tile(index, self.config.task.rollouts)
         perturbed = index < size
         place = np.where(perturbed, index, 0)
         return Batch(
@@ -126,6 +140,7 @@ class Evaluation:
             np.where(perturbed, draw.sign[place], 0).astype(np.int8),
             np.where(perturbed, draw.parent[place], 0).astype(np.int32),
             perturbed & work.observe[place],
+            seeds,
             stds=self._stds(work.learned) if self._stds else None,
         )
 
@@ -208,6 +223,6 @@ def opened_on_gpu(ranks: Ranks, drivers: Mapping[int, str], opened: Callable[[Sa
 def _problem(config: Config, drivers: dict[int, str]) -> str:
     if not config.population.isotropic and not hasattr(config.population, "stds"):
         return f"GPUs evaluate individuals mean + sign * std * noise only, not those of {config.population_name}"
-    if config.task.rollouts > 1:
+    if config.task.rollouts > 1 and not config.task.starts:
         return "GPUs evaluate one rollout of an individual, and task.rollouts is larger"
     return "" if drivers else gpus.none_seen()

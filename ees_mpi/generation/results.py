@@ -108,6 +108,7 @@ def describe(config: Config, state: State, drawn: Draw, outcomes: Outcomes, rank
         **state.learned,  # first: an array of the user's own population must not replace another one
         "learned": flat_learned(state.learned),
         "behavior": outcomes.behavior,
+        **({} if outcomes.by_start is None else {"behavior_by_start": outcomes.by_start}),
         "fitness": outcomes.fitness,
         "length": outcomes.length,
         "valid": outcomes.valid,

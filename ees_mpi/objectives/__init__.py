@@ -11,6 +11,7 @@ OBJECTIVES = Family(
         "fitness": "ees_mpi.objectives.fitness:Fitness",
         "maxvar": "ees_mpi.objectives.maxvar:MaxVar",
         "maxent": "ees_mpi.objectives.maxent:MaxEnt",
+        "repeatable": "ees_mpi.objectives.repeatable:Repeatable",
         "novelty": "ees_mpi.objectives.novelty:Novelty",
         "nsr": "ees_mpi.objectives.nsr:NoveltyReward",
         "quality": "ees_mpi.objectives.quality:QualityEvolvability",

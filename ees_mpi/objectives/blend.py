@@ -76,6 +76,11 @@ class Blend(Objective, frozen=True):
         return next((part.bandwidth for _, part in self.members if part.bandwidth is not None), None)
 
     @property
+    def starts(self) -> int:
+        """Return the starts that the most demanding part needs."""
+        return max(part.starts for _, part in self.members)
+
+    @property
     def remembers(self) -> bool:
         """Return whether any part has a memory."""
         return any(part.remembers for _, part in self.members)

@@ -1,7 +1,7 @@
 """Keys that several tasks have, and results that are computed once per process."""
 
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -14,6 +14,14 @@ Deterministic = Annotated[
 ]
 RolloutCount = Annotated[
     int, key("The rollouts of an individual, each with its own seed; its outcome is their mean.", "rollouts", ge=1)
+]
+
+Starts = Annotated[
+    Literal["own", "common", "fixed"],
+    key(
+        "The starts of an individual's rollouts: own ones of each antithetic pair, or common to all individuals, both "
+        "new in each generation; or fixed: always the same, the first that of reset_seed."
+    ),
 ]
 
 

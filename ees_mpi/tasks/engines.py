@@ -4,6 +4,7 @@ from typing import Protocol
 
 from ees_mpi.contracts import BatchEvaluator, Drawable, NoisyWalks, Say, View
 from ees_mpi.outcomes import Singles
+from ees_mpi.tasks.base import RolloutCount, Starts
 from ees_mpi.tasks.locomotion import CheckedWalker, Rollouts, WalkingTask
 
 
@@ -20,6 +21,9 @@ class Engine(Protocol):
 
 class EngineTask(WalkingTask, frozen=True):
     """A robot of an engine. A subclass also defines `_engine`."""
+
+    rollouts: RolloutCount = 1
+    starts: Starts = "fixed"
 
     def _engine(self) -> Engine:
         raise NotImplementedError

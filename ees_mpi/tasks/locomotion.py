@@ -202,6 +202,9 @@ class CheckedWalker(Walker, Protocol):
     @property
     def finite(self) -> bool: ...  # whether the physics is finite; if not, the rollout is invalid
 
+    def reseed(self, seed: int) -> None:
+        """Begin all further rollouts at the start of this seed."""
+
 
 class Rollouts:
     """Evaluates individuals: the policy of an individual controls the robot, from the same start every time."""
@@ -249,6 +252,10 @@ class Rollouts:
             if done:
                 break
         return length, places, places[-1] if length in marks else tuple(robot.position)
+
+    def reseed(self, seed: int) -> None:
+        """Begin all further rollouts at the start of this seed."""
+        self._robot.reseed(seed)
 
     def place(self) -> tuple[float, ...]:
         """Return the present position of the robot, along the axes of the behaviour."""

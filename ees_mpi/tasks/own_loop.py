@@ -8,6 +8,7 @@ import numpy as np
 from ees_mpi.contracts import Task, View
 from ees_mpi.errors import RunFileError
 from ees_mpi.registry import key
+from ees_mpi.tasks.base import RolloutCount, Starts
 
 
 class OwnLoop(Task, frozen=True):
@@ -25,6 +26,8 @@ class OwnLoop(Task, frozen=True):
             le=1,
         ),
     ] = 0.01
+    rollouts: RolloutCount = 1
+    starts: Starts = "fixed"
 
     in_program = True
 

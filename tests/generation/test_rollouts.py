@@ -71,7 +71,7 @@ def test_gymnasium_environments_are_reset_with_the_seeds_in_all_commands(tmp_pat
 
 def test_one_invalid_rollout_makes_an_outcome_invalid() -> None:
     one, other = Outcome(3, (1.0, 2.0), 1.0, 5), Outcome(3, (np.nan, np.nan), np.nan, 2, valid=False)
-    found = rollouts._mean([one, other])
+    found = rollouts.mean_outcome([one, other])
     assert not found.valid and found.length == 7 and np.isnan(found.fitness)
 
 

@@ -253,3 +253,15 @@ def test_the_papers_robots_repeat_bit_by_bit(preset: str, tmp_path: Path) -> Non
     ):
         assert np.array_equal(one["behavior"], two["behavior"])
         assert one["state_sha256"][-1] == two["state_sha256"][-1]
+
+
+@pytest.mark.parametrize("starts", ["own", "common", "fixed"])
+@pytest.mark.parametrize("robot", PAPER)
+def test_each_start_gives_about_what_the_cpu_gives_and_is_verified(robot: str, starts: str, tmp_path: Path) -> None:
+    found, several = [], {"task.rollouts": 2, "task.starts": starts, "task.steps": 10}
+    for device in ("cpu", "cuda"):
+        with train(f"{robot}-maxvar", tmp_path / f"{device}.h5", settings={**settings(device, 1), **several}) as run:
+            found.append(np.asarray(run["behavior_by_start"][0]))
+    np.testing.assert_allclose(found[1], found[0], atol=2e-4)
+    assert np.abs(found[0][:, 0] - found[0][:, 1]).min() > 0
+    assert "200 individuals: the same bits" in verified(tmp_path / "cuda.h5")

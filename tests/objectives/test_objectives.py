@@ -11,7 +11,7 @@ from ees_mpi.objectives import OBJECTIVES
 from ees_mpi.objectives.fitness import Fitness
 from ees_mpi.objectives.maxent import MaxEnt
 from ees_mpi.objectives.maxvar import MaxVar
-from ees_mpi.outcomes import Floats, Normalization, Outcomes, centred_ranks
+from ees_mpi.outcomes import Floats, Normalization, centred_ranks
 from ees_mpi.ranks import Ranks
 
 SECTIONS = {
@@ -83,7 +83,7 @@ def test_invalid_rollouts_weigh_nothing_and_do_not_change_the_others(name: str) 
     objective = OBJECTIVES.build(SECTIONS.get(name, {"name": name}))
     given = outcomes(40, 2, invalid=(0, 7, 39))
     keep = given.valid
-    alone = Outcomes(given.behavior[keep], given.fitness[keep], given.length[keep], keep[keep], given.observations)
+    alone = given.at(np.flatnonzero(keep))
     weights, _ = objective.weights(given, {}, Ranks())
     reference, _ = objective.weights(alone, {}, Ranks())
     np.testing.assert_array_equal(weights[keep], reference)
@@ -95,8 +95,7 @@ def test_weights_have_mean_zero_and_survive_constant_behavior(name: str) -> None
     objective = OBJECTIVES.build(SECTIONS.get(name, {"name": name}))
     assert abs(objective.weights(outcomes(), {}, Ranks())[0].sum()) < 1e-12
     constant = outcomes()
-    constant.behavior[:] = 0.1
-    constant.fitness[:] = 0.1
+    constant.behavior[:] = constant.fitness[:] = constant.by_start[:] = 0.1
     np.testing.assert_allclose(objective.weights(constant, {}, Ranks())[0], 0.0, atol=1e-12)
 
 
@@ -105,7 +104,7 @@ def test_weights_are_exactly_zero_if_all_individuals_are_alike(name: str) -> Non
     objective = OBJECTIVES.build(SECTIONS.get(name, {"name": name}))
     for size in (100, 1000, 5000):
         alike = outcomes(size, 2)
-        alike.behavior[:] = alike.fitness[:] = 0.1
+        alike.behavior[:] = alike.fitness[:] = alike.by_start[:] = 0.1
         assert not objective.weights(alike, {}, Ranks())[0].any(), size
 
 

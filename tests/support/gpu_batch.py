@@ -31,10 +31,10 @@ def mixed_batch(task: Any) -> Batch:
     )
 
 
-def on_the_cpu(task: Any, batch: Batch, noise: Any, place: int) -> Outcome:
+def on_the_cpu(task: Any, batch: Batch, noise: Any, place: int, std: float = STD) -> Outcome:
     """Return the outcome of one individual of a batch, from a rollout on the CPU."""
     start, seed = batch.offset[place], 5 if batch.reset_seed is None else batch.reset_seed[place]
-    eps = noise[start : start + task.parameters] * np.float32(STD) * batch.sign[place]
+    eps = noise[start : start + task.parameters] * np.float32(std) * batch.sign[place]
     size = task.observation_dim
     parameters = batch.means[batch.parent[place]] + eps
     outcome: Outcome = task.open(int(seed)).evaluate(

@@ -13,4 +13,5 @@ def outcomes(count: int = 40, dim: int = 2, invalid: tuple[int, ...] = ()) -> Ou
     behavior = generator.normal(3.0, 2.0, (count, dim)) ** 3
     behavior[~valid] = np.nan
     fitness = np.where(valid, generator.normal(size=count), np.nan)
-    return Outcomes(behavior, fitness, np.ones(count, int), valid, np.zeros((0, 1)))
+    by_start = np.stack([behavior, 2 * behavior], axis=1)
+    return Outcomes(behavior, fitness, np.ones(count, int), valid, np.zeros((0, 1)), by_start)

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
-from ees_mpi.analysis.figures import curves, positions
+from ees_mpi.analysis.figures import curves, positions, starts
 from ees_mpi.analysis.figures.style import Figure, drawing, entitle
 from ees_mpi.analysis.subject import check_training
 from ees_mpi.commands.requests import FigureRequest
@@ -47,6 +47,7 @@ FIGURES = {
     "locomotion": Recipe(curves.locomotion, "S1, S2", "runs of one robot, any algorithms and seeds"),
     "sweep": Recipe(curves.sweep, "", "runs of a sweep, any seeds; a curve for each value of --by", groups=True),
     "measure": Recipe(curves.measure, "", "files of ees-mpi measure; a curve for each policy"),
+    "starts": Recipe(starts.starts, "", "files of ees-mpi measure --starts; a panel for each file, std and axis"),
     "signal": Recipe(curves.signal, "", "runs of any objective; a curve for each, of signal and of step lengths"),
 }
 OVER_GENERATIONS = ("interference", "maml-training", "adaptation", "locomotion", "sweep")  # need training

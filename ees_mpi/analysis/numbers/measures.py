@@ -100,7 +100,15 @@ def best_of(offspring: Offspring, settings: Settings, count: int = BEST_OF) -> f
     Directions: both on a line, eight in the plane, both along each number of longer behaviors. With values x_1 <= ...
     <= x_n along a direction, the expected maximum of k of them is sum_i x_i C(i - 1, k - 1) / C(n, k). NaN if k > n.
     """
-    (n, dim), k = offspring.position.shape, count
+    return best_scored(offspring.position, offspring.position, count)
+
+
+def best_scored(place: Floats, scored: Floats, count: int = BEST_OF) -> float:
+    """Return the expected score of the best of `count` offspring in a direction, mean over the directions of `best_of`.
+
+    place, scored: [n, B] of each offspring; the place chooses the best one, and `scored` is its score
+    """
+    (n, dim), k = place.shape, count
     if n < k:
         return math.nan
     share = np.zeros(n)
@@ -109,8 +117,8 @@ def best_of(offspring: Offspring, settings: Settings, count: int = BEST_OF) -> f
         share[i - 1] = share[i] * (i + 1 - k) / i
     angles = np.arange(8) * math.pi / 4
     toward = np.stack([np.cos(angles), np.sin(angles)]) if dim == 2 else np.hstack([np.eye(dim), -np.eye(dim)])
-    along = np.sort(offspring.position @ toward, axis=0)  # [n, directions]
-    return float((share @ along).mean())
+    order = np.argsort(place @ toward, axis=0, kind="stable")  # [n, directions]
+    return float((share @ np.take_along_axis(scored @ toward, order, axis=0)).mean())
 
 
 def beyond_radius(offspring: Offspring, settings: Settings) -> NDArray[np.bool_]:

@@ -54,6 +54,10 @@ class RobotWalker:
         """Return whether the physics is finite."""
         return self.robot.finite
 
+    def reseed(self, seed: int) -> None:
+        """Begin all further rollouts at the start of this seed."""
+        self._seed = seed
+
     def reset(self) -> Singles:
         """Return to the start and observe."""
         return self.robot.reset(self._seed)

@@ -46,6 +46,10 @@ class EnvironmentWalker:
         """Return whether all actions of the rollout were finite, and MuJoCo has not reset the robot."""
         return self._acted and not was_reset_by_mujoco(self.env)
 
+    def reseed(self, seed: int) -> None:
+        """Reset with this seed from now on."""
+        self.seed = seed
+
     def reset(self) -> Singles:
         """Return to the start and observe."""
         observation = self._task.flat(self.env.reset(seed=self.seed)[0], self._observed)
@@ -79,10 +83,6 @@ class Rollouts(locomotion.Rollouts):
     def __init__(self, task: Environment, seed: int, **more: Any):
         self._walker, self._name = EnvironmentWalker(task, seed, **more), task.env
         super().__init__(task, self._walker)
-
-    def reseed(self, seed: int) -> None:
-        """Reset with this seed from now on."""
-        self._walker.seed = seed
 
     def _fitness(self, last: tuple[float, ...]) -> float:
         """Return the sum of rewards, or the distance along the direction of the task."""

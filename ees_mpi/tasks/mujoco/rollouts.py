@@ -42,6 +42,10 @@ class RobotWalker:
             return False
         return bool(np.isfinite(self._qpos).all() and np.isfinite(self._qvel).all())
 
+    def reseed(self, seed: int) -> None:
+        """Begin all further rollouts at the start of this seed."""
+        self._start = self.plant.start(seed)
+
     def reset(self) -> Singles:
         """Return to the start and observe; the warm start of the solver is reset, too."""
         self._mujoco.mj_resetData(self.plant.model, self.data)

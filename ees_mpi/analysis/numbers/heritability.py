@@ -1,0 +1,196 @@
+"""How much of the variety of behaviours belongs to the mutations: N mutations x K starts, an analysis of variance.
+
+McGraw and Wong 1996 (Psychological Methods 1, 30 to 46), case 2A: mutations and starts are random samples, and each
+mutation has one rollout from each start. MSR, MSC and MSE are the mean squares of mutations, starts and residuals.
+
+    b_ms = mean + mutation_m + start_s + interaction_ms
+    variances: mutation = (MSR - MSE) / K,  start = (MSC - MSE) / N,  interaction = MSE
+    share = mutation / (mutation + start + interaction) = ICC(A,1)
+
+These estimates have no bias, so that a variance near 0 may come out below 0. Several numbers of a behaviour: traces.
+"""
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ees_mpi.analysis.labels import label
+from ees_mpi.analysis.numbers.measures import best_scored
+from ees_mpi.analysis.numbers.tables import columns, number
+from ees_mpi.analysis.offspring import position_dim
+from ees_mpi.analysis.subject import starting_note, stds
+from ees_mpi.errors import MissingExtra, RunFileError
+from ees_mpi.outcomes import Floats
+from ees_mpi.store.layout import BY_START
+from ees_mpi.store.reader import Run, open_run
+
+CONFIDENCE = 0.95
+SECTORS = 8  # of the plane
+
+
+@dataclass(frozen=True)
+class Heritability:
+    """The variances of places of mutations x starts, and the share of the mutations with its interval of 95 percent."""
+
+    mutations: int
+    starts: int
+    mutation: float  # the heritable variance
+    start: float
+    interaction: float
+    share: float
+    low: float
+    high: float
+
+
+def heritability(places: Floats) -> Heritability:
+    """Return the variances of places [N, K, B]."""
+    (n, k), mean = places.shape[:2], places.mean(axis=(0, 1))
+    rows, starts = places.mean(axis=1, keepdims=True), places.mean(axis=0, keepdims=True)
+    of_rows = k * float(np.square(rows - mean).sum()) / (n - 1)
+    of_starts = n * float(np.square(starts - mean).sum()) / (k - 1)
+    rest = float(np.square(places - rows - starts + mean).sum()) / ((n - 1) * (k - 1))
+    mutation, start = (of_rows - rest) / k, (of_starts - rest) / n
+    total = mutation + start + rest
+    share = mutation / total if total > 0 else math.nan
+    return Heritability(n, k, mutation, start, rest, share, *interval(n, k, of_rows, of_starts, rest, share))
+
+
+def interval(n: int, k: int, of_rows: float, of_starts: float, rest: float, share: float) -> tuple[float, float]:
+    """Return the interval of ICC(A,1) from the mean squares (McGraw and Wong 1996, table 7).
+
+    The traces of several components count as one component here, so the interval is then rather too wide.
+    """
+    if not rest > 0 or math.isnan(share):
+        return math.nan, math.nan
+    try:
+        from scipy.stats import f
+    except ImportError:
+        raise MissingExtra("intervals need scipy: pip install 'ees_mpi[analysis]'") from None
+    odds = min(max(share, 0.0), 1 - 1e-9)
+    odds /= 1 - odds
+    a, b = k * odds / n, 1 + k * odds * (n - 1) / n
+    v = (a * of_starts + b * rest) ** 2 / ((a * of_starts) ** 2 / (k - 1) + (b * rest) ** 2 / ((n - 1) * (k - 1)))
+    upper = (1 + CONFIDENCE) / 2
+    below, above, others = f.ppf(upper, n - 1, v), f.ppf(upper, v, n - 1), k * of_starts + (k * n - k - n) * rest
+    low = n * (of_rows - below * rest) / (below * others + n * of_rows)
+    high = n * (above * of_rows - rest) / (others + n * above * of_rows)
+    return float(low), float(high)
+
+
+def kept_side(places: Floats) -> tuple[float, float]:
+    """Return how well mutations [N, K, 1 or 2] keep their side, or their sector of eight in the plane.
+
+    The mean share of a mutation's rollouts that end on its most frequent side, and the share of mutations whose
+    rollouts all end on one side.
+    """
+    counts = np.stack([(sectors(places) == sector).sum(axis=1) for sector in range(SECTORS)], axis=1).max(axis=1)
+    return float(counts.mean() / places.shape[1]), float((counts == places.shape[1]).mean())
+
+
+def sectors(places: Floats) -> NDArray[np.int64]:
+    """Return the sector of each place [..., 1 or 2]: 0 right and 4 left on a line, 0 to 7 from +x on in the plane."""
+    if places.shape[-1] == 1:
+        return np.where(places[..., 0] < 0, SECTORS // 2, 0)
+    turns = np.arctan2(places[..., 1], places[..., 0]) / (2 * math.pi)
+    return np.floor(turns * SECTORS + 0.5).astype(np.int64) % SECTORS
+
+
+def adapted(places: Floats) -> float:
+    """Return the expected place of the best of 40 mutations in a direction, chosen from one start, at the others.
+
+    The mean over the choosing start and over directions, as `best_of_40`; NaN for fewer than 40 mutations.
+    """
+    total, k = places.sum(axis=1), places.shape[1]
+    return float(np.mean([best_scored(places[:, s], (total - places[:, s]) / (k - 1)) for s in range(k)]))
+
+
+def places_of(run: Run, row: int) -> Floats:
+    """Return the final places [n, K, axes] of the mutations that are valid from all starts."""
+    if BY_START not in run.names or not stds(run):
+        raise RunFileError(f"{run.path}: expected a file of ees-mpi measure --starts K")
+    valid = np.asarray(run["valid"][row], bool)
+    places: Floats = np.asarray(run[BY_START][row], np.float64)[valid][..., -position_dim(run) :]
+    if len(places) < 2:
+        raise RunFileError(f"{run.path}: row {row} has {len(places)} valid mutations; expected two or more")
+    return places
+
+
+def facts(run: Run) -> list[dict[str, Any]]:
+    """Return the numbers of each std of a file of `ees-mpi measure --starts`."""
+    rows = []
+    for row, std in enumerate(stds(run)):
+        places = places_of(run, row)
+        found = {"std": std, **asdict(heritability(places))}
+        found["distance"] = float(np.sqrt(np.square(places).sum(axis=2)).mean())
+        found["adapted"] = adapted(places)
+        if places.shape[2] <= 2:
+            found["kept"], found["all_kept"] = kept_side(places)
+        if places.shape[2] == 1:
+            found["left"], found["right"] = float((places < 0).mean()), float((places > 0).mean())
+        rows.append(found | _realised(starting_note(run).get("second_generation", []), row))
+    return rows
+
+
+def _realised(notes: Sequence[dict[str, list[float]]], row: int) -> dict[str, float]:
+    """Return selection, response and their ratio, the realised heritability, as means over opposite directions."""
+    if row >= len(notes):
+        return {}
+    selection, response = (float(np.mean(notes[row][name])) for name in ("selection", "response"))
+    return {
+        "selection": selection,
+        "response": response,
+        "realised": response / selection if selection > 0 else math.nan,
+    }
+
+
+HEADS = {
+    "std": "std",
+    "mutation": "heritable",
+    "start": "start",
+    "interaction": "interaction",
+    "share": "share",
+    "interval": "95 % interval",
+    "kept": "kept",
+    "all_kept": "all kept",
+    "realised": "realised",
+    "adapted": "best of 40",
+    "distance": "distance",
+}
+LEGEND = (
+    "heritable, start, interaction: variances that belong to the mutation, to the start, to both together; share: "
+    "heritable over all; kept: share of a mutation's rollouts on its most frequent side (all kept: mutations with all "
+    "rollouts there); realised: response over selection of the best tenth, mutated again; best of 40: chosen from one "
+    "start, at the others"
+)
+NOISY = "these rollouts cannot be repeated bit by bit, so the interaction holds their noise, too"
+
+
+def table(run: Run) -> list[str]:
+    """Return the numbers of all stds as lines of text."""
+    rows = facts(run)
+    cells = [tuple(HEADS.values())]
+    for row in rows:
+        shown = {name: number(value) for name, value in row.items()}
+        shown["interval"] = f"{row['low']:.2f} to {row['high']:.2f}" if math.isfinite(row["low"]) else "-"
+        cells.append(tuple(shown.get(name, "-") for name in HEADS))
+    title = f"{label(run)}: {rows[0]['mutations']} mutations x {rows[0]['starts']} starts at each std"
+    task, on_gpu = run.config.task, run.device(0) == "cuda"
+    repeats = task.deterministic and (task.repeats_on_gpu or not on_gpu)
+    return [title, *columns(cells), LEGEND, *([] if repeats else [NOISY])]
+
+
+def describe(path: Any, as_json: bool) -> list[str]:
+    """Return the lines that `ees-mpi measure --starts` prints: a table, or one line of JSON."""
+    with open_run(path) as run:
+        if not as_json:
+            return table(run)
+        plain = [
+            {name: None if isinstance(x, float) and math.isnan(x) else x for name, x in row.items()}
+            for row in facts(run)
+        ]
+        return [json.dumps({"file": str(path), "label": label(run), "stds": plain})]

@@ -1,0 +1,112 @@
+"""The variances of mutations x starts, the interval of their share, and `ees-mpi measure --starts`."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.program import done, refusal, sets
+from support.run_files import assert_same_bits
+from support.small_runs import walk
+
+from ees_mpi import ConfigError, measure, open_run
+from ees_mpi.analysis.numbers.heritability import adapted, facts, heritability, kept_side
+from ees_mpi.analysis.numbers.measures import Settings, best_of, best_scored
+from ees_mpi.analysis.offspring import Offspring
+from ees_mpi.outcomes import Floats, Outcomes
+
+SMALL = sets("task.steps=5", "task.hidden=[4]", "noise.size=20000")
+
+
+def places(seed: int, shares: tuple[float, float, float], shape: tuple[int, int, int] = (48, 8, 1)) -> Floats:
+    """Return places of mutations x starts, with these variances of mutations, starts and interaction."""
+    generator, (n, k, dim) = np.random.default_rng(seed), shape
+    sizes = ((n, 1, dim), (1, k, dim), (n, k, dim))
+    parts = [np.sqrt(share) * generator.normal(size=size) for share, size in zip(shares, sizes, strict=True)]
+    return 3.0 + parts[0] + parts[1] + parts[2]
+
+
+def test_the_variances_have_no_bias_and_a_share_of_nothing_is_not_an_eighth() -> None:
+    for shares in ((4.0, 2.0, 1.0), (0.0, 0.0, 1.0)):
+        found = [heritability(places(seed, shares)) for seed in range(300)]
+        means = [np.mean([getattr(one, name) for one in found]) for name in ("mutation", "start", "interaction")]
+        np.testing.assert_allclose(means, shares, atol=0.15)
+    assert abs(np.mean([one.share for one in found])) < 0.01
+    plane = heritability(places(0, (4.0, 2.0, 1.0), (4000, 50, 2)))  # traces
+    assert plane.mutation == pytest.approx(8.0, rel=0.1) and plane.share == pytest.approx(4 / 7, abs=0.1)
+
+
+def test_the_share_and_its_interval_are_those_of_the_example_of_shrout_and_fleiss() -> None:
+    """Shrout and Fleiss 1979, table 2: ICC(2,1) = 0.29; R's psych::ICC gives the 95 percent interval 0.019 to 0.76."""
+    ratings = [[9, 2, 5, 8], [6, 1, 3, 2], [8, 4, 6, 8], [7, 1, 2, 6], [10, 5, 6, 9], [6, 2, 4, 7]]
+    found = heritability(np.array(ratings, float)[..., None])
+    assert (found.mutations, found.starts) == (6, 4)
+    np.testing.assert_allclose([found.share, found.low, found.high], [0.2898, 0.0188, 0.7611], atol=2e-4)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+def test_the_interval_covers_the_share_in_90_to_99_of_100_tries(share: float) -> None:
+    rest = 1 - share
+    found = [heritability(places(seed, (share, 0.2 * rest, 0.8 * rest))) for seed in range(100)]
+    assert 90 <= sum(one.low <= share <= one.high for one in found) <= 99
+
+
+def test_sides_and_sectors_are_kept_or_not() -> None:
+    x = np.array([[1.0, 2, 3, 4], [-1, -2, -3, 4], [-1, -2, 3, 4]])[..., None]
+    assert kept_side(x) == pytest.approx(((1 + 0.75 + 0.5) / 3, 1 / 3))
+    angles = np.radians([[0, 20, -20, 10], [90, 80, 100, 180], [0, 90, 180, 270]])
+    plane = np.stack([np.cos(angles), np.sin(angles)], axis=2)
+    assert kept_side(plane) == pytest.approx(((1 + 0.75 + 0.25) / 3, 1 / 3))
+
+
+def test_the_best_of_40_is_chosen_from_one_start_and_scored_at_the_others() -> None:
+    x = np.random.default_rng(0).normal(size=(60, 1, 2))
+    offspring = Offspring(
+        Outcomes(x[:, 0], x[:, 0, 0], *2 * (np.ones(60, bool),), x[:, 0]), x[:, 0], np.zeros(60, int), 1
+    )
+    assert adapted(np.repeat(x, 3, axis=1)) == pytest.approx(best_of(offspring, Settings()))
+    luck = np.random.default_rng(1).normal(size=(60, 3, 1))
+    assert abs(adapted(luck)) < 0.5 < best_of_luck(luck)
+    assert np.isnan(adapted(luck[:39]))
+
+
+def best_of_luck(luck: Floats) -> float:
+    """Return the best of 40 where choice and score are the same rollout."""
+    return float(np.mean([best_scored(luck[:, s], luck[:, s]) for s in range(luck.shape[1])]))
+
+
+def test_policies_that_all_do_the_same_have_no_share() -> None:
+    found = heritability(np.ones((5, 3, 1)))
+    assert found.mutation == 0 and np.isnan([found.share, found.low, found.high]).all()
+
+
+@pytest.mark.parametrize("robot", ["cheetah", "ant"])
+def test_measure_crosses_mutations_with_unseen_starts(robot: str, tmp_path: Path) -> None:
+    pytest.importorskip("pybullet", exc_type=ImportError)
+    run = walk(tmp_path / "run.h5", f"{robot}-maxent", "task.hidden=[4]", "task.steps=5")
+    words = ("measure", run, "--starts", 3, "--count", 20, "--std", "0.02,0.5", *SMALL)
+    said = done(*words, "-o", tmp_path / "one.h5").stdout
+    assert "20 mutations x 3 starts" in said and "one-starts.png" in said
+    assert (tmp_path / "one-starts.png").stat().st_size > 10_000
+    printed = json.loads(done(*words, "--json", "-o", tmp_path / "two.h5", ranks=2).stdout)
+    assert_same_bits(tmp_path / "one.h5", tmp_path / "two.h5")
+    with open_run(tmp_path / "one.h5") as found, open_run(run) as trained:
+        assert found["behavior_by_start"].shape[:3] == (2, 20, 3)
+        assert found.config.task.reset_seed not in (None, trained.config.run.seed)
+        assert [row["std"] for row in facts(found)] == [0.02, 0.5]
+        for row, again in zip(facts(found), printed["stds"], strict=True):
+            assert again.pop("adapted") is None and np.isnan(row.pop("adapted"))  # fewer than 40 mutations
+            assert row == pytest.approx(again) and {"share", "kept", "selection", "response"} <= row.keys()
+        assert np.ptp(found["behavior_by_start"][1], axis=1).min() > 0
+    assert "the same bits" in done("verify", tmp_path / "one.h5", "--individuals", 2).stdout
+
+
+def test_starts_that_cannot_be_measured_are_refused(tmp_path: Path) -> None:
+    run = walk(tmp_path / "run.h5", "interference-maxvar")
+    assert "task.starts" in refusal("measure", run, "--starts", 2, "--count", 20)[1]
+    assert "20 or more" in refusal("measure", run, "--starts", 2, "--count", 19)[1]
+    assert "--starts" in refusal("measure", run, "--json")[1]
+    with pytest.raises(ConfigError, match="starts: expected"):
+        measure(run, starts=1)
+    done("measure", run, "--count", 4, "-o", tmp_path / "plain.h5")
+    assert "measure --starts" in refusal("figure", "starts", tmp_path / "plain.h5")[1]

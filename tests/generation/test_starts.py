@@ -1,0 +1,131 @@
+"""`task.starts`: which individuals and generations share the starts of their rollouts."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.gpu_batch import on_the_cpu
+from support.program import done, refusal, sets
+from support.small_runs import walk
+
+from ees_mpi import open_run
+from ees_mpi.config import Config, load
+from ees_mpi.generation import evaluation
+from ees_mpi.generation.rollouts import mean_behavior, mean_outcome, start_seeds
+from ees_mpi.generation.state import first_state
+from ees_mpi.noise import Noise
+from ees_mpi.outcomes import Batch, Outcome
+from ees_mpi.ranks import Ranks
+from ees_mpi.strategy import Update
+
+TINY = ("task.steps=4", "task.hidden=[4]", "population.size=4", "noise.size=20000", "run.generations=2")
+
+
+def config_of(*settings: str) -> Config:
+    return load("cheetah-maxvar", [*TINY, *settings])
+
+
+def seeds(starts: str, rollouts: int = 3) -> Callable[[int, int], list[int]]:
+    config = config_of(f"task.starts={starts}", f"task.rollouts={rollouts}", "run.seed=7")
+    return lambda generation, index: start_seeds(config, generation, index)
+
+
+def test_pairs_have_own_starts_that_change_with_the_generation() -> None:
+    own = seeds("own")
+    assert own(0, 0) == own(0, 1) and own(0, 2) == own(0, 3)
+    assert len({*own(0, 0), *own(0, 2), *own(0, 4), *own(1, 0)}) == 12  # number 4 is the unperturbed mean
+    alone = config_of("task.starts=own", "task.rollouts=3", "run.seed=7", "population.antithetic=false")
+    assert start_seeds(alone, 0, 1) != start_seeds(alone, 0, 0) == own(0, 0)
+
+
+def test_common_starts_change_with_the_generation_and_fixed_ones_never() -> None:
+    common, fixed = seeds("common"), seeds("fixed")
+    assert common(0, 0) == common(0, 3) == common(0, 4) and not {*common(0, 0)} & {*common(1, 0)}
+    assert fixed(0, 0) == fixed(1, 3) and fixed(0, 0)[0] == 7 and len({*fixed(0, 0)}) == 3
+    assert seeds("fixed", 1)(5, 2) == [7] and seeds("fixed", 2)(0, 0) == fixed(0, 0)[:2]
+
+
+@pytest.mark.parametrize("count", [2, 7, 8, 9, 40])
+@pytest.mark.parametrize("dim", [1, 2, 3])
+def test_the_mean_of_many_individuals_has_the_bits_of_the_mean_of_each(count: int, dim: int) -> None:
+    by_start = np.random.default_rng(0).normal(size=(20, count, dim)) * 10.0 ** np.arange(count)[:, None]
+    alone = [mean_outcome([Outcome(0, tuple(place), 0.0, 1) for place in one]).behavior for one in by_start.tolist()]
+    np.testing.assert_array_equal(mean_behavior(by_start), alone)
+
+
+@pytest.mark.parametrize("engine", ["bullet", "mujoco"])
+@pytest.mark.parametrize("robot", ["cheetah", "ant"])
+def test_outcomes_are_means_over_the_starts_and_the_file_keeps_each(robot: str, engine: str, tmp_path: Path) -> None:
+    pytest.importorskip("pybullet" if engine == "bullet" else "mujoco", exc_type=ImportError)
+    device = [] if engine == "bullet" else ["task.device=cpu"]
+    several = (*TINY, f"task.engine={engine}", *device, "task.rollouts=2", "task.starts=own")
+    out = tmp_path / "run.h5"
+    done("train", f"{robot}-maxvar", *sets(*several, "task.observation_share=1"), "--out", out)
+    with open_run(out) as run:
+        task, by_start = run.config.task, run["behavior_by_start"][:]
+        assert by_start.shape == (2, 4, 2, task.behavior_dim) and (run["length"][:] == 8).all()
+        np.testing.assert_array_equal(run["behavior"][:], by_start.mean(axis=2))
+        assert run["observation_count"][1] == 4 * 8
+        z, statistics = run.individual(1, 2), run.observation_statistics(1)
+        for place, seed in enumerate(start_seeds(run.config, 1, 2)):
+            alone = task.starting_with(seed).open(0).evaluate(0, z, *statistics, False)
+            np.testing.assert_array_equal(by_start[1, 2, place], alone.behavior)
+    assert (
+        "the same bits" in done("verify", out).stdout and "the same states" in done("verify", out, "--updates").stdout
+    )
+    done("sample", out, "--count", 3, "-o", tmp_path / "sample.h5")
+    with open_run(tmp_path / "sample.h5") as sample:
+        assert sample["behavior_by_start"].shape[1:3] == (3, 2)
+
+
+def test_one_fixed_start_has_the_bits_of_a_run_without_these_keys(tmp_path: Path) -> None:
+    pytest.importorskip("pybullet", exc_type=ImportError)
+    said = [walk(tmp_path / "said.h5", "cheetah-maxvar", *TINY, "task.rollouts=1", 'task.starts="fixed"')]
+    said.append(walk(tmp_path / "common.h5", "cheetah-maxvar", *TINY, "task.starts=common"))
+    with open_run(walk(tmp_path / "today.h5", "cheetah-maxvar", *TINY)) as today:
+        for path, same in zip(said, (True, False), strict=True):
+            with open_run(path) as run:
+                assert (run["state_sha256"][-1] == today["state_sha256"][-1]) == same
+                assert "behavior_by_start" not in run.names
+
+
+class OnCpus:
+    """Evaluates the batches of a GPU one by one on the CPU."""
+
+    capacity = 5
+
+    def __init__(self, task: Any, noise: Any):
+        self._task, self._noise = task, noise
+
+    def evaluate_batch(self, batch: Batch, mean: Any, std: Any) -> list[Outcome]:
+        return [on_the_cpu(self._task, batch, self._noise, place, batch.std) for place in range(len(batch.index))]
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("starts", ["own", "common", "fixed"])
+def test_batches_of_a_gpu_have_the_same_starts(starts: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pybullet", exc_type=ImportError)
+    config = config_of(f"task.starts={starts}", "task.rollouts=3", "task.observation_share=1")
+    noise, state, found = Noise(config.noise_seed, config.noise.size), first_state(config), []
+    draw = Update.of(config, noise).ask(state)
+    monkeypatch.setattr(evaluation, "choose_device", lambda config, ranks, wanted: (wanted, {0: "0"}))
+    monkeypatch.setattr(evaluation, "describe_device", lambda ranks, device, drivers: {})
+    monkeypatch.setattr(type(config.task), "open_batches", lambda self, seed, table, *more: OnCpus(self, table))
+    work = evaluation.Work(state.learned, draw, state.observation_mean_std(), np.ones(4, bool))
+    for device in ("cpu", "cuda"):
+        outcomes: dict[int, Outcome] = {}
+        evaluation.Evaluation(config, noise, Ranks(), device).run(work, range(5), outcomes, generation=6)
+        found.append(outcomes)
+    for index, expected in found[0].items():
+        np.testing.assert_array_equal(found[1][index].by_start, expected.by_start)
+        assert found[1][index].length == expected.length == 12
+        assert (found[1][index].observations is None) == (expected.observations is None) == (index == 4)
+
+
+def test_maml_refuses_other_starts() -> None:
+    line = refusal("train", "cheetah-maml", *sets("task.starts=own"))[1]
+    assert "task.starts" in line and "leave it out" in line

@@ -1,0 +1,109 @@
+"""The objective `repeatable`: its closed form, and a task in which luck and skill pull in different directions."""
+
+import numpy as np
+import pytest
+import torch
+
+import ees_mpi
+from ees_mpi.config import load
+from ees_mpi.objectives.repeatable import Repeatable, standardised
+from ees_mpi.outcomes import Floats, Outcomes
+from ees_mpi.ranks import Ranks
+from ees_mpi.scg import surrogates
+
+NOISE = {"noise": {"size": 200_000}}
+
+
+def outcomes(starts: int, dim: int, common: bool, count: int = 60) -> Outcomes:
+    """Return outcomes with a part of the mutation, a part of the start, and noise; some are invalid."""
+    generator = np.random.default_rng(starts + dim)
+    shape = (1, starts, dim) if common else (count, starts, dim)
+    by_start = generator.normal(2.0, 3.0, (count, 1, dim)) + generator.normal(size=shape)
+    by_start = by_start + generator.normal(size=(count, starts, dim))
+    valid = generator.random(count) > 0.1
+    by_start[~valid] = np.nan
+    nothing = np.zeros((0, 1))
+    return Outcomes(by_start.mean(axis=1), np.zeros(count), np.ones(count, int), valid, nothing, by_start, common)
+
+
+@pytest.mark.parametrize("common", [False, True], ids=["own", "common"])
+@pytest.mark.parametrize(("starts", "dim"), [(2, 1), (2, 2), (4, 3)])
+def test_weights_are_the_derivative_of_the_covariance_between_starts(starts: int, dim: int, common: bool) -> None:
+    given = outcomes(starts, dim, common)
+    closed, _ = Repeatable().weights(given, {}, Ranks())
+    assert given.by_start is not None
+    b = standardised(given.by_start[given.valid], common)
+    pairs = [(s, t) for s in range(starts) for t in range(starts) if s != t]
+
+    def covariance(r: Floats) -> float:
+        mean = (r[:, None, None] * b).mean(axis=0 if common else (0, 1)) * np.ones((starts, dim))
+        products = [(r[:, None] * (b[:, s] - mean[s]) * (b[:, t] - mean[t])).mean(axis=0).sum() for s, t in pairs]
+        return float(np.mean(products))
+
+    step = 1e-5
+    moved = [[covariance(np.ones(len(b)) + sign * step * row) for row in np.eye(len(b))] for sign in (1, -1)]
+    numerical = (np.array(moved[0]) - np.array(moved[1])) / (2 * step)
+    np.testing.assert_allclose(closed, given.centred(numerical), atol=1e-8)
+    ratios = torch.ones(given.size, dtype=torch.float64, requires_grad=True)
+    value = surrogates.repeatable(torch.tensor(b), torch.zeros(given.size), ratios, common)
+    (gradient,) = torch.autograd.grad(value, ratios)
+    np.testing.assert_allclose(given.centred(gradient.numpy()), closed, rtol=1e-10, atol=1e-12)
+    assert value.item() == pytest.approx(covariance(np.ones(len(b))))
+
+
+def test_the_effect_of_a_common_start_has_no_weight() -> None:
+    given = outcomes(2, 2, common=True)
+    assert given.by_start is not None
+    moved = given.by_start + np.array([[[100.0, 0.0], [0.0, -50.0]]])  # another place for all, at each start
+    other = Outcomes(given.behavior, given.fitness, given.length, given.valid, given.observations, moved, True)
+    one, two = (Repeatable().weights(some, {}, Ranks())[0] for some in (given, other))
+    np.testing.assert_allclose(one, two, atol=1e-12)
+
+
+def test_without_the_division_the_mean_is_the_variance_of_the_mutations() -> None:
+    generator = np.random.default_rng(0)
+    b = generator.normal(0, 2, (200_000, 1, 1)) + generator.normal(0, 3, (200_000, 2, 1))
+    heritable = float((b - b.mean()).prod(axis=1).mean())
+    assert heritable == pytest.approx(4.0, rel=0.03)
+    assert standardised(b, False).prod(axis=1).mean() == pytest.approx(heritable / b.var())
+
+
+def test_one_start_is_refused() -> None:
+    with pytest.raises(ees_mpi.ConfigError, match=r"repeatable.*task.rollouts = 2 or more, got 1"):
+        ees_mpi.Strategy(np.ones(2), "repeatable", size=8, std=0.1, config=NOISE)
+    blend = {"name": "blend", "parts": [{"name": "maxvar", "share": 1}, {"name": "repeatable", "share": 1}]}
+    with pytest.raises(ees_mpi.ConfigError, match=r"blend.*task.rollouts = 2 or more, got 1"):
+        ees_mpi.Strategy(np.ones(2), blend, size=8, std=0.1, config=NOISE)
+    with pytest.raises(ees_mpi.ConfigError, match=r"two or more"):
+        Repeatable().weights(Outcomes(np.ones((4, 1)), *3 * (np.ones(4, bool),), np.zeros((0, 1))), {}, Ranks())
+    config = load("cheetah-maxvar", ["objective.name=repeatable", "task.rollouts=2", "task.starts=own"])
+    config.method.check(config.task, config.population)
+
+
+def test_tell_expects_the_behaviour_from_each_start() -> None:
+    with ees_mpi.Strategy(np.ones(2), size=8, std=0.1, rollouts=3, starts="common", config=NOISE) as es:
+        es.ask()
+        assert es.seeds.shape == (8, 3) and len(np.unique(es.seeds)) == 3
+        with pytest.raises(ees_mpi.EesError, match=r"expected a behaviour of shape \(8, 3, B\), got \(8, 2\)"):
+            es.tell(np.ones((8, 2)))
+        es.tell(np.arange(24.0).reshape(8, 3))
+        assert es.config.task.behavior_dim == 1 and es.ask().shape == (8, 2)
+
+
+def luck_over_skill(objective: str, rollouts: int, seed: int) -> float:
+    """Return y^2 / x^2 after some generations from x = y = 1; the behaviour is x^2 + 2 y^2 xi, xi = +1 or -1."""
+    about = {"size": 1000 // rollouts, "std": 0.5, "seed": seed, "rollouts": rollouts, "starts": "own"}
+    ascent = {"name": "ascent", "lr": 0.1}
+    with ees_mpi.Strategy(np.ones(2), objective, optimizer=ascent, config=NOISE, **about) as es:
+        for _ in range(60):
+            x, y = es.ask().T[:, :, None]
+            behavior = x**2 + 2 * y**2 * np.where(es.seeds % 2, 1.0, -1.0)
+            es.tell(behavior if rollouts > 1 else behavior[:, 0])
+        return float(es.mean[1] ** 2 / es.mean[0] ** 2)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_maxvar_climbs_luck_and_repeatable_climbs_skill(seed: int) -> None:
+    assert luck_over_skill("maxvar", 1, seed) > 2
+    assert luck_over_skill("maxvar", 2, seed) > 2
+    assert luck_over_skill("repeatable", 2, seed) < 0.5
