@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from ees_mpi import machine
-from ees_mpi.cli.options import RUNS, TRUST, Finite, RunFile, echo
+from ees_mpi.cli.options import ENGINE, POSITIVE, RUNS, TRUST, Finite, RunFile, echo
 from ees_mpi.terminal import say
 
 
@@ -46,14 +46,17 @@ def figure(
 @click.option("--toward", multiple=True, metavar="left|right|45deg", help="The farthest in a direction; repeatable.")
 @click.option("--extremes", type=click.IntRange(min=1, max=64), help="So many individuals that differ most.")
 @click.option("--mean", is_flag=True, help="The unperturbed mean(s); by default those after the last generation.")
-@click.option("--mutations", type=click.IntRange(min=2), help="Of a policy: so many are drawn.  [default: 8]")
-@click.option("--std", type=Finite(min=1e-30, max=1e30), help="Of these mutations.  [default: that of its config]")
-@click.option("-o", "--video", type=click.Path(path_type=Path), metavar="FILE.mp4", help="Film them, side by side.")
-@click.option("--size", metavar="320x240", help="Of one panel of the video.")
+@click.option("--mutations", type=click.IntRange(min=2), help="So many new ones of the mean; of a policy 8 by default.")
+@click.option("--std", type=Finite(min=1e-30, max=1e30), help="Of these mutations.  [default: that of the config]")
+@ENGINE
+@click.option("-o", "--video", type=click.Path(path_type=Path), metavar="FILE.mp4|gif", help="Film them, side by side.")
+@click.option("--together", is_flag=True, help="Draw them in one scene, with their trails; each is rolled out alone.")
+@click.option("--size", metavar="320x240", help="Of one panel of the video, or of the scene.")
 @click.option("--speed", type=Finite(min=0.05, max=50), default=1.0, show_default=True, help="Of the video.")
+@click.option("--seconds", type=POSITIVE, help="Film only so many simulated seconds.")
 @TRUST
 def replay(run: Path, extremes: int | None, size: str | None, **options: Any) -> None:
-    """Evaluate individuals of a run again, compare every bit with the file, and film them; or mutations of a policy."""
+    """Evaluate individuals of a run again, compare every bit with the file, and film them; or film new mutations."""
     from ees_mpi.analysis.replay import ReplayRequest, panel_size, replay
     from ees_mpi.runs.progress import Counter
 
