@@ -1,13 +1,14 @@
 """`ees-mpi replay`: individuals are rebuilt from the file, evaluated again, compared bit by bit, and filmed.
 
-Of an exported policy, mutations are sampled into a temporary file first.
+New mutations, of an exported policy or of a run, are sampled into a temporary file first.
 """
 
+import math
 import tempfile
 import tomllib
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,12 @@ import numpy as np
 from ees_mpi.analysis import video
 from ees_mpi.analysis.offspring import check_committed, extremes, has_positions, positions
 from ees_mpi.analysis.subject import subject
+from ees_mpi.analysis.together import Scene
 from ees_mpi.commands.info import task_name
 from ees_mpi.commands.offspring import sample
 from ees_mpi.commands.requests import ReplayRequest, SampleRequest
 from ees_mpi.commands.verify import differences, evaluate_mean, repeat
-from ees_mpi.contracts import Drawable, Evaluator, View
+from ees_mpi.contracts import Drawable, Evaluator, Limbed, View
 from ees_mpi.errors import ConfigError, RunFileError, VerifyError, before_rollouts
 from ees_mpi.files import check_writable
 from ees_mpi.generation.repeats import Repeated
@@ -31,10 +33,11 @@ from ees_mpi.runs import starting_point
 from ees_mpi.store.reader import Run, open_run
 from ees_mpi.tasks.locomotion import along, angle_of, direction_name
 
-FPS = 30  # approximate pictures per second of video
+FPS = {".mp4": 30.0, ".gif": 12.5}  # approximate pictures per second
 Counter = Callable[[int, str, str], AbstractContextManager[Any]]  # (total, unit, name): has `update(more)`
 LOGGED = 3  # columns of a `Repeated` row in front of the behavior: valid, length, fitness
 MUTATIONS = 8  # of a policy
+MOST_TOGETHER = 64
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,8 @@ def choose(run: Run, request: ReplayRequest) -> list[Choice]:
     """Return the requested individuals in the order of the options, each once."""
     generation = _generation(run, request)
     chosen: list[Choice] = []
+    if request.together and not (request.names_individuals or request.mean):
+        return _everyone(run, generation)
     if request.mean:
         chosen += [Choice(generation, None, k) for k in range(run.config.population.components)]
     if request.names_individuals or not request.mean:
@@ -99,6 +104,17 @@ def _individuals(run: Run, request: ReplayRequest, generation: int) -> list[Choi
         farthest = int(np.nanargmax(np.square(_ends(run, generation)).sum(axis=1)))
         chosen.append(Choice(generation, farthest, reason="farthest"))
     return chosen
+
+
+def _everyone(run: Run, generation: int) -> list[Choice]:
+    """Choose all individuals for one scene."""
+    size = run.config.population.size
+    if not run.config.population.has_individuals or size > MOST_TOGETHER:
+        raise ConfigError(
+            f"--together draws up to {MOST_TOGETHER} individuals, and {run.path} has {size} rows: add --mutations, "
+            "--extremes or --individual"
+        )
+    return [Choice(generation, index) for index in range(size)]
 
 
 def _toward(run: Run, generation: int, angles: Sequence[float]) -> list[Choice]:
@@ -152,36 +168,48 @@ class Replayed:
 
 
 def replay(path: Path, request: ReplayRequest, say: Callable[[str], None], counter: Counter) -> None:
-    """Replay the requested individuals of a run, or mutations of a policy; `counter`: shows the progress of a video."""
-    if path.suffix != ".npz":
-        if request.mutations or request.std:
-            raise ConfigError(f"{path}: --mutations and --std are for a policy; a run file has its own individuals")
+    """Replay the requested individuals of a run, or new mutations; `counter`: shows the progress of a video."""
+    if request.video:
+        check_writable(request.video, "--video", video.SUFFIXES, [path])
+        video.packages()
+    elif request.together:
+        raise ConfigError("--together draws a video: add --video FILE.gif or FILE.mp4")
+    if path.suffix != ".npz" and not request.mutations:
+        if request.std or request.settings:
+            raise ConfigError(f"{path}: --std and --set are for new mutations: add --mutations")
         return replay_run(path, request, say, counter)
     with tempfile.TemporaryDirectory() as folder:
-        return replay_run(sampled(path, request, Path(folder)), request, say, counter)
+        fresh = sampled(path, request, Path(folder))
+        return replay_run(fresh, replace(request, generation=None), say, counter)
 
 
 def sampled(policy: Path, request: ReplayRequest, folder: Path) -> Path:
-    """Evaluate mutations of a policy on the CPU, which draws them; return their file."""
+    """Evaluate mutations of a policy or a run on the CPU, which draws them; return their file."""
     count = max(2, *(index + 1 for index in request.individuals)) if request.individuals else MUTATIONS
     if request.mutations and request.individuals and count > request.mutations:
         raise ConfigError(f"--individual {count - 1}: expected 0 to {request.mutations - 1}, as --mutations says")
-    task = tomllib.loads(starting_point.read_policy(policy).config).get("task", {})
-    settings = {"task.device": "cpu"} if "device" in task else None
-    out = folder / f"{policy.stem}.h5"
-    wanted = SampleRequest(policy, request.mutations or count, std=request.std, settings=settings, out=out)
+    settings = request.settings or ({"task.device": "cpu"} if "device" in _task(policy) else None)
+    count, out = request.mutations or count, folder / f"{policy.stem}.h5"
+    wanted = SampleRequest(policy, count, out, generation=request.generation, std=request.std, settings=settings)
     return sample(Ranks(), wanted, lambda line: None)
+
+
+def _task(path: Path) -> dict[str, Any]:
+    """Return the section `task` of the config of a policy or a run."""
+    if path.suffix == ".npz":
+        return dict(tomllib.loads(starting_point.read_policy(path).config).get("task", {}))
+    with open_run(path) as run:
+        return dict(tomllib.loads(run.config.to_toml())["task"])
 
 
 def replay_run(path: Path, request: ReplayRequest, say: Callable[[str], None], counter: Counter) -> None:
     """Replay individuals of a run file; raise a VerifyError if bits differ and the machines do not explain it."""
-    if request.video:
-        check_writable(request.video, "--video", (".mp4",), [path])
-        video.packages()
     with open_run(path) as run:
         run.check_last()
         choices = choose(run, request)
-        if request.video:
+        if request.video and request.together:
+            replayed = _film_together(run, choices, request, request.video, say, counter)
+        elif request.video:
             replayed = _film_all(run, choices, request, request.video, say, counter)
         else:
             with before_rollouts():
@@ -232,19 +260,77 @@ def _film_all(
     """Replay in front of a camera and write the video."""
     size = request.size or ((640, 480) if len(choices) == 1 else (320, 240))
     actor = film(run, View(*size))
-    every = max(1, round(request.speed / (FPS * actor.step_seconds)))
+    every = _every(request, out, actor.step_seconds)
     films = [video.Film(_film_title(run, choice)) for choice in choices]
     try:
         with counter(len(choices) * run.config.task.steps, "step", "filming") as bar:
             pairs = zip(choices, films, strict=True)
-            replayed = [_film_one(run, actor, choice, recording, every, bar) for choice, recording in pairs]
+            last = _last(request, actor.step_seconds)
+            replayed = [_film_one(run, actor, choice, recording, every, last, bar) for choice, recording in pairs]
     finally:
         actor.close()
     fps = request.speed / (every * actor.step_seconds)
-    with counter(max(len(recording.shots) for recording in films), "frame", "writing") as bar:
-        frames, width, height = video.write(out, films, size, fps, bar.update)
-    say(f"{out}: {frames} frames of {width} x {height}, {fps:.3g} a second")
+    _write(out, video.Sheet(films, *size), fps, say, counter)
     return replayed
+
+
+def _every(request: ReplayRequest, out: Path, step_seconds: float) -> int:
+    """Return the number of steps between two pictures."""
+    return max(1, round(request.speed / (FPS[out.suffix.lower()] * step_seconds)))
+
+
+def _last(request: ReplayRequest, step_seconds: float) -> float:
+    """Return the last step of the video."""
+    return math.inf if request.seconds is None else request.seconds / step_seconds
+
+
+def _write(out: Path, sheet: video.Frames, fps: float, say: Callable[[str], None], counter: Counter) -> None:
+    with counter(sheet.count, "frame", "writing") as bar:
+        video.write(out, sheet, fps, bar.update)
+    say(f"{out}: {sheet.count} frames of {sheet.width} x {sheet.height}, {fps:.3g} a second")
+
+
+def _film_together(
+    run: Run, choices: Sequence[Choice], request: ReplayRequest, out: Path, say: Callable[[str], None], counter: Counter
+) -> list[Replayed]:
+    """Replay each alone, and draw all in one scene."""
+    with before_rollouts():
+        evaluator = run.config.task.open(run.config.run.seed)
+    try:
+        if not isinstance(evaluator, Limbed):
+            raise RunFileError(
+                f"the task {task_name(run.config)} of {run.path} has no limbs that can be drawn together; expected a "
+                "robot of Bullet or MuJoCo; or leave out --together"
+            )
+        every, last = _every(request, out, evaluator.step_seconds), _last(request, evaluator.step_seconds)
+        with counter(len(choices) * run.config.task.steps, "step", "filming") as bar:
+            walks, replayed = zip(*[_walk(run, evaluator, choice, every, last, bar) for choice in choices], strict=True)
+    finally:
+        evaluator.close()
+    generation = choices[0].generation
+    kind = "mutations of one network" if request.mutations else f"individuals of generation {generation}"
+    seconds = every * evaluator.step_seconds
+    scene = Scene(walks, run.config.task.axes, request.size or (640, 420), seconds, f"{len(choices)} {kind}")
+    _write(out, scene, request.speed / seconds, say, counter)
+    return list(replayed)
+
+
+def _walk(run: Run, evaluator: Limbed, choice: Choice, every: int, last: float, bar: Any) -> tuple[Floats, Replayed]:
+    """Replay one individual; return its limbs [frames, n, 7] in its first rollout, and the result."""
+    walk: list[Floats] = []
+    rollouts = 0
+
+    def on_step(step: int) -> None:
+        nonlocal rollouts
+        rollouts += step == 0
+        if rollouts == 1 and step % every == 0 and step <= last:
+            limbs = evaluator.limbs()
+            walk.append(limbs if np.isfinite(limbs).all() else walk[-1])  # unstable physics: the robot stays
+            bar.update(every if step else 0)
+
+    evaluator.on_step = on_step
+    replayed = evaluate(run, evaluator, choice)
+    return np.array(walk), replayed
 
 
 def _film_title(run: Run, choice: Choice) -> str:
@@ -264,7 +350,9 @@ def film(run: Run, view: View) -> Drawable:
     return drawable
 
 
-def _film_one(run: Run, actor: Drawable, choice: Choice, recording: video.Film, every: int, bar: Any) -> Replayed:
+def _film_one(
+    run: Run, actor: Drawable, choice: Choice, recording: video.Film, every: int, last: float, bar: Any
+) -> Replayed:
     steps = begun = 0
 
     def shoot() -> None:
@@ -273,7 +361,7 @@ def _film_one(run: Run, actor: Drawable, choice: Choice, recording: video.Film, 
     def on_step(step: int) -> None:
         nonlocal steps, begun
         begun += step == 0
-        if begun > 1:  # of several rollouts (`task.rollouts`), the first is filmed
+        if begun > 1 or step > last:  # of several rollouts (`task.rollouts`), the first is filmed
             return
         steps = step
         if step % every == 0:

@@ -1,4 +1,4 @@
-"""Videos: pictures side by side with a caption under each, written as MP4 by ffmpeg."""
+"""Videos: pictures side by side with a caption under each, written as MP4 or GIF by ffmpeg."""
 
 import contextlib
 import math
@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
 import numpy as np
 
@@ -20,6 +20,15 @@ CAPTION = 44  # height in pixels of the caption under a picture
 MAP = 0.28  # side of the map, as a share of a picture's height
 WHITE, BLACK, GREY, ORANGE = (255, 255, 255), (30, 34, 40), (150, 158, 168), (214, 96, 40)
 SCREEN = 16 / 9
+SUFFIXES = (".mp4", ".gif")
+PAUSE = 1.5  # seconds for which a GIF, which begins again, shows its last picture
+GIF = [
+    "-filter_complex",
+    f"tpad=stop_mode=clone:stop_duration={PAUSE},split[a][b];[a]palettegen=max_colors=96[p];"
+    "[b][p]paletteuse=dither=none:diff_mode=rectangle",
+    "-loop",
+    "0",
+]
 H264 = ["-c:v", "libx264", "-crf", "20", "-pix_fmt", "yuv420p", "-movflags", "+faststart"]  # for every player
 
 
@@ -72,24 +81,30 @@ def grid(count: int, width: int, height: int) -> tuple[int, int]:
     return columns, -(-count // columns)
 
 
-def write(
-    out: Path, films: Sequence[Film], size: tuple[int, int], fps: float, tick: Callable[[], object] = lambda: None
-) -> tuple[int, int, int]:
-    """Write films side by side; return frames, width, height. A shorter film stays at its last picture."""
-    sheet = Sheet(films, *size)
+class Frames(Protocol):
+    """The pictures of a video, in order."""
+
+    width: int
+    height: int
+    count: int
+
+    def frames(self) -> Iterator[Pixels]: ...
+
+
+def write(out: Path, sheet: Frames, fps: float, tick: Callable[[], object] = lambda: None) -> None:
+    """Write a video; the suffix of its name says its kind."""
     try:
         with replaced(out) as fresh, tempfile.TemporaryFile() as messages:
             _encode(fresh, sheet, fps, messages, tick)
     except OSError as error:
         raise EesError(f"--video {out} could not be written: {error}") from None
-    return sheet.count, sheet.width, sheet.height
 
 
-def _encode(target: Path, sheet: "Sheet", fps: float, messages: IO[bytes], tick: Callable[[], object]) -> None:
+def _encode(target: Path, sheet: Frames, fps: float, messages: IO[bytes], tick: Callable[[], object]) -> None:
     """Send frames to ffmpeg; `messages` receives its error messages."""
-    size = f"{sheet.width}x{sheet.height}"
+    size, kind = f"{sheet.width}x{sheet.height}", GIF if target.suffix.lower() == ".gif" else H264
     source = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", size, "-r", f"{fps:.6g}", "-i", "-"]
-    command = [packages()[0].get_ffmpeg_exe(), "-y", "-loglevel", "error", *source, *H264, str(target)]
+    command = [packages()[0].get_ffmpeg_exe(), "-y", "-loglevel", "error", *source, *kind, str(target)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=messages) as ffmpeg:
         with contextlib.suppress(BrokenPipeError):  # ffmpeg has stopped: its message follows
             for pixels in sheet.frames():
@@ -105,7 +120,7 @@ def _encode(target: Path, sheet: "Sheet", fps: float, messages: IO[bytes], tick:
 
 
 class Sheet:
-    """The frames of a video: films in a grid, with maps of one scale, so that they can be compared."""
+    """Films in a grid, with maps of one scale to compare them; a shorter film stays at its last picture."""
 
     def __init__(self, films: Sequence[Film], width: int, height: int):
         _, self._image, self._draw, fonts, self._operations = packages()

@@ -225,11 +225,14 @@ class ReplayRequest:
     extremes: Annotated[int, Option("So many individuals that differ most.", whole(1, 64))] = 0
     mean: Annotated[bool, Option("The unperturbed mean(s); by default those after the last generation.")] = False
     generation: Generation = None
-    mutations: Annotated[int | None, Option("Of a policy: so many are drawn.  [default: 8]", whole(2))] = None
-    std: Annotated[float | None, Option("Of these mutations.  [default: that of its config]", POSITIVE)] = None
-    video: Annotated[Path | None, Option("Film them, side by side.", FILE, "-o, --video FILE.mp4")] = None
-    size: Annotated[tuple[int, int] | None, Option("Of one panel of the video.", kinds.PANEL)] = None
+    mutations: Annotated[int | None, Option("So many new ones of the mean; of a policy 8 by default.", whole(2))] = None
+    std: Annotated[float | None, Option("Of these mutations.  [default: that of the config]", POSITIVE)] = None
+    settings: EngineChanges = None
+    video: Annotated[Path | None, Option("Film them, side by side.", FILE, "-o, --video FILE.mp4|gif")] = None
+    together: Annotated[bool, Option("Draw them in one scene, with their trails; each is rolled out alone.")] = False
+    size: Annotated[tuple[int, int] | None, Option("Of one panel of the video, or of the scene.", kinds.PANEL)] = None
     speed: Annotated[float, Option("Of the video.", kinds.number(0.05, 50, "a number between 0.05 and 50"))] = 1.0
+    seconds: Annotated[float | None, Option("Film only so many simulated seconds.", POSITIVE)] = None
 
     @property
     def names_individuals(self) -> bool:

@@ -15,6 +15,7 @@ from ees_mpi.contracts.evaluation import BatchEvaluator as BatchEvaluator
 from ees_mpi.contracts.evaluation import Closable as Closable
 from ees_mpi.contracts.evaluation import Drawable as Drawable
 from ees_mpi.contracts.evaluation import Evaluator as Evaluator
+from ees_mpi.contracts.evaluation import Limbed as Limbed
 from ees_mpi.contracts.evaluation import NoisyWalks as NoisyWalks
 from ees_mpi.contracts.evaluation import Pixels as Pixels
 from ees_mpi.contracts.evaluation import RowsEvaluator as RowsEvaluator

@@ -70,6 +70,17 @@ class Drawable(Evaluator, Protocol):
         """Draw the present moment; its size may differ from the requested one."""
 
 
+@runtime_checkable
+class Limbed(Evaluator, Protocol):
+    """An evaluator of robots that returns their limbs, so that several robots can be drawn together."""
+
+    on_step: Callable[[int], None] | None  # called with the number of finished steps, from 0 on
+    step_seconds: float  # simulated seconds of one step
+
+    def limbs(self) -> Floats:
+        """Return the limbs at the present moment, [n, 7]: both ends of the axis of a capsule, and its radius."""
+
+
 class Walker(Closable, Protocol):
     """A robot that is controlled step by step. MAML learns from it."""
 

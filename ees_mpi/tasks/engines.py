@@ -3,16 +3,32 @@
 from typing import Protocol
 
 from ees_mpi.contracts import BatchEvaluator, Drawable, NoisyWalks, Say, View
-from ees_mpi.outcomes import Singles
+from ees_mpi.outcomes import Floats, Singles
 from ees_mpi.tasks.base import RolloutCount, Starts
 from ees_mpi.tasks.locomotion import CheckedWalker, Rollouts, WalkingTask
+
+
+class LimbedWalker(CheckedWalker, Protocol):
+    """A robot of an engine; see `contracts.Limbed`."""
+
+    @property
+    def step_seconds(self) -> float: ...
+    def limbs(self) -> Floats: ...
+
+
+class RobotRollouts(Rollouts):
+    """Rollouts of a robot whose limbs can be drawn."""
+
+    def __init__(self, task: WalkingTask, robot: LimbedWalker):
+        super().__init__(task, robot)
+        self.step_seconds, self.limbs = robot.step_seconds, robot.limbs
 
 
 class Engine(Protocol):
     """Makes the robot of a task. The last two methods are called only if `lacks_for_gpu` returns nothing."""
 
     def check(self) -> None: ...  # raises MissingExtra or ConfigError if the engine cannot work
-    def walker(self, seed: int) -> CheckedWalker: ...
+    def walker(self, seed: int) -> LimbedWalker: ...
     def film(self, seed: int, view: View) -> Drawable: ...
     def lacks_for_gpu(self) -> str: ...
     def open_batches(self, seed: int, noise: Singles, wanted: int, antithetic: bool, say: Say) -> BatchEvaluator: ...
@@ -33,11 +49,11 @@ class EngineTask(WalkingTask, frozen=True):
         self._engine().check()
         super().check()
 
-    def open(self, seed: int) -> Rollouts:
+    def open(self, seed: int) -> RobotRollouts:
         """Return rollouts of the robot on the CPU."""
-        return Rollouts(self, self.walker(seed))
+        return RobotRollouts(self, self.walker(seed))
 
-    def walker(self, seed: int) -> CheckedWalker:
+    def walker(self, seed: int) -> LimbedWalker:
         """Return the robot on the CPU, controlled step by step."""
         return self._engine().walker(self.start_seed(seed))
 

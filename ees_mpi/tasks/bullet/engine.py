@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from ees_mpi.contracts import Pixels, View
-from ees_mpi.outcomes import Singles
+from ees_mpi.outcomes import Floats, Singles
 from ees_mpi.tasks.bullet.camera import Camera
 from ees_mpi.tasks.bullet.robots import Ant, HalfCheetah, Robot
 from ees_mpi.tasks.bullet.world import TIME_STEP
@@ -40,6 +40,8 @@ class BulletEngine:
 class RobotWalker:
     """A robot that is controlled step by step, from the same start every time."""
 
+    step_seconds = TIME_STEP
+
     def __init__(self, task: PaperRobot, seed: int):
         self.robot, self._seed, self._axes = ROBOTS[task.robot](), seed, task.axes
         self._stops = task.terminate == "environment"
@@ -71,6 +73,10 @@ class RobotWalker:
             return np.full(self.robot.observation_size, np.nan, np.float32), True
         return observation, done and (self._stops or not self.robot.finite)
 
+    def limbs(self) -> Floats:
+        """Return the limbs of the robot."""
+        return self.robot.limbs()
+
     def close(self) -> None:
         """Release the physics client."""
         self.robot.close()
@@ -83,7 +89,7 @@ class Filmed(Rollouts):
         super().__init__(task, walker)
         self._filmed, self._camera = walker.robot, Camera(view)
         self._last: Pixels | None = None
-        self.step_seconds = TIME_STEP
+        self.step_seconds = walker.step_seconds
 
     def picture(self) -> Pixels:
         """Draw the robot; after unstable physics it stays at its last finite position."""

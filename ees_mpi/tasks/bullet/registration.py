@@ -1,6 +1,11 @@
 """Registers our environments with Gymnasium when it is imported; pybullet loads when an environment is made."""
 
-import gymnasium
+from ees_mpi.errors import MissingExtra
+
+try:
+    import gymnasium
+except ImportError:
+    raise MissingExtra("ees_mpi.envs needs Gymnasium: pip install 'ees_mpi[bullet]'") from None
 
 EPISODE_STEPS = 1000
 

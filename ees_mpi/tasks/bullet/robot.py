@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ees_mpi.contracts import View
 from ees_mpi.tasks.bullet.camera import Camera
+from ees_mpi.tasks.bullet.limbs import Limb, in_space, read_limbs
 from ees_mpi.tasks.bullet.world import TIME_STEP, World, pybullet
 from ees_mpi.tasks.locomotion import FASTEST, FASTEST_COORDINATE
 
@@ -44,6 +45,7 @@ class Robot:
 
     def __init__(self) -> None:
         self._build()
+        self._limbs: list[Limb] = []  # read when they are drawn
         self._pack: Callable[..., None] = struct.Struct(f"{self.observation_size}f").pack_into
         self._pack_frame: Callable[..., None] = struct.Struct("14d").pack_into
         self._frame = np.empty(14)
@@ -192,6 +194,15 @@ class Robot:
     def picture(self, camera: Camera) -> NDArray[np.uint8]:
         """Draw the robot with a camera."""
         return camera.picture(self._world, self.center)
+
+    def limbs(self) -> NDArray[np.float64]:
+        """Return the limbs, [n, 7]: both ends of the axis of a capsule, and its radius."""
+        if not self._limbs:
+            self._limbs = read_limbs(self.model)
+        links = {joint.link: joint.index for joint in self._world.joints()}
+        frames = {name: pybullet.getLinkState(self._body, i, 0, 0, self._client)[4:6] for name, i in links.items()}
+        frames.setdefault("torso", pybullet.getBasePositionAndOrientation(self._body, self._client))
+        return in_space(self._limbs, frames)
 
     def close(self) -> None:
         """Release the physics client; closing twice does nothing."""

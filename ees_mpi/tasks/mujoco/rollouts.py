@@ -6,7 +6,7 @@ import numpy as np
 
 from ees_mpi.contracts import Pixels, View
 from ees_mpi.errors import MissingExtra
-from ees_mpi.outcomes import Singles
+from ees_mpi.outcomes import Floats, Singles
 from ees_mpi.tasks.locomotion import FASTEST, FASTEST_COORDINATE, Rollouts, WalkingTask
 from ees_mpi.tasks.mujoco.plant import Plant, library
 from ees_mpi.tasks.screen import HINT, draw_without_a_screen
@@ -71,6 +71,22 @@ class RobotWalker:
             if not -self._longest <= one - other <= self._longest:
                 self._sound = False
 
+    @property
+    def step_seconds(self) -> float:
+        """Return the simulated time of one action."""
+        return self.plant.step_seconds
+
+    def limbs(self) -> Floats:
+        """Return the limbs of the robot; shapes that are neither capsules nor cylinders are drawn as balls."""
+        model, kinds = self.plant.model, self._mujoco.mjtGeom
+        drawn = np.flatnonzero((model.geom_bodyid > 0) & (model.geom_type >= int(kinds.mjGEOM_SPHERE)))
+        long = np.isin(model.geom_type[drawn], [int(kinds.mjGEOM_CAPSULE), int(kinds.mjGEOM_CYLINDER)])
+        size, axis = model.geom_size[drawn], self.data.geom_xmat[drawn].reshape(-1, 3, 3)[:, :, 2]
+        half = np.where(long, size[:, 1], 0.0)[:, None] * axis
+        radius = np.where(long | (size[:, 1] == 0), size[:, 0], size.mean(axis=1))
+        middle = self.data.geom_xpos[drawn]
+        return np.concatenate([middle - half, middle + half, radius[:, None]], axis=1)
+
     def close(self) -> None:
         """Do nothing: Python releases the memory of MuJoCo."""
 
@@ -83,7 +99,7 @@ class Filmed(Rollouts):
         walker = RobotWalker(plant, task.terminate == "environment", seed)
         super().__init__(task, walker)
         mujoco, model, self._walker = library(), plant.model, walker
-        self.step_seconds = plant.step_seconds
+        self.step_seconds = walker.step_seconds
         model.vis.global_.offwidth = max(model.vis.global_.offwidth, view.width)
         model.vis.global_.offheight = max(model.vis.global_.offheight, view.height)
         failure = ""

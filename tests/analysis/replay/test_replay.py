@@ -14,7 +14,7 @@ from support.program import CHECKOUT, ees, sets, train
 from support.run_files import edited
 
 from ees_mpi import open_run
-from ees_mpi.analysis.video import Film, Shot, grid, write
+from ees_mpi.analysis.video import Film, Sheet, Shot, grid, write
 
 SAME = "the same bits as in the file"
 
@@ -23,7 +23,7 @@ def played(path: Path) -> tuple[int, tuple[int, int], np.ndarray]:
     """Read a video back: how many frames, their size, the last one."""
     words = [imageio_ffmpeg.get_ffmpeg_exe(), "-i", str(path), "-f", "rawvideo", "-pix_fmt", "rgb24", "-"]
     done = subprocess.run(words, capture_output=True, check=True)
-    width, height = map(int, re.findall(rb"Video: h264.*, (\d+)x(\d+)", done.stderr)[0])
+    width, height = map(int, re.findall(rb"Video: (?:h264|gif).*, (\d+)x(\d+)", done.stderr)[0])
     frames = np.frombuffer(done.stdout, np.uint8).reshape(-1, height, width, 3)
     return len(frames), (width, height), frames[-1]
 
@@ -121,7 +121,9 @@ def test_filming_changes_no_bit_however_often_it_looks(ant: Path, tmp_path: Path
         (["--extremes", 7], 2, "the population has 6"),
         (["--toward", "45deg"], 2, "expected left or right"),
         (["--toward", "up"], 2, "expected left, right, or degrees"),
-        (["--video", "FOLDER/film.gif"], 2, "ends in .mp4"),
+        (["--video", "FOLDER/film.avi"], 2, "ends in .mp4, .gif"),
+        (["--together"], 2, "add --video"),
+        (["--set", "task.engine=mujoco"], 2, "add --mutations"),
         (["--video", "FOLDER/none/film.mp4"], 2, "none does not exist"),
         (["--video", "FOLDER/film.mp4", "--size", "33x20"], 2, "even numbers"),
     ],
@@ -171,7 +173,7 @@ def test_mutations_of_an_exported_policy_are_drawn_replayed_and_filmed(cheetah: 
     assert ees("replay", policy, "--mutations", 4, "--extremes", 4).stdout.count(SAME) == 4
     for words, code, message in (
         ((policy, "--mutations", 4, "--individual", 4), 2, "expected 0 to 3"),
-        ((cheetah, "--std", 0.5), 2, "are for a policy"),
+        ((cheetah, "--std", 0.5), 2, "add --mutations"),
         ((tmp_path / "none.npz",), 3, "cannot read"),
     ):
         done = ees("replay", *words)
@@ -191,8 +193,9 @@ def test_a_film_that_is_over_stays_at_its_last_picture_until_all_are(tmp_path: P
         pixels = np.full((64, 64, 3), level, np.uint8)
         return Film(f"{level}", [Shot.of(0.1 * k, (), pixels) for k in range(count)])
 
-    frames, width, height = write(tmp_path / "two.mp4", [film(40, 2), film(200, 5)], (64, 64), 30)
-    assert (frames, width, height) == (5, 128, 108)
+    sheet = Sheet([film(40, 2), film(200, 5)], 64, 64)
+    write(tmp_path / "two.mp4", sheet, 30)
+    assert (sheet.count, sheet.width, sheet.height) == (5, 128, 108)
     _, _, last = played(tmp_path / "two.mp4")
     assert abs(float(last[10:50, 10:50].mean()) - 40) < 4 and abs(float(last[10:50, 74:120].mean()) - 200) < 4
 

@@ -90,6 +90,12 @@ def test_registering_does_not_load_pybullet() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+def test_without_gymnasium_the_import_names_the_extra_that_brings_it() -> None:
+    code = "import sys; sys.modules['gymnasium'] = None; import ees_mpi.envs"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert ended.returncode == 1 and "pip install 'ees_mpi[bullet]'" in ended.stderr
+
+
 @pytest.mark.parametrize("order", ["import gymnasium, ees_mpi.envs", "import ees_mpi.envs, gymnasium"])
 def test_the_environments_are_registered_by_importing_envs_before_or_after_gymnasium(order: str) -> None:
     code = f"{order}\nenv = gymnasium.make('ees_mpi/AntBullet-v0')\nprint(env.reset(seed=0)[0].shape)\nenv.close()"

@@ -1,0 +1,104 @@
+"""Robots that are drawn together: each rolled out alone, all in one scene."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.program import done, ees, train
+
+from ees_mpi.analysis.together import FLOOR, Paint, Scene
+from ees_mpi.tasks.mujoco.task import Mujoco
+from ees_mpi.tasks.paper_robots import Ant, Cheetah, PaperRobot
+
+SAME = "the same bits as in the file"
+SIZE = (160, 120)
+
+
+def walk(direction: float, reach: float = 6.0, frames: int = 10) -> np.ndarray:
+    """A robot with one limb, which goes straight ahead: [frames, 1, 7]."""
+    way = np.linspace(0, reach, frames)[:, None] * [math.cos(direction), math.sin(direction)]
+    limb = np.array([-0.5, 0.0, 0.3, 0.5, 0.0, 0.3, 0.4])
+    limbs = np.tile(limb, (frames, 1))
+    limbs[:, 0:2] += way
+    limbs[:, 3:5] += way
+    return limbs[:, None]
+
+
+def middle_of(color: tuple[int, int, int], picture: np.ndarray) -> np.ndarray:
+    """Return the mean place (column, row) of the pixels of a colour; it must be there."""
+    rows, columns = np.nonzero((picture == color).all(axis=-1))
+    assert len(rows), color
+    return np.array([columns.mean(), rows.mean()])
+
+
+def test_robots_end_in_their_direction_inside_of_the_picture_each_in_its_colour() -> None:
+    directions = [0.0, math.pi / 2, math.pi, -math.pi / 2]
+    last = list(Scene([walk(angle) for angle in directions], 2, SIZE, 0.1, "").frames())[-1]
+    assert last.shape == (120, 160, 3)
+    right, up, left, down = (middle_of(Paint.of(angle).plain, last) for angle in directions)
+    assert left[0] < up[0] < right[0] and up[1] < right[1] < down[1]
+    edges = np.concatenate([last[:3].reshape(-1, 3), last[-3:].reshape(-1, 3), last[:, :3].reshape(-1, 3)])
+    paints = {Paint.of(angle).plain for angle in directions}
+    assert not paints & set(map(tuple, edges.tolist())) and tuple(FLOOR) in set(map(tuple, edges.tolist()))
+
+
+def test_robots_that_move_along_x_have_lanes_and_a_short_walk_stays_at_its_end() -> None:
+    scene = Scene([walk(0.0), walk(math.pi, frames=4), walk(0.0)], 1, SIZE, 0.1, "")
+    assert scene.count == 10
+    y = scene._paths[-1, :, 1]
+    assert (np.diff(y) > 0.5).all() and scene._paths[3:, 1, 0].max() == scene._paths[3:, 1, 0].min() < -5
+
+
+@pytest.mark.parametrize("robot", [Cheetah, Ant])
+def test_both_engines_have_the_same_limbs_at_the_start(robot: type[PaperRobot]) -> None:
+    def limbs(engine: str) -> np.ndarray:
+        evaluator = robot(engine=engine).open(0)  # type: ignore[arg-type]
+        seen = []
+        evaluator.on_step = lambda step: seen.append(evaluator.limbs()) if step == 1 else None
+        zeros = np.zeros(robot().parameters, np.float32)
+        evaluator.evaluate(0, zeros, np.zeros(robot().observation_dim), np.ones(robot().observation_dim), False)
+        evaluator.close()
+        both = [row if tuple(row[:3]) < tuple(row[3:6]) else row[[3, 4, 5, 0, 1, 2, 6]] for row in seen[0]]
+        return np.array(both)
+
+    bullet, mujoco = limbs("bullet"), limbs("mujoco")
+    assert bullet.shape == mujoco.shape == ((13, 7) if robot is Ant else (8, 7))
+    for row in bullet:
+        assert np.abs(mujoco - row).max(axis=1).min() < 0.02  # MuJoCo's are one physics step older
+
+
+def test_gymnasium_s_robots_have_limbs_too() -> None:
+    evaluator = Mujoco(model="ant").open(0)
+    limbs = evaluator.limbs()
+    assert len(limbs) == 13 and (limbs[:, 6] > 0).all() and evaluator.step_seconds == pytest.approx(0.05)
+
+
+def test_new_mutations_of_a_run_are_drawn_together_with_the_bits_of_a_sample(ant: Path, tmp_path: Path) -> None:
+    out = tmp_path / "ant.gif"
+    options = ["--together", "--video", out, "--size", "160x120", "--speed", 0.5]
+    printed = done("replay", ant, "--mutations", 5, *options).stdout
+    assert printed.count(SAME) == 5 and "160 x 120" in printed
+    assert out.read_bytes()[:6] == b"GIF89a" and b"NETSCAPE2.0" in out.read_bytes()  # it begins again at its end
+    done("sample", ant, "--count", 5, "--out", tmp_path / "sample.h5")
+    of_sample = done("replay", tmp_path / "sample.h5", "--individual", 3).stdout.splitlines()[0]
+    assert of_sample in printed.splitlines()
+    other = done("replay", ant, "--mutations", 5, "--set", "task.engine=mujoco", "--std", 0.5, *options).stdout
+    assert other.count(SAME) == 5 and of_sample not in other
+
+
+def test_individuals_of_a_file_are_drawn_together_for_so_many_seconds(cheetah: Path, tmp_path: Path) -> None:
+    options = ["--together", "--video", tmp_path / "x.mp4", "--size", "160x120", "--seconds", 0.1]
+    printed = done("replay", cheetah, *options).stdout
+    assert printed.count(SAME) == 6 and "x.mp4: 4 frames" in printed  # steps 0, 2, 4, 6 of 0.0165 s
+
+
+def test_what_cannot_be_drawn_together_is_refused(finished: Path, tmp_path: Path) -> None:
+    run = train(tmp_path / "run.h5", "interference-maxent", "population.size=100", "run.generations=1")
+    for words, code, message in (
+        ((run, "--together"), 2, "up to 64 individuals"),
+        ((finished, "--together", "--individual", 0), 3, "no limbs"),
+    ):
+        ended = ees("replay", *words, "--video", tmp_path / "x.gif")
+        assert ended.returncode == code and message in ended.stderr, ended.stderr
+    assert not (tmp_path / "x.gif").exists()
