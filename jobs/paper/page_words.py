@@ -119,8 +119,8 @@ def short_answer(rows: Sequence[Row]) -> str:
     words = (
         f"**Does the paper reproduce?** {head}The mutations of its MaxEnt network go 0.94 times as far as those of "
         "standard ES, to both sides. With the rules of the authors' released program we find "
-        f"{released}, and both sides in {sides(maxent, ending)}; the runs of the ant are still to come. With the rules of "
-        f"the paper's text it is {text}, 30 generations. [All claims](ees_mpi/docs/results.md)."
+        f"{released}, and both sides in {sides(maxent, ending)}; the runs of the ant are still to come. With the "
+        f"rules of the paper's text it is {text}, 30 generations. [All claims](ees_mpi/docs/results.md)."
     )
     return textwrap.fill(words, 118, break_long_words=False, break_on_hyphens=False) + "\n"
 
