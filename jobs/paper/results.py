@@ -23,7 +23,7 @@ import page_tables
 import page_words
 from blocks import read_block, read_folders, write_block
 from claims import GYMNASIUM, PLAN, examine
-from claims_tables import details, verdict_table
+from claims_tables import details, direction_table, verdict_table
 from claims_tables import table as claim_table
 from large_optimizers import tables as optimizer_tables
 from shelf import put, read, write_cards
@@ -83,7 +83,7 @@ def pages(results: Path) -> dict[str, dict[str, str]]:
             "sides": page_words.sides_words(rows),
             "bullet": page_words.bullet_check(rows),
             "first-plan": verdict_table(plan),
-            "gymnasium": claim_table(gymnasium, verdicts=False),
+            "gymnasium": direction_table(gymnasium),
             "seeding-gymnasium": page_words.gymnasium_seeding(rows),
         },
         "../../jobs/paper/results/tests.md": {"claims": claim_table(plan), "tests": details(plan)},
