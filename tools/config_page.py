@@ -9,6 +9,8 @@ from pathlib import Path
 from ees_mpi.config import keys
 
 PAGE = Path(__file__).resolve().parents[1] / "ees_mpi" / "docs" / "config.md"
+NONE = ("required", "not set")
+OBVIOUS = ("true or false", "text", "number", "table")  # types that a default shows
 
 
 def page() -> str:
@@ -33,15 +35,15 @@ def tables() -> Iterator[str]:
             if parts:
                 yield f"| *for {', '.join(parts)}:* | | |"
             for key in listed:
-                value = f"{key.type.replace(' | ', ', ')}; {shown(key.default)}" + (
-                    f" ({key.unit})" if key.unit else ""
-                )
+                values = [] if key.type in OBVIOUS and key.default not in NONE else [key.type.replace(" | ", ", ")]
+                unit = f" ({key.unit})" if key.unit and key.unit not in f"{key.key} {key.about}" else ""
+                value = "; ".join([*values, shown(key.default)]) + unit
                 yield f"| `{key.key}` | {value} | {cell(key.about)} |"
 
 
 def shown(default: str) -> str:
     """Return a default for a cell."""
-    return default if default in ("required", "not set") else f"`{default}`"
+    return default if default in NONE else f"`{default}`"
 
 
 def is_name(key: keys.Key, section: keys.Section) -> bool:

@@ -69,7 +69,7 @@ def pages(results: Path) -> dict[str, dict[str, str]]:
     rows = endpoints.read(results / "numbers.csv")
     plan, gymnasium = examine(rows, PLAN), examine(rows, GYMNASIUM)
     measured = json.loads((results / "scaling.json").read_text())
-    shown = [row for row in measured["summary"] if row["ranks"] in (1, 4, 16)]  # the figure has all
+    shown = [row for row in measured["summary"] if row["ranks"] in (1, 16)]  # the figure has all
     scaling = "".join(f"    {line}\n" for line in scaling_figure.table(shown))
     return {
         "results.md": {
