@@ -33,7 +33,7 @@ from ees_mpi.registry import key
 
 
 class Blend(Objective, frozen=True):
-    """Adds up the weights of its parts. A part has a name, a share and the settings of its objective."""
+    """Adds up the weights of its parts."""
 
     parts: Annotated[
         tuple[dict[str, Any], ...],

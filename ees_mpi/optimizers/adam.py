@@ -22,10 +22,7 @@ class Adam(Part, frozen=True):
     std_lr: StdRate = None
     correct_first: Annotated[
         bool,
-        key(
-            "Whether the bias of the running mean of gradients is corrected. If false, the first step is a tenth as "
-            "long: for `train --from`, if the first full step destroys what the mean has learned."
-        ),
+        key("Whether the running mean of gradients is bias-corrected; false: the first step is a tenth as long."),
     ] = True
 
     def start(self, learned: Arrays) -> Arrays:

@@ -70,7 +70,7 @@ class PolicyTask(Task, frozen=True):
     hidden: Annotated[tuple[Count, ...], key("The sizes of the hidden layers of our network.", "neurons")] = HIDDEN
     activation: Annotated[
         Activation | tuple[Activation, ...],
-        key("The activation of all hidden layers; or a list with that of each layer, the last one of the output."),
+        key("The activation of the hidden layers, or a list: of each layer and the output."),
     ] = "tanh"
     action_scale: Annotated[
         tuple[float, ...], key("The action is scale * output + shift; one number, or one for each action; empty: 1.")
@@ -175,7 +175,7 @@ class WalkingTask(PolicyTask, frozen=True):
 
     terminate: Annotated[
         Literal["never", "environment"],
-        key("When a rollout ends: after all its steps, or also when the robot's environment ends it (a fall)."),
+        key("Whether the environment may end a rollout early (a fall)."),
     ] = "never"
     direction: Annotated[float, key("The direction in which distance is fitness, from +x towards +y.", "degrees")] = 0.0
 

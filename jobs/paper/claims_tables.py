@@ -9,34 +9,37 @@ from verdicts import Answer
 from ees_mpi.analysis.numbers import tables
 
 
-def table(found: Sequence[Result], verdicts: bool = True) -> str:
+def table(found: Sequence[Result]) -> str:
     """Return the table of claims: one short line for each."""
-    last = "verdict" if verdicts else "direction"
-    lines = [f"| claim | paper | here | n | p | {last} |", "|---|---|---|---|---|---|"]
+    lines = ["| claim | paper | here | n | p | verdict |", "|---|---|---|---|---|---|"]
     for each in found:
-        if not verdicts and not each.answers:
-            continue
-        p = [answer.p_equal if answer.question.relation == "equal" else answer.p for answer in each.answers]
-        raw = [answer.test.p for answer in each.answers]
-        shown = " / ".join(f"{number:.2g}" for number in (p if verdicts else raw)) or "-"
-        if verdicts and not each.complete:
-            shown = "-"  # Holm's correction waits for all tests of a claim
-        end = each.verdict if verdicts else _direction(each.answers)
-        counts = dict.fromkeys(f"{len(group.values)}" for group in each.groups.values())
-        lines.append(
-            f"| {each.claim.text} | {each.claim.paper} | {_here(each)} | {', '.join(counts) or '0'} | {shown} | {end} |"
-        )
+        counts = ", ".join(dict.fromkeys(f"{len(group.values)}" for group in each.groups.values())) or "0"
+        cells = (each.claim.text, each.claim.paper, _here(each), counts, _corrected(each), each.verdict)
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def direction_table(found: Sequence[Result]) -> str:
+    """Return the table of claims without a plan: means, p without correction, and whether they lie as in the paper."""
+    lines = ["| claim | here | p | direction |", "|---|---|---|---|"]
+    for each in found:
+        if each.answers:
+            p = " / ".join(f"{answer.test.p:.2g}" for answer in each.answers)
+            lines.append(f"| {each.claim.text} | {_here(each)} | {p} | {_direction(each.answers)} |")
     return "\n".join(lines) + "\n"
 
 
 def verdict_table(found: Sequence[Result]) -> str:
     """Return the table of verdicts, with p of the tests of each claim."""
     lines = ["| claim | p | verdict |", "|---|---|---|"]
-    for each in found:
-        p = [answer.p_equal if answer.question.relation == "equal" else answer.p for answer in each.answers]
-        shown = " / ".join(f"{number:.2g}" for number in p) if p and each.complete else "-"
-        lines.append(f"| {each.claim.text} | {shown} | {each.verdict} |")
+    lines += [f"| {each.claim.text} | {_corrected(each)} | {each.verdict} |" for each in found]
     return "\n".join(lines) + "\n"
+
+
+def _corrected(result: Result) -> str:
+    """Return p of the tests of a claim; Holm's correction waits for all of them."""
+    p = [answer.p_equal if answer.question.relation == "equal" else answer.p for answer in result.answers]
+    return " / ".join(f"{number:.2g}" for number in p) if p and result.complete else "-"
 
 
 def _here(result: Result) -> str:

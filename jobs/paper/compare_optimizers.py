@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Compare `trust` with Adam and others: steps from a trained mean, and training. The plan is in docs/signal.md.
+"""Compare `trust` with Adam and others: steps from a trained mean, and training. The plan is in results/optimizers.md.
 
     python jobs/paper/compare_optimizers.py start|train [--folder runs/optimizers] [--seeds 0-2] [--generations 11]
 
 start: standard ES of Gymnasium's cheetah towards +x, from older means of MaxEnt (N = 10,000), in runs/results.
 train: MaxEnt and standard ES of a small cheetah, from random means.
 All runs have equal rollouts (--population N: 100 by default). Complete runs in the folder are kept.
-`ees_mpi/docs/signal.md` has the verdicts.
+`jobs/paper/results/optimizers.md` has the verdicts.
 """
 
 import argparse

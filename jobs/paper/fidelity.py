@@ -5,7 +5,7 @@
 
 Every run has the paper's settings, with one difference switched on. All variants of one seed have the same first
 generation, unless the draws or the noise table differ. Complete runs in the folder are kept. `ees_mpi/docs/fidelity.md`
-has the tables and explains the differences.
+explains the differences, jobs/paper/results/rules.md has the tables.
 """
 
 import argparse

@@ -5,7 +5,7 @@
 
 Standard ES trains Gymnasium's robots towards +x with few individuals. They start from older means of MaxEnt in
 runs/results (N = 10,000), which have no moments, and from a small cheetah that is trained here and has moments.
-Complete runs in the folder are kept. `ees_mpi/docs/fidelity.md` has the tables.
+Complete runs in the folder are kept. `jobs/paper/results/rules.md` has the table.
 """
 
 import argparse

@@ -1,6 +1,6 @@
 """The comparison of optimizers at the paper's scale, from numbers.csv: results/optimizers.md.
 
-The claims (a) to (d) and their measures are those of docs/signal.md, fixed before the runs. Left is x < 0, as in the
+The claims (a) to (d) and their measures stand above the tables, fixed before the runs. Left is x < 0, as in the
 small runs; the page with the results counts only offspring beyond 1 unit. Both are shown: a claim holds if both agree.
 """
 

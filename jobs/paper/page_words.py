@@ -90,8 +90,8 @@ def bullet_check(rows: Sequence[Row]) -> str:
             cells += [f"{number(each, 'ring_last') / number(each, 'distance_last'):.2f}" for each in (row, home)]
         name = f"{row['robot']}, {home['algorithm']}, {home['rules']} rules, seed {home['seed']}"
         name += f", {home['generations']} generations"
-        table.append((name, row["population"], *cells))
-    head = ("mean (trained in the replica)", "offspring", "distance in Bullet", "in the replica")
+        table.append((name, *cells))
+    head = ("mean (trained in the replica)", "distance in Bullet", "in the replica")
     return lines((*head, "left / right or ring over distance, Bullet", "the same, replica"), table)
 
 

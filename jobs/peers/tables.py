@@ -134,14 +134,15 @@ def numbers_table(columns: list[Column], found: dict[str, list[dict[str, Any]]],
         notes.append(f"- Fewer runs than the others, so that no difference is named: {'; '.join(few)}.")
     if missing := [title for name, title in names.items() if name not in found]:
         notes.append(f"- Not measured yet: {'; '.join(missing)}.")
+    said: dict[str, list[str]] = {}  # sentence -> the columns that it is about
     for column in columns:
         for group in unordered(column, rows):
-            if len({name.startswith("ees_mpi") for name in group}) < 2:
-                continue  # the page compares others with ees_mpi
-            said = "; ".join(names[name] for name in rows if name in group)
-            notes.append(f"- {column.title}: no difference named between {said}.")
+            if len({name.startswith("ees_mpi") for name in group}) == 2:  # the page compares others with ees_mpi
+                listed = "; ".join(names[name] for name in rows if name in group)
+                said.setdefault(f"no difference named between {listed}", []).append(column.title)
         if better := winners(column, rows):
-            notes.append(f"- {column.title}: **lost** to {'; '.join(names[name] for name in better)}.")
+            said.setdefault(f"**lost** to {'; '.join(names[name] for name in better)}", []).append(column.title)
+    notes += [f"- {'; '.join(titles)}: {sentence}." for sentence, titles in said.items()]
     return "\n".join(lines) + "\n\n" + "\n".join(notes) + ("\n" if notes else "")
 
 

@@ -69,7 +69,7 @@ class Environment(PolicyTask, frozen=True, kw_only=True):
     ] = 0.0
     terminate: Annotated[
         Literal["never", "environment"],
-        key("When a rollout ends: after all its steps, or also when the environment ends it."),
+        key("Whether the environment may end a rollout early."),
     ] = "environment"
     env_settings: Annotated[dict[str, Any], key("The keyword arguments of gymnasium.make.")] = {}  # noqa: RUF012
     rollouts: RolloutCount = 1

@@ -29,7 +29,7 @@ class Mujoco(EngineTask, frozen=True):
         Literal[1, 2] | None,
         key("The behaviour is x, or x and y; for an MJCF file only; not set: 2.", "coordinates"),
     ] = None
-    xml: Annotated[str, key("The text of the MJCF file, which the program sets, so that a run file carries it.")] = ""
+    xml: Annotated[str, key("The text of the MJCF file; the program sets it.")] = ""
     integrator: Annotated[
         Literal["", "euler", "rk4", "implicitfast"],
         key("The integrator; empty: implicitfast for the ant, else that of the model."),
