@@ -1,6 +1,6 @@
 """MaxEnt inside an existing training loop of torch: the network stays at its goal, and its mutations go everywhere.
 
-    python jobs/examples/torch_loop.py
+    python jobs/examples/torch_loop.py        needs torch
 
 A network steers a point for 20 steps. Torch trains it to end at the goal, by backpropagation through the steps. Every
 step of that loop is followed by one generation of MaxEnt, for which the behaviour is the place where a mutation ends.
