@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -105,8 +106,9 @@ def test_a_launcher_that_says_all_is_well_does_not_make_a_run_complete(place: Pl
 @pytest.mark.parametrize(
     ("state", "reason", "requeued"),
     [
-        *(("RUNNING", "None", True), ("SIGNALING", "None", True)),
-        *(("COMPLETING", "TimeLimit", True), ("COMPLETING", "None", False)),
+        ("SIGNALING", "None", True),
+        ("COMPLETING", "TimeLimit", True),
+        ("COMPLETING", "None", False),
     ],
 )
 def test_a_job_that_was_cancelled_does_not_go_back_into_the_queue(
@@ -140,11 +142,11 @@ def test_a_job_whose_starts_cannot_be_counted_ends(place: Place) -> None:
 
 
 def test_a_job_that_gets_on_between_failures_is_not_given_up(place: Place) -> None:
-    for count in range(5):
+    for count in range(4):
         place.program("mpirun", f"{WORKS} --set run.generations={2 + count}\nexit 1")
         code, said = place.train(SLURM_RESTART_COUNT=str(count))
         assert code == 0, said
-    assert place.log.read_text() == 5 * "requeue 77\n"
+    assert place.log.read_text() == 4 * "requeue 77\n"
 
 
 def test_the_signal_before_the_time_limit_reaches_the_ranks_and_the_next_start_ends_with_the_same_bits(
@@ -278,10 +280,7 @@ def test_a_line_waits_for_the_files_that_other_lines_write_and_small_files_of_ot
     ("lines", "message"),
     [
         (["rm -r x --out y"], "expected `ees-mpi"),
-        (["ees-mpi train ant-es"], "--out"),
         (["ees-mpi train ant-es --out a.h5", "ees-mpi train ant-maxent --out a.h5"], "two different lines"),
-        (["ees-mpi train antes --out a.h5"], "antes"),
-        (["ees-mpi train 'ant-es --out a.h5"], "No closing quotation"),
     ],
 )
 def test_a_list_that_cannot_work_is_refused(place: Place, lines: list[str], message: str) -> None:
@@ -290,6 +289,7 @@ def test_a_list_that_cannot_work_is_refused(place: Place, lines: list[str], mess
     assert code == 2 and message in said, said
 
 
+@cache
 def plan(*words: str) -> list[list[str]]:
     """Return the commands of the plan of the paper, in words."""
     line = [sys.executable, str(PAPER / "plan.py"), *words]
@@ -298,7 +298,7 @@ def plan(*words: str) -> list[list[str]]:
     return [shlex.split(line) for line in done.stdout.splitlines()]
 
 
-@pytest.mark.parametrize("words", [["--scale", "2"], ["--scale", "small"], ["--seeds", "0"], ["--engine", "brax"]])
+@pytest.mark.parametrize("words", [["--scale", "2"], ["--engine", "brax"]])
 def test_the_plan_refuses_what_it_does_not_know(words: list[str]) -> None:
     done = subprocess.run([sys.executable, str(PAPER / "plan.py"), "runs", *words], capture_output=True, text=True)
     assert done.returncode == 2 and words[1] in done.stderr
@@ -320,7 +320,7 @@ def test_at_full_scale_the_presets_are_used_as_they_are() -> None:
     assert not [line for line in plan("runs") if line[1] == "train" and "--set" in line]
 
 
-@pytest.mark.parametrize("scale", ["0.15", "0.07", "0.5", "tiny"])
+@pytest.mark.parametrize("scale", ["0.15", "tiny"])
 def test_further_evolution_lasts_as_long_as_it_is_compared(scale: str) -> None:
     (line,) = [line for line in plan("runs", "--scale", scale, "--seeds", "1") if "ant-adapt-seed0.h5" in line]
     made = next(int(word.partition("=")[2]) for word in line if word.startswith("run.generations="))
@@ -394,6 +394,7 @@ def test_scaling_measures_whole_curves_first_and_quick_points_before_slow_ones()
     ]  # the others take long
 
 
+@pytest.mark.slow
 def test_scaling_keeps_its_points_names_failed_ones_and_draws_them_beside_the_model(place: Place) -> None:
     place.program("mpirun", f"echo launched >>{place.log}\n{WORKS}")  # one rank, whatever -n says
     small = [

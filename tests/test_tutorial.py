@@ -55,6 +55,7 @@ def test_all_examples_of_the_page_run_and_the_five_lines_have_the_bits_of_the_co
     assert (tmp_path / "run-sample.h5").exists() and len(BLOCKS) > 5
 
 
+@pytest.mark.slow
 def test_the_tutorial_runs_and_shows_the_effect(tmp_path: Path) -> None:
     cells = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
     code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]

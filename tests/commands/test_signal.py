@@ -121,7 +121,7 @@ def test_splits_keep_pairs_together_and_differ() -> None:
 
 @pytest.mark.parametrize(
     ("dimensions", "pairs", "slope", "noise"),
-    [(1000, 100, 0.0, 1.0), (1000, 100, 0.2, 1.0), (100, 100, 0.3, 1.0), (100, 50, 1.0, 0.0), (3, 50, 0.3, 1.0)],
+    [(1000, 100, 0.2, 1.0), (100, 50, 1.0, 0.0), (3, 50, 0.3, 1.0)],
 )
 def test_the_interval_covers_the_true_share(dimensions: int, pairs: int, slope: float, noise: float) -> None:
     # A pair has the gradient c eps with c = slope eps_1 + noise: its mean has the length `slope`.

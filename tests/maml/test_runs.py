@@ -43,7 +43,7 @@ def cheetah(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", [0])
 def test_after_training_one_gradient_step_at_least_triples_the_return(seed: int) -> None:
     learning, state = job(f"run.seed={seed}", "run.evaluate_mean_every=0")
     returns = []
