@@ -222,6 +222,7 @@ def test_train_takes_the_number_of_generations_and_plan_the_cores_of_the_machine
     assert re.match(r"ranks +[1-9]", ees("plan", "my.toml").stdout)
 
 
+@pytest.mark.slow
 def test_at_least_ten_rollouts_feed_the_normaliser_by_default_and_the_file_has_the_number() -> None:
     def share(*settings: str) -> object:
         done("train", "my.toml", "--generations", 1, *sets(*settings), "--out", "run.h5", "--overwrite")

@@ -58,6 +58,7 @@ def test_the_examples_in_the_folder_of_job_scripts_train(monkeypatch: pytest.Mon
     done("adapt", out, "--direction", "left", "--mutations", 2, "--evaluations", 1, "--out", tmp_path / "a.h5")
 
 
+@pytest.mark.slow
 def test_analysis_and_updates_work_with_own_parts(tmp_path: Path) -> None:
     write(tmp_path, "A population", generations=3)
     done("train", "own.toml", "--out", "run.h5")

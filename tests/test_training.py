@@ -91,7 +91,7 @@ def fast_means(config: Config, generations: int) -> list[float]:
 
 @pytest.mark.parametrize("preset", ["interference-maxvar", "interference-maxent"])
 def test_the_fast_means_are_those_of_training(preset: str) -> None:
-    config, means = load(preset, ["run.generations=40", "population.size=100"]), []
+    config, means = load(preset, ["run.generations=40", "population.size=100", "noise.size=100000"]), []
     trained(config, lambda record: means.append(float(record.arrays["mean"][0, 0])))
     np.testing.assert_allclose(fast_means(config, 40), means, atol=1e-5)
     assert abs(means[-1] - means[0]) > 0.5  # it has gone somewhere
@@ -100,7 +100,7 @@ def test_the_fast_means_are_those_of_training(preset: str) -> None:
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize(("preset", "generations"), [("interference-maxvar", 2000), ("interference-maxent", 1500)])
 def test_both_variants_find_the_most_evolvable_genome(preset: str, generations: int, seed: int) -> None:
-    config = load(preset, [f"run.seed={seed}", "population.size=100"])
+    config = load(preset, [f"run.seed={seed}", "population.size=100", "noise.size=1000000"])
     assert config.task.start == 1.0 and generations <= config.run.generations
     assert abs(np.mean(fast_means(config, generations)[-100:]) - OPTIMUM) < 0.2
 

@@ -32,6 +32,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return custom(tmp_path_factory.mktemp("custom") / "run.h5", None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ranks", [None, 3])
 def test_custom_maxent_gives_the_run_of_the_built_in_one(
     ranks: int | None, alone: Path, built_in: Path, tmp_path: Path

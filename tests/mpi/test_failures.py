@@ -44,6 +44,7 @@ def test_exceptions_on_all_ranks_are_told_by_one(tmp_path: Path) -> None:
     assert "evaluate() raised ZeroDivisionError: the task broke on purpose" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_rank_that_ends_without_a_message_ends_the_job(tmp_path: Path) -> None:
     out = tmp_path / "run.h5"
     done = run(breaking(out, 4, "task.settings.how=exit"))
@@ -61,6 +62,7 @@ def test_an_invalid_rollout_is_left_out_counted_and_verified(how: str, tmp_path:
     assert again.returncode == 0 and "60 individuals" in again.stdout, again.stderr  # including the invalid one
 
 
+@pytest.mark.slow
 def test_mostly_invalid_rollouts_are_an_error(tmp_path: Path) -> None:
     done = ees(*breaking(tmp_path / "run.h5", 0, 'task.settings.how="mostly nan"')[1:])
     assert done.returncode == 1
@@ -76,6 +78,7 @@ def training(out: Path, ranks: int) -> "subprocess.Popen[str]":
     return process
 
 
+@pytest.mark.slow
 def test_a_second_writer_is_exit_3_and_told_who_the_first_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lock, "WAIT_SECONDS", 0.2)  # seconds
     out = tmp_path / "run.h5"
@@ -90,6 +93,7 @@ def test_a_second_writer_is_exit_3_and_told_who_the_first_is(tmp_path: Path, mon
     assert process.returncode == 75
 
 
+@pytest.mark.slow
 def test_ctrl_c_at_mpirun_ends_the_job_and_keeps_the_file(tmp_path: Path) -> None:
     out = tmp_path / "run.h5"
     process = training(out, 2)

@@ -52,6 +52,7 @@ def test_gathers_cross_hosts_in_order(three: tuple[list[str], Path]) -> None:
     assert done.returncode == 0 and done.stdout.strip() == "ok", done.stderr
 
 
+@pytest.mark.slow
 def test_three_hosts_of_two_ranks_give_the_bits_of_one_rank(
     three: tuple[list[str], Path], alone: Path, tmp_path: Path
 ) -> None:
@@ -63,6 +64,7 @@ def test_three_hosts_of_two_ranks_give_the_bits_of_one_rank(
     assert (info(out)["ranks"], info(out)["nodes"]) == (6, 3)
 
 
+@pytest.mark.slow
 def test_ranks_that_die_on_several_hosts_do_not_show_in_the_bits(
     three: tuple[list[str], Path], alone: Path, tmp_path: Path
 ) -> None:
@@ -78,6 +80,7 @@ def test_ranks_that_die_on_several_hosts_do_not_show_in_the_bits(
     assert_same_bits(out, alone)
 
 
+@pytest.mark.slow
 def test_the_only_rank_of_a_host_hangs_and_ends_the_job_with_its_stack(
     three: tuple[list[str], Path], tmp_path: Path
 ) -> None:

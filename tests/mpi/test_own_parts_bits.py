@@ -12,6 +12,7 @@ from support.run_files import assert_same_bits
 from ees_mpi import open_run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("heading", ["A policy", "A population", "An optimizer"])
 def test_same_bits_for_any_number_of_ranks_and_through_resume(
     heading: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -26,6 +27,7 @@ def test_same_bits_for_any_number_of_ranks_and_through_resume(
     assert_same_bits(alone, three)
 
 
+@pytest.mark.slow
 def test_an_error_in_an_update_on_all_ranks_is_told_once_and_hangs_nobody(tmp_path: Path) -> None:
     config, out = write(tmp_path, "An optimizer"), tmp_path / "run.h5"
     code = tmp_path / "momentum.py"

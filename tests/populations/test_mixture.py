@@ -144,6 +144,7 @@ def test_a_standard_deviation_whose_square_is_zero_is_refused(name: str) -> None
         POPULATIONS.build({"name": name, "size": 20, "std": 1e-200})
 
 
+@pytest.mark.slow
 def test_two_species_settle_in_two_places_and_one_mean_never_covers_both() -> None:
     both = 0
     for seed in range(5):

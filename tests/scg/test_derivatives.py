@@ -164,6 +164,7 @@ print(peak(3000) - before)
 """
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_number_of_pairs() -> None:
     done = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True)
     # In MiB; one number for each of 9 million pairs would be 69.

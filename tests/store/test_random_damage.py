@@ -170,6 +170,7 @@ def zero(chance: random.Random) -> Callable[[bytearray], None]:
     return damage
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["run", "long", "killed", "killed.journal", "mixture", "sample", "adapt"])
 def test_random_damage_gives_an_error_or_the_right_data(kind: str, files: dict[str, Path]) -> None:
     name, _, journal = kind.partition(".")

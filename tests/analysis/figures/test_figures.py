@@ -62,20 +62,19 @@ def panels_of(name: str, paths: Sequence[Path], *generations: Sequence[int], lab
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "suffix"), [*((name, ".png") for name in INGREDIENTS), ("mixture", ".pdf"), ("mixture", ".svg")]
-)
+@pytest.mark.parametrize(("name", "suffix"), [*((name, ".png") for name in INGREDIENTS), ("mixture", ".pdf")])
 def test_every_figure_is_drawn_and_saved_whole(walked: Zoo, folder: Path, name: str, suffix: str) -> None:
     out = folder / f"{name}{suffix}"
     said = ees("figure", name, *(walked[each] for each in INGREDIENTS[name]), "-o", out)
     assert said.returncode == 0 and said.stdout == f"{out}\n", said.stderr
-    start = {".png": b"\x89PNG", ".pdf": b"%PDF", ".svg": b"<?xml"}[suffix]
+    start = {".png": b"\x89PNG", ".pdf": b"%PDF"}[suffix]
     assert out.read_bytes().startswith(start) and not list(folder.glob("*.new"))
     if suffix == ".png":
         picture = imread(out)
         assert picture.shape[1] <= 7.2 * 200 and picture[..., :3].std() > 0.01
 
 
+@pytest.mark.slow
 def test_a_file_matplotlibrc_in_the_present_folder_changes_nothing(
     walked: Zoo, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

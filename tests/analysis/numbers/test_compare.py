@@ -335,6 +335,7 @@ def test_groups_by_a_key_that_cannot_be_made_are_refused(sets: dict[str, list[Pa
         assert code == 2 and words in line, line
 
 
+@pytest.mark.slow
 def test_entropies_are_compared_by_their_difference_because_their_ratio_means_nothing(
     sets: dict[str, list[Path]],
 ) -> None:

@@ -163,6 +163,7 @@ def test_a_long_run_keeps_some_generations_the_first_and_the_last_among_them(
     assert [frame["g"] for frame in data["frames"]] == [0, 2, 5] and "At most 3 generations" in about
 
 
+@pytest.mark.slow
 def test_info_report_and_watch_never_read_more_than_a_generation_of_a_large_array(
     finished: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -254,6 +255,7 @@ def test_charts_leave_gaps_and_are_left_out_if_they_would_be_empty() -> None:
         assert "<svg" in chart("huge", {"line": [np.array([1e308, -1e308, np.inf])]})
 
 
+@pytest.mark.slow
 def test_a_page_has_the_color_of_its_reader_and_is_the_same_every_time(finished: Path) -> None:
     with open_run(finished) as run:
         text = report.render([run], 0)

@@ -26,6 +26,7 @@ def test_gymnasium_finds_nothing_to_warn_of(env: gymnasium.Env) -> None:
     check_env(env.unwrapped)
 
 
+@pytest.mark.slow
 def test_rewards_have_the_bits_of_the_ready_made_environment(env: gymnasium.Env) -> None:
     kind = KINDS[env.spec.id]
     with ready_made(kind) as theirs:

@@ -30,6 +30,7 @@ def robot(request: pytest.FixtureRequest) -> Iterator[Robot]:
     made.close()
 
 
+@pytest.mark.slow
 def test_whole_episodes_have_the_bits_of_the_ready_made_environment_in_any_order(robot: Robot) -> None:
     steps = {episode: 1000 if number == 1 else 150 for number, episode in enumerate(EPISODES)}
     ours = {episode: trace_of(robot, episode, count) for episode, count in steps.items()}
