@@ -9,7 +9,7 @@ from support.run_files import assert_same_bits
 
 from ees_mpi import open_run
 
-FEW = ("population.size=100", "run.generations=20", "noise.size=100000", "run.evaluate_mean_every=0")
+FEW = ("population.size=40", "run.generations=20", "noise.size=100000", "run.evaluate_mean_every=0")
 CUSTOM = (
     "objective.name=custom",
     "objective.function=ees_mpi.scg.surrogates:maxent",

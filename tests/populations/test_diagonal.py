@@ -117,11 +117,11 @@ def test_a_learned_spread_sees_across_the_waves_and_a_fixed_one_does_not(populat
 
 @pytest.fixture(scope="module")
 def walked(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small run of the cheetah with a learned spread, on one rank."""
-    return _walk(tmp_path_factory.mktemp("diagonal") / "one.h5", 1)
+    """A small run of the cheetah with a learned spread, of one process."""
+    return _walk(tmp_path_factory.mktemp("diagonal") / "one.h5", None)
 
 
-def _walk(out: Path, ranks: int, generations: int = 4) -> Path:
+def _walk(out: Path, ranks: int | None, generations: int = 4) -> Path:
     small = ("task.steps=8", "task.hidden=[8]", "noise.size=100000", "population.size=8", "task.observation_share=0.5")
     more = ("population.name=diagonal", "optimizer.std_lr=0.1", f"run.generations={generations}")
     return train(out, "cheetah-maxent", *small, *more, ranks=ranks)
