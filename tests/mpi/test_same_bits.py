@@ -49,6 +49,7 @@ def test_same_bits_with_a_diagonal_population(tmp_path: Path) -> None:
     assert_same_bits(*paths)
 
 
+@pytest.mark.slow
 def test_seven_ranks_have_the_same_bits_and_with_four_individuals_the_idle_ranks_are_named(
     alone: dict[str, Path], tmp_path: Path
 ) -> None:
@@ -58,6 +59,7 @@ def test_seven_ranks_have_the_same_bits_and_with_four_individuals_the_idle_ranks
     assert finished.stdout.count("3 of 7 ranks have nothing to evaluate (ranks 4 to 6)") == 1
 
 
+@pytest.mark.slow
 def test_same_bits_at_75272_parameters(tmp_path: Path) -> None:
     settings = sets("population.size=60", "task.steps=1", "noise.size=2000000", "run.generations=2")
     paths = []
