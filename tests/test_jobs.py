@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from support.breaking import breaking
-from support.program import BIN, CHECKOUT, MPIRUN, TIMEOUT, TINY, ees, environment, info, sets
+from support.program import BIN, CHECKOUT, MPIRUN, TIMEOUT, TINY, done, ees, environment, info, sets
 from support.run_files import assert_same_bits
 
 from ees_mpi import config as configs
@@ -162,7 +162,7 @@ def test_a_job_that_gets_on_between_failures_is_not_given_up(place: Place) -> No
 def test_the_signal_before_the_time_limit_reaches_the_ranks_and_the_next_start_ends_with_the_same_bits(
     place: Place,
 ) -> None:
-    slow = ("task.settings.how=mark", "task.settings.at=5", "task.settings.seconds=0.3")
+    slow = ("task.settings.how=mark", "task.settings.at=5", "task.settings.seconds=0.15")
     words = breaking(place.folder / "stopped.h5", 0, *slow, 'task.settings.mark="waits"')[2:]
     # Tells the script once the ranks wait; mpirun and the ranks are real.
     place.program("told", "until [ -e waits ]; do kill -0 $1 || exit; read -t 0.05 <> <(:); done; kill -USR1 $1")
@@ -308,16 +308,13 @@ def test_a_list_that_cannot_work_is_refused(place: Place, lines: list[str], mess
 @cache
 def plan(*words: str) -> list[list[str]]:
     """Return the commands of the plan of the paper, in words."""
-    line = [sys.executable, str(PAPER / "plan.py"), *words]
-    done = subprocess.run(line, capture_output=True, text=True, env=environment())
-    assert done.returncode == 0, done.stderr
-    return [shlex.split(line) for line in done.stdout.splitlines()]
+    return [shlex.split(line) for line in done(PAPER / "plan.py", *words).stdout.splitlines()]
 
 
 @pytest.mark.parametrize("words", [["--scale", "2"], ["--engine", "brax"]])
 def test_the_plan_refuses_what_it_does_not_know(words: list[str]) -> None:
-    done = subprocess.run([sys.executable, str(PAPER / "plan.py"), "runs", *words], capture_output=True, text=True)
-    assert done.returncode == 2 and words[1] in done.stderr
+    ended = ees(PAPER / "plan.py", "runs", *words)
+    assert ended.returncode == 2 and words[1] in ended.stderr
 
 
 @pytest.mark.slow
