@@ -183,6 +183,7 @@ def test_random_damage_gives_an_error_or_the_right_data(kind: str, files: dict[s
     assert [fault for fault in faults if fault] == []
 
 
+@pytest.mark.slow
 def test_a_zeroed_chunk_whose_checksum_is_zero_is_noticed(files: dict[str, Path], tmp_path: Path) -> None:
     path = Path(shutil.copy(files["run"], tmp_path / "run.h5"))
     with open_run(path) as run:
