@@ -76,6 +76,7 @@ def test_another_network_or_task_is_refused_with_both_shapes(trained: Path, tmp_
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_samples_have_the_same_bits_for_any_number_of_ranks(trained: Path, tmp_path: Path) -> None:
     options = ["--count", 9, "--std", 0.005]
     one, three = tmp_path / "one.h5", tmp_path / "three.h5"

@@ -23,7 +23,7 @@ def start(words: list[str]) -> "subprocess.Popen[str]":
     return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
 
 
-# The rank sleeps; loops in Python; sleeps in C and holds the GIL.
+@pytest.mark.slow  # the rank sleeps; loops in Python; sleeps in C and holds the GIL
 @pytest.mark.parametrize(("how", "ranks"), [("hang", 3), ("loop", 0), ("lock", 3)])
 def test_a_rank_that_stands_still_ends_the_job_with_its_stack(how: str, ranks: int, tmp_path: Path) -> None:
     out = tmp_path / "run.h5"
