@@ -52,6 +52,14 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
     return report
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the tests that need a GPU unless `-m` names them, and put the slow ones last."""
+    if "gpu" not in config.option.markexpr:
+        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("gpu")])
+        items[:] = [item for item in items if not item.get_closest_marker("gpu")]
+    items.sort(key=lambda item: item.get_closest_marker("slow") is not None)
+
+
 def pytest_sessionfinish() -> None:
     """End the ranks that stand ready; at the exit of a process, xdist would not wait for them."""
     from support.standing_ranks import end_all

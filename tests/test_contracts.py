@@ -53,18 +53,6 @@ def unlike(member: type, protocol: type) -> list[str]:
     return found
 
 
-def test_a_class_without_a_member_is_found_out() -> None:
-    class Lacking:
-        def check(self) -> None: ...
-
-        def start(self, learned: Any) -> Any: ...
-
-        def step(self, gradient: Any) -> Any: ...
-
-    assert missing(Lacking, contracts.Optimizer) == [] and len(unlike(Lacking, contracts.Optimizer)) == 1
-    assert "gradient" in missing(Lacking, contracts.OwnPopulation)
-
-
 @pytest.mark.parametrize(("family", "name", "protocol"), PARTS)
 def test_every_registered_part_satisfies_its_protocol(family: Family, name: str, protocol: type) -> None:
     if not getattr(family[name], "has_individuals", True):

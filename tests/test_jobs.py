@@ -8,11 +8,12 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pytest
 from support.breaking import breaking
-from support.program import BIN, CHECKOUT, MPIRUN, TIMEOUT, TINY, ees, environment, info, sets
+from support.program import BIN, CHECKOUT, MPIRUN, TIMEOUT, TINY, done, ees, environment, info, sets
 from support.run_files import assert_same_bits
 
 from ees_mpi import config as configs
@@ -42,6 +43,8 @@ class Place:
         (folder / "bin").mkdir()
         self.job_is("RUNNING", "None")
         self.program("srun", 'while [ "$1" != bash ]; do shift; done; "$@"')
+        # A file that does not exist is exit 3, as it is of the real program, which takes a second to say so.
+        self.program("ees-mpi", f'[ "$1" != info ] || [ -e "$2" ] || exit 3\nexec {BIN}/ees-mpi "$@"')
 
     def job_is(self, state: str, reason: str) -> None:
         """Let SLURM say this of the job."""
@@ -86,6 +89,7 @@ def test_a_job_script_is_short_and_reads_no_other_script(script: Path) -> None:
     subprocess.run(["bash", "-n", str(script)], check=True)
 
 
+@pytest.mark.slow
 def test_a_job_ends_well_when_the_run_is_complete_and_not_if_more_is_asked_for(place: Place) -> None:
     place.program("mpirun", WORKS)
     code, said = place.train()
@@ -96,17 +100,20 @@ def test_a_job_ends_well_when_the_run_is_complete_and_not_if_more_is_asked_for(p
     assert (code, place.log.read_text()) == (0, "requeue 77\n"), said
 
 
+@pytest.mark.slow
 def test_a_launcher_that_says_all_is_well_does_not_make_a_run_complete(place: Place) -> None:
     place.program("mpirun", "exit 0")
     code, said = place.train()
     assert (code, place.log.read_text()) == (0, "requeue 77\n"), said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("state", "reason", "requeued"),
     [
-        *(("RUNNING", "None", True), ("SIGNALING", "None", True)),
-        *(("COMPLETING", "TimeLimit", True), ("COMPLETING", "None", False)),
+        ("SIGNALING", "None", True),
+        ("COMPLETING", "TimeLimit", True),
+        ("COMPLETING", "None", False),
     ],
 )
 def test_a_job_that_was_cancelled_does_not_go_back_into_the_queue(
@@ -118,6 +125,7 @@ def test_a_job_that_was_cancelled_does_not_go_back_into_the_queue(
     assert (code == 0, place.log.read_text() != "") == (requeued, requeued), said
 
 
+@pytest.mark.slow
 def test_a_job_that_cannot_work_is_not_started_again(place: Place) -> None:
     place.program("mpirun", "exit 2")
     assert (place.train()[0], place.log.read_text()) == (2, "")
@@ -125,6 +133,7 @@ def test_a_job_that_cannot_work_is_not_started_again(place: Place) -> None:
     assert code == 2 and "expected --out RUN.h5" in said
 
 
+@pytest.mark.slow
 def test_three_starts_in_a_row_without_a_new_generation_end_the_job(place: Place) -> None:
     place.program("mpirun", "exit 75")  # also if each was stopped by the time limit
     codes = [place.train(SLURM_RESTART_COUNT=str(count))[0] for count in (0, 1, 2)]
@@ -139,18 +148,21 @@ def test_a_job_whose_starts_cannot_be_counted_ends(place: Place) -> None:
     assert (code, place.log.read_text()) == (1, ""), said
 
 
+@pytest.mark.slow
 def test_a_job_that_gets_on_between_failures_is_not_given_up(place: Place) -> None:
-    for count in range(5):
-        place.program("mpirun", f"{WORKS} --set run.generations={2 + count}\nexit 1")
+    place.program("mpirun", "exit 1")
+    for count in range(4):
+        place.program("ees-mpi", f'echo \'{{"generations": {count}, "complete": false}}\'')
         code, said = place.train(SLURM_RESTART_COUNT=str(count))
         assert code == 0, said
-    assert place.log.read_text() == 5 * "requeue 77\n"
+    assert place.log.read_text() == 4 * "requeue 77\n"
 
 
+@pytest.mark.slow
 def test_the_signal_before_the_time_limit_reaches_the_ranks_and_the_next_start_ends_with_the_same_bits(
     place: Place,
 ) -> None:
-    slow = ("task.settings.how=mark", "task.settings.at=5", "task.settings.seconds=0.3")
+    slow = ("task.settings.how=mark", "task.settings.at=5", "task.settings.seconds=0.15")
     words = breaking(place.folder / "stopped.h5", 0, *slow, 'task.settings.mark="waits"')[2:]
     # Tells the script once the ranks wait; mpirun and the ranks are real.
     place.program("told", "until [ -e waits ]; do kill -0 $1 || exit; read -t 0.05 <> <(:); done; kill -USR1 $1")
@@ -165,6 +177,7 @@ def test_the_signal_before_the_time_limit_reaches_the_ranks_and_the_next_start_e
     assert_same_bits(place.folder / "stopped.h5", whole)
 
 
+@pytest.mark.slow
 def test_a_task_of_an_array_runs_its_line_and_puts_itself_back_into_the_queue_and_not_the_array(place: Place) -> None:
     place.program("mpirun", WORKS)
     quoted = [*WORDS, "--set", "run.folder='a b'"]
@@ -182,6 +195,7 @@ def test_a_task_of_an_array_runs_its_line_and_puts_itself_back_into_the_queue_an
     assert (code, place.log.read_text()) == (0, "requeue 70_1\n"), said
 
 
+@pytest.mark.slow
 def test_a_task_of_an_array_makes_other_files_once(place: Place) -> None:
     place.program("mpirun", f"echo launched >>{place.log}\n{WORKS}")
     lines = [["ees-mpi", "train", *WORDS, *OUT], ["ees-mpi", "sample", "run.h5", "--count", "4", "--out", "s.h5"]]
@@ -204,6 +218,7 @@ def runs_of(*seeds: int) -> list[list[str]]:
     return [["ees-mpi", "train", *WORDS, "--seed", str(seed), "--out", f"runs/{seed}.h5"] for seed in seeds]
 
 
+@pytest.mark.slow
 def test_runs_of_a_list_end_with_the_same_bits_and_a_bad_run_does_not_end_the_others(place: Place) -> None:
     place.program("mpirun", f'case "$*" in *--seed\\ 1*) echo bad luck; exit 2 ;; esac\n{WORKS}')
     listed = place.write_list(*runs_of(0, 1, 2), ["ees-mpi", "sample", "runs/1.h5", "--count", "4", "--out", "s.h5"])
@@ -220,6 +235,7 @@ def test_runs_of_a_list_end_with_the_same_bits_and_a_bad_run_does_not_end_the_ot
     assert code == 0 and "2 done, 0 running" in said, said  # only the bad ones were left
 
 
+@pytest.mark.slow
 def test_a_command_of_a_list_that_fails_is_resumed_in_place_and_given_up_after_three_starts(place: Place) -> None:
     place.program("mpirun", f"echo launched >>{place.log}; [ -e failed ] || {{ touch failed; exit 137; }}\n{WORKS}")
     code, said = place.run(JOBS / "run_list.py", place.write_list(*runs_of(4)))
@@ -230,6 +246,7 @@ def test_a_command_of_a_list_that_fails_is_resumed_in_place_and_given_up_after_t
     assert code == 1 and place.log.read_text() == 3 * "launched\n" and "failed: 5: exit code 0" in said, said
 
 
+@pytest.mark.slow
 def test_a_list_that_is_told_to_stop_saves_and_one_with_a_time_limit_passes_it_on(place: Place) -> None:
     place.program("mpirun", f'echo "$*" >>{place.log}; [ -e asked ] || {{ touch asked; kill -TERM $PPID; }}\n{WORKS}')
     long = [*runs_of(0)[0], "--set", "run.generations=100000", "--set", "run.fsync=false"]
@@ -239,6 +256,7 @@ def test_a_list_that_is_told_to_stop_saves_and_one_with_a_time_limit_passes_it_o
     assert 0.02 < float(words[words.index("--max-hours") + 1]) <= 3 / 60 and "runs/1.h5" not in words
 
 
+@pytest.mark.slow
 def test_small_files_of_finished_runs_have_the_mean_if_another_line_reads_it(place: Place) -> None:
     place.program("mpirun", WORKS)
     paper = place.folder / "jobs" / "paper"
@@ -278,10 +296,7 @@ def test_a_line_waits_for_the_files_that_other_lines_write_and_small_files_of_ot
     ("lines", "message"),
     [
         (["rm -r x --out y"], "expected `ees-mpi"),
-        (["ees-mpi train ant-es"], "--out"),
         (["ees-mpi train ant-es --out a.h5", "ees-mpi train ant-maxent --out a.h5"], "two different lines"),
-        (["ees-mpi train antes --out a.h5"], "antes"),
-        (["ees-mpi train 'ant-es --out a.h5"], "No closing quotation"),
     ],
 )
 def test_a_list_that_cannot_work_is_refused(place: Place, lines: list[str], message: str) -> None:
@@ -290,20 +305,19 @@ def test_a_list_that_cannot_work_is_refused(place: Place, lines: list[str], mess
     assert code == 2 and message in said, said
 
 
+@cache
 def plan(*words: str) -> list[list[str]]:
     """Return the commands of the plan of the paper, in words."""
-    line = [sys.executable, str(PAPER / "plan.py"), *words]
-    done = subprocess.run(line, capture_output=True, text=True, env=environment())
-    assert done.returncode == 0, done.stderr
-    return [shlex.split(line) for line in done.stdout.splitlines()]
+    return [shlex.split(line) for line in done(PAPER / "plan.py", *words).stdout.splitlines()]
 
 
-@pytest.mark.parametrize("words", [["--scale", "2"], ["--scale", "small"], ["--seeds", "0"], ["--engine", "brax"]])
+@pytest.mark.parametrize("words", [["--scale", "2"], ["--engine", "brax"]])
 def test_the_plan_refuses_what_it_does_not_know(words: list[str]) -> None:
-    done = subprocess.run([sys.executable, str(PAPER / "plan.py"), "runs", *words], capture_output=True, text=True)
-    assert done.returncode == 2 and words[1] in done.stderr
+    ended = ees(PAPER / "plan.py", "runs", *words)
+    assert ended.returncode == 2 and words[1] in ended.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [[], ["--scale", "tiny"], ["--engine", "mujoco"], ["--robots", "gymnasium"]])
 def test_every_run_of_the_plan_has_a_config_that_can_be_read_and_a_start_that_comes_before_it(words: list[str]) -> None:
     made: set[str] = set()
@@ -320,7 +334,7 @@ def test_at_full_scale_the_presets_are_used_as_they_are() -> None:
     assert not [line for line in plan("runs") if line[1] == "train" and "--set" in line]
 
 
-@pytest.mark.parametrize("scale", ["0.15", "0.07", "0.5", "tiny"])
+@pytest.mark.parametrize("scale", ["0.15", "tiny"])
 def test_further_evolution_lasts_as_long_as_it_is_compared(scale: str) -> None:
     (line,) = [line for line in plan("runs", "--scale", scale, "--seeds", "1") if "ant-adapt-seed0.h5" in line]
     made = next(int(word.partition("=")[2]) for word in line if word.startswith("run.generations="))
@@ -394,6 +408,7 @@ def test_scaling_measures_whole_curves_first_and_quick_points_before_slow_ones()
     ]  # the others take long
 
 
+@pytest.mark.slow
 def test_scaling_keeps_its_points_names_failed_ones_and_draws_them_beside_the_model(place: Place) -> None:
     place.program("mpirun", f"echo launched >>{place.log}\n{WORKS}")  # one rank, whatever -n says
     small = [

@@ -24,6 +24,7 @@ print(machine.differences(before, machine.fingerprint()))
 """
 
 
+@pytest.mark.slow
 def test_the_fingerprint_does_not_depend_on_the_libraries_that_happen_to_be_loaded() -> None:
     done = subprocess.run([sys.executable, "-c", LOADING_MORE], capture_output=True, text=True)
     assert done.stdout == "[]\n", done.stderr + done.stdout

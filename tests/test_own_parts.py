@@ -58,6 +58,7 @@ def test_the_examples_in_the_folder_of_job_scripts_train(monkeypatch: pytest.Mon
     done("adapt", out, "--direction", "left", "--mutations", 2, "--evaluations", 1, "--out", tmp_path / "a.h5")
 
 
+@pytest.mark.slow
 def test_analysis_and_updates_work_with_own_parts(tmp_path: Path) -> None:
     write(tmp_path, "A population", generations=3)
     done("train", "own.toml", "--out", "run.h5")
@@ -116,12 +117,7 @@ def broken(heading: str, old: str, new: str, **run: object) -> tuple[int, str, s
 WRONG = [
     ("A task", "def open(self, seed)", "def close_(self)", "throwing:Throw: expected a class with parameters, behavi"),
     ("A task", "def open(self, seed)", "def open(self)", "throwing:Throw: open() raised TypeError"),
-    ("A task", "self.gravity = gravity", "gravity.x", "Throw() raised AttributeError: 'float' object has no attri"),
-    ("A task", "gravity=9.8", "mass=1", "cannot be made with gravity: missing a required argument|unexpected"),
     ("A task", "import math\n", "import maths\n", "importing it raised ModuleNotFoundError: No module named 'maths'"),
-    ("A task", "class Throw", "class Thrown", "throwing.py has no Throw: unknown name 'Throw'; did you mean Thrown?"),
-    ("A task", "return self", "return None", "evaluate() raised AttributeError: 'NoneType' object has no attr"),
-    ("A task", "return self", "return self.none", "task.function throwing:Throw: open() raised AttributeError"),
     (
         "A task",
         "return Outcome(",
@@ -129,12 +125,8 @@ WRONG = [
         "individual 0: task.function throwing:Throw: evaluate() raised AttributeError: 'dict'",
     ),
     ("A policy", "self.count =", "self.number =", "expected a class with count, initial, load, act; it has no count"),
-    ("A policy", "0.1 * generator.standard_normal(self.count)", "[0.0]", "initial() returned the shape (1,); expected"),
     ("A policy", "self.scale * np", "np.zeros(3) + np", "linear:Linear: act() returned the shape (3,); expected (1,)"),
-    ("A policy", "observation @ self", "observation @ 0 @ self", "linear:Linear: act() raised ValueError"),
     ("A population", "np.ones(self.size, int)", "np.ones(self.size)", "draw() returned sign of shape (8,) and type f"),
-    ("A population", "integers(0, ", "integers(noise.size, 9 + ", "draw() returned offset of shape (8,) and type"),
-    ("A population", "return Draw(offset, ", "return (offset, ", "draw() returned tuple; expected an ees_mpi.outcome"),
     ("A population", "return mean + np", "return [mean] + np", "individual() returned the shape (1, 1); expec"),
     (
         "A population",
@@ -142,27 +134,13 @@ WRONG = [
         '"mean": mean',
         "gradient() returned arrays of the shapes {'log_std': (1,), 'mean': (1,)}",
     ),
-    (
-        "A population",
-        ', "log_std": [(w',
-        ', "std": [(w',
-        "returned arrays of the shapes {'mean': (1, 1), 'std': (1,)}; expected {'lo",
-    ),
-    ("A population", '{"mean": means, "log_std', '{"means": means, "log_std', "learned() must return the means"),
     ("An optimizer", "for name in learned}, speed", "for name in learned}", "as the moments returned NoneType"),
-    (
-        "An optimizer",
-        "        speed = {",
-        "        learned['mean'] += 1\n        speed = {",
-        "step() raised ValueError: ",
-    ),
     (
         "An optimizer",
         "np.zeros(theta.shape) for",
         "'none' for",
         "start() returned 'mean' of type <U4; expected num",
     ),
-    ("A behaviour", "return [seen[", "return [[seen[", "importing it raised SyntaxError"),
     ("A behaviour", "len(seen) // 2", "len(seen) // 0", "behaviors:middle_and_end: middle_and_end() raised ZeroDivi"),
     ("A Gymnasium environment", "self.x, self.speed = 0.0, 0.1", "pass", "reset() or step() raised AttributeError"),
     ("An objective", "** power", "** power[0]", "objectives:outermost: outermost() raised TypeError"),
@@ -224,12 +202,6 @@ def test_a_module_of_the_same_name_beside_another_config_is_not_confused(tmp_pat
 def test_an_environment_in_the_present_folder_is_found(tmp_path: Path) -> None:
     write(tmp_path, "A Gymnasium environment")
     assert TASKS.build({"name": "gymnasium", "env": "point:Point-v0", "hidden": []}).parameters == 3
-
-
-@pytest.mark.parametrize("env", [":Point-v0", "..point:Point-v0", "a b:Point-v0"])
-def test_a_malformed_module_of_an_environment_is_refused(env: str) -> None:
-    with pytest.raises(ConfigError, match="expected a module in front of the colon"):
-        TASKS.build({"name": "gymnasium", "env": env}).check()
 
 
 def test_gpus_and_maml_refuse_a_policy_of_ones_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -52,11 +52,6 @@ def numbers_differ(one: str, other: str) -> str:
     return ""
 
 
-def test_numbers_are_compared_not_bytes() -> None:
-    assert not numbers_differ("p 0.0291 (6)", "p 0.0290 (6)") and not numbers_differ("left 12.4 %", "left 12.41 %")
-    assert numbers_differ("left 12.4 %", "left 13.4 %") and numbers_differ("left 1 %", "right 1 %")
-
-
 def test_the_tables_of_the_pages_have_the_numbers_of_the_file() -> None:
     for page, tables in results.pages(RESULTS).items():
         whole = (results.DOCS / page).read_text(encoding="utf-8")
@@ -220,11 +215,16 @@ def test_every_policy_of_the_shelf_has_a_card_with_its_hash() -> None:
             assert about["state_sha256"] in card and not re.search(r"[\"' ]/\w+/", str(file["about"]))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("policy", POLICIES, ids=lambda path: path.stem)
-def test_sample_adapt_and_measure_take_every_policy_of_the_shelf(policy: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["cheetah-maxent-released-seed7", "ant-maxent-text"])
+def test_sample_adapt_and_measure_take_a_policy_of_the_shelf(name: str, tmp_path: Path) -> None:
     pytest.importorskip("mujoco")
-    way = "left" if "cheetah" in policy.stem else "90"
+    with np.load(SHELF / f"{name}.npz") as file:
+        arrays = dict(file)
+    config, steps = re.subn(r"(?m)^steps = \d+$", "steps = 5", str(arrays["config"]))  # a short rollout
+    config, noise = re.subn(r"(\[noise\]\nsize =) \d+", r"\1 300000", config)
+    assert steps == noise == 1
+    policy, way = tmp_path / "policy.npz", "left" if "cheetah" in name else "90"
+    np.savez(policy, **{**arrays, "config": np.array(config)})
     done("sample", policy, "--count", 2, "--out", tmp_path / "sampled.h5")
     done("adapt", policy, "--direction", way, "--mutations", 2, "--evaluations", 1, "--out", tmp_path / "adapted.h5")
-    done("measure", policy, "--std", "0.02", "--count", 2, "--set", "task.steps=50", "-o", tmp_path / "measured.h5")
+    done("measure", policy, "--std", "0.02", "--count", 2, "-o", tmp_path / "measured.h5")

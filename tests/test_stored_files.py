@@ -60,6 +60,7 @@ def test_a_stored_run_resumes_for_one_more_generation(name: str, tmp_path: Path)
         assert run["state_sha256"][-2].decode() == DIGESTS[name]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [path.stem for path in sorted((DATA / "configs").iterdir())])
 def test_training_gives_the_bits_that_were_noted(name: str, tmp_path: Path) -> None:
     path = tmp_path / "run.h5"
@@ -70,6 +71,7 @@ def test_training_gives_the_bits_that_were_noted(name: str, tmp_path: Path) -> N
     assert info(path)["state_sha256"] == DIGESTS[name]
 
 
+@pytest.mark.slow
 def test_a_killed_run_is_read_with_its_journal_repaired_and_resumed(tmp_path: Path) -> None:
     path = unpacked(tmp_path, "killed.h5", "killed.h5.journal")
     with h5py.File(path) as file:

@@ -70,6 +70,7 @@ def test_the_network_has_five_hidden_layers_and_the_switch_is_a_weight_of_zero()
     assert weights[-1, 2] == 1.0  # from K to K'
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("g", "h", "inputs", "units"), [(wave, tent, 1, 16), (wave, tent, 2, 60), (constant, tent, 1, 5)]
 )

@@ -91,18 +91,18 @@ def fast_means(config: Config, generations: int) -> list[float]:
 
 @pytest.mark.parametrize("preset", ["interference-maxvar", "interference-maxent"])
 def test_the_fast_means_are_those_of_training(preset: str) -> None:
-    config, means = load(preset, ["run.generations=40"]), []
+    config, means = load(preset, ["run.generations=40", "population.size=100", "noise.size=100000"]), []
     trained(config, lambda record: means.append(float(record.arrays["mean"][0, 0])))
     np.testing.assert_allclose(fast_means(config, 40), means, atol=1e-5)
     assert abs(means[-1] - means[0]) > 0.5  # it has gone somewhere
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("preset", "seed", "size", "generations"),
     [
-        *(("interference-maxvar", seed, 500, 2000) for seed in range(5)),
-        ("interference-maxent", 0, 500, 1500),  # the size of the presets
-        *(("interference-maxent", seed, 200, 1500) for seed in (1, 2)),  # a quarter of the time
+        *(("interference-maxvar", seed, 100, 2000) for seed in (0, 1)),
+        *(("interference-maxent", seed, 200, 1500) for seed in (1, 2)),  # with 100, some runs are not there yet
     ],
 )
 def test_both_variants_find_the_most_evolvable_genome(preset: str, seed: int, size: int, generations: int) -> None:

@@ -39,12 +39,14 @@ def command(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return info(out)["state_sha256"]
 
 
+@pytest.mark.slow
 def test_the_five_lines_have_the_bits_of_the_command_under_mpirun(command: str, tmp_path: Path) -> None:
     assert len(BLOCKS[0].strip().splitlines()) <= 5
     said = execute(BLOCKS[0], tmp_path, MPIRUN, "-n", "2").stdout
     assert said.count(command) == 2 and info(tmp_path / "run.h5")["ranks"] == 2
 
 
+@pytest.mark.slow
 def test_all_examples_of_the_page_run_and_the_five_lines_have_the_bits_of_the_command(
     command: str, tmp_path: Path
 ) -> None:
@@ -61,6 +63,7 @@ def cells() -> list[dict[str, Any]]:
     return [cell for cell in found if cell["cell_type"] == "code"]
 
 
+@pytest.mark.slow
 def test_the_notebook_runs_and_shows_the_effect(tmp_path: Path) -> None:
     code = ["".join(cell["source"]) for cell in cells()]
     assert len(code) > 5 and not any(line.startswith(("%", "!")) for cell in code for line in cell.splitlines())

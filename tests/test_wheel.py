@@ -32,30 +32,25 @@ def build(kind: str, source: Path, out: Path) -> Path:
     return out / done.stdout.splitlines()[-1]
 
 
-@pytest.fixture(scope="module")
-def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The sdist of a copy of the checkout."""
-    folder = tmp_path_factory.mktemp("sdist")
+def make_sdist(folder: Path) -> Path:
+    """Make the sdist of a copy of the checkout."""
     copy = Path(shutil.copytree(CHECKOUT, folder / "copy", symlinks=True, ignore=left_out))
     return build("sdist", copy, folder)
 
 
-@pytest.fixture(scope="module")
-def wheel(sdist: Path) -> Path:
+def make_wheel(sdist: Path) -> Path:
+    """Make the wheel from the sdist."""
     subprocess.run(["tar", "-xzf", sdist, "-C", sdist.parent], check=True)
     return build("wheel", sdist.parent / sdist.name.removesuffix(".tar.gz"), sdist.parent)
 
 
-@pytest.fixture(scope="module")
-def empty(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An environment with the wheel; the packages that it needs are those of this environment."""
-    folder = tmp_path_factory.mktemp("empty")
+def install(wheel: Path, folder: Path) -> None:
+    """Make an environment with the wheel; the packages that it needs are those of this environment."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     python = folder / "bin" / "python"
     subprocess.run([BIN / "pip", "--python", python, "install", "-qq", "--no-deps", "--no-index", wheel], check=True)
     (site,) = folder.glob("lib/python*/site-packages")
     (site / "others.pth").write_text(sysconfig.get_path("purelib") + "\n")  # not its own .pth files: no checkout
-    return folder
 
 
 def run(empty: Path, *words: object) -> str:
@@ -67,7 +62,17 @@ def run(empty: Path, *words: object) -> str:
     return done.stdout
 
 
-def test_wheel_and_sdist_have_every_source_and_nothing_else(wheel: Path, sdist: Path) -> None:
+@pytest.mark.slow
+def test_the_wheel_of_the_sdist_has_every_source_and_works_by_itself(tmp_path: Path) -> None:
+    sdist, empty = make_sdist(tmp_path), tmp_path / "empty"
+    wheel = make_wheel(sdist)
+    check_that_every_source_is_in_it_and_nothing_else(wheel, sdist)
+    install(wheel, empty)
+    check_that_it_trains_draws_and_prints(empty)
+    check_that_its_job_scripts_run(empty)
+
+
+def check_that_every_source_is_in_it_and_nothing_else(wheel: Path, sdist: Path) -> None:
     copy = sdist.parent / "copy"
     made = ("build/", "ees_mpi.egg-info/")
     sources = {str(path.relative_to(copy)) for path in copy.rglob("*") if path.is_file()}
@@ -104,7 +109,7 @@ def test_a_release_needs_a_clean_tree_a_changelog_a_new_version_and_lists_what_p
     assert "CHANGELOG.md has no part `## 1.1`" in make_release.problems(tmp_path)[1]
 
 
-def test_the_installed_wheel_trains_a_preset_draws_a_figure_and_prints_its_pages(empty: Path) -> None:
+def check_that_it_trains_draws_and_prints(empty: Path) -> None:
     assert run(empty, "python", "-c", "import ees_mpi; print(ees_mpi.__file__)").startswith(str(empty))
     run(empty, "ees-mpi", "train", "interference-maxvar", *sets(*TINY), "--out", "run.h5")
     run(empty, "ees-mpi", "figure", "interference", "run.h5", "-o", "figure.png")
@@ -112,7 +117,7 @@ def test_the_installed_wheel_trains_a_preset_draws_a_figure_and_prints_its_pages
     assert run(empty, "ees-mpi", "docs", "format").strip()
 
 
-def test_the_installed_wheel_brings_job_scripts_that_run(empty: Path) -> None:
+def check_that_its_job_scripts_run(empty: Path) -> None:
     run(empty, "ees-mpi", "jobs", "--copy", "jobs")
     listed = empty / "list"
     listed.write_text(run(empty, "ees-mpi", "sweep", "interference-maxvar", *sets(*TINY), "--out", "runs"))

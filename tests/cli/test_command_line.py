@@ -60,6 +60,7 @@ def test_a_wrong_command_line_or_config_is_exit_2_and_touches_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "message"), [(["--set", "population.size=501"], "even number"), (["--nonsense"], "--nonsense")]
 )
@@ -160,6 +161,7 @@ def test_the_doctor_finds_this_machine_well() -> None:  # with ranks: mpi/test_l
     assert "bad " not in done.stdout and "one BLAS thread" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_full_disk_in_mid_run_leaves_a_file_that_goes_on(tmp_path: Path) -> None:
     """A file-size limit fails writes as a full disk does, in the journal and nowhere else."""
     out = tmp_path / "run.h5"
@@ -235,6 +237,7 @@ def test_a_finished_run_is_not_touched_by_resume(finished: Path, tmp_path: Path)
     assert copy.read_bytes() == finished.read_bytes() and list(tmp_path.iterdir()) == [copy]
 
 
+@pytest.mark.slow
 def test_a_closed_or_full_stdout_does_not_end_the_training(tmp_path: Path) -> None:
     for name, redirection in {"head": "| head -1", "full": "> /dev/full", "closed": ">&-"}.items():
         out = tmp_path / f"{name}.h5"

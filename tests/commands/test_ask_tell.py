@@ -229,6 +229,7 @@ def one(z: NDArray[Any]) -> tuple[float, float]:
     return value, value
 
 
+@pytest.mark.slow
 def test_a_loop_that_was_killed_resumes_with_the_same_bits(tmp_path: Path) -> None:
     whole = run(small(), 6)
     out = tmp_path / "run.h5"
@@ -263,6 +264,7 @@ def test_a_loop_that_ended_with_an_exception_is_not_complete(tmp_path: Path) -> 
         es.tell(simulate(es.ask()))
 
 
+@pytest.mark.slow
 def test_commands_work_on_a_recorded_run_and_those_that_need_the_task_say_whose_it_was(
     tmp_path: Path, finished: Path
 ) -> None:
@@ -296,6 +298,7 @@ def test_the_stall_limit_holds_inside_tell_only(monkeypatch: pytest.MonkeyPatch)
     assert limits == [120.0, -1.0, 0]  # the comparison of the states is inside
 
 
+@pytest.mark.slow
 def test_the_examples_of_the_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     page = (CHECKOUT / "ees_mpi" / "docs" / "ask_tell.md").read_text()
@@ -308,6 +311,7 @@ def test_the_examples_of_the_page_run(tmp_path: Path, monkeypatch: pytest.Monkey
     names["run"].close()
 
 
+@pytest.mark.slow
 def test_the_torch_example_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     text = (CHECKOUT / "jobs" / "examples" / "torch_loop.py").read_text()
     exec(text.replace("range(101)", "range(1)").replace("size=200", "size=20, config={'noise': {'size': 5000}}"), {})

@@ -34,6 +34,7 @@ def engines_of(path: Path) -> tuple[str, str]:
     return facts["engine"], note["engine"]
 
 
+@pytest.mark.slow
 def test_a_sample_a_measurement_and_an_adaptation_in_the_other_engine_record_both(
     trained: Path, tmp_path: Path
 ) -> None:

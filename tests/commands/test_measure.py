@@ -81,6 +81,7 @@ def numpy_network(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+@pytest.mark.slow
 def test_a_torch_network_a_safetensors_file_and_a_numpy_network_have_the_same_bits(
     numpy_network: Path, tmp_path: Path
 ) -> None:
@@ -148,6 +149,7 @@ def test_the_file_serves_the_other_commands(numpy_network: Path, tmp_path: Path)
         assert refusal(*words)[0] == 3
 
 
+@pytest.mark.slow
 def test_a_run_and_an_exported_policy_are_measured_in_their_own_task(cheetah: Path, tmp_path: Path) -> None:
     done("export", cheetah, "--policy", "-o", tmp_path / "policy.npz")
     own: dict[str, Any] = {"task": None, "settings": None, "count": 4}
@@ -305,6 +307,7 @@ def test_a_foreign_policy_needs_a_task(tmp_path: Path) -> None:
     assert "expected --task PRESET" in refusal("measure", path)[1]
 
 
+@pytest.mark.slow
 def test_a_run_file_with_the_name_of_a_checkpoint_is_a_run(tmp_path: Path) -> None:
     run = train(tmp_path / "run.ckpt")
     done("sample", run, "--count", 2, "-o", tmp_path / "sample.zip")

@@ -122,6 +122,7 @@ def test_the_plan_of_maml_counts_whole_tasks() -> None:
     assert "of which 0 MiB noise table" in text and "rollouts of one task" in text
 
 
+@pytest.mark.slow
 def test_plan_of_maml_on_the_command_line() -> None:
     small = ("maml.horizon=5", "maml.rollouts=2", "population.size=4")
     done = ees("plan", "cheetah-maml-laptop", *sets(*small), "--ranks", 2)

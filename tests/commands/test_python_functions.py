@@ -241,6 +241,7 @@ def test_code_that_was_changed_between_two_calls_is_used(tmp_path: Path, monkeyp
         ees_mpi.train(CONFIG, tmp_path / "other.h5", settings={"task.function": "support.interrupting:Interrupting"})
 
 
+@pytest.mark.slow
 def test_sample_and_adapt_are_those_of_the_commands(cheetah: Path, tmp_path: Path) -> None:
     words = ["sample", cheetah, "--count", "4", "--generation", "2", "--std", "0.1", "--out", tmp_path / "command.h5"]
     done(*words)

@@ -129,7 +129,7 @@ def test_splits_keep_pairs_together_and_differ() -> None:
 
 @pytest.mark.parametrize(
     ("dimensions", "pairs", "slope", "noise"),
-    [(1000, 100, 0.0, 1.0), (1000, 100, 0.2, 1.0), (100, 100, 0.3, 1.0), (100, 50, 1.0, 0.0), (3, 50, 0.3, 1.0)],
+    [(1000, 100, 0.2, 1.0), (100, 50, 1.0, 0.0), (3, 50, 0.3, 1.0)],
 )
 def test_the_interval_covers_the_true_share(dimensions: int, pairs: int, slope: float, noise: float) -> None:
     # A pair has the gradient c eps with c = slope eps_1 + noise: its mean has the length `slope`.
@@ -149,6 +149,7 @@ def random_split(each: Floats, generator: np.random.Generator) -> Split:
     return split_of(*(np.stack([each[p].sum(0) * 16 / len(h) for p in np.array_split(h, 16)]) for h in halves))
 
 
+@pytest.mark.slow
 def test_the_interval_covers_the_true_share_of_ranked_fitness() -> None:
     # fitness = a e_1 + noise, corr(fitness, e_1) = r: ranks are normal probabilities, and all expectations are known.
     r, rule = 0.25, Normal(size=200, std=0.3)
@@ -188,6 +189,7 @@ def test_no_gradient_has_no_share() -> None:
     assert ratio_of([]).interval()[0] != 0
 
 
+@pytest.mark.slow
 def test_the_command_and_the_function_agree(tmp_path: Path) -> None:
     run = train(tmp_path / "run.h5", "interference-maxent", "population.size=40")
     found = json.loads(done("signal", run, "--json").stdout)

@@ -64,6 +64,7 @@ def test_the_papers_main_comparison_starts_from_a_maxent_preset() -> None:
     assert [info(path)["objective"] for path in sorted(Path().glob("*.h5"))] == ["fitness", "maxent", "maxvar"]
 
 
+@pytest.mark.slow
 def test_the_commands_of_the_page_make_six_files_a_table_a_comparison_and_a_figure() -> None:
     page = (CHECKOUT / "ees_mpi" / "docs" / "clusters.md").read_text(encoding="utf-8").partition("\n## Many runs\n")[2]
     first, *others = [shlex.split(line) for line in re.findall(r"^    ees-mpi (.*)$", page, re.MULTILINE)][:4]

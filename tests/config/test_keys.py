@@ -75,6 +75,7 @@ name = "maxvar"
 """
 
 
+@pytest.mark.slow
 def test_a_config_of_ten_lines_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("own.toml").write_text(TEN_LINES)

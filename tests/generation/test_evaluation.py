@@ -102,6 +102,7 @@ def test_offspring_and_adaptations_come_in_batches_too(one_by_one: Path, tmp_pat
     assert_same_bits(paths["cpu"], paths["cuda"])
 
 
+@pytest.mark.slow
 def test_generations_of_a_gpu_are_verified_as_distributions_and_their_updates_bit_by_bit(tmp_path: Path) -> None:
     out = tmp_path / "run.h5"
     assert train(out).returncode == 0

@@ -45,6 +45,7 @@ def test_the_individuals_of_a_call_share_its_seeds(tmp_path: Path) -> None:
     assert "the same bits" in done("verify", tmp_path / "run.h5", "--individuals", 3).stdout
 
 
+@pytest.mark.slow
 def test_evaluators_that_are_opened_again_and_that_take_a_seed_are_the_same(tmp_path: Path) -> None:
     digests = set()
     for name in ("Throws", "QuickThrows"):
@@ -55,6 +56,7 @@ def test_evaluators_that_are_opened_again_and_that_take_a_seed_are_the_same(tmp_
     assert len(digests) == 1
 
 
+@pytest.mark.slow
 def test_gymnasium_environments_are_reset_with_the_seeds_in_all_commands(tmp_path: Path) -> None:
     out, sample, measure = (tmp_path / f"{name}.h5" for name in ("run", "sample", "measure"))
     config = {"task": {**CARTPOLE, "rollouts": 3}, **PARTS}

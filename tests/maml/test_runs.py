@@ -43,7 +43,8 @@ def cheetah(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0])
 def test_after_training_one_gradient_step_at_least_triples_the_return(seed: int) -> None:
     learning, state = job(f"run.seed={seed}", "run.evaluate_mean_every=0")
     returns = []
@@ -68,6 +69,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_same_bits_for_any_number_of_ranks_and_through_resume(alone: Path, tmp_path: Path) -> None:
     path = tmp_path / "run.h5"
     done("train", POINT, *sets(*SMALL, "run.generations=1"), "--out", path, ranks=3)
@@ -115,6 +117,7 @@ def test_a_file_verifies_and_says_what_it_is(cheetah: Path) -> None:
     assert facts["steps"] == 2 * 2 * 2 * 2 * 20
 
 
+@pytest.mark.slow
 def test_the_replica_in_mujoco_has_the_same_bits_on_any_number_of_cpu_ranks(tmp_path: Path) -> None:
     pytest.importorskip("mujoco")
     settings = sets(*CHEETAH, "task.engine=mujoco", "task.device=cpu")

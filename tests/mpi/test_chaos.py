@@ -1,9 +1,11 @@
 import subprocess
 import sys
 
+import pytest
 from support.program import CHECKOUT, TIMEOUT
 
 CHAOS = CHECKOUT / "tools" / "chaos.py"
+pytestmark = pytest.mark.slow
 
 
 def test_a_run_killed_again_and_again_ends_with_the_bits_of_an_undisturbed_one() -> None:

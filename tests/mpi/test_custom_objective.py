@@ -9,7 +9,7 @@ from support.run_files import assert_same_bits
 
 from ees_mpi import open_run
 
-FEW = ("population.size=100", "run.generations=20", "noise.size=100000", "run.evaluate_mean_every=0")
+FEW = ("population.size=40", "run.generations=20", "noise.size=100000", "run.evaluate_mean_every=0")
 CUSTOM = (
     "objective.name=custom",
     "objective.function=ees_mpi.scg.surrogates:maxent",
@@ -32,6 +32,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return custom(tmp_path_factory.mktemp("custom") / "run.h5", None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ranks", [None, 3])
 def test_custom_maxent_gives_the_run_of_the_built_in_one(
     ranks: int | None, alone: Path, built_in: Path, tmp_path: Path

@@ -46,13 +46,13 @@ def test_each_host_holds_one_noise_table(three: tuple[list[str], Path]) -> None:
     assert done.stdout.strip() == "3 nodes of 2 ranks, 3 tables"
 
 
-@pytest.mark.parametrize("options", [[], ["--map-by", "node"]], ids=["hosts one by one", "hosts in turn"])
-def test_gathers_cross_hosts_in_order(three: tuple[list[str], Path], options: list[str]) -> None:
+def test_gathers_cross_hosts_in_order(three: tuple[list[str], Path]) -> None:
     names, folder = three
-    done = mpirun(names, 2, folder, PROGRAMS, "gathers", options=options)
+    done = mpirun(names, 2, folder, PROGRAMS, "gathers", options=["--map-by", "node"])  # hosts in turn
     assert done.returncode == 0 and done.stdout.strip() == "ok", done.stderr
 
 
+@pytest.mark.slow
 def test_three_hosts_of_two_ranks_give_the_bits_of_one_rank(
     three: tuple[list[str], Path], alone: Path, tmp_path: Path
 ) -> None:
@@ -64,6 +64,7 @@ def test_three_hosts_of_two_ranks_give_the_bits_of_one_rank(
     assert (info(out)["ranks"], info(out)["nodes"]) == (6, 3)
 
 
+@pytest.mark.slow
 def test_ranks_that_die_on_several_hosts_do_not_show_in_the_bits(
     three: tuple[list[str], Path], alone: Path, tmp_path: Path
 ) -> None:
@@ -79,6 +80,7 @@ def test_ranks_that_die_on_several_hosts_do_not_show_in_the_bits(
     assert_same_bits(out, alone)
 
 
+@pytest.mark.slow
 def test_the_only_rank_of_a_host_hangs_and_ends_the_job_with_its_stack(
     three: tuple[list[str], Path], tmp_path: Path
 ) -> None:

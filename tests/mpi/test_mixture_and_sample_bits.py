@@ -25,6 +25,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return walk(tmp_path_factory.mktemp("trained") / "trained.h5", "ant-maxent")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", ["ant-maxent-mixture", "ant-novelty-evolvability", "cheetah-blend"])
 def test_same_bits_for_any_number_of_ranks_and_through_resume(preset: str, tmp_path: Path) -> None:
     alone = walk(tmp_path / "alone.h5", preset)
@@ -34,6 +35,7 @@ def test_same_bits_for_any_number_of_ranks_and_through_resume(preset: str, tmp_p
     done("verify", parts)
 
 
+@pytest.mark.slow
 def test_a_split_draws_its_means_from_the_trained_population(trained: Path, tmp_path: Path) -> None:
     split = walk(tmp_path / "split.h5", "ant-maxent-split", "--from", trained)
     parts = walk(tmp_path / "parts.h5", "ant-maxent-split", "--from", trained, generations=2, ranks=3)
@@ -50,6 +52,7 @@ def test_a_split_draws_its_means_from_the_trained_population(trained: Path, tmp_
         assert note["state_sha256"] == info(trained)["state_sha256"]
 
 
+@pytest.mark.slow
 def test_a_run_starts_from_the_final_or_an_earlier_mean_with_fresh_moments(trained: Path, tmp_path: Path) -> None:
     with open_run(trained) as source:
         final, second = source.state_arrays()["mean"], source["mean"][2]
@@ -73,6 +76,7 @@ def test_another_network_or_task_is_refused_with_both_shapes(trained: Path, tmp_
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_samples_have_the_same_bits_for_any_number_of_ranks(trained: Path, tmp_path: Path) -> None:
     options = ["--count", 9, "--std", 0.005]
     one, three = tmp_path / "one.h5", tmp_path / "three.h5"

@@ -23,14 +23,8 @@ def start(words: list[str]) -> "subprocess.Popen[str]":
     return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 3, 5])
-def test_same_bits_on_any_number_of_ranks(ranks: int, tmp_path: Path) -> None:
-    one, other = (train(tmp_path / f"{n}.h5", "interference-maxent", ranks=n) for n in (None, ranks))
-    assert_same_bits(one, other)
-
-
-@pytest.mark.parametrize("ranks", [0, 3], ids=["alone", "mpirun"])
-@pytest.mark.parametrize("how", ["hang", "loop", "lock"])  # sleeps; loops in Python; sleeps in C, holding the GIL
+@pytest.mark.slow  # the rank sleeps; loops in Python; sleeps in C and holds the GIL
+@pytest.mark.parametrize(("how", "ranks"), [("hang", 3), ("loop", 0), ("lock", 3)])
 def test_a_rank_that_stands_still_ends_the_job_with_its_stack(how: str, ranks: int, tmp_path: Path) -> None:
     out = tmp_path / "run.h5"
     ended = run(breaking(out, ranks, f"task.settings.how={how}", "task.settings.at=7", SHORT))
@@ -46,6 +40,7 @@ def whole(folder: Path) -> Path:
     return out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", [0, 2])  # rank 0 is the writer
 def test_a_stopped_rank_ends_the_job(place: int, tmp_path: Path) -> None:
     out = tmp_path / "run.h5"
@@ -61,6 +56,7 @@ def test_a_stopped_rank_ends_the_job(place: int, tmp_path: Path) -> None:
     assert said <= 1 and said + stacks >= 1 and stacks < 3, errors
 
 
+@pytest.mark.slow
 def test_a_lost_rank_ends_the_job_and_resume_ends_with_the_same_bits(tmp_path: Path) -> None:
     out = tmp_path / "run.h5"
     dies = ("task.settings.how=die", "task.settings.at=7", f'task.settings.mark="{tmp_path}/died"')
@@ -71,6 +67,7 @@ def test_a_lost_rank_ends_the_job_and_resume_ends_with_the_same_bits(tmp_path: P
     assert_same_bits(out, whole(tmp_path))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("before", ["sleep 600", "exit 0"], ids=["hangs", "leaves"])
 def test_a_rank_that_never_starts_mpi_ends_the_job_within_the_limit(before: str) -> None:
     words = f'[ "$OMPI_COMM_WORLD_RANK" = 1 ] && {before}; exec {BIN}/ees-mpi doctor --start-minutes 0.05'
@@ -78,12 +75,14 @@ def test_a_rank_that_never_starts_mpi_ends_the_job_within_the_limit(before: str)
     assert ended.returncode != 0 and all_ended("--start-minutes 0.05"), ended.stderr
 
 
+@pytest.mark.slow
 def test_a_user_may_take_longer_between_ask_and_tell_than_the_limit(tmp_path: Path) -> None:
     out = tmp_path / "run.h5"
     ended = run(python(TESTS / "support" / "ask_tell_loop.py", "slow", out, ranks=3))
     assert ended.returncode == 0 and info(out)["generations"] == 4, ended.stderr
 
 
+@pytest.mark.slow
 def test_no_rank_outlives_a_killed_mpirun(tmp_path: Path) -> None:
     out = tmp_path / "run.h5"
     process = start(breaking(out, 3, "task.settings.how=hang", "task.settings.at=7"))
@@ -101,8 +100,8 @@ def training(out: Path, ranks: int) -> "subprocess.Popen[str]":
     return process
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
-@pytest.mark.parametrize("whom", ["one rank", "all ranks"])
+@pytest.mark.slow
+@pytest.mark.parametrize(("whom", "number"), [("one rank", signal.SIGTERM), ("all ranks", signal.SIGUSR1)])
 def test_a_signal_saves_the_state_and_leaves_with_75(whom: str, number: signal.Signals, tmp_path: Path) -> None:
     out = tmp_path / "run.h5"
     process = training(out, 3)
@@ -118,7 +117,8 @@ def test_a_signal_saves_the_state_and_leaves_with_75(whom: str, number: signal.S
     assert_same_bits(out, train(tmp_path / "whole.h5", "interference-maxvar", f"run.generations={kept + 3}"))
 
 
-@pytest.mark.parametrize(("ranks", "how"), [(0, "signal"), (3, "signal"), (3, "limit")])
+@pytest.mark.slow
+@pytest.mark.parametrize(("ranks", "how"), [(3, "signal"), (0, "limit")])
 def test_a_stop_in_a_long_generation_does_not_wait_for_its_end(ranks: int, how: str, tmp_path: Path) -> None:
     """Without the stop a generation takes minutes; it is lost, and begins again with `resume`."""
     out, mark = tmp_path / "run.h5", tmp_path / "waits"

@@ -15,6 +15,7 @@ def call(name: str, out: Path, ranks: int, minutes: str = "5") -> CompletedProce
     return run(python(PROGRAM, name, out, ranks=ranks), EES_MPI_START_MINUTES=minutes)
 
 
+@pytest.mark.slow
 def test_all_ranks_get_the_run_or_the_error_in_several_calls(finished: Path, tmp_path: Path) -> None:
     done = call("several_calls", tmp_path / "run.h5", 3)
     assert done.returncode == 0 and done.stderr == "", done.stderr
@@ -31,6 +32,7 @@ def test_all_ranks_get_the_run_or_the_error_in_several_calls(finished: Path, tmp
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "minutes", "message"),
     [

@@ -178,6 +178,7 @@ def test_the_command_finds_a_wrong_function_and_touches_nothing(tmp_path: Path) 
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_the_value_of_an_own_objective_is_logged_shown_and_plotted_under_its_name(tmp_path: Path) -> None:
     own = {"name": "custom", "function": f"{OWN}:distance_variance", "settings": {"power": 3.0}}
     records: list[Record] = []

@@ -99,6 +99,7 @@ def test_weights_have_mean_zero_and_survive_constant_behavior(name: str) -> None
     np.testing.assert_allclose(objective.weights(constant, {}, Ranks())[0], 0.0, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*OBJECTIVES, "ranked maxvar", "ranked maxent"])
 def test_weights_are_exactly_zero_if_all_individuals_are_alike(name: str) -> None:
     objective = OBJECTIVES.build(SECTIONS.get(name, {"name": name}))

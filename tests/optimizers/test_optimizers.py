@@ -20,6 +20,7 @@ def test_ascent_moves_by_lr_times_gradient_less_l2() -> None:
     np.testing.assert_allclose(moved["mean"], [[1 + 0.5 * (1 - 0.1), -2 + 0.5 * (1 + 0.2)]], rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_adam_takes_the_steps_of_torchs_adam_but_uphill() -> None:
     torch = pytest.importorskip("torch")
     start = np.random.default_rng(0).normal(size=(1, 50)).astype(np.float32)

@@ -105,6 +105,7 @@ def test_momentum_and_large_steps_do_not_carry_a_std_beyond_its_limits(optimizer
     assert np.float32(0.02) <= min(seen) and max(seen) == np.float32(0.2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("population", "finds"), [("diagonal", True), ("normal", False)])
 def test_a_learned_spread_sees_across_the_waves_and_a_fixed_one_does_not(population: str, finds: bool) -> None:
     # Shorter than jobs/paper/learned_spread.py, which has five seeds and starts at 1.0.
@@ -116,16 +117,17 @@ def test_a_learned_spread_sees_across_the_waves_and_a_fixed_one_does_not(populat
 
 @pytest.fixture(scope="module")
 def walked(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small run of the cheetah with a learned spread, on one rank."""
-    return _walk(tmp_path_factory.mktemp("diagonal") / "one.h5", 1)
+    """A small run of the cheetah with a learned spread, of one process."""
+    return _walk(tmp_path_factory.mktemp("diagonal") / "one.h5", None)
 
 
-def _walk(out: Path, ranks: int, generations: int = 4) -> Path:
+def _walk(out: Path, ranks: int | None, generations: int = 4) -> Path:
     small = ("task.steps=8", "task.hidden=[8]", "noise.size=100000", "population.size=8", "task.observation_share=0.5")
     more = ("population.name=diagonal", "optimizer.std_lr=0.1", f"run.generations={generations}")
     return train(out, "cheetah-maxent", *small, *more, ranks=ranks)
 
 
+@pytest.mark.slow
 def test_same_bits_on_three_ranks_and_through_resume(walked: Path, tmp_path: Path) -> None:
     assert_same_bits(walked, _walk(tmp_path / "three.h5", 3))
     parts = _walk(tmp_path / "parts.h5", 0, 2)
@@ -175,6 +177,7 @@ def test_a_file_without_its_std_is_refused(walked: Path, tmp_path: Path) -> None
     assert refusal("info", copy) == (RunFileError.exit_code, f"ees-mpi: {copy} is damaged: it has no generations/std")
 
 
+@pytest.mark.slow
 def test_plan_and_report_take_a_learned_spread(walked: Path, tmp_path: Path) -> None:
     quick = sets("population.name=diagonal", "task.steps=5", "task.hidden=[4]", "noise.size=100000")
     assert "core-hours" in done("plan", "cheetah-maxent", *quick, "--ranks", 2).stdout

@@ -144,12 +144,13 @@ def test_a_standard_deviation_whose_square_is_zero_is_refused(name: str) -> None
         POPULATIONS.build({"name": name, "size": 20, "std": 1e-200})
 
 
+@pytest.mark.slow
 def test_two_species_settle_in_two_places_and_one_mean_never_covers_both() -> None:
     both = 0
-    for seed in range(10):
+    for seed in range(5):
         first, second, low, high = means_and_reach(parse(CONFIG, [f"run.seed={seed}"]))
         both += first * second < 0 and min(abs(first), abs(second)) > 1 and low < -0.8 and high > 0.8
-    assert both >= 8
-    for seed in range(5):
+    assert both >= 4
+    for seed in range(2):
         _, low, high = means_and_reach(parse(CONFIG, [f"run.seed={seed}", "population.name=normal"]))
         assert not (low < -0.8 and high > 0.8)

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from ees_mpi.errors import RunFileError
-from ees_mpi.runs import policy_files, starting_point
+from ees_mpi.runs import array_files, policy_files, starting_point
 
 GOOD = {"0.weight": np.zeros((2, 3), np.float32), "0.bias": np.zeros(2, np.float32)}
 
@@ -32,13 +32,8 @@ def refused(read: Callable[[], object], words: str) -> None:
     ("stated", "words"),
     [
         ({"mean": np.zeros(3), "std": np.ones(3)}, "expected observation_mean, .*got mean, std"),
-        ({}, "got no arrays"),
-        ({"observation_mean": np.zeros(3)}, "expected observation_mean, observation_std"),
-        ({"observation_mean": np.zeros(3), "observation_std": np.full(3, 1j)}, "real numbers"),
         ({"observation_mean": np.full(3, 1e300), "observation_std": np.ones(3)}, "up to 1e.15"),
-        ({"observation_mean": np.zeros(3), "observation_std": np.full(3, 1e-300)}, "stds above 0"),
         ({"observation_mean": np.zeros(3), "observation_std": np.array(["a"] * 3)}, "real numbers"),
-        ({"observation_mean": np.zeros(3), "observation_std": np.ones(3), "observation_clip": np.zeros(0)}, "clip"),
     ],
 )
 def test_a_normaliser_with_other_arrays_is_refused(tmp_path: Path, stated: dict[str, Any], words: str) -> None:
@@ -46,11 +41,12 @@ def test_a_normaliser_with_other_arrays_is_refused(tmp_path: Path, stated: dict[
     refused(lambda: policy_files.read(GOOD, normaliser=tmp_path / "stats.npz"), words)
 
 
-def test_what_is_not_an_npz_is_refused(tmp_path: Path) -> None:
+def test_what_is_not_an_npz_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(array_files, "UNPACKED", 2**20)
     with open(tmp_path / "array.npz", "wb") as file:
         np.save(file, np.zeros(3))
     (tmp_path / "text.npz").write_bytes(b"PK and some text")
-    np.savez_compressed(tmp_path / "bomb.npz", observation_mean=np.zeros(2**26), observation_std=np.zeros(2**10))
+    np.savez_compressed(tmp_path / "bomb.npz", observation_mean=np.zeros(2**18), observation_std=np.zeros(2**10))
     np.savez(tmp_path / "pickled.npz", observation_mean=np.array([{}], object))
     os.mkfifo(tmp_path / "pipe.npz")
     reasons = {"array": "not an npz", "text": "not an npz", "bomb": "too large", "pickled": "pickle", "pipe": "plain"}
@@ -59,18 +55,14 @@ def test_what_is_not_an_npz_is_refused(tmp_path: Path) -> None:
         refused(lambda name=name: starting_point.read_policy(tmp_path / f"{name}.npz"), words)
 
 
-@pytest.mark.parametrize("kind", ["sparse", "csr", "meta", "quantised", "complex", "text", "expanded"])
+@pytest.mark.parametrize("kind", ["sparse", "complex", "expanded"])
 def test_tensors_that_are_not_plain_are_refused(tmp_path: Path, kind: str) -> None:
     torch = pytest.importorskip("torch")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         weight = {
             "sparse": lambda: torch.eye(3).to_sparse(),
-            "csr": lambda: torch.eye(3).to_sparse_csr(),
-            "meta": lambda: torch.zeros(3, 3, device="meta"),
-            "quantised": lambda: torch.quantize_per_tensor(torch.zeros(3, 3), 0.1, 0, torch.qint8),
             "complex": lambda: torch.zeros(3, 3, dtype=torch.complex64),
-            "text": lambda: "words",
             "expanded": lambda: torch.zeros(1).expand(10**6, 10**6),
         }[kind]()
         torch.save({"0.weight": weight, "0.bias": torch.zeros(3)}, tmp_path / "net.pt")
@@ -86,18 +78,7 @@ def torch_archive(path: Path, data: bytes) -> Path:
     return path
 
 
-BROKEN = [
-    b"",
-    b".",
-    b"\x80\x02.",
-    b"\x80\x02}q\x00(X\x01\x00\x00\x00au.",
-    b"\x80\x02h\x05.",
-    b"\x80\x02K\x01\x85R.",
-    b"t.",
-]
-
-
-@pytest.mark.parametrize("data", [*BROKEN, pickle.dumps([1, 2], 2), pickle.dumps({"0.weight": {}}, 2)])
+@pytest.mark.parametrize("data", [b"", b"\x80\x02h\x05.", pickle.dumps([1, 2], 2)])
 def test_broken_pickles_are_refused(tmp_path: Path, data: bytes) -> None:
     pytest.importorskip("torch")
     refused(lambda: policy_files.read(torch_archive(tmp_path / "net.pt", data)), "state_dict")
@@ -122,18 +103,11 @@ def safetensors(path: Path, header: Any, body: bytes = bytes(32)) -> Path:
 @pytest.mark.parametrize(
     "header",
     [
-        {"\ud800.weight": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}},
         {"\x1b[31m": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}},
-        {"a": {"dtype": "F32", "shape": [2], "data_offsets": [-8, 0]}},
         {"a": {"dtype": "F32", "shape": [2], "data_offsets": [24, 40]}},
-        {"a": {"dtype": "F32", "shape": [-1], "data_offsets": [0, 8]}},
-        {"a": {"dtype": "F32", "shape": [10**30, 0], "data_offsets": [0, 0]}},
         {name: {"dtype": "F32", "shape": [8], "data_offsets": [0, 32]} for name in "abc"},
-        {"²": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}, "3": 1},
         b"[" * 100_000,
-        b"\xff",
         [],
-        3,
     ],
 )
 def test_a_wrong_header_of_safetensors_is_refused(tmp_path: Path, header: Any) -> None:
@@ -152,12 +126,8 @@ def test_numbers_beyond_single_precision_are_refused() -> None:
     ("changes", "words"),
     [
         ({"generation": -(10**30)}, "no usable generation"),
-        ({"generation": 10**30}, "no usable generation"),
-        ({"training_steps": -1}, "no usable training_steps"),
         ({"std": -1}, "its std is -1"),
         ({"std": "wide"}, "not a policy"),
-        ({"objective": 3}, "no usable objective"),
-        ({"path": 3}, "no usable path"),
         ({"path": "\ud800"}, "surrogates not allowed"),
     ],
 )

@@ -99,6 +99,7 @@ def test_a_random_task_can_be_accepted_and_is_verified_as_a_distribution(
     assert "is not deterministic" in done("replay", out, "--individual", 1).stdout
 
 
+@pytest.mark.slow
 def test_other_ranks_unmask_code_that_depends_on_its_process_and_several_rollouts_have_the_same_bits_there(
     tmp_path: Path,
 ) -> None:

@@ -18,6 +18,7 @@ def opened(folder: Path, *words: object) -> list[Counter[str]]:
     return [Counter(json.loads((folder / f"rank{rank}.json").read_text())) for rank in (0, 1)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("resume", [False, True])
 def test_train_opens_the_run_file_on_rank_0_only_and_at_most_twice(
     resume: bool, finished: Path, tmp_path: Path
@@ -32,6 +33,7 @@ def test_train_opens_the_run_file_on_rank_0_only_and_at_most_twice(
     assert info(out)["generations"] == 8
 
 
+@pytest.mark.slow
 def test_resume_reads_the_run_on_rank_0_only(finished: Path, tmp_path: Path) -> None:
     out = Path(shutil.copy(finished, tmp_path / "run.h5"))
     first, other = opened(tmp_path, "resume", out, "--generations", 8)

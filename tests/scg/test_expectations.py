@@ -128,6 +128,7 @@ def derivative(function: Callable[[float], float], at: float) -> float:
     return (function(at + 1e-6) - function(at - 1e-6)) / 2e-6
 
 
+@pytest.mark.slow
 def test_known_gradients_are_met_in_the_mean() -> None:
     mu = parameter()
     truths = {

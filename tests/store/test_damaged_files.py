@@ -10,12 +10,12 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-from support.program import done, ees, info, refusal
+from support.program import TINY, done, ees, info, refusal
 from support.run_files import flipped, renew
 from support.small_runs import job_of
 
 from ees_mpi import open_run
-from ees_mpi.config import Config
+from ees_mpi.config import Config, load
 from ees_mpi.errors import RunFileError
 from ees_mpi.generation.state import first_state
 from ees_mpi.store import journal, reader, records, texts
@@ -26,42 +26,43 @@ from ees_mpi.store.writer import RunWriter
 from ees_mpi.training import train
 
 Make = Callable[..., Path]
+STOPS = {killed: (["run.generations=3"], [f"run.generations={last}"]) for killed, last in ((False, 6), (True, 4))}
+
+
+def write(path: Path, killed: bool) -> None:
+    """Write a run of 6 generations, folded after 3; of 4, not closed, if it is to be killed."""
+    config, *stops = (load("interference-maxvar", [*TINY, *more]) for more in (["run.fsync=false"], *STOPS[killed]))
+    state = first_state(config)
+    writer = RunWriter.create(path, config, state.arrays())
+    writer.begin_session(0, 1, 1, {"numpy": "0"})
+    state = train(job_of(stops[0]), state, writer)
+    writer.fold()
+    train(job_of(stops[1]), state, writer)
+    writer.release() if killed else writer.close()
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of runs that tests copy."""
+    return tmp_path_factory.mktemp("written")
 
 
 @pytest.fixture
-def made(tmp_path: Path, tiny: Callable[..., Config]) -> Make:
-    """Make a run of 6 generations, folded after 3; killed with 4 of 6 if asked for."""
+def made(tmp_path: Path, written: Path) -> Make:
+    """Make a run of 6 generations, folded after 3; killed with 4 of 6 if asked for. Each name is another run."""
 
     def make(killed: bool = False, name: str = "run.h5") -> Path:
-        config = tiny("interference-maxvar", "run.fsync=false")
-        writer = RunWriter.create(tmp_path / name, config, first_state(config).arrays())
-        writer.begin_session(0, 1, 1, {"numpy": "0"})
-        state = train(job_of(tiny("interference-maxvar", "run.generations=3")), first_state(config), writer)
-        writer.fold()
-        last = 4 if killed else 6
-        train(job_of(tiny("interference-maxvar", f"run.generations={last}")), state, writer)
-        writer.release() if killed else writer.close()
+        source = written / f"{killed}-{name}"
+        if not source.exists():
+            write(source, killed)
+        for suffix in ("", ".journal")[: 1 + killed]:
+            shutil.copy(f"{source}{suffix}", tmp_path / f"{name}{suffix}")
         return tmp_path / name
 
     return make
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        "external",
-        "soft",
-        "storage",
-        "virtual",
-        "filter",
-        "contiguous",
-        "text",
-        "huge",
-        "claimed",
-        "attributes",
-        "twice",
-    ],
-)
+@pytest.mark.parametrize("kind", ["external", "storage", "virtual", "filter", "huge", "claimed", "twice"])
 def test_a_file_that_leads_out_of_itself_or_claims_too_much_is_refused_and_nothing_else_is_touched(
     kind: str, made: Make, tmp_path: Path
 ) -> None:
@@ -71,12 +72,10 @@ def test_a_file_that_leads_out_of_itself_or_claims_too_much_is_refused_and_nothi
     checked = {"chunks": (6,), "fletcher32": True}
     with h5py.File(run, "r+") as file:
         name = "generations/entropy"
-        if kind not in ("twice", "claimed", "attributes"):
+        if kind not in ("twice", "claimed"):
             del file[name]
         if kind == "external":
             file[name] = h5py.ExternalLink(str(other), name)
-        elif kind == "soft":
-            file[name] = h5py.SoftLink("/generations/distance_mean")
         elif kind == "storage":
             file.create_dataset(name, (6,), "<f8", external=[(str(tmp_path / "secret"), 0, 48)])
         elif kind == "virtual":
@@ -85,25 +84,18 @@ def test_a_file_that_leads_out_of_itself_or_claims_too_much_is_refused_and_nothi
             file.create_virtual_dataset(name, layout)
         elif kind == "filter":
             file.create_dataset(name, (6,), "<f8", compression="lzf", **checked)
-        elif kind == "contiguous":
-            file.create_dataset(name, (6,), "<f8")
-        elif kind == "text":
-            file.create_dataset(name, (6,), h5py.string_dtype(), chunks=(6,))
         elif kind == "huge":
             file.create_dataset("final/extra", (10**12,), "<f8", **checked)
         elif kind == "claimed":
             for dataset in file["generations"].values():
                 if dataset.maxshape[0] is None:
                     dataset.resize(10**9, axis=0)
-        elif kind == "attributes":
-            for number in range(300):
-                texts.put(file, {f"more{number}": "short"})
         else:
             file["generations/again"] = file["generations"]
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    for words in (["info", run], ["resume", run, "--generations", 8], ["repair", run], ["export", run, "--csv"]):
+    for words in (["info", run], ["resume", run, "--generations", 8], ["repair", run]):
         code, line = refusal(*words)
-        assert code == 3 and ("is refused" in line or " attributes; expected at most 64" in line), line
+        assert code == 3 and "is refused" in line, line
     assert {path: path.read_bytes() for path in before} == before
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory < 300_000  # KB
 
@@ -155,10 +147,9 @@ def test_info_says_what_was_not_checked(made: Make) -> None:
     assert "`ees-mpi verify` checks the arrays of all generations" in str(info(made())["checked"])
 
 
-@pytest.mark.parametrize("name", ["final/mean", "final/observations"])
-def test_repair_returns_to_the_state_before_and_says_what_is_lost(name: str, made: Make) -> None:
+def test_repair_returns_to_the_state_before_and_says_what_is_lost(made: Make) -> None:
     run, whole = made(), made(name="whole.h5")
-    flipped(run, name)
+    flipped(run, "final/mean")
     harmed = run.read_bytes()
     said = done("repair", run).stdout
     assert "Lost: the generations from 3 to 5." in said and "3 generations" in said
@@ -168,8 +159,10 @@ def test_repair_returns_to_the_state_before_and_says_what_is_lost(name: str, mad
     done("verify", run)
 
 
-@pytest.mark.parametrize("name", ["fitness", "entropy", "sign", "state_sha256", "generation", "individual"])
-@pytest.mark.parametrize("killed", [False, True])
+@pytest.mark.parametrize(
+    ("name", "killed"),
+    [("fitness", False), ("fitness", True), ("sign", True), ("state_sha256", False), ("generation", False)],
+)
 def test_repair_names_the_damaged_generations_keeps_the_others_and_the_run_goes_on(
     name: str, killed: bool, made: Make
 ) -> None:
@@ -184,8 +177,8 @@ def test_repair_names_the_damaged_generations_keeps_the_others_and_the_run_goes_
         with h5py.File(run) as file:
             raw = file[f"damaged/{name}/0"][:]
             assert raw.shape == stored.shape and (raw != stored).sum() == 1
-    done("resume", run, "--generations", 8)
-    done("resume", whole, "--generations", 8)
+    for path in (run, whole):
+        done("resume", path, "--generations", 8)
     with open_run(run) as one, open_run(whole) as other:
         one.check_all()
         assert one.generations == 8 and info(run)["state_sha256"] == info(whole)["state_sha256"]
@@ -238,7 +231,7 @@ def test_a_damaged_journal_is_reported_used_up_to_the_damage_and_moved_aside(mad
     assert info(run)["damage"] is None
 
 
-@pytest.mark.parametrize("harm", ["arrays", "state", "number", "before", "run"])
+@pytest.mark.parametrize("harm", ["arrays", "state", "before", "run"])
 def test_a_journal_with_bad_contents_is_a_sentence(harm: str, made: Make) -> None:
     run = made(killed=True)
     found = journal.read(run)
@@ -249,8 +242,6 @@ def test_a_journal_with_bad_contents_is_a_sentence(harm: str, made: Make) -> Non
         columns, data = records.flat({**last.arrays, "fitness": np.zeros(3)})
     elif harm == "state":
         state["mean"] = state["mean"] + 1
-    elif harm == "number":
-        generation += 1
     elif harm == "before":
         before = "00" * 32
     elif harm == "run":
@@ -381,10 +372,8 @@ def test_a_loop_of_links_and_a_fifo_are_refused(kind: str, tmp_path: Path) -> No
     ("name", "value"),
     [
         ("generations/sign", np.zeros((6, 3), "i1")),
-        ("generations/fitness_mean", None),
         ("sessions/machine", None),
         ("sessions/machine", np.array([b"{"])),
-        ("started_from", "[1"),
         ("config", 7),
     ],
 )
@@ -401,7 +390,7 @@ def test_missing_and_ill_shaped_parts_of_a_file_with_the_right_hashes_are_a_sent
             file[name] = value
         with contextlib.suppress(Exception):
             renew(file)
-    for command in ("info", "resume", "report", "verify", "repair"):
+    for command in ("info", "resume", "repair"):
         found = ees(command, run)
         assert found.returncode == 3 and found.stderr.startswith("ees-mpi: ") and "Traceback" not in found.stderr, (
             command

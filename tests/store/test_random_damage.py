@@ -26,7 +26,7 @@ from ees_mpi.store.repair import repair
 from ees_mpi.store.writer import RunWriter
 from ees_mpi.training import train
 
-FLIPS = int(os.environ.get("EES_TEST_DAMAGES", "70"))
+FLIPS = int(os.environ.get("EES_TEST_DAMAGES", "28"))
 SECONDS = 60  # a case takes a tenth of a second; a hang is ended
 SMALL = ("population.size=6", "noise.size=5000", "run.fsync=false")
 Contents = dict[str, Any]
@@ -170,6 +170,7 @@ def zero(chance: random.Random) -> Callable[[bytearray], None]:
     return damage
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["run", "long", "killed", "killed.journal", "mixture", "sample", "adapt"])
 def test_random_damage_gives_an_error_or_the_right_data(kind: str, files: dict[str, Path]) -> None:
     name, _, journal = kind.partition(".")
@@ -182,6 +183,7 @@ def test_random_damage_gives_an_error_or_the_right_data(kind: str, files: dict[s
     assert [fault for fault in faults if fault] == []
 
 
+@pytest.mark.slow
 def test_a_zeroed_chunk_whose_checksum_is_zero_is_noticed(files: dict[str, Path], tmp_path: Path) -> None:
     path = Path(shutil.copy(files["run"], tmp_path / "run.h5"))
     with open_run(path) as run:

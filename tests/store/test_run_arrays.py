@@ -63,6 +63,7 @@ def test_a_generation_that_does_not_exist_is_an_index_error(run: Run) -> None:
             run.check_generation(generation)
 
 
+@pytest.mark.slow
 def test_to_xarray_is_what_xarray_reads_from_the_file(cheetah: Path) -> None:
     with open_run(cheetah) as run, xarray.open_dataset(cheetah, group="generations", engine="h5netcdf") as expected:
         xarray.testing.assert_equal(run.to_xarray(), expected)

@@ -41,6 +41,7 @@ def test_settings_that_do_not_fit_and_malformed_paths_are_refused() -> None:
         TASKS.build({"name": "custom", "function": "nonsense"}).check()
 
 
+@pytest.mark.slow
 def test_the_example_runs_and_spreads_its_landings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(CHECKOUT)
     out = tmp_path / "throw.h5"

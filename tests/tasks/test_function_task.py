@@ -63,6 +63,7 @@ def test_the_file_keeps_the_name_and_the_hash_of_the_source_and_the_source_if_it
         assert run.generations == 4  # neither the shapes nor keep_source must be given again
 
 
+@pytest.mark.slow
 def test_a_batch_has_the_same_rows_for_any_number_of_missing_individuals(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -160,6 +161,7 @@ name = "maxvar"
 """
 
 
+@pytest.mark.slow
 def test_a_config_names_a_function_and_a_file_needs_trust_for_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

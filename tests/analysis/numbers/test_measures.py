@@ -147,7 +147,7 @@ def test_a_ring_around_a_disc_is_specialized_though_both_have_the_same_mean() ->
     assert measured("specialization", offspring) > 0.9 > 0.1 > measured("component_variance_share", offspring)
 
 
-@pytest.mark.parametrize("text", ["0", "-1", "nan", "inf", "wide", ""])
+@pytest.mark.parametrize("text", ["0", "nan", "wide"])
 def test_a_bandwidth_that_is_neither_positive_nor_a_rule_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="--bandwidth"):
         bandwidth(text)

@@ -28,6 +28,7 @@ def played(path: Path) -> tuple[int, tuple[int, int], np.ndarray]:
     return len(frames), (width, height), frames[-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("robot", ["cheetah", "ant"])
 def test_five_individuals_have_the_bits_of_the_file_and_make_a_video_that_plays(
     robot: str, request: pytest.FixtureRequest, tmp_path: Path
@@ -78,6 +79,7 @@ def test_an_environment_of_gymnasium_films_itself(tmp_path: Path) -> None:
     assert played(tmp_path / "env.mp4")[:2] == (5, (96, 96 + 44))
 
 
+@pytest.mark.slow
 def test_an_environment_that_cannot_draw_itself_here_says_so_and_what_may_help(tmp_path: Path) -> None:
     run = tmp_path / "run.h5"
     words = sets("task.steps=4", "population.size=4", "noise.size=100000", "run.generations=1")
@@ -106,6 +108,7 @@ def test_bits_that_differ_are_told_with_the_machine_that_explains_them_or_else_a
     assert done.returncode == 0 and "OTHER BITS" in done.stdout and "libm is" in done.stdout and not done.stderr
 
 
+@pytest.mark.slow
 def test_filming_changes_no_bit_however_often_it_looks(ant: Path, tmp_path: Path) -> None:
     for speed in (0.5, 3):
         done = ees("replay", ant, "--individual", 4, "--video", tmp_path / f"{speed}.mp4", "--speed", speed)
@@ -161,6 +164,7 @@ def test_a_sample_of_offspring_is_replayed_like_a_run(cheetah: Path, tmp_path: P
     assert ees("replay", sample, "--extremes", 4).stdout.count(SAME) == 4
 
 
+@pytest.mark.slow
 def test_mutations_of_an_exported_policy_are_drawn_replayed_and_filmed(cheetah: Path, tmp_path: Path) -> None:
     policy, sample, out = tmp_path / "policy.npz", tmp_path / "sample.h5", tmp_path / "policy.mp4"
     assert ees("export", cheetah, "--policy", "-o", policy).returncode == 0

@@ -26,6 +26,7 @@ def test_gymnasium_finds_nothing_to_warn_of(env: gymnasium.Env) -> None:
     check_env(env.unwrapped)
 
 
+@pytest.mark.slow
 def test_rewards_have_the_bits_of_the_ready_made_environment(env: gymnasium.Env) -> None:
     kind = KINDS[env.spec.id]
     with ready_made(kind) as theirs:
@@ -34,7 +35,7 @@ def test_rewards_have_the_bits_of_the_ready_made_environment(env: gymnasium.Env)
             act = episode.actor(ours.robot)
             observation, _ = ours.reset(seed=episode.seed)
             other.reset(seed=episode.seed)
-            for _ in range(500):
+            for _ in range(150):
                 action = act(observation)
                 observation, reward, end, _, _ = ours.step(action)
                 _, other_reward, other_end, _, _ = other.step(action)
