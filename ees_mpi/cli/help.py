@@ -40,7 +40,6 @@ EXAMPLES = {
     ),
     "replay": (
         "ees-mpi replay run.h5 --extremes 8 --video run.mp4",
-        "ees-mpi replay run.h5 --toward left --toward 45deg --generation 10",
         "ees-mpi replay run.h5 --mutations 16 --together --video run.gif",
     ),
     "metrics": ("ees-mpi metrics run.h5", "ees-mpi metrics run.h5 --all --bandwidth 0.5,1,silverman --json"),

@@ -156,7 +156,7 @@ def _by_climbing(ranks: Ranks, parent: Parent, config: Config, method: EsMaml) -
     return Adapted(
         parameters,
         "climbing",
-        {"std": method.climbing.std, "adaptation_steps": outcome.length},
+        {"std": method.climbing.query_std, "adaptation_steps": outcome.length},
         {"policy": {"mean": parameters}},
         f"{method.climbing.queries} mutations, one after the other, led {outcome.fitness:.3f} towards {{direction}}",
     )

@@ -116,7 +116,7 @@ class Climbing(Part, frozen=True):
     """The settings of the hill climbing that adapts each individual to its direction."""
 
     queries: Annotated[int, key("The mutations that an individual tries, one after the other.", "rollouts", ge=1)] = 20
-    std: Annotated[float, key("The standard deviation of these mutations.", gt=0, le=1e30)] = 0.1
+    query_std: Annotated[float, key("The standard deviation of these mutations.", gt=0, le=1e30)] = 0.1
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ def climb(
     best, pivot = rollouts[0], sign * rollouts[0].fitness if rollouts[0].valid else -np.inf
     for _ in range(settings.queries):
         noise = generator.standard_normal(parameters.size, np.float32)
-        tried = parameters + np.float32(settings.std) * noise
+        tried = parameters + np.float32(settings.query_std) * noise
         rollouts.append(evaluate(tried))
         if rollouts[-1].valid and sign * rollouts[-1].fitness > pivot:
             parameters, best, pivot = tried, rollouts[-1], sign * rollouts[-1].fitness

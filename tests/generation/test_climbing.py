@@ -66,7 +66,7 @@ def test_failed_rollouts_are_never_better_and_their_steps_count() -> None:
         return Outcome(0, (1.0,), float(z[0]), 5, valid=len(calls) in (2, 4))
 
     calls: list[Any] = []
-    found, outcome = climb(evaluate, 1, np.zeros(2, np.float32), Climbing(queries=4, std=1.0), stream(0, "x"))
+    found, outcome = climb(evaluate, 1, np.zeros(2, np.float32), Climbing(queries=4, query_std=1.0), stream(0, "x"))
     assert outcome.valid and outcome.length == 25 and any(found is call for call in (calls[1], calls[3]))
 
 

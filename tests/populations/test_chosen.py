@@ -118,7 +118,7 @@ def test_the_archive_has_means_only_and_forgets_the_oldest() -> None:
     draw = Draw(np.zeros(6, int), np.array([0, 0, 0, 1, -1, 1], np.int8), np.array([0, 1, 2, 1, 1, 1], np.int32))
     behaviors = np.random.default_rng(0).normal(size=(3, 6, 2))
     for behavior in behaviors:
-        given = Outcomes(behavior, behavior[:, 0], np.ones(6, int), np.ones(6, bool), np.zeros((0, 1)), draw)
+        given = Outcomes(behavior, behavior[:, 0], np.ones(6, int), np.ones(6, bool), np.zeros((0, 1)), draw=draw)
         weights, memory = objective.weights(given, memory, Ranks())
         assert not weights[:3].any() and weights[3:].any()
     np.testing.assert_array_equal(memory["archive"], [*behaviors[0, 1:3], behaviors[1, 1], behaviors[2, 1]])
@@ -128,7 +128,7 @@ def test_a_mean_whose_rollout_failed_has_no_chance_and_is_not_archived() -> None
     draw = Draw(np.zeros(6, int), np.array([0, 0, 0, 1, -1, 1], np.int8), np.array([0, 1, 2, 1, 1, 1], np.int32))
     behavior, valid = np.random.default_rng(0).normal(size=(6, 2)), np.array([True, False, True, True, True, True])
     behavior[1] = np.nan
-    given = Outcomes(behavior, behavior[:, 0], np.ones(6, int), valid, np.zeros((0, 1)), draw)
+    given = Outcomes(behavior, behavior[:, 0], np.ones(6, int), valid, np.zeros((0, 1)), draw=draw)
     weights, memory = NoveltyReward().weights(given, {}, Ranks())
     assert memory["chances"][1] == 0 and len(memory["archive"]) == 2 and np.isfinite(weights).all()
 
