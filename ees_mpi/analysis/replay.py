@@ -174,13 +174,16 @@ def replay(path: Path, request: ReplayRequest, say: Callable[[str], None], count
         video.packages()
     elif request.together:
         raise ConfigError("--together draws a video: add --video FILE.gif or FILE.mp4")
+    if request.together and (request.mutations or 0) > MOST_TOGETHER:
+        raise ConfigError(f"--mutations {request.mutations}: --together draws up to {MOST_TOGETHER} of them")
     if path.suffix != ".npz" and not request.mutations:
         if request.std or request.settings:
             raise ConfigError(f"{path}: --std and --set are for new mutations: add --mutations")
         return replay_run(path, request, say, counter)
     with tempfile.TemporaryDirectory() as folder:
         fresh = sampled(path, request, Path(folder))
-        return replay_run(fresh, replace(request, generation=None), say, counter)
+        count = request.mutations or MUTATIONS
+        return replay_run(fresh, replace(request, generation=None, mutations=count), say, counter)
 
 
 def sampled(policy: Path, request: ReplayRequest, folder: Path) -> Path:
@@ -308,7 +311,7 @@ def _film_together(
     finally:
         evaluator.close()
     generation = choices[0].generation
-    kind = "mutations of one network" if request.mutations else f"individuals of generation {generation}"
+    kind = "mutations of one network" if request.mutations else f"of generation {generation}"
     seconds = every * evaluator.step_seconds
     scene = Scene(walks, run.config.task.axes, request.size or (640, 420), seconds, f"{len(choices)} {kind}")
     _write(out, scene, request.speed / seconds, say, counter)

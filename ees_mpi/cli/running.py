@@ -26,7 +26,7 @@ from ees_mpi.commands.requests import (
     changes_of,
 )
 from ees_mpi.errors import ConfigError, EesError, MissingExtra, collective
-from ees_mpi.terminal import say
+from ees_mpi.terminal import say, say_on_stderr
 
 
 @command(on_ranks=True)
@@ -112,11 +112,17 @@ def measure(request: MeasureRequest, as_json: Json = False) -> None:
     figures = {"measure": picture}
     if request.starts:
         figures["starts"] = picture.with_stem(f"{picture.stem}-starts")
+    if Path(request.out) in figures.values():
+        raise ConfigError(f"-o {request.out}: expected the name of an HDF5 file; the figure {picture} stands beside it")
 
     def job(world: "ranks.Ranks") -> None:
         from ees_mpi.commands.offspring import measure
 
         with world.together():
+            if request.starts:
+                from ees_mpi.analysis.numbers.statistics import scipy_stats
+
+                scipy_stats()  # before the rollouts
             for path in figures.values() if world.is_root and not request.overwrite else ():
                 if path.exists():
                     raise ConfigError(
@@ -145,7 +151,7 @@ def _show(measured: Path, figures: dict[str, Path], as_json: bool) -> None:
         for path in [] if as_json else drawn:
             echo(str(path))
     except MissingExtra as error:
-        echo(f"no figure: {error}")
+        (say_on_stderr if as_json else echo)(f"no figure: {error}")
 
 
 @command(on_ranks=True)

@@ -8,7 +8,7 @@ import inspect
 import math
 import os
 import textwrap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial, wraps
@@ -47,7 +47,8 @@ def whole(low: int = 0, high: int = LARGEST) -> Kind:
     """Return the kind of whole numbers in a range."""
 
     def check(name: str, value: Any) -> int:
-        if not hasattr(value, "__index__") or isinstance(value, bool) or not low <= value <= high:
+        single = hasattr(value, "__index__") and not isinstance(value, bool) and getattr(value, "ndim", 0) == 0
+        if not single or not low <= value <= high:
             limits = f" between {low} and {high}" if high < LARGEST else f" of at least {low}" if low > -LARGEST else ""
             raise ConfigError(f"{name}: expected a whole number{limits}, got {value!r:.80}")
         return int(value)
@@ -94,9 +95,25 @@ def _direction(name: str, value: Any) -> str:
 
 
 def _names(name: str, value: Any) -> tuple[str, ...]:
-    if isinstance(value, str):
-        raise ConfigError(f"{name}: expected a list of names, got the text {value!r:.80}")
+    if not isinstance(value, Sequence) or isinstance(value, str) or not all(isinstance(word, str) for word in value):
+        raise ConfigError(f"{name}: expected a list of names, got {'the text ' * isinstance(value, str)}{value!r:.80}")
     return tuple(value)
+
+
+def _text(name: str, value: Any) -> str:
+    if not isinstance(value, str) or not is_utf8(value):
+        raise ConfigError(f"{name}: expected a text in UTF-8, got {value!a:.80}")
+    return value
+
+
+def _words(name: str, value: Any) -> Any:
+    return _text(name, value) if isinstance(value, str) else _names(name, value)
+
+
+def _flag(name: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ConfigError(f"{name}: expected True or False, got {value!r:.80}")
+    return value
 
 
 def file_name(name: str, value: Any) -> Path:
@@ -134,7 +151,8 @@ def _policy(name: str, value: Any) -> Any:
 def _panel(name: str, text: str) -> tuple[int, int]:
     """Return the width and the height of WIDTHxHEIGHT: even numbers, as video formats need them."""
     words = text.lower().split("x")
-    if len(words) != 2 or not all(word.isdigit() and int(word) % 2 == 0 and 64 <= int(word) <= 4096 for word in words):
+    plain = len(words) == 2 and all(word.isascii() and word.isdigit() and len(word) < 5 for word in words)
+    if not plain or not all(int(word) % 2 == 0 and 64 <= int(word) <= 4096 for word in words):
         raise ConfigError(f"{name} {text}: expected WIDTHxHEIGHT in even numbers of pixels from 64 on, e.g. 320x240")
     return int(words[0]), int(words[1])
 
@@ -172,6 +190,7 @@ POSITIVES = Kind(_numbers, lambda word: [_read(float, part) for part in word.spl
 NAMES = Kind(_names, lambda word: [part.strip() for part in word.split(",") if part], "NAME[,NAME...]")
 DIRECTION = Kind(_direction, metavar="left|right|45deg")
 TEXT = Kind(lambda name, value: value)
+LABEL, WORDS = Kind(_text), Kind(_words)
 FILE = Kind(file_name, metavar="FILE")
 RUN_FILE = Kind(lambda name, value: path_of(value, name), metavar="RUN.h5")
 POLICY = Kind(_policy, metavar="POLICY")
@@ -228,7 +247,8 @@ def checked(request: R) -> R:
     """Return a request with all values checked."""
     options = options_of(type(request))
     given = {name: getattr(request, name) for name in options if getattr(request, name) is not options[name].default}
-    return replace(request, **{name: options[name].kind.check(name, value) for name, value in given.items()})
+    checks = {name: _flag if options[name].default is False else options[name].kind.check for name in given}
+    return replace(request, **{name: checks[name](name, value) for name, value in given.items()})
 
 
 def function(request: Callable[P, R]) -> Callable[[Callable[[R], T]], Callable[P, T]]:

@@ -17,7 +17,7 @@ from ees_mpi.commands.arguments import counted, path_of
 from ees_mpi.commands.requests import MeasureRequest, SampleRequest, changes_of, policy_of
 from ees_mpi.commands.study import Parent, Source, check_target, draw, evaluate, offspring_of, read_parent
 from ees_mpi.config import Config, Evolution
-from ees_mpi.contracts import Say
+from ees_mpi.contracts import Method, Say
 from ees_mpi.errors import ConfigError
 from ees_mpi.generation.evaluation import Evaluation
 from ees_mpi.generation.results import Record
@@ -66,8 +66,13 @@ def source_of(ranks: Ranks, run: Path, generation: int | None, settings: Sequenc
 def offspring(config: Config, count: int, std: float | None) -> Config:
     """Return the config of `count` offspring of a run."""
     run = msgspec.structs.replace(config.run, generations=1)
-    method = config.method.of_offspring if isinstance(config.method, Evolution) else config.method
+    method = _method(config)
     return replace(config, population=config.population.offspring(count, std), run=run, method=method)
+
+
+def _method(config: Config) -> Method:
+    """Return the method of offspring, which do not adapt."""
+    return config.method.of_offspring if isinstance(config.method, Evolution) else config.method
 
 
 def measure(ranks: Ranks, request: MeasureRequest, say: Say) -> Path:
@@ -102,11 +107,13 @@ def _offspring(request: MeasureRequest, config: Config) -> Config:
     run, task = msgspec.structs.replace(config.run, generations=len(stds), needs_start=False), config.task
     if request.starts:
         if not task.starts:
-            raise ConfigError(f"--starts: the task {config.task_name} has no key task.starts; expected cheetah or ant")
+            raise ConfigError(
+                f"--starts: the task {config.task_name} has no key task.starts; expected cheetah, ant or mujoco"
+            )
         unseen = int(stream(task.start_seed(run.seed), "unseen starts").integers(2**31))
         keys: dict[str, Any] = {"rollouts": request.starts, "starts": "fixed", "reset_seed": unseen}
         task = msgspec.structs.replace(task, **keys)
-    return replace(config, task=task, population=population, run=run)
+    return replace(config, method=_method(config), task=task, population=population, run=run)
 
 
 def second_generation(parent: Parent, drawn: Draw, evaluation: Evaluation, learned: Arrays, record: Record) -> Note:

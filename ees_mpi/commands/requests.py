@@ -39,7 +39,7 @@ NETWORK = (
     "Of a policy of another program: tanh, relu, silu, elu or identity for all hidden layers; or that of each layer, "
     "the last one of the output."
 )
-Activation = Annotated[str | Sequence[str], Option(NETWORK, usage="--activation NAME[,NAME...]")]
+Activation = Annotated[str | Sequence[str], Option(NETWORK, kinds.WORDS, "--activation NAME[,NAME...]")]
 MaxHours = Annotated[float | None, Option("Stop after so many hours: save the state, exit code 75.", POSITIVE)]
 Tensorboard = Annotated[
     Name | None, Option("Write the metrics for TensorBoard into DIR/RUN, too.", FILE, "--tensorboard DIR")
@@ -169,7 +169,7 @@ class MeasureRequest:
     normaliser: Normaliser = None
     activation: Activation = ""
     starts: Annotated[int | None, Option("Unseen starts of each: is the variety heritable?", whole(2))] = None
-    label: Annotated[str, Option("The name in tables and figures.  [default: that of the file]")] = ""
+    label: Annotated[str, Option("The name in tables and figures.  [default: that of the file]", kinds.LABEL)] = ""
     overwrite: Overwrite = False
     trust: Trust = False
 

@@ -91,10 +91,7 @@ class Evolution:
     @before_rollouts()
     def rehearse(self, task: Task, population: Population) -> None:
         """Try the user's plugins on random numbers, so that faulty ones are found before the first rollout."""
-        needs = [part.needs_means for _, part in self.objective.members]
-        if any(needs) and len(needs) > 1:
-            raise ConfigError('objective.parts: "nsr" cannot be a part of a blend; it has a share of its own')
-        if needs[0] != population.has_means:
+        if self.objective.needs_means != population.has_means:
             raise ConfigError('objective.name: expected "nsr" together with population.name "chosen", got one of them')
         self.objective.rehearse(population.size, task.behavior_dim)
         rehearse_update(population, self.optimizer, task.parameters)
@@ -160,6 +157,11 @@ class EsMaml(Evolution):
             raise ConfigError('task: method = "es-maml" adapts to directions; expected cheetah, ant or another walker')
         if (task.device or "cpu") != "cpu":
             raise ConfigError(f'task.device: method = "es-maml" runs on CPUs; expected "cpu", got "{task.device}"')
+        if population.components > 1 or task.rollouts > 1 or not task.deterministic:
+            raise ConfigError(
+                'method = "es-maml" compares single rollouts that repeat: expected one mean, task.rollouts = 1 and '
+                "task.deterministic = true"
+            )
 
 
 METHODS: dict[str, type[Method]] = {method.name: method for method in (Evolution, Maml, EsMaml)}

@@ -78,7 +78,9 @@ def start_seeds(config: Config, generation: int, index: int) -> list[int]:
     if task.starts == "common":
         return _seeds(seed, "common starts", counter, 1, count)[0]
     if task.starts == "own":  # a pair shares its starts, so that its two outcomes differ by the mutation only
-        row = index // 2 if config.population.antithetic else index
+        population = config.population
+        means = population.components if population.has_means else 0
+        row = means + (index - means) // 2 if population.antithetic and index >= means else index
         return _seeds(seed, "own starts", counter, config.population.size + 1, count)[row]
     return _seeds(seed, f"rollouts/{index}", counter, 1, count)[0]
 

@@ -27,6 +27,8 @@ from ees_mpi.outcomes import Floats, Outcomes, centred_ranks
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry import key
 
+ROUNDING = 1e-12  # of ranks, which are up to 0.5
+
 
 class NoveltyReward(Objective, frozen=True):
     """Weights each offspring of the chosen mean by the ranks of its fitness and of its novelty."""
@@ -53,6 +55,7 @@ class NoveltyReward(Objective, frozen=True):
         offspring, share = outcomes.at(np.flatnonzero(born)), known["share"]
         novelty = Novelty(neighbors=self.neighbors).novelty(offspring.behavior, known["archive"], ranks)
         ranked = share * centred_ranks(offspring.fitness) + (1 - share) * centred_ranks(novelty)
+        ranked[np.abs(ranked) < ROUNDING] = 0.0  # fitness and novelty may cancel
         weights = np.zeros(len(outcomes.valid))
         weights[born] = offspring.centred(ranked / max(offspring.size, 1)) if offspring.size else 0.0
         return weights, known
@@ -85,9 +88,10 @@ class NoveltyReward(Objective, frozen=True):
     def _chances(self, behavior: Floats, valid: NDArray[np.bool_], archive: Floats) -> Floats:
         """Return the chance [K] of each mean; equal ones if none is novel. An invalid rollout has no novelty."""
         novelty = np.zeros(len(valid))
-        novelty[valid] = Novelty(neighbors=self.neighbors).novelty(behavior[valid], archive, Ranks())
+        with np.errstate(over="ignore", invalid="ignore"):
+            novelty[valid] = Novelty(neighbors=self.neighbors).novelty(behavior[valid], archive, Ranks())
         total = novelty.sum()
-        return novelty / total if total > 0 else np.full(len(valid), 1 / max(len(valid), 1))
+        return novelty / total if 0 < total < np.inf else np.full(len(valid), 1 / max(len(valid), 1))
 
     def chances(self, memory: Memory) -> Floats | None:
         """Return the chance [K] of each mean in the next generation; None: equal ones."""

@@ -107,7 +107,7 @@ def main(words: Sequence[str]) -> int:
             lines = table([Path(file) for file in files])
         case _:
             sys.exit(
-                "heritability_plan.py: expected cheetah, ant (and two seeds: from, to), means, or table FILE.json ..."
+                "heritability_plan.py: expected cheetah, ant (and two seeds: from, to), means, or table FILE.h5 ..."
             )
     print(*lines, sep="\n")
     return 0

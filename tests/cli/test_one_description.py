@@ -87,3 +87,11 @@ def test_a_list_of_commands_can_be_cut_by_head(words: list[str]) -> None:
     line = " ".join([sys.executable, str(CHECKOUT / "jobs" / "paper" / words[0]), *words[1:]])
     cut = subprocess.run(["bash", "-o", "pipefail", "-c", f"{line} | head -n 1"], capture_output=True, text=True)
     assert cut.returncode == 0 and cut.stderr == "" and cut.stdout.startswith("ees-mpi train ")
+
+
+@pytest.mark.parametrize(
+    "given", [{"label": 3}, {"overwrite": "no"}, {"activation": 3}, {"layers": None}, {"count": [4, 5]}]
+)
+def test_python_refuses_a_value_of_a_wrong_kind_before_the_rollouts(given: dict[str, Any], finished: Path) -> None:
+    with pytest.raises(ees_mpi.ConfigError, match=next(iter(given))):
+        ees_mpi.measure(finished, **given)

@@ -98,6 +98,9 @@ def test_adapt_climbs_and_samples_do_not(tmp_path: Path) -> None:
     done("sample", path, "--count", 3, "--out", tmp_path / "s.h5")
     with open_run(tmp_path / "s.h5") as sample:
         assert sample.config.method.name == "ees" and (sample["length"][0] == 8).all()
+    done("measure", path, "--std", 0.02, "--count", 3, "--out", tmp_path / "m.h5")
+    with open_run(tmp_path / "m.h5") as measured:
+        assert (measured["length"][0] == 8).all()
 
 
 @pytest.mark.parametrize(
@@ -105,6 +108,7 @@ def test_adapt_climbs_and_samples_do_not(tmp_path: Path) -> None:
     [
         ({"name": "interference"}, "adapts to directions"),
         ({"name": "cheetah", "engine": "mujoco", "device": "cuda"}, "runs on CPUs"),
+        ({"name": "cheetah", "rollouts": 2}, "single rollouts"),
     ],
 )
 def test_a_task_without_directions_or_on_a_gpu_is_refused(task: dict[str, Any], message: str) -> None:

@@ -21,10 +21,11 @@ from numpy.typing import NDArray
 
 from ees_mpi.analysis.labels import label
 from ees_mpi.analysis.numbers.measures import best_scored
+from ees_mpi.analysis.numbers.statistics import scipy_stats
 from ees_mpi.analysis.numbers.tables import columns, number
 from ees_mpi.analysis.offspring import position_dim
 from ees_mpi.analysis.subject import starting_note, stds
-from ees_mpi.errors import MissingExtra, RunFileError
+from ees_mpi.errors import RunFileError
 from ees_mpi.outcomes import Floats
 from ees_mpi.store.layout import BY_START
 from ees_mpi.store.reader import Run, open_run
@@ -67,10 +68,7 @@ def interval(n: int, k: int, of_rows: float, of_starts: float, rest: float, shar
     """
     if not rest > 0 or math.isnan(share):
         return math.nan, math.nan
-    try:
-        from scipy.stats import f
-    except ImportError:
-        raise MissingExtra("intervals need scipy: pip install 'ees_mpi[analysis]'") from None
+    f = scipy_stats().f
     odds = min(max(share, 0.0), 1 - 1e-9)
     odds /= 1 - odds
     a, b = k * odds / n, 1 + k * odds * (n - 1) / n

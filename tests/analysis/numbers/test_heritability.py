@@ -109,4 +109,6 @@ def test_starts_that_cannot_be_measured_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="starts: expected"):
         measure(run, starts=1)
     done("measure", run, "--count", 4, "-o", tmp_path / "plain.h5")
-    assert "measure --starts" in refusal("figure", "starts", tmp_path / "plain.h5")[1]
+    for path in (tmp_path / "plain.h5", run):
+        assert "measure --starts" in refusal("figure", "starts", path)[1]
+    assert "HDF5" in refusal("measure", run, "--count", 4, "-o", tmp_path / "plain.png")[1]
