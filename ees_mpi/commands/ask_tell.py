@@ -137,12 +137,7 @@ class Strategy:
                 state = loop_input.first_state(loop_config, means)
                 if loop.ranks.is_root and target:
                     check_target(target, overwrite)
-            how: dict[str, Any] = {
-                "state": state.arrays(),
-                "overwrite": overwrite,
-                "by_start": loop_config.task.rollouts > 1,
-            }
-            create = partial(RunWriter.create, target, **how) if target else None
+            create = partial(RunWriter.create, target, state=state.arrays(), overwrite=overwrite) if target else None
             self._begin(loop, loop_config, state, LoopFile(target is not None, create))
         self._pin_threads()
 

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from ees_mpi import config as configs
 from ees_mpi.commands.arguments import settings_of, source_of
 from ees_mpi.commands.config import sections_of
-from ees_mpi.config import Config
+from ees_mpi.config import Config, Evolution
 from ees_mpi.config.changes import FAMILIES
 from ees_mpi.errors import ConfigError, TaskError
 from ees_mpi.generation.rollouts import mean_behavior
@@ -73,9 +73,7 @@ def check_ask(rows: int, parameters: int) -> None:
 
 def needs_fitness(config: Config) -> bool:
     """Return whether the objective, or a part of a blend, uses the fitness."""
-    objective = config.method.sections()["objective"]
-    names = {part["name"] for part in (objective, *objective.get("parts", ()))}
-    return not names.isdisjoint({"fitness", "nsr", "quality"})
+    return isinstance(config.method, Evolution) and config.method.objective.uses_fitness
 
 
 def rows_of(

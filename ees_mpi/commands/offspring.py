@@ -16,8 +16,8 @@ import numpy as np
 from ees_mpi.commands.arguments import counted, path_of
 from ees_mpi.commands.requests import MeasureRequest, SampleRequest, changes_of, policy_of
 from ees_mpi.commands.study import Parent, Source, check_target, draw, evaluate, offspring_of, read_parent
-from ees_mpi.config import Config, Evolution
-from ees_mpi.contracts import Method, Say
+from ees_mpi.config import Config
+from ees_mpi.contracts import Say
 from ees_mpi.errors import ConfigError
 from ees_mpi.generation.evaluation import Evaluation
 from ees_mpi.generation.results import Record
@@ -66,13 +66,8 @@ def source_of(ranks: Ranks, run: Path, generation: int | None, settings: Sequenc
 def offspring(config: Config, count: int, std: float | None) -> Config:
     """Return the config of `count` offspring of a run."""
     run = msgspec.structs.replace(config.run, generations=1)
-    method = _method(config)
-    return replace(config, population=config.population.offspring(count, std), run=run, method=method)
-
-
-def _method(config: Config) -> Method:
-    """Return the method of offspring, which do not adapt."""
-    return config.method.of_offspring if isinstance(config.method, Evolution) else config.method
+    population = config.population.offspring(count, std)
+    return replace(config, population=population, run=run, method=config.method.of_offspring)
 
 
 def measure(ranks: Ranks, request: MeasureRequest, say: Say) -> Path:
@@ -113,7 +108,7 @@ def _offspring(request: MeasureRequest, config: Config) -> Config:
         unseen = int(stream(task.start_seed(run.seed), "unseen starts").integers(2**31))
         keys: dict[str, Any] = {"rollouts": request.starts, "starts": "fixed", "reset_seed": unseen}
         task = msgspec.structs.replace(task, **keys)
-    return replace(config, method=_method(config), task=task, population=population, run=run)
+    return replace(config, method=config.method.of_offspring, task=task, population=population, run=run)
 
 
 def second_generation(parent: Parent, drawn: Draw, evaluation: Evaluation, learned: Arrays, record: Record) -> Note:

@@ -200,8 +200,7 @@ def _write(evaluation: Evaluation, out: Path, about: Mapping[str, Any], rows: Se
     """Write the file of a study, on rank 0; `rows`: the record of each, and the state after it."""
     config, ranks = evaluation.config, evaluation.ranks
     with replaced(out, RunFileError) as fresh:
-        several, note = config.task.rollouts > 1, json.dumps(about)
-        writer = RunWriter.create(fresh, config, rows[-1][1], True, kind=KIND, started_from=note, by_start=several)
+        writer = RunWriter.create(fresh, config, rows[-1][1], True, kind=KIND, started_from=json.dumps(about))
         here = {**machine.fingerprint(uses_torch(config)), **evaluation.described}
         writer.begin_session(0, ranks.size, ranks.nodes, here)
         for record, state in rows:

@@ -87,6 +87,11 @@ class Maml:
         """Return the number of rollouts of one task: a batch before and a batch after its adaptation."""
         return 2 * self.settings.rollouts
 
+    @property
+    def of_offspring(self) -> "Maml":
+        """The method of a sample of offspring."""
+        return self
+
     def check(self, task: Task, population: Population) -> None:
         """Raise a ConfigError if MAML cannot learn the task."""
         check_task(task)

@@ -157,7 +157,7 @@ class EsMaml(Evolution):
             raise ConfigError('task: method = "es-maml" adapts to directions; expected cheetah, ant or another walker')
         if (task.device or "cpu") != "cpu":
             raise ConfigError(f'task.device: method = "es-maml" runs on CPUs; expected "cpu", got "{task.device}"')
-        if population.components > 1 or task.rollouts > 1 or not task.deterministic:
+        if population.has_means or population.components > 1 or task.rollouts > 1 or not task.deterministic:
             raise ConfigError(
                 'method = "es-maml" compares single rollouts that repeat: expected one mean, task.rollouts = 1 and '
                 "task.deterministic = true"

@@ -124,6 +124,8 @@ class Method(Protocol):
     def uses_torch(self) -> bool: ...  # whether the bits depend on torch
     @property
     def rollouts(self) -> int: ...  # of one row of a generation
+    @property
+    def of_offspring(self) -> "Method": ...  # the method of a sample of offspring, which do not adapt
 
     @classmethod
     def build(cls, sections: Mapping[str, Any]) -> Self:

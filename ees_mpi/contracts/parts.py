@@ -171,6 +171,10 @@ class Objective(Part, frozen=True):
         return False
 
     @property
+    def uses_fitness(self) -> bool:
+        return False
+
+    @property
     def needs_means(self) -> bool:  # whether it needs a population with the means among its individuals
         return False
 

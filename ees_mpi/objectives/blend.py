@@ -78,6 +78,11 @@ class Blend(Objective, frozen=True):
         return next((part.bandwidth for _, part in self.members if part.bandwidth is not None), None)
 
     @property
+    def uses_fitness(self) -> bool:
+        """Return whether any part uses the fitness."""
+        return any(part.uses_fitness for _, part in self.members)
+
+    @property
     def starts(self) -> int:
         """Return the starts that the most demanding part needs."""
         return max(part.starts for _, part in self.members)

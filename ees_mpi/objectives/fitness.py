@@ -14,6 +14,7 @@ class Fitness(Objective, frozen=True):
     """Weights each individual by the rank of its fitness."""
 
     headline = "fitness_mean"
+    uses_fitness = True
 
     def weights(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> tuple[Floats, Memory]:
         """Return the weights [N] and the memory, which is empty."""

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ees_mpi.contracts import Memory, Objective
-from ees_mpi.objectives.novelty import Count, Novelty
+from ees_mpi.objectives.novelty import ArchiveSize, Count, Neighbors, Novelty
 from ees_mpi.outcomes import Floats, Outcomes, centred_ranks
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry import key
@@ -38,12 +38,11 @@ class NoveltyReward(Objective, frozen=True):
     patience: Annotated[
         Count, key("Generations without a better mean, after which the share falls.", "generations")
     ] = 50
-    neighbors: Annotated[Count, key("k: how many nearest neighbours in the archive count.", "behaviours")] = 10
-    archive_size: Annotated[
-        Count, key("The largest number of behaviours in the archive; the oldest are dropped.", "behaviours")
-    ] = 5000
+    neighbors: Neighbors = 10
+    archive_size: ArchiveSize = 5000
 
     headline = "fitness_mean"
+    uses_fitness = True
     remembers = True
     needs_means = True
 

@@ -26,6 +26,7 @@ class QualityEvolvability(Objective, frozen=True):
     """Weights each individual by its front of fitness and evolvability, and by its crowding distance."""
 
     headline = "fitness_mean"
+    uses_fitness = True
 
     def weights(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> tuple[Floats, Memory]:
         """Return the weights [N] and the memory, which is empty."""

@@ -114,8 +114,7 @@ class TrainRequest:
         arrays, run_id = state.arrays(), new_run_id()
 
         def create() -> RunWriter:
-            several, over = config.task.rollouts > 1, (self.overwrite, self.force)
-            return RunWriter.create(path, config, arrays, *over, started_from=note, run_id=run_id, by_start=several)
+            return RunWriter.create(path, config, arrays, self.overwrite, self.force, started_from=note, run_id=run_id)
 
         return PreparedRun(path, config, arrays, run_id, create=create)
 

@@ -108,13 +108,13 @@ def fields(config: Config) -> dict[str, Field]:
     return {**GENERATIONS, **config.method.fields}
 
 
-def present(config: Config, by_start: bool = False) -> dict[str, Field]:
-    """Return the datasets of a run: those whose axes are not empty; `by_start`: and the behaviour from each start."""
-    sizes = axis_sizes(config)
+def present(config: Config) -> dict[str, Field]:
+    """Return the datasets of a run: those whose axes are not empty; one start has no array of its own."""
+    sizes, several = axis_sizes(config), config.task.rollouts > 1
     return {
         name: field
         for name, field in fields(config).items()
-        if all(sizes.get(axis) for axis in (*field.axes, *field.needs)) and (by_start or name != BY_START)
+        if all(sizes.get(axis) for axis in (*field.axes, *field.needs)) and (several or name != BY_START)
     }
 
 

@@ -61,12 +61,10 @@ class RunWriter:
         kind: str = "run",
         started_from: str = "",
         run_id: str = "",
-        by_start: bool = False,
     ) -> "RunWriter":
         """Create a new file.
 
         kind: run or study; started_from: JSON about the run that the means come from
-        by_start: each generation has the array `behavior_by_start` (task.rollouts > 1)
         """
         path = real(path)  # keeps a symbolic link
         lock = Lock(path, force)
@@ -97,7 +95,7 @@ class RunWriter:
             with write_errors(path):
                 if not overwrite:
                     journal.set_aside(path, "other-run")  # left by a run whose file was deleted
-                names = list(layout.present(config, by_start))
+                names = list(layout.present(config))
                 fold.create(path, config, attributes, state, names)
                 writer = cls(path, lock, run_id, config, names, 0, records.state_sha256(state))
             writer._resumable = kind == "run"

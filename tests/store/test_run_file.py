@@ -375,7 +375,7 @@ def test_a_file_can_hold_the_behaviour_from_each_start(tmp_path: Path, tiny: Cal
     record, following = job_of(config).advance(state)
     behavior = np.random.default_rng(0).normal(size=(20, 3, 4))
     arrays = {**with_times(record, following.digest(), 0.0, Ranks()).arrays, "behavior_by_start": behavior}
-    writer = RunWriter.create(path, config, state.arrays(), by_start=True)
+    writer = RunWriter.create(path, config, state.arrays())
     writer.begin_session(0, 1, 1, {})
     writer.commit(0, arrays, following.arrays())
     for step in ("in the journal", "folded"):

@@ -7,11 +7,8 @@ import numpy as np
 
 from ees_mpi.analysis.figures.style import Figure, grid
 from ees_mpi.analysis.labels import label
-from ees_mpi.analysis.numbers.heritability import heritability, places_of
+from ees_mpi.analysis.numbers.heritability import heritability, measured_stds, places_of
 from ees_mpi.analysis.offspring import axis_names
-from ees_mpi.analysis.subject import stds
-from ees_mpi.errors import RunFileError
-from ees_mpi.store.layout import BY_START
 from ees_mpi.store.reader import Run
 
 COLUMNS = 4
@@ -19,13 +16,10 @@ COLUMNS = 4
 
 def starts(runs: Sequence[Run]) -> Figure:
     """Draw a panel for each file, std and axis: rows are mutations, sorted by their mean, columns are starts."""
-    for run in runs:
-        if not stds(run) or BY_START not in run.names:
-            raise RunFileError(f"{run.path} is not a file of ees-mpi measure --starts")
     shown = [
         (f"{label(run)}, std {std:g}", axis, places_of(run, row), number)
         for run in runs
-        for row, std in enumerate(stds(run))
+        for row, std in enumerate(measured_stds(run))
         for number, axis in enumerate(axis_names(run))
     ]
     figure, panels = grid(len(shown), COLUMNS, 2.8)

@@ -107,10 +107,15 @@ def adapted(places: Floats) -> float:
     return float(np.mean([best_scored(places[:, s], (total - places[:, s]) / (k - 1)) for s in range(k)]))
 
 
-def places_of(run: Run, row: int) -> Floats:
-    """Return the final places [n, K, axes] of the mutations that are valid from all starts."""
+def measured_stds(run: Run) -> list[float]:
+    """Return the standard deviations of a file of `ees-mpi measure --starts`; raise a RunFileError for another file."""
     if BY_START not in run.names or not stds(run):
         raise RunFileError(f"{run.path}: expected a file of ees-mpi measure --starts K")
+    return list(stds(run))
+
+
+def places_of(run: Run, row: int) -> Floats:
+    """Return the final places [n, K, axes] of the mutations that are valid from all starts."""
     valid = np.asarray(run["valid"][row], bool)
     places: Floats = np.asarray(run[BY_START][row], np.float64)[valid][..., -position_dim(run) :]
     if len(places) < 2:
@@ -121,7 +126,7 @@ def places_of(run: Run, row: int) -> Floats:
 def facts(run: Run) -> list[dict[str, Any]]:
     """Return the numbers of each std of a file of `ees-mpi measure --starts`."""
     rows = []
-    for row, std in enumerate(stds(run)):
+    for row, std in enumerate(measured_stds(run)):
         places = places_of(run, row)
         found = {"std": std, **asdict(heritability(places))}
         found["distance"] = float(np.sqrt(np.square(places).sum(axis=2)).mean())
