@@ -68,7 +68,7 @@ def ring(mean: str) -> None:
 def main() -> None:
     """Make all three."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--ant", default="ant-maxent-text", help="a trained mean of the ant")
+    parser.add_argument("--ant", default="ant-maxent-released-seed6", help="a trained mean of the ant")
     parser.add_argument("--cheetah", default="cheetah-maxent-released-seed7", help="one of the cheetah")
     chosen = parser.parse_args()
     ring(chosen.ant)
