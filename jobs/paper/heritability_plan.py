@@ -5,22 +5,27 @@
     python jobs/paper/heritability_plan.py ant 3 6            the same of the ant, seeds 3 to 5
     python jobs/paper/heritability_plan.py means              measurements of all kept means of the paper's robots; it
                                                               writes those that blocks keep as RUN.npz
-    python jobs/paper/heritability_plan.py table FILE.h5 ...  the table of measured files
+    python jobs/paper/heritability_plan.py keep FILE.h5 ...   adds the numbers of measured files to heritability.csv
+    python jobs/paper/heritability_plan.py table              the table of docs/heritability.md, from this file
 
 Each line of a list writes one file: `python jobs/paper/heritability_plan.py cheetah >list`, then run_list.py.
 """
 
+import csv
+import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
+from endpoints import read
+from scipy.stats import spearmanr
 
 from ees_mpi import open_run
-from ees_mpi.analysis.labels import label
 from ees_mpi.analysis.numbers.heritability import facts
 
 HERE = Path(__file__).parent
+NUMBERS = HERE / "results" / "heritability.csv"
 GENERATIONS, ROLLOUTS = 60, 10_000
 ARMS = {  # objective, starts of an individual, whose starts they are
     "fixed": ("maxvar", 1, "fixed"),
@@ -30,12 +35,11 @@ ARMS = {  # objective, starts of an individual, whose starts they are
     "repeatable-common": ("repeatable", 2, "common"),
 }
 COLUMNS = {
-    "mutation": "heritable variance",
+    "mutation": "heritable",
     "share": "share",
-    "kept": "side kept",
-    "realised": "realised",
-    "distance": "distance",
+    "kept": "kept",
     "adapted": "best of 40",
+    "distance": "distance",
 }
 
 
@@ -77,23 +81,67 @@ def means() -> list[str]:
     return lines
 
 
-def table(paths: Sequence[Path]) -> list[str]:
-    """Return the measurements as rows of Markdown, and the rank correlation of heritable variance and adaptation."""
-    lines = [f"| mean | {' | '.join(COLUMNS.values())} |", "|---" * (1 + len(COLUMNS)) + "|"]
-    numbers = []
+def keep(paths: Iterable[Path]) -> list[str]:
+    """Add the numbers of measured files to heritability.csv; a mean that is measured again is replaced."""
+    rows = {row["mean"]: row for row in kept()}
     for path in paths:
         with open_run(path) as run:
-            row, name = facts(run)[0], label(run)
-        cells = {key: f"{row.get(key, float('nan')):.3g}" for key in COLUMNS}
-        cells["share"] += f" ({row['low']:.2f} to {row['high']:.2f})"
-        lines.append(f"| {name} | {' | '.join(cells.values())} |")
-        numbers.append((row["mutation"], row["adapted"]))
-    if len(numbers) > 2:
-        from scipy.stats import spearmanr
+            about = json.loads(run.attributes["started_from"])
+            name, digest = Path(about["path"]).stem, about["state_sha256"]
+            numbers = {key: f"{value:.6g}" for key, value in facts(run)[0].items()}
+            rows[name] = {"mean": name, "engine": run.config.task.engine, "digest": digest, **numbers}
+    columns = list(dict.fromkeys(key for row in rows.values() for key in row))
+    with NUMBERS.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, columns, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(row for _, row in sorted(rows.items()))
+    return [str(NUMBERS)]
 
-        found = spearmanr(*zip(*numbers, strict=True)).statistic
-        lines.append(f"\nRank correlation of heritable variance and best of 40: {found:.2f} ({len(numbers)} means)")
-    return lines
+
+def kept() -> list[dict[str, str]]:
+    """Return the rows of heritability.csv."""
+    if not NUMBERS.exists():
+        return []
+    with NUMBERS.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def table() -> list[str]:
+    """Return the measured means as rows of Markdown, and how well heritable variance goes along with adaptation."""
+    trained = {row["digest"]: row for row in read(HERE / "results" / "numbers.csv") if row["kind"] == "training"}
+    rows = sorted(kept(), key=lambda row: float(row["mutation"]))
+    lines = [f"| mean | {' | '.join(COLUMNS.values())} |", "|---" * (1 + len(COLUMNS)) + "|"]
+    for row in rows:
+        home = trained.get(row["digest"])
+        name = row["mean"]
+        if home:
+            name = f"{home['robot']}, {home['algorithm']}, seed {home['seed']}"
+            name += ", text's rules" if home["rules"] == "text" else ""
+            name += f", {home['generations']} generations" if home["generations"] != "100" else ""
+        name += f", {row['mutations']} from {row['starts']} in Bullet" if row["engine"] == "bullet" else ""
+        cells = {key: f"{float(row[key]):.2g}" for key in COLUMNS}
+        cells |= {key: f"{float(row[key]):.0f}" for key in COLUMNS if abs(float(row[key])) >= 10}
+        cells["share"] += f" ({float(row['low']):.2f} to {float(row['high']):.2f})"
+        lines.append(f"| {name} | {' | '.join(cells.values())} |")
+    return [*lines, "", *correlations(rows, trained)]
+
+
+def correlations(rows: Sequence[dict[str, str]], trained: dict[str, dict[str, str]]) -> list[str]:
+    """Return the rank correlations of heritable variance with the best of 40, and with `ees-mpi adapt`."""
+    heritable = [float(row["mutation"]) for row in rows]
+    found = spearmanr(heritable, [float(row["adapted"]) for row in rows]).statistic
+    words = [f"Rank correlation of heritable variance with the best of 40: {found:.2f} ({len(rows)} means);"]
+    homes = [(float(row["mutation"]), trained[row["digest"]]) for row in rows if row["digest"] in trained]
+    adapted = [
+        (variance, (float(home["adapt_left"]) + float(home["adapt_right"])) / 2, home["algorithm"], home["generations"])
+        for variance, home in homes
+        if home["adapt_left"]
+    ]
+    late = [row for row in adapted if row[2] == "MaxEnt" and row[3] == "100"]
+    for name, some in (("all cheetahs that adapted", adapted), ("MaxEnt after 100 generations", late)):
+        found = spearmanr([row[0] for row in some], [row[1] for row in some]).statistic
+        words.append(f"with `ees-mpi adapt`, mean of left and right: {found:.2f} ({name}, {len(some)});")
+    return ["\n".join(words)[:-1] + "."]
 
 
 def main(words: Sequence[str]) -> int:
@@ -103,11 +151,13 @@ def main(words: Sequence[str]) -> int:
             lines = experiment(robot, range(*map(int, limits or ("0", "3"))))
         case ["means"]:
             lines = means()
-        case ["table", *files] if files:
-            lines = table([Path(file) for file in files])
+        case ["keep", *files] if files:
+            lines = keep(Path(file) for file in files)
+        case ["table"]:
+            lines = table()
         case _:
             sys.exit(
-                "heritability_plan.py: expected cheetah, ant (and two seeds: from, to), means, or table FILE.h5 ..."
+                "heritability_plan.py: expected cheetah, ant (and seeds: from, to), means, keep FILE.h5 ... or table"
             )
     print(*lines, sep="\n")
     return 0
