@@ -16,7 +16,6 @@ from typing import Any
 import msgspec
 import tomli_w
 
-from ees_mpi.config import gone
 from ees_mpi.config.changes import change, make_room
 from ees_mpi.config.methods import METHODS as METHODS
 from ees_mpi.config.methods import Climbing as Climbing
@@ -34,6 +33,11 @@ from ees_mpi.tasks import TASKS
 
 OBSERVED = 10  # rollouts of a generation that should feed the observation statistics, at least
 SHARE = "task.observation_share"
+GONE = {  # keys of earlier versions: a sentence for the user
+    "run.portable": "it is gone: leave it out. If the CPUs of the ranks differ, the error prints the lines to export "
+    "that make them compute the same bits",
+}
+RENAMED = ("mujoco-", "gymnasium-")  # the beginning of presets of Gymnasium's robots, in earlier versions and now
 
 
 @dataclass(frozen=True)
@@ -96,9 +100,9 @@ def parse(
     """
     sections = with_base(tables(text, (), source))
     if stored:
-        gone.drop(sections)
+        _drop_gone(sections)
     notes = change(sections, settings)
-    gone.refuse(sections)
+    _refuse_gone(sections)
     for key, value in leaves(sections):
         if isinstance(value, float) and not math.isfinite(value):
             raise ConfigError(f"{key}: expected a finite number, got {value}")
@@ -127,6 +131,22 @@ def parse(
         method=method.build(sections),
         notes=tuple(notes),
     )
+
+
+def _drop_gone(sections: dict[str, Any]) -> None:
+    """Remove the keys that are gone from the tables of a file that an earlier version wrote."""
+    for key in GONE:
+        section, _, name = key.partition(".")
+        if isinstance(sections.get(section), dict):
+            sections[section].pop(name, None)
+
+
+def _refuse_gone(sections: dict[str, Any]) -> None:
+    """Raise a ConfigError if the tables have a key that is gone."""
+    for key, advice in GONE.items():
+        section, _, name = key.partition(".")
+        if isinstance(sections.get(section), dict) and name in sections[section]:
+            raise ConfigError(f"{key} = {sections[section][name]!r}: {advice}")
 
 
 def check(config: Config, here: bool = True) -> None:
@@ -170,7 +190,7 @@ def read_source(source: str) -> str:
         return (resources.files("ees_mpi") / "presets" / f"{source}.toml").read_text(encoding="utf-8")
     path = Path(source)
     if path.suffix != ".toml":
-        raise ConfigError(f"preset: {unknown(source, preset_names())} (or give the path of a .toml file)")
+        raise ConfigError(f"preset: {_no_preset(source)} (or give the path of a .toml file)")
     try:
         if path.exists() and not path.is_file():
             raise ConfigError(f"cannot read config {source}: it is not a plain file")
@@ -180,13 +200,19 @@ def read_source(source: str) -> str:
         raise ConfigError(f"cannot read config {source}: {error}") from None
 
 
+def _no_preset(name: str) -> str:
+    """Return the message that there is no preset of this name."""
+    names, now = preset_names(), name.replace(*RENAMED)
+    return f"{name} is now called {now}" if now in names else unknown(name, names)
+
+
 def with_base(sections: dict[str, Any]) -> dict[str, Any]:
     """Return the tables of a config on top of those of the preset that its key `base` names."""
     if "base" not in sections:
         return sections
     name = sections.pop("base")
     if name not in preset_names():
-        raise ConfigError(f"base: {unknown(str(name), preset_names())}")
+        raise ConfigError(f"base: {_no_preset(str(name))}")
     base = with_base(tables(read_source(name), (), name))
     make_room(base, sections)
     for key, value in sections.items():

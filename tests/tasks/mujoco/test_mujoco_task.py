@@ -269,7 +269,7 @@ def test_filming_changes_no_bits() -> None:
     filmed.close()
 
 
-@pytest.mark.parametrize("name", [name for name in config.preset_names() if name.startswith("mujoco-")])
+@pytest.mark.parametrize("name", [name for name in config.preset_names() if name.startswith("gymnasium-")])
 def test_presets_are_read_without_mujoco_or_torch(name: str) -> None:
     code = (
         "import sys; from ees_mpi.config import load; "
