@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 import tomli_w
 
+from ees_mpi.config import gone
 from ees_mpi.config.changes import change, make_room
 from ees_mpi.config.methods import METHODS as METHODS
 from ees_mpi.config.methods import Climbing as Climbing
@@ -33,11 +34,6 @@ from ees_mpi.tasks import TASKS
 
 OBSERVED = 10  # rollouts of a generation that should feed the observation statistics, at least
 SHARE = "task.observation_share"
-GONE = {  # keys of earlier versions: a sentence for the user
-    "run.portable": "it is gone: leave it out. If the CPUs of the ranks differ, the error prints the lines to export "
-    "that make them compute the same bits",
-}
-RENAMED = ("mujoco-", "gymnasium-")  # the beginning of presets of Gymnasium's robots, in earlier versions and now
 
 
 @dataclass(frozen=True)
@@ -100,9 +96,9 @@ def parse(
     """
     sections = with_base(tables(text, (), source))
     if stored:
-        _drop_gone(sections)
+        gone.drop(sections)
     notes = change(sections, settings)
-    _refuse_gone(sections)
+    gone.refuse(sections)
     for key, value in leaves(sections):
         if isinstance(value, float) and not math.isfinite(value):
             raise ConfigError(f"{key}: expected a finite number, got {value}")
@@ -131,22 +127,6 @@ def parse(
         method=method.build(sections),
         notes=tuple(notes),
     )
-
-
-def _drop_gone(sections: dict[str, Any]) -> None:
-    """Remove the keys that are gone from the tables of a file that an earlier version wrote."""
-    for key in GONE:
-        section, _, name = key.partition(".")
-        if isinstance(sections.get(section), dict):
-            sections[section].pop(name, None)
-
-
-def _refuse_gone(sections: dict[str, Any]) -> None:
-    """Raise a ConfigError if the tables have a key that is gone."""
-    for key, advice in GONE.items():
-        section, _, name = key.partition(".")
-        if isinstance(sections.get(section), dict) and name in sections[section]:
-            raise ConfigError(f"{key} = {sections[section][name]!r}: {advice}")
 
 
 def check(config: Config, here: bool = True) -> None:
@@ -202,7 +182,7 @@ def read_source(source: str) -> str:
 
 def _no_preset(name: str) -> str:
     """Return the message that there is no preset of this name."""
-    names, now = preset_names(), name.replace(*RENAMED)
+    names, now = preset_names(), name.replace("mujoco-", "gymnasium-")  # those of Gymnasium's robots, once and now
     return f"{name} is now called {now}" if now in names else unknown(name, names)
 
 

@@ -35,9 +35,3 @@ def test_a_run_file_with_the_key_is_read(tmp_path: Path) -> None:
 def test_the_option_is_exit_2_with_one_line(tmp_path: Path) -> None:
     code, line = refusal("train", "interference-maxvar", "--set", "run.portable=true", "--out", tmp_path / "run.h5")
     assert code == 2 and "run.portable" in line and "export" in line
-
-
-def test_the_old_name_of_a_preset_is_answered_with_the_new_one() -> None:
-    for source in ("mujoco-ant-es", {"base": "mujoco-ant-es"}):
-        with pytest.raises(ConfigError, match="mujoco-ant-es is now called gymnasium-ant-es"):
-            config.load(source)
