@@ -123,4 +123,4 @@ def cli(context: click.Context) -> None:
     continues the run; any other code is a failure.
     """
     if context.invoked_subcommand not in ("train", "resume"):  # these two save their state first
-        ranks.end_by_signals()
+        ranks.act_on_stops()

@@ -297,7 +297,7 @@ class Strategy:
                     raise TaskError(f"tell: expected behaviours with the same number of components, got {sorted(dims)}")
                 task = msgspec.structs.replace(self.config.task, behavior_dim=dims.pop())
                 self.config = replace(self.config, task=task)
-                self.config.method.rehearse(task, self.config.population)
+                self.config.method.try_out(task, self.config.population)
             self._file.open(self.config, self._state.generation, ranks)
             self._ready = True
         return rows.reshape(len(rows), LEADING + behavior_columns(self.config.task.behavior_dim, starts))

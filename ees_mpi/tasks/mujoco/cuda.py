@@ -8,7 +8,7 @@ import numpy as np
 from ees_mpi.contracts import Say
 from ees_mpi.outcomes import Batch, Floats, Outcome, Outcomes, Singles
 from ees_mpi.tasks.locomotion import WalkingTask
-from ees_mpi.tasks.mujoco.batch import Seats, passes
+from ees_mpi.tasks.mujoco.batch import Placement, passes
 from ees_mpi.tasks.mujoco.buffers import SCRATCH, Buffers, measured_buffers, missing_memory_is_refused, rows_that_fit
 from ees_mpi.tasks.mujoco.gpu import Toolkit, preparing_kernels, toolkit
 from ees_mpi.tasks.mujoco.physics import Physics
@@ -82,12 +82,12 @@ class GpuRollouts(Worlds):
                 with preparing_kernels(self._say):
                     self._prepare(len(batch.means))
                 self._components = len(batch.means)
-            for seats in passes(batch, self._rows, self._width, self._sampled):
+            for placed in passes(batch, self._rows, self._width, self._sampled):
                 with self.recorder.on_stream():
                     self._policy.normalise(observation_mean, observation_std)
-                    self._load(batch, seats)
-                    results = self._run(seats.world)
-                outcomes |= self._outcomes(batch, seats, results)
+                    self._load(batch, placed)
+                    results = self._run(placed.world)
+                outcomes |= self._outcomes(batch, placed, results)
         return [outcomes[place] for place in range(len(batch.index))]
 
     def _policies(self, components: int) -> BatchPolicy:
@@ -95,21 +95,21 @@ class GpuRollouts(Worlds):
 
         return FusedPolicy(self._task.layers, self._rows, self._width, components, self._noise)
 
-    def _load(self, batch: Batch, seats: Seats) -> None:
+    def _load(self, batch: Batch, placed: Placement) -> None:
         """Bring individuals and starts to the device."""
         std = np.float32(batch.std if batch.stds is None else 1.0)
-        self._policy.load(batch.means, seats.sign * std, seats.parent)
-        offset = self._tools.torch.from_numpy(seats.offset).to(self._tools.device)
+        self._policy.load(batch.means, placed.sign * std, placed.parent)
+        offset = self._tools.torch.from_numpy(placed.offset).to(self._tools.device)
         gather_rows(self._table, offset, self._noise, batch.stds)
-        seeds = None if batch.reset_seed is None else (seats.world, batch.reset_seed[seats.member])
-        self._reset(seats.world[batch.observe[seats.member]], seeds)
+        seeds = None if batch.reset_seed is None else (placed.world, batch.reset_seed[placed.member])
+        self._reset(placed.world[batch.observe[placed.member]], seeds)
 
-    def _outcomes(self, batch: Batch, seats: Seats, done: Outcomes) -> dict[int, Outcome]:
-        """Return the outcomes of seated individuals, by place in the batch."""
-        watched = seats.member[batch.observe[seats.member]].tolist()
+    def _outcomes(self, batch: Batch, placed: Placement, done: Outcomes) -> dict[int, Outcome]:
+        """Return the outcomes of placed individuals, by place in the batch."""
+        watched = placed.member[batch.observe[placed.member]].tolist()
         sums = dict(zip(watched, done.observations, strict=False))  # there is room for more
         broken = (math.nan,) * self._task.behavior_dim
-        rows = (seats.member, batch.index[seats.member], done.valid, done.length, done.behavior, done.fitness)
+        rows = (placed.member, batch.index[placed.member], done.valid, done.length, done.behavior, done.fitness)
         outcomes = {}
         for place, index, valid, length, behavior, fitness in zip(*(row.tolist() for row in rows), strict=True):
             if valid:
