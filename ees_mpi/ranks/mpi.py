@@ -3,9 +3,11 @@
 import atexit
 import contextlib
 import math
+import mmap
 import os
 import signal
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Iterator, Sequence
@@ -17,14 +19,15 @@ from numpy.typing import DTypeLike, NDArray
 
 from ees_mpi import machine
 from ees_mpi.errors import EesError, LaunchError
+from ees_mpi.machine import SHARED_MEMORY
 from ees_mpi.ranks import process
-from ees_mpi.ranks import shared_memory as shared
 from ees_mpi.ranks.serial import RENEW_SECONDS, Ranks
 from ees_mpi.ranks.slices import Slices
 from ees_mpi.terminal import plain, say_on_stderr, tell
 
 POLLS_BEFORE_SLEEP = 200  # of a waiting rank: about 0.1 ms
 LONGEST_SLEEP = 1e-3
+PATH_BYTES = 256  # of a file of shared memory
 STALL_SECONDS = 1800.0  # without progress, until the config sets another limit
 
 
@@ -142,19 +145,19 @@ class MpiRanks(Ranks):
         """Return an array that all ranks of this node share."""
         size = count * np.dtype(dtype).itemsize
         alone: NDArray[Any] = np.empty(0, dtype)
-        name = np.zeros(1, f"S{shared.NAME_BYTES}")
+        name = np.zeros(1, f"S{PATH_BYTES}")
         try:
             with self.together():  # memory may be short on any node
                 if self.node_size == 1:
                     alone = super().shared_array(count, dtype)
                 elif self.node_rank == 0 and count:
                     machine.check_room(size, self._host)
-                    name[0] = shared.create(size).encode()
+                    name[0] = create_memory(size).encode()
             if self.node_size == 1 or not count:
                 return alone
             self._node.Bcast(name.view(np.uint8), 0)
             with self.together():
-                memory = shared.attach(name[0].decode(), size)
+                memory = attach_memory(name[0].decode(), size)
         finally:  # all ranks have mapped it, or none needs it any more
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(name[0].decode())
@@ -224,3 +227,33 @@ class Calls:
 
 
 CALLS = Calls()
+
+
+def create_memory(size: int) -> str:
+    """Create a file of `size` bytes of memory and return its name. Unlink it when all ranks have attached it.
+
+    This is not an MPI window: a numpy view of one crashes after the window is freed, and views of the noise table
+    outlive a call. The kernel frees this memory with the last process that maps it.
+    """
+    folder = SHARED_MEMORY if os.access(SHARED_MEMORY, os.W_OK) else None
+    file, path = tempfile.mkstemp(prefix="ees-mpi-", dir=folder)
+    try:
+        os.posix_fallocate(file, 0, size)  # now: if memory is short at the first write, the kernel kills the process
+    except OSError as error:
+        os.unlink(path)
+        raise LaunchError(
+            f"cannot allocate {size / 2**20:.0f} MiB of shared memory in {os.path.dirname(path)}: {error.strerror}; "
+            "set noise.size smaller, or give the machine more"
+        ) from None
+    finally:
+        os.close(file)
+    return path
+
+
+def attach_memory(path: str, size: int) -> mmap.mmap:
+    """Map a file that another rank created."""
+    file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        return mmap.mmap(file, size)
+    finally:
+        os.close(file)

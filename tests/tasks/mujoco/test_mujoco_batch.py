@@ -5,8 +5,8 @@ import pytest
 
 from ees_mpi.errors import TaskError
 from ees_mpi.outcomes import Batch
-from ees_mpi.tasks.mujoco.batch import Placement, passes
 from ees_mpi.tasks.mujoco.buffers import rows_that_fit, watched_worlds
+from ees_mpi.tasks.mujoco.cuda import Placement, passes
 
 
 def batch(

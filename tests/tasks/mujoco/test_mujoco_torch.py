@@ -12,7 +12,7 @@ from ees_mpi.outcomes import Batch
 from ees_mpi.policies import MLP, parameter_count
 from ees_mpi.tasks import TASKS
 from ees_mpi.tasks.mujoco import buffers, gpu
-from ees_mpi.tasks.mujoco.batch import passes
+from ees_mpi.tasks.mujoco.cuda import passes
 from ees_mpi.tasks.mujoco.policy import BatchPolicy, gather_rows, noise_rows, upload_table
 
 torch = pytest.importorskip("torch")
