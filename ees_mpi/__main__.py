@@ -3,12 +3,12 @@
 import os
 from typing import NoReturn
 
-from ees_mpi.ranks.process import launched, note_stop_signals
+from ees_mpi.ranks.process import launched, note_stops
 
 
 def main() -> NoReturn:
     """Run the command line. A signal that comes before it is loaded acts then; a second Ctrl-C acts at once."""
-    note_stop_signals()
+    note_stops()
     try:
         from ees_mpi.cli.main import main as run
     except KeyboardInterrupt:

@@ -64,7 +64,7 @@ class Update:
         learned, moments = state.learned, state.moments
         if weights.any():  # otherwise the weight decay alone would make a step, which Adam scales to full size
             moved, moments = self.population.move(self.optimizer.step, learned, gradient, moments, draw)
-            learned = self.population.held(moved)
+            learned = self.population.clip(moved)
         # Observation sums are added row by row, in index order: the sum must not depend on the ranks.
         observations = sum(outcomes.observations, start=state.observations)
         following = State(state.generation + 1, learned, moments, observations, memory)

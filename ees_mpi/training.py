@@ -184,7 +184,7 @@ def commit(
 
 
 def _interrupted(ranks: Ranks, state: State) -> EesError:
-    by = ranks.stop_signal or "another rank's signal"
+    by = ranks.stopped_by or "another rank's signal"
     return collective(
         Interrupted(f"interrupted by {by}; {state.generation} generations are saved, and resume will go on")
     )

@@ -208,7 +208,7 @@ def test_gpus_and_maml_refuse_a_policy_of_ones_own(monkeypatch: pytest.MonkeyPat
     monkeypatch.chdir(CHECKOUT)
     named = sets("task.policy=jobs.examples.own_policy:Rectified")
     out = tmp_path / "run.h5"
-    code, line = refusal("train", "mujoco-cheetah-maxent", *named, *sets("task.device=cuda"), "--out", out)
+    code, line = refusal("train", "gymnasium-cheetah-maxent", *named, *sets("task.device=cuda"), "--out", out)
     assert code == 2 and "GPUs evaluate the built-in tanh network only" in line
     code, line = refusal("train", "cheetah-maml", *named, "--out", out)
     assert code == 2 and 'method = "maml" learns the built-in network only' in line and not out.exists()

@@ -32,7 +32,7 @@ FLOOR, LINES, SHADOW, TEXT = (23, 27, 38), (50, 58, 77), (13, 16, 24), (165, 174
 
 
 @dataclass(frozen=True)
-class Camera:
+class Pinhole:
     """A pinhole camera that looks along +y at a point of the floor, from above."""
 
     target: Floats  # [2]
@@ -49,7 +49,7 @@ class Camera:
         up = y * sin + z * cos
         return np.stack([self.size[0] / 2 + x * scale, self.size[1] / 2 - up * scale], axis=-1), scale
 
-    def fitted(self, points: Floats, nearest: float) -> "Camera":
+    def fitted(self, points: Floats, nearest: float) -> "Pinhole":
         """Return the camera from which the points [n, 3] fill the picture, from `nearest` or farther away."""
         camera, size = self, np.array(self.size)
         for _ in range(40):
@@ -128,10 +128,10 @@ class Scene:
         return [(0.9 if x > 0 else 4.2) + more for (x, _, _), more in zip(away, spread, strict=True)]
 
     @cached_property
-    def _cameras(self) -> list[Camera]:
+    def _cameras(self) -> list[Pinhole]:
         """Return the camera of each frame: it moves away until it sees the ends of all walks, and then stands still."""
         nearest = NEAREST * self._length / (2 * math.tan(LENS / 2))
-        begin = Camera(np.zeros(2), nearest, ELEVATION[self._axes], self._large)
+        begin = Pinhole(np.zeros(2), nearest, ELEVATION[self._axes], self._large)
         first = begin.fitted(self._ends[0].reshape(-1, 3), nearest)
         last = begin.fitted(self._ends.reshape(-1, 3), nearest)
         time = np.clip(np.arange(self.count) / (ZOOM * self.count), 0.0, 1.0)
@@ -161,7 +161,7 @@ class Scene:
             self._caption(draw, number)
             yield np.ascontiguousarray(image.reduce(SMOOTH))
 
-    def _rings(self, draw: Any, camera: Camera) -> None:
+    def _rings(self, draw: Any, camera: Pinhole) -> None:
         """Draw circles and rays around the start."""
         turns = np.linspace(0, 2 * math.pi, 145)
         circle = np.stack([np.cos(turns), np.sin(turns), 0 * turns], axis=-1)
@@ -172,7 +172,7 @@ class Scene:
         for radius in MARKS:
             self._label(draw, camera, radius * circle[-19], radius)
 
-    def _lanes(self, draw: Any, camera: Camera) -> None:
+    def _lanes(self, draw: Any, camera: Pinhole) -> None:
         """Draw lines across the lanes."""
         edge = LANE * self._length
         low, high = self._paths[0, 0, 1] - edge, self._paths[0, -1, 1] + edge
@@ -180,12 +180,12 @@ class Scene:
             _line(draw, camera, np.array([[x, low, 0.0], [x, high, 0.0]]), LINES if x else TEXT, SMOOTH)
             self._label(draw, camera, np.array([x, low - edge, 0.0]), abs(x))
 
-    def _label(self, draw: Any, camera: Camera, place: Floats, number: int) -> None:
+    def _label(self, draw: Any, camera: Pinhole, place: Floats, number: int) -> None:
         x, y = camera.project(place)[0].tolist()
         if 0 < x < self._large[0] and 0 < y < self._large[1]:
             draw.text((x, y), str(number), TEXT, self._font, anchor="mm")
 
-    def _shadows(self, draw: Any, camera: Camera, number: int) -> None:
+    def _shadows(self, draw: Any, camera: Pinhole, number: int) -> None:
         ends = self._ends[number].copy()
         ends[..., :2] += ends[..., 2:] * SHADOW_OF_1
         ends[..., 2] = 0.0
@@ -194,7 +194,7 @@ class Scene:
             for ends, radii in zip(spots, scales * self._radii[:, None], strict=True):
                 _capsule(draw, ends, 0.9 * radii, SHADOW)
 
-    def _robots(self, draw: Any, camera: Camera, number: int) -> None:
+    def _robots(self, draw: Any, camera: Pinhole, number: int) -> None:
         """Draw the limbs of all robots, the farthest first."""
         pixels, scale = camera.project(self._ends[number])
         radii = scale * self._radii[:, None]
@@ -211,7 +211,7 @@ class Scene:
         draw.text((self._large[0] - edge, edge), seconds, TEXT, self._font, anchor="rt")
 
 
-def _line(draw: Any, camera: Camera, points: Floats, color: Color, width: int) -> None:
+def _line(draw: Any, camera: Pinhole, points: Floats, color: Color, width: int) -> None:
     draw.line([(x, y) for x, y in camera.project(points)[0].tolist()], color, width, joint="curve")
 
 

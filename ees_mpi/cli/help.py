@@ -29,7 +29,7 @@ EXAMPLES = {
     ),
     "measure": (
         "ees-mpi measure policy.npz --std 0.01,0.02,0.05 -o measured.h5",
-        "mpirun -n 4 ees-mpi measure ppo.pt --task mujoco-cheetah-es --count 1000 -o ppo.h5",
+        "mpirun -n 4 ees-mpi measure ppo.pt --task gymnasium-cheetah-es --count 1000 -o ppo.h5",
     ),
     "watch": ("ees-mpi watch run.h5", "ees-mpi watch *.h5 --once"),
     "info": ("ees-mpi info run.h5", "ees-mpi info runs/*.h5 --sort -generations"),
@@ -123,4 +123,4 @@ def cli(context: click.Context) -> None:
     continues the run; any other code is a failure.
     """
     if context.invoked_subcommand not in ("train", "resume"):  # these two save their state first
-        ranks.end_by_signals()
+        ranks.act_on_stops()

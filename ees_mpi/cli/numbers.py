@@ -50,7 +50,7 @@ def metrics(
 ) -> None:
     """Compute measures of the offspring in run and sample files."""
     from ees_mpi.analysis.numbers import measures, summaries
-    from ees_mpi.analysis.numbers.tables import plain
+    from ees_mpi.analysis.numbers.tables import for_json
 
     if every and generation is not None:
         raise ConfigError("--all and --generation exclude each other")
@@ -62,7 +62,7 @@ def metrics(
         for line in [] if as_json else lines:
             echo(line)
     if as_json:
-        echo(json.dumps(plain(rows)))
+        echo(json.dumps(for_json(rows)))
 
 
 @command(trusts=True, kind=Sides)

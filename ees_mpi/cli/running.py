@@ -31,7 +31,7 @@ from ees_mpi.terminal import say, say_on_stderr
 
 @command(on_ranks=True)
 def train(options: TrainOptions) -> None:
-    ranks.note_stop_signals()
+    ranks.note_stops()
     from ees_mpi.commands.train import job_of
     from ees_mpi.config.sweeps import choice
 
@@ -55,7 +55,7 @@ def resume(
     force: Force = False,
 ) -> None:
     """Continue a run from its last committed generation."""
-    ranks.note_stop_signals()
+    ranks.note_stops()
     from ees_mpi.runs.session import run_session
     from ees_mpi.runs.start import reopen
 
@@ -163,7 +163,7 @@ def signal(request: SignalRequest, as_json: Json = False) -> None:
         rows = signal(world, request)
         if world.is_root:
             lines = [*tables.columns(tables.signal_rows(rows)), "", tables.SIGNAL_LEGEND]
-            echo(json.dumps(tables.plain([asdict(row) for row in rows])) if as_json else "\n".join(lines))
+            echo(json.dumps(tables.for_json([asdict(row) for row in rows])) if as_json else "\n".join(lines))
 
     run_on_ranks(job)
 

@@ -43,7 +43,7 @@ def train(options: TrainOptions) -> "Run":
             try:
                 path = work(world)
             except Interrupted:
-                by_keyboard = world.any(world.stop_signal == "SIGINT")
+                by_keyboard = world.any(world.stopped_by == "SIGINT")
                 raise
             return _opened(world, path, options.trust)
 

@@ -167,7 +167,7 @@ def settings_of(settings: Mapping[str, Any] | None) -> tuple[Setting, ...]:
     """Return settings such as {"population.std": 0.05} as pairs."""
     if not isinstance(settings or {}, Mapping):
         raise ConfigError(f'settings: expected a dict such as {{"population.std": 0.05}}, got {settings!r:.80}')
-    return tuple((str(key), _plain(value, str(key))) for key, value in (settings or {}).items())
+    return tuple((str(key), _toml_value(value, str(key))) for key, value in (settings or {}).items())
 
 
 def source_of(source: Any) -> Any:
@@ -177,7 +177,7 @@ def source_of(source: Any) -> Any:
         run = path.suffix != ".toml" and os.path.exists(path) and not path.is_dir()
         return path if run else os.fspath(source)
     if isinstance(source, Mapping):
-        return _plain(source, "")
+        return _toml_value(source, "")
     if hasattr(source, "to_toml"):
         return source
     raise ConfigError(
@@ -285,7 +285,7 @@ def computing(trust: bool) -> Iterator[None]:
         yield
 
 
-def _plain(value: Any, key: str) -> Any:
+def _toml_value(value: Any, key: str) -> Any:
     """Return a value as TOML can hold it; a class or function becomes its name, "module:name"."""
     if hasattr(value, "tolist"):  # a number or an array of numpy
         return value.tolist()
@@ -297,9 +297,9 @@ def _plain(value: Any, key: str) -> Any:
         return os.fspath(value)
     if isinstance(value, Mapping):
         inner = {str(name): (item, f"{key}.{name}".lstrip(".")) for name, item in value.items()}
-        return {name: _plain(item, path) for name, (item, path) in inner.items() if item is not None}
+        return {name: _toml_value(item, path) for name, (item, path) in inner.items() if item is not None}
     if isinstance(value, (list, tuple)):
-        return [_plain(item, key) for item in value]
+        return [_toml_value(item, key) for item in value]
     if isinstance(value, (type, FunctionType)):
         if not value.__qualname__.isidentifier():
             raise ConfigError(f"{key}: expected a class or function at the top of a module, got {value.__qualname__}")

@@ -27,7 +27,7 @@ EFFICIENT = 0.5  # parallel efficiency; below it, more ranks are not worth their
 def measured_costs(config: Config) -> Costs:
     """Return the costs of the parts of a generation, measured on this machine."""
     configs.check(config, here=False)
-    config.method.rehearse(config.task, config.population)
+    config.method.try_out(config.task, config.population)
     if config.method.name == "maml":
         from ees_mpi.maml.planning import maml_costs  # imports torch
 

@@ -204,7 +204,7 @@ def _listed(numbers: Sequence[int]) -> str:
 
 
 def _compare_bits(ranks: Ranks, run: Run, rows: Sequence[tuple[int, int]]) -> None:
-    """Evaluate rows (generation, index) again, dealt to the ranks; raise a VerifyError if any bit differs."""
+    """Evaluate rows (generation, index) again, shared by the ranks; raise a VerifyError if any bit differs."""
     with ranks.together():
         rebuilt = run.config.population.has_individuals  # also in a sample of offspring of a MAML run
         if run.config.method.name == "maml" and not rebuilt:
@@ -216,7 +216,7 @@ def _compare_bits(ranks: Ranks, run: Run, rows: Sequence[tuple[int, int]]) -> No
             with before_rollouts():
                 evaluator = run.config.task.open(run.config.run.seed)
             again, close = partial(repeat, run, evaluator), evaluator.close
-    checked = {row: again(*rows[row]).same for row in ranks.deal(range(len(rows)))}
+    checked = {row: again(*rows[row]).same for row in ranks.hand_out(range(len(rows)))}
     mine = np.array(list(checked), np.int64)
     same = ranks.allgather_by_index(mine, np.array(list(checked.values()), np.bool_), len(rows))
     close()

@@ -170,7 +170,7 @@ def read_source(source: str) -> str:
         return (resources.files("ees_mpi") / "presets" / f"{source}.toml").read_text(encoding="utf-8")
     path = Path(source)
     if path.suffix != ".toml":
-        raise ConfigError(f"preset: {unknown(source, preset_names())} (or give the path of a .toml file)")
+        raise ConfigError(f"preset: {_no_preset(source)} (or give the path of a .toml file)")
     try:
         if path.exists() and not path.is_file():
             raise ConfigError(f"cannot read config {source}: it is not a plain file")
@@ -180,13 +180,19 @@ def read_source(source: str) -> str:
         raise ConfigError(f"cannot read config {source}: {error}") from None
 
 
+def _no_preset(name: str) -> str:
+    """Return the message that there is no preset of this name."""
+    names, now = preset_names(), name.replace("mujoco-", "gymnasium-")  # those of Gymnasium's robots, once and now
+    return f"{name} is now called {now}" if now in names else unknown(name, names)
+
+
 def with_base(sections: dict[str, Any]) -> dict[str, Any]:
     """Return the tables of a config on top of those of the preset that its key `base` names."""
     if "base" not in sections:
         return sections
     name = sections.pop("base")
     if name not in preset_names():
-        raise ConfigError(f"base: {unknown(str(name), preset_names())}")
+        raise ConfigError(f"base: {_no_preset(str(name))}")
     base = with_base(tables(read_source(name), (), name))
     make_room(base, sections)
     for key, value in sections.items():

@@ -12,7 +12,7 @@ from ees_mpi.contracts import Population, Task
 from ees_mpi.errors import ConfigError, MissingExtra, before_rollouts
 from ees_mpi.outcomes import Arrays, Field
 from ees_mpi.policies import CLIP, parameter_count
-from ees_mpi.registry import Part, convert, key, plain
+from ees_mpi.registry import Part, convert, key, part_settings
 from ees_mpi.registry.own import calling
 from ees_mpi.tasks import TASKS
 
@@ -80,7 +80,7 @@ class Maml:
 
     def sections(self) -> dict[str, Any]:
         """Return section `maml` as a plain table."""
-        return {"maml": plain(self.settings)}
+        return {"maml": part_settings(self.settings)}
 
     @property
     def rollouts(self) -> int:
@@ -96,7 +96,7 @@ class Maml:
         """Raise a ConfigError if MAML cannot learn the task."""
         check_task(task)
 
-    def rehearse(self, task: Task, population: Population) -> None:
+    def try_out(self, task: Task, population: Population) -> None:
         """Raise an error if torch is missing, or if the population does not consist of tasks."""
         if population.has_individuals:
             raise ConfigError('population.name: method = "maml" learns tasks; expected "tasks"')

@@ -11,8 +11,8 @@ from ees_mpi.objectives import OBJECTIVES
 from ees_mpi.optimizers import OPTIMIZERS
 from ees_mpi.outcomes import Arrays, Field
 from ees_mpi.populations import POPULATIONS
-from ees_mpi.populations.custom import more_learned, rehearse_update
-from ees_mpi.registry import Part, convert, key, plain
+from ees_mpi.populations.custom import more_learned, try_update
+from ees_mpi.registry import Part, convert, key, part_settings
 
 
 @dataclass(frozen=True)
@@ -89,12 +89,12 @@ class Evolution:
             raise ConfigError(f'population.name: "{POPULATIONS.name_of(population)}" belongs to another method')
 
     @before_rollouts()
-    def rehearse(self, task: Task, population: Population) -> None:
+    def try_out(self, task: Task, population: Population) -> None:
         """Try the user's plugins on random numbers, so that faulty ones are found before the first rollout."""
         if self.objective.needs_means != population.has_means:
             raise ConfigError('objective.name: expected "nsr" together with population.name "chosen", got one of them')
-        self.objective.rehearse(population.size, task.behavior_dim)
-        rehearse_update(population, self.optimizer, task.parameters)
+        self.objective.try_out(population.size, task.behavior_dim)
+        try_update(population, self.optimizer, task.parameters)
 
     def moments(self, task: Task, learned: Arrays) -> Arrays:
         """Return the moments of the optimizer before the first step."""
@@ -133,7 +133,7 @@ class EsMaml(Evolution):
 
     def sections(self) -> dict[str, Any]:
         """Return the sections of the method as plain tables."""
-        return {**super().sections(), "climbing": plain(self.climbing)}
+        return {**super().sections(), "climbing": part_settings(self.climbing)}
 
     @property
     def algorithm(self) -> str:

@@ -137,7 +137,7 @@ class Method(Protocol):
     def check(self, task: Task, population: Population) -> None:
         """Raise a ConfigError if the method cannot work with a task and a population."""
 
-    def rehearse(self, task: Task, population: Population) -> None:
+    def try_out(self, task: Task, population: Population) -> None:
         """Raise a ConfigError or MissingExtra if the method cannot train with them on this machine."""
 
     def moments(self, task: Task, learned: Arrays) -> Arrays:

@@ -186,7 +186,7 @@ class Objective(Part, frozen=True):
     def starts(self) -> int:  # of each individual that it needs, at least
         return 1
 
-    def rehearse(self, size: int, behavior_dim: int) -> None:
+    def try_out(self, size: int, behavior_dim: int) -> None:
         """Find errors that appear only when the objective is computed, before the run file is touched."""
 
     def remember(self, outcomes: Outcomes, memory: Memory) -> Memory:
@@ -210,7 +210,7 @@ class Rows(Part, frozen=True):
         """Return the learned arrays before the first generation, from initial means [K, D]."""
         return {"mean": means}
 
-    def held(self, learned: Arrays) -> Arrays:
+    def clip(self, learned: Arrays) -> Arrays:
         """Return the learned arrays after a step, within their limits; a mean has none."""
         return learned
 

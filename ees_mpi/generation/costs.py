@@ -34,7 +34,7 @@ MESSAGE = 460e-6  # seconds of a processor for each gather, on every rank
 BYTE = 2e-9  # seconds of a processor for each byte that a rank receives
 LATENCY = 30e-6  # seconds of a message between nodes; assumed
 BANDWIDTH = 1e9  # bytes per second into a node; assumed
-DEALT = 20  # generations until the slices of the nodes follow their speeds
+SETTLING = 20  # generations until the slices of the nodes follow their speeds
 
 
 @dataclass(frozen=True)
@@ -86,16 +86,16 @@ def predict(
 
 
 def _rounds(individuals: int, workers: int, nodes: int, slow_node: float) -> float:
-    """Return the rounds of rollouts on equal nodes, one of them slow, dealt by the rule of the program."""
+    """Return the rounds of rollouts on equal nodes, one of them slow, handed out by the rule of the program."""
     ranks = np.array([workers * (node + 1) // nodes - workers * node // nodes for node in range(nodes)])
     speed = np.ones(nodes)
     speed[0] = 1 / slow_node
-    slices, rounds = Slices(ranks), np.zeros(DEALT)
-    for generation in range(DEALT):
+    slices, rounds = Slices(ranks), np.zeros(SETTLING)
+    for generation in range(SETTLING):
         taken = np.ceil(np.diff(slices.cut(individuals)) / ranks) / speed
         slices.balance(taken)
         rounds[generation] = taken.max()
-    return float(rounds[DEALT // 2 :].mean())
+    return float(rounds[SETTLING // 2 :].mean())
 
 
 Measure = Callable[[Config, Callable[[], Any]], Sequence[float]]

@@ -79,7 +79,7 @@ class Evaluation:
         elif isinstance(evaluator, RowsEvaluator):
             self._run_rows(evaluator, work, missing, into, generation)
         else:
-            for index in self.ranks.deal(missing):
+            for index in self.ranks.hand_out(missing):
                 observe = index < self.config.population.size and bool(work.observe[index])
                 numbers = (generation, index, self._parameters(work, index))
                 into[index] = outcome_of(evaluator, self.config, *numbers, work.statistics, observe)
@@ -100,7 +100,7 @@ class Evaluation:
         """Evaluate whole calls: those with a missing individual, with all of their rows."""
         wanted = frozenset(missing)
         calls = {call[0]: call for index in missing for call in [call_of(index, evaluator.rows, self.config)]}
-        for first in self.ranks.deal(list(calls)):
+        for first in self.ranks.hand_out(list(calls)):
             rows = np.stack([self._parameters(work, index) for index in calls[first]])
             for outcome in outcomes_of_call(evaluator, self.config, generation, calls[first], rows):
                 if outcome.index in wanted:
@@ -114,9 +114,9 @@ class Evaluation:
         into: dict[int, Outcome],
     ) -> None:
         capacity = max(1, self._batches.capacity // self.config.task.rollouts) if self._batches else 1
-        for part in self.ranks.deal_batches(missing, sorted(self._drivers), capacity):
+        for part in self.ranks.hand_out_batches(missing, sorted(self._drivers), capacity):
             if self._batches is None:
-                raise RuntimeError("a rank without a GPU was dealt a batch")
+                raise RuntimeError("a rank without a GPU was given a batch")
             outcomes = self._batches.evaluate_batch(batch(np.array(part)), *statistics)
             for number, index in enumerate(part):
                 into[index] = mean_outcome(outcomes[number :: len(part)])
@@ -180,7 +180,7 @@ def from_starts(
     into: dict[int, Outcome],
 ) -> None:
     """Evaluate the same parameters from several starts on CPUs, into a dict of this rank."""
-    for number in ranks.deal(range(len(seeds))):
+    for number in ranks.hand_out(range(len(seeds))):
         evaluator = task.starting_with(seeds[number]).open(0)
         into[number] = evaluator.evaluate(number, parameters, *statistics, False)
         evaluator.close()

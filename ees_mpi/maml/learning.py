@@ -94,7 +94,7 @@ class Networks:
         return (self.log_std - old.log_std + 0.5 * shift * torch.exp(-2 * self.log_std) - 0.5).sum(2)
 
 
-class Objective:
+class PolicyObjective:
     """J = sum weight A log pi(a|s) at theta [N, D]: its gradient, and its Hessian times vectors."""
 
     def __init__(self, sizes: Sequence[int], theta: Tensor, steps: Steps):
@@ -146,7 +146,7 @@ def layers_of(sizes: Sequence[int], theta: Tensor) -> list[tuple[Tensor, Tensor]
 
 def adapted(sizes: Sequence[int], lr: float, theta: Tensor, before: Steps) -> Tensor:
     """Return theta' [N, D] after the adaptation step."""
-    return theta + lr * Objective(sizes, theta, before).gradient()
+    return theta + lr * PolicyObjective(sizes, theta, before).gradient()
 
 
 class LearningTasks:
@@ -158,7 +158,7 @@ class LearningTasks:
     def __init__(self, sizes: Sequence[int], lr: float, theta: Tensor, before: Steps, after: Steps, keep: bool = True):
         self._sizes, self._lr, self._before, self._after, self._keep = sizes, lr, before, after, keep
         self._theta = self._of_each(theta)
-        self._kept: tuple[Objective, Tensor, Networks] | None = None
+        self._kept: tuple[PolicyObjective, Tensor, Networks] | None = None
 
     def gradient(self) -> Floats:
         """Return the gradient of the objective L with respect to theta."""
@@ -180,20 +180,20 @@ class LearningTasks:
         values = (ratio * after.advantages, new.divergence(old))
         return np.array([(value * after.weight).sum().item() for value in values])
 
-    def _parts(self) -> tuple[Objective, Tensor, Networks]:
+    def _parts(self) -> tuple[PolicyObjective, Tensor, Networks]:
         """Return J at theta, the gradient of L at theta', and the networks at theta'.
 
         At theta' the ratios in L are 1, so its gradient is that of J for the later steps.
         """
         if self._kept is not None:
             return self._kept
-        inner = Objective(self._sizes, self._theta, self._before)
-        outer = Objective(self._sizes, self._theta + self._lr * inner.gradient(), self._after)
+        inner = PolicyObjective(self._sizes, self._theta, self._before)
+        outer = PolicyObjective(self._sizes, self._theta + self._lr * inner.gradient(), self._after)
         parts = inner, outer.gradient(), outer.networks
         self._kept = parts if self._keep else None
         return parts
 
-    def _through_adaptation(self, inner: Objective, vector: Tensor) -> Tensor:
+    def _through_adaptation(self, inner: PolicyObjective, vector: Tensor) -> Tensor:
         """Multiply with the Jacobian of the adaptation, I + lr H, which is symmetric."""
         return vector + self._lr * inner.hessian_product(vector)
 

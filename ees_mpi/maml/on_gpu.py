@@ -19,7 +19,7 @@ from ees_mpi.generation.results import evaluates_mean
 from ees_mpi.generation.state import State
 from ees_mpi.maml.learning import adapted
 from ees_mpi.maml.outer import parts
-from ees_mpi.maml.rollouts import Pairs, Rollouts, direction_of, draws, maml_of, theta_of
+from ees_mpi.maml.rollouts import Pairs, TaskRollouts, direction_of, draws, maml_of, theta_of
 from ees_mpi.outcomes import Draw, Outcome, Singles
 from ees_mpi.ranks import Ranks
 from ees_mpi.tasks.locomotion import along
@@ -34,14 +34,14 @@ class GpuTasks:
         """Make the robots; `drivers`: which rank drives which GPU."""
         self._config, self._ranks, self._drivers = config, ranks, drivers
         self._evaluator = config.task.open(config.run.seed)
-        settings, pairs = maml_of(config), -(-config.population.size // 2)  # as `deal_batches` counts
+        settings, pairs = maml_of(config), -(-config.population.size // 2)  # as `hand_out_batches` counts
         sizes = config.run.seed, 2 * -(-pairs // len(drivers)), settings.rollouts, settings.steps(config.task)
         self._walks: NoisyWalks | None = opened_on_gpu(ranks, drivers, lambda say: opener(config.task)(*sizes, say))
 
     def evaluate(self, state: State, drawn: Draw) -> tuple[list[Pairs], Outcome | None]:
         """Return the rollouts of this rank's tasks, and the outcome of the mean, if it is evaluated here."""
         size, ranks = self._config.population.size, self._ranks
-        batches = ranks.deal_batches(range(size), sorted(self._drivers), size)
+        batches = ranks.hand_out_batches(range(size), sorted(self._drivers), size)
         done = [self._pairs(state, list(index), drawn.sign[list(index)].tolist()) for index in batches]
         if not evaluates_mean(self._config, state.generation) or ranks.rank < ranks.size - 1:
             return done, None
@@ -65,9 +65,9 @@ class GpuTasks:
 
     def _rollouts(
         self, state: State, theta: Tensor, noise: Singles, sampled: NDArray[np.bool_], sign: Sequence[int]
-    ) -> Rollouts:
+    ) -> TaskRollouts:
         if self._walks is None:
-            raise RuntimeError("a rank without a GPU was dealt tasks")
+            raise RuntimeError("a rank without a GPU was given tasks")
         split = state.mean.shape[1]
         stds = torch.exp(theta[:, split:])
         walked = self._walks.walk(theta[:, :split], stds, noise, sampled, state.observation_mean_std())
@@ -86,7 +86,7 @@ def opener(task: Task) -> Any:
     return getattr(task, "open_walks", None)
 
 
-def rollouts_of(walked: Walked, directions: Sequence[float]) -> Rollouts:
+def rollouts_of(walked: Walked, directions: Sequence[float]) -> TaskRollouts:
     """Return rollouts with the rewards of their tasks; `directions`: of the tasks, in degrees."""
     position = walked.position.double()  # [N, R, 1 + T, B]
     axes = [[along(direction, *unit) for unit in ((1.0, 0.0), (0.0, 1.0))] for direction in directions]
@@ -94,7 +94,7 @@ def rollouts_of(walked: Walked, directions: Sequence[float]) -> Rollouts:
     rewards = (position * along_axes).sum(-1).diff(dim=2)
     taken = torch.arange(rewards.shape[2], device=rewards.device) < walked.length[..., None]
     last = walked.length[..., None, None].expand(-1, -1, 1, position.shape[3])
-    return Rollouts(
+    return TaskRollouts(
         walked.observations,
         walked.actions,
         torch.where(taken, rewards, 0.0),

@@ -13,7 +13,7 @@ from ees_mpi.generation.costs import Costs, on_all_cores, resident_bytes, second
 from ees_mpi.generation.state import State, first_state
 from ees_mpi.maml.learning import LearningTasks
 from ees_mpi.maml.outer import KEPT, task_bytes
-from ees_mpi.maml.rollouts import Rollouts, maml_of, theta_of
+from ees_mpi.maml.rollouts import TaskRollouts, maml_of, theta_of
 from ees_mpi.maml.training import CpuTasks, MamlJob
 from ees_mpi.ranks import Ranks
 from ees_mpi.ranks.gpus import visible_gpus
@@ -73,7 +73,7 @@ def seconds_of_task(config: Config, ready: Callable[[], Any]) -> tuple[float, fl
     work.close()
     several = {
         field.name: getattr(pair.before, field.name).repeat_interleave(settings.rollouts, 1)
-        for field in fields(Rollouts)
+        for field in fields(TaskRollouts)
         if field.name != "sums"
     }
     steps = replace(pair.before, **several).steps(settings.discount)

@@ -37,7 +37,7 @@ class Steps(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Rollouts:
+class TaskRollouts:
     """The rollouts of N tasks as tensors on one device; a step that was not taken is zero everywhere."""
 
     observations: Tensor  # [N, R, T, O], normalised and clipped
@@ -47,9 +47,9 @@ class Rollouts:
     final: Tensor  # [N, R, B]: final positions
     sums: Tensor  # [N, 1 + 2 O]: count, sums, sums of squares of the observations of the sampled rollouts
 
-    def __getitem__(self, tasks: Any) -> "Rollouts":
+    def __getitem__(self, tasks: Any) -> "TaskRollouts":
         """Return the rollouts of some tasks."""
-        return Rollouts(*(getattr(self, field.name)[tasks] for field in fields(self)))
+        return TaskRollouts(*(getattr(self, field.name)[tasks] for field in fields(self)))
 
     @property
     def mask(self) -> Tensor:
@@ -110,8 +110,8 @@ class Pairs:
     """The rollouts of some tasks of an iteration before and after their adaptation."""
 
     index: list[int]
-    before: Rollouts
-    after: Rollouts
+    before: TaskRollouts
+    after: TaskRollouts
 
     def __getitem__(self, places: Any) -> "Pairs":
         """Return the tasks at some places."""
@@ -138,7 +138,7 @@ class Pairs:
     def of(cls, arrays: Arrays, device: str = "cpu") -> "Pairs":
         """Return the tasks of `arrays`."""
         before, after = (
-            Rollouts(*(torch.tensor(arrays[f"{name}/{field.name}"]).to(device) for field in fields(Rollouts)))
+            TaskRollouts(*(torch.tensor(arrays[f"{name}/{field.name}"]).to(device) for field in fields(TaskRollouts)))
             for name in ("before", "after")
         )
         return cls(arrays["index"].tolist(), before, after)
@@ -183,7 +183,7 @@ class Sampler:
 
     def sample(
         self, theta: Singles, noise: Singles, direction: float, observed: NDArray[np.bool_], dim: int
-    ) -> Rollouts:
+    ) -> TaskRollouts:
         """Make R rollouts with action noise [R, T, A]; `direction`: degrees; `dim`: numbers of a position."""
         count, steps, actions = noise.shape
         self._network.load(np.ascontiguousarray(theta[:-actions]))
@@ -201,7 +201,7 @@ class Sampler:
         sums = [observation_sums(list(raw[n, : length[n]])) for n in np.flatnonzero(observed & (length > 0))]
         summed = sum(sums, start=np.zeros(1 + 2 * raw.shape[2]))
         # Tensors are copies, so that their alignment, which can change bits, is fixed.
-        return Rollouts(*(torch.tensor(array)[None] for array in (seen, acted, rewards, length, final, summed)))
+        return TaskRollouts(*(torch.tensor(array)[None] for array in (seen, acted, rewards, length, final, summed)))
 
     def _walk(
         self, noise: Singles, direction: float, seen: Singles, actions: Singles, rewards: Floats

@@ -143,7 +143,7 @@ class CpuTasks:
         total = size + evaluates_mean(self._config, state.generation)
         center: Outcome | None = None
         done: list[Pairs] = []
-        for index in self._ranks.deal(range(total)):
+        for index in self._ranks.hand_out(range(total)):
             if index < size:
                 sign = int(drawn.sign[index])
                 done.append(self.rollouts(theta_of(state), statistics, state.generation, index, sign))

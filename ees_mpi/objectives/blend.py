@@ -97,10 +97,10 @@ class Blend(Objective, frozen=True):
         for _, part in self.members:
             part.check()
 
-    def rehearse(self, size: int, behavior_dim: int) -> None:
-        """Rehearse every part."""
+    def try_out(self, size: int, behavior_dim: int) -> None:
+        """Try every part."""
         for _, part in self.members:
-            part.rehearse(size, behavior_dim)
+            part.try_out(size, behavior_dim)
 
     def weights(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> tuple[Floats, Memory]:
         """Return the weights [N], and the memory of all parts; names begin with the number of the part."""

@@ -25,7 +25,7 @@ from ees_mpi.registry import key
 from ees_mpi.registry.own import calling, function
 
 KEY = "objective.function"
-REHEARSED = 32  # individuals with random outcomes
+TRIED = 32  # individuals with random outcomes
 
 
 class CustomObjective(Objective, frozen=True):
@@ -52,9 +52,9 @@ class CustomObjective(Objective, frozen=True):
             raise ValueError(f'objective.function: expected "package.module:function", got {self.function!r}')
 
     @before_rollouts()
-    def rehearse(self, size: int, behavior_dim: int) -> None:
+    def try_out(self, size: int, behavior_dim: int) -> None:
         """Call the function on random outcomes, so that a faulty function is found before any rollout."""
-        generator, count = np.random.default_rng(0), min(size, REHEARSED)
+        generator, count = np.random.default_rng(0), min(size, TRIED)
         with located(f"a dry run with {count} random outcomes"):
             self._evaluate(generator.normal(size=(count, behavior_dim)), generator.normal(size=count))
 

@@ -24,7 +24,7 @@ class CustomOptimizer(Part, frozen=True):
         """Raise a ConfigError if the user's class cannot be made, or lacks a member."""
         _ = self.optimizer
 
-    def rehearse(self, learned: Arrays) -> None:
+    def try_out(self, learned: Arrays) -> None:
         """Make two steps along small gradients, and check what they return."""
         moments = self.start(learned)
         for _ in range(2):

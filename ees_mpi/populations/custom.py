@@ -19,7 +19,7 @@ from ees_mpi.registry import key
 from ees_mpi.registry.own import as_table, like, make_once
 
 KEY = "population.function"
-REHEARSED = 8  # individuals
+TRIED = 8  # individuals
 TAKEN = ("generation", "observations")  # other arrays of the state have these names
 
 
@@ -44,15 +44,15 @@ class CustomPopulation(Population, frozen=True):
         """Raise a ConfigError if the user's class cannot be made, or lacks a member."""
         _ = self.population
 
-    def rehearse(self, parameters: int) -> None:
+    def try_out(self, parameters: int) -> None:
         """Draw a few individuals and compute a gradient from random weights."""
-        few = self.offspring(REHEARSED, None)
+        few = self.offspring(TRIED, None)
         generator = np.random.default_rng(0)
         learned = self.learned(np.zeros((self.components, parameters), np.float32))
         noise = Noise(0, parameters + 1000)
         draw = few.draw(generator, noise, parameters)
-        few.individual(learned, draw, REHEARSED - 1, noise)
-        few.gradient(generator.normal(size=REHEARSED), draw, learned, noise, Ranks())
+        few.individual(learned, draw, TRIED - 1, noise)
+        few.gradient(generator.normal(size=TRIED), draw, learned, noise, Ranks())
 
     def learned(self, means: Singles) -> Arrays:
         """Return the learned arrays before the first generation: the means [K, D], and those of the user."""
@@ -113,12 +113,12 @@ class CustomPopulation(Population, frozen=True):
         return OwnCodeError(f"{self._code}: {message}")
 
 
-def rehearse_update(population: Any, optimizer: Any, parameters: int) -> None:
+def try_update(population: Any, optimizer: Any, parameters: int) -> None:
     """Try the user's own population and optimizer on random numbers."""
     if isinstance(population, CustomPopulation):
-        population.rehearse(parameters)
-    if hasattr(optimizer, "rehearse"):
-        optimizer.rehearse(population.learned(np.zeros((population.components, parameters), np.float32)))
+        population.try_out(parameters)
+    if hasattr(optimizer, "try_out"):
+        optimizer.try_out(population.learned(np.zeros((population.components, parameters), np.float32)))
 
 
 def more_learned(population: Any, parameters: int) -> int:

@@ -52,14 +52,14 @@ class Diagonal(Normal, frozen=True, kw_only=True):
         """Return the learned arrays before the first generation: the mean and the std, both [1, D]."""
         return {"mean": means, "std": np.full(means.shape, self.std, np.float32)}
 
-    def held(self, learned: Arrays) -> Arrays:
+    def clip(self, learned: Arrays) -> Arrays:
         """Return the learned arrays with every std between floor and ceiling: momentum would carry it on."""
         low, high = (np.float32(limit) for limit in self._limits)
         return {**learned, "std": np.clip(learned["std"], low, high)}
 
     def stds(self, learned: Arrays) -> Singles:
         """Return the std [D] of each parameter as individuals are drawn with it: between floor and ceiling."""
-        return np.asarray(self.held(learned)["std"][0])
+        return np.asarray(self.clip(learned)["std"][0])
 
     def _std(self, learned: Arrays) -> Singles:
         return self.stds(learned)

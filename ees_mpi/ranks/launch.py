@@ -52,9 +52,9 @@ def connect(from_python: bool = False, minutes: float | None = None) -> Ranks:
         ) from None
     if from_python:
         process.disarm()  # the ranks of a program may come at any time
-        world: Ranks = mpi.World(mpi.MEETING.meet(minutes), from_python=True)
+        world: Ranks = mpi.MpiRanks(mpi.CALLS.connect(minutes), from_python=True)
     else:
-        world = mpi.World(start_seconds=60 * minutes)
+        world = mpi.MpiRanks(start_seconds=60 * minutes)
     if processes > 1 and world.size == 1:
         process.disarm()
         raise collective(LaunchError(_wrong_launcher(processes, launcher, world.library)))
@@ -118,7 +118,7 @@ def call(name: str, job: Callable[[Ranks], T], trains: bool = False) -> T:
     try:
         with _hooks_restored():
             if trains:
-                process.note_stop_signals()
+                process.note_stops()
             ranks = connect(from_python=True)
             try:
                 ranks.check_same(name.encode().ljust(NAME_BYTES), "the function of ees_mpi that is called")
@@ -176,7 +176,7 @@ class UserLoop:
 
     def _together(self, job: Callable[[Ranks], T], stall_seconds: float) -> T:
         ranks = self.ranks
-        here = self._meet(True)
+        here = self._staying(True)
         if not all(here):
             self.open = False
             gone = ", ".join(f"rank {rank}" for rank, stays in enumerate(here) if not stays)
@@ -187,7 +187,7 @@ class UserLoop:
         finally:
             ranks.set_stall_limit(0)
 
-    def _meet(self, stays: bool) -> list[bool]:
+    def _staying(self, stays: bool) -> list[bool]:
         """Return which ranks stay in the loop, on every rank."""
         return list(self.ranks.allgather(np.array([stays]), counts=[1] * self.ranks.size))
 
@@ -196,7 +196,7 @@ class UserLoop:
         if not self.open:
             return
         self.open = False
-        if not any(self._meet(False)):
+        if not any(self._staying(False)):
             self.ranks.release()
         if sys.excepthook is self._hook:
             sys.excepthook = self._hook_before

@@ -3,9 +3,11 @@
 import atexit
 import contextlib
 import math
+import mmap
 import os
 import signal
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Iterator, Sequence
@@ -17,14 +19,15 @@ from numpy.typing import DTypeLike, NDArray
 
 from ees_mpi import machine
 from ees_mpi.errors import EesError, LaunchError
+from ees_mpi.machine import SHARED_MEMORY
 from ees_mpi.ranks import process
-from ees_mpi.ranks import shared_memory as shared
 from ees_mpi.ranks.serial import RENEW_SECONDS, Ranks
 from ees_mpi.ranks.slices import Slices
 from ees_mpi.terminal import plain, say_on_stderr, tell
 
 POLLS_BEFORE_SLEEP = 200  # of a waiting rank: about 0.1 ms
 LONGEST_SLEEP = 1e-3
+PATH_BYTES = 256  # of a file of shared memory
 STALL_SECONDS = 1800.0  # without progress, until the config sets another limit
 
 
@@ -41,7 +44,7 @@ def wait_for(request: Any, seconds: float = math.inf) -> bool:
     return True
 
 
-class World(Ranks):
+class MpiRanks(Ranks):
     """All ranks of a communicator."""
 
     def __init__(
@@ -65,7 +68,7 @@ class World(Ranks):
         _, self._node_of, sizes = np.unique(self.allgather(leader, ones), return_inverse=True, return_counts=True)
         self.nodes, self._slices = len(sizes), Slices(sizes)
         self.hosts = [name.decode() for name in self.allgather(np.array([self._host], "S64"), ones)]
-        self._dealt = 0  # the node's counter of dealt individuals at the beginning of the next deal
+        self._handed_out = 0  # individuals: the node's counter at the beginning of the next `hand_out`
         self._counter = MPI.Win.Allocate_shared(8 if self.node_rank == 0 else 0, 8, comm=self._node)
         if self.node_rank == 0:
             self._counter.tomemory()[:] = bytes(8)
@@ -73,7 +76,7 @@ class World(Ranks):
         self._counter.Lock_all(MPI.MODE_NOCHECK)
         self.set_stall_limit(STALL_SECONDS)
 
-    def deal(self, individuals: Sequence[int]) -> Iterator[int]:
+    def hand_out(self, individuals: Sequence[int]) -> Iterator[int]:
         """Yield this rank's individuals: each node has a slice by its speed, and a free rank takes the next one of it.
 
         So no rank of a node is idle for longer than one rollout, even if rollouts end early or cores differ in speed.
@@ -81,23 +84,23 @@ class World(Ranks):
         """
         here = self._node_of[self.rank]
         low, high = self._slices.cut(len(individuals))[here : here + 2].tolist()
-        start = low - self._dealt
-        # Each rank counts past the end exactly once, so all ranks know the counter at the next deal.
-        self._dealt += high - low + self.node_size
+        start = low - self._handed_out
+        # Each rank counts past the end exactly once, so all ranks know the counter at the next `hand_out`.
+        self._handed_out += high - low + self.node_size
         while not self.stopping() and (index := start + self._next()) < high:
             self._renew_limit()
             yield individuals[index]
         self._renew_limit()
 
     def _next(self) -> int:
-        """Return the node's counter of dealt individuals, and count one more."""
+        """Return the node's counter of individuals that were handed out, and count one more."""
         one, before = np.ones(1, np.int64), np.zeros(1, np.int64)
         self._counter.Fetch_and_op(one, before, 0, 0, MPI.SUM)
         self._counter.Flush(0)
         return int(before[0])
 
     def balance(self, seconds: NDArray[np.float64]) -> None:
-        """Let the next deal give less to slower nodes; `seconds` [P]: those of each rank for its part of the last."""
+        """Let `hand_out` give less to slower nodes; `seconds` [P]: those of each rank for its part of the last time."""
         self._slices.balance(np.bincount(self._node_of, seconds) / np.bincount(self._node_of))
 
     def _wait(self, request: Any) -> None:
@@ -142,19 +145,19 @@ class World(Ranks):
         """Return an array that all ranks of this node share."""
         size = count * np.dtype(dtype).itemsize
         alone: NDArray[Any] = np.empty(0, dtype)
-        name = np.zeros(1, f"S{shared.NAME_BYTES}")
+        name = np.zeros(1, f"S{PATH_BYTES}")
         try:
             with self.together():  # memory may be short on any node
                 if self.node_size == 1:
                     alone = super().shared_array(count, dtype)
                 elif self.node_rank == 0 and count:
                     machine.check_room(size, self._host)
-                    name[0] = shared.create(size).encode()
+                    name[0] = create_memory(size).encode()
             if self.node_size == 1 or not count:
                 return alone
             self._node.Bcast(name.view(np.uint8), 0)
             with self.together():
-                memory = shared.attach(name[0].decode(), size)
+                memory = attach_memory(name[0].decode(), size)
         finally:  # all ranks have mapped it, or none needs it any more
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(name[0].decode())
@@ -202,14 +205,14 @@ class World(Ranks):
         sys.exit(code if self.is_root else 0)
 
 
-class Meeting:
-    """The place where the ranks of a program meet at the beginning of each call from Python; one per process."""
+class Calls:
+    """Connects the ranks of a program at the beginning of each call from Python; one per process."""
 
     def __init__(self) -> None:
-        self._comm: Any = None  # a private copy of the world, from the first meeting on
-        self._problem = ""  # of a meeting that has failed
+        self._comm: Any = None  # a private copy of the world, from the first call on
+        self._problem = ""  # of a call that has failed
 
-    def meet(self, minutes: float) -> Any:
+    def connect(self, minutes: float) -> Any:
         """Wait for all ranks; return a new communicator for the call."""
         if not self._problem and not wait_for((self._comm or MPI.COMM_WORLD).Ibarrier(), 60 * minutes):
             self._problem = (
@@ -223,4 +226,34 @@ class Meeting:
         return self._comm.Dup()
 
 
-MEETING = Meeting()
+CALLS = Calls()
+
+
+def create_memory(size: int) -> str:
+    """Create a file of `size` bytes of memory and return its name. Unlink it when all ranks have attached it.
+
+    This is not an MPI window: a numpy view of one crashes after the window is freed, and views of the noise table
+    outlive a call. The kernel frees this memory with the last process that maps it.
+    """
+    folder = SHARED_MEMORY if os.access(SHARED_MEMORY, os.W_OK) else None
+    file, path = tempfile.mkstemp(prefix="ees-mpi-", dir=folder)
+    try:
+        os.posix_fallocate(file, 0, size)  # now: if memory is short at the first write, the kernel kills the process
+    except OSError as error:
+        os.unlink(path)
+        raise LaunchError(
+            f"cannot allocate {size / 2**20:.0f} MiB of shared memory in {os.path.dirname(path)}: {error.strerror}; "
+            "set noise.size smaller, or give the machine more"
+        ) from None
+    finally:
+        os.close(file)
+    return path
+
+
+def attach_memory(path: str, size: int) -> mmap.mmap:
+    """Map a file that another rank created."""
+    file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        return mmap.mmap(file, size)
+    finally:
+        os.close(file)

@@ -92,7 +92,7 @@ def patience(rank: int) -> float:
     return MARGIN + min(STAGGER * rank, MOST_STAGGER)
 
 
-def note_stop_signals() -> None:
+def note_stops() -> None:
     """Note stop signals in `NOTED` from now on; a second SIGINT raises a KeyboardInterrupt."""
     numbers = settable(STOP_SIGNALS)
     if any(signal.getsignal(number) is not _note for number in numbers):
@@ -100,8 +100,8 @@ def note_stop_signals() -> None:
         _HANDLERS.update({number: signal.signal(number, _note) for number in numbers})
 
 
-def end_by_signals() -> None:
-    """Undo `note_stop_signals`; a signal that was noted acts now."""
+def act_on_stops() -> None:
+    """Undo `note_stops`; a signal that was noted acts now."""
     for number in settable(STOP_SIGNALS):
         if signal.getsignal(number) is _note:
             signal.signal(number, _HANDLERS[number])

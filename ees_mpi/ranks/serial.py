@@ -34,18 +34,18 @@ class Ranks:
     def __init__(self, limited: bool = False) -> None:
         """Note the host; `limited`: a stall ends this process. A program that calls ees_mpi is never ended."""
         self.hosts = [socket.gethostname()]
-        self.stop_signal: str | None = None
+        self.stopped_by: str | None = None
         self.deadline = math.inf  # of time.monotonic(), when this rank stops the run as a signal would
         self.resumable = False  # True: there is a run file that `resume` can continue after an error
         self._limited, self._limit, self._renewed = limited, 0.0, -math.inf
-        self._stops_by_signal = False
+        self._stops_when_asked = False
 
     @property
     def is_root(self) -> bool:
         """True on the one rank that writes and prints."""
         return self.rank == 0
 
-    def deal(self, individuals: Sequence[int]) -> Iterator[int]:
+    def hand_out(self, individuals: Sequence[int]) -> Iterator[int]:
         """Yield the individuals that this rank evaluates, one after the other; each goes to exactly one rank.
 
         Results must not depend on which rank that is. A stop request ends the iteration.
@@ -58,9 +58,11 @@ class Ranks:
         self._renew_limit()
 
     def balance(self, seconds: NDArray[np.float64]) -> None:
-        """Let the next deal give less to slower nodes; `seconds` [P]: those of each rank for its part of the last."""
+        """Let `hand_out` give less to slower nodes; `seconds` [P]: those of each rank for its part of the last time."""
 
-    def deal_batches(self, individuals: Sequence[int], workers: Sequence[int], size: int) -> Iterator[Sequence[int]]:
+    def hand_out_batches(
+        self, individuals: Sequence[int], workers: Sequence[int], size: int
+    ) -> Iterator[Sequence[int]]:
         """Yield this rank's batches of at most `size` individuals. A stop request ends the iteration.
 
         workers: the ranks that evaluate; each has a fixed slice, which does not divide an antithetic pair
@@ -96,11 +98,11 @@ class Ranks:
 
     def stopping(self) -> bool:
         """Return True if this rank was asked to stop, by a signal or by its time limit; this is cheap."""
-        if self.stop_signal is None and process.NOTED and self._stops_by_signal:
-            self.stop_signal = signal.Signals(process.NOTED[0]).name
-        if self.stop_signal is None and time.monotonic() > self.deadline:
-            self.stop_signal = "the time limit"
-        return self.stop_signal is not None
+        if self.stopped_by is None and process.NOTED and self._stops_when_asked:
+            self.stopped_by = signal.Signals(process.NOTED[0]).name
+        if self.stopped_by is None and time.monotonic() > self.deadline:
+            self.stopped_by = "the time limit"
+        return self.stopped_by is not None
 
     def shares(self, count: int) -> list[range]:
         """Split `count` fixed blocks into one contiguous range per rank."""
@@ -113,7 +115,7 @@ class Ranks:
         return rows
 
     def allgather_by_index(self, index: NDArray[np.int64], rows: NDArray[Any], total: int) -> NDArray[Any]:
-        """Return the rows in index order on every rank: `total` of them, or fewer if a stop ended `deal`."""
+        """Return the rows in index order on every rank: `total` of them, or fewer if a stop ended `hand_out`."""
         counts = self.allgather(np.array([len(index)]), [1] * self.size).tolist()
         index, rows = self.allgather(index, counts), self.allgather(rows, counts)
         order = np.argsort(index)
@@ -187,10 +189,10 @@ class Ranks:
         """Return, on every rank, True if the flag is set on any rank."""
         return bool(self.allgather(np.array([flag]), counts=[1] * self.size).any())
 
-    def handle_stop_signals(self) -> None:
+    def stop_when_asked(self) -> None:
         """Let SIGTERM, SIGUSR1 and the first Ctrl-C request a stop; a second Ctrl-C raises a KeyboardInterrupt."""
-        process.note_stop_signals()
-        self._stops_by_signal = True
+        process.note_stops()
+        self._stops_when_asked = True
 
     def _names(self, ranks: Sequence[int]) -> str:
         listed = ", ".join(f"rank {rank} on {self.hosts[rank]}" for rank in ranks[:8])

@@ -80,10 +80,10 @@ class Family(Mapping[str, type[Part]]):
 
     def section(self, part: object) -> dict[str, Any]:
         """Return the config section of a part, as `build` reads it."""
-        return {"name": self.name_of(part), **plain(part)}
+        return {"name": self.name_of(part), **part_settings(part)}
 
 
-def plain(part: object) -> dict[str, Any]:
+def part_settings(part: object) -> dict[str, Any]:
     """Return the settings of a part as TOML can hold them; settings that are None are left out."""
     return {key: value for key, value in msgspec.to_builtins(part).items() if value is not None}
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ees_mpi.config import Config
 from ees_mpi.errors import ConfigError, before_rollouts
 from ees_mpi.outcomes import Singles
-from ees_mpi.registry import convert, plain
+from ees_mpi.registry import convert, part_settings
 from ees_mpi.registry.own import calling
 from ees_mpi.registry.toml import tables
 from ees_mpi.runs.policy_files import ForeignPolicy
@@ -53,7 +53,7 @@ def _with(task: Any, changes: dict[str, Any], policy: ForeignPolicy) -> Any:
             raise ConfigError(
                 f"{policy.source}: expected the activations {', '.join(task.activations)}; got {name}: {OTHER}"
             )
-    return convert({**plain(task), **changes}, type(task), "task") if changes else task
+    return convert({**part_settings(task), **changes}, type(task), "task") if changes else task
 
 
 def _toml(task: Any, name: str) -> str:
@@ -107,7 +107,7 @@ def check_network(text: str, toml: str, config: Config) -> None:
         return
     task = tables(toml, (), f"the config in {text}").get("task")
     for name, default in NETWORK.items():
-        pair = (task if isinstance(task, dict) else {}).get(name, default), plain(config.task)[name]
+        pair = (task if isinstance(task, dict) else {}).get(name, default), part_settings(config.task)[name]
         theirs, ours = (json.dumps(value, default=str) for value in pair)
         if theirs != ours:
             raise ConfigError(

@@ -106,7 +106,7 @@ class Counter(Display):
 class CountedOutcomes(dict[int, Outcome]):
     """The outcomes of this rank by index; rank 0 shows how many rollouts are done.
 
-    Individuals are dealt in order, so the index of an outcome tells how many the ranks of this node have begun.
+    Individuals are handed out in order, so the index of an outcome tells how many the ranks of this node have begun.
     """
 
     def __init__(self, ranks: Ranks, total: int, name: str):

@@ -38,7 +38,7 @@ class Callback:
         try:
             self.function(record.read_only())
         except BaseException as error:
-            self.error, ranks.stop_signal = error, "on_generation"
+            self.error, ranks.stopped_by = error, "on_generation"
             error.add_note(f"on_generation raised this; {record.generation + 1} generations are saved")
 
     def check(self, ranks: Ranks) -> None:
@@ -60,7 +60,7 @@ def run_session(
 
     Only rank 0 opens the run file. `curves`: a folder for TensorBoard.
     """
-    ranks.handle_stop_signals()
+    ranks.stop_when_asked()
     if max_hours is not None:
         ranks.deadline = time.monotonic() + 3600 * max_hours
     session = Session(ranks, request, say, callback, curves)

@@ -107,7 +107,7 @@ class TrainRequest:
         if config.run.needs_start and not begin:
             name = self.source if isinstance(self.source, (str, Path)) else "config"
             raise ConfigError(f"{name}: its means come from a trained run; expected --from RUN.h5 (run.needs_start)")
-        config.method.rehearse(config.task, config.population)
+        config.method.try_out(config.task, config.population)
         state, note = first_state(config), ""
         if begin:
             state, note = starting_point.first_state_from(begin, str(self.start), config)
@@ -149,7 +149,7 @@ def reopen(
         configs.check(config)
         if run.complete and run.generations == config.run.generations and not run.journal_records:
             return PreparedRun(path, config, run.state_arrays(), run.run_id)
-    config.method.rehearse(config.task, config.population)
+    config.method.try_out(config.task, config.population)
     writer, contents = RunWriter.resume(path, config, force)
     return PreparedRun(path, config, contents.state, contents.run_id, contents.sessions, writer)
 

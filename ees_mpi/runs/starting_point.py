@@ -260,7 +260,7 @@ def first_state_from(start: StartingPoint, text: str, config: Config) -> tuple[S
     learned = {name: start.learned.get(name, array) for name, array in state.learned.items() if name != "mean"}
     inherited = {name: start.inherited[name] for name in config.method.inherited if name in start.inherited}
     first = State(
-        0, config.population.held({"mean": mean, **learned}), {**state.moments, **inherited}, state.observations
+        0, config.population.clip({"mean": mean, **learned}), {**state.moments, **inherited}, state.observations
     )
     for name, array in state.arrays().items():
         if first.arrays()[name].shape != array.shape:

@@ -10,7 +10,7 @@ import h5py
 from ees_mpi.config import Config
 from ees_mpi.errors import RunFileError
 from ees_mpi.store import chunks, layout, records, texts
-from ees_mpi.store.records import Columns, Record
+from ees_mpi.store.records import Columns, Entry
 
 REPAIR = "`ees-mpi repair` keeps what can be read, and returns to the newest state that is whole"
 LOST = "lost"  # in place of a state_sha256 that was damaged
@@ -86,7 +86,7 @@ def check_shapes(file: h5py.File, config: Config, path: Path) -> dict[str, int]:
 
 
 def check_records(
-    entries: Sequence[Record], file: h5py.File, attributes: Mapping[str, Any], columns: Columns, path: Path
+    entries: Sequence[Entry], file: h5py.File, attributes: Mapping[str, Any], columns: Columns, path: Path
 ) -> None:
     """Raise an error if the records of a journal do not follow the run file, or do not have the arrays of a run.
 

@@ -20,7 +20,7 @@ from ees_mpi.errors import RunFileError
 from ees_mpi.outcomes import Arrays
 from ees_mpi.store import chunks, layout, records, sessions, texts
 from ees_mpi.store.journal import path_of, sync_folder
-from ees_mpi.store.records import Record
+from ees_mpi.store.records import Entry
 from ees_mpi.store.safety import damage_reported, open_hdf5
 
 SLACK_BYTES = 1 << 20  # for the metadata of HDF5 while a file grows
@@ -69,7 +69,7 @@ def _in_memory(path: Path) -> Iterator[h5py.File]:
             os.fsync(raw.fileno())
 
 
-def fold(path: Path, entries: Sequence[Record], state: Arrays, run_id: str) -> None:
+def fold(path: Path, entries: Sequence[Entry], state: Arrays, run_id: str) -> None:
     """Append the records that the run file does not have yet to a copy of it, and replace the file by the copy.
 
     state: after the last generation of the records
@@ -121,7 +121,7 @@ def _put_in_place(fresh: Path, path: Path) -> None:
 
 
 def _fold_into(
-    file: h5py.File, attributes: Mapping[str, Any], entries: Sequence[Record], state: Arrays, path: Path
+    file: h5py.File, attributes: Mapping[str, Any], entries: Sequence[Entry], state: Arrays, path: Path
 ) -> None:
     group = file["generations"]
     have = group[layout.GENERATION].shape[0]
@@ -141,7 +141,7 @@ def _fold_into(
         texts.put(file, {"config": config, texts.SHA256: texts.sha256({**attributes, "config": config})})
 
 
-def newer(entries: Sequence[Record], have: int, path: Path) -> list[Record]:
+def newer(entries: Sequence[Entry], have: int, path: Path) -> list[Entry]:
     """Return the generations after the first `have` of a run file; raise a RunFileError if some are missing."""
     rows = [record for record in entries if record.kind == "generation" and record.generation >= have]
     if [record.generation for record in rows] != list(range(have, have + len(rows))):
@@ -173,7 +173,7 @@ def append_rows(group: h5py.Group, rows: Arrays) -> None:
         chunks.append(group[name], column)
 
 
-def _fold_sessions(file: h5py.File, entries: Sequence[Record], rows: Sequence[Record]) -> None:
+def _fold_sessions(file: h5py.File, entries: Sequence[Entry], rows: Sequence[Entry]) -> None:
     """Add the sessions that began in these records, and set the end of the last one."""
     folded = sessions.read(file)
     writers = sessions.with_new(folded, entries)

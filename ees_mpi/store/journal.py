@@ -24,7 +24,7 @@ import msgspec
 
 from ees_mpi.outcomes import Arrays
 from ees_mpi.store import records
-from ees_mpi.store.records import Columns, Record
+from ees_mpi.store.records import Columns, Entry
 from ees_mpi.store.safety import damage_reported, open_plain, real
 
 MAGIC = b"EESJRNL4"
@@ -41,7 +41,7 @@ def path_of(run: Path) -> Path:
     return run.with_name(run.name + ".journal")
 
 
-def encode(run_id: str, record: Record, state: Arrays | None = None) -> bytes:
+def encode(run_id: str, record: Entry, state: Arrays | None = None) -> bytes:
     """Return a record as it is in the journal; `state`: that after a generation."""
     columns, data = records.flat(state or {})
     parts = (record.kind, record.generation, _packed(record.columns), record.data, _packed(columns), data)
@@ -56,31 +56,31 @@ def _packed(columns: Columns) -> msgspec.Raw:
 
 
 @dataclass(frozen=True)
-class Contents:
+class JournalContents:
     """The contents of a journal."""
 
     run_id: str = ""
-    records: list[Record] = field(default_factory=list)  # the complete ones before the first fault, oldest first
+    records: list[Entry] = field(default_factory=list)  # the complete ones before the first fault, oldest first
     state: Mapping[str, Any] = field(default_factory=dict)  # after the last generation of these
     damaged: bool = False  # more than a short last record is wrong
     unread: int = 0  # bytes after the last complete record
 
 
-def read(run: Path) -> Contents:
+def read(run: Path) -> JournalContents:
     """Read the journal beside a run file up to its first fault; a missing journal is empty."""
     path = path_of(run)
     try:
         number = open_plain(path)
     except FileNotFoundError:
-        return Contents()
+        return JournalContents()
     with damage_reported(path), open(number, "rb") as file:
         return _parse(file.read())
 
 
-def _parse(data: bytes) -> Contents:
+def _parse(data: bytes) -> JournalContents:
     if not data.startswith(MAGIC):
-        return Contents(damaged=not MAGIC.startswith(data), unread=len(data))
-    complete: list[Record] = []
+        return JournalContents(damaged=not MAGIC.startswith(data), unread=len(data))
+    complete: list[Entry] = []
     state: Mapping[str, Any] = {}
     place, run_id, damaged = len(MAGIC), "", False
     while len(data) - place >= STEP:
@@ -101,13 +101,13 @@ def _parse(data: bytes) -> Contents:
         run_id, state = own.hex(), after or state
         complete.append(record)
         place += STEP + length
-    return Contents(run_id, complete, state, damaged, len(data) - place)
+    return JournalContents(run_id, complete, state, damaged, len(data) - place)
 
 
-def _record_of(before: str, payload: bytes) -> tuple[Record, Mapping[str, Any]]:
+def _record_of(before: str, payload: bytes) -> tuple[Entry, Mapping[str, Any]]:
     """Return the record of a payload and its state; raise a ValueError if the state has another digest."""
     kind, generation, columns, data, state_columns, state_data = _decoder.decode(payload)
-    record, state = Record(kind, generation, before, columns, data), records.named(state_columns, state_data)
+    record, state = Entry(kind, generation, before, columns, data), records.named(state_columns, state_data)
     if kind == "generation" and record.after != records.state_sha256(state):
         raise ValueError("the state after a generation has another digest")
     return record, state
@@ -166,7 +166,7 @@ class JournalWriter:
             raise
         self.size += len(data)
 
-    def append(self, record: Record, state: Arrays | None = None) -> None:
+    def append(self, record: Entry, state: Arrays | None = None) -> None:
         """Append one record; `state`: that after a generation."""
         self.append_bytes(encode(self._run_id, record, state))
 

@@ -13,7 +13,7 @@ from ees_mpi.outcomes import Arrays
 Columns = Annotated[tuple[tuple[str, str, tuple[int, ...]], ...], msgspec.Meta(max_length=1000)]  # name, dtype, shape
 
 
-class Record(msgspec.Struct, frozen=True):
+class Entry(msgspec.Struct, frozen=True):
     """A "session", a "generation", or a changed "config"."""
 
     kind: str
@@ -54,18 +54,18 @@ def named(columns: Columns, data: bytes) -> dict[str, NDArray[Any]]:
     return arrays
 
 
-def rows_of(columns: Columns, rows: list[Record]) -> NDArray[Any]:
+def rows_of(columns: Columns, rows: list[Entry]) -> NDArray[Any]:
     """Return generations as one structured array."""
     kind = np.dtype([(name, dtype, shape) for name, dtype, shape in columns])
     return np.frombuffer(b"".join(row.data for row in rows), kind)
 
 
-def plain(values: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+def arrays_of(values: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
     """Return numbers and texts as arrays, sorted by name: texts as UTF-8, numbers with 64 bits."""
-    return {name: _plain(values[name]) for name in sorted(values)}
+    return {name: _array_of(values[name]) for name in sorted(values)}
 
 
-def _plain(value: Any) -> NDArray[Any]:
+def _array_of(value: Any) -> NDArray[Any]:
     if isinstance(value, str):
         return np.array(value.encode("utf-8", "surrogateescape"))
     return np.array(value, "<f8" if isinstance(value, (float, np.floating)) else "<i8")

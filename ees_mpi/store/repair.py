@@ -25,7 +25,7 @@ UNCHANGED = "The file is as it was"
 
 
 @dataclass(frozen=True)
-class Contents:
+class Continued:
     """The contents of a run file that a new writer continues."""
 
     run_id: str
@@ -35,13 +35,13 @@ class Contents:
     warning: str = ""
 
 
-def fold_journal(path: Path) -> Contents:
+def fold_journal(path: Path) -> Continued:
     """Fold the journal of a killed run, and return the contents of the file; the caller holds the lock."""
     with open_run(path, allow_damaged_journal=True) as run:
         run.check_last()
         run.check_noise(Noise(run.config.noise_seed, run.config.noise.size))
         entries, damage = run.journal_records, run.damage
-        contents = Contents(run.run_id, run.names, run.sessions(), run.state_arrays(), damage)
+        contents = Continued(run.run_id, run.names, run.sessions(), run.state_arrays(), damage)
         why = "damaged" if run.journal.damaged else "other-run"
     beside = journal.path_of(path)
     with write_errors(path, "" if damage else SAFE):  # file and journal stay until the fold is in place

@@ -7,19 +7,19 @@ from typing import Any
 import h5py
 
 from ees_mpi.store import chunks, layout, records, texts
-from ees_mpi.store.records import Record
+from ees_mpi.store.records import Entry
 
 Session = dict[str, Any]
 MOST = 10_000  # sessions of a file
 
 
-def record_of(number: int, before: str, values: Mapping[str, Any]) -> Record:
+def record_of(number: int, before: str, values: Mapping[str, Any]) -> Entry:
     """Return the record of a session."""
-    columns, data = records.flat(records.plain({**values, "session": number}))
-    return Record("session", int(values["first_generation"]), before, columns, data)
+    columns, data = records.flat(records.arrays_of({**values, "session": number}))
+    return Entry("session", int(values["first_generation"]), before, columns, data)
 
 
-def of_record(record: Record) -> Session:
+def of_record(record: Entry) -> Session:
     """Return the session of a record."""
     values = {name: texts.text(array.item()) for name, array in record.arrays.items()}
     return {**values, "end": values["start"]}
@@ -36,7 +36,7 @@ def read(file: h5py.File) -> list[Session]:
     return [dict(zip(columns, map(texts.text, row), strict=True)) for row in rows]
 
 
-def with_new(writers: Sequence[Session], entries: Sequence[Record]) -> list[Session]:
+def with_new(writers: Sequence[Session], entries: Sequence[Entry]) -> list[Session]:
     """Return the sessions of a file, and those that began in its journal."""
     found = list(writers)
     for record in entries:

@@ -38,7 +38,7 @@ def _attribute(item: Any, name: str) -> Any:
 
 def sha256(values: Mapping[str, Any]) -> str:
     """Return the hash of the attributes of a file, without that of the hash itself."""
-    return digest(records.plain({name: value for name, value in values.items() if name != SHA256})).hex()
+    return digest(records.arrays_of({name: value for name, value in values.items() if name != SHA256})).hex()
 
 
 def text(value: Any) -> Any:

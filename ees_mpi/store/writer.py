@@ -16,8 +16,8 @@ from ees_mpi.outcomes import Arrays
 from ees_mpi.store import fold, journal, layout, records, rollouts, sessions
 from ees_mpi.store.lock import Lock
 from ees_mpi.store.reader import open_run
-from ees_mpi.store.records import Record
-from ees_mpi.store.repair import SAFE, Contents, cannot_write, fold_journal, write_errors
+from ees_mpi.store.records import Entry
+from ees_mpi.store.repair import SAFE, Continued, cannot_write, fold_journal, write_errors
 from ees_mpi.store.safety import real
 from ees_mpi.version import __version__
 
@@ -42,7 +42,7 @@ class RunWriter:
         self._number = number  # of the next session
         self._before = before  # state_sha256 before the next generation
         self._generation = 0  # the next one
-        self._records: list[Record] = []
+        self._records: list[Entry] = []
         self._state: Arrays = {}  # after the last of them
         self._journal = journal.JournalWriter(path, run_id, config.run.fsync)
         self._next_fold = time.monotonic() + 60 * config.run.fold_minutes
@@ -105,7 +105,7 @@ class RunWriter:
             raise
 
     @classmethod
-    def resume(cls, path: Path, config: Config, force: bool = False) -> "tuple[RunWriter, Contents]":
+    def resume(cls, path: Path, config: Config, force: bool = False) -> "tuple[RunWriter, Continued]":
         """Lock a run file, fold the journal of its last writer, and return a new writer and the contents."""
         path = real(path)
         lock = Lock(path, force)
@@ -137,10 +137,10 @@ class RunWriter:
 
     def note_config(self, config: Config) -> None:
         """Change the config in the file, for example after a loop whose length was not known."""
-        columns, data = records.flat(records.plain({"config": config.to_toml()}))
-        self._append(Record("config", self._generation, self._before, columns, data))
+        columns, data = records.flat(records.arrays_of({"config": config.to_toml()}))
+        self._append(Entry("config", self._generation, self._before, columns, data))
 
-    def _append(self, record: Record, state: Arrays | None = None) -> None:
+    def _append(self, record: Entry, state: Arrays | None = None) -> None:
         try:  # a context manager would take longer, at each commit
             self._journal.append(record, state)
         except OSError as error:
@@ -164,7 +164,7 @@ class RunWriter:
         data = b"".join(parts)
         if len(data) != self._row_bytes:
             raise ValueError(f"generation {generation} has {len(data)} bytes; expected {self._row_bytes}")
-        record = Record("generation", generation, self._before, self._columns, data)
+        record = Entry("generation", generation, self._before, self._columns, data)
         self._append(record, state)
         self._state, self._before, self._generation = state, record.after, generation + 1
         if time.monotonic() > self._next_fold or self._journal.size > self._fold_at:

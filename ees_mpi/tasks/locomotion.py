@@ -18,7 +18,7 @@ from ees_mpi.outcomes import Floats, Outcome, Singles
 from ees_mpi.policies import ACTIVATIONS, CLIP, HIDDEN, MLP, Activation, by_layer, observation_sums, parameter_count
 from ees_mpi.registry import key
 from ees_mpi.tasks.base import Deterministic, once
-from ees_mpi.tasks.own_policy import LENGTH, OwnPolicy, is_function
+from ees_mpi.tasks.own_policy import LENGTH, CheckedPolicy, is_function
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
 
@@ -151,13 +151,13 @@ class PolicyTask(Task, frozen=True):
         """Return the network that evaluates individuals."""
         if self.policy:
             settings = self.policy_settings or {}
-            return OwnPolicy(self.policy, self.layers[0], self.layers[-1], settings, self.observation_clip)
+            return CheckedPolicy(self.policy, self.layers[0], self.layers[-1], settings, self.observation_clip)
         return MLP(self.layers, self.observation_clip, self.activation, self.action_scale, self.action_shift)
 
     @before_rollouts()
     def check(self) -> None:
         """Raise a ConfigError if the user's own network cannot act, or actions are scaled by too many numbers."""
-        if self.policy and isinstance(network := self.network(), OwnPolicy):
+        if self.policy and isinstance(network := self.network(), CheckedPolicy):
             network.check()
         for name, numbers in (("action_scale", self.action_scale), ("action_shift", self.action_shift)):
             if len(numbers) > 1 and len(numbers) != self.layers[-1]:

@@ -51,7 +51,7 @@ class _Function:
         return self._function(self._flat, observation, **self._settings)
 
 
-class OwnPolicy:
+class CheckedPolicy:
     """Gives normalised observations to the user's policy, and checks its actions."""
 
     def __init__(self, path: str, observations: int, actions: int, settings: Mapping[str, Any], clip: float = CLIP):

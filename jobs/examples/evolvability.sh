@@ -16,7 +16,7 @@ mkdir -p "$folder"
 ppo() { [ -e "$folder/ppo.pt" ] || python3 "$here/train_elsewhere.py" --steps "${STEPS:-100000}" --out "$folder/ppo.pt"; }
 ppo >"$folder/ppo.log" &
 for name in es maxent; do
-    "${ranks[@]}" train "mujoco-cheetah-$name" --seed 0 "${settings[@]/#/--set=}" --out "$folder/$name.h5" --resume
+    "${ranks[@]}" train "gymnasium-cheetah-$name" --seed 0 "${settings[@]/#/--set=}" --out "$folder/$name.h5" --resume
     ees-mpi export "$folder/$name.h5" --policy -o "$folder/$name.npz"
 done
 wait
@@ -24,6 +24,6 @@ wait
 more=(--std "${STDS:-0.01,0.02,0.05,0.1,0.2}" --count "${COUNT:-300}" --overwrite)
 "${ranks[@]}" measure "$folder/es.npz" "${more[@]}" --label "standard ES" -o "$folder/es-measure.h5"
 "${ranks[@]}" measure "$folder/maxent.npz" "${more[@]}" --label "MaxEnt-EES" -o "$folder/maxent-measure.h5"
-"${ranks[@]}" measure "$folder/ppo.pt" --task mujoco-cheetah-maxent "${measured[@]/#/--set=}" "${more[@]}" --label PPO \
+"${ranks[@]}" measure "$folder/ppo.pt" --task gymnasium-cheetah-maxent "${measured[@]/#/--set=}" "${more[@]}" --label PPO \
     -o "$folder/ppo-measure.h5"
 ees-mpi figure measure "$folder"/{es,maxent,ppo}-measure.h5 -o "$folder/evolvability.png"

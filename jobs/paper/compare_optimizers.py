@@ -85,7 +85,7 @@ def compare_starts(folder: Path, seeds: list[int], common: dict[str, Any]) -> No
         runs = []
         for seed in seeds:
             settings = {**FROM_MEAN, **common, "run.seed": seed}
-            runs.append(behaviors(folder, f"start-{number}-seed{seed}", "mujoco-cheetah-es", section, settings))
+            runs.append(behaviors(folder, f"start-{number}-seed{seed}", "gymnasium-cheetah-es", section, settings))
         first = 2 if way == "trust" else 1  # trust makes no step in the first generation
         kept = [np.abs(x[first]).mean() / np.abs(x[0]).mean() for x in runs]
         cells = [f"{_mean(runs, u, np.asarray):.1f} / {_mean(runs, u, np.abs):.1f}" for u in updates]
@@ -104,7 +104,7 @@ def compare_training(folder: Path, seeds: list[int], common: dict[str, Any]) -> 
             for seed in seeds:
                 settings = {**TRAINING, **common, "run.seed": seed}
                 name = f"train-{number}-{objective}-seed{seed}"
-                runs.append(behaviors(folder, name, f"mujoco-cheetah-{objective}", section, settings))
+                runs.append(behaviors(folder, name, f"gymnasium-cheetah-{objective}", section, settings))
             left = [(x[last] < 0).mean(axis=1) for x in runs]
             ranges, sides = [np.ptp(share) for share in left], [min(share[-1], 1 - share[-1]) for share in left]
             distances[objective] = [float(np.abs(x[last]).mean()) for x in runs]

@@ -89,7 +89,7 @@ TASKS = (
         {"x (best: 7.854)": genome, "first gradient": norm},
     ),
     Task(
-        "mujoco-cheetah-maxent-laptop",
+        "gymnasium-cheetah-maxent-laptop",
         CHEETAH,
         {
             PAPER: (),

@@ -89,7 +89,7 @@ def trained_means(folder: Path, seeds: int) -> Iterator[tuple[str, int, Path]]:
     for seed in range(seeds):
         path = folder / f"small-cheetah-maxent-seed{seed}.h5"
         settings = {**TASKS["small cheetah"], "run.seed": seed, "run.generations": TRAINING}
-        train("mujoco-cheetah-maxent", path, settings=settings, resume=True).close()
+        train("gymnasium-cheetah-maxent", path, settings=settings, resume=True).close()
         yield "small cheetah", seed, path
 
 
@@ -106,7 +106,7 @@ def main() -> None:
         for number, (way, more) in enumerate(variants(start).items()):
             settings = {**TASKS[task], "run.seed": seed, "run.generations": told.updates + 1, **more}
             out = told.folder / f"{task.replace(' ', '-')}-{number}-seed{seed}.h5"
-            with train(f"mujoco-{task.split()[-1]}-es", out, settings=settings, start=start, resume=True) as run:
+            with train(f"gymnasium-{task.split()[-1]}-es", out, settings=settings, start=start, resume=True) as run:
                 found[task].setdefault(way, []).append(run["behavior"][:])
     for task, ways in found.items():
         updates = [update for update in SHOWN if update <= told.updates]

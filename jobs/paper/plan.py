@@ -67,14 +67,14 @@ class Paper:
             mujoco = self.engine == "mujoco" and not name.startswith("interference")
             return [name.removesuffix("-backward"), *backward, *(sets("task.engine=mujoco") if mujoco else [])]
         if name == "ant-adapt":
-            return ["mujoco-ant-es", *sets("run.generations=21")]
+            return ["gymnasium-ant-es", *sets("run.generations=21")]
         if name.endswith("-mixture"):
-            return [f"mujoco-{name.removesuffix('-mixture')}", *two]
+            return [f"gymnasium-{name.removesuffix('-mixture')}", *two]
         if name.endswith("-split"):
-            return [f"mujoco-{name.removesuffix('-split')}", *two, *sets("run.generations=20")]
+            return [f"gymnasium-{name.removesuffix('-split')}", *two, *sets("run.generations=20")]
         if name == "cheetah-maml":
             return [name, *sets("task.name=mujoco", "task.model=cheetah")]
-        return [f"mujoco-{name}"]
+        return [f"gymnasium-{name}"]
 
     def after(self, updates: int) -> int:
         """Return the number of updates of further evolution for a number in the paper."""

@@ -98,7 +98,7 @@ def card(policy: Path, about: dict[str, Any], config: dict[str, Any], row: Row) 
         "sha256 of this file": f"`{hashlib.sha256(policy.read_bytes()).hexdigest()}`",
     }
     lines = [f"# {policy.stem}\n", "| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in facts.items())]
-    preset = {"cheetah": "cheetah-es", "ant": "ant-es"}.get(row["robot"], f"mujoco-{row['robot'].partition('-')[2]}-es")
+    preset = f"{row['robot']}-es"
     engine = " --set task.engine=mujoco" if row["robot"] in ("cheetah", "ant") and row["engine"] == "mujoco" else ""
     lines += [
         "\nWhat it can do:\n",

@@ -28,7 +28,7 @@ def cheetah() -> tuple[Any, list[tuple[np.ndarray, np.ndarray]]]:
     """Return our task, and weights [in, out] and biases of the network that all rollouts have."""
     import ees_mpi
 
-    task, at, network = ees_mpi.load_config("mujoco-cheetah-maxent", {"task.steps": STEPS}).task, 0, []
+    task, at, network = ees_mpi.load_config("gymnasium-cheetah-maxent", {"task.steps": STEPS}).task, 0, []
     z = task.initial(np.random.default_rng(0))
     for rows, columns in ((17, 256), (256, 256), (256, 6)):
         end = at + rows * columns

@@ -71,7 +71,7 @@ def test_every_combination_is_a_run_and_the_seed_changes_fastest() -> None:
         ("cheetah-maxent", ["population.antithetic=false"], "cheetah-maxent-antithetic-false-seed0.h5"),
         ("cheetah-maxent", ["optimizer.beta1=0.8", "optimizer.l2=0.0"], "cheetah-maxent-beta1-0.8-l2-0.0-seed0.h5"),
         ("interference-maxent", ["task.start=-1.5"], "interference-maxent-start--1.5-seed0.h5"),
-        ("mujoco-ant-es", ["task.device=cpu"], "mujoco-ant-es-seed0.h5"),
+        ("gymnasium-ant-es", ["task.device=cpu"], "gymnasium-ant-es-seed0.h5"),
         ("interference-maxent", ["noise.seed=5"], "interference-maxent-noise.seed5-seed0.h5"),
     ],
 )

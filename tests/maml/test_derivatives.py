@@ -10,7 +10,7 @@ from torch.distributions import Normal
 
 from ees_mpi.config.maml import MamlSettings
 from ees_mpi.maml import outer
-from ees_mpi.maml.learning import LearningTasks, Objective, adapted
+from ees_mpi.maml.learning import LearningTasks, PolicyObjective, adapted
 from ees_mpi.maml.rollouts import Steps
 
 SIZES = (3, 4, 4, 2)
@@ -76,7 +76,7 @@ def whole(theta: Tensor, what: str) -> Tensor:
 
 
 def test_gradient_and_hessian_of_the_objective_are_those_of_automatic_differentiation() -> None:
-    at, found = start().requires_grad_(), Objective(SIZES, start()[None], steps(1))
+    at, found = start().requires_grad_(), PolicyObjective(SIZES, start()[None], steps(1))
     (gradient,) = torch.autograd.grad(objective(at, one(steps(1))), at)
     np.testing.assert_allclose(found.gradient()[0], gradient, atol=1e-12)
     hessian = torch.autograd.functional.hessian(lambda theta: objective(theta, one(steps(1))), start())

@@ -7,7 +7,7 @@ import pytest
 import torch
 from support.maml_point import STRIDE, Point, Walker
 
-from ees_mpi.maml.rollouts import Rollouts, Sampler
+from ees_mpi.maml.rollouts import Sampler, TaskRollouts
 from ees_mpi.outcomes import Singles
 from ees_mpi.policies import MLP
 
@@ -19,7 +19,7 @@ def theta() -> Singles:
     return np.concatenate([flat, np.zeros(2, np.float32)])
 
 
-def batch(walker: Walker | None = None, direction: float = 0.0) -> Rollouts:
+def batch(walker: Walker | None = None, direction: float = 0.0) -> TaskRollouts:
     noise = np.random.default_rng(1).standard_normal((3, 6, 2), np.float32)
     sampler = Sampler(walker or Walker(), LAYERS, (np.zeros(2), np.ones(2)))
     return sampler.sample(theta(), noise, direction, np.array([True, False, True]), 2)

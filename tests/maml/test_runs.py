@@ -94,12 +94,12 @@ class Stopped(Ranks):
         super().__init__()
         self._count = count
 
-    def deal(self, individuals: Sequence[int]) -> Iterator[int]:
-        for index in super().deal(individuals):
+    def hand_out(self, individuals: Sequence[int]) -> Iterator[int]:
+        for index in super().hand_out(individuals):
             yield index
             self._count -= 1
             if not self._count:
-                self.stop_signal = "SIGUSR1"
+                self.stopped_by = "SIGUSR1"
 
 
 def test_a_stop_in_an_iteration_leaves_the_state_as_it_was(tmp_path: Path) -> None:

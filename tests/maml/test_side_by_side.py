@@ -20,7 +20,7 @@ from ees_mpi.generation.state import State, first_state
 from ees_mpi.maml import outer
 from ees_mpi.maml.on_gpu import GpuTasks
 from ees_mpi.maml.outer import learning_tasks
-from ees_mpi.maml.rollouts import Pairs, Rollouts, Sampler, theta_of
+from ees_mpi.maml.rollouts import Pairs, Sampler, TaskRollouts, theta_of
 from ees_mpi.maml.training import MamlJob, repeat_update
 from ees_mpi.ranks import Ranks
 from ees_mpi.store import rollouts
@@ -32,7 +32,7 @@ SMALL = ("run.generations=3", "population.size=5", "maml.rollouts=3", "maml.cg_i
 Made = tuple[config.Config, State, list[Pairs]]
 
 
-def shortened(batch: Rollouts) -> Rollouts:
+def shortened(batch: TaskRollouts) -> TaskRollouts:
     """Return a batch whose second rollout ended after four steps."""
     tensors = {name: getattr(batch, name).clone() for name in ("observations", "actions", "rewards", "length")}
     for name in ("observations", "actions", "rewards"):
@@ -173,7 +173,7 @@ def test_an_iteration_with_a_gpu_is_that_of_cpu_ranks_up_to_rounding(on_gpu: Mam
 
 
 def test_a_stop_before_the_rollouts_of_a_gpu_ends_the_iteration(on_gpu: MamlJob) -> None:
-    on_gpu.ranks.stop_signal = on_gpu.work._ranks.stop_signal = "SIGUSR1"
+    on_gpu.ranks.stopped_by = on_gpu.work._ranks.stopped_by = "SIGUSR1"
     with pytest.raises(Unfinished):
         on_gpu.advance(first_state(on_gpu.config))
 

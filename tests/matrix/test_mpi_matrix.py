@@ -13,7 +13,7 @@ from support.program import TIMEOUT, TINY, done, info, sets, train
 from support.run_files import assert_same_bits
 
 WALKING = ("population.size=6", "task.steps=12", "noise.size=100000", "run.generations=3")
-RUNS = {"interference-maxent": TINY, "mujoco-cheetah-maxent": WALKING, "ant-maxent": WALKING}
+RUNS = {"interference-maxent": TINY, "gymnasium-cheetah-maxent": WALKING, "ant-maxent": WALKING}
 
 
 @pytest.fixture(params=LIBRARIES, ids=lambda library: library.name)

@@ -33,7 +33,7 @@ def test_an_error_in_an_update_on_all_ranks_is_told_once_and_hangs_nobody(tmp_pa
     code = tmp_path / "momentum.py"
     code.write_text(code.read_text().replace("speed = {", "moments['mean'].any() and 1 / 0; speed = {"))
     failed = run(words("train", config, "--out", out, ranks=3))
-    assert failed.returncode == 2 and failed.stderr.count("ees-mpi: ") == 1  # the rehearsal makes two steps
+    assert failed.returncode == 2 and failed.stderr.count("ees-mpi: ") == 1  # `try_out` makes two steps
     code.write_text(code.read_text().replace("moments['mean'].any()", "abs(moments['mean'][0, 0]) > 0.3"))
     failed = run(words("train", config, "--set", "run.generations=500", "--out", out, ranks=3))
     assert failed.returncode == 1 and failed.stderr.count("ees-mpi: ") == 1, failed.stderr

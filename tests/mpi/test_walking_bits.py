@@ -21,7 +21,7 @@ def walk(out: Path, preset: str, *more: str, ranks: int | None = None) -> Comple
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("preset", "first", "second"),
-    [("cheetah-maxent", 3, 2), ("mujoco-cheetah-maxent", 2, 3)],
+    [("cheetah-maxent", 3, 2), ("gymnasium-cheetah-maxent", 2, 3)],
 )
 def test_same_bits_for_any_number_of_ranks_through_resume_and_silence_but_for_our_own_lines(
     preset: str, first: int, second: int, tmp_path: Path
@@ -55,7 +55,7 @@ def test_same_bits_of_a_replica_on_one_two_and_three_ranks_and_after_a_kill(tmp_
 @pytest.mark.slow
 def test_same_bits_of_a_gymnasium_environment(tmp_path: Path) -> None:
     pytest.importorskip("mujoco")
-    preset, paths = "gymnasium-cheetah-maxent-laptop", [tmp_path / "alone.h5", tmp_path / "ranks.h5"]
+    preset, paths = "halfcheetah-v5-maxent-laptop", [tmp_path / "alone.h5", tmp_path / "ranks.h5"]
     walk(paths[0], preset)
     walk(paths[1], preset, ranks=3)
     assert_same_bits(*paths)

@@ -94,19 +94,19 @@ WRONG = [
 @pytest.mark.parametrize(("function", "message"), WRONG, ids=[function for function, _ in WRONG])
 def test_a_wrong_function_is_found_before_any_rollout(function: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message) as found:
-        CustomObjective(function=function).rehearse(500, 2)
+        CustomObjective(function=function).try_out(500, 2)
     assert str(found.value).startswith(f"a dry run with 32 random outcomes: objective.function {function}: ")
 
 
 def test_a_number_is_not_a_function() -> None:
     with pytest.raises(ConfigError, match=rf"objective.function {OWN}:NOT_A_FUNCTION: expected a function, got int"):
-        CustomObjective(function=f"{OWN}:NOT_A_FUNCTION").rehearse(500, 2)
+        CustomObjective(function=f"{OWN}:NOT_A_FUNCTION").try_out(500, 2)
 
 
 @pytest.mark.parametrize("function", [f"{OWN}:absent", "no.such_module:f"])
 def test_a_function_that_cannot_be_imported_is_named(function: str) -> None:
     with pytest.raises(ConfigError, match=rf"objective.function: cannot import '{function}': "):
-        CustomObjective(function=function).rehearse(500, 2)
+        CustomObjective(function=function).try_out(500, 2)
 
 
 def test_a_part_of_a_blend_is_tried_too() -> None:
@@ -115,13 +115,13 @@ def test_a_part_of_a_blend_is_tried_too() -> None:
         {"name": "custom", "share": 1, "function": f"{OWN}:no_ratios"},
     ]
     with pytest.raises(ConfigError, match=rf"{OWN}:no_ratios: its value does not depend on the ratios"):
-        OBJECTIVES.build({"name": "blend", "parts": parts}).rehearse(500, 2)
+        OBJECTIVES.build({"name": "blend", "parts": parts}).try_out(500, 2)
 
 
 def test_a_setting_that_the_function_does_not_know_is_found_too() -> None:
-    custom("distance_variance", power=3.0).rehearse(500, 2)
+    custom("distance_variance", power=3.0).try_out(500, 2)
     with pytest.raises(ConfigError, match=r"raised TypeError.*unexpected keyword argument 'bandwidth'"):
-        custom("distance_variance", bandwidth=3.0).rehearse(500, 2)
+        custom("distance_variance", bandwidth=3.0).try_out(500, 2)
 
 
 @pytest.mark.parametrize("function", ["", "module", ":f", "module:", "module:f g"])
@@ -133,7 +133,7 @@ def test_a_function_is_named_by_module_and_name(function: str) -> None:
 def test_missing_torch_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(MissingExtra, match=r"needs torch: pip install 'ees_mpi\[torch\]'"):
-        custom("distance_variance").rehearse(10, 1)
+        custom("distance_variance").try_out(10, 1)
     for name in [name for name in sys.modules if name.startswith("ees_mpi.scg")]:
         monkeypatch.delitem(sys.modules, name)
     with pytest.raises(MissingExtra, match=r"ees_mpi.scg needs torch: pip install 'ees_mpi\[torch\]'"):
@@ -143,7 +143,7 @@ def test_missing_torch_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_nan_in_the_middle_of_a_run_names_the_generation(tiny: Callable[..., Config]) -> None:
     settings = ("objective.name=custom", f"objective.function={OWN}:breaks_later")
     config = tiny("interference-maxvar", *settings, "run.generations=50", "optimizer.lr=2.0")
-    config.method.objective.rehearse(20, 1)
+    config.method.objective.try_out(20, 1)
     done: list[int] = []
     with pytest.raises(OwnCodeError, match=r"breaks_later: expected a finite value, got nan") as found:
         trained(config, lambda record: done.append(record.generation))

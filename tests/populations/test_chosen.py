@@ -160,4 +160,4 @@ def test_parts_that_do_not_fit_together_are_refused(changes: dict[str, Any], mes
     }
     with pytest.raises(ConfigError, match=message):
         config = load_config({**sections, **changes})
-        config.method.rehearse(config.task, config.population)
+        config.method.try_out(config.task, config.population)

@@ -80,7 +80,7 @@ def test_an_environment_or_policy_that_is_not_deterministic_is_refused(
 
 
 def test_our_own_code_is_not_checked() -> None:
-    ours = [load(preset).task.own_code for preset in ("ant-maxent", "interference-maxvar", "mujoco-cheetah-es")]
+    ours = [load(preset).task.own_code for preset in ("ant-maxent", "interference-maxvar", "gymnasium-cheetah-es")]
     settings = {"task.env": "CartPole-v1"}
     assert not any([*ours, ees_mpi.load_config({"task": ENV, **PARTS}, settings).task.own_code])
 

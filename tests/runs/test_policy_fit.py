@@ -167,7 +167,7 @@ def test_a_function_of_a_flat_vector_is_measured_and_trained(tmp_path: Path, mon
 
 
 def test_gpus_and_maml_refuse_other_networks() -> None:
-    code, line = refusal("train", "mujoco-cheetah-maxent", *sets("task.device=cuda", "task.activation=relu"))
+    code, line = refusal("train", "gymnasium-cheetah-maxent", *sets("task.device=cuda", "task.activation=relu"))
     assert code == 2 and 'got task.activation = "relu"; use task.device = "cpu"' in line
     code, line = refusal("train", "cheetah-maml", *sets("task.action_scale=[2.0]"))
     assert code == 2 and "got task.action_scale = [2.0]" in line

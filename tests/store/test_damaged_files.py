@@ -20,7 +20,7 @@ from ees_mpi.errors import RunFileError
 from ees_mpi.generation.state import first_state
 from ees_mpi.store import journal, reader, records, texts
 from ees_mpi.store.lock import Lock
-from ees_mpi.store.records import Record
+from ees_mpi.store.records import Entry
 from ees_mpi.store.repair import repair
 from ees_mpi.store.writer import RunWriter
 from ees_mpi.training import train
@@ -246,7 +246,7 @@ def test_a_journal_with_bad_contents_is_a_sentence(harm: str, made: Make) -> Non
         before = "00" * 32
     elif harm == "run":
         run_id = "1f" * 16
-    crafted = journal.encode(run_id, Record("generation", generation, before, columns, data), state)
+    crafted = journal.encode(run_id, Entry("generation", generation, before, columns, data), state)
     beside = journal.path_of(run)
     beside.write_bytes(beside.read_bytes()[: -len(journal.encode(found.run_id, last, found.state))] + crafted)
     said = ("run.h5.journal is damaged", "not copied at the same moment", "journal of another run")

@@ -7,17 +7,17 @@ import pytest
 from ees_mpi.errors import RunFileError
 from ees_mpi.outcomes import Arrays
 from ees_mpi.store import journal, records
-from ees_mpi.store.journal import Contents, JournalWriter
-from ees_mpi.store.records import Record
+from ees_mpi.store.journal import JournalContents, JournalWriter
+from ees_mpi.store.records import Entry
 
 RUN_ID = "0f" * 16
 
 
-def record(generation: int) -> tuple[Record, Arrays]:
+def record(generation: int) -> tuple[Entry, Arrays]:
     state = {"mean": np.full((1, 4), generation, np.float32)}
     digest = np.array(records.state_sha256(state), "S64")
     columns, data = records.flat({"behavior": np.arange(6.0).reshape(3, 2) + generation, "state_sha256": digest})
-    return Record("generation", generation, "ab" * 32, columns, data), state
+    return Entry("generation", generation, "ab" * 32, columns, data), state
 
 
 def written(run: Path, count: int = 3) -> JournalWriter:
@@ -107,9 +107,9 @@ def test_a_write_that_fails_half_way_leaves_the_journal_as_it_was(
 
 
 def test_no_journal_is_no_records(tmp_path: Path) -> None:
-    assert journal.read(tmp_path / "run.h5") == Contents()
+    assert journal.read(tmp_path / "run.h5") == JournalContents()
     journal.path_of(tmp_path / "run.h5").write_bytes(b"not a journal at all")
-    assert journal.read(tmp_path / "run.h5") == Contents(damaged=True, unread=20)
+    assert journal.read(tmp_path / "run.h5") == JournalContents(damaged=True, unread=20)
 
 
 def test_a_folder_that_cannot_be_synced_costs_no_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,10 +10,10 @@ import pybullet_envs_gymnasium  # noqa: F401  registers them
 from numpy.typing import NDArray
 
 from ees_mpi.policies import MLP
-from ees_mpi.tasks.bullet.robots import Ant, HalfCheetah, Robot
+from ees_mpi.tasks.bullet.robots import BulletAnt, BulletCheetah, Robot
 from ees_mpi.tasks.silence import silence
 
-READY_MADE: dict[type[Robot], str] = {HalfCheetah: "HalfCheetahBulletEnv-v0", Ant: "AntBulletEnv-v0"}
+READY_MADE: dict[type[Robot], str] = {BulletCheetah: "HalfCheetahBulletEnv-v0", BulletAnt: "AntBulletEnv-v0"}
 
 Actor = Callable[[NDArray[np.float32]], NDArray[np.float32]]
 

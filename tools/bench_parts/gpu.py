@@ -20,10 +20,10 @@ from ees_mpi.tasks import TASKS
 from ees_mpi.tasks.mujoco.buffers import Buffers, measured_buffers
 from ees_mpi.tasks.mujoco.cuda import GpuRollouts
 from ees_mpi.tasks.mujoco.gpu import Toolkit, lacking, toolkit
-from ees_mpi.tasks.mujoco.graphs import Recorder
 from ees_mpi.tasks.mujoco.physics import Physics
 from ees_mpi.tasks.mujoco.replica.bodies import SUB_STEPS
 from ees_mpi.tasks.mujoco.replica.engine import replica_plant
+from ees_mpi.tasks.mujoco.worlds import Recorder
 
 TABLE = 1 << 26
 STD = 0.02

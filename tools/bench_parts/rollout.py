@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from ees_mpi.policies import HIDDEN, MLP
-from ees_mpi.tasks.bullet.robots import Ant, HalfCheetah, Robot
+from ees_mpi.tasks.bullet.robots import BulletAnt, BulletCheetah, Robot
 from ees_mpi.tasks.bullet.world import pybullet
 from ees_mpi.tasks.silence import silence
 
-ROBOTS: dict[type[Robot], str] = {HalfCheetah: "HalfCheetahBulletEnv-v0", Ant: "AntBulletEnv-v0"}
+ROBOTS: dict[type[Robot], str] = {BulletCheetah: "HalfCheetahBulletEnv-v0", BulletAnt: "AntBulletEnv-v0"}
 SEED = 1
 STD = 0.02  # of the paper's mutations
 TURN = 50  # steps

@@ -14,7 +14,7 @@ from ees_mpi.outcomes import Floats
 RESAMPLES = 10_000
 FEWEST = 6  # runs for an interval: even the whole range of 5 contains the median in only 94 of 100 cases
 EXACT = 50  # p is exact for groups of at most this many runs
-WAYS = 20_000  # to deal tied values into two groups that are all tried, at most
+WAYS = 20_000  # to divide tied values into two groups that are all tried, at most
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def _test(first: Group, second: Group) -> Test:
 def mann_whitney(a: Floats, b: Floats) -> tuple[float, float, bool]:
     """Return U of the first group, the two-sided p, and whether p is exact.
 
-    It is exact for groups of up to 50 runs without ties, and with ties if there are few ways to deal the values.
+    It is exact for groups of up to 50 runs without ties, and with ties if there are few ways to divide the values.
     """
     stats, both = scipy_stats(), np.concatenate([a, b])
     ties = len(np.unique(both)) < len(both)

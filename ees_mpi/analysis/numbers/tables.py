@@ -104,7 +104,7 @@ def data(comparison: Comparison) -> dict[str, Any]:
     ]
     tests = [asdict(test) for test in comparison.tests]
     facts = {"metric": comparison.metric, "about": comparison.about}
-    return dict(plain({**facts, "groups": groups, "tests": tests, "notes": comparison.notes}))
+    return dict(for_json({**facts, "groups": groups, "tests": tests, "notes": comparison.notes}))
 
 
 def _steps(runs: RunGroup) -> dict[str, dict[str, float]]:
@@ -114,12 +114,12 @@ def _steps(runs: RunGroup) -> dict[str, dict[str, float]]:
     return {name: {str(run.path): getattr(run, name) for run in runs.members} for name in STEPS}
 
 
-def plain(value: Any) -> Any:
+def for_json(value: Any) -> Any:
     """Replace NaN and infinities, which JSON does not have, by None at any depth."""
     if isinstance(value, dict):
-        return {key: plain(item) for key, item in value.items()}
+        return {key: for_json(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
+        return [for_json(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

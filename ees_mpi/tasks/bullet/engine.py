@@ -7,12 +7,12 @@ import numpy as np
 from ees_mpi.contracts import Pixels, View
 from ees_mpi.outcomes import Floats, Singles
 from ees_mpi.tasks.bullet.camera import Camera
-from ees_mpi.tasks.bullet.robots import Ant, HalfCheetah, Robot
+from ees_mpi.tasks.bullet.robots import BulletAnt, BulletCheetah, Robot
 from ees_mpi.tasks.bullet.world import TIME_STEP
 from ees_mpi.tasks.locomotion import Rollouts
 from ees_mpi.tasks.paper_robots import PaperRobot
 
-ROBOTS: dict[str, type[Robot]] = {"cheetah": HalfCheetah, "ant": Ant}
+ROBOTS: dict[str, type[Robot]] = {"cheetah": BulletCheetah, "ant": BulletAnt}
 
 
 class BulletEngine:
@@ -24,20 +24,20 @@ class BulletEngine:
     def check(self) -> None:
         """Do nothing: pybullet was imported."""
 
-    def walker(self, seed: int) -> "RobotWalker":
+    def walker(self, seed: int) -> "BulletWalker":
         """Return the robot in its own physics client, controlled step by step."""
-        return RobotWalker(self._task, seed)
+        return BulletWalker(self._task, seed)
 
-    def film(self, seed: int, view: View) -> "Filmed":
+    def film(self, seed: int, view: View) -> "BulletFilm":
         """Return rollouts of the robot in front of a camera."""
-        return Filmed(self._task, self.walker(seed), view)
+        return BulletFilm(self._task, self.walker(seed), view)
 
     def lacks_for_gpu(self) -> str:
         """Return the reason why Bullet does not run on a GPU."""
         return 'engine "bullet" runs on CPUs only'
 
 
-class RobotWalker:
+class BulletWalker:
     """A robot that is controlled step by step, from the same start every time."""
 
     step_seconds = TIME_STEP
@@ -82,10 +82,10 @@ class RobotWalker:
         self.robot.close()
 
 
-class Filmed(Rollouts):
+class BulletFilm(Rollouts):
     """Rollouts with the same bits, in front of a camera."""
 
-    def __init__(self, task: PaperRobot, walker: RobotWalker, view: View):
+    def __init__(self, task: PaperRobot, walker: BulletWalker, view: View):
         super().__init__(task, walker)
         self._filmed, self._camera = walker.robot, Camera(view)
         self._last: Pixels | None = None

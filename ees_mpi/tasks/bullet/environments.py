@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 import ees_mpi.tasks.bullet.registration  # noqa: F401  (so that gymnasium.make finds them by name)
 from ees_mpi.tasks.bullet.robot import CLIP, TARGET_X
-from ees_mpi.tasks.bullet.robots import Ant, HalfCheetah, Robot
+from ees_mpi.tasks.bullet.robots import BulletAnt, BulletCheetah, Robot
 from ees_mpi.tasks.bullet.world import TIME_STEP
 
 ELECTRICITY_COST = -2.0
@@ -82,10 +82,10 @@ class BulletEnv(gymnasium.Env[Observation, NDArray[Any]]):
 class HalfCheetahBulletEnv(BulletEnv):
     """The half cheetah: 26 observations, 6 actions; it never ends an episode."""
 
-    robot_class = HalfCheetah
+    robot_class = BulletCheetah
 
 
 class AntBulletEnv(BulletEnv):
     """The ant: 28 observations, 8 actions; an episode ends when the torso is too low."""
 
-    robot_class = Ant
+    robot_class = BulletAnt

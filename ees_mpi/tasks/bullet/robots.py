@@ -10,12 +10,12 @@ from typing import ClassVar
 from ees_mpi.tasks.bullet.robot import Numbers, Pose, Robot
 from ees_mpi.tasks.bullet.world import pybullet
 
-__all__ = ["Ant", "HalfCheetah", "Robot"]
+__all__ = ["BulletAnt", "BulletCheetah", "Robot"]
 
 TORSO_AT = 1  # index of the torso among the ant's parts
 
 
-class HalfCheetah(Robot):
+class BulletCheetah(Robot):
     """The half cheetah: six joints, held in the plane y = 0. An episode never ends early."""
 
     name = "cheetah"
@@ -61,7 +61,7 @@ class HalfCheetah(Robot):
         return abs(self._values[7]) < 1.0 and not (fshin or fthigh or bshin or bthigh)
 
 
-class Ant(Robot):
+class BulletAnt(Robot):
     """The ant: four legs with two joints each. An episode ends when the torso is too low."""
 
     name = "ant"

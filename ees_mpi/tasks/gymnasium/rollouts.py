@@ -12,8 +12,8 @@ from ees_mpi.contracts import Pixels, View
 from ees_mpi.errors import MissingExtra
 from ees_mpi.outcomes import Singles
 from ees_mpi.registry.own import calling
-from ees_mpi.tasks import locomotion
 from ees_mpi.tasks.gymnasium.environment import Environment, Rollout, library, numbers, was_reset_by_mujoco
+from ees_mpi.tasks.locomotion import Rollouts
 from ees_mpi.tasks.screen import HINT, draw_without_a_screen
 from ees_mpi.tasks.silence import silence
 
@@ -77,7 +77,7 @@ class EnvironmentWalker:
         self.env.close()
 
 
-class Rollouts(locomotion.Rollouts):
+class EnvironmentRollouts(Rollouts):
     """Evaluates individuals: the policy of an individual acts in the environment."""
 
     def __init__(self, task: Environment, seed: int, **more: Any):
@@ -94,7 +94,7 @@ class Rollouts(locomotion.Rollouts):
             return super()._walk(seen)
 
 
-class Filmed(Rollouts):
+class EnvironmentFilm(EnvironmentRollouts):
     """Rollouts with the same bits, in an environment that draws itself."""
 
     def __init__(self, task: Environment, seed: int, view: View):

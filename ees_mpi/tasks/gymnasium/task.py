@@ -8,7 +8,7 @@ from ees_mpi.errors import ConfigError, before_rollouts
 from ees_mpi.registry.own import calling
 from ees_mpi.tasks.base import once
 from ees_mpi.tasks.gymnasium.environment import Environment, Rollout, library, numbers
-from ees_mpi.tasks.gymnasium.rollouts import EnvironmentWalker, Filmed, Rollouts
+from ees_mpi.tasks.gymnasium.rollouts import EnvironmentFilm, EnvironmentRollouts, EnvironmentWalker
 
 DRY_STEPS = 3  # of the rollout that finds the size of the behaviour
 PLACES = {"final_x": 1, "final_xy": 2}  # behaviours that are positions, and their axes
@@ -52,9 +52,9 @@ class Gymnasium(Environment, frozen=True, kw_only=True):
     def label(self) -> str:
         return self.env
 
-    def open(self, seed: int) -> Rollouts:
+    def open(self, seed: int) -> EnvironmentRollouts:
         """Return rollouts of the environment."""
-        return Rollouts(self, self.start_seed(seed))
+        return EnvironmentRollouts(self, self.start_seed(seed))
 
     def walker(self, seed: int) -> EnvironmentWalker | None:
         """Return the environment, controlled step by step."""
@@ -68,7 +68,7 @@ class Gymnasium(Environment, frozen=True, kw_only=True):
 
     def film(self, seed: int, view: View) -> Drawable:
         """Return rollouts of an environment that draws itself."""
-        return Filmed(self, self.start_seed(seed), view)
+        return EnvironmentFilm(self, self.start_seed(seed), view)
 
     @property
     def _shape(self) -> tuple[int, int, int]:

@@ -88,7 +88,7 @@ def missing_memory_is_refused() -> Iterator[None]:
 
 
 def rows_that_fit(wanted: int, width: int, free: int, fixed: int, per_row: int) -> int:
-    """Return how many rows of `width` seats to make for `wanted` individuals: fewer if the memory is short.
+    """Return how many rows of `width` worlds to make for `wanted` individuals: fewer if the memory is short.
 
     `free`: bytes that are free; `fixed`: bytes taken once; `per_row`: bytes of the worlds and the noise of a row. One
     more row than needed holds the unperturbed mean.

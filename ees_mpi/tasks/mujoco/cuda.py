@@ -2,13 +2,15 @@
 
 import math
 import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ees_mpi.contracts import Say
 from ees_mpi.outcomes import Batch, Floats, Outcome, Outcomes, Singles
 from ees_mpi.tasks.locomotion import WalkingTask
-from ees_mpi.tasks.mujoco.batch import Seats, passes
 from ees_mpi.tasks.mujoco.buffers import SCRATCH, Buffers, measured_buffers, missing_memory_is_refused, rows_that_fit
 from ees_mpi.tasks.mujoco.gpu import Toolkit, preparing_kernels, toolkit
 from ees_mpi.tasks.mujoco.physics import Physics
@@ -82,12 +84,12 @@ class GpuRollouts(Worlds):
                 with preparing_kernels(self._say):
                     self._prepare(len(batch.means))
                 self._components = len(batch.means)
-            for seats in passes(batch, self._rows, self._width, self._sampled):
+            for placed in passes(batch, self._rows, self._width, self._sampled):
                 with self.recorder.on_stream():
                     self._policy.normalise(observation_mean, observation_std)
-                    self._load(batch, seats)
-                    results = self._run(seats.world)
-                outcomes |= self._outcomes(batch, seats, results)
+                    self._load(batch, placed)
+                    results = self._run(placed.world)
+                outcomes |= self._outcomes(batch, placed, results)
         return [outcomes[place] for place in range(len(batch.index))]
 
     def _policies(self, components: int) -> BatchPolicy:
@@ -95,21 +97,21 @@ class GpuRollouts(Worlds):
 
         return FusedPolicy(self._task.layers, self._rows, self._width, components, self._noise)
 
-    def _load(self, batch: Batch, seats: Seats) -> None:
+    def _load(self, batch: Batch, placed: "Placement") -> None:
         """Bring individuals and starts to the device."""
         std = np.float32(batch.std if batch.stds is None else 1.0)
-        self._policy.load(batch.means, seats.sign * std, seats.parent)
-        offset = self._tools.torch.from_numpy(seats.offset).to(self._tools.device)
+        self._policy.load(batch.means, placed.sign * std, placed.parent)
+        offset = self._tools.torch.from_numpy(placed.offset).to(self._tools.device)
         gather_rows(self._table, offset, self._noise, batch.stds)
-        seeds = None if batch.reset_seed is None else (seats.world, batch.reset_seed[seats.member])
-        self._reset(seats.world[batch.observe[seats.member]], seeds)
+        seeds = None if batch.reset_seed is None else (placed.world, batch.reset_seed[placed.member])
+        self._reset(placed.world[batch.observe[placed.member]], seeds)
 
-    def _outcomes(self, batch: Batch, seats: Seats, done: Outcomes) -> dict[int, Outcome]:
-        """Return the outcomes of seated individuals, by place in the batch."""
-        watched = seats.member[batch.observe[seats.member]].tolist()
+    def _outcomes(self, batch: Batch, placed: "Placement", done: Outcomes) -> dict[int, Outcome]:
+        """Return the outcomes of placed individuals, by place in the batch."""
+        watched = placed.member[batch.observe[placed.member]].tolist()
         sums = dict(zip(watched, done.observations, strict=False))  # there is room for more
         broken = (math.nan,) * self._task.behavior_dim
-        rows = (seats.member, batch.index[seats.member], done.valid, done.length, done.behavior, done.fitness)
+        rows = (placed.member, batch.index[placed.member], done.valid, done.length, done.behavior, done.fitness)
         outcomes = {}
         for place, index, valid, length, behavior, fitness in zip(*(row.tolist() for row in rows), strict=True):
             if valid:
@@ -117,3 +119,67 @@ class GpuRollouts(Worlds):
             else:
                 outcomes[place] = Outcome(index, broken, math.nan, length, valid=False)
         return outcomes
+
+
+@dataclass(frozen=True)
+class Placement:
+    """One pass over the device: which individual of the batch is in which world.
+
+    An individual is means[parent] + sign * std * noise[offset : offset + D]. The worlds of a row, one or two, share one
+    noise vector, so an antithetic pair reads its noise once. The unperturbed mean (sign 0) needs no noise and takes any
+    free world.
+    """
+
+    member: NDArray[np.int64]  # [m] places in the batch
+    world: NDArray[np.int64]  # [m] row * width + column
+    offset: NDArray[np.int64]  # [rows] start of the noise vector of each row
+    sign: Singles  # [rows * width]; 0 in unused worlds
+    parent: NDArray[np.int64]  # [rows * width]
+
+
+def passes(batch: Batch, rows: int, width: int, sampled: int) -> Iterator[Placement]:
+    """Place a batch in as few passes as its order allows: at most `rows` rows and `sampled` observed rollouts each."""
+    waiting: list[Sequence[int]] = []
+    observed, observe = 0, batch.observe.tolist()
+    for row in _rows(batch.offset.tolist(), batch.sign.tolist(), width):
+        more = sum(observe[i] for i in row)
+        if waiting and (len(waiting) == rows or observed + more > sampled):
+            yield _place(batch, waiting, rows, width)
+            waiting, observed = [], 0
+        waiting.append(row)
+        observed += more
+    if waiting:
+        yield _place(batch, waiting, rows, width)
+
+
+def _rows(offset: Sequence[int], sign: Sequence[int], width: int) -> list[Sequence[int]]:
+    """Group individuals into rows: neighbours with the same noise together, unperturbed means into free worlds."""
+    if width == 1:
+        return [(i,) for i in range(len(offset))]
+    rows: list[list[int]] = []
+    for i, direction in enumerate(sign):
+        if direction and rows and len(rows[-1]) == 1 and offset[rows[-1][0]] == offset[i]:
+            rows[-1].append(i)
+        elif direction:
+            rows.append([i])
+    free = [row for row in reversed(rows) if len(row) == 1]
+    for i, direction in enumerate(sign):
+        if not direction:
+            if not free:
+                rows.append([])
+                free = [rows[-1]] * 2
+            free.pop().append(i)
+    return list(rows)
+
+
+def _place(batch: Batch, filled: Sequence[Sequence[int]], rows: int, width: int) -> Placement:
+    member = np.array([i for row in filled for i in row], np.int64)
+    world = np.array(
+        [number * width + column for number, row in enumerate(filled) for column in range(len(row))], np.int64
+    )
+    sign, parent = np.zeros(rows * width, np.float32), np.zeros(rows * width, np.int64)
+    sign[world], parent[world] = batch.sign[member], batch.parent[member]
+    offset = np.zeros(rows, np.int64)
+    perturbed = batch.sign[member] != 0
+    offset[world[perturbed] // width] = batch.offset[member[perturbed]]
+    return Placement(member, world, offset, sign, parent)

@@ -9,7 +9,7 @@ from ees_mpi.policies import CLIP
 from ees_mpi.tasks.locomotion import WalkingTask
 from ees_mpi.tasks.mujoco.gpu import lacking
 from ees_mpi.tasks.mujoco.plant import Plant
-from ees_mpi.tasks.mujoco.rollouts import Filmed, RobotWalker
+from ees_mpi.tasks.mujoco.rollouts import MujocoFilm, MujocoWalker
 
 GPU_NETWORK = f"GPUs evaluate the built-in tanh network only, and clip observations to {CLIP:g}; got"
 
@@ -27,13 +27,13 @@ class MujocoEngine:
             raise ConfigError(f'task.device = "cuda": {GPU_NETWORK} {self._task.unlike_gpu}; use task.device = "cpu"')
         self._plant()
 
-    def walker(self, seed: int) -> RobotWalker:
+    def walker(self, seed: int) -> MujocoWalker:
         """Return the robot on the CPU, controlled step by step."""
-        return RobotWalker(self._plant(), self._terminates, seed)
+        return MujocoWalker(self._plant(), self._terminates, seed)
 
-    def film(self, seed: int, view: View) -> Filmed:
+    def film(self, seed: int, view: View) -> MujocoFilm:
         """Return rollouts of the robot on the CPU in front of a camera."""
-        return Filmed(self._task, self._plant(), seed, view)
+        return MujocoFilm(self._task, self._plant(), seed, view)
 
     def lacks_for_gpu(self) -> str:
         """Return a sentence fragment that says what this process lacks for a GPU; empty: nothing. Imports no torch."""

@@ -1,8 +1,8 @@
 """Policies of a whole batch with one Warp kernel per layer; imports Warp.
 
-A thread computes one output of all seats of a row. It reads each noise value once, neighbouring threads read
+A thread computes one output of all worlds of a row. It reads each noise value once, neighbouring threads read
 neighbouring values, and the result goes straight to the inputs of the next layer. A batched matrix product reads the
-same noise at half the speed when a row has two seats.
+same noise at half the speed when a row has two worlds.
 """
 
 from collections.abc import Sequence
@@ -73,7 +73,7 @@ def normalise(
 def layer_kernel(inputs: int, outputs: int, width: int, start: int, hidden: bool) -> Any:
     """Return the kernel of a layer whose noise begins at `start` of a row; `hidden`: with tanh.
 
-    The kernel computes result = shared + scale * (x E) for each seat, with E the noise, float32[inputs, outputs].
+    The kernel computes result = shared + scale * (x E) for each world, with E the noise, float32[inputs, outputs].
     """
     at_a_time = AT_A_TIME_OF_FEW if outputs < FEW_OUTPUTS else AT_A_TIME
     rounds, rest, pairs = inputs // at_a_time, inputs % at_a_time, width == 2

@@ -4,7 +4,7 @@ With x the inputs of a layer (1 appended for the bias), W the layer of the mean 
 
     outputs = x W + sign std (x E)
 
-All worlds share W; the seats of a row share E, so that it is read once for an antithetic pair. All results go to
+All worlds share W; the worlds of a row share E, so that it is read once for an antithetic pair. All results go to
 memory taken at the start: CUDA graphs need fixed addresses.
 """
 

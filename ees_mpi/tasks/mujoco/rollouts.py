@@ -15,7 +15,7 @@ from ees_mpi.tasks.silence import silence
 DISTANCE = 4.0  # of Gymnasium's camera
 
 
-class RobotWalker:
+class MujocoWalker:
     """A robot that is controlled step by step, from the same start every time."""
 
     def __init__(self, plant: Plant, terminates: bool, seed: int):
@@ -91,12 +91,12 @@ class RobotWalker:
         """Do nothing: Python releases the memory of MuJoCo."""
 
 
-class Filmed(Rollouts):
+class MujocoFilm(Rollouts):
     """Rollouts with the same bits, in front of a camera."""
 
     def __init__(self, task: WalkingTask, plant: Plant, seed: int, view: View):
         draw_without_a_screen()
-        walker = RobotWalker(plant, task.terminate == "environment", seed)
+        walker = MujocoWalker(plant, task.terminate == "environment", seed)
         super().__init__(task, walker)
         mujoco, model, self._walker = library(), plant.model, walker
         self.step_seconds = walker.step_seconds

@@ -14,7 +14,7 @@ from ees_mpi.tasks.locomotion import WalkingTask
 from ees_mpi.tasks.mujoco.buffers import Buffers, measured_buffers, missing_memory_is_refused
 from ees_mpi.tasks.mujoco.gpu import Toolkit, preparing_kernels, toolkit
 from ees_mpi.tasks.mujoco.plant import Plant
-from ees_mpi.tasks.mujoco.rollouts import RobotWalker
+from ees_mpi.tasks.mujoco.rollouts import MujocoWalker
 from ees_mpi.tasks.mujoco.worlds import STEPS_PER_GRAPH, Worlds
 
 SPARE = 2 * STEPS_PER_GRAPH + 12  # steps behind the last one, into which steps are recorded while they are tried
@@ -61,7 +61,7 @@ class Walks(Worlds):
         shortened = msgspec.structs.replace(task, steps=steps)
         super().__init__(tools, shortened, plant, seed, policies, rollouts, buffers)
         torch, self.device = tools.torch, tools.device
-        walker = RobotWalker(plant, terminates=False, seed=seed)
+        walker = MujocoWalker(plant, terminates=False, seed=seed)
         walker.reset()
         self._start = torch.tensor(walker.position, dtype=torch.float32, device=self.device)
 

@@ -1,6 +1,9 @@
 """Robots that step together on one device: their physics, their policies, and the notes on their rollouts."""
 
+import gc
 import math
+from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -11,12 +14,13 @@ from ees_mpi.outcomes import Outcomes
 from ees_mpi.tasks.locomotion import WalkingTask
 from ees_mpi.tasks.mujoco.buffers import Buffers, overflow_message, watched_worlds
 from ees_mpi.tasks.mujoco.gpu import Toolkit
-from ees_mpi.tasks.mujoco.graphs import Recorder, Step
 from ees_mpi.tasks.mujoco.physics import Physics
 from ees_mpi.tasks.mujoco.plant import Plant
 from ees_mpi.tasks.mujoco.policy import BatchPolicy, noise_rows
 
 STEPS_PER_GRAPH = 10
+
+Step = Callable[[], None]
 
 
 class Worlds:
@@ -119,3 +123,59 @@ class Worlds:
         if message:
             raise TaskError(message)
         return results
+
+
+class Recorder:
+    """Turns several steps of policy and physics into one CUDA graph, so that launching kernels costs nothing.
+
+    Warp captures its stream; torch's kernels on the same stream go into the same graph. On the CPU there are no graphs:
+    steps run one by one, for tests.
+    """
+
+    def __init__(self, tools: Toolkit):
+        self._torch, self._warp, self._device = tools.torch, tools.warp, tools.device
+        self._cuda = tools.device.startswith("cuda")
+        self._stream: Any = tools.torch.cuda.Stream(tools.device) if self._cuda else None
+        self._warp_stream: Any = tools.warp.stream_from_torch(self._stream) if self._cuda else None
+
+    def on_stream(self) -> ExitStack:
+        """Let torch and Warp work on this recorder's stream, until the returned context ends."""
+        stack = ExitStack()
+        stack.enter_context(self._warp.ScopedDevice(self._device))
+        if self._cuda:
+            self._stream.wait_stream(self._torch.cuda.current_stream(self._device))
+            stack.enter_context(self._torch.cuda.stream(self._stream))
+            stack.enter_context(self._warp.ScopedStream(self._warp_stream))
+        return stack
+
+    def synchronize(self) -> None:
+        """Wait until all work of the stream is done."""
+        if self._cuda:
+            self._stream.synchronize()
+
+    def record(self, step: Step, repeat: int) -> Step:
+        """Return a function that does `repeat` steps. Call it on the stream."""
+
+        def steps() -> None:
+            for _ in range(repeat):
+                step()
+
+        if not self._cuda:
+            return steps
+        step()  # loads kernels and takes the memory of cuBLAS before the capture
+        self.synchronize()
+        gc.collect()  # nothing may be freed by chance while a graph is captured
+        return self.captured(steps)
+
+    def captured(self, work: Step) -> Step:
+        """Capture `work` as a graph; return a function that launches it."""
+        mode = self._warp.CaptureMode.RELAXED
+        with self._warp.ScopedCapture(stream=self._warp_stream, capture_mode=mode) as capture:
+            before = self._allocations()
+            work()
+            if self._allocations() != before:  # others could overwrite that memory between two launches
+                raise RuntimeError("torch took memory while a graph was captured")
+        return lambda: self._warp.capture_launch(capture.graph, stream=self._warp_stream)
+
+    def _allocations(self) -> int:
+        return int(self._torch.cuda.memory_stats(self._device).get("allocation.all.allocated", 0))

@@ -29,7 +29,7 @@ def test_p_is_exact_for_few_runs_and_an_approximation_for_many_or_many_ties(
 
 
 @pytest.mark.parametrize("ties", [False, True])
-def test_an_exact_p_is_the_share_of_all_ways_to_deal_the_values(ties: bool) -> None:
+def test_an_exact_p_is_the_share_of_all_ways_to_divide_the_values(ties: bool) -> None:
     a, b = (np.round(A / 2), np.round(B / 2)) if ties else (A, B)
     u, p, exact = mann_whitney(a, b)
     both = np.concatenate([a, b])

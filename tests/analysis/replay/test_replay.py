@@ -73,7 +73,7 @@ def test_an_environment_of_gymnasium_films_itself(tmp_path: Path) -> None:
     words = sets("task.env=ees_mpi/AntBullet-v0", "task.behavior=mean_info", "task.info_key=y_position")
     words += sets("task.steps=4", "population.size=4", "noise.size=100000", "run.generations=1")
     run = tmp_path / "env.h5"
-    assert ees("train", "gymnasium-cheetah-maxent-laptop", *words, "--out", run).returncode == 0
+    assert ees("train", "halfcheetah-v5-maxent-laptop", *words, "--out", run).returncode == 0
     done = ees("replay", run, "--individual", 1, "--video", tmp_path / "env.mp4", "--size", "96x96", "--speed", 0.4)
     assert done.returncode == 0 and SAME in done.stdout, done.stderr
     assert played(tmp_path / "env.mp4")[:2] == (5, (96, 96 + 44))
@@ -83,7 +83,7 @@ def test_an_environment_of_gymnasium_films_itself(tmp_path: Path) -> None:
 def test_an_environment_that_cannot_draw_itself_here_says_so_and_what_may_help(tmp_path: Path) -> None:
     run = tmp_path / "run.h5"
     words = sets("task.steps=4", "population.size=4", "noise.size=100000", "run.generations=1")
-    assert ees("train", "gymnasium-cheetah-maxent-laptop", *words, "--out", run).returncode == 0
+    assert ees("train", "halfcheetah-v5-maxent-laptop", *words, "--out", run).returncode == 0
     nowhere = {"MUJOCO_GL": "glfw", "DISPLAY": "", "WAYLAND_DISPLAY": ""}
     done = ees("replay", run, "--individual", 0, "--video", tmp_path / "x.mp4", **nowhere)
     assert done.returncode == 2 and len(done.stderr.splitlines()) == 1, done.stderr

@@ -11,7 +11,7 @@ SMALL = ("population.size=6", "task.steps=10", "task.hidden=[8,8]", "noise.size=
 
 
 def test_a_replay_of_a_gpu_rollout_gives_the_distance_to_the_log(tmp_path: Path) -> None:
-    run = train(tmp_path / "run.h5", "mujoco-cheetah-maxent", *SMALL)
+    run = train(tmp_path / "run.h5", "gymnasium-cheetah-maxent", *SMALL)
     with edited(run) as file:
         machine = json.loads(file["sessions/machine"][0])
         del file["sessions/machine"]

@@ -10,9 +10,9 @@ from support.ready_made import Episode, ready_made
 
 import ees_mpi.envs  # noqa: F401  registers the environments
 from ees_mpi.tasks.bullet.environments import BulletEnv, HalfCheetahBulletEnv
-from ees_mpi.tasks.bullet.robots import Ant, HalfCheetah
+from ees_mpi.tasks.bullet.robots import BulletAnt, BulletCheetah
 
-KINDS = {"ees_mpi/HalfCheetahBullet-v0": HalfCheetah, "ees_mpi/AntBullet-v0": Ant}
+KINDS = {"ees_mpi/HalfCheetahBullet-v0": BulletCheetah, "ees_mpi/AntBullet-v0": BulletAnt}
 
 
 @pytest.fixture(params=KINDS)

@@ -9,10 +9,10 @@ import pytest
 from support.physics import connected, opened
 from support.ready_made import Episode, ready_made, ready_made_trace_of, trace_of
 
-from ees_mpi.tasks.bullet.robots import Ant, HalfCheetah, Robot
+from ees_mpi.tasks.bullet.robots import BulletAnt, BulletCheetah, Robot
 from ees_mpi.tasks.bullet.world import pybullet
 
-KINDS = [HalfCheetah, Ant]
+KINDS = [BulletCheetah, BulletAnt]
 EPISODES = [
     Episode(0, "random"),
     Episode(1, "policy"),
@@ -53,7 +53,7 @@ def test_only_the_very_first_reset_of_a_ready_made_environment_differs(robot: Ro
 
 def test_the_ant_can_fall_and_get_up_while_nothing_ends_for_the_cheetah(robot: Robot) -> None:
     ends = trace_of(robot, Episode(2, "held", 1), 1000).ends
-    assert set(ends) == ({True, False} if isinstance(robot, Ant) else {False})
+    assert set(ends) == ({True, False} if isinstance(robot, BulletAnt) else {False})
 
 
 def test_a_rollout_does_not_depend_on_what_ran_before(robot: Robot) -> None:
@@ -67,7 +67,7 @@ def test_a_rollout_does_not_depend_on_what_ran_before(robot: Robot) -> None:
 
 
 def test_robots_alive_in_one_process_do_not_disturb_one_another() -> None:
-    robots = [HalfCheetah(), Ant(), Ant()]
+    robots = [BulletCheetah(), BulletAnt(), BulletAnt()]
     episodes = EPISODES[1:4]
     alone = [trace_of(robot, episode, 100) for robot, episode in zip(robots, episodes, strict=True)]
     actors = [episode.actor(robot) for robot, episode in zip(robots, episodes, strict=True)]
@@ -169,7 +169,7 @@ def test_closing_releases_the_client_once_and_for_all(kind: type[Robot]) -> None
 
 def test_a_robot_that_is_dropped_releases_its_client() -> None:
     before = connected()
-    robot = Ant()
+    robot = BulletAnt()
     assert connected() != before
     del robot
     gc.collect()
@@ -189,14 +189,14 @@ import ctypes, sys
 ctypes.CDLL(None).printf(b"C, before\\n")
 print("Python, before", flush={flush})
 import numpy
-from ees_mpi.tasks.bullet.robots import Ant, HalfCheetah
-for kind in (HalfCheetah, Ant):
+from ees_mpi.tasks.bullet.robots import BulletAnt, BulletCheetah
+for kind in (BulletCheetah, BulletAnt):
     robot = kind()
     robot.reset(0)
     robot.step(numpy.zeros(robot.action_size))
     robot.step(numpy.full(robot.action_size, 9.0))
     robot.image(32, 24)
-    if kind is Ant:
+    if kind is BulletAnt:
         robot.close()
 print("Python, after")
 ctypes.CDLL(None).printf(b"C, after\\n")
@@ -211,7 +211,7 @@ def test_bullet_prints_nothing_and_the_output_of_others_appears(flush: bool) -> 
 
 
 def test_a_process_without_stdout_and_stderr_can_make_a_robot() -> None:
-    code = "from ees_mpi.tasks.bullet.robots import Ant; Ant().reset(0)"
+    code = "from ees_mpi.tasks.bullet.robots import BulletAnt; BulletAnt().reset(0)"
     subprocess.run(["sh", "-c", f'exec "$0" -c "{code}" >&- 2>&-', sys.executable], check=True)
 
 

@@ -1,12 +1,12 @@
-"""Seats and memory: pure functions."""
+"""Placement and memory: pure functions."""
 
 import numpy as np
 import pytest
 
 from ees_mpi.errors import TaskError
 from ees_mpi.outcomes import Batch
-from ees_mpi.tasks.mujoco.batch import Seats, passes
 from ees_mpi.tasks.mujoco.buffers import rows_that_fit, watched_worlds
+from ees_mpi.tasks.mujoco.cuda import Placement, passes
 
 
 def batch(
@@ -24,54 +24,54 @@ def batch(
     )
 
 
-def seated(given: Batch, seats: Seats, width: int) -> None:
+def check_placed(given: Batch, placed: Placement, width: int) -> None:
     """Check that every member sits where its own noise, sign and parent are."""
-    assert len(set(seats.world.tolist())) == len(seats.member)
-    for member, world in zip(seats.member, seats.world, strict=True):
-        assert seats.sign[world] == given.sign[member] and seats.parent[world] == given.parent[member]
+    assert len(set(placed.world.tolist())) == len(placed.member)
+    for member, world in zip(placed.member, placed.world, strict=True):
+        assert placed.sign[world] == given.sign[member] and placed.parent[world] == given.parent[member]
         if given.sign[member]:
-            assert seats.offset[world // width] == given.offset[member]
+            assert placed.offset[world // width] == given.offset[member]
 
 
 def test_antithetic_pairs_share_a_row() -> None:
     given = batch([5, 5, 9, 9], [1, -1, 1, -1], [0, 0, 1, 1])
-    (seats,) = passes(given, rows=3, width=2, sampled=8)
-    seated(given, seats, 2)
-    assert seats.world.tolist() == [0, 1, 2, 3] and seats.offset.tolist() == [5, 9, 0]
-    assert seats.sign.tolist() == [1, -1, 1, -1, 0, 0]
+    (placed,) = passes(given, rows=3, width=2, sampled=8)
+    check_placed(given, placed, 2)
+    assert placed.world.tolist() == [0, 1, 2, 3] and placed.offset.tolist() == [5, 9, 0]
+    assert placed.sign.tolist() == [1, -1, 1, -1, 0, 0]
 
 
 def test_a_lone_individual_and_the_mean_share_a_row() -> None:
     given = batch([5, 5, 7, 0], [1, -1, -1, 0])
-    (seats,) = passes(given, rows=2, width=2, sampled=8)
-    seated(given, seats, 2)
-    assert sorted(seats.world.tolist()) == [0, 1, 2, 3]
+    (placed,) = passes(given, rows=2, width=2, sampled=8)
+    check_placed(given, placed, 2)
+    assert sorted(placed.world.tolist()) == [0, 1, 2, 3]
 
 
 def test_two_means_take_one_row_between_them() -> None:
     given = batch([5, 5, 0, 0], [1, -1, 0, 0], [0, 0, 0, 1])
-    (seats,) = passes(given, rows=2, width=2, sampled=8)
-    seated(given, seats, 2)
+    (placed,) = passes(given, rows=2, width=2, sampled=8)
+    check_placed(given, placed, 2)
 
 
 def test_a_pair_of_which_one_is_missing_does_not_shift_the_others() -> None:
     given = batch([4, 5, 5, 6, 6], [-1, 1, -1, 1, -1])
-    (seats,) = passes(given, rows=3, width=2, sampled=8)
-    seated(given, seats, 2)
-    assert seats.world.tolist() == [0, 2, 3, 4, 5]
+    (placed,) = passes(given, rows=3, width=2, sampled=8)
+    check_placed(given, placed, 2)
+    assert placed.world.tolist() == [0, 2, 3, 4, 5]
 
 
 def test_the_same_individual_three_times_takes_two_rows() -> None:
     given = batch([4, 4, 4], [1, 1, 1])
-    (seats,) = passes(given, rows=2, width=2, sampled=8)
-    seated(given, seats, 2)
+    (placed,) = passes(given, rows=2, width=2, sampled=8)
+    check_placed(given, placed, 2)
 
 
-def test_rows_of_one_seat_hold_individuals_without_pairs() -> None:
+def test_rows_of_one_world_hold_individuals_without_pairs() -> None:
     given = batch([4, 8, 0], [1, -1, 0], [1, 0, 1])
-    (seats,) = passes(given, rows=4, width=1, sampled=8)
-    seated(given, seats, 1)
-    assert seats.world.tolist() == [0, 1, 2]
+    (placed,) = passes(given, rows=4, width=1, sampled=8)
+    check_placed(given, placed, 1)
+    assert placed.world.tolist() == [0, 1, 2]
 
 
 @pytest.mark.parametrize("width", [1, 2])
@@ -80,10 +80,10 @@ def test_a_batch_that_does_not_fit_is_run_in_several_passes(width: int) -> None:
     offset = np.repeat(generator.integers(0, 99, 20), 2)
     given = batch(offset.tolist(), [1, -1] * 20, observe=generator.integers(0, 2, 40).tolist())
     parts = list(passes(given, rows=4, width=width, sampled=3))
-    for seats in parts:
-        seated(given, seats, width)
-        assert given.observe[seats.member].sum() <= 3 and len(seats.offset) == 4
-    assert sorted(np.concatenate([seats.member for seats in parts]).tolist()) == list(range(40))
+    for placed in parts:
+        check_placed(given, placed, width)
+        assert given.observe[placed.member].sum() <= 3 and len(placed.offset) == 4
+    assert sorted(np.concatenate([placed.member for placed in parts]).tolist()) == list(range(40))
 
 
 def test_rows_are_as_many_as_wanted_and_one_more_where_memory_allows() -> None:

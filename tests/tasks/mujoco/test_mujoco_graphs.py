@@ -11,8 +11,8 @@ import pytest
 from ees_mpi.errors import TaskError
 from ees_mpi.tasks.mujoco.buffers import missing_memory_is_refused
 from ees_mpi.tasks.mujoco.gpu import Toolkit, preparing_kernels
-from ees_mpi.tasks.mujoco.graphs import Recorder
 from ees_mpi.tasks.mujoco.physics import Scratch
+from ees_mpi.tasks.mujoco.worlds import Recorder
 
 
 class Device:

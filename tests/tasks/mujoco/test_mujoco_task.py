@@ -13,7 +13,7 @@ from ees_mpi.errors import ConfigError
 from ees_mpi.outcomes import Outcome
 from ees_mpi.tasks import TASKS
 from ees_mpi.tasks.mujoco.plant import library
-from ees_mpi.tasks.mujoco.rollouts import RobotWalker
+from ees_mpi.tasks.mujoco.rollouts import MujocoWalker
 from ees_mpi.tasks.mujoco.task import Mujoco
 
 ENVIRONMENTS = {"cheetah": "HalfCheetah-v5", "ant": "Ant-v5"}
@@ -74,12 +74,12 @@ def test_a_rollout_starts_as_gymnasium_does_with_the_same_seed(model: str, seed:
     expected = env.reset(seed=seed)[0]
     qpos, qvel = build(model=model).plant().start(seed)
     assert (qpos == env.data.qpos).all() and (qvel == env.data.qvel).all()
-    assert (RobotWalker(build(model=model).plant(), False, seed).reset() == expected.astype(np.float32)).all()
+    assert (MujocoWalker(build(model=model).plant(), False, seed).reset() == expected.astype(np.float32)).all()
 
 
 @pytest.mark.parametrize(("model", "integrator"), [("cheetah", ""), ("ant", "rk4")])
 def test_equal_actions_give_the_states_of_gymnasium_bit_for_bit(model: str, integrator: str) -> None:
-    env, walker = environment(model), RobotWalker(build(model=model, integrator=integrator).plant(), False, 7)
+    env, walker = environment(model), MujocoWalker(build(model=model, integrator=integrator).plant(), False, 7)
     env.reset(seed=7)
     walker.reset()
     generator = np.random.default_rng(1)
@@ -185,7 +185,7 @@ def test_an_own_model_leaves_its_place_out_of_the_observation(own: str) -> None:
     task = build(model=own, root="cart")
     task.check()
     assert task.layers == (6, 8, 2) and task.behavior_dim == 2  # height, swing, and four velocities
-    walker = RobotWalker(task.plant(), False, 0)
+    walker = MujocoWalker(task.plant(), False, 0)
     observation = walker.reset()
     assert (observation == np.float32([*walker.data.qpos[[0, 3]], *walker.data.qvel])).all()
     walker.step(np.array([50, 50], np.float32))
@@ -269,7 +269,7 @@ def test_filming_changes_no_bits() -> None:
     filmed.close()
 
 
-@pytest.mark.parametrize("name", [name for name in config.preset_names() if name.startswith("mujoco-")])
+@pytest.mark.parametrize("name", [name for name in config.preset_names() if name.startswith("gymnasium-")])
 def test_presets_are_read_without_mujoco_or_torch(name: str) -> None:
     code = (
         "import sys; from ees_mpi.config import load; "

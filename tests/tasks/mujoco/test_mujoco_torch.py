@@ -12,7 +12,7 @@ from ees_mpi.outcomes import Batch
 from ees_mpi.policies import MLP, parameter_count
 from ees_mpi.tasks import TASKS
 from ees_mpi.tasks.mujoco import buffers, gpu
-from ees_mpi.tasks.mujoco.batch import passes
+from ees_mpi.tasks.mujoco.cuda import passes
 from ees_mpi.tasks.mujoco.policy import BatchPolicy, gather_rows, noise_rows, upload_table
 
 torch = pytest.importorskip("torch")
@@ -63,19 +63,19 @@ def test_batched_policies_equal_the_policy_of_each_individual(kind: str, width: 
     parent = np.array([0, 0, 1, 1, 2, 1], np.int32) % components
     batch = Batch(np.arange(6), means, std, np.array([9, 9, 50, 50, 77, 0]), sign, parent, np.zeros(6, np.bool_))
     rows = 8 // width
-    (seats,) = passes(batch, rows, width, 8)
+    (placed,) = passes(batch, rows, width, 8)
     rows_of_noise = noise_rows(rows, SIZE, "cpu")
-    gather_rows(upload_table(noise, "cpu"), torch.from_numpy(seats.offset), rows_of_noise)
+    gather_rows(upload_table(noise, "cpu"), torch.from_numpy(placed.offset), rows_of_noise)
     policies = policies_of(kind)(LAYERS, rows, width, components, rows_of_noise)
     center, spread = generator.standard_normal(5), generator.uniform(0.1, 2, 5)
-    policies.load(means, seats.sign * np.float32(std), seats.parent)
+    policies.load(means, placed.sign * np.float32(std), placed.parent)
     policies.normalise(center, spread)
     observation = generator.standard_normal((8, 5)).astype(np.float32) * 3
     policies.act(torch.zeros(8, 5))  # leaves nothing behind
     action = policies.act(torch.from_numpy(observation)).numpy()
     single = MLP(LAYERS)
     single.normalise(center, spread)
-    for member, world in zip(seats.member, seats.world, strict=True):
+    for member, world in zip(placed.member, placed.world, strict=True):
         start = batch.offset[member]
         single.load(means[parent[member]] + np.float32(std) * sign[member] * noise[start : start + SIZE])
         np.testing.assert_allclose(action[world], single.act(observation[world]), atol=1e-5, rtol=1e-5)

@@ -21,7 +21,7 @@ from support.program import TIMEOUT
 
 from ees_mpi.tasks.bullet.world import pybullet
 from ees_mpi.tasks.mujoco.replica.engine import replica_plant
-from ees_mpi.tasks.mujoco.rollouts import RobotWalker
+from ees_mpi.tasks.mujoco.rollouts import MujocoWalker
 
 ROBOTS = [Cheetah, Ant]
 
@@ -32,9 +32,9 @@ def in_bullet(robot: type[PaperRobot]) -> tuple[Any, Client]:
     return walker, client
 
 
-def in_mujoco(robot: type[PaperRobot], seed: int = 0) -> RobotWalker:
+def in_mujoco(robot: type[PaperRobot], seed: int = 0) -> MujocoWalker:
     walker = robot(engine="mujoco", device="cpu").walker(seed)
-    assert isinstance(walker, RobotWalker)
+    assert isinstance(walker, MujocoWalker)
     return walker
 
 
@@ -140,7 +140,7 @@ def largest_difference(robot: type[PaperRobot], change: str) -> float:
         wrong = plant.rules.lower.copy()
         wrong[0] *= 1.01
         plant = dataclasses.replace(plant, rules=dataclasses.replace(plant.rules, lower=wrong))
-    mujoco, (bullet, _) = RobotWalker(plant, False, 0), in_bullet(robot)
+    mujoco, (bullet, _) = MujocoWalker(plant, False, 0), in_bullet(robot)
     mujoco.reset()
     differences = [
         np.abs(mujoco.step(action)[0] - bullet.step(action)[0]).max() for action in actions.astype(np.float32)
