@@ -25,7 +25,6 @@ from blocks import read_block, read_folders, write_block
 from claims import GYMNASIUM, PLAN, examine
 from claims_tables import details, direction_table, verdict_table
 from claims_tables import table as claim_table
-from large_optimizers import tables as optimizer_tables
 from shelf import put, read, write_cards
 
 from ees_mpi.errors import ConfigError, EesError
@@ -90,7 +89,6 @@ def pages(results: Path) -> dict[str, dict[str, str]]:
             "gymnasium": direction_table(gymnasium),
             "seeding-gymnasium": page_words.gymnasium_seeding(rows),
         },
-        "../../jobs/paper/results/optimizers.md": optimizer_tables(rows),
         "scaling.md": {"scaling": scaling},
         "../../README.md": {"answer": page_words.short_answer(rows)},
     }
