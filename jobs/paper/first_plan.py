@@ -2,7 +2,7 @@
 
 A difference is tested by Mann-Whitney U, two-sided. That two groups do not differ is tested by Welch's two one-sided
 tests (TOST; Schuirmann 1987) on the logarithms of the numbers: is their ratio inside the margin? Holm's correction runs
-over the tests of one claim. `docs reproduce` has the rules, which were fixed before the runs.
+over the tests of one claim. results/tests.md has the rules, which were fixed before the runs.
 """
 
 import math
