@@ -197,4 +197,5 @@ def select(rows: Iterable[Row], **wanted: str) -> list[Row]:
 
 def lines(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a table of Markdown."""
-    return "".join(f"| {' | '.join(row)} |\n" for row in (head, ("---",) * len(head), *rows))
+    first, *others = (f"| {' | '.join(row)} |\n" for row in (head, *rows))
+    return "".join((first, "|---" * len(head) + "|\n", *others))
