@@ -20,7 +20,7 @@ import blocks
 import endpoints
 import results
 import results_figures
-from claims import CLAIMS, GYMNASIUM, PLAN, examine
+from first_plan import CLAIMS, all_tests, claim_table, examine
 from small_runs import collect
 
 pytestmark = needs_results
@@ -87,14 +87,14 @@ def test_every_claim_of_the_first_plan_has_one_short_line_with_a_verdict_and_is_
 
 def test_a_claim_whose_runs_are_not_complete_shows_no_p(rows: list[endpoints.Row]) -> None:
     short = [row for row in rows if row["seed"] != "5"]
-    found = next(each for each in examine(short, PLAN) if each.claim.name == "cheetah-sides")
+    found = next(each for each in examine(short) if each.claim.name == "cheetah-sides")
     assert found.verdict == "not decided (5 of 6)"
-    assert "| - | not decided (5 of 6) |" in results.claim_table([found])
-    assert all("| - | - | - | not decided (5 of 6) |" in line for line in results.details([found]).splitlines()[2:])
+    assert "| - | not decided (5 of 6) |" in claim_table([found])
+    assert all("| - | - | - | not decided (5 of 6) |" in line for line in all_tests([found]).splitlines()[2:])
 
 
 def test_the_second_family_shows_the_directions_of_the_ant_with_four_seeds(rows: list[endpoints.Row]) -> None:
-    found = next(each for each in examine(rows, GYMNASIUM) if each.claim.name == "ant-directions")
+    found = next(each for each in examine(rows, gymnasium=True) if each.claim.name == "ant-directions")
     assert [answer.test.p for answer in found.answers] == pytest.approx([2 / 70] * 2)
     ranges = [(min(group.values), max(group.values)) for group in found.groups.values()]
     assert ranges[1] == pytest.approx((0.28, 0.34), abs=0.005)

@@ -9,8 +9,19 @@ from ees_mpi.outcomes import Floats
 
 sys.path.insert(0, str(CHECKOUT / "jobs" / "paper"))  # the scripts import each other by name
 
-from feasibility import lower_limit
-from theorem import Flipping, Function, Shallow, approximate, bounds, build, count_flips, flipping, grid
+from theorem import (
+    Flipping,
+    Function,
+    Shallow,
+    approximate,
+    bounds,
+    build,
+    compare,
+    count_flips,
+    flipping,
+    grid,
+    lower_limit,
+)
 
 
 def wave(x: Floats) -> Floats:
@@ -130,3 +141,10 @@ def test_wrong_numbers_are_refused() -> None:
         build(g, random_network(2, 2), 0.1, 0.2)
     with pytest.raises(ConfigError, match=r"2 units come within .* not 0.01; take more units"):
         flipping(wave, tent, 0.01, 0.1, units=2)
+
+
+def test_flips_are_at_least_as_frequent_as_proved() -> None:
+    rows = compare(count=1000)
+    assert all(limit >= proved and proved <= alone + 1e-12 for _, _, _, limit, proved, alone in rows)
+    gaussian = [proved for kind, *_, proved, _ in rows if kind.startswith("Gaussian")]
+    assert any(proved > 0.2 for proved in gaussian) and any(proved < 1e-3 for proved in gaussian)

@@ -7,10 +7,11 @@ the mean over generations 20 to 29, `x_5` the mean x after 5 updates, `adapt_lef
 """
 
 import csv
+import io
 import json
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,7 @@ ENOUGH = 100  # offspring beyond the radius; directions of fewer are no number
 LAST = ("distance_variance", "beyond_5", "specialization", "rarest_direction", "commonest_direction", "left_of_zero")
 UPDATES = (0, 1, 2, 5, 10, 20)
 SETTLED, LATE = 500, 20  # the last generations of an interference run; of the ranges of the left share
+PAPERS_ROBOTS = {"engine": "mujoco", "population": "10000"}  # of both plans
 Row = dict[str, str]
 
 
@@ -163,15 +165,12 @@ def table(blocks: Iterable[Path]) -> str:
     runs = [(path.stem, run) for path in sorted(blocks) for run in read_block(path)]
     known = [{"block": block, **facts(run)} for block, run in runs]
     found = [endpoints(run) for _, run in runs]
-    order = [*(known[0] if known else ()), *sorted({name for row in found for name in row})]
-    rows = [{**first, **second} for first, second in zip(known, found, strict=True)]
-    return "".join(
-        f"{','.join(line)}\n" for line in (order, *([_quoted(row.get(name, "")) for name in order] for row in rows))
-    )
-
-
-def _quoted(text: str) -> str:
-    return f'"{text}"' if "," in text else text
+    names = [*(known[0] if known else ()), *sorted({name for row in found for name in row})]
+    file = io.StringIO()
+    writer = csv.DictWriter(file, names, restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({**first, **second} for first, second in zip(known, found, strict=True))
+    return file.getvalue()
 
 
 def read(path: Path) -> list[Row]:
@@ -185,7 +184,18 @@ def number(row: Row, name: str) -> float:
     return float(row.get(name) or math.nan)
 
 
-def select(rows: Iterable[Row], keep: Callable[[Row], bool] = lambda row: True, **wanted: str) -> list[Row]:
+def column(rows: Iterable[Row], name: str) -> list[float]:
+    """Return an endpoint of those runs that have it."""
+    return [value for row in rows if math.isfinite(value := number(row, name))]
+
+
+def select(rows: Iterable[Row], **wanted: str) -> list[Row]:
     """Return the rows with these facts, by seed."""
-    found = [row for row in rows if all(row[name] == value for name, value in wanted.items()) and keep(row)]
+    found = [row for row in rows if all(row[name] == value for name, value in wanted.items())]
     return sorted(found, key=lambda row: (int(row["seed"]), row["run"]))
+
+
+def lines(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table of Markdown."""
+    first, *others = (f"| {' | '.join(row)} |\n" for row in (head, *rows))
+    return "".join((first, "|---" * len(head) + "|\n", *others))

@@ -2,7 +2,6 @@
 """Compare Bullet's robots with their replicas in MuJoCo: bodies, motion under the same torques, final positions.
 
     jobs/paper/replica.py [--robots cheetah ant] [--policies POLICY.npz ...] [--count 100] [--steps 600]
-        [--figure FILE.png]
 
 Prints the tables of `ees_mpi/docs/replica.md`. Final positions are those of random policies (std 0.02 around a random
 mean), and of offspring of each POLICY.npz, wherever it was trained; every individual walks in both engines, on the CPU.
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.stats import ks_2samp
 
 from ees_mpi.outcomes import Floats, Singles
 from ees_mpi.tasks.bullet.world import pybullet
@@ -195,17 +195,13 @@ def show_steps(source: Source, walks: int = 6, steps: int = 300) -> None:
 
 def largest_gap(a: Floats, b: Floats) -> float:
     """Return the Kolmogorov-Smirnov distance of two samples."""
-    both = np.sort(np.concatenate([a, b]))
-    shares = (np.searchsorted(np.sort(each), both, side="right") / len(each) for each in (a, b))
-    return float(np.abs(np.subtract(*shares)).max())
+    return float(ks_2samp(a, b).statistic)
 
 
 def halves(values: Floats) -> float:
     """Return the median distance between two random halves, for halves as large as the whole sample."""
-    generator, gaps = np.random.default_rng(0), []
-    for _ in range(200):
-        a, b = np.array_split(generator.permutation(values), 2)
-        gaps.append(largest_gap(a, b))
+    generator = np.random.default_rng(0)
+    gaps = [largest_gap(*np.array_split(generator.permutation(values), 2)) for _ in range(200)]
     return float(np.median(gaps) / np.sqrt(2))
 
 
@@ -229,32 +225,6 @@ def show_positions(source: Source, *positions: Floats) -> None:
             print(f"| {name}, {engine} | {' | '.join(cells)} |", flush=True)
 
 
-def draw(results: list[tuple[Source, list[Floats]]], out: Path) -> None:
-    """Draw the final positions of all populations in both engines."""
-    import matplotlib
-
-    matplotlib.use("agg")
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(1, len(results), figsize=(3.2 * len(results), 3.4), squeeze=False, layout="constrained")
-    for axis, (source, (bullet, replica, _)) in zip(axes[0], results, strict=True):
-        axis.set_title(f"{source.robot}\n{source.name.split(' (')[0]}", fontsize=8)
-        if bullet.shape[1] == 1:
-            ends = [min(bullet.min(), replica.min()), max(bullet.max(), replica.max())]
-            axis.plot(ends, ends, color="0.8", zorder=0)
-            axis.scatter(bullet, replica, s=8, color="tab:blue")
-            axis.set(xlabel="final x in Bullet", ylabel="final x in the replica")
-        else:
-            for start, end in zip(bullet, replica, strict=True):
-                axis.plot(*zip(start, end, strict=True), color="0.85", lw=0.6, zorder=0)
-            axis.scatter(*bullet.T, s=14, facecolors="none", edgecolors="tab:orange", label="Bullet")
-            axis.scatter(*replica.T, s=4, color="tab:blue", label="replica")
-            axis.legend(fontsize=7)
-            axis.set(xlabel="final x", ylabel="final y", aspect="equal")
-        axis.tick_params(labelsize=7)
-    figure.savefig(out, dpi=110)
-
-
 def main() -> None:
     """Print all tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -263,18 +233,13 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--steps", type=int, default=600)
     parser.add_argument("--seed", type=int, default=7, help="of the offspring")
-    parser.add_argument("--figure", type=Path)
     wanted = parser.parse_args()
     for robot in wanted.robots:
         show_bodies(robot)
         show_motion(robot)
-    results = []
     for source in sources(wanted.robots, wanted.policies):
-        results.append((source, walk(source, wanted.count, wanted.steps, wanted.seed)))
-        show_positions(source, *results[-1][1])
+        show_positions(source, *walk(source, wanted.count, wanted.steps, wanted.seed))
         show_steps(source)
-    if wanted.figure:
-        draw(results, wanted.figure)
 
 
 if __name__ == "__main__":

@@ -18,14 +18,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import endpoints
+import first_plan
 import numpy as np
-import page_tables
-import page_words
+import page
 from blocks import read_block, read_folders, write_block
-from claims import GYMNASIUM, PLAN, examine
-from claims_tables import details, direction_table, verdict_table
-from claims_tables import table as claim_table
-from large_optimizers import tables as optimizer_tables
 from shelf import put, read, write_cards
 
 from ees_mpi.errors import ConfigError, EesError
@@ -67,43 +63,42 @@ def write_policy(name: str, out: Path) -> None:
 def pages(results: Path) -> dict[str, dict[str, str]]:
     """Return the generated tables of each page of the docs, by the name of their markers; from numbers.csv."""
     rows = endpoints.read(results / "numbers.csv")
-    plan, gymnasium = examine(rows, PLAN), examine(rows, GYMNASIUM)
+    plan = first_plan.examine(rows)
     measured = json.loads((results / "scaling.json").read_text())
     shown = [row for row in measured["summary"] if row["ranks"] in (1, 16)]  # the figure has all
     scaling = "".join(f"    {line}\n" for line in scaling_figure.table(shown))
     return {
         "results.md": {
-            "answer": page_words.answer(rows),
-            "claims": page_tables.claim_table(rows),
-            "generations": page_tables.generations(rows),
-            "one-rule": page_tables.one_rule(rows),
-            "adaptation": page_tables.adaptation(rows),
-            "seeding": page_tables.seeding(rows),
-            "seeding-ratio": page_words.seeding_ratio(rows),
-            "sides": page_words.sides_words(rows),
-            "bullet": page_words.bullet_check(rows),
-            "first-plan": verdict_table(plan),
+            "answer": page.answer(rows),
+            "claims": page.claim_table(rows),
+            "generations": page.generations(rows),
+            "one-rule": page.one_rule(rows),
+            "adaptation": page.adaptation(rows),
+            "seeding": page.seeding(rows),
+            "seeding-ratio": page.seeding_ratio(rows),
+            "sides": page.sides_words(rows),
+            "bullet": page.bullet_check(rows),
+            "first-plan": first_plan.verdict_table(plan),
         },
         "../../jobs/paper/results/tests.md": {
-            "claims": claim_table(plan),
-            "tests": details(plan),
-            "gymnasium": direction_table(gymnasium),
-            "seeding-gymnasium": page_words.gymnasium_seeding(rows),
+            "claims": first_plan.claim_table(plan),
+            "tests": first_plan.all_tests(plan),
+            "gymnasium": first_plan.direction_table(first_plan.examine(rows, gymnasium=True)),
+            "seeding-gymnasium": page.gymnasium_seeding(rows),
         },
-        "../../jobs/paper/results/optimizers.md": optimizer_tables(rows),
         "scaling.md": {"scaling": scaling},
-        "../../README.md": {"answer": page_words.short_answer(rows)},
+        "../../README.md": {"answer": page.short_answer(rows)},
     }
 
 
-def fill(page: str, tables: Mapping[str, str]) -> str:
+def fill(text: str, tables: Mapping[str, str]) -> str:
     """Return a page with new text between its markers."""
-    for name, text in tables.items():
+    for name, made in tables.items():
         begin, end = f"<!-- begin {name} -->\n", f"<!-- end {name} -->"
-        if page.count(begin) != 1 or page.count(end) != 1:
+        if text.count(begin) != 1 or text.count(end) != 1:
             raise ConfigError(f"the page: expected one {begin.strip()} and one {end}")
-        page = page[: page.index(begin) + len(begin)] + text + page[page.index(end) :]
-    return page
+        text = text[: text.index(begin) + len(begin)] + made + text[text.index(end) :]
+    return text
 
 
 def update(results: Path) -> None:
@@ -114,8 +109,8 @@ def update(results: Path) -> None:
     print(results / "numbers.csv", *draw(results, results / "figures"), sep="\n")
     if results != RESULTS:
         return
-    for page, tables in pages(results).items():
-        path = DOCS / page
+    for name, tables in pages(results).items():
+        path = DOCS / name
         path.write_text(fill(path.read_text(encoding="utf-8"), tables), encoding="utf-8")
         print(path)
     print(*write_cards(SHELF, endpoints.read(results / "numbers.csv")), sep="\n")

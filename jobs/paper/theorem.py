@@ -1,4 +1,7 @@
+#!/usr/bin/env python3
 """A network whose mutations flip between two given functions: the construction behind the feasibility theorem.
+
+    python jobs/paper/theorem.py      prints how often mutants flip, beside the proved bounds
 
 Gajewski et al. 2019, supplement S6, has a sketch of the proof. `build` proves this statement by its arithmetic:
 
@@ -28,9 +31,11 @@ these bounds, one gate is open (exactly 0) and the other is shut (larger than th
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
+from types import SimpleNamespace
 
 import numpy as np
+from scipy.stats import binomtest, norm, uniform
 
 from ees_mpi.errors import ConfigError
 from ees_mpi.outcomes import Floats
@@ -99,23 +104,15 @@ class Flipping:
         return replace(self, parameters=self.parameters + perturbation)
 
 
-@dataclass(frozen=True)
-class _Scales:
-    """The constants of the construction; each one fits the bounds of the layers before it."""
+def _scales(g: Shallow, h: Shallow, d1: float, d2: float) -> SimpleNamespace:
+    """Return the constants of the construction, chosen layer by layer; each one fits the bounds of the layers before.
 
-    low: float  # g - low and h - low are in [0, top]: ReLU does not change them
-    bias: float  # B, of the node K in layer 1
-    center: float  # C, of the node K' = C + xi_k K in layer 2
-    gain: float  # T and Q: the nodes relu(+-T (K' - C)) and relu(+-T (K' - C) - Q) in layer 3 differ by 0 or about Q
-    step: float
-    lever: float  # times that difference, minus `leak`: the gates in layer 4, one exactly 0 and one above `top`
-    leak: float
-    shut: float  # the weight with which a gate suppresses g or h in layer 5
-    error: float  # e
-
-
-def _scales(g: Shallow, h: Shallow, d1: float, d2: float) -> _Scales:
-    """Compute the bounds layer by layer; `e` is the error bound of g and h in the present layer."""
+    low: g - low and h - low are in [0, top], so ReLU does not change them. bias: B of the node K in layer 1.
+    center: C of the node K' = C + xi_k K in layer 2. gain, step: T and Q; the nodes relu(+-T (K' - C)) and
+    relu(+-T (K' - C) - Q) in layer 3 differ by 0 or about Q. lever, leak: lever times that difference, minus leak, is
+    a gate in layer 4; one is exactly 0 and one is above top. shut: the weight with which a gate suppresses g or h in
+    layer 5. `e` is the error bound of g and h in the present layer, and at last of f.
+    """
     low = min(g.bounds[0], h.bounds[0])
     top = max(g.bounds[1], h.bounds[1]) - low or 1.0
     e = d2 * (len(g.a) + 1)  # layer 1
@@ -132,7 +129,10 @@ def _scales(g: Shallow, h: Shallow, d1: float, d2: float) -> _Scales:
     lever = (top + 2 * leak) / (step - 2 * noise)
     e += leak  # layer 4
     e += d2 * (2 * (top + e) + lever * (step + 2 * noise) + 1)  # layer 5
-    return _Scales(low, bias, most, gain, step, lever, leak, (top + e) / top, e + d2 * (top + e + 1))
+    shut, error = (top + e) / top, e + d2 * (top + e + 1)
+    return SimpleNamespace(
+        low=low, bias=bias, center=most, gain=gain, step=step, lever=lever, leak=leak, shut=shut, error=error
+    )
 
 
 def build(g: Shallow, h: Shallow, d1: float, d2: float) -> Flipping:
@@ -230,4 +230,30 @@ def tent(x: Floats) -> Floats:
     return 1 - 2 * np.abs(x[:, 0] - 0.3)
 
 
-EXAMPLES: tuple[Function, Function] = (wave, tent)
+def lower_limit(successes: int, count: int) -> float:
+    """Return the exact (Clopper-Pearson) lower limit of a binomial probability, with confidence 0.99."""
+    return float(binomtest(successes, count, alternative="greater").proportion_ci(0.99).low)
+
+
+def compare(count: int = 2000) -> list[tuple[str, str, float, float, float, float]]:
+    """Measure flips under perturbations supported in (-d2, d2) and under Gaussian ones of several sizes.
+
+    A row: the perturbations, the function, the measured share and its lower limit, the proved bound, and the paper's
+    bound, which considers w_k alone; these distributions are symmetric, so it is the same for g and h.
+    """
+    network, generator, rows = flipping(wave, tent, EPSILON, RATIO), np.random.default_rng(0), []
+    d1, d2 = network.d1, network.d2
+    kinds = {"uniform in (-d2, d2)": uniform(-d2, 2 * d2)}
+    kinds |= {f"Gaussian, sd d2 / {share}": norm(0, d2 / share) for share in (4, 3, 2)}
+    for kind, each in kinds.items():
+        flips = count_flips(network, wave, tent, EPSILON, partial(each.rvs, random_state=generator), count)
+        for to, seen, proved in zip("gh", flips, bounds(network, each.cdf), strict=True):
+            alone = float(each.cdf(d2) - each.cdf(d1))
+            rows.append((kind, to, seen / count, lower_limit(seen, count), float(proved), alone))
+    return rows
+
+
+if __name__ == "__main__":
+    print(f"{'perturbations':22} to  measured  lower limit    proved  of w_k alone")
+    for kind, to, measured, limit, proved, alone in compare():
+        print(f"{kind:22} {to:2} {measured:9.3f} {limit:12.3f} {proved:9.2g} {alone:13.3f}")
