@@ -390,7 +390,8 @@ def answer(rows: Sequence[Row]) -> str:
         f"with the released rules it is {main.found}; generations 90 to 99, n = {runs}; with the text's rules "
         f"{over_standard(rows, 'cheetah', MAXENT)[1]}; generations 20 to 29, n = 6.",
         f"With the released rules offspring run to both sides in {plan['sides'].found}.",
-        *([f"The ant's offspring form a ring in {ring.found}."] if any(ring.runs) else []),
+        *([f"The ant's offspring form a ring, even enough for the plan, in {ring.found}."] if any(ring.runs) else []),
+        f"The ranks of the behaviours make the difference: over whitening, all else equal, {plan['cause'].found}.",
         f"Verdicts of the [second plan](reproduce.md): distance {main.verdict}; both sides {plan['sides'].verdict}; "
         f"the ant's ring {ring.verdict}.",
     ]
@@ -404,7 +405,7 @@ def short_answer(rows: Sequence[Row]) -> str:
     head = "On the cheetah, yes. " if main.verdict == second_plan.AGREES else ""
     verdict = "" if head else f"; {main.verdict}"
     ants = (
-        f"the ant's mutations form a ring in {ring.found}"
+        f"the ant has {ring.runs[0]} of its 6 runs (an even ring in {ring.found})"
         if any(ring.runs)
         else "the runs of the ant are still to come"
     )

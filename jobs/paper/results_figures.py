@@ -90,17 +90,16 @@ def draw_cheetah(runs: Sequence[Known]) -> Figure | None:
 
 
 def draw_ant(runs: Sequence[Known]) -> Figure | None:
-    """Draw where offspring of the ant end in the last generation: a row for each algorithm, a panel for each seed."""
-    rules = "released" if trained(runs, "ant", "MaxEnt", "released") else "text"
-    rows = {name: trained(runs, "ant", name, rules) for name in ROWS}
-    rows = {name: members for name, members in rows.items() if members}
-    if not rows:
-        return None
+    """Draw where offspring of the ant end in the last generation: a row for rules and algorithm, a panel for a seed."""
+    rows = {(rules, name): trained(runs, "ant", name, rules) for rules in RULES for name in ROWS}
     count = max(map(len, rows.values()))
     panels_of: list[tuple[str, Known | None]] = []
-    for name, members in rows.items():
-        panels_of += [(name, each) for each in members] + [(name, None)] * (count - len(members))
-    return _plane(panels_of, count, lambda name, run: [(run.last, COLORS[name])], f"{RULES[rules]}, %d generations")
+    for (rules, name), members in rows.items():
+        row = [*members, *[None] * (count - len(members))] if members else []
+        panels_of += [(f"{name}, {rules} rules", each) for each in row]
+    if not panels_of:
+        return None
+    return _plane(panels_of, count, lambda name, run: [(run.last, COLORS[name.split(",")[0]])], "")
 
 
 def _plane(
@@ -123,15 +122,14 @@ def _plane(
         panel.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal")
         panel.tick_params(labelsize=5, length=2)
         if place % count == 0:
-            panel.set_ylabel(f"{name}\nfinal y")
+            panel.set_ylabel("\n".join([*name.split(", "), "final y"]), fontsize=6)
         else:
             panel.tick_params(labelleft=False)
-        if place < count:
-            panel.set_title(f"seed {known[1]['seed']}")
+        panel.set_title(f"seed {known[1]['seed']}, {known[0].generations} generations", fontsize=5)
         if place >= len(panels_of) - count:
             panel.set_xlabel("final x")
-    lengths = sorted({each[0].generations for _, each in panels_of if each})
-    figure.suptitle(title % lengths[-1] if "%d" in title else title, fontsize=7)
+    if title:
+        figure.suptitle(title, fontsize=7)
     return figure
 
 
