@@ -16,9 +16,10 @@ perhaps ring.csv, and adaptations/NAME-adapt-left.json beside them.
 
 import csv
 import json
+import math
 import re
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -111,16 +112,8 @@ def read_folder(folder: Path, means: bool = False) -> KeptRun:
         shown={g: positions[g][0][:FEW] for g in earlier},
         mutations={way: each[1] for way, each in adaptations.items() if each[0]},
         evaluations={way: each[2] for way, each in adaptations.items() if each[0]},
-        policy=read_policy(folder / "policy.npz") if means else {},
+        policy=dict(np.load(folder / "policy.npz")) if means and (folder / "policy.npz").exists() else {},
     )
-
-
-def read_policy(path: Path) -> dict[str, Any]:
-    """Return the arrays of a policy; none if there is no such file."""
-    if not path.exists():
-        return {}
-    with np.load(path) as file:
-        return dict(file)
 
 
 def _table(path: Path) -> dict[str, Floats]:
@@ -202,21 +195,32 @@ def rounded(values: Floats, mantissa: int = POSITION) -> NDArray[np.float32]:
     return np.where(np.isfinite(values), kept.view(np.float32), np.float32(np.nan)).astype(np.float32)
 
 
+def padded(parts: Sequence[Any], sizes: Sequence[int], fill: float = math.nan, kind: Any = np.float64) -> Any:
+    """Return arrays of different sizes as one, [part, *sizes]; the rest is filled."""
+    whole = np.full((len(parts), *sizes), fill, kind)
+    for row, part in zip(whole, parts, strict=True):
+        row[tuple(map(slice, np.shape(part)))] = part
+    return whole
+
+
 def write_block(path: Path, runs: Sequence[KeptRun]) -> None:
     """Write runs as one HDF5 file; the same runs give the same bytes."""
     runs = sorted(runs, key=lambda run: run.name)
-    count, longest = len(runs), max(run.generations for run in runs)
-    shown = max(len(run.shown) for run in runs)
-    axes, most = max(run.last.shape[1] for run in runs), max(len(run.last) for run in runs)
-    few = max((len(place) for run in runs for place in run.shown.values()), default=0)
+    sizes = {
+        "generation": max(run.generations for run in runs),
+        "individual": max(len(run.last) for run in runs),
+        "axis": max(run.last.shape[1] for run in runs),
+        "shown": max(len(run.shown) for run in runs),
+        "some": max((len(place) for run in runs for place in run.shown.values()), default=0),
+    }
+    if any(run.mutations for run in runs):
+        sizes |= {"direction": 2, "mutation": 40, "evaluation": 10}
     with h5py.File(path, "w", track_order=False, libver=("v110", "v110")) as file:
         file.attrs["format"], file.attrs["format_version"] = "ees_mpi block of runs", 1
         file.attrs["description"] = (__doc__ or "").partition("\n")[0]
-        sizes = {"generation": longest, "individual": most, "axis": axes, "shown": shown, "some": few, "direction": 2}
-        sizes |= {"mutation": 40, "evaluation": 10}
         _texts(file, "run", [run.name for run in runs]).make_scale("run")
         for name, size in sizes.items():
-            if size and (name not in ("direction", "mutation", "evaluation") or any(run.mutations for run in runs)):
+            if size:
                 file.create_dataset(name, data=np.arange(size)).make_scale(name)
 
         def put(name: str, values: Any, *dims: str) -> None:
@@ -224,40 +228,30 @@ def write_block(path: Path, runs: Sequence[KeptRun]) -> None:
             for place, dim in enumerate(dims):
                 data.dims[place].attach_scale(file[dim])
 
+        def fit(parts: Sequence[Any], *dims: str, **more: Any) -> Any:
+            return padded(parts, [sizes[dim] for dim in dims], **more)
+
         for name in ("config", "about"):
             texts = [run.toml if name == "config" else json.dumps(run.about) for run in runs]
             _texts(file, name, texts).dims[0].attach_scale(file["run"])
         for name in sorted({name for run in runs for name in run.metrics}):
-            values = np.full((count, longest), np.nan)
-            for row, run in zip(values, runs, strict=True):
-                if name in run.metrics:
-                    row[: run.generations] = run.metrics[name]
-            if name == CLOCK:  # seconds from the first generation on
-                put(name, (values - values[:, :1]).astype(np.float32), "run", "generation")
-            else:
-                put(name, rounded(values, METRIC), "run", "generation")
-        last, component = np.full((count, most, axes), np.nan), np.full((count, most), -1, np.int8)
-        for place, run in enumerate(runs):
-            last[place, : len(run.last), : run.last.shape[1]] = run.last
-            component[place, : len(run.last)] = run.component
+            values = fit([run.metrics.get(name, ()) for run in runs], "generation")
+            seconds = name == CLOCK  # from the first generation on
+            kept = (values - values[:, :1]).astype(np.float32) if seconds else rounded(values, METRIC)
+            put(name, kept, "run", "generation")
+        last = fit([run.last for run in runs], "individual", "axis")
         put("last_position", rounded(last), "run", "individual", "axis")
+        component = fit([run.component for run in runs], "individual", fill=-1, kind=np.int8)
         put("last_component", component, "run", "individual")
-        if shown:
-            generation = np.full((count, shown), -1, np.int32)
-            position = np.full((count, shown, few, axes), np.nan)
-            for place, run in enumerate(runs):
-                for number, (g, each) in enumerate(run.shown.items()):
-                    generation[place, number] = g
-                    position[place, number, : len(each), : each.shape[1]] = each
-            put("shown_generation", generation, "run", "shown")
-            put("shown_position", rounded(position), "run", "shown", "some", "axis")
-        for name, each in (("mutation", "mutations"), ("evaluation", "evaluations")):
-            if any(run.mutations for run in runs):
-                values = np.full((count, len(WAYS), sizes[name]), np.nan, np.float32)
-                for place, run in enumerate(runs):
-                    for way, numbers in getattr(run, each).items():
-                        values[place, WAYS.index(way), : len(numbers)] = numbers
-                put(each, values, "run", "direction", name)
+        if sizes["shown"]:
+            put(
+                "shown_generation", fit([[*run.shown] for run in runs], "shown", fill=-1, kind=np.int32), "run", "shown"
+            )
+            places = [fit([*run.shown.values()], "some", "axis") for run in runs]
+            put("shown_position", rounded(fit(places, "shown", "some", "axis")), "run", "shown", "some", "axis")
+        for name, each in (("mutation", "mutations"), ("evaluation", "evaluations")) if "mutation" in sizes else ():
+            numbers = [fit([getattr(run, each).get(way, ()) for way in WAYS], name) for run in runs]
+            put(each, fit(numbers, "direction", name, kind=np.float32), "run", "direction", name)
         for run in (run for run in runs if run.policy):
             group = file.create_group(f"policies/{run.name}")
             for name, array in run.policy.items():
@@ -322,9 +316,3 @@ def _policy(group: h5py.Group) -> dict[str, Any]:
         texts = np.array([text.decode() for text in arrays[name]])
         arrays[name] = texts if name == "layers" else texts[0]
     return arrays
-
-
-def read_folders(folders: Iterable[Path], means: bool = False) -> list[KeptRun]:
-    """Read all runs of folders of small files, by name."""
-    found = [read_folder(path.parent, means) for each in folders for path in sorted(each.glob("*/run.json"))]
-    return sorted(found, key=lambda run: run.name)

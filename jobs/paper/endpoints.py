@@ -173,6 +173,13 @@ def table(blocks: Iterable[Path]) -> str:
     return file.getvalue()
 
 
+def write(results: Path) -> Path:
+    """Write numbers.csv of a folder of blocks."""
+    path = results / "numbers.csv"
+    path.write_text(table(results.glob("*.h5")), encoding="utf-8")
+    return path
+
+
 def read(path: Path) -> list[Row]:
     """Read numbers.csv."""
     with path.open(newline="", encoding="utf-8") as file:

@@ -12,6 +12,7 @@ The small files stay outside of git; blocks.py describes what a block keeps of t
 
 import argparse
 import json
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -21,8 +22,8 @@ import endpoints
 import first_plan
 import numpy as np
 import page
-from blocks import read_block, read_folders, write_block
-from shelf import put, read, write_cards
+from blocks import read_block, read_folder, write_block
+from shelf import read, write_cards
 
 from ees_mpi.errors import ConfigError, EesError
 
@@ -36,19 +37,18 @@ DOCS = HERE.parents[1] / "ees_mpi" / "docs"
 
 
 def pack(folders: Sequence[Path], results: Path, means: bool = False) -> None:
-    """Write the block of each folder of small files, named after it; `means`: with those that are not on the shelf."""
+    """Write numbers.csv, and the block of each folder of small files; `means`: with those that are not on the shelf."""
     shelved = {read(policy)[0]["state_sha256"] for policy in SHELF.glob("*.npz")}
     results.mkdir(parents=True, exist_ok=True)
     for folder in folders:
-        runs = [
-            replace(run, policy={}) if run.about["state_sha256"] in shelved else run
-            for run in read_folders([folder], means)
-        ]
+        runs = [read_folder(path.parent, means) for path in sorted(folder.glob("*/run.json"))]
+        runs = [replace(run, policy={}) if run.about["state_sha256"] in shelved else run for run in runs]
         if not runs:
             raise ConfigError(f"{folder}: expected folders of `results.py collect` with run.json in them")
         path = results / f"{folder.resolve().name}.h5"
         write_block(path, runs)
         print(f"{path}: {len(runs)} runs, {path.stat().st_size / 1e6:.2f} MB")
+    endpoints.write(results)
 
 
 def write_policy(name: str, out: Path) -> None:
@@ -105,8 +105,7 @@ def update(results: Path) -> None:
     """Write everything that is made from the blocks: numbers.csv, figures, tables, cards."""
     from results_figures import draw
 
-    (results / "numbers.csv").write_text(endpoints.table(results.glob("*.h5")), encoding="utf-8")
-    print(results / "numbers.csv", *draw(results, results / "figures"), sep="\n")
+    print(endpoints.write(results), *draw(results, results / "figures"), sep="\n")
     if results != RESULTS:
         return
     for name, tables in pages(results).items():
@@ -120,45 +119,38 @@ def main(words: Sequence[str] | None = None) -> int:
     """Run one of the commands."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     commands = parser.add_subparsers(dest="command", required=True)
-    collecting = commands.add_parser("collect", help="write the small files of run files")
-    collecting.add_argument("runs", nargs="+", type=Path, help="run files, and files of `ees-mpi adapt`")
-    collecting.add_argument("--results", type=Path, default=SMALL, help="the folder of the small files")
-    collecting.add_argument("--note", default="", help="the machine, in words")
-    collecting.add_argument("--policy", action="store_true", help="collect the trained mean, too: policy.npz")
-    packing = commands.add_parser("pack", help="write a block of each folder of small files, and numbers.csv")
-    packing.add_argument("folders", nargs="+", type=Path)
-    packing.add_argument(
+    each = commands.add_parser("collect", help="write the small files of run files")
+    each.add_argument("runs", nargs="+", type=Path, help="run files, and files of `ees-mpi adapt`")
+    each.add_argument("--results", type=Path, default=SMALL, help="the folder of the small files")
+    each.add_argument("--note", default="", help="the machine, in words")
+    each.add_argument("--policy", action="store_true", help="collect the trained mean, too: policy.npz")
+    each = commands.add_parser("pack", help="write a block of each folder of small files, and numbers.csv")
+    each.add_argument("folders", nargs="+", type=Path)
+    each.add_argument(
         "--means", action="store_true", help="keep trained means that are not on the shelf (0.28 MB each)"
     )
-    updating = commands.add_parser("update", help="write numbers.csv, figures and the tables of the docs")
-    for each in (packing, updating):
-        each.add_argument("--results", type=Path, default=RESULTS, help="the folder of the blocks")
-    shelving = commands.add_parser("shelf", help="put a trained mean on the shelf")
-    shelving.add_argument("policy", type=Path)
-    shelving.add_argument("name")
-    writing = commands.add_parser("policy", help="write a trained mean that a block keeps as a policy")
-    writing.add_argument("run")
-    writing.add_argument("out", type=Path)
+    each.add_argument("--results", type=Path, default=RESULTS, help="the folder of the blocks")
+    each = commands.add_parser("update", help="write numbers.csv, figures and the tables of the docs")
+    each.add_argument("--results", type=Path, default=RESULTS, help="the folder of the blocks")
+    each = commands.add_parser("shelf", help="put a trained mean on the shelf")
+    each.add_argument("policy", type=Path)
+    each.add_argument("name")
+    each = commands.add_parser("policy", help="write a trained mean that a block keeps as a policy")
+    each.add_argument("run")
+    each.add_argument("out", type=Path)
     given = parser.parse_args(words)
     if given.command == "collect":
-        from small_runs import collect, collect_adaptation, is_adaptation
+        from small_runs import collect
 
-        for path in given.runs:
-            adapted = is_adaptation(path)
-            print(
-                collect_adaptation(path, given.results)
-                if adapted
-                else collect(path, given.results, given.note, given.policy)
-            )
+        print(*(collect(path, given.results, given.note, given.policy) for path in given.runs), sep="\n")
     elif given.command == "pack":
         pack(given.folders, given.results, given.means)
-        (given.results / "numbers.csv").write_text(endpoints.table(given.results.glob("*.h5")), encoding="utf-8")
     elif given.command == "policy":
         write_policy(given.run, given.out)
     elif given.command == "update":
         update(given.results)
     else:
-        put(given.policy, SHELF, given.name)
+        shutil.copyfile(given.policy, SHELF / f"{given.name}.npz")
         print(*write_cards(SHELF, endpoints.read(RESULTS / "numbers.csv")), sep="\n")
     return 0
 

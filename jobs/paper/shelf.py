@@ -7,7 +7,6 @@ Each NAME.npz has its card NAME.md: how it was trained, its numbers, its hash, a
 import hashlib
 import json
 import math
-import shutil
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,12 +30,6 @@ Each is a policy that `ees-mpi` takes in place of a run file. Its card says how 
 |---|---|---|
 """
 RULES = {"text": "the rules of the paper's text", "released": "the rules of the released program"}
-
-
-def put(policy: Path, shelf: Path, name: str) -> Path:
-    """Copy a policy to the shelf."""
-    shelf.mkdir(parents=True, exist_ok=True)
-    return Path(shutil.copyfile(policy, shelf / f"{name}.npz"))
 
 
 def read(policy: Path) -> tuple[dict[str, Any], dict[str, Any]]:

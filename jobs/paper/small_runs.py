@@ -108,6 +108,9 @@ def positions(run: Run) -> dict[str, Any]:
 
 def collect(path: Path, results: Path, note: str = "", policy: bool = False) -> Path:
     """Write the small files of a run file; return their folder. `policy`: with the trained mean, as policy.npz."""
+    with open_hdf5(path) as file:
+        if attributes(file).get("format") == "ees_mpi adaptation":
+            return collect_adaptation(path, results)
     folder = results / path.stem
     with open_run(path) as run:
         scalar = [name for name in run.names if len(run[name].shape) == 1 and run[name].dtype.kind in "fiu"]
@@ -165,9 +168,3 @@ def collect_adaptation(path: Path, results: Path) -> Path:
             found |= {f"{group}/{name}": data[:].tolist() for name, data in file.get(group, {}).items()}
     out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     return out
-
-
-def is_adaptation(path: Path) -> bool:
-    """Return whether a file was written by `ees-mpi adapt`."""
-    with open_hdf5(path) as file:
-        return bool(attributes(file).get("format") == "ees_mpi adaptation")
