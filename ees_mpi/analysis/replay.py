@@ -162,6 +162,8 @@ class Replayed:
             return text + "the file has no evaluation of it to compare with"
         if self.again.same:
             return text + "the same bits as in the file"
+        if not self.again.same_by_start:
+            return text + "OTHER BITS from one of its starts than in the file"
         apart = float(np.linalg.norm(self.again.evaluated[LOGGED:] - self.again.logged[LOGGED:]))
         logged = ", ".join(f"{value:.17g}" for value in self.again.logged[LOGGED:])
         return text + f"OTHER BITS than in the file, which has behavior {logged}; the distance is {apart:.4g}"
