@@ -15,7 +15,7 @@ from support.program import CHECKOUT, done, ees, needs_results, refused, sets
 
 from ees_mpi.cli.help import EXAMPLES, GROUPS
 from ees_mpi.cli.main import cli
-from ees_mpi.commands.docs import pages, wrapped
+from ees_mpi.commands.docs import MOVED, pages, wrapped
 
 DOCS = CHECKOUT / "ees_mpi" / "docs"
 SHORT = sets("run.generations=4", "run.fsync=false")  # keys that are in no default file name
@@ -139,6 +139,12 @@ def test_a_page_is_wrapped_to_the_terminal_and_loses_no_word() -> None:
 def test_an_unknown_topic_is_refused_with_a_suggestion() -> None:
     code, line = refused("docs", "cluster")
     assert code == 2 and "did you mean clusters" in line
+
+
+def test_pages_that_were_merged_lead_to_the_page_that_has_their_text() -> None:
+    assert "ees-mpi docs internals" in refused("docs", "hangs")[1] and "scaling" in refused("docs", "costs")[1]
+    known = {page.topic for page in pages()}
+    assert not known & MOVED.keys() and {name for text in MOVED.values() for name in text.split(" or ")} <= known
 
 
 @needs_results

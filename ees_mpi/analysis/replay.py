@@ -26,6 +26,7 @@ from ees_mpi.contracts import Drawable, Evaluator, Limbed, View
 from ees_mpi.errors import ConfigError, RunFileError, VerifyError, before_rollouts
 from ees_mpi.files import check_writable
 from ees_mpi.generation.repeats import Repeated
+from ees_mpi.generation.rollouts import adapted, rollouts_of
 from ees_mpi.generation.state import State
 from ees_mpi.outcomes import Floats
 from ees_mpi.ranks import Ranks
@@ -162,6 +163,8 @@ class Replayed:
             return text + "the file has no evaluation of it to compare with"
         if self.again.same:
             return text + "the same bits as in the file"
+        if not self.again.same_by_start:
+            return text + "OTHER BITS from one of its starts than in the file"
         apart = float(np.linalg.norm(self.again.evaluated[LOGGED:] - self.again.logged[LOGGED:]))
         logged = ", ".join(f"{value:.17g}" for value in self.again.logged[LOGGED:])
         return text + f"OTHER BITS than in the file, which has behavior {logged}; the distance is {apart:.4g}"
@@ -172,8 +175,8 @@ def replay(path: Path, request: ReplayRequest, say: Callable[[str], None], count
     if request.video:
         check_writable(request.video, "--video", video.SUFFIXES, [path])
         video.packages()
-    elif request.together:
-        raise ConfigError("--together draws a video: add --video FILE.gif or FILE.mp4")
+    elif without := _for_videos(request):
+        raise ConfigError(f"{', '.join(without)}: for a video only; add --video FILE.gif or FILE.mp4")
     if request.together and (request.mutations or 0) > MOST_TOGETHER:
         raise ConfigError(f"--mutations {request.mutations}: --together draws up to {MOST_TOGETHER} of them")
     if path.suffix != ".npz" and not request.mutations:
@@ -184,6 +187,13 @@ def replay(path: Path, request: ReplayRequest, say: Callable[[str], None], count
         fresh = sampled(path, request, Path(folder))
         count = request.mutations or MUTATIONS
         return replay_run(fresh, replace(request, generation=None, mutations=count), say, counter)
+
+
+def _for_videos(request: ReplayRequest) -> list[str]:
+    """Return the given options that only a video has."""
+    given = {"--together": request.together, "--size": request.size, "--seconds": request.seconds}
+    given["--speed"] = request.speed != 1.0
+    return [name for name, value in given.items() if value]
 
 
 def sampled(policy: Path, request: ReplayRequest, folder: Path) -> Path:
@@ -331,13 +341,28 @@ def _walk(run: Run, evaluator: Limbed, choice: Choice, every: int, last: float, 
             walk.append(limbs if np.isfinite(limbs).all() else walk[-1])  # unstable physics: the robot stays
             bar.update(every if step else 0)
 
-    evaluator.on_step = on_step
-    replayed = evaluate(run, evaluator, choice)
+    replayed = _evaluate_shown(run, evaluator, choice, on_step)
     return np.array(walk), replayed
 
 
+def _evaluate_shown(run: Run, evaluator: Any, choice: Choice, on_step: Callable[[int], None]) -> Replayed:
+    """Evaluate one individual, or a mean; call `on_step` at each step, with ES-MAML only after the adaptation."""
+    g, i, config = choice.generation, choice.individual, run.config
+    if i is None or config.method.name != "es-maml":
+        evaluator.on_step = on_step
+        return evaluate(run, evaluator, choice)
+    evaluator.on_step = None
+    replayed, statistics = evaluate(run, evaluator, choice), run.observation_statistics(g)
+    z, _ = adapted(evaluator, config, g, i, run.individual(g, i), statistics, False)
+    evaluator.on_step = on_step
+    rollouts_of(evaluator, config, g, i, z, statistics, False)
+    return replayed
+
+
 def _film_title(run: Run, choice: Choice) -> str:
-    """Return the title of a film; the film of a GPU's rollout says that it shows another one, on the CPU."""
+    """Return the title of a film; it says if the film shows another rollout than the first one that was logged."""
+    if choice.individual is not None and run.config.method.name == "es-maml":
+        return f"{choice.title}, adapted"
     logged_on_gpu = choice.generation < run.generations and run.device(choice.generation) == "cuda"
     return f"{choice.title} (on the CPU)" if logged_on_gpu else choice.title
 
@@ -371,8 +396,7 @@ def _film_one(
             shoot()
             bar.update(every if step else 0)
 
-    actor.on_step = on_step
-    replayed = evaluate(run, actor, choice)
+    replayed = _evaluate_shown(run, actor, choice, on_step)
     if steps % every:
         shoot()  # the end
     return replayed

@@ -386,6 +386,8 @@ def first_state(config: Config, means: Singles) -> State:
     if means.shape != expected:
         raise ConfigError(f"mean: expected the shape {expected} for this population, got {means.shape}")
     configs.check(config)
+    if isinstance(config.method, Evolution):
+        config.method.check_means(config.population)
     return state_of(config, means, np.zeros(1 + 2 * config.task.observation_dim))
 
 

@@ -13,7 +13,7 @@ from ees_mpi.generation.evaluation import Evaluation, Work
 from ees_mpi.generation.results import metrics
 from ees_mpi.generation.state import State, first_state
 from ees_mpi.noise import NoiseTable
-from ees_mpi.outcomes import Draw, Outcomes
+from ees_mpi.outcomes import LEADING, Draw, Outcomes, behavior_columns
 from ees_mpi.ranks import Ranks
 from ees_mpi.ranks.gpus import visible_gpus
 from ees_mpi.strategy import Update
@@ -107,8 +107,9 @@ def _time_update(config: Config, update: Update, state: State, drawn: Draw) -> t
 
 def predict(config: Config, costs: Costs, ranks: int, nodes: int = 1, slow_node: float = 1.0) -> Phases:
     """Return the extrapolated seconds of a generation on some number of ranks."""
-    size = config.population.size
-    received = 8 * (size * (4 + config.task.behavior_dim) + config.task.parameters) + costs.gathered
+    size, task = config.population.size, config.task
+    row = LEADING + behavior_columns(task.behavior_dim, task.rollouts)
+    received = 8 * (size * row + task.parameters) + costs.gathered
     return model.predict(costs, size, received, ranks, nodes, slow_node)
 
 

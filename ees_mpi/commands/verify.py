@@ -5,8 +5,8 @@
 The paper's robots repeat bit by bit on the same kind of GPU (`Task.repeats_on_gpu`). For other robots MuJoCo Warp adds
 contact forces in changing order, so that two equal rollouts part after some steps. On CPUs, the user's task may be
 random (`task.deterministic = false`). These generations are compared as distributions: by the two-sample
-Kolmogorov-Smirnov test, for each number of the behaviour of valid rollouts, and by Fisher's exact test for the share of
-valid rollouts.
+Kolmogorov-Smirnov test, for each number of the behaviour of valid rollouts (also from each start), and by Fisher's
+exact test for the share of valid rollouts.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ from ees_mpi.config import Evolution
 from ees_mpi.contracts import Evaluator, RowsEvaluator
 from ees_mpi.errors import ConfigError, MissingExtra, RunFileError, VerifyError, before_rollouts, located
 from ees_mpi.generation.evaluation import Evaluation, Work, call_of
-from ees_mpi.generation.repeats import Repeated, as_logged, logged
+from ees_mpi.generation.repeats import Repeated, as_logged, logged, same_by_start
 from ees_mpi.generation.results import observed, uses_torch
 from ees_mpi.generation.rollouts import outcome_of, outcomes_of_call
 from ees_mpi.generation.state import State
@@ -53,7 +53,8 @@ def repeat(run: Run, evaluator: Evaluator, generation: int, index: int) -> Repea
         else:
             parameters = run.individual(generation, index)
             outcome = outcome_of(evaluator, run.config, generation, index, parameters, statistics, observe)
-    return Repeated(logged(run, generation, index), as_logged(pack([outcome], run.config.task.behavior_dim)))
+    row = as_logged(pack([outcome], run.config.task.behavior_dim))
+    return Repeated(logged(run, generation, index), row, same_by_start(run, generation, index, outcome))
 
 
 def evaluate_mean(
@@ -126,7 +127,7 @@ def compare_bits(name: str, logged: Outcomes, again: Outcomes, here: dict[str, s
 
     Raise a VerifyError if they differ although the machine that wrote the file has the same GPU and packages.
     """
-    parts = [(one.valid, one.length, one.fitness, one.behavior) for one in (logged, again)]
+    parts = [(one.valid, one.length, one.fitness, _behaviors(one)) for one in (logged, again)]
     rows = [np.column_stack(part).astype(np.float64) for part in parts]
     same = np.array([np.array_equal(one, other, equal_nan=True) for one, other in zip(*rows, strict=True)])
     if same.all():
@@ -170,13 +171,23 @@ def compare_distributions(name: str, logged: Outcomes, again: Outcomes) -> None:
             f"{name}: {logged.size} of {count} are valid in the file, and {again.size} when they are evaluated again "
             f"(p = {p:.2g})"
         )
-    for number in range(logged.behavior.shape[1]):
-        p = kolmogorov_smirnov(*(outcomes.behavior[outcomes.valid, number] for outcomes in (logged, again)))
+    columns = zip(_behaviors(logged)[logged.valid].T, _behaviors(again)[again.valid].T, strict=True)
+    dim = logged.behavior.shape[1]
+    for column, (one, other) in enumerate(columns):
+        p = kolmogorov_smirnov(one, other)
         if p < LEAST_P:
+            start = f" from start {column // dim - 1}" if column >= dim else ""
             raise VerifyError(
-                f"{name} are distributed otherwise when they are evaluated again (number {number}, {count} "
-                f"individuals, p = {p:.2g})"
+                f"{name} are distributed otherwise when they are evaluated again (number {column % dim}{start}, "
+                f"{count} individuals, p = {p:.2g})"
             )
+
+
+def _behaviors(outcomes: Outcomes) -> Floats:
+    """Return the behaviours [N, B], and after them those from each start, if there are several: [N, B + K B]."""
+    if outcomes.by_start is None:
+        return outcomes.behavior
+    return np.column_stack([outcomes.behavior, outcomes.by_start.reshape(len(outcomes.behavior), -1)])
 
 
 def two_proportions(one: int, other: int, count: int) -> float:

@@ -88,11 +88,15 @@ class Evolution:
         if not population.has_individuals:
             raise ConfigError(f'population.name: "{POPULATIONS.name_of(population)}" belongs to another method')
 
+    def check_means(self, population: Population) -> None:
+        """Raise a ConfigError if an update lacks its means; a sample of offspring has other populations."""
+        if self.objective.needs_means != population.has_means:
+            raise ConfigError('objective.name: expected "nsr" together with population.name "chosen", got one of them')
+
     @before_rollouts()
     def try_out(self, task: Task, population: Population) -> None:
         """Try the user's plugins on random numbers, so that faulty ones are found before the first rollout."""
-        if self.objective.needs_means != population.has_means:
-            raise ConfigError('objective.name: expected "nsr" together with population.name "chosen", got one of them')
+        self.check_means(population)
         self.objective.try_out(population.size, task.behavior_dim)
         try_update(population, self.optimizer, task.parameters)
 

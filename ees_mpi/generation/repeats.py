@@ -4,7 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ees_mpi.outcomes import Floats, unpack
+from ees_mpi.outcomes import Floats, Outcome, unpack
+from ees_mpi.store.layout import BY_START
 from ees_mpi.store.reader import Run
 
 
@@ -13,11 +14,12 @@ class Repeated(NamedTuple):
 
     logged: Floats
     evaluated: Floats
+    same_by_start: bool = True  # task.rollouts > 1: whether every bit of the behaviour from each start is the same
 
     @property
     def same(self) -> bool:
         """True if every bit is the same."""
-        return self.logged.tobytes() == self.evaluated.tobytes()
+        return self.logged.tobytes() == self.evaluated.tobytes() and self.same_by_start
 
 
 def logged(run: Run, generation: int, index: int) -> Floats:
@@ -30,3 +32,10 @@ def as_logged(row: Floats) -> Floats:
     """Return a packed outcome in the same form: valid, length, fitness, behavior."""
     one = unpack(row, np.zeros((0, 1)))
     return np.array([one.valid[0], one.length[0], one.fitness[0], *one.behavior[0]], np.float64)
+
+
+def same_by_start(run: Run, generation: int, index: int, outcome: Outcome) -> bool:
+    """Return whether the behaviours from all starts have the bits of the file; True if it has one start only."""
+    if BY_START not in run.names:
+        return True
+    return np.asarray(outcome.by_start, np.float64).tobytes() == run[BY_START][generation][index].tobytes()

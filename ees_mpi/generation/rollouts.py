@@ -31,17 +31,43 @@ def outcome_of(
     observe: bool,
 ) -> Outcome:
     """Return the outcome of one individual; with ES-MAML, after its adaptation. Index N is the unperturbed mean."""
+    return adapted(evaluator, config, generation, index, parameters, statistics, observe)[1]
+
+
+def adapted(
+    evaluator: Evaluator,
+    config: Config,
+    generation: int,
+    index: int,
+    parameters: Singles,
+    statistics: Statistics,
+    observe: bool,
+) -> tuple[Singles, Outcome]:
+    """Return the parameters and the outcome of an individual; both are those after the adaptation of ES-MAML."""
 
     def evaluate(parameters: Singles) -> Outcome:
-        seeds = seeded(evaluator, config, generation, index)
-        return mean_outcome([evaluator.evaluate(index, parameters, *statistics, observe) for _ in seeds])
+        return rollouts_of(evaluator, config, generation, index, parameters, statistics, observe)
 
     method, population, moment = config.method, config.population, max(generation, 0)
     if not isinstance(method, EsMaml) or index == population.size:
-        return evaluate(parameters)
+        return parameters, evaluate(parameters)
     sign = directions(config.run.seed, moment, population.size, population.antithetic)[index]
     generator = stream(config.run.seed, f"climb/{index}", moment)
-    return climb(evaluate, int(sign), parameters, method.climbing, generator)[1]
+    return climb(evaluate, int(sign), parameters, method.climbing, generator)
+
+
+def rollouts_of(
+    evaluator: Evaluator,
+    config: Config,
+    generation: int,
+    index: int,
+    parameters: Singles,
+    statistics: Statistics,
+    observe: bool,
+) -> Outcome:
+    """Return the mean outcome of an individual's rollouts, without an adaptation."""
+    seeds = seeded(evaluator, config, generation, index)
+    return mean_outcome([evaluator.evaluate(index, parameters, *statistics, observe) for _ in seeds])
 
 
 def outcomes_of_call(

@@ -184,7 +184,7 @@ class Pyribs(Library):
     """
 
     package, method = "ribs", "CMA-MAE"
-    rates = (0.05, 0.2, 0.5)  # its first standard deviation
+    rates = (0.05, 0.2, 0.5, 1.0)  # its first standard deviation
 
     def start(self) -> None:
         from ribs.archives import GridArchive

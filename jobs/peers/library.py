@@ -29,7 +29,7 @@ class Library:
 
     package: ClassVar[str]
     method: ClassVar[str]
-    rates: ClassVar[tuple[float, ...]] = (0.01, 0.03, 0.1, 0.3)  # learning rates of which the best is taken
+    rates: ClassVar[tuple[float, ...]] = (0.01, 0.03, 0.1, 0.3, 1.0)  # learning rates of which the best is taken
 
     def __init__(self, evaluate: Evaluate, mean: np.ndarray, size: int, std: float, seed: int, rate: float = 0.03):
         self.evaluate, self.mean, self.size, self.std, self.seed, self.rate = evaluate, mean, size, std, seed, rate

@@ -10,7 +10,7 @@ from ees_mpi import config
 from ees_mpi.commands import plan
 from ees_mpi.config import Config
 from ees_mpi.errors import TaskError
-from ees_mpi.generation.costs import Costs, on_all_cores
+from ees_mpi.generation.costs import BYTE, Costs, on_all_cores
 
 OTHER = {"table": 1 << 30, "timed": "rollouts"}
 COSTS = Costs(
@@ -92,6 +92,14 @@ def test_the_size_of_a_generation_is_that_of_its_datasets() -> None:
     ant = config.load("ant-maxent")
     individual = 2 * 8 + 8 + 4 + 1 + 8 + 1 + 4
     assert plan.row_bytes(ant) == pytest.approx(10_000 * individual + 75_272 * 4 + 28 * 16, rel=0.01)
+
+
+def test_behaviours_from_several_starts_are_gathered_and_logged() -> None:
+    one, three = (config.load("ant-maxent", [f"task.rollouts={count}"]) for count in (1, 3))
+    more = 8 * 10_000 * 3 * 2  # bytes of three places for each individual
+    assert plan.row_bytes(three) - plan.row_bytes(one) == more
+    seconds = [plan.predict(each, COSTS, 100).gather for each in (one, three)]
+    assert seconds[1] - seconds[0] == pytest.approx(more * BYTE)
 
 
 def test_plan_on_the_command_line() -> None:

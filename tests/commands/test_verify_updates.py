@@ -111,3 +111,17 @@ def test_bits_of_a_gpu_must_repeat_on_the_same_kind_and_a_difference_to_another_
     reason = compare_bits("g", logged, other, here, {**here, "gpu": "NVIDIA A100"})
     assert "gpu is 'NVIDIA H200' here and 'NVIDIA A100' there" in reason
     assert "does not name its GPU" in compare_bits("g", logged, other, here, {})
+
+
+def test_the_behaviours_from_each_start_are_compared_on_a_gpu_too() -> None:
+    logged = outcomes(1000, 2)
+    by_start = np.random.default_rng(1).normal(size=(1000, 3, 2))
+    shift = np.array([[0, 0], [0, 0.4], [0, 0]])
+    one, other = replace(logged, by_start=by_start), replace(logged, by_start=by_start + shift)
+    here = {"gpu": "NVIDIA H200"}
+    assert compare_bits("g", one, one, here, here) == ""
+    with pytest.raises(VerifyError, match="1000 of 1000 individuals have other bits"):
+        compare_bits("g", one, other, here, here)
+    compare_distributions("behaviours", one, one)
+    with pytest.raises(VerifyError, match="number 1 from start 1"):
+        compare_distributions("behaviours", one, other)

@@ -11,11 +11,14 @@ import pytest
 from support.program import CHECKOUT, done, info, python, run, sets
 from support.run_files import assert_same_bits
 from support.small_runs import job_of
+from tqdm import tqdm
 
 from ees_mpi import load_config, open_run
+from ees_mpi.analysis import replay
 from ees_mpi.config import Climbing, check, load
 from ees_mpi.errors import ConfigError
 from ees_mpi.generation.climbing import climb, directions
+from ees_mpi.generation.rollouts import adapted
 from ees_mpi.generation.state import first_state
 from ees_mpi.noise import Noise, stream
 from ees_mpi.outcomes import Outcome
@@ -101,6 +104,27 @@ def test_adapt_climbs_and_samples_do_not(tmp_path: Path) -> None:
     done("measure", path, "--std", 0.02, "--count", 3, "--out", tmp_path / "m.h5")
     with open_run(tmp_path / "m.h5") as measured:
         assert (measured["length"][0] == 8).all()
+
+
+def test_a_film_shows_the_rollout_after_the_adaptation(tmp_path: Path) -> None:
+    done("train", "cheetah-es-maml", *sets(*SMALL, "run.generations=1"), "--out", tmp_path / "run.h5")
+    with open_run(tmp_path / "run.h5") as file:
+        evaluator, statistics = file.config.task.open(file.config.run.seed), file.observation_statistics(0)
+
+        def limbs(z: Any) -> Any:
+            evaluator.on_step = None
+            evaluator.evaluate(0, z, *statistics, False)
+            return evaluator.limbs()
+
+        before = [file.individual(0, index) for index in range(6)]
+        after = [adapted(evaluator, file.config, 0, i, z, statistics, False)[0] for i, z in enumerate(before)]
+        climbed = [index for index in range(6) if (before[index] != after[index]).any()]
+        assert climbed
+        for index in climbed:
+            shown, replayed = replay._walk(file, evaluator, replay.Choice(0, index), 1, 8, tqdm(disable=True))
+            assert replayed.again.same and len(shown) == 9
+            np.testing.assert_array_equal(shown[-1], limbs(after[index]))
+            assert (shown[-1] != limbs(before[index])).any()
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from support.gpu_batch import on_the_cpu
 from support.program import done, refusal, sets
+from support.run_files import edited
 from support.small_runs import walk
 
 from ees_mpi import open_run
@@ -84,6 +85,17 @@ def test_outcomes_are_means_over_the_starts_and_the_file_keeps_each(robot: str, 
     done("sample", out, "--count", 3, "-o", tmp_path / "sample.h5")
     with open_run(tmp_path / "sample.h5") as sample:
         assert sample["behavior_by_start"].shape[1:3] == (3, 2)
+
+
+def test_verify_finds_changed_behaviours_that_keep_their_mean(tmp_path: Path) -> None:
+    pytest.importorskip("pybullet", exc_type=ImportError)
+    out = walk(tmp_path / "run.h5", "cheetah-maxvar", *TINY, "task.rollouts=2", "task.starts=own")
+    assert "the same bits" in done("verify", out).stdout
+    with edited(out) as file:
+        file["generations/behavior_by_start"][1, 2] = file["generations/behavior_by_start"][1, 2][::-1]
+    code, line = refusal("verify", out)
+    assert code == 1 and "individual 2 of generation 1" in line
+    assert "OTHER BITS from one of its starts" in done("replay", out, "--individual", 2).stdout
 
 
 def test_one_fixed_start_has_the_bits_of_a_run_without_these_keys(tmp_path: Path) -> None:

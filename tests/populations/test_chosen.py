@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from support.small_runs import job_of
 
-from ees_mpi import load_config
+from ees_mpi import Strategy, load_config
 from ees_mpi.config import Config
 from ees_mpi.errors import ConfigError
 from ees_mpi.generation.state import State, first_state
@@ -161,3 +161,8 @@ def test_parts_that_do_not_fit_together_are_refused(changes: dict[str, Any], mes
     with pytest.raises(ConfigError, match=message):
         config = load_config({**sections, **changes})
         config.method.try_out(config.task, config.population)
+
+
+def test_a_loop_of_nsr_without_chosen_means_is_refused_before_its_first_generation() -> None:
+    with pytest.raises(ConfigError, match='"nsr" together with'):
+        Strategy([0.0, 0.0], "nsr", size=10, std=0.1)
