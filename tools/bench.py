@@ -5,6 +5,7 @@
     tools/bench.py rollout     whole rollouts, against their physics and against pybullet_envs_gymnasium
     tools/bench.py update      the gradient and the weights of MaxEnt at paper scale, against a memcpy and numpy's exp
     tools/bench.py generation  a generation at paper scale with short rollouts: time and memory of its parts
+    tools/bench.py gather      a gather on 2, 16 and 48 ranks of this machine: processor time, a gather and a byte
     tools/bench.py gpu         whole batches on a GPU, against their physics alone; bench_parts/gpu.py has its options
 
 --json prints the numbers for scripts. tools/bench_parts/ has one file per benchmark. jobs/scaling.py measures whole
@@ -23,7 +24,7 @@ try:
 except ImportError:  # no environment is active: use the one of this checkout
     os.execv(python := str(Path(__file__).parents[1] / ".venv/bin/python"), [python, *sys.argv])
 
-BENCHMARKS = ("commit", "rollout", "update", "generation", "gpu")
+BENCHMARKS = ("commit", "rollout", "update", "generation", "gather", "gpu")
 
 
 def main() -> None:

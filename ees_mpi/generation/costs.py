@@ -5,7 +5,7 @@
     update     fixed + each ceil(N / P) + split / min(P, N / 16)
     commit     rank 0 alone: the same for any number of ranks
 
-m and b were measured on up to 256 ranks of one machine, latency and bandwidth are assumed: `docs scaling`.
+m and b were measured on 48 ranks of one machine, latency and bandwidth are assumed: `docs scaling`.
 """
 
 import math
@@ -30,8 +30,8 @@ from ees_mpi.ranks.slices import Slices
 from ees_mpi.store import layout
 
 GATHERS = 12  # in a generation of MaxEnt with observations
-MESSAGE = 460e-6  # seconds of a processor for each gather, on every rank
-BYTE = 2e-9  # seconds of a processor for each byte that a rank receives
+MESSAGE = 520e-6  # seconds of a processor for each gather, on every rank
+BYTE = 1.1e-9  # seconds of a processor for each byte that a rank receives
 LATENCY = 30e-6  # seconds of a message between nodes; assumed
 BANDWIDTH = 1e9  # bytes per second into a node; assumed
 SETTLING = 20  # generations until the slices of the nodes follow their speeds
