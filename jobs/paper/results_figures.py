@@ -7,10 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import page
 from blocks import Floats, KeptRun, read_block
 from endpoints import Row, facts
-from first_plan import SEEDS
 
 from ees_mpi.analysis.figures.style import PAGE, Figure, drawing, explain, grid, look
 
@@ -30,6 +28,7 @@ PAPERS = {
     ("ant", "MaxEnt"): 0.832,
 }
 LATE = 10  # runs that are shorter than the longest by this many generations have no part in its mean
+FIRST = 6  # the first seed of the second plan
 Known = tuple[KeptRun, Row]
 
 
@@ -50,13 +49,16 @@ def draw(results: Path, out: Path) -> list[Path]:
 
 def trained(runs: Sequence[Known], robot: str, algorithm: str, rules: str, every: bool = False) -> list[Known]:
     """Return the longest training of each seed of the paper's robots, N = 10,000; fresh seeds if there are any."""
-    known, found = {row["run"]: run for run, row in runs}, dict[int, Known]()
-    for row in page.trained([row for _, row in runs], robot, algorithm, rules):
-        run, seed = known[row["run"]], int(row["seed"])
-        if seed not in found or found[seed][0].generations < run.generations:
-            found[seed] = run, row
-    fresh = {seed: each for seed, each in found.items() if seed >= SEEDS}
-    return list((found if every else fresh or found).values())
+    wanted = {"robot": robot, "algorithm": algorithm, "rules": rules, "kind": "training", "population": "10000"}
+    found: dict[int, Known] = {}
+    for run, row in runs:
+        same = all(row[name] == value for name, value in wanted.items()) and row["engine"] == "mujoco"
+        if same and row["direction"] in ("", "0"):
+            before = found.get(int(row["seed"]))
+            if not before or before[0].generations < run.generations:
+                found[int(row["seed"])] = run, row
+    fresh = {seed: each for seed, each in found.items() if seed >= FIRST}
+    return [each for _, each in sorted((found if every else fresh or found).items())]
 
 
 def draw_cheetah(runs: Sequence[Known]) -> Figure | None:
@@ -91,40 +93,45 @@ def draw_ant(runs: Sequence[Known]) -> Figure | None:
     """Draw where offspring of the ant end in the last generation: a row for each algorithm, a panel for each seed."""
     rules = "released" if trained(runs, "ant", "MaxEnt", "released") else "text"
     rows = {name: trained(runs, "ant", name, rules) for name in ROWS}
-    return _plane(rows, lambda name, run: [(run.last, COLORS[name])], f"{RULES[rules]}, %d generations")
-
-
-def _plane(
-    rows: dict[str, list[Known]], parts: Callable[[str, KeptRun], list[tuple[Floats, str]]], title: str
-) -> Figure | None:
-    """Draw final positions in the plane: a row of panels with one scale for each name."""
     rows = {name: members for name, members in rows.items() if members}
     if not rows:
         return None
     count = max(map(len, rows.values()))
-    figure, panels = grid(len(rows) * count, count, PAGE / count * 1.02)
-    for line, (name, members) in enumerate(rows.items()):
-        reach = max(float(np.abs(run.last).max()) for run, _ in members)
-        for place, panel in enumerate(panels[line * count : (line + 1) * count]):
-            if place >= len(members):
-                panel.set_axis_off()
-                continue
-            run, row = members[place]
-            for position, color in parts(name, run):
-                panel.scatter(*position.T, s=1.2, color=color, alpha=0.35, linewidths=0, rasterized=True)
-            panel.plot(0, 0, marker="+", color="#d55e00", markersize=6, markeredgewidth=1)
-            panel.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal")
-            panel.tick_params(labelsize=5, length=2)
-            if place:
-                panel.tick_params(labelleft=False)
-            else:
-                panel.set_ylabel(f"{name}\nfinal y")
-            if not line:
-                panel.set_title(f"seed {row['seed']}")
-            if line == len(rows) - 1:
-                panel.set_xlabel("final x")
-    longest = max(run.generations for members in rows.values() for run, _ in members)
-    figure.suptitle(title % longest if "%d" in title else title, fontsize=7)
+    panels_of: list[tuple[str, Known | None]] = []
+    for name, members in rows.items():
+        panels_of += [(name, each) for each in members] + [(name, None)] * (count - len(members))
+    return _plane(panels_of, count, lambda name, run: [(run.last, COLORS[name])], f"{RULES[rules]}, %d generations")
+
+
+def _plane(
+    panels_of: Sequence[tuple[str, Known | None]],
+    count: int,
+    parts: Callable[[str, KeptRun], list[tuple[Floats, str]]],
+    title: str,
+) -> Figure:
+    """Draw final positions in the plane, all panels of a row with one scale."""
+    figure, panels = grid(len(panels_of), count, PAGE / count * 1.02)
+    for place, (panel, (name, known)) in enumerate(zip(panels, panels_of, strict=True)):
+        if known is None:
+            panel.set_axis_off()
+            continue
+        row = [each for other, each in panels_of if other == name and each]
+        reach = float(np.quantile([np.abs(run.last).max() for run, _ in row], 1.0))
+        for position, color in parts(name, known[0]):
+            panel.scatter(*position.T, s=1.2, color=color, alpha=0.35, linewidths=0, rasterized=True)
+        panel.plot(0, 0, marker="+", color="#d55e00", markersize=6, markeredgewidth=1)
+        panel.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal")
+        panel.tick_params(labelsize=5, length=2)
+        if place % count == 0:
+            panel.set_ylabel(f"{name}\nfinal y")
+        else:
+            panel.tick_params(labelleft=False)
+        if place < count:
+            panel.set_title(f"seed {known[1]['seed']}")
+        if place >= len(panels_of) - count:
+            panel.set_xlabel("final x")
+    lengths = sorted({each[0].generations for _, each in panels_of if each})
+    figure.suptitle(title % lengths[-1] if "%d" in title else title, fontsize=7)
     return figure
 
 
@@ -230,7 +237,14 @@ def draw_mixtures(runs: Sequence[Known]) -> Figure | None:
     for run, row in sorted(runs, key=lambda each: int(each[1]["seed"])):
         if row["kind"] in rows and row["robot"] == "ant":
             rows[row["kind"]].append((run, row))
-    return _plane(rows, _by_component, "the color is the component of an offspring; the text's rules")
+    count = max(map(len, rows.values()))
+    if not count:
+        return None
+    panels_of: list[tuple[str, Known | None]] = []
+    names = {"mixture": "mixture", "split": "split"}
+    for kind, members in rows.items():
+        panels_of += [(names[kind], each) for each in members] + [(names[kind], None)] * (count - len(members))
+    return _plane(panels_of, count, _by_component, "the color is the component of an offspring; the text's rules")
 
 
 def _by_component(name: str, run: KeptRun) -> list[tuple[Floats, str]]:
