@@ -1,13 +1,13 @@
 """A gather of all ranks on 2, 16 and 48 ranks of this machine: processor time of a rank for a few bytes, and for 4 MB.
 
-The two constants of `ees_mpi.generation.costs`: seconds for each gather, and for each byte that a rank receives. Ranks that
-share a core have them too: what grows there is the waiting, which is not counted.
+The two constants of `ees_mpi.generation.costs`: seconds for each gather, and for each byte that a rank receives.
 """
 
 import time
 
 import numpy as np
 from bench_parts.on_ranks import Measurement, on_ranks, table
+from numpy.typing import NDArray
 
 from ees_mpi.ranks import Ranks
 
@@ -21,7 +21,7 @@ def worker(world: Ranks) -> Measurement:
     return {"gather_s": few, "byte_s": (many - few) / LARGE}
 
 
-def _processor(world: Ranks, rows: np.ndarray) -> float:
+def _processor(world: Ranks, rows: NDArray[np.float64]) -> float:
     counts = [len(rows)] * world.size
     world.allgather(rows, counts)
     start = time.process_time()
