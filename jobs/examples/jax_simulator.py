@@ -1,6 +1,6 @@
 """Your own simulator in JAX, by ask and tell: MuJoCo's MJX rolls out all individuals of a chunk at once (jit, vmap).
 
-    pip install jax mujoco-mjx gymnasium && python jobs/examples/jax_simulator.py [GENERATIONS STEPS [time]]
+    pip install jax mujoco-mjx 'gymnasium[mujoco]' && python jobs/examples/jax_simulator.py [GENERATIONS STEPS [time]]
 
 The robot is Gymnasium's half cheetah; its behaviour is the final x. Chunks have the same rows for any number of ranks,
 so `mpirun -n 3 python ...` gives the same bits. "time" compares the speed with a loop over Gymnasium's own environment.
