@@ -177,8 +177,6 @@ def commit(
     start = time.perf_counter()
     with ranks.together():
         if writer:
-            if record.rollouts:
-                writer.keep_rollouts(record.generation, record.rollouts)
             writer.commit(record.generation, record.arrays, following.arrays())
     return record, time.perf_counter() - start
 

@@ -24,7 +24,6 @@ class Evolution:
 
     name: ClassVar[str] = "ees"
     own_sections: ClassVar[Mapping[str, Any]] = {"objective": OBJECTIVES, "optimizer": OPTIMIZERS}
-    free_on_resume: ClassVar[frozenset[str]] = frozenset()
     fields: ClassVar[Mapping[str, Field]] = {
         "objective_value": Field(("own_objective",), "<f8", "value of each objective of the user; NaN: not computed")
     }
