@@ -97,16 +97,13 @@ class EvolutionJob:
 
     @property
     def device(self) -> str:
-        """The device that evaluates individuals: "cpu" or "cuda"."""
         return self.evaluation.device
 
     @property
     def described(self) -> dict[str, str]:
-        """The device as the session of a run file records it."""
         return self.evaluation.described
 
     def close(self) -> None:
-        """Release the resources of the task."""
         self.evaluation.close()
 
 

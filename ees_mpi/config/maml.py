@@ -70,11 +70,9 @@ class Maml:
 
     @classmethod
     def build(cls, sections: Mapping[str, Any]) -> "Maml":
-        """Read section `maml`."""
         return cls(convert(sections["maml"], MamlSettings, "maml"))
 
     def sections(self) -> dict[str, Any]:
-        """Return section `maml` as a plain table."""
         return {"maml": plain(self.settings)}
 
     @property
@@ -84,7 +82,6 @@ class Maml:
 
     @property
     def of_offspring(self) -> "Maml":
-        """The method of a sample of offspring."""
         return self
 
     def check(self, task: Task, population: Population) -> None:

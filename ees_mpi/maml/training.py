@@ -105,7 +105,6 @@ class MamlJob:
         return self.work.device
 
     def close(self) -> None:
-        """Release the robots."""
         self.work.close()
 
 
@@ -150,7 +149,6 @@ class CpuTasks:
         return Pairs([index], before, sampler.sample(theta, noise[1], direction, sampled[1], dim))
 
     def close(self) -> None:
-        """Release the robots."""
         self._evaluator.close()
         self._walker.close()
 

@@ -93,12 +93,10 @@ class Blend(Objective, frozen=True):
         return any(part.remembers for _, part in self.members)
 
     def check(self) -> None:
-        """Check every part."""
         for _, part in self.members:
             part.check()
 
     def rehearse(self, size: int, behavior_dim: int) -> None:
-        """Rehearse every part."""
         for _, part in self.members:
             part.rehearse(size, behavior_dim)
 
