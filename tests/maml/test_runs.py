@@ -323,5 +323,5 @@ def test_the_report_says_that_rows_are_tasks_and_where_the_mean_ends(cheetah: Pa
         assert f"<h2>The mean after generation {run.generations - 1}</h2>" in text
         mean = evaluate(run, film(run, View(64, 48)), Choice(run.generations)).again.evaluated[LOGGED:]
     assert "final positions of the individuals" not in text and "Extremes of" not in text and "<dt>tasks</dt>" in text
-    assert "after one gradient step" in text
+    assert "the rollouts of each task, after its gradient step" in text
     assert len(mean) == 1 and f"<b>mean 0</b>: x\u00a0{mean[0]:.4g}" in text
