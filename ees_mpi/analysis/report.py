@@ -1,12 +1,14 @@
-"""`ees-mpi report`: one self-contained web page of a run: config, results, times; or of several runs."""
+"""`ees-mpi report`: one self-contained web page of a run: config, results, times, next commands; or of several runs."""
 
 import html
+import shlex
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack, closing, nullcontext
 from importlib import resources
 from pathlib import Path
 from string import Template
+from typing import Any
 
 import numpy as np
 
@@ -27,6 +29,7 @@ from ees_mpi.contracts import Drawable, View
 from ees_mpi.errors import EesError, RunFileError, TrustError
 from ees_mpi.files import check_writable, written
 from ees_mpi.store.reader import Run, open_run
+from ees_mpi.tasks.locomotion import PolicyTask
 from ees_mpi.terminal import clock
 
 SIZE = (320, 240)  # of a picture of a robot
@@ -64,7 +67,7 @@ def render(runs: Sequence[Run], thumbnails: int) -> str:
             last = run.generations - 1
             individuals = run.config.population.has_individuals
             acting = f"Extremes of generation {last}" if individuals else f"The mean after generation {last}"
-            sections |= {acting: _extremes(run, thumbnails), "Time": _times(run)}
+            sections |= {acting: _extremes(run, thumbnails), "Time": _times(run), "Next commands": _commands(run)}
         sections[f"Config of {run.path.name}"] = f"<pre>{html.escape(run.config.to_toml())}</pre>"
         summary = _facts(run) if len(runs) == 1 else _table_of(runs)
     unfinished = f"{done} of {len(runs)} runs are complete"
@@ -224,3 +227,27 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]], keys: Sequence[st
     for row, key in zip(rows, keys or [""] * len(rows), strict=True):
         body += f"<tr><td>{key}" + "<td>".join(f"{html.escape(cell)}</td>" for cell in row) + "</tr>"
     return f"<div class='scroll' tabindex='0'><table><tr>{top}</tr>{body}</table></div>"
+
+
+def _commands(run: Run) -> str:
+    """Return the commands that work on this file."""
+    trained, individuals, walking = subject(run).trained, run.config.population.has_individuals, has_positions(run)
+    alone = not run.config.task.in_program  # otherwise no command can evaluate individuals
+    directed = alone and trained and walking and run.config.task.heading is not None
+    component = " --component 0" if run["mean"].shape[1] > 1 else ""
+    longer = f"mpirun -n 2 ees-mpi resume RUN --generations {2 * run.generations}"
+    farthest = "ees-mpi replay RUN --toward left --toward right --video farthest.mp4"
+    commands: list[tuple[Any, str, str]] = [
+        (alone and not run.complete, "continue the run", "mpirun -n 2 ees-mpi resume RUN"),
+        (alone and run.complete and trained, "train longer", longer),
+        (alone and individuals, "evaluate individuals again and compare every bit", "ees-mpi verify RUN"),
+        (trained and individuals, "measure how much of a step is signal", "ees-mpi signal RUN"),
+        (alone and individuals and walking, "film the two that went farthest", farthest),
+        (alone and trained, "evaluate 1,000 new offspring", "mpirun -n 2 ees-mpi sample RUN --count 1000"),
+        (directed, "adapt to a direction in one step", "ees-mpi adapt RUN --direction left"),
+        (isinstance(run.config.task, PolicyTask), "export the policy", f"ees-mpi export RUN --policy{component}"),
+        (True, "export the metrics", "ees-mpi export RUN --csv"),
+    ]
+    name = shlex.quote(str(run.path))
+    shown = [(about, command.replace("RUN", name)) for works, about, command in commands if works]
+    return "".join(f"<p class='faint'>{about}</p><pre>{html.escape(command)}</pre>" for about, command in shown)
