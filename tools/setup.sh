@@ -66,7 +66,16 @@ PY
     return 1
 }
 
+# The tests of the report use a real browser. They are skipped, with a message, if none can be installed.
+browser() {
+    command -v chromedriver >/dev/null || [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null && return
+    echo "tools: installing Debian's chromium and chromium-driver for the tests of the report (once)"
+    (apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends chromium chromium-driver) \
+        >/dev/null 2>&1 || echo "tools: chromium could not be installed; the browser tests of the report will be skipped" >&2
+}
+
 install "$1" || exit 1
+[ "$1" = run ] || browser
 export PATH="$checkout/.venv/bin:$PATH"
 unset PYTHONPATH PYTHONHOME
 # mpirun may start more ranks than cores, and two jobs at once must not both be bound to core 0.

@@ -1,6 +1,7 @@
 """`ees-mpi report`: one self-contained web page of a run: config, results, times, next commands; or of several runs."""
 
 import html
+import json
 import shlex
 import time
 from collections.abc import Sequence
@@ -26,7 +27,7 @@ from ees_mpi.analysis.replay import LOGGED, Choice, evaluate, film
 from ees_mpi.analysis.subject import subject
 from ees_mpi.commands.info import read, summarize, table, task_name
 from ees_mpi.contracts import Drawable, View
-from ees_mpi.errors import EesError, RunFileError, TrustError
+from ees_mpi.errors import EesError, TrustError
 from ees_mpi.files import check_writable, written
 from ees_mpi.store.reader import Run, open_run
 from ees_mpi.tasks.locomotion import PolicyTask
@@ -34,12 +35,6 @@ from ees_mpi.terminal import clock
 
 SIZE = (320, 240)  # of a picture of a robot
 SHOWN = 8  # individuals on a page without pictures
-RESULTS = {  # of the last generation
-    "mean distance": "distance_mean",
-    "farthest": "distance_max",
-    "entropy (nats)": "entropy",
-    "mean fitness": "fitness_mean",
-}
 
 
 def write_report(paths: Sequence[Path], out: Path | None, thumbnails: int) -> Path:
@@ -62,7 +57,8 @@ def render(runs: Sequence[Run], thumbnails: int) -> str:
     check_one_task(runs)
     run, done = runs[0], sum(member.complete for member in runs)
     with charts.page_style():
-        sections = {"Behaviors": _behaviors(runs), "Over generations": _curves(runs)}
+        frames, maps, caption = charts.behaviors(runs, run_names(runs))
+        sections = {"Over generations": _curves(runs)}
         if len(runs) == 1:
             last = run.generations - 1
             individuals = run.config.population.has_individuals
@@ -82,22 +78,17 @@ def render(runs: Sequence[Run], thumbnails: int) -> str:
         "status": "complete" if done == len(runs) else unfinished,
         "status_class": "" if done == len(runs) else "unfinished",
         "subtitle": subtitle,
+        "caption": caption,
         "footer": f"Written by {run.attributes['program']}{state}. This page needs no other file.",
     }
     page = Template(resources.files("ees_mpi").joinpath("analysis", "page.html").read_text(encoding="utf-8"))
     return page.substitute(
         {name: html.escape(text) for name, text in texts.items()},
         summary=summary,
+        maps=maps,
         sections="".join(_section(*section) for section in sections.items()),
+        data=json.dumps(frames, separators=(",", ":"), allow_nan=False).replace("</", "<\\/"),
     )
-
-
-def _behaviors(runs: Sequence[Run]) -> str:
-    """Return the figure of the behaviors, or a sentence if there is none."""
-    try:
-        return charts.svg(charts.behaviors(runs))
-    except RunFileError as error:
-        return f"<p class='faint'>No picture: {html.escape(str(error))}.</p>"
 
 
 def _section(title: str, content: str) -> str:
@@ -150,7 +141,6 @@ def _facts(run: Run) -> str:
         "sessions": str(len(sessions)),
         "invalid rollouts": f"{float(np.mean(run['invalid_share'][:])):.2%}",
     }
-    shown |= {name: f"{float(run[source][-1]):.4g}" for name, source in RESULTS.items()}
     if start := facts["started_from"]:
         shown["started from"] = f"{Path(start['path']).name}, generation {start['generation']}"
     pairs = "".join(f"<div><dt>{html.escape(name)}</dt><dd>{html.escape(v)}</dd></div>" for name, v in shown.items())

@@ -1,4 +1,4 @@
-"""The pictures of a report, drawn by matplotlib as SVG: its curves, and the figures of its behaviors."""
+"""The pictures of a report, drawn by matplotlib: curves as SVG, and the behaviors of each generation as PNG."""
 
 import base64
 import html
@@ -9,11 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ees_mpi.analysis.figures import curves, positions
-from ees_mpi.analysis.figures.positions import LARGEST
-from ees_mpi.analysis.figures.style import Figure, drawing, whole_numbers
-from ees_mpi.analysis.offspring import position_dim, valid_generations
-from ees_mpi.errors import RunFileError
+from ees_mpi.analysis.figures.positions import LARGEST, limits
+from ees_mpi.analysis.figures.style import Axes, Figure, drawing, whole_numbers
+from ees_mpi.analysis.offspring import axis_names, has_positions, position_dim, positions
 from ees_mpi.outcomes import Floats
 from ees_mpi.store.reader import Run
 
@@ -24,9 +22,18 @@ LOOK: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "ees_mpi",  # the same page every time
     "savefig.transparent": True,
-    "text.parse_math": False,  # a file may have any name
 }
-SHARES = (0, 1 / 3, 2 / 3, 1)  # of a run, at which the map of one run is shown
+BINS = {1: 96, 2: 41}  # cells along an axis, for one and for two numbers; 41 is odd: the origin is inside a cell
+FRAMES = {1: 240, 2: 120}  # the largest number of generations on the page
+FEWEST = 20  # of them for each of several runs
+TAIL = 0.25  # percent at either end of a generation that may lie beyond the limits
+TALL = 60  # pixels of a histogram
+FACTS = {
+    "mean distance": "distance_mean",
+    "farthest": "distance_max",
+    "entropy (nats)": "entropy",
+    "mean fitness": "fitness_mean",
+}
 
 
 @contextmanager
@@ -39,6 +46,13 @@ def page_style() -> Iterator[None]:
             yield
 
 
+def color(place: int) -> Any:
+    """Return a color (red, green, blue, from 0 to 1) by its place."""
+    from matplotlib.colors import to_rgb
+
+    return np.array(to_rgb(COLORS[place % len(COLORS)]))
+
+
 def key(place: int) -> str:
     """Return a colored square for a legend."""
     return f'<span class="key" style="background:{COLORS[place % len(COLORS)]}"></span>'
@@ -49,26 +63,22 @@ def chart(title: str, lines: Mapping[str, Sequence[Floats]], legend: bool = Fals
 
     The text is empty if there is nothing to see: fewer than two finite values, or zeros only.
     """
-    from matplotlib.figure import Figure
-
     drawn = [(place, _finite(values)) for place, name in enumerate(lines) for values in lines[name]]
     known = np.concatenate([values[np.isfinite(values)] for _, values in drawn])
     if max(np.isfinite(values).sum() for _, values in drawn) < 2 or not known.any():
         return ""
-    figure = Figure(figsize=(3.4, 1.9))
-    panel = figure.add_axes((0.15, 0.2, 0.82, 0.74))
+    figure, panel = _axes(3.4, 1.9, (0.15, 0.2, 0.82, 0.74))
     for place, values in drawn:
         seen = np.flatnonzero(np.isfinite(values))
         shown = seen if len(seen) <= len(values) / 2 else np.arange(len(values))  # a rare value: connect its points
-        color = COLORS[place % len(COLORS)]
-        panel.plot(shown, values[shown], color=color, marker="." if len(seen) < 60 else None, markersize=3)
+        panel.plot(shown, values[shown], color=color(place), marker="." if len(seen) < 60 else None, markersize=3)
     logarithmic = known.min() > 0 and known.max() / known.min() > 1e3
     panel.set(xlabel="generation", xlim=(0, max(len(values) for _, values in drawn) - 1))
     panel.set_yscale("log" if logarithmic else "linear")
     whole_numbers(panel.xaxis)
     keys = " ".join(f"{key(place)}{html.escape(name)}" for place, name in enumerate(lines)) if legend else ""
     more = " (logarithmic)" if logarithmic else ""
-    return f"<figure><b>{html.escape(title)}</b>{more}{keys}{svg(figure)}</figure>"
+    return f"<figure><b>{html.escape(title)}</b>{more}{keys}{_svg(figure, panel)}</figure>"
 
 
 def _finite(values: Floats) -> Floats:
@@ -77,12 +87,24 @@ def _finite(values: Floats) -> Floats:
     return np.where(np.abs(values) < 1 / LARGEST, 0.0, np.clip(values, -LARGEST, LARGEST))
 
 
-def svg(figure: Figure) -> str:
-    """Return a figure as SVG inside the page."""
+def _axes(width: float, height: float, place: tuple[float, float, float, float]) -> tuple[Figure, Axes]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height))
+    return figure, figure.add_axes(place)
+
+
+def _svg(figure: Figure, panel: Axes, mark: bool = True) -> str:
+    """Return a figure as SVG inside the page, with a mark that the slider moves from generation 0 on."""
+    low, high = panel.get_xlim()
+    points = 72 * figure.get_figwidth() * panel.get_position().width
+    if mark:
+        panel.axvline(0, color=INK, linewidth=1.2, gid="mark")
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     text = buffer.getvalue()
-    return text[text.index("<svg") :].replace(INK, "currentColor")
+    text = text[text.index("<svg") :].replace(INK, "currentColor")
+    return text.replace('id="mark"', f'class="mark" data-step="{points / (high - low):.4f}"')
 
 
 def png(pixels: Any) -> str:
@@ -94,17 +116,128 @@ def png(pixels: Any) -> str:
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
 
 
-def behaviors(runs: Sequence[Run]) -> Figure:
-    """Return the figure of the behaviors of all runs, as `ees-mpi figure` draws it; a RunFileError if there is none."""
-    first = runs[0]
-    if not first.config.population.has_individuals:
-        return curves.maml_training(runs)
-    if position_dim(first) > 2:
-        raise RunFileError(f"a behavior of {position_dim(first)} numbers has no map")
-    if position_dim(first) == 1:
-        return positions.line(runs) if all(run.generations > 1 for run in runs) else positions.maml(runs)
-    draw = positions.mixture if first.config.population.components > 1 else positions.plane
-    if len(runs) > 1:
-        return draw(runs, ())
-    valid = valid_generations(first)
-    return draw(runs, sorted({valid[round(share * (len(valid) - 1))] for share in SHARES}))
+def behaviors(runs: Sequence[Run], names: Sequence[str]) -> tuple[list[dict[str, Any]], str, str]:
+    """Return the frames of the slider for each run, the axes as HTML, and a caption.
+
+    All runs have the same cells and colors.
+    """
+    width, columns = position_dim(runs[0]), _columns(runs[0])
+    most = max(FRAMES[len(columns)] // len(runs), FEWEST)
+    few = [(run.generations, min(run.generations, most)) for run in runs]
+    kept = [np.unique(np.linspace(0, count - 1, shown).round()).astype(int) for count, shown in few]
+    ends = limits(runs[0], *_spread(runs, kept, columns))
+    pairs = list(zip(runs, kept, strict=True))
+    counts = [np.stack([_counts(run, g, columns, ends) for g in chosen]) for run, chosen in pairs]
+    highest = max(2, *(int(cells.sum(axis=1).max()) for cells in counts))  # individuals in a cell
+    shown = [
+        {"name": name, "last": run.generations - 1, "frames": _frames(run, chosen, cells, highest)}
+        for run, name, chosen, cells in zip(runs, names, kept, counts, strict=True)
+    ]
+    labels = [axis_names(runs[0])[column] for column in columns]
+    maps = _plane(labels, ends) if len(columns) == 2 else _line(labels[0], ends[0], runs, kept, counts, highest)
+    what = "final positions" if has_positions(runs[0]) else "behaviors"
+    rows = "individuals"
+    if not runs[0].config.population.has_individuals:
+        what, rows = f"mean {what}", "rollouts of each task, after its gradient step"
+    caption = f"The {what} of the {rows}. Stronger colors: more of them in a cell, on a logarithmic scale"
+    caption += "; the color is that of the most frequent component." if counts[0].shape[1] > 1 else "."
+    caption += " Those beyond the edges count in the nearest cell."
+    if max(run.generations for run in runs) > most:
+        caption += f" At most {most} generations of a run are kept here."
+    if width > 2:
+        caption += f" Of {width} numbers, the map shows the two that vary most in the last generation."
+    return shown, maps, caption
+
+
+def _columns(run: Run) -> list[int]:
+    """Return the one or two numbers of a behavior that are shown: those that vary most in the last generation."""
+    ends = positions(run, run.generations - 1)
+    ends = ends[np.isfinite(ends).all(axis=1)]
+    spread = ends.std(axis=0) if len(ends) else np.zeros(ends.shape[1])
+    return sorted(np.argsort(-spread, kind="stable")[:2].tolist())
+
+
+def _spread(runs: Sequence[Run], kept: Sequence[Any], columns: list[int]) -> tuple[Floats, Floats]:
+    """Return the lowest and the highest behaviors of all shown generations, without a few outliers."""
+    low, high = np.full(len(columns), np.inf), np.full(len(columns), -np.inf)
+    for run, chosen in zip(runs, kept, strict=True):
+        for g in chosen:
+            ends = positions(run, g)[:, columns]
+            ends = ends[np.isfinite(ends).all(axis=1)]
+            if len(ends):
+                low = np.minimum(low, np.percentile(ends, TAIL, axis=0))
+                high = np.maximum(high, np.percentile(ends, 100 - TAIL, axis=0))
+    return (low, high) if np.isfinite(low).all() else (np.zeros(len(columns)), np.zeros(len(columns)))
+
+
+def _counts(run: Run, generation: int, columns: list[int], ends: Sequence[tuple[float, float]]) -> Any:
+    """Return the number of individuals [component, cells along x (and y)]; those beyond the limits at the edges."""
+    place, bins = positions(run, generation)[:, columns], BINS[len(columns)]
+    valid = np.isfinite(place).all(axis=1)
+    place, parent = np.clip(place[valid], *np.transpose(ends)), np.asarray(run["parent"][generation])[valid]
+    members = [place[parent == component] for component in range(run.config.population.components)]
+    return np.stack([np.histogramdd(rows, bins, ends)[0] for rows in members])
+
+
+def _shades(counts: Any, highest: int) -> Any:
+    """Return colors [cells ..., 4] of counts [component, cells ...]: a color for each component, opaque if many."""
+    total, most = counts.sum(axis=0), counts.argmax(axis=0)
+    strength = 0.4 + 0.6 * np.log(np.maximum(total, 1)) / np.log(highest)
+    colors = np.stack([color(place) for place in range(len(counts))])[most]
+    return np.concatenate([colors, np.where(total > 0, strength, 0.0)[..., None]], axis=-1)
+
+
+def _frames(run: Run, kept: Any, counts: Any, highest: int) -> list[dict[str, Any]]:
+    """Return a picture and the main numbers of each shown generation."""
+    frames = []
+    for g, cells in zip(kept.tolist(), counts, strict=True):
+        facts: dict[str, float | None] = {f"{run.config.population.row_name}s": float(cells.sum())}
+        for name, source in FACTS.items():
+            value = float(run[source][g])
+            facts[name] = value if np.isfinite(value) else None
+        if cells.ndim == 3:
+            picture = _shades(cells, highest).swapaxes(0, 1)[::-1]
+        else:
+            height = np.ceil(cells.sum(axis=0) / highest * TALL)
+            filled = height > np.arange(TALL)[::-1, None]
+            picture = np.concatenate([np.broadcast_to(color(1), (*filled.shape, 3)), filled[..., None]], axis=-1)
+        frames.append({"g": g, "image": png(np.round(255 * picture).astype(np.uint8)), "facts": facts})
+    return frames
+
+
+def _framed(figure: Figure, panel: Axes) -> str:
+    """Return axes, with a picture inside of them that the slider chooses."""
+    x, y, width, height = (100 * share for share in panel.get_position().bounds)
+    style = f"left:{x:.3f}%;top:{100 - y - height:.3f}%;width:{width:.3f}%;height:{height:.3f}%"
+    picture = f'<img id="frame" alt="behaviors of the chosen generation" style="{style}">'
+    return f'<div class="axes">{_svg(figure, panel, mark=False)}{picture}</div>'
+
+
+def _plane(names: Sequence[str], ends: Sequence[tuple[float, float]]) -> str:
+    """Return the axes of a map."""
+    figure, panel = _axes(4.0, 3.8, (0.14, 0.12, 0.84, 0.86))
+    panel.set(xlim=ends[0], ylim=ends[1], xlabel=names[0], ylabel=names[1])
+    for draw, (low, high) in zip((panel.axvline, panel.axhline), ends, strict=True):
+        if low < 0 < high:
+            draw(0, color=INK, linewidth=0.5, linestyle=":")
+    return _framed(figure, panel)
+
+
+def _line(
+    name: str, ends: tuple[float, float], runs: Sequence[Run], kept: Sequence[Any], counts: Sequence[Any], highest: int
+) -> str:
+    """Return a map of all generations for each run, and the axes of a histogram of one generation."""
+    maps = []
+    for number, (run, chosen, cells) in enumerate(zip(runs, kept, counts, strict=True)):
+        figure, panel = _axes(4.0, 2.6, (0.14, 0.16, 0.84, 0.82))
+        rows = np.searchsorted(chosen, np.arange(run.generations))  # a generation that is not kept is like the next
+        image = _shades(cells.swapaxes(0, 1), highest)[rows].swapaxes(0, 1)
+        extent = (-0.5, run.generations - 0.5, *ends)
+        panel.imshow(image, extent=extent, aspect="auto", origin="lower", interpolation="nearest")
+        panel.set(xlabel="generation", ylabel=name)
+        whole_numbers(panel.xaxis)
+        maps.append(f'<div class="axes" data-run="{number}">{_svg(figure, panel)}</div>')
+    figure, panel = _axes(4.0, 2.6, (0.14, 0.16, 0.84, 0.82))
+    panel.set(xlim=ends, ylim=(0, highest), xlabel=name, ylabel="individuals")
+    whole_numbers(panel.yaxis)
+    return "".join(maps) + _framed(figure, panel)

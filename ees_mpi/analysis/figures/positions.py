@@ -126,13 +126,10 @@ def maml(runs: Sequence[Run]) -> Figure:
 def plane(runs: Sequence[Run], generations: Sequence[int]) -> Figure:
     """Draw figure 4: behaviors of two numbers, a panel for each run and requested generation."""
     chosen = choose(runs, generations)
-    return draw_maps(runs[0], [read_plane(run, g) for run, g in chosen], _names(chosen, generations), 3)[0]
-
-
-def _names(chosen: Sequence[tuple[Run, int]], generations: Sequence[int]) -> list[str]:
-    """Return the titles of panels, with the generations if some were requested."""
     names = titles([run for run, _ in chosen])
-    return [f"{name}, generation {g}" for name, (_, g) in zip(names, chosen, strict=True)] if generations else names
+    if generations:
+        names = [f"{name}, generation {g}" for name, (_, g) in zip(names, chosen, strict=True)]
+    return draw_maps(runs[0], [read_plane(run, g) for run, g in chosen], names, 3)[0]
 
 
 def adaptation_heatmaps(runs: Sequence[Run], generations: Sequence[int]) -> Figure:
@@ -254,7 +251,7 @@ def mixture(runs: Sequence[Run], generations: Sequence[int]) -> Figure:
     """
     chosen = choose(runs, generations)
     groups = [read_plane(run, g) for run, g in chosen]
-    return draw_maps(runs[0], groups, _names(chosen, generations), 3, _paint_components, GREYS)[0]
+    return draw_maps(runs[0], groups, titles([run for run, _ in chosen]), 3, _paint_components, GREYS)[0]
 
 
 def _paint_components(panel: Axes, offspring: Offspring, edges: Sequence[Floats], norm: Any) -> None:

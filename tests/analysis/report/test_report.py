@@ -1,20 +1,25 @@
-"""The report, and what it is made of."""
+"""The report as a browser shows it, and what it is made of."""
 
+import json
 import re
 import shutil
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
+from support.browser import Browser, chromium
 from support.program import ees
 from support.run_files import edited
 
 from ees_mpi import open_run
 from ees_mpi.analysis import report, report_charts, watch
-from ees_mpi.analysis.report_charts import COLORS, chart, key, page_style, png
+from ees_mpi.analysis.report_charts import COLORS, behaviors, chart, key, page_style, png
 from ees_mpi.commands.info import summarize
+
+WIDTHS = (1280, 390)
 
 
 @pytest.fixture(scope="module")
@@ -30,37 +35,98 @@ def pages(cheetah: Path, ant: Path, finished: Path, tmp_path_factory: pytest.Tem
     return made
 
 
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as opened:
+        yield opened
+
+
+def data_of(page: Path) -> list:
+    """The numbers that a page's slider moves through."""
+    text = re.findall(r'<script type="application/json" id="data">(.*?)</script>', page.read_text(), re.DOTALL)[0]
+    return json.loads(text)
+
+
 @pytest.mark.slow
-def test_several_runs_have_one_table_curves_over_each_other_and_a_map_each(pages: dict[str, Path]) -> None:
+@pytest.mark.parametrize("kind", ["ant", "several"])
+def test_a_page_fits_wide_and_narrow_windows_fetches_nothing_and_complains_of_nothing(
+    pages: dict[str, Path], browser: Browser, kind: str
+) -> None:
+    for width in WIDTHS:
+        browser.open(pages[kind], width)
+        assert browser.ask("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+        assert browser.ask("[...document.images].every(i => i.complete && i.naturalWidth > 0)")
+        assert browser.fetched() == {pages[kind].as_uri()} and browser.complaints() == []
+
+
+@pytest.mark.slow
+def test_the_slider_moves_the_map_the_numbers_and_the_marks_in_the_curves(
+    pages: dict[str, Path], browser: Browser
+) -> None:
+    browser.open(pages["ant"], WIDTHS[0])
+    facts = [frame["facts"] for frame in data_of(pages["ant"])[0]["frames"]]
+    seen, places = [], {}
+    for generation in (2, 0, 1):
+        browser.drag(generation)
+        assert browser.ask("document.getElementById('shown').textContent") == f"{generation} of 2"
+        told = browser.ask("[...document.querySelectorAll('#readout dd')].map(d => Number(d.textContent))")
+        assert told == pytest.approx(list(facts[generation].values()), rel=1e-3)
+        place = "m.getBoundingClientRect().left - m.closest('svg').getBoundingClientRect().left"
+        marks = f"[...document.querySelectorAll('.curves .mark')].map(m => {place})"
+        left = browser.ask(marks)
+        assert left and max(left) - min(left) < 0.1
+        places[generation] = left[0]
+        seen.append(browser.ask("document.getElementById('frame').src"))
+    assert places[0] < places[1] < places[2] and places[1] == pytest.approx((places[0] + places[2]) / 2, abs=0.1)
+    assert len(set(seen)) == 3 and browser.complaints() == []
+
+
+def test_the_components_of_a_mixture_have_their_own_colors(species: Path) -> None:
+    with open_run(species) as run, page_style():
+        ends = [(-1.0, 1.0)] * 2
+        counts = report_charts._counts(run, 2, [0, 1], ends)
+        assert counts.sum(axis=(1, 2)).tolist() == [int((run["parent"][2] == k).sum()) for k in (0, 1)]
+        shades = report_charts._shades(counts, 2)
+        for component, other in ((0, 1), (1, 0)):
+            alone = (counts[component] > 0) & (counts[other] == 0)
+            assert (shades[alone][:, :3] == report_charts.color(component)).all()
+
+
+@pytest.mark.slow
+def test_several_runs_have_one_table_curves_over_each_other_and_a_choice_of_the_map(
+    pages: dict[str, Path], browser: Browser
+) -> None:
     text = pages["several"].read_text()
     assert [text.count(f"<tr><td>{key(place)}") for place in (0, 1, 2)] == [1, 1, 0]
     assert "fitness_mean" in text and "2 runs" in text and "Extremes" not in text
     entropy = text.split("Entropy of the behavior, nats")[1].split("</figure>")[0]
     assert all(f"stroke: {color}" in entropy for color in COLORS[:2]) and f"stroke: {COLORS[2]}" not in entropy
-    maps = text.split("<h2>Behaviors</h2>")[1].split("</section>")[0]
-    assert all(name in maps for name in ("(a) MaxEnt-EES, seed 0", "(b) MaxEnt-EES, seed 0", "share of offspring"))
+    names = [run["name"] for run in data_of(pages["several"])]
+    assert len(set(names)) == 2 and names[1] == "MaxEnt-EES, seed 0 (other.h5)"
+    browser.open(pages["several"], WIDTHS[0])
+    browser.drag(0)
+    browser.ask("(c => { c.value = '1'; c.dispatchEvent(new Event('change')) })(document.getElementById('run'))")
+    assert browser.ask("document.getElementById('shown').textContent") == "2 of 2" and browser.complaints() == []
+    assert browser.ask("[...document.querySelectorAll('[data-run]')].map(m => m.hidden)") == [True, False]
 
 
-@pytest.mark.slow
-def test_a_page_runs_no_script_and_fetches_nothing(pages: dict[str, Path]) -> None:
-    for page in pages.values():
-        text = page.read_text()
-        assert "<script" not in text and set(re.findall(r'(?:src|href)="([a-z]+:)', text)) <= {"data:"}
-    assert "generation 0" in pages["ant"].read_text() and "generation 2" in pages["ant"].read_text()
-
-
-def test_runs_have_a_common_color_if_they_differ_in_the_seed_only(cheetah: Path, tmp_path: Path) -> None:
+def test_runs_have_a_common_color_if_they_differ_in_the_seed_only_and_limits_that_hold_for_all(
+    cheetah: Path, tmp_path: Path
+) -> None:
     paths = [cheetah, *(Path(shutil.copy(cheetah, tmp_path / f"{name}.h5")) for name in "ab")]
     for path, old, new in ((paths[1], "seed = 0", "seed = 5"), (paths[2], "std = 0.02", "std = 0.5")):
         with edited(path) as file:
             file.attrs["config"] = file.attrs["config"].decode().replace(old, new, 1)
+            file["generations/behavior"][2] = 7.0
     with ExitStack() as stack:
         runs = [stack.enter_context(open_run(path)) for path in paths]
         groups = report.groups(runs)
+        ends = report_charts._spread(runs, [[2]] * 3, [0])
     assert {name: [run.path for run in members] for name, members in groups.items()} == {
         "MaxEnt-EES, std 0.02": paths[:2],
         "MaxEnt-EES, std 0.5": paths[2:],
     }
+    assert ends[1] == 7.0
 
 
 @pytest.mark.slow
@@ -73,6 +139,28 @@ def test_a_page_tells_what_was_run_and_how_to_go_on(pages: dict[str, Path], ant:
     assert text.count('<img src="data:image/png;base64') == 2
     text = pages["interference"].read_text()
     assert "has nothing to draw" in text and "ees-mpi replay" not in text and "<img src" not in text
+
+
+def test_cells_count_every_valid_individual_and_those_beyond_the_edges_too(cheetah: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copy(cheetah, tmp_path / "copy.h5"))
+    with edited(copy) as file:
+        file["generations/behavior"][1, 0] = np.nan
+        file["generations/valid"][1, 0] = 0
+        file["generations/behavior"][2, 3] = 1.01e9
+    with open_run(copy) as run, page_style():
+        (data,), _, about = behaviors([run], ["run"])
+    assert [frame["facts"]["individuals"] for frame in data["frames"]] == [6, 5, 6]
+    assert "count in the nearest cell" in about
+
+
+def test_a_long_run_keeps_some_generations_the_first_and_the_last_among_them(
+    finished: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(report_charts, "FRAMES", {1: 3, 2: 3})
+    monkeypatch.setattr(report_charts, "FEWEST", 1)
+    with open_run(finished) as run, page_style():
+        (data,), _, about = behaviors([run], ["run"])
+    assert [frame["g"] for frame in data["frames"]] == [0, 2, 5] and "At most 3 generations" in about
 
 
 @pytest.mark.slow
@@ -102,7 +190,7 @@ def test_names_and_paths_cannot_break_the_page(cheetah: Path, tmp_path: Path) ->
     run = Path(shutil.copy(cheetah, folder / "a'b.h5"))
     assert ees("report", run, "--thumbnails", 0).returncode == 0
     text = (folder / "a'b-report.html").read_text()
-    assert "<b>&$" not in text and "&lt;b&gt;&amp;$data" in text
+    assert "<b>&$" not in text and "&lt;b&gt;&amp;$data" in text and text.count('id="data"') == 1
 
 
 def test_a_run_without_a_valid_individual_at_its_end_has_a_page_too(species: Path, tmp_path: Path) -> None:
