@@ -21,6 +21,7 @@ from ees_mpi.commands.requests import (
     RunArgument,
     SampleRequest,
     SignalRequest,
+    Tensorboard,
     TrainOptions,
     changes_of,
 )
@@ -50,6 +51,7 @@ def resume(
         int | None, Option("Train until this many.  [default: as in the file]", AT_LEAST_ONE)
     ] = None,
     max_hours: MaxHours = None,
+    tensorboard: Tensorboard = None,
     force: Force = False,
 ) -> None:
     """Continue a run from its last committed generation."""
@@ -58,7 +60,8 @@ def resume(
     from ees_mpi.runs.start import reopen
 
     request = partial(reopen, path_of(run), generations, force)
-    run_on_ranks(partial(run_session, request=request, say=say, max_hours=max_hours))
+    curves = Path(tensorboard) if tensorboard else None
+    run_on_ranks(partial(run_session, request=request, say=say, max_hours=max_hours, curves=curves))
 
 
 @command(on_ranks=True, trusts=True)

@@ -23,6 +23,7 @@ EXTRAS = {  # of this package, with the packages that each brings and its purpos
     "torch": (("torch",), "MAML, own objectives"),
     "analysis": (("matplotlib", "scipy", "xarray"), "figure, report, compare, run.to_xarray()"),
     "video": (("imageio-ffmpeg", "pillow"), "replay --video"),
+    "tensorboard": (("tensorboardx",), "train --tensorboard"),
 }
 PAPER_TABLE = 2**28 * 4  # bytes of the noise table of the locomotion presets
 

@@ -20,6 +20,7 @@ from ees_mpi.strategy import Update
 
 ROLLOUTS = 3  # timed by each process
 TABLE = 2**24  # floats of the noise table for timing an update: larger than a cache, and quick to generate
+SLOW_NODE = 2.0  # times as long: a slow node, for comparison
 EFFICIENT = 0.5  # parallel efficiency; below it, more ranks are not worth their cost
 
 
@@ -104,11 +105,11 @@ def _time_update(config: Config, update: Update, state: State, drawn: Draw) -> t
     return max(tell_taken - step_taken, 0.0) + metrics_taken, step_taken + digest_taken + ask_taken
 
 
-def predict(config: Config, costs: Costs, ranks: int, nodes: int = 1) -> Phases:
+def predict(config: Config, costs: Costs, ranks: int, nodes: int = 1, slow_node: float = 1.0) -> Phases:
     """Return the extrapolated seconds of a generation on some number of ranks."""
     size = config.population.size
     received = 8 * (size * (4 + config.task.behavior_dim) + config.task.parameters) + costs.gathered
-    return model.predict(costs, size, received, ranks, nodes)
+    return model.predict(costs, size, received, ranks, nodes, slow_node)
 
 
 def saturation(config: Config, costs: Costs) -> int:
@@ -144,6 +145,7 @@ def estimate(config: Config, ranks: int, ranks_per_node: int, costs: Costs) -> d
         **{f"{phase}_seconds": value for phase, value in plan._asdict().items()},
         "generation_seconds_low": plan.generation + (costs.spread[0] - 1) * plan.evaluate,
         "generation_seconds_high": plan.generation + (costs.spread[1] - 1) * plan.evaluate,
+        "slow_node_seconds": predict(config, costs, ranks, nodes, slow_node=SLOW_NODE).generation,
         "generations": config.run.generations,
         "hours": hours,
         "core_hours": hours * ranks,
@@ -167,7 +169,8 @@ def describe(facts: Mapping[str, Any], costs: Costs) -> list[str]:
         f"memory per node     {mib['node']} MiB, of which {mib['noise_table']} MiB noise table in /dev/shm",
         f"generation          {seconds(facts['generation_seconds'])}: {phases}",
         f"                    {seconds(facts['generation_seconds_low'])} to {seconds(facts['generation_seconds_high'])}"
-        " with the rollouts of the fastest and of the slowest core here",
+        f" with the rollouts of the fastest and of the slowest core here; {seconds(facts['slow_node_seconds'])} if one"
+        f" node computes at 1/{SLOW_NODE:g} of the speed",
         f"run                 {facts['hours']:.2f} hours for {facts['generations']} generations,"
         f" {facts['core_hours']:.0f} core-hours",
         f"file                {mib['file']} MiB, and as much again during a fold",

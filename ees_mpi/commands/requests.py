@@ -41,6 +41,9 @@ NETWORK = (
 )
 Activation = Annotated[str | Sequence[str], Option(NETWORK, kinds.WORDS, "--activation NAME[,NAME...]")]
 MaxHours = Annotated[float | None, Option("Stop after so many hours: save the state, exit code 75.", POSITIVE)]
+Tensorboard = Annotated[
+    Name | None, Option("Write the metrics for TensorBoard into DIR/RUN, too.", FILE, "--tensorboard DIR")
+]
 Overwrite = Annotated[bool, Option("Replace an existing file.")]
 Force = Annotated[bool, Option("Ignore the lock of another writer if the file system has no locks.")]
 TRUST = Option("Run the code that the run file names; or set EES_MPI_TRUST=1.", usage="--trust", default=False)
@@ -79,6 +82,7 @@ class TrainOptions:
     resume: Annotated[bool, Option("Continue an existing file, or start one.")] = False
     overwrite: Annotated[bool, Option("Start again in place of an existing file.")] = False
     max_hours: MaxHours = None
+    tensorboard: Tensorboard = None
     force: Force = False
     task: Annotated[
         Callable[..., Any] | None,

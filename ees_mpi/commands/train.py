@@ -37,6 +37,12 @@ def job_of(options: TrainOptions, callback: Callback | None = None) -> Callable[
     if not start and (options.layers or options.normaliser or options.activation):
         raise ConfigError("--layers, --normaliser and --activation describe the policy of --from; add --from")
     request = TrainRequest(source, settings, out, start, options.resume, options.overwrite, options.force)
+    curves = None if options.tensorboard is None else Path(options.tensorboard)
     return partial(
-        session.run_session, request=request.prepare, say=say, max_hours=options.max_hours, callback=callback
+        session.run_session,
+        request=request.prepare,
+        say=say,
+        max_hours=options.max_hours,
+        callback=callback,
+        curves=curves,
     )

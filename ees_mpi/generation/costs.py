@@ -26,6 +26,7 @@ from ees_mpi.config import Config
 from ees_mpi.density import ROWS
 from ees_mpi.generation.state import State
 from ees_mpi.outcomes import Floats
+from ees_mpi.ranks.slices import Slices
 from ees_mpi.store import layout
 
 GATHERS = 12  # in a generation of MaxEnt with observations
@@ -33,6 +34,7 @@ MESSAGE = 460e-6  # seconds of a processor for each gather, on every rank
 BYTE = 2e-9  # seconds of a processor for each byte that a rank receives
 LATENCY = 30e-6  # seconds of a message between nodes; assumed
 BANDWIDTH = 1e9  # bytes per second into a node; assumed
+DEALT = 20  # generations until the slices of the nodes follow their speeds
 
 
 @dataclass(frozen=True)
@@ -67,13 +69,33 @@ class Phases(NamedTuple):
         return sum(self)
 
 
-def predict(costs: Costs, individuals: int, received: int, ranks: int, nodes: int = 1) -> Phases:
-    """Return the seconds of a generation; `received`: bytes that every rank receives."""
-    rounds = -(-individuals // (nodes * costs.gpus or ranks))
+def predict(
+    costs: Costs, individuals: int, received: int, ranks: int, nodes: int = 1, slow_node: float = 1.0
+) -> Phases:
+    """Return the seconds of a generation.
+
+    received: bytes that every rank receives; slow_node: how many times as long one node takes for the same work
+    """
+    workers = nodes * costs.gpus or ranks
+    rounds = -(-individuals // workers)
+    evaluate = costs.rollout * (rounds if slow_node == 1 else _rounds(individuals, workers, nodes, slow_node))
     waits = (MESSAGE if ranks > 1 else 0.0) + LATENCY * math.ceil(math.log2(nodes))
     gather = GATHERS * waits + (BYTE * received if ranks > 1 else 0.0) + (received / BANDWIDTH if nodes > 1 else 0.0)
     split = costs.split / min(ranks, max(individuals // ROWS, 1))
-    return Phases(costs.rollout * rounds, gather, costs.fixed + rounds * costs.per_row + split, costs.commit)
+    return Phases(evaluate, gather, costs.fixed + rounds * costs.per_row + split, costs.commit)
+
+
+def _rounds(individuals: int, workers: int, nodes: int, slow_node: float) -> float:
+    """Return the rounds of rollouts on equal nodes, one of them slow, dealt by the rule of the program."""
+    ranks = np.array([workers * (node + 1) // nodes - workers * node // nodes for node in range(nodes)])
+    speed = np.ones(nodes)
+    speed[0] = 1 / slow_node
+    slices, rounds = Slices(ranks), np.zeros(DEALT)
+    for generation in range(DEALT):
+        taken = np.ceil(np.diff(slices.cut(individuals)) / ranks) / speed
+        slices.balance(taken)
+        rounds[generation] = taken.max()
+    return float(rounds[DEALT // 2 :].mean())
 
 
 Measure = Callable[[Config, Callable[[], Any]], Sequence[float]]

@@ -14,6 +14,7 @@ from ees_mpi.generation.determinism import check_deterministic
 from ees_mpi.generation.results import Record, observation_warning, uses_torch
 from ees_mpi.generation.state import State
 from ees_mpi.ranks import Ranks
+from ees_mpi.runs import tensorboard
 from ees_mpi.runs.broadcast import read_on_root
 from ees_mpi.runs.progress import Progress
 from ees_mpi.runs.start import PreparedRun, Request
@@ -53,12 +54,16 @@ def run_session(
     say: Say,
     max_hours: float | None = None,
     callback: Callback | None = None,
+    curves: Path | None = None,
 ) -> Path:
-    """Train until the last generation; return the path of the run file on every rank. Only rank 0 opens it."""
+    """Train until the last generation; return the path of the run file on every rank.
+
+    Only rank 0 opens the run file. `curves`: a folder for TensorBoard.
+    """
     ranks.handle_stop_signals()
     if max_hours is not None:
         ranks.deadline = time.monotonic() + 3600 * max_hours
-    session = Session(ranks, request, say, callback)
+    session = Session(ranks, request, say, callback, curves)
     try:
         return session.train()
     except Interrupted:
@@ -75,6 +80,7 @@ class Session:
     request: Request
     say: Say
     callback: Callback | None
+    curves: Path | None  # a folder
     _prepared: PreparedRun | None = None  # on rank 0, until it is released
 
     def train(self) -> Path:
@@ -110,6 +116,8 @@ class Session:
 
     def _prepare(self) -> dict[str, Any]:
         """Prepare the run on rank 0; return all that the other ranks need."""
+        if self.curves:
+            tensorboard.check(self.curves)
         prepared = self._prepared = self.request()
         return {"path": str(prepared.path), "config": prepared.config, "state": prepared.state}
 
@@ -123,8 +131,8 @@ class Session:
             train(job, state, None)
             return
         shown = Progress(job.config, state.generation, writer.pop_warning)
-        with shown:
-            train(job, state, writer, lambda record: self._report(record, shown))
+        with shown, tensorboard.Curves(self.curves, writer.path) as curves:
+            train(job, state, writer, lambda record: self._report(record, shown, curves))
 
     def _open_file(self, job: Job, state: State, fingerprint: dict[str, str]) -> RunWriter | None:
         """Open the run file on rank 0, note the session in it, and print a greeting."""
@@ -138,9 +146,10 @@ class Session:
                 writer.begin_session(state.generation, ranks.size, ranks.nodes, here)
         return writer
 
-    def _report(self, record: Record, progress: Progress) -> None:
+    def _report(self, record: Record, progress: Progress, curves: tensorboard.Curves) -> None:
         """Show a committed generation, on rank 0."""
         progress.update(record)
+        curves.update(record)
         if self.callback:
             self.callback(record, self.ranks)
 

@@ -29,6 +29,16 @@ def test_the_plan_of_the_paper_adds_up() -> None:
     assert "of the fastest and of the slowest core" in text
 
 
+def test_a_slow_node_costs_whole_rounds_of_rollouts() -> None:
+    ant = config.load("ant-maxent")  # N = 10,000
+    # One individual for each rank: the slow node needs twice the time for its own.
+    assert plan.predict(ant, COSTS, 10_000, 160, slow_node=2.0).evaluate == pytest.approx(2 * 0.3)
+    # Two for each rank: the slow node makes one round in that time, and the others have to make a third one.
+    assert plan.predict(ant, COSTS, 5_000, 100, slow_node=2.0).evaluate >= 3 * 0.3
+    # Many for each rank: nearly the same work for the speed of six and a half nodes instead of seven.
+    assert plan.predict(ant, COSTS, 70, 7, slow_node=2.0).evaluate == pytest.approx(143 * 0.3 * 7 / 6.5, rel=0.03)
+
+
 def test_more_nodes_cost_more_hops_and_more_ranks_no_more_messages() -> None:
     ant = config.load("ant-maxent")
     hops = [plan.predict(ant, COSTS, 10_000, nodes).gather for nodes in (2, 4, 1024)]

@@ -1,0 +1,60 @@
+"""Curves for TensorBoard: one point per metric and generation, however often a run is stopped."""
+
+import struct
+import sys
+from pathlib import Path
+
+import pytest
+from support.program import TINY, done, refused, sets
+
+from ees_mpi import open_run
+
+TRAIN = ("train", "interference-maxvar", *sets(*TINY, "run.fsync=false"), "--tensorboard", "curves", "-o", "run.h5")
+
+
+def points(folder: Path) -> dict[str, list[tuple[int, float]]]:
+    """Return the points of each curve as TensorBoard shows them: the start of a session hides later steps."""
+    event_pb2 = pytest.importorskip("tensorboardX.proto.event_pb2")
+    curves: dict[str, list[tuple[int, float]]] = {}
+    for file in sorted(folder.iterdir()):
+        data = file.read_bytes()
+        while data:
+            (size,) = struct.unpack("<Q", data[:8])
+            event = event_pb2.Event.FromString(data[12 : 12 + size])
+            data = data[16 + size :]
+            if event.HasField("session_log"):
+                curves = {name: [each for each in curve if each[0] < event.step] for name, curve in curves.items()}
+            for value in event.summary.value:
+                curves.setdefault(value.tag, []).append((event.step, value.simple_value))
+    return curves
+
+
+def test_a_run_that_is_overwritten_and_resumed_has_one_point_per_metric_and_generation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("tensorboardX")
+    monkeypatch.chdir(tmp_path)
+    done(*TRAIN)
+    done(*TRAIN, "--overwrite", *sets("run.generations=3", "run.seed=7"))
+    done("resume", "run.h5", "--generations", 5, "--tensorboard", "curves")
+    curves = points(tmp_path / "curves" / "run")
+    with open_run("run.h5") as run:
+        for name in ("entropy", "fitness_max", "gradient_norm", "seconds_commit"):
+            assert [step for step, _ in curves[name]] == list(range(5))
+            assert [value for _, value in curves[name]] == pytest.approx(run[name][:], rel=1e-6)
+        assert [step for step, _ in curves["mean_fitness"]] == [0]  # it is evaluated every tenth generation
+
+
+def test_a_missing_package_and_a_folder_that_is_a_file_are_refused_before_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("taken").touch()
+    with monkeypatch.context() as without:
+        for name in ("tensorboardX", "torch.utils.tensorboard"):
+            without.setitem(sys.modules, name, None)
+        code, line = refused(*TRAIN)
+        assert code == 2 and "pip install 'ees_mpi[tensorboard]'" in line
+    pytest.importorskip("tensorboardX")
+    code, line = refused(*TRAIN, "--tensorboard", "taken")
+    assert code == 2 and "--tensorboard taken: expected a folder" in line
