@@ -73,10 +73,8 @@ class NoiseTable(Noise):
         self._table.flags.writeable = False
 
     def row(self, offset: int, count: int) -> Singles:
-        """Return `count` values from `offset` on. Do not write to them."""
         return self._table[offset : offset + count]
 
     def rows(self, offsets: NDArray[np.int64], count: int) -> Singles:
-        """Return a row of `count` values for each offset."""
         rows: Singles = sliding_window_view(self._table, count)[offsets]
         return rows

@@ -127,7 +127,6 @@ class MLP:
         return [part.reshape(shape) for part, shape in zip(np.split(flat, ends), self._shapes, strict=True)]
 
     def normalise(self, mean: ArrayLike, std: ArrayLike) -> None:
-        """See observations as (x - mean) / std, clipped to +-`clip`, from now on."""
         self._mean, self._std = (np.array(statistic, dtype=np.float32) for statistic in (mean, std))
         if self._mean.shape != (self.sizes[0],) or self._std.shape != (self.sizes[0],):
             raise ValueError(
@@ -136,7 +135,6 @@ class MLP:
             )
 
     def act(self, observation: Singles) -> Singles:
-        """Return the action [A] for an observation [O]."""
         seen = self._observation
         np.subtract(observation, self._mean, out=seen)
         np.divide(seen, self._std, out=seen)

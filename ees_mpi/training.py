@@ -97,16 +97,13 @@ class EvolutionJob:
 
     @property
     def device(self) -> str:
-        """The device that evaluates individuals: "cpu" or "cuda"."""
         return self.evaluation.device
 
     @property
     def described(self) -> dict[str, str]:
-        """The device as the session of a run file records it."""
         return self.evaluation.described
 
     def close(self) -> None:
-        """Release the resources of the task."""
         self.evaluation.close()
 
 
@@ -177,8 +174,6 @@ def commit(
     start = time.perf_counter()
     with ranks.together():
         if writer:
-            if record.rollouts:
-                writer.keep_rollouts(record.generation, record.rollouts)
             writer.commit(record.generation, record.arrays, following.arrays())
     return record, time.perf_counter() - start
 

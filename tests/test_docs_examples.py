@@ -15,7 +15,7 @@ from support.program import CHECKOUT, done, ees, needs_results, refused, sets
 
 from ees_mpi.cli.help import EXAMPLES, GROUPS
 from ees_mpi.cli.main import cli
-from ees_mpi.commands.docs import MOVED, pages, wrapped
+from ees_mpi.commands.docs import MOVED, pages
 
 DOCS = CHECKOUT / "ees_mpi" / "docs"
 SHORT = sets("run.generations=4", "run.fsync=false")  # keys that are in no default file name
@@ -124,16 +124,6 @@ def test_docs_lists_all_pages_with_their_titles_and_prints_each() -> None:
     assert sorted(topics) == sorted(path.stem for path in DOCS.glob("*.md")) and topics[0] == "first_steps"
     assert all(len(line.split()) > 1 and "#" not in line for line in lines[:-2])
     assert done("docs", "first-steps").stdout == (DOCS / "first_steps.md").read_text()
-
-
-def test_a_page_is_wrapped_to_the_terminal_and_loses_no_word() -> None:
-    for page in pages():
-        text = wrapped(page.text, 70)
-        assert text.split() == page.text.split() and text.count("\n\n") == page.text.count("\n\n")
-        code = re.findall(r"^    [^\n]*|^\|[^\n]*|^```.*?^```$", page.text, re.MULTILINE | re.DOTALL)
-        assert all(piece in text for piece in code)
-        plain = re.sub(r"^(?:    |\||#|!)[^\n]*|^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
-        assert all(len(line) <= 70 or len(line.split()) <= 2 for line in plain.splitlines()), page.topic
 
 
 def test_an_unknown_topic_is_refused_with_a_suggestion() -> None:

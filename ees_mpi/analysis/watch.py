@@ -26,9 +26,6 @@ from ees_mpi.terminal import clock, pace, plain
 RECENT = 30  # generations over which the speed is measured
 SILENT = 60.0  # seconds after which a silent writer is reported
 SHOWN = {"entropy": "entropy", "distance_mean": "distance", "fitness_mean": "fitness"}
-STEPS = "▁▂▃▄▅▆▇█"
-NARROWEST = 8  # characters of a curve
-WIDTH = 100  # characters of a line that does not go to a terminal
 HOME, BELOW, LINE_END = "\x1b[H", "\x1b[J", "\x1b[K"
 
 
@@ -37,7 +34,6 @@ def watch(
 ) -> None:
     """Show run files until all are complete: a table on a terminal, otherwise a line for each change of a file."""
     terminal = stream.isatty() and not once
-    steps = STEPS if (getattr(stream, "encoding", None) or "").lower().startswith("utf") else "_.-=+*#@"
     seen: list[tuple[int, bool]] = []  # the progress of each file
     for update in itertools.count():
         with _interrupted_later(), ExitStack() as stack:
@@ -45,10 +41,10 @@ def watch(
             now = [(run.generations, run.complete) for run in runs]
             if terminal:
                 width, height = shutil.get_terminal_size()
-                lines = [f"{plain(line)[:width]}{LINE_END}\n" for line in table(runs, width, steps)]
+                lines = [f"{plain(line)[:width]}{LINE_END}\n" for line in table(runs)]
                 text = f"{HOME}{'' if update else BELOW}{''.join(lines[: height - 1])}{BELOW}"
             elif once:
-                text = plain("\n".join(table(runs, WIDTH, steps))) + "\n"
+                text = plain("\n".join(table(runs))) + "\n"
             else:
                 changed = [run for place, run in enumerate(runs) if not seen or now[place] != seen[place]]
                 text = "".join(f"{plain(headline(run))}\n" for run in changed)
@@ -73,25 +69,18 @@ def _interrupted_later() -> Iterator[None]:
         before(*held[0])
 
 
-def table(runs: Sequence[Run], width: int, steps: str = STEPS) -> list[str]:
-    """Return the table as lines; a curve of the entropy fills the rest of the width."""
+def table(runs: Sequence[Run]) -> list[str]:
+    """Return the table as lines."""
     rows = [("run", "done", "s/gen", "to go", *SHOWN.values())]
     for run, name in zip(runs, run_names(runs), strict=True):
         seconds, done = seconds_per_generation(run), f"{run.generations}/{run.config.run.generations}"
         speed, left = (f"{seconds:.3g}", clock(_remaining(run, seconds))) if seconds else ("-", "-")
         last = [f"{series(run, metric)[-1]:.3g}" if run.generations else "-" for metric in SHOWN]
         rows.append((name, done, speed, "complete" if run.complete else left, *last))
-    lines = columns(rows)
-    space = width - max(map(len, lines)) - 2
-    if space >= NARROWEST:
-        drawn = [curve(series(run, "entropy"), space, steps) if run.generations else "" for run in runs]
-        heading = "entropy over time" if space > 16 else "entropy"
-        pairs = zip(lines, [heading, *drawn], strict=True)
-        lines = [f"{line:{width - space - 2}}  {entropy}".rstrip() for line, entropy in pairs]
     notes = [f"{run.path.name}: {run.damage or writer(run.path)}" for run in runs if run.damage or not run.complete]
     shares = [(run, float(run["invalid_share"][-1])) for run in runs if run.generations]
     notes += [f"{run.path.name}: {share:.1%} of the last rollouts are invalid" for run, share in shares if share]
-    return [*lines, *([""] if notes else []), *notes]
+    return [*columns(rows), *([""] if notes else []), *notes]
 
 
 def headline(run: Run) -> str:
@@ -136,14 +125,3 @@ def writer(path: Path) -> str:
     if silent > SILENT:
         return f"its writer, {name}, has given no sign of life for {clock(silent)}"
     return f"being written by {name}"
-
-
-def curve(values: Floats, width: int, steps: str = STEPS) -> str:
-    """Draw a series in one line, as means of neighbours if it is longer; blank where no value is finite."""
-    parts = [part[np.isfinite(part)] for part in np.array_split(values, min(width, len(values)))]
-    means = np.array([part.mean() if len(part) else np.nan for part in parts])
-    if np.isnan(means).all():
-        return ""
-    low, high = np.nanmin(means), np.nanmax(means)
-    scale = (len(steps) - 1) / (high - low) if high > low else 0.0
-    return "".join(" " if np.isnan(mean) else steps[round((mean - low) * scale)] for mean in means)

@@ -3,7 +3,6 @@
 import json
 import os
 import shlex
-import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -212,12 +211,12 @@ def presets(name: Annotated[str, Option(usage="[NAME]")] = "") -> None:
 @command()
 def docs(topic: Annotated[str, Option(usage="[TOPIC]")] = "") -> None:
     """Print a page of the documentation, or the list of pages."""
-    from ees_mpi.commands.docs import page, pages, wrapped
+    from ees_mpi.commands.docs import page, pages
 
     if topic:
         text = page(topic).text
         if sys.stdout.isatty() and not ranks.launched()[0]:
-            click.echo_via_pager(wrapped(text, shutil.get_terminal_size().columns))
+            click.echo_via_pager(text)
         else:
             echo(text, nl=False)
         return

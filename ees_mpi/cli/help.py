@@ -69,16 +69,6 @@ EXAMPLES = {
     "docs": ("ees-mpi docs", "ees-mpi docs tutorial"),
 }
 LONGEST = 1000  # characters: no sentence is cut
-WORDS = {  # of other programs, for our commands
-    **dict.fromkeys(("run", "start", "fit", "learn", "evolve"), "train"),
-    **dict.fromkeys(("continue", "restart"), "resume"),
-    **dict.fromkeys(("show", "status"), "info"),
-    **dict.fromkeys(("plot", "draw"), "figure"),
-    **dict.fromkeys(("render", "video", "play"), "replay"),
-    **dict.fromkeys(("check", "test"), "verify"),
-    **dict.fromkeys(("eval", "evaluate"), "sample"),
-    "help": "docs",
-}
 
 
 class Commands(click.Group):
@@ -96,8 +86,8 @@ class Commands(click.Group):
         """Return the command; raise a UsageError that proposes the nearest one if there is none."""
         name = args[0]
         if name not in self.commands and not name.startswith("-") and not ctx.resilient_parsing:
-            near = difflib.get_close_matches(name, [*self.commands, *WORDS], n=1)
-            meant = f"did you mean {WORDS.get(near[0], near[0])}?" if near else "`ees-mpi --help` lists the commands"
+            near = difflib.get_close_matches(name, self.commands, n=1)
+            meant = f"did you mean {near[0]}?" if near else "`ees-mpi --help` lists the commands"
             raise click.UsageError(f"there is no command {name!r:.80}; {meant}")
         return super().resolve_command(ctx, args)
 

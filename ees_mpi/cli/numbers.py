@@ -71,7 +71,6 @@ def compare(
     radius: Radius = 5.0,
     cell: Cell = 1.0,
     bandwidth: Annotated[str, Option("Of entropy: a number, scott, silverman.", usage="--bandwidth H")] = "silverman",
-    latex: Annotated[bool, Option("Tables for a paper.")] = False,
     as_json: Json = False,
     listing: Annotated[bool, Option("List the metrics.", usage="--list")] = False,
 ) -> None:
@@ -85,7 +84,4 @@ def compare(
         raise ConfigError("expected --metric M; --list prints the metrics")
     settings = measures.Settings(radius, cell, measures.bandwidth(bandwidth))
     comparisons = comparison.compare_runs(request, settings)
-    if as_json:
-        echo(json.dumps([tables.data(each) for each in comparisons]))
-    else:
-        echo((tables.latex if latex else tables.text)(comparisons))
+    echo(json.dumps([tables.data(each) for each in comparisons]) if as_json else tables.text(comparisons))

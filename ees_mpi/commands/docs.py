@@ -1,8 +1,6 @@
 """`ees-mpi docs`: the pages of the documentation. They are part of the package: compute nodes have no network."""
 
 import re
-import textwrap
-from functools import partial
 from importlib import resources
 from typing import NamedTuple
 
@@ -18,11 +16,6 @@ MOVED = {
     "relatives": "peers",
     "sweeps": "clusters",
 }
-# Code; a paragraph that begins as code, a table, a heading or a picture; any other paragraph, or an item of a list.
-PARTS = re.compile(
-    r"^```.*?^```$|^(?: {4}|\||#|!).*?(?=\n\n|\n```|\n?\Z)|(?P<words>^ {0,3}\S.*?(?=\n\n|\n```|\n- |\n\d+\. |\n?\Z))",
-    re.MULTILINE | re.DOTALL,
-)
 
 
 class Page(NamedTuple):
@@ -55,14 +48,3 @@ def page(topic: str) -> Page:
         listed = "" if "expected one of" in message else f" The pages are: {', '.join(known)}"
         raise ConfigError(f"docs: {message}{listed}")
     return known[name]
-
-
-def wrapped(text: str, width: int) -> str:
-    """Return a page with its paragraphs and lists wrapped to a width; code, tables and headings stay as they are."""
-    fill = partial(textwrap.fill, width=width, break_long_words=False, break_on_hyphens=False)
-
-    def wrap(part: re.Match[str]) -> str:
-        words = " ".join((part["words"] or "").split())
-        return fill(words, subsequent_indent="  " if re.match(r"- |\d+\. ", words) else "") if words else part[0]
-
-    return PARTS.sub(wrap, text)

@@ -98,8 +98,7 @@ def _verify_others(ranks: Ranks, run: Run, generations: Sequence[int], individua
     if not config.population.has_individuals:
         raise ConfigError(
             f"generation {generations[0]}: the rollouts of its {config.population.row_name}s happen once, on a GPU "
-            "or in a task that is not deterministic; verify works with other generations, and with MAML's updates from "
-            "rollouts that maml.log_iterations has kept: see ees-mpi docs gpus"
+            "or in a task that is not deterministic; verify works with other generations"
         )
     noise = NoiseTable(config.noise_seed, config.noise.size, ranks)
     lines = []

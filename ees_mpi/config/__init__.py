@@ -16,7 +16,6 @@ from typing import Any
 import msgspec
 import tomli_w
 
-from ees_mpi.config import gone
 from ees_mpi.config.changes import change, make_room
 from ees_mpi.config.methods import METHODS as METHODS
 from ees_mpi.config.methods import Climbing as Climbing
@@ -32,6 +31,8 @@ from ees_mpi.registry import beside, check_trust, convert, flat, leaves, note_co
 from ees_mpi.registry.toml import Setting, tables
 from ees_mpi.tasks import TASKS
 
+# Keys that files of the first drafts have, and that are ignored in them.
+GONE = (("run", "portable"), ("maml", "log_iterations"))
 OBSERVED = 10  # rollouts of a generation that should feed the observation statistics, at least
 SHARE = "task.observation_share"
 
@@ -62,11 +63,6 @@ class Config:
         """The registered name of the population."""
         return POPULATIONS.name_of(self.population)
 
-    @property
-    def free_on_resume(self) -> frozenset[str]:
-        """The keys that a resumed run may change."""
-        return FREE_ON_RESUME | self.method.free_on_resume
-
     def sections(self) -> dict[str, Any]:
         """Return the config as plain tables, with all defaults."""
         return {
@@ -95,10 +91,10 @@ def parse(
     trusted: code that it names may run; stored: the text is from a file that ees_mpi wrote, perhaps an older version
     """
     sections = with_base(tables(text, (), source))
-    if stored:
-        gone.drop(sections)
+    for section, key in GONE if stored else ():
+        if isinstance(sections.get(section), dict):
+            sections[section].pop(key, None)
     notes = change(sections, settings)
-    gone.refuse(sections)
     for key, value in leaves(sections):
         if isinstance(value, float) and not math.isfinite(value):
             raise ConfigError(f"{key}: expected a finite number, got {value}")
@@ -232,6 +228,6 @@ def is_set(key: str, text: str | Mapping[str, Any], settings: Sequence[Setting])
 def changed_keys(before: Config, after: Config) -> list[str]:
     """Return the keys in which two configs describe different runs, with both values."""
     old, new = dict(flat(before.sections())), dict(flat(after.sections()))
-    keys, absent = sorted((old.keys() | new.keys()) - after.free_on_resume), "(not set)"
+    keys, absent = sorted((old.keys() | new.keys()) - FREE_ON_RESUME), "(not set)"
     values = ((key, old.get(key, absent), new.get(key, absent)) for key in keys)
     return [f"{key} is {a!r:.80} in the file and {b!r:.80} now" for key, a, b in values if a != b]

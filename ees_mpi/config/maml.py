@@ -38,10 +38,6 @@ class MamlSettings(Part, frozen=True):
     cg_damping: Annotated[float, key("Is added to the diagonal of the Fisher matrix.", ge=0)] = 1e-5
     line_search_steps: Annotated[Count, key("How often a step may be shortened before it is given up.", "steps")] = 15
     line_search_ratio: Annotated[Share, key("The factor by which a step is shortened.")] = 0.8
-    log_iterations: Annotated[
-        tuple[Annotated[int, msgspec.Meta(ge=0)], ...],
-        key("The iterations whose rollouts are kept, each in a file beside the run file.", "generations"),
-    ] = ()
 
     def steps(self, task: Task) -> int:
         """Return the number of steps of a rollout during training."""
@@ -56,7 +52,6 @@ class Maml:
 
     name: ClassVar[str] = "maml"
     own_sections: ClassVar[Mapping[str, Any]] = {"maml": MamlSettings}
-    free_on_resume: ClassVar[frozenset[str]] = frozenset({"maml.log_iterations"})
     fields: ClassVar[Mapping[str, Field]] = {
         "log_std": Field(("action_dim",), "<f4", "MAML: log standard deviation of each action, as in this generation"),
         "fitness_before": Field(
@@ -75,11 +70,9 @@ class Maml:
 
     @classmethod
     def build(cls, sections: Mapping[str, Any]) -> "Maml":
-        """Read section `maml`."""
         return cls(convert(sections["maml"], MamlSettings, "maml"))
 
     def sections(self) -> dict[str, Any]:
-        """Return section `maml` as a plain table."""
         return {"maml": part_settings(self.settings)}
 
     @property
@@ -89,7 +82,6 @@ class Maml:
 
     @property
     def of_offspring(self) -> "Maml":
-        """The method of a sample of offspring."""
         return self
 
     def check(self, task: Task, population: Population) -> None:

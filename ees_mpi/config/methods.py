@@ -24,7 +24,6 @@ class Evolution:
 
     name: ClassVar[str] = "ees"
     own_sections: ClassVar[Mapping[str, Any]] = {"objective": OBJECTIVES, "optimizer": OPTIMIZERS}
-    free_on_resume: ClassVar[frozenset[str]] = frozenset()
     fields: ClassVar[Mapping[str, Field]] = {
         "objective_value": Field(("own_objective",), "<f8", "value of each objective of the user; NaN: not computed")
     }
@@ -32,11 +31,9 @@ class Evolution:
 
     @classmethod
     def build(cls, sections: Mapping[str, Any]) -> "Evolution":
-        """Read the sections of the method."""
         return cls(OBJECTIVES.build(sections["objective"]), OPTIMIZERS.build(sections["optimizer"]))
 
     def sections(self) -> dict[str, Any]:
-        """Return the sections of the method as plain tables."""
         return {"objective": OBJECTIVES.section(self.objective), "optimizer": OPTIMIZERS.section(self.optimizer)}
 
     @property
@@ -46,17 +43,14 @@ class Evolution:
 
     @property
     def rollouts(self) -> int:
-        """The number of rollouts of one individual."""
         return 1
 
     @property
     def of_offspring(self) -> "Evolution":
-        """The method of a sample of offspring."""
         return self
 
     @property
     def headline(self) -> str:
-        """The metric that progress lines show."""
         return self.objective.headline
 
     @property
@@ -73,7 +67,6 @@ class Evolution:
 
     @property
     def uses_torch(self) -> bool:
-        """True if the bits depend on torch."""
         return self.objective.uses_torch
 
     def check(self, task: Task, population: Population) -> None:
@@ -101,7 +94,6 @@ class Evolution:
         try_update(population, self.optimizer, task.parameters)
 
     def moments(self, task: Task, learned: Arrays) -> Arrays:
-        """Return the moments of the optimizer before the first step."""
         return self.optimizer.start(learned)
 
     def file_axes(self, task: Task, population: Population) -> dict[str, int]:
@@ -109,7 +101,6 @@ class Evolution:
         return {"learned_number": more_learned(population, task.parameters), "own_objective": len(self.own_values)}
 
     def warning(self, arrays: Arrays) -> str | None:
-        """Return no warning."""
         return None
 
 
@@ -131,12 +122,10 @@ class EsMaml(Evolution):
 
     @classmethod
     def build(cls, sections: Mapping[str, Any]) -> "EsMaml":
-        """Read the sections of the method."""
         parts = Evolution.build(sections)
         return cls(parts.objective, parts.optimizer, convert(sections["climbing"], Climbing, "climbing"))
 
     def sections(self) -> dict[str, Any]:
-        """Return the sections of the method as plain tables."""
         return {**super().sections(), "climbing": part_settings(self.climbing)}
 
     @property

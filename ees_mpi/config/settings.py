@@ -9,7 +9,7 @@ from ees_mpi.registry import Part, key
 
 INERT = "task.source"  # a text to read; nothing runs it
 
-# Keys that a resumed run may change: they do not change its bits. A method may have more of them.
+# Keys that a resumed run may change: they do not change its bits.
 FREE_ON_RESUME = frozenset(
     {
         "run.generations",

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ees_mpi.config import Config, check, load
+from ees_mpi.config import FREE_ON_RESUME, Config, check, load
 from ees_mpi.errors import ConfigError
 from ees_mpi.registry import flat
 from ees_mpi.registry.toml import Setting, key_of, value_of
@@ -109,7 +109,7 @@ def changes(settings: Sequence[Setting], config: Config) -> dict[str, str]:
     words = {}
     for key, value in {"method": "ees", **dict(flat(config.sections()))}.items():
         named = any(key == path or key.startswith(f"{path}.") for path in paths)
-        if named and key != "run.seed" and key not in config.free_on_resume:
+        if named and key != "run.seed" and key not in FREE_ON_RESUME:
             words[key] = _word(key, value)
     return words
 

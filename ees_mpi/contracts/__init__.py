@@ -108,7 +108,6 @@ class Method(Protocol):
 
     name: ClassVar[str]  # `method` of the config
     own_sections: ClassVar[Mapping[str, Any]]  # the config sections of the method: a family of parts, or a struct
-    free_on_resume: ClassVar[frozenset[str]]  # keys of these sections that a resumed run may change
     fields: ClassVar[Mapping[str, Field]]  # arrays that each generation has in addition; a run has all or none
     inherited: ClassVar[tuple[str, ...]]  # moments that a run takes from the run that it starts from; logged, too
 

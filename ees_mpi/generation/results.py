@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,7 +38,6 @@ class Record:
     generation: int
     arrays: Arrays
     seconds: Mapping[str, float]
-    rollouts: Arrays = field(default_factory=dict)  # for a file of their own beside the run file; usually none
     own_values: Sequence[str] = ()  # the names of the user's own objectives
 
     def __repr__(self) -> str:

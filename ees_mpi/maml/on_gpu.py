@@ -74,7 +74,6 @@ class GpuTasks:
         return rollouts_of(walked, [direction_of(self._config.task, task_sign) for task_sign in sign])
 
     def close(self) -> None:
-        """Release the robots and the memory of the device."""
         self._evaluator.close()
         walks, self._walks = self._walks, None
         if walks is not None:

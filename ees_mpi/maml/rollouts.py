@@ -19,7 +19,7 @@ from ees_mpi.config.maml import Maml, MamlSettings
 from ees_mpi.contracts import Task, Walker
 from ees_mpi.generation.state import State
 from ees_mpi.noise import stream
-from ees_mpi.outcomes import Arrays, Floats, Singles
+from ees_mpi.outcomes import Floats, Singles
 from ees_mpi.policies import CLIP, MLP, observation_sums
 from ees_mpi.tasks.locomotion import along
 
@@ -127,21 +127,6 @@ class Pairs:
         columns = [usable, length, after.total, *after.final.mean(1).T, before.total, *sums.T]
         rows = torch.stack([column.double() for column in columns], 1).tolist()
         return [[index, *row] for index, row in zip(self.index, rows, strict=True)]
-
-    def arrays(self) -> Arrays:
-        """Return everything as arrays with names, for a file."""
-        both = (("before", self.before), ("after", self.after))
-        tensors = {f"{name}/{field.name}": getattr(part, field.name) for name, part in both for field in fields(part)}
-        return {"index": np.array(self.index)} | {name: tensor.cpu().numpy() for name, tensor in tensors.items()}
-
-    @classmethod
-    def of(cls, arrays: Arrays, device: str = "cpu") -> "Pairs":
-        """Return the tasks of `arrays`."""
-        before, after = (
-            TaskRollouts(*(torch.tensor(arrays[f"{name}/{field.name}"]).to(device) for field in fields(TaskRollouts)))
-            for name in ("before", "after")
-        )
-        return cls(arrays["index"].tolist(), before, after)
 
 
 def maml_of(config: Config) -> MamlSettings:

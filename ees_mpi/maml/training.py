@@ -19,13 +19,12 @@ from ees_mpi.generation.results import Clock, Record, Unfinished, check_enough, 
 from ees_mpi.generation.state import State
 from ees_mpi.maml.learning import adapted
 from ees_mpi.maml.on_gpu import GpuTasks, opener
-from ees_mpi.maml.outer import Step, learning_tasks, outer_step
+from ees_mpi.maml.outer import learning_tasks, outer_step
 from ees_mpi.maml.rollouts import Pairs, Sampler, direction_of, draws, maml_of, theta_of
 from ees_mpi.noise import stream
 from ees_mpi.outcomes import LEADING, Arrays, Draw, Floats, Outcome, Outcomes, Singles, unpack
 from ees_mpi.populations.tasks import Tasks
 from ees_mpi.ranks import Ranks
-from ees_mpi.store import rollouts
 from ees_mpi.store.reader import Run
 
 
@@ -66,7 +65,7 @@ class MamlJob:
             "shortened": np.array(step.shortened),
         }
         clock.lap("update")
-        return Record(state.generation, arrays, clock.seconds, self._log(state.generation, groups)), following
+        return Record(state.generation, arrays, clock.seconds), following
 
     def _gather(self, generation: int, groups: Sequence[Pairs], center: Outcome | None) -> tuple[Outcomes, Arrays]:
         """Return the results of all tasks on every rank, in order, and further arrays for the run file."""
@@ -89,21 +88,6 @@ class MamlJob:
         mean = {"mean_fitness": middle[3], "mean_behavior": middle[LEADING : LEADING + dim]}
         return outcomes, {**mean, "fitness_before": before}
 
-    def _log(self, generation: int, groups: Sequence[Pairs]) -> Arrays:
-        """Return the rollouts of all tasks in their order if this iteration is logged; else nothing."""
-        settings, task = maml_of(self.config), self.config.task
-        if generation not in settings.log_iterations:
-            return {}
-        shapes = shapes_of(settings.rollouts, settings.steps(task), task.layers, task.behavior_dim)
-        mine = [group.arrays() for group in groups]
-        whole = {}
-        for name, (dtype, *shape) in shapes.items():
-            # One flat array: a rank without rollouts has no rows.
-            flat = np.concatenate([np.empty(0, dtype), *(arrays[name].reshape(-1) for arrays in mine)])
-            whole[name] = self.ranks.allgather(flat).reshape(-1, *shape)
-        order = np.argsort(whole["index"])
-        return {name: array[order] for name, array in whole.items()}
-
     @classmethod
     def open(cls, config: Config, ranks: Ranks) -> "MamlJob":
         """Open the robots of this rank, on the device that all ranks agree on."""
@@ -121,7 +105,6 @@ class MamlJob:
         return self.work.device
 
     def close(self) -> None:
-        """Release the robots."""
         self.work.close()
 
 
@@ -166,7 +149,6 @@ class CpuTasks:
         return Pairs([index], before, sampler.sample(theta, noise[1], direction, sampled[1], dim))
 
     def close(self) -> None:
-        """Release the robots."""
         self._evaluator.close()
         self._walker.close()
 
@@ -177,19 +159,6 @@ def adapt(config: Config, theta: Singles, before: Any) -> Singles:
     steps = before.steps(settings.discount)
     result: Singles = adapted(config.task.layers, settings.adaptation_lr, torch.tensor(theta)[None], steps)[0].numpy()
     return result
-
-
-def shapes_of(rollouts: int, steps: int, layers: Sequence[int], dim: int) -> dict[str, tuple[Any, ...]]:
-    """Return the dtype and the shape of one task, for each of the `Pairs.arrays`."""
-    each = {
-        "observations": (np.float32, rollouts, steps, layers[0]),
-        "actions": (np.float32, rollouts, steps, layers[-1]),
-        "rewards": (np.float64, rollouts, steps),
-        "length": (np.int64, rollouts),
-        "final": (np.float64, rollouts, dim),
-        "sums": (np.float64, 1 + 2 * layers[0]),
-    }
-    return {"index": (np.int64,)} | {f"{name}/{part}": each[part] for name in ("before", "after") for part in each}
 
 
 class MamlRepeater:
@@ -210,17 +179,3 @@ class MamlRepeater:
     def close(self) -> None:
         """Release the robots."""
         self._work.close()
-
-
-def repeat_update(run: Run, generation: int, device: str | None = None) -> Step:
-    """Return the outer step of an iteration, computed again from the rollouts that the run has kept.
-
-    It is computed like on a CPU rank, or like on a GPU on a `device` of torch; see `maml.log_iterations`.
-    """
-    kept = Pairs.of(rollouts.read(run, generation), device or "cpu")
-    valid = np.array(run["valid"][generation])
-    moments = {"log_std": run["log_std"][generation]}
-    state = State(generation, {"mean": run["mean"][generation]}, moments, run.observation_sums(generation))
-    groups = [kept] if device else [kept[[place]] for place in range(len(kept.index))]
-    learning = learning_tasks(run.config, state, groups, valid)
-    return outer_step(run.config, state, learning, int(valid.sum()), Ranks())[0]

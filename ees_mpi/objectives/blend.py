@@ -93,12 +93,10 @@ class Blend(Objective, frozen=True):
         return any(part.remembers for _, part in self.members)
 
     def check(self) -> None:
-        """Check every part."""
         for _, part in self.members:
             part.check()
 
     def try_out(self, size: int, behavior_dim: int) -> None:
-        """Try every part."""
         for _, part in self.members:
             part.try_out(size, behavior_dim)
 

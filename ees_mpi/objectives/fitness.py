@@ -17,5 +17,4 @@ class Fitness(Objective, frozen=True):
     uses_fitness = True
 
     def weights(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> tuple[Floats, Memory]:
-        """Return the weights [N] and the memory, which is empty."""
         return outcomes.centred(centred_ranks(outcomes.fitness[outcomes.valid]) / outcomes.size), memory

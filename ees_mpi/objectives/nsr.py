@@ -93,5 +93,4 @@ class NoveltyReward(Objective, frozen=True):
         return novelty / total if 0 < total < np.inf else np.full(len(valid), 1 / max(len(valid), 1))
 
     def chances(self, memory: Memory) -> Floats | None:
-        """Return the chance [K] of each mean in the next generation; None: equal ones."""
         return memory.get("chances")

@@ -10,8 +10,4 @@ OPTIMIZERS = Family(
         "custom": "ees_mpi.optimizers.custom:CustomOptimizer",
     },
     default="adam",
-    gone={
-        "trust": 'the optimizer "trust" is an example now, jobs/examples/own_optimizer.py (`ees-mpi jobs --copy`): '
-        'name = "custom", function = "own_optimizer:Trust"'
-    },
 )

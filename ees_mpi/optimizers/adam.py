@@ -26,13 +26,11 @@ class Adam(Part, frozen=True):
     ] = True
 
     def start(self, learned: Arrays) -> Arrays:
-        """Return the moments before the first step."""
         zeros = {f"{prefix(name)}{moment}": np.zeros(learned[name].shape) for name in learned for moment in MOMENTS}
         return {**zeros, "steps": np.array(0)}
 
     @quietly
     def step(self, learned: Arrays, gradient: Arrays, moments: Arrays) -> tuple[Arrays, Arrays]:
-        """Return the next learned arrays and moments."""
         steps = int(moments["steps"]) + 1
         following, grown = {}, {"steps": np.array(steps)}
         for name, theta in learned.items():

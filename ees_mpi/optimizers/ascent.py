@@ -15,12 +15,10 @@ class Ascent(Part, frozen=True):
     std_lr: StdRate = None
 
     def start(self, learned: Arrays) -> Arrays:
-        """Return the moments before the first step: none."""
         return {}
 
     @quietly
     def step(self, learned: Arrays, gradient: Arrays, moments: Arrays) -> tuple[Arrays, Arrays]:
-        """Return the next learned arrays and moments."""
         following = {}
         for name, theta in learned.items():
             rate, l2 = rates_of(self, name)

@@ -32,11 +32,9 @@ class CustomOptimizer(Part, frozen=True):
             learned, moments = self.step(learned, gradient, moments)
 
     def start(self, learned: Arrays) -> Arrays:
-        """Return the moments before the first step."""
         return as_table(self.optimizer.start(readonly(learned)), f"{self._code}: start()")
 
     def step(self, learned: Arrays, gradient: Arrays, moments: Arrays) -> tuple[Arrays, Arrays]:
-        """Return the next learned arrays and moments."""
         result = self.optimizer.step(readonly(learned), gradient, readonly(moments))
         following, grown = result if isinstance(result, tuple) and len(result) == 2 else (result, None)
         return (

@@ -55,7 +55,6 @@ class CustomPopulation(Population, frozen=True):
         few.gradient(generator.normal(size=TRIED), draw, learned, noise, Ranks())
 
     def learned(self, means: Singles) -> Arrays:
-        """Return the learned arrays before the first generation: the means [K, D], and those of the user."""
         if not hasattr(self.population, "learned"):
             return {"mean": means}
         arrays = as_table(self.population.learned(means), f"{self._code}: learned()", np.float32)
@@ -83,19 +82,16 @@ class CustomPopulation(Population, frozen=True):
         return Draw(*(array.astype(dtype) for array, dtype in zip(arrays.values(), types, strict=True)))
 
     def individual(self, learned: Arrays, draw: Draw, index: int, noise: Noise) -> Singles:
-        """Return the parameters [D] of one individual."""
         z = np.ascontiguousarray(self.population.individual(readonly(learned), draw, index, noise), np.float32)
         if z.shape != learned["mean"].shape[1:]:
             raise self._error(f"individual() returned the shape {z.shape}; expected {learned['mean'].shape[1:]}")
         return z
 
     def gradient(self, weights: Floats, draw: Draw, learned: Arrays, noise: Noise, ranks: Ranks) -> Arrays:
-        """Turn weights [N] into the gradient of each learned array."""
         gradient = self.population.gradient(weights, draw, readonly(learned), noise, ranks)
         return like(gradient, learned, f"{self._code}: gradient()", np.float64)
 
     def offspring(self, count: int, std: float | None) -> "CustomPopulation":
-        """Return the population of `count` offspring of the same means."""
         return msgspec.structs.replace(self, size=count, std=std or self.std)
 
     def warning(self, learned: Arrays) -> str | None:

@@ -49,7 +49,6 @@ class Normal(Population, frozen=True):
         return Draw(offset, sign, np.zeros(self.size, np.int32))
 
     def individual(self, learned: Arrays, draw: Draw, index: int, noise: Noise) -> Singles:
-        """Return the parameters [D] of one individual."""
         mean: Singles = learned["mean"][draw.parent[index]]
         std = self._std(learned)
         z: Singles = noise.row(draw.offset[index], mean.size) * (std if draw.sign[index] > 0 else -std)
@@ -61,7 +60,6 @@ class Normal(Population, frozen=True):
         return self.std
 
     def offspring(self, count: int, std: float | None) -> "Normal":
-        """Return the population of `count` independent offspring of the same means."""
         return msgspec.structs.replace(self, size=count, std=std or self.std, antithetic=False)
 
     def gradient(self, weights: Floats, draw: Draw, learned: Arrays, noise: Noise, ranks: Ranks) -> Arrays:

@@ -30,5 +30,4 @@ class Tasks(Rows, frozen=True):
         return Draw(nothing, generator.permutation(sign), nothing.astype(np.int32))
 
     def offspring(self, count: int, std: float | None) -> Normal:
-        """Return the population of `count` independent offspring of the learned mean."""
         return Normal(size=count, std=std or self.std, antithetic=False)

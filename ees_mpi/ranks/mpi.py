@@ -100,7 +100,6 @@ class MpiRanks(Ranks):
         return int(before[0])
 
     def balance(self, seconds: NDArray[np.float64]) -> None:
-        """Let `hand_out` give less to slower nodes; `seconds` [P]: those of each rank for its part of the last time."""
         self._slices.balance(np.bincount(self._node_of, seconds) / np.bincount(self._node_of))
 
     def _wait(self, request: Any) -> None:
@@ -129,7 +128,6 @@ class MpiRanks(Ranks):
         self.abort(1)
 
     def allgather(self, rows: NDArray[Any], counts: Sequence[int] | None = None) -> NDArray[Any]:
-        """Return the rows of all ranks, in rank order, on every rank; `counts`: the rows of each rank, if known."""
         rows = np.ascontiguousarray(rows)
         if counts is None:
             counts = self.allgather(np.array([len(rows)]), [1] * self.size).tolist()
@@ -142,7 +140,6 @@ class MpiRanks(Ranks):
         return everything
 
     def shared_array(self, count: int, dtype: DTypeLike) -> NDArray[Any]:
-        """Return an array that all ranks of this node share."""
         size = count * np.dtype(dtype).itemsize
         alone: NDArray[Any] = np.empty(0, dtype)
         name = np.zeros(1, f"S{PATH_BYTES}")
@@ -165,11 +162,9 @@ class MpiRanks(Ranks):
         return array
 
     def node_barrier(self) -> None:
-        """Wait for all ranks of this node; after it, this rank sees all that they wrote to shared arrays."""
         self._wait(self._node.Ibarrier())
 
     def take_turn(self) -> None:
-        """Wait before a last message that several ranks may have: the lowest one prints it, and ends the others."""
         for number in process.settable([signal.SIGTERM]):
             signal.signal(number, signal.SIG_DFL)
         time.sleep(process.turn(self.rank, self.node_rank))
@@ -184,12 +179,10 @@ class MpiRanks(Ranks):
         self.abort(1)
 
     def abort(self, code: int) -> NoReturn:
-        """End the whole job at once."""
         MPI.COMM_WORLD.Abort(code)
         os._exit(code)
 
     def release(self) -> None:
-        """Free all resources after a job; called on all ranks together."""
         process.disarm()
         self._limited = False
         self._counter.Unlock_all()

@@ -43,19 +43,14 @@ def key(about: str, unit: str = "", **limits: Any) -> msgspec.Meta:
 
 
 class Family(Mapping[str, type[Part]]):
-    """A registry: name of a member -> class, imported at first use.
+    """A registry: name of a member -> class, imported at first use; `default`: the name of a section without one."""
 
-    default: the name of a section without one; gone: names of earlier versions, each with a sentence
-    """
-
-    def __init__(
-        self, kind: str, members: dict[str, str], default: str | None = None, gone: Mapping[str, str] | None = None
-    ):
-        self.kind, self.default, self._members, self._gone = kind, default, members, gone or {}
+    def __init__(self, kind: str, members: dict[str, str], default: str | None = None):
+        self.kind, self.default, self._members = kind, default, members
 
     def __getitem__(self, name: str) -> type[Part]:
         if name not in self._members:
-            raise ConfigError(f"{self.kind}.name: {self._gone.get(name) or unknown(name, self._members)}")
+            raise ConfigError(f"{self.kind}.name: {unknown(name, self._members)}")
         member: type[Part] = loaded(self._members[name])
         return member
 

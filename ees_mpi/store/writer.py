@@ -13,7 +13,7 @@ from ees_mpi.config import Config
 from ees_mpi.errors import RunFileError
 from ees_mpi.noise import Noise
 from ees_mpi.outcomes import Arrays
-from ees_mpi.store import fold, journal, layout, records, rollouts, sessions
+from ees_mpi.store import fold, journal, layout, records, sessions
 from ees_mpi.store.lock import Lock
 from ees_mpi.store.reader import open_run
 from ees_mpi.store.records import Entry
@@ -152,11 +152,6 @@ class RunWriter:
         """The advice after a write that failed. Without fsync, the disk may refuse later what it first accepted."""
         advice = SAFE if self._config.run.fsync else CHECK
         return advice if self._resumable else ""
-
-    def keep_rollouts(self, generation: int, arrays: Arrays) -> None:
-        """Write the rollouts of a generation to a file of their own."""
-        with write_errors(self.path, self._advice):
-            rollouts.write(self.path, self._run_id, generation, arrays)
 
     def commit(self, generation: int, arrays: Arrays, state: Arrays) -> None:
         """Add a generation to the run; after this call, a kill cannot lose it."""

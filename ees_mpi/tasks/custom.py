@@ -96,7 +96,6 @@ class CustomTask(Task, frozen=True):
         return batches
 
     def walker(self, seed: int) -> Walker | None:
-        """Return the user's robot that is controlled step by step, if the task has `walker`."""
         walker: Walker | None = Guard(self.task.walker(seed), self.own_code) if self.walkable else None
         return walker
 
@@ -106,11 +105,9 @@ class CustomTask(Task, frozen=True):
         return None if drawable is None else self._evaluator(drawable, lambda seed: self.task.film(seed, view))
 
     def initial(self, generator: np.random.Generator) -> Singles:
-        """Draw the first mean."""
         return np.asarray(self.task.initial(generator), np.float32)
 
     def open(self, seed: int) -> Evaluator:
-        """Return the user's evaluator."""
         return self._evaluator(self.task.open(seed), self.task.open)
 
     @before_rollouts()
@@ -149,7 +146,6 @@ class OwnEvaluator(Guard):
     def evaluate(
         self, index: int, parameters: Singles, observation_mean: Floats, observation_std: Floats, observe: bool
     ) -> Outcome:
-        """Roll out one individual."""
         with located(f"individual {index}"):
             with calling(self._code, "evaluate()"):
                 outcome = self._thing.evaluate(index, parameters, observation_mean, observation_std, observe)

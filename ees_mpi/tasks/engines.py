@@ -50,7 +50,6 @@ class EngineTask(WalkingTask, frozen=True):
         super().check()
 
     def open(self, seed: int) -> RobotRollouts:
-        """Return rollouts of the robot on the CPU."""
         return RobotRollouts(self, self.walker(seed))
 
     def walker(self, seed: int) -> LimbedWalker:
@@ -62,7 +61,6 @@ class EngineTask(WalkingTask, frozen=True):
         return self._engine().film(self.start_seed(seed), view)
 
     def lacks_for_gpu(self) -> str:
-        """Return what this process lacks for a GPU; empty: nothing. Imports no torch."""
         return self._engine().lacks_for_gpu()
 
     def open_batches(self, seed: int, noise: Singles, wanted: int, antithetic: bool, say: Say) -> BatchEvaluator:

@@ -67,7 +67,6 @@ class Function(Task, frozen=True):
         return ":" not in self.function
 
     def initial(self, generator: np.random.Generator) -> Singles:
-        """Return the first mean."""
         mean = _GIVEN.get((self.function, self.sha256), (None, None))[1]
         if mean is None:
             return np.full(self.parameters, self.start, np.float32)
@@ -77,7 +76,6 @@ class Function(Task, frozen=True):
         return first
 
     def open(self, seed: int) -> "OneByOne":
-        """Return the evaluator of the function."""
         return (InBatches if self.batch else OneByOne)(self, self._loaded(), seed)
 
     def _loaded(self) -> Callable[..., Any]:
@@ -155,7 +153,6 @@ class InBatches(OneByOne):
     def evaluate(
         self, index: int, parameters: Singles, observation_mean: Floats, observation_std: Floats, observe: bool
     ) -> Outcome:
-        """Evaluate a batch of one individual."""
         return self.evaluate_rows([index], parameters[None])[0]
 
     def evaluate_rows(self, index: Sequence[int], parameters: Singles) -> list[Outcome]:

@@ -31,7 +31,6 @@ class Interference(Task, frozen=True):
     behavior_dim = 1
 
     def initial(self, generator: np.random.Generator) -> Singles:
-        """Return the first mean."""
         return np.array([self.start], np.float32)
 
     def open(self, seed: int) -> "Interference":

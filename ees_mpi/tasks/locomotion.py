@@ -140,11 +140,9 @@ class PolicyTask(Task, frozen=True):
         return self.layers[0]
 
     def initial(self, generator: np.random.Generator) -> Singles:
-        """Draw the first mean."""
         return self.network().initial(generator)
 
     def start_seed(self, seed: int) -> int:
-        """Return the seed with which every rollout starts; `seed`: the run's."""
         return seed if self.reset_seed is None else self.reset_seed
 
     def network(self) -> Policy:
@@ -262,5 +260,4 @@ class Rollouts:
         return tuple(self._robot.position)
 
     def close(self) -> None:
-        """Release the robot."""
         self._robot.close()

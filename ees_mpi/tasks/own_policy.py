@@ -68,22 +68,18 @@ class CheckedPolicy:
         self.normalise(np.zeros(observations), np.ones(observations))
 
     def initial(self, generator: np.random.Generator) -> Singles:
-        """Draw the first mean [D]."""
         first = np.asarray(self._policy.initial(generator), np.float32)
         if first.shape != (self.count,):
             raise self._error(f"initial() returned the shape {first.shape}; expected ({self.count},), its count")
         return first
 
     def load(self, flat: Singles) -> None:
-        """Act with these parameters [D] from now on."""
         self._policy.load(flat)
 
     def normalise(self, mean: ArrayLike, std: ArrayLike) -> None:
-        """See observations as (x - mean) / std, clipped to +-`clip`, from now on."""
         self._mean, self._std = (np.array(statistic, dtype=np.float32) for statistic in (mean, std))
 
     def act(self, observation: Singles) -> Singles:
-        """Return the action [A] for an observation [O]."""
         seen = np.clip((np.asarray(observation, np.float32) - self._mean) / self._std, -self._clip, self._clip)
         action = np.asarray(self._act(seen), np.float32)
         if action.shape != (self._actions,):

@@ -4,7 +4,7 @@ import gzip
 from pathlib import Path
 
 import pytest
-from support.program import TESTS, info, refusal
+from support.program import TESTS, info
 from support.run_files import edited
 
 from ees_mpi import config, open_run
@@ -16,9 +16,9 @@ TEXT = config.read_source("interference-maxvar")
 def test_a_stored_config_is_read_without_the_key_and_that_of_a_user_is_refused() -> None:
     old = TEXT.replace("[run]", "[run]\nportable = true")
     assert old != TEXT and config.parse(old, stored=True) == config.parse(TEXT)
-    with pytest.raises(ConfigError, match=r"run\.portable = True: it is gone: leave it out"):
+    with pytest.raises(ConfigError, match="portable"):
         config.load(config.parse(TEXT).sections() | {"run": {"portable": True}})
-    with pytest.raises(ConfigError, match=r"run\.portable"):
+    with pytest.raises(ConfigError, match="portable"):
         config.parse(old, ["run.portable=false"], stored=True)  # the user's own setting
 
 
@@ -30,8 +30,3 @@ def test_a_run_file_with_the_key_is_read(tmp_path: Path) -> None:
     with open_run(path) as run:
         assert "portable" in str(run.attributes["config"]) and "portable" not in run.config.to_toml()
     assert info(path)["complete"]
-
-
-def test_the_option_is_exit_2_with_one_line(tmp_path: Path) -> None:
-    code, line = refusal("train", "interference-maxvar", "--set", "run.portable=true", "--out", tmp_path / "run.h5")
-    assert code == 2 and "run.portable" in line and "export" in line

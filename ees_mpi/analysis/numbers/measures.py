@@ -173,16 +173,6 @@ def specialization(offspring: Offspring, settings: Settings) -> float:
     return float((right.mean() - chance) / (1 - chance)) if chance < 1 else 0.0
 
 
-def component_variance_share(offspring: Offspring, settings: Settings) -> float:
-    """Return the share of the behavior's variance that lies between the mean behaviors of the components."""
-    position = offspring.position
-    total, between = position.var(axis=0).sum(), np.zeros(position.shape[1])
-    for component in np.unique(offspring.parent):
-        member = offspring.parent == component
-        between += member.mean() * np.square(position[member].mean(axis=0) - position.mean(axis=0))
-    return float(between.sum() / total) if total > 0 else 0.0
-
-
 NEEDS: dict[str, Callable[[Offspring], bool]] = {
     "": lambda offspring: True,
     "a behavior of one number": lambda offspring: bool(offspring.position.shape[1] == 1),
@@ -208,7 +198,6 @@ DIRECTED = ("balance", "direction_uniformity")  # measured over the offspring be
 ENOUGH = 100  # of them; fewer have no directions worth a number in a table
 MEASURES = {
     "distance_mean": Measure(lambda o, s: float(o.distance.mean()), "mean distance from the origin"),
-    "distance_median": Measure(lambda o, s: float(np.median(o.distance)), "median distance from the origin"),
     "distance_max": Measure(lambda o, s: float(o.distance.max()), "largest distance from the origin"),
     "distance_variance": Measure(lambda o, s: float(o.distance.var()), "variance of the distance from the origin"),
     "near_origin": Measure(lambda o, s: float((o.distance < s.radius).mean()), "share that ended within the radius"),
@@ -219,8 +208,5 @@ MEASURES = {
     "balance": Measure(balance, "left and right: 2 min / (left + right); 1 equal shares, 0 all to one side", LINE),
     "direction_uniformity": Measure(direction_uniformity, "directions: 1 all equally often, 0 only one", PLANE),
     "specialization": Measure(specialization, "how well the behavior predicts the component: 0 to 1", MIXTURE),
-    "component_variance_share": Measure(
-        component_variance_share, "share of the behavior's variance between components", MIXTURE
-    ),
     "fitness_mean": Measure(lambda o, s: float(o.outcomes.fitness[o.outcomes.valid].mean()), "mean fitness"),
 }

@@ -1,4 +1,4 @@
-"""Comparisons and signals as text for the terminal, as LaTeX for a paper, and as data for JSON."""
+"""Comparisons and signals as text for the terminal, and as data for JSON."""
 
 import math
 from collections.abc import Sequence
@@ -55,23 +55,6 @@ def _lines(comparison: Comparison) -> list[str]:
     legend = LEGEND + ("" if exact else "; *: normal approximation")
     notes = [f"note: {note}" for note in comparison.notes]
     return [f"{comparison.metric}: {comparison.about}", "", *columns(groups), "", *columns(tests), "", legend, *notes]
-
-
-def latex(comparisons: Sequence[Comparison]) -> str:
-    """Return booktabs tables for a paper."""
-    parts = []
-    for comparison in comparisons:
-        parts.append(f"% {comparison.metric}: {comparison.about}")
-        parts += [_tabular(rows) for rows in _rows(comparison)]
-        parts.append(f"% {LEGEND}")
-        parts += [f"% note: {note}" for note in comparison.notes]
-    return "\n".join(parts)
-
-
-def _tabular(rows: Sequence[Row]) -> str:
-    lines = [" & ".join(cell.replace("%", r"\%").replace("*", "$^*$") for cell in row) + r" \\" for row in rows]
-    head = r"\begin{tabular}{l" + "r" * (len(rows[0]) - 1) + "}\n\\toprule"
-    return "\n".join([head, lines[0], r"\midrule", *lines[1:], r"\bottomrule", r"\end{tabular}"])
 
 
 def _rows(comparison: Comparison) -> tuple[list[Row], list[Row]]:

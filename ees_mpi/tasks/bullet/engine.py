@@ -57,15 +57,12 @@ class BulletWalker:
         return self.robot.finite
 
     def reseed(self, seed: int) -> None:
-        """Begin all further rollouts at the start of this seed."""
         self._seed = seed
 
     def reset(self) -> Singles:
-        """Return to the start and observe."""
         return self.robot.reset(self._seed)
 
     def step(self, action: Singles) -> tuple[Singles, bool]:
-        """Act for one time step; return the observation and whether the rollout has ended."""
         try:
             observation, done = self.robot.step(action)
         except FloatingPointError:  # the action is NaN
@@ -78,7 +75,6 @@ class BulletWalker:
         return self.robot.limbs()
 
     def close(self) -> None:
-        """Release the physics client."""
         self.robot.close()
 
 

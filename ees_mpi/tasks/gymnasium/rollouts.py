@@ -51,13 +51,11 @@ class EnvironmentWalker:
         self.seed = seed
 
     def reset(self) -> Singles:
-        """Return to the start and observe."""
         observation = self._task.flat(self.env.reset(seed=self.seed)[0], self._observed)
         self.rollout, self._acted = Rollout(self.env, [observation]), True
         return observation
 
     def step(self, output: Singles) -> tuple[Singles, bool]:
-        """Act for one time step; return the observation and whether the rollout has ended."""
         if not np.isfinite(output).all():
             self._acted = False
             return self.rollout.observations[-1], True
@@ -73,7 +71,6 @@ class EnvironmentWalker:
         return np.clip(output, self._low, self._high).reshape(self._shape)
 
     def close(self) -> None:
-        """Close the environment."""
         self.env.close()
 
 
@@ -113,7 +110,6 @@ class EnvironmentFilm(EnvironmentRollouts):
             raise
 
     def place(self) -> tuple[float, ...]:
-        """Return the present position of the robot, if the environment has one."""
         if self._task.axes:
             return super().place()
         info = self._walker.rollout.infos[-1] if self._walker.rollout.infos else {}

@@ -77,7 +77,6 @@ class GpuRollouts(Worlds):
         self.capacity, self._components, self._say = self.worlds, 0, say
 
     def evaluate_batch(self, batch: Batch, observation_mean: Floats, observation_std: Floats) -> list[Outcome]:
-        """Roll all individuals of a batch out; return the outcomes in the order of the batch."""
         outcomes: dict[int, Outcome] = {}
         with missing_memory_is_refused():
             if self._components != len(batch.means):

@@ -58,11 +58,9 @@ class StatePlant(Plant):
         return qpos, qvel
 
     def one(self, data: Any) -> "OneStateRobot":
-        """Return the robot on the CPU."""
         return OneStateRobot(self, data)
 
     def many(self, tools: Toolkit, model: Any, data: Any, worlds: int) -> "ManyStateRobots":
-        """Return the robots in MuJoCo Warp."""
         return ManyStateRobots(self, tools, model, data, worlds)
 
 
@@ -80,11 +78,9 @@ class OneStateRobot:
         self._mujoco.mj_forward(self._plant.model, self._data)
 
     def step(self) -> None:
-        """Advance by one action."""
         self._mujoco.mj_step(self._plant.model, self._data, self._plant.sub_steps)
 
     def observation(self) -> Singles:
-        """Return the observation, float32[O]."""
         return np.concatenate((self._qpos[self._plant.kept], self._qvel), dtype=np.float32, casting="same_kind")
 
     def position(self) -> list[float]:
@@ -108,7 +104,6 @@ class ManyStateRobots:
         """Do nothing: qpos and qvel are the whole state."""
 
     def step(self) -> None:
-        """Advance by one action."""
         for _ in range(self._sub_steps):
             self._step(self._model, self._data)
 

@@ -43,7 +43,6 @@ class MujocoWalker:
         return bool(np.isfinite(self._qpos).all() and np.isfinite(self._qvel).all())
 
     def reseed(self, seed: int) -> None:
-        """Begin all further rollouts at the start of this seed."""
         self._start = self.plant.start(seed)
 
     def reset(self) -> Singles:
@@ -55,7 +54,6 @@ class MujocoWalker:
         return self.robot.observation()
 
     def step(self, action: Singles) -> tuple[Singles, bool]:
-        """Act for one time step; return the observation and whether the rollout has ended."""
         np.maximum(np.minimum(action, self.plant.high), self.plant.low, out=self._ctrl)
         self.robot.step()
         self._check_speeds()
@@ -123,5 +121,4 @@ class MujocoFilm(Rollouts):
         return pixels
 
     def close(self) -> None:
-        """Release the renderer."""
         self._renderer.close()

@@ -57,7 +57,6 @@ class Mujoco(EngineTask, frozen=True):
 
     @property
     def axes(self) -> int:
-        """Return how many coordinates of the position are the behaviour."""
         return ROBOTS[self.model].axes if self.model in ROBOTS else (self.dimensions or 2)
 
     @property

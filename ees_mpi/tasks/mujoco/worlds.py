@@ -47,7 +47,6 @@ class Worlds:
         self._launch_one: Step
 
     def close(self) -> None:
-        """Release the memory of the device."""
         tools = self._tools
         vars(self).clear()
         if tools.device != "cpu":

@@ -116,7 +116,6 @@ def test_kinds_of_runs_in_one_set_are_told_apart_and_tested_against_each_other(s
     assert tests == [("MaxEnt-EES", "standard ES"), ("MaxVar-EES", "standard ES"), ("MaxEnt-EES", "MaxVar-EES")]
     table = ees("compare", *files).stdout
     assert "p (Holm)" in table and "MaxEnt-EES against MaxVar-EES" in table
-    assert r"\toprule" in ees("compare", *files, "--latex").stdout
 
 
 def test_files_after_against_belong_to_it_wherever_the_option_stands(sets: dict[str, list[Path]]) -> None:

@@ -180,7 +180,7 @@ def test_info_report_and_watch_never_read_more_than_a_generation_of_a_large_arra
     with open_run(finished) as run:
         summarize(run)
         report.render([run], 0)
-        watch.table([run], 80)
+        watch.table([run])
     assert len(read) > 10 and set(read) == {1}
 
 

@@ -65,7 +65,7 @@ def test_several_runs_are_a_table_that_ends_when_all_are_complete(finished: Path
     assert max(map(len, lines)) <= 100
     names = [line.partition("  ")[0] for line in lines[1:4]]
     assert names == [f"MaxVar-EES, seed {seed}" for seed in (0, 1, 2)]
-    assert "6/6" in lines[1] and "complete" in lines[1] and "6/9" in lines[2] and lines[2][-1] in "_.-=+*#@"
+    assert "6/6" in lines[1] and "complete" in lines[1] and "6/9" in lines[2]
     assert "stopped.h5: nobody writes it now" in lines[-1]
 
     def wait(seconds: float) -> None:
@@ -189,13 +189,6 @@ def test_ctrl_c_while_a_file_is_read_comes_after_it_is_closed(finished: Path, mo
     finally:
         signal.signal(signal.SIGINT, before)
     assert read
-
-
-def test_curves_are_drawn_with_characters() -> None:
-    assert watch.curve(np.arange(8.0), 8) == "▁▂▃▄▅▆▇█"
-    assert watch.curve(np.array([1.0, np.nan, 1.0]), 8) == "▁ ▁"
-    assert len(watch.curve(np.arange(1000.0), 40)) == 40
-    assert watch.curve(np.array([-np.inf]), 8) == ""
 
 
 def test_a_file_that_cannot_be_watched_is_refused(tmp_path: Path) -> None:

@@ -41,14 +41,12 @@ class OneReplica:
         self._cvel, self._com, self._force = data.cvel, data.subtree_com[self._root], data.xfrc_applied
 
     def reset(self) -> None:
-        """Begin a rollout."""
         self._impulses.reset()
         self._seen = self._touching = np.zeros(len(self._rules.feet))
         self._mujoco.mj_forward(self._model, self._data)
         self._place = self._mean_position()
 
     def step(self) -> None:
-        """Advance by one action."""
         for _ in range(SUB_STEPS):
             self._advance()
         self._place = self._mean_position()
@@ -85,7 +83,6 @@ class OneReplica:
         self._force[:, 3:] = -(DRAG + DRAG_OF_SPEED * size) * torque
 
     def position(self) -> list[float]:
-        """Return the position along the axes of the behaviour."""
         return self._place
 
     def _mean_position(self) -> list[float]:
@@ -97,7 +94,6 @@ class OneReplica:
         return [x + rules.torso * self._qpos.item(0), y + rules.torso * self._qpos.item(1)]
 
     def observation(self) -> Singles:
-        """Return the observation, float32[O]."""
         rules, qpos, qvel = self._rules, self._qpos, self._qvel
         if rules.planar:
             _, z, theta = qpos[:3].tolist()

@@ -24,7 +24,6 @@ class ReplicaPlant(Plant):
 
     @property
     def observations(self) -> int:
-        """The number of observations."""
         return self.rules.observations
 
     def start(self, seed: int) -> tuple[Floats, Floats]:
@@ -34,11 +33,9 @@ class ReplicaPlant(Plant):
         return qpos, np.zeros(self.model.nv)
 
     def one(self, data: Any) -> OneReplica:
-        """Return the robot on the CPU."""
         return OneReplica(self.rules, self.model, data)
 
     def many(self, tools: Toolkit, model: Any, data: Any, worlds: int) -> ManyRobots:
-        """Return the robots in MuJoCo Warp."""
         from ees_mpi.tasks.mujoco.replica.kernels import ManyReplicas  # imports Warp
 
         return ManyReplicas(self.rules, self.model, tools, model, data, worlds)
