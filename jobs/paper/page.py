@@ -411,7 +411,7 @@ def short_answer(rows: Sequence[Row]) -> str:
         f"**Does the paper reproduce?** {head}The mutations of its MaxEnt network go 0.94 times as far as those of "
         "standard ES, to both sides. With the rules of the authors' released program we find "
         f"{main.found}, n = {main.runs[0]}, 100 generations{verdict}, and both sides in {plan['sides'].found}; {ants}. "
-        f"With the rules of the paper's text it is {over_standard(rows, 'cheetah', MAXENT)[1]}, n = {count}, 30 generations. "
-        "[All claims](ees_mpi/docs/results.md)."
+        f"With the rules of the paper's text it is {over_standard(rows, 'cheetah', MAXENT)[1]}, n = {count}, "
+        "30 generations. [All claims](ees_mpi/docs/results.md)."
     )
     return textwrap.fill(words, 118, break_long_words=False, break_on_hyphens=False) + "\n"
