@@ -8,7 +8,7 @@ import first_plan
 import numpy as np
 import second_plan
 from endpoints import PAPERS_ROBOTS, Row, column, lines, number, select
-from intervals import paired_ratio, ratio
+from intervals import Interval, paired_ratio, ratio
 
 NAMED = MAXVAR, MAXENT, STANDARD = "MaxVar", "MaxEnt", "standard ES"
 OPTIMUM = 2.5 * math.pi
@@ -86,10 +86,9 @@ def over_standard(rows: Sequence[Row], robot: str, algorithm: str) -> tuple[str,
     return f"{found}; generations {window(ending)}, n = {len(common)}" if common else "-", f"{text}"
 
 
-def early_pairs(rows: Sequence[Row], rules: str) -> str:
+def early_pairs(rows: Sequence[Row], rules: str) -> Interval:
     """Return the ratio of MaxVar to MaxEnt of the same seeds at generations 20 to 29."""
-    pairs = (column(early(rows, "cheetah", name, rules), "distance_20_29") for name in (MAXVAR, MAXENT))
-    return f"{paired_ratio(*pairs)}"
+    return paired_ratio(*(column(early(rows, "cheetah", name, rules), "distance_20_29") for name in (MAXVAR, MAXENT)))
 
 
 def window(ending: str) -> str:
@@ -132,8 +131,8 @@ def claim_table(rows: Sequence[Row]) -> str:
     ants, end = late(rows, "ant", MAXENT)
     ring = share(ant[MAXENT], second_plan.has_ring, "_last")
     close = means(f"near_origin{end}", (MAXENT, ants), (STANDARD, late(rows, "ant", STANDARD)[0]), digits=2)
-    paired = f"{early_pairs(rows, 'released')}; generations 20 to 29, n = 6"
-    paired = plan["equal"].found if any(plan["equal"].runs) else paired
+    pairs = early_pairs(rows, "released")
+    paired = plan["equal"].found if any(plan["equal"].runs) else f"{pairs}; generations 20 to 29, n = {pairs.runs}"
     maml = adapted(adapting(rows, "MAML", "text"))
     learned = f"MAML {np.mean(maml):.1f} (n = {len(maml)})" if maml else "MAML not run"
     better = adaptation_words(rows, "text").replace(" (n = 6, 30 generations)", "")
@@ -146,7 +145,7 @@ def claim_table(rows: Sequence[Row]) -> str:
         (*over_standard(rows, "cheetah", MAXVAR), second_plan.PLANNED),
         (plan["further"].found, f"p = {p:.2g}", verdict["further"]),
         (sides(maxent, ending), sides(cheetah[MAXENT], "_20_29"), verdict["sides"]),
-        (paired, early_pairs(rows, "text"), verdict["equal"]),
+        (paired, f"{early_pairs(rows, 'text')}", verdict["equal"]),
         (plan["cause"].found, "-", verdict["cause"]),
         (share(ants, second_plan.has_ring, end), f"{ring} after 30 generations", verdict["ring"]),
         (*over_standard(rows, "ant", MAXENT), verdict["ant"]),
@@ -372,7 +371,7 @@ def sides_words(rows: Sequence[Row]) -> str:
 
 def answer(rows: Sequence[Row]) -> str:
     """Return the first paragraph of the page: does the paper reproduce, with which rules, with which number."""
-    plan = second_plan.examine(rows)
+    plan, count = second_plan.examine(rows), len(early(rows, "cheetah", MAXENT, "text"))
     main, ring = plan["distance"], plan["ring"]
     heads = {second_plan.AGREES: "Yes", second_plan.NOT: "No", second_plan.UNDECIDED: "Not decided"}
     ants = {
@@ -388,7 +387,7 @@ def answer(rows: Sequence[Row]) -> str:
         "not.**",
         "The number: how far MaxEnt's offspring go, over standard ES, on the paper's cheetah. The paper has 0.94;",
         f"with the released rules it is {main.found}; generations 90 to 99, n = {runs}; with the text's rules "
-        f"{over_standard(rows, 'cheetah', MAXENT)[1]}; generations 20 to 29, n = 6.",
+        f"{over_standard(rows, 'cheetah', MAXENT)[1]}; generations 20 to 29, n = {count}.",
         f"With the released rules offspring run to both sides in {plan['sides'].found}.",
         *([f"The ant's offspring form a ring, even enough for the plan, in {ring.found}."] if any(ring.runs) else []),
         f"The ranks of the behaviours make the difference: over whitening, all else equal, {plan['cause'].found}.",
@@ -400,7 +399,7 @@ def answer(rows: Sequence[Row]) -> str:
 
 def short_answer(rows: Sequence[Row]) -> str:
     """Return the answer for the README, in lines of less than 120 characters."""
-    plan = second_plan.examine(rows)
+    plan, count = second_plan.examine(rows), len(early(rows, "cheetah", MAXENT, "text"))
     main, ring = plan["distance"], plan["ring"]
     head = "On the cheetah, yes. " if main.verdict == second_plan.AGREES else ""
     verdict = "" if head else f"; {main.verdict}"
@@ -413,7 +412,7 @@ def short_answer(rows: Sequence[Row]) -> str:
         f"**Does the paper reproduce?** {head}The mutations of its MaxEnt network go 0.94 times as far as those of "
         "standard ES, to both sides. With the rules of the authors' released program we find "
         f"{main.found}, n = {main.runs[0]}, 100 generations{verdict}, and both sides in {plan['sides'].found}; {ants}. "
-        f"With the rules of the paper's text it is {over_standard(rows, 'cheetah', MAXENT)[1]}, n = 6, 30 generations. "
-        "[All claims](ees_mpi/docs/results.md)."
+        f"With the rules of the paper's text it is {over_standard(rows, 'cheetah', MAXENT)[1]}, n = {count}, "
+        "30 generations. [All claims](ees_mpi/docs/results.md)."
     )
     return textwrap.fill(words, 118, break_long_words=False, break_on_hyphens=False) + "\n"
