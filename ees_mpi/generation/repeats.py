@@ -38,4 +38,4 @@ def same_by_start(run: Run, generation: int, index: int, outcome: Outcome) -> bo
     """Return whether the behaviours from all starts have the bits of the file; True if it has one start only."""
     if BY_START not in run.names:
         return True
-    return np.asarray(outcome.by_start, np.float64).tobytes() == run[BY_START][generation][index].tobytes()
+    return bool(np.asarray(outcome.by_start, np.float64).tobytes() == run[BY_START][generation][index].tobytes())
