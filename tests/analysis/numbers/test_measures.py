@@ -38,7 +38,7 @@ def uncorrelated(points: np.ndarray) -> np.ndarray:
     return (points - points.mean(axis=0)) @ np.linalg.eigh(np.cov(points.T))[1]
 
 
-@pytest.mark.parametrize("width", [0.1, 0.5, 1.0, 2.0])
+@pytest.mark.parametrize("width", [0.1, 1.0])
 @pytest.mark.parametrize("points", [NORMAL, uncorrelated(plane(1))], ids=["line", "plane"])
 def test_the_entropy_is_that_of_scipys_kernel_density_at_equal_bandwidth(points: np.ndarray, width: float) -> None:
     n = len(points)

@@ -111,39 +111,13 @@ def test_a_running_file_is_measured_from_its_journal(folder: Path) -> None:
     assert rows[0] == rows[1]
 
 
-@pytest.mark.parametrize("value", ["nan", "-1"])
-def test_a_value_that_is_not_a_positive_number_is_refused_by_every_command(ant: Path, value: str) -> None:
-    cases = [
-        ("metrics", ant, "--radius"),
-        ("metrics", ant, "--cell"),
-        ("compare", ant, "--against", ant, "--metric", "coverage", "--cell"),
-        ("replay", ant, "--speed"),
-        ("watch", ant, "--every"),
-        ("sample", ant, "--count", 4, "--std"),
-        ("adapt", ant, "--direction", "left", "--std"),
-        ("train", "ant-es", "--max-hours"),
-        ("resume", ant, "--max-hours"),
-    ]
-    for words in cases:
-        code, line = refused(*words, value)
-        assert code == 2 and str(words[-1]) in line
-
-
 def test_runs_that_cannot_be_measured_are_refused_with_one_sentence(ant: Path, folder: Path) -> None:
     (folder / "text.h5").write_text("hello")
-    empty = seeds(folder, ant, "empty", [np.zeros((1, 2))])[0]
-    with edited(empty) as file:
-        for dataset in file["generations"].values():
-            if dataset.maxshape[0] is None:
-                dataset.resize(0, axis=0)
     cases = [
         (2, "RUN.h5", []),
-        (2, "0 to 2", [ant, "--generation", 3]),
         (2, "exclude each other", [ant, "--generation", 1, "--all"]),
         (2, "--bandwidth", [ant, "--bandwidth", "1,zero"]),
-        (2, "--radius", [ant, "--radius", 0]),
         (3, "not a readable HDF5 file", ["text.h5"]),
-        (3, "no committed generation", [empty]),
     ]
     for code, words, arguments in cases:
         said = refused("metrics", *arguments)

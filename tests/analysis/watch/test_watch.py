@@ -31,11 +31,6 @@ def test_one_look_is_a_table_of_progress_speed_and_metrics(cheetah: Path, ant: P
     assert all("3/3" in line and "complete" in line for line in lines)
 
 
-def test_watching_a_complete_run_ends_at_once(finished: Path) -> None:
-    done = ees("watch", finished)
-    assert done.returncode == 0 and done.stdout == "run.h5: 6/6 generations, complete\n"
-
-
 def test_it_follows_a_run_to_its_end_and_leaves_nothing_behind(finished: Path, tmp_path: Path) -> None:
     run = tmp_path / "run.h5"
     shutil.copy(finished, run)
@@ -196,9 +191,3 @@ def test_curves_are_drawn_with_characters() -> None:
     assert watch.curve(np.array([1.0, np.nan, 1.0]), 8) == "▁ ▁"
     assert len(watch.curve(np.arange(1000.0), 40)) == 40
     assert watch.curve(np.array([-np.inf]), 8) == ""
-
-
-def test_a_file_that_cannot_be_watched_is_refused(tmp_path: Path) -> None:
-    assert ees("watch", tmp_path / "absent.h5").returncode == 3
-    assert ees("watch", tmp_path).returncode == 3
-    assert ees("watch", tmp_path / "absent.h5", "--every", 0).returncode == 2
