@@ -56,12 +56,10 @@ def fail(config: Config, ready: Callable[[], object]) -> tuple[float]:
     raise TaskError("the rollout failed")
 
 
-def test_rollouts_are_timed_in_one_process_per_core_at_the_same_time() -> None:
+@pytest.mark.slow
+def test_rollouts_are_timed_in_one_process_per_core_at_the_same_time_and_their_error_is_that_of_the_plan() -> None:
     found = on_all_cores(config.load("interference-maxvar", ["population.size=20"]), meet)
     assert len(set(found[:, 1])) == len(os.sched_getaffinity(0)) and set(found[:, 0]) == {20.0}
-
-
-def test_an_error_in_a_timed_process_is_the_error_of_the_plan() -> None:
     with pytest.raises(TaskError, match="the rollout failed"):
         on_all_cores(config.load("interference-maxvar"), fail)
 
@@ -94,6 +92,7 @@ def test_the_size_of_a_generation_is_that_of_its_datasets() -> None:
     assert plan.row_bytes(ant) == pytest.approx(10_000 * individual + 75_272 * 4 + 28 * 16, rel=0.01)
 
 
+@pytest.mark.slow
 def test_plan_on_the_command_line() -> None:
     done = ees("plan", "ant-maxent", "--set", "task.steps=20", "--set", "population.size=400", "--ranks", 8)
     assert done.returncode == 0, done.stderr
@@ -123,13 +122,6 @@ def test_the_plan_of_maml_counts_whole_tasks() -> None:
 
 
 @pytest.mark.slow
-def test_plan_of_maml_on_the_command_line() -> None:
-    small = ("maml.horizon=5", "maml.rollouts=2", "population.size=4")
-    done = ees("plan", "cheetah-maml-laptop", *sets(*small), "--ranks", 2)
-    assert done.returncode == 0, done.stderr
-    assert "the rollouts of one task" in done.stdout
-
-
 def test_plan_prints_one_json_object() -> None:
     facts = json.loads(done("plan", "interference-maxvar", *sets("population.size=20"), "--ranks", 2, "--json").stdout)
     assert facts["ranks"] == 2 and facts["hours"] > 0 and facts["file_bytes"] > 0
