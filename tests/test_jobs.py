@@ -111,7 +111,6 @@ def test_a_launcher_that_says_all_is_well_does_not_make_a_run_complete(place: Pl
 @pytest.mark.parametrize(
     ("state", "reason", "requeued"),
     [
-        ("SIGNALING", "None", True),
         ("COMPLETING", "TimeLimit", True),
         ("COMPLETING", "None", False),
     ],
