@@ -220,20 +220,6 @@ def test_a_journal_with_bad_contents_is_a_sentence(harm: str, made: Make) -> Non
             break  # `resume` and `repair` continue from the record before
 
 
-def test_the_journal_of_a_copy_that_went_another_way_is_refused(made: Make, tiny: Callable[..., Config]) -> None:
-    run = made(killed=True)
-    copy = Path(shutil.copy(run, run.with_name("copy.h5")))
-    config = tiny("interference-maxvar", "run.fsync=false", "population.std=0.1")
-    writer, contents = RunWriter.resume(copy, config)  # without its journal, with other numbers
-    writer.begin_session(3, 1, 1, {})
-    train(job_of(config), first_state(config).from_arrays(contents.state), writer)
-    writer.fold()
-    writer.release()
-    shutil.copy(journal.path_of(run), journal.path_of(copy))
-    code, line = refusal("sample", copy, "--count", 2)
-    assert code == 3 and "generation 3 of the journal is another one than in the file" in line
-
-
 def test_a_file_that_was_replaced_under_a_running_job_is_noticed_and_not_merged(
     tmp_path: Path, made: Make, tiny: Callable[..., Config]
 ) -> None:
@@ -290,24 +276,6 @@ def test_a_run_that_is_overwritten_between_the_reads_of_its_two_files_is_the_new
     monkeypatch.setattr(reader, "open_hdf5", overwritten)
     with open_run(run) as opened:
         assert opened.generations == 0 and not opened.damage
-
-
-def test_a_sample_does_not_replace_an_unfinished_run(made: Make) -> None:
-    run, killed = made(), made(killed=True, name="killed.h5")
-    code, line = refusal("sample", run, "--count", 2, "--out", killed, "--overwrite")
-    assert code == 3 and "unfinished run" in line and info(killed)["generations"] == 4
-
-
-def test_a_link_to_a_killed_run_shows_its_journal(made: Make, tmp_path: Path) -> None:
-    run, folder = made(killed=True), tmp_path / "links"
-    folder.mkdir()
-    link = folder / "link.h5"
-    link.symlink_to(run)
-    assert info(link)["generations"] == 4 and "4/6" in done("watch", link, "--once").stdout
-    sets = ["--set", "population.size=20", "--set", "noise.size=5000", "--set", "run.generations=1"]
-    for source, name in ((run, "one.h5"), (link, "two.h5")):
-        done("train", "interference-maxvar", *sets, "--from", source, "--out", tmp_path / name)
-    assert info(tmp_path / "one.h5")["state_sha256"] == info(tmp_path / "two.h5")["state_sha256"]
 
 
 def test_links_in_the_place_of_our_files_are_not_followed(made: Make, tmp_path: Path) -> None:
