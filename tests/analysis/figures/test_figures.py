@@ -13,12 +13,13 @@ from matplotlib.colors import LogNorm
 from matplotlib.image import imread
 from support.program import ees, refused
 from support.run_files import edited
-from support.small_runs import Zoo, seeds, walk
+from support.small_runs import Zoo, seeds
 
 from ees_mpi import open_run
 from ees_mpi.analysis.figures.catalog import FIGURES
 from ees_mpi.analysis.figures.style import drawing
 
+pytestmark = pytest.mark.slow
 INGREDIENTS = {
     "interference": ["maxvar", "maxent", "maxent1"],
     "line": ["cheetah", "cheetah-es", "running"],
@@ -60,7 +61,6 @@ def panels_of(name: str, paths: Sequence[Path], *generations: Sequence[int], lab
     return [axes for axes in figure.axes if axes.axison and axes.get_label() != "<colorbar>"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("name", "suffix"), [("interference", ".png"), ("signal", ".png"), ("mixture", ".pdf")])
 def test_every_figure_is_drawn_and_saved_whole(walked: Zoo, folder: Path, name: str, suffix: str) -> None:
     out = folder / f"{name}{suffix}"
@@ -123,41 +123,6 @@ def test_locomotion_is_the_mean_over_seeds_of_the_mean_distance(walked: Zoo) -> 
             logged.append(file["generations/distance_mean"][:])
     np.testing.assert_allclose(lines["MaxEnt-EES, mean of 2 runs"], np.mean(logged, axis=0))
     assert list(lines) == ["standard ES", "MaxEnt-EES, mean of 2 runs"]
-
-
-def test_curves_of_unlike_length_are_said_to_be_cut(walked: Zoo, folder: Path) -> None:
-    longer = walk(folder / "longer.h5", "ant-maxent", "run.seed=2", "run.generations=4")
-    said = ees("figure", "locomotion", walked["ant"], longer, "-o", "longer.png")
-    note = "MaxEnt-EES: the runs have 3 to 4 generations; the first 3 are drawn"
-    assert said.returncode == 0 and said.stderr == f"ees-mpi: note: {note}\n"
-    assert ees("figure", "locomotion", walked["ant"], walked["ant1"], "-o", "longer.png").stderr == ""
-
-
-def test_a_sample_is_refused_where_a_curve_is_drawn(walked: Zoo, folder: Path) -> None:
-    for name, model in (("locomotion", "ant"), ("adaptation", "random"), ("interference", "maxvar")):
-        (sample,) = seeds(folder, walked[model], f"sample-{name}", [np.zeros((8, 1))])
-        with edited(sample) as file:
-            file.attrs["kind"] = "sample"
-        code, line = refused("figure", name, walked[model], sample)
-        assert code == 3 and "is a sample" in line and "give its run" in line
-
-
-def test_a_generation_without_a_valid_rollout_is_a_gap_in_the_curve(walked: Zoo, folder: Path) -> None:
-    (path,) = seeds(folder, walked["ant"], "gap", [np.array([3.0, 4.0])])
-    with edited(path) as file:
-        file["generations/behavior"][1] = np.nan
-    (panel,) = panels_of("locomotion", [path])
-    (line,) = panel.get_lines()
-    assert np.isnan(line.get_ydata()).tolist() == [False, True, False] and line.get_ydata()[2] == 5
-    (panel,) = panels_of("locomotion", [path, walked["ant1"]])
-    assert np.isnan(panel.get_lines()[0].get_ydata()).tolist() == [
-        False,
-        True,
-        False,
-    ]  # no mean of fewer runs than said
-    assert ees("figure", "locomotion", path, "-o", "gap.png").returncode == 0
-    (path,) = seeds(folder, walked["cheetah"], "no-end", [np.array([np.nan])])
-    assert ees("figure", "cheetah", path, "-o", "gap.png").returncode == 0
 
 
 def test_adaptation_tells_where_each_run_started_from(walked: Zoo) -> None:
@@ -239,13 +204,3 @@ def test_labels_and_a_title_of_the_user_are_drawn_and_counted(walked: Zoo, folde
     assert "Two ants" in out.read_text() and "first &lt;&amp;&gt;" in out.read_text()
     code, line = refused("figure", "ant", *runs, "--label", "one", "-o", "x.png")
     assert code == 2 and "expected one for each of the 2 run files, in their order; got 1" in line
-
-
-def test_runs_with_other_settings_have_other_names_and_no_common_mean(walked: Zoo) -> None:
-    runs = [walked["cheetah"], walked["narrow"]]
-    assert [axes.get_title() for axes in panels_of("line", runs)] == [
-        "(a) MaxEnt-EES, std 0.02, seed 0",
-        "(b) MaxEnt-EES, std 0.005, seed 0",
-    ]
-    (panel,) = panels_of("locomotion", runs)
-    assert [line.get_label() for line in panel.get_lines()] == ["MaxEnt-EES, std 0.005", "MaxEnt-EES, std 0.02"]

@@ -118,18 +118,6 @@ def test_kinds_of_runs_in_one_set_are_told_apart_and_tested_against_each_other(s
     assert r"\toprule" in ees("compare", *files, "--latex").stdout
 
 
-def test_files_after_against_belong_to_it_wherever_the_option_stands(sets: dict[str, list[Path]]) -> None:
-    one, two, three, four = sets["maxent"][:4]
-    first = ["--metric", "distance_mean", one, two, "--against", three, four]
-    other = ["--against", three, four, "--metric", "distance_mean", one, two]
-    third = [one, two, f"--against={three}", four, "--metric=distance_mean"]
-    assert compared(*first) == compared(*other) == compared(*third)
-    assert [group["label"] for group in compared(*first)["groups"]] == [
-        "MaxEnt-EES (first set)",
-        "MaxEnt-EES (against)",
-    ]
-
-
 def test_few_runs_unlike_sizes_and_unlike_generations_are_noted(
     sets: dict[str, list[Path]], cheetah: Path, folder: Path
 ) -> None:

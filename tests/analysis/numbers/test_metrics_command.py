@@ -7,7 +7,6 @@ import h5py
 import numpy as np
 import pytest
 from support.program import ees, refused
-from support.run_files import edited
 from support.small_runs import Zoo, seeds, walk
 
 from ees_mpi import open_run
@@ -78,22 +77,6 @@ def test_invalid_rollouts_are_left_out_and_counted(ant: Path, folder: Path) -> N
     (path,) = seeds(folder, ant, "spoilt", [np.array([[np.nan, 1.0], [3.0, 4.0]])])
     (row,) = measured(path)
     assert (row["individuals"], row["invalid"], row["distance_mean"]) == (4, 4, 5.0)
-
-
-def test_a_generation_without_a_valid_rollout_is_a_gap(ant: Path, folder: Path) -> None:
-    (path,) = seeds(folder, ant, "gap", [np.array([3.0, 4.0])])
-    with edited(path) as file:
-        for g in (0, 1):
-            file["generations/behavior"][g] = np.nan
-    rows = measured(path, "--all")
-    assert [row["individuals"] for row in rows] == [0, 0, 8] and "distance_mean" not in rows[0]
-    head, *table = [line.split() for line in ees("metrics", path, "--all").stdout.splitlines()[1:4]]
-    assert table[0][head.index("distance_mean")] == "-" and table[1][head.index("individuals")] == "0"
-    assert refused("metrics", path, "--generation", 0)[0] == 3
-    with edited(path) as file:
-        file["generations/behavior"][2] = np.nan
-    code, line = refused("metrics", path, "--all")
-    assert code == 3 and "in any generation" in line
 
 
 def test_only_the_final_position_counts_if_earlier_ones_are_noted_too(folder: Path) -> None:

@@ -114,11 +114,3 @@ def test_a_run_without_a_valid_individual_at_its_end_has_a_page_too(species: Pat
     assert done.returncode == 0 and not done.stderr
     assert "No individual of the last generation is valid" in (tmp_path / "copy-report.html").read_text()
     assert ees("watch", copy, "--once").returncode == 0
-
-
-@pytest.mark.slow
-def test_a_page_has_the_color_of_its_reader_and_is_the_same_every_time(finished: Path) -> None:
-    with open_run(finished) as run:
-        text = report.render([run], 0)
-        assert report.render([run], 0) == text
-    assert "prefers-color-scheme: dark" in text and "currentColor" in text and report_charts.INK not in text
