@@ -13,7 +13,6 @@ from support.program import CHECKOUT, TIMEOUT, TINY, command, ees, environment, 
 from support.run_files import assert_same_bits, edited
 
 from ees_mpi.commands.doctor import EXTRAS
-from ees_mpi.errors import LaunchError
 
 SETS = sets(*TINY)
 
@@ -83,14 +82,6 @@ def test_an_existing_file_is_only_replaced_when_told_so(finished: Path, tmp_path
     assert copy.read_bytes() == finished.read_bytes()
     done = ees("train", "interference-maxvar", *SETS, "--seed", 9, "--out", copy, "--overwrite")
     assert done.returncode == 0 and info(copy)["seed"] == 9
-
-
-@pytest.mark.parametrize("where", ["absent/run.h5", "file/run.h5", "folder"])
-def test_a_place_that_cannot_be_written_is_exit_3(tmp_path: Path, where: str) -> None:
-    (tmp_path / "file").touch()
-    (tmp_path / "folder").mkdir()
-    code, line = refusal("train", "interference-maxvar", *SETS, "--out", tmp_path / where)
-    assert code == 3 and ("does not exist" in line or "is a folder" in line)
 
 
 def test_resume_refuses_another_config_and_names_the_key(finished: Path, tmp_path: Path) -> None:
@@ -178,18 +169,6 @@ def test_a_start_that_fails_leaves_the_existing_file_as_it_is(words: list[str], 
     assert refusal(*arguments, ranks=2)[0] == 2
     assert refusal(*arguments)[0] == 2
     assert (out.read_bytes() if out.exists() else None) == before
-
-
-def test_a_start_without_room_for_the_noise_table_leaves_the_existing_file_as_it_is(
-    finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def no_room(*arguments: object) -> None:
-        raise LaunchError("there is no room for the noise table")
-
-    monkeypatch.setattr("ees_mpi.strategy.NoiseTable", no_room)
-    out = Path(shutil.copy(finished, tmp_path / "run.h5"))
-    assert refusal("train", "interference-maxvar", "--out", out, "--overwrite")[0] == 1
-    assert out.read_bytes() == finished.read_bytes() and list(tmp_path.iterdir()) == [out]
 
 
 def test_a_finished_run_is_not_touched_by_resume(finished: Path, tmp_path: Path) -> None:

@@ -196,16 +196,6 @@ def test_wrong_settings_are_refused(mean: Any, more: dict[str, Any], message: st
         small(mean, **more)
 
 
-def test_more_than_a_gibibyte_is_refused_with_a_word_on_chunks_and_the_fitness_is_asked_for() -> None:
-    es = ees_mpi.Strategy(np.zeros(100_000), size=3000, std=0.02, config={**SMALL, "noise": {"size": 200_000}})
-    with pytest.raises(ees_mpi.ConfigError, match=r"need 1.12 GiB; expected at most 1 GiB: .*es.ask\(chunk=64\)"):
-        es.ask()
-    assert next(es.ask(chunk=64)).shape == (64, 100_000)
-    es = small(objective="fitness")
-    with pytest.raises(TaskError, match="expected fitness="):
-        es.tell(simulate(es.ask()))
-
-
 def test_a_recorded_run_has_the_bits_of_train_with_the_same_function(tmp_path: Path) -> None:
     with small(record=tmp_path / "loop.h5") as es:
         run(es, 4)

@@ -1,6 +1,5 @@
 """`ees-mpi measure`: the evolvability of a policy that was trained elsewhere."""
 
-import importlib
 import itertools
 import json
 import pickle
@@ -12,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.program import CHECKOUT, done, info, refusal, sets
+from support.program import done, info, refusal, sets
 from support.run_files import assert_same_bits, edited
 
 import ees_mpi
@@ -207,46 +206,6 @@ def test_a_pickle_is_refused_unread_and_a_whole_module_is_refused(tmp_path: Path
     assert code == 3 and "was not read" in line and not mark.exists()
 
 
-@pytest.mark.parametrize(
-    ("named", "code", "message"),
-    [
-        (arrays((28, 8, 6)), 2, "its layers have the sizes (28, 8, 6); the task has (26, 8, 6)"),
-        (
-            {**arrays(), "log_std": np.zeros(6, np.float32)},
-            3,
-            "log_std belongs to no layer; it has the layers 0 (8, 26), 2 (6, 8); name the layers that act",
-        ),
-        ({**arrays(), "2.bias": np.full(6, np.nan, np.float32)}, 3, "not finite"),
-        ({"a": np.zeros(3, np.float32)}, 3, "expected arrays NAME.weight and NAME.bias"),
-    ],
-    ids=["observations", "spare", "not finite", "no layers"],
-)
-def test_weights_that_do_not_fit_are_refused_by_layer(
-    named: dict[str, np.ndarray], code: int, message: str, tmp_path: Path
-) -> None:
-    path = safetensors(tmp_path / "net.safetensors", named)
-    found, line = refusal("measure", path, *WORDS, "-o", tmp_path / "out.h5")
-    assert (found, message in line) == (code, True), line
-    assert not (tmp_path / "out.h5").exists()
-
-
-def test_the_policy_of_the_example_states_its_normaliser_and_leaves_no_log_of_mujoco(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("torch")
-    mujoco = pytest.importorskip("mujoco")
-    monkeypatch.chdir(tmp_path)
-    mujoco.set_mju_user_warning(None)  # as in a new process; then MuJoCo writes its warnings into this folder
-    monkeypatch.syspath_prepend(str(CHECKOUT / "jobs" / "examples"))
-    script = importlib.import_module("train_elsewhere")
-    learner = script.Learner(0)
-    learner.env.close()
-    policy = policy_files.read(learner.policy)
-    assert policy.layers == (17, 64, 64, 6)
-    assert (len(policy.mean), policy.std[0], policy.clip) == (17, 1.0, 10.0)
-    assert not list(tmp_path.iterdir())
-
-
 def test_layers_are_chosen_by_name(tmp_path: Path) -> None:
     named = {f"pi.{name}": array for name, array in arrays().items()}
     value = {f"value.{name}": array for name, array in arrays((26, 8, 1)).items()}
@@ -272,11 +231,6 @@ def test_bad_words_are_refused(
     found, line = refusal("measure", *words, "--task", "cheetah-maxent")
     assert (found, message in line) == (code, True), line
     assert not list(tmp_path.iterdir())
-
-
-def test_a_foreign_policy_needs_a_task(tmp_path: Path) -> None:
-    path = safetensors(tmp_path / "net.safetensors", arrays())
-    assert "expected --task PRESET" in refusal("measure", path)[1]
 
 
 def test_best_of_is_the_mean_over_all_choices() -> None:

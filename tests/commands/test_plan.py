@@ -1,7 +1,6 @@
 import json
 import os
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 from support.program import done, ees, sets
@@ -62,21 +61,6 @@ def test_rollouts_are_timed_in_one_process_per_core_at_the_same_time_and_their_e
     assert len(set(found[:, 1])) == len(os.sched_getaffinity(0)) and set(found[:, 0]) == {20.0}
     with pytest.raises(TaskError, match="the rollout failed"):
         on_all_cores(config.load("interference-maxvar"), fail)
-
-
-def test_the_uncertainty_is_the_spread_that_was_seen() -> None:
-    facts = plan.estimate(config.load("ant-maxent"), 100, 50, replace(COSTS, spread=(0.9, 1.5)))
-    rollouts = 100 * 0.3
-    assert facts["generation_seconds"] - facts["generation_seconds_low"] == pytest.approx(0.1 * rollouts)
-    assert facts["generation_seconds_high"] - facts["generation_seconds"] == pytest.approx(0.5 * rollouts)
-
-
-def test_the_plan_as_data_has_the_numbers_of_the_text() -> None:
-    facts = plan.estimate(config.load("ant-maxent"), 275, 40, COSTS)
-    assert (facts["nodes"], facts["rank_bytes"], facts["node_bytes"]) == (7, 45 << 20, (45 << 20) * 40 + (1 << 30))
-    phases = sum(facts[f"{phase}_seconds"] for phase in ("evaluate", "gather", "update", "commit"))
-    assert facts["generation_seconds"] == pytest.approx(phases)
-    assert facts["core_hours"] == pytest.approx(275 * phases * facts["generations"] / 3600)
 
 
 def test_more_ranks_stop_paying_at_the_latest_with_one_individual_each() -> None:
