@@ -4,7 +4,7 @@ import gzip
 from pathlib import Path
 
 import pytest
-from support.program import TESTS, info, refusal
+from support.program import TESTS, info
 from support.run_files import edited
 
 from ees_mpi import config, open_run
@@ -30,8 +30,3 @@ def test_a_run_file_with_the_key_is_read(tmp_path: Path) -> None:
     with open_run(path) as run:
         assert "portable" in str(run.attributes["config"]) and "portable" not in run.config.to_toml()
     assert info(path)["complete"]
-
-
-def test_the_option_is_exit_2_with_one_line(tmp_path: Path) -> None:
-    code, line = refusal("train", "interference-maxvar", "--set", "run.portable=true", "--out", tmp_path / "run.h5")
-    assert code == 2 and "run.portable" in line and "export" in line
