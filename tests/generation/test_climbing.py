@@ -12,9 +12,8 @@ from support.program import CHECKOUT, done, info, python, run, sets
 from support.run_files import assert_same_bits
 from support.small_runs import job_of
 
-from ees_mpi import load_config, open_run
-from ees_mpi.config import Climbing, check, load
-from ees_mpi.errors import ConfigError
+from ees_mpi import open_run
+from ees_mpi.config import Climbing, load
 from ees_mpi.generation.climbing import climb, directions
 from ees_mpi.generation.state import first_state
 from ees_mpi.noise import Noise, stream
@@ -102,17 +101,3 @@ def test_adapt_climbs_and_samples_do_not(tmp_path: Path) -> None:
     done("measure", path, "--std", 0.02, "--count", 3, "--out", tmp_path / "m.h5")
     with open_run(tmp_path / "m.h5") as measured:
         assert (measured["length"][0] == 8).all()
-
-
-@pytest.mark.parametrize(
-    ("task", "message"),
-    [
-        ({"name": "interference"}, "adapts to directions"),
-        ({"name": "cheetah", "engine": "mujoco", "device": "cuda"}, "runs on CPUs"),
-        ({"name": "cheetah", "rollouts": 2}, "single rollouts"),
-    ],
-)
-def test_a_task_without_directions_or_on_a_gpu_is_refused(task: dict[str, Any], message: str) -> None:
-    sections = {"population": {"name": "normal", "size": 10, "std": 0.1}, "objective": {"name": "fitness"}}
-    with pytest.raises(ConfigError, match=message):
-        check(load_config({"method": "es-maml", "task": task, **sections}))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.gpu_batch import on_the_cpu
-from support.program import done, refusal, sets
+from support.program import done, sets
 from support.small_runs import walk
 
 from ees_mpi import open_run
@@ -129,8 +129,3 @@ def test_batches_of_a_gpu_have_the_same_starts(starts: str, monkeypatch: pytest.
         np.testing.assert_array_equal(found[1][index].by_start, expected.by_start)
         assert found[1][index].length == expected.length == 12
         assert (found[1][index].observations is None) == (expected.observations is None) == (index == 4)
-
-
-def test_maml_refuses_other_starts() -> None:
-    line = refusal("train", "cheetah-maml", *sets("task.starts=own"))[1]
-    assert "task.starts" in line and "leave it out" in line

@@ -8,16 +8,11 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-from support import maml_point
 from support.program import TESTS, done, ees, info, run, sets
-from support.run_files import assert_same_bits, edited
+from support.run_files import assert_same_bits
 
 from ees_mpi import config
-from ees_mpi.analysis import report
-from ees_mpi.analysis.replay import LOGGED, Choice, evaluate, film
-from ees_mpi.config import maml
-from ees_mpi.contracts import View
-from ees_mpi.errors import ConfigError, RunFileError, TaskError
+from ees_mpi.errors import ConfigError, TaskError
 from ees_mpi.generation.results import Unfinished
 from ees_mpi.generation.state import State, first_state
 from ees_mpi.maml import outer
@@ -115,14 +110,6 @@ def test_a_file_verifies_and_says_what_it_is(cheetah: Path) -> None:
     assert facts["steps"] == 2 * 2 * 2 * 2 * 20
 
 
-def test_verify_detects_a_changed_bit(cheetah: Path, tmp_path: Path) -> None:
-    copy = tmp_path / "copy.h5"
-    copy.write_bytes(cheetah.read_bytes())
-    with edited(copy) as file:
-        file["generations/log_std"][1, 0] += 1e-3
-    assert ees("verify", copy).returncode == 1
-
-
 def test_offspring_of_what_was_learned_can_be_sampled(cheetah: Path, tmp_path: Path) -> None:
     out = tmp_path / "sample.h5"
     assert ees("sample", cheetah, "--count", 4, "--std", "0.005", "--out", out).returncode == 0
@@ -164,11 +151,6 @@ def test_evolvability_es_can_start_from_what_was_learned(cheetah: Path, tmp_path
         np.testing.assert_array_equal(run["mean"][0], source.state_arrays()["mean"])
 
 
-def test_individuals_that_are_tasks_cannot_be_rebuilt(cheetah: Path) -> None:
-    with open_run(cheetah) as run, pytest.raises(RunFileError, match="are tasks, not individuals that can be rebuilt"):
-        run.individual(0, 0)
-
-
 WITHOUT_TORCH = """
 import json, sys
 sys.modules["torch"] = None
@@ -190,28 +172,6 @@ def test_without_torch_the_missing_extra_is_named(cheetah: Path, tmp_path: Path)
     said = run([sys.executable, "-c", WITHOUT_TORCH, json.dumps(commands)])
     assert said.stdout.splitlines() == ["2 True 1"] * 4, said.stdout + said.stderr
     assert list(tmp_path.iterdir()) == []
-
-
-def test_maml_refuses_a_population_of_individuals_and_changes_no_file(alone: Path, tmp_path: Path) -> None:
-    copy = tmp_path / "run.h5"
-    copy.write_bytes(alone.read_bytes())
-    changes = sets("population.name=normal", "population.size=4", "population.std=0.02")
-    said = ees("train", POINT, *changes, "--out", copy, "--overwrite")
-    assert said.returncode == 2 and "learns tasks" in said.stderr
-    assert copy.read_bytes() == alone.read_bytes()
-
-
-def test_a_custom_walker_is_tried_before_training(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refusal(*changes: str) -> str:
-        with pytest.raises(ConfigError) as refused:
-            maml.check_task(config.load(str(POINT), changes).task)
-        return str(refused.value)
-
-    assert "(2,)); expected ((2,), (2,), (1,))" in refusal("task.settings.behavior_dim=1")
-    monkeypatch.setattr(maml_point.Point, "walker", lambda self, seed: object())
-    assert "the walker raised AttributeError" in refusal() or "reset" in refusal()
-    monkeypatch.setattr(maml_point.Point, "parameters", 5)
-    assert "the task has 5" in refusal("task.settings.steps=9")
 
 
 def test_how_gradients_are_gathered_and_layers_kept_does_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -260,28 +220,3 @@ def test_a_wrong_config_gets_one_clear_error(changes: list[str], message: str) -
     plain = [change for change in changes if not change.startswith(("task=", "objective="))]
     with pytest.raises(ConfigError, match=message):
         config.check(config.parse(text, plain))
-
-
-def test_evolvability_es_refuses_tasks_as_its_population() -> None:
-    with pytest.raises(ConfigError, match='"tasks" belongs to another method'):
-        text = config.read_source("interference-maxvar").replace('"normal"', '"tasks"')
-        config.check(config.parse(text.replace("antithetic = true", "")))
-
-
-def test_the_learning_curve_shows_both_returns(cheetah: Path, finished: Path, tmp_path: Path) -> None:
-    out = tmp_path / "learning.svg"
-    assert ees("figure", "maml-training", cheetah, "-o", out).returncode == 0
-    drawn = out.read_text()
-    assert out.stat().st_size > 5000 and "<path" in drawn
-    refused = ees("figure", "maml-training", finished, "-o", tmp_path / "other.svg")
-    assert refused.returncode == 3 and "not a run of MAML" in refused.stderr and not (tmp_path / "other.svg").exists()
-
-
-def test_the_report_says_that_rows_are_tasks_and_where_the_mean_ends(cheetah: Path, tmp_path: Path) -> None:
-    text = report.write_report([cheetah], tmp_path / "r.html", 1).read_text()
-    with open_run(cheetah) as run:
-        assert f"<h2>The mean after generation {run.generations - 1}</h2>" in text
-        mean = evaluate(run, film(run, View(64, 48)), Choice(run.generations)).again.evaluated[LOGGED:]
-    assert "final positions of the individuals" not in text and "Extremes of" not in text and "<dt>tasks</dt>" in text
-    assert "the rollouts of each task, after its gradient step" in text
-    assert len(mean) == 1 and f"<b>mean 0</b>: x\u00a0{mean[0]:.4g}" in text

@@ -4,12 +4,10 @@ import shutil
 from pathlib import Path
 
 import numpy as np
-import pytest
 from support.program import TESTS, done, refusal, sets, train
 from support.run_files import assert_same_bits
 
-from ees_mpi import config, open_run
-from ees_mpi.errors import ConfigError
+from ees_mpi import open_run
 from ees_mpi.optimizers.adam import Adam
 
 SMALL = ("population.size=6", "task.steps=8", "task.hidden=[4,4]", "noise.size=5000", "run.generations=2")
@@ -57,8 +55,3 @@ def test_the_example_of_an_own_optimizer_trains_resumes_and_verifies(tmp_path: P
     with open_run(tmp_path / "alone.h5") as run:
         moved = (np.diff(run["mean"][:], axis=0) != 0).any(axis=(1, 2))
     assert moved.tolist()[0] is False and moved[1:].any()  # the first generation has no average to compare with
-
-
-def test_a_config_with_the_former_optimizer_trust_names_the_example() -> None:
-    with pytest.raises(ConfigError, match=r"optimizer\.name.*jobs/examples/own_optimizer.py.*own_optimizer:Trust"):
-        config.load("interference-maxent", ["optimizer.name=trust"])

@@ -3,12 +3,10 @@
 from typing import Any
 
 import numpy as np
-import pytest
 from support.small_runs import job_of
 
 from ees_mpi import load_config
 from ees_mpi.config import Config
-from ees_mpi.errors import ConfigError
 from ees_mpi.generation.state import State, first_state
 from ees_mpi.noise import Noise, stream
 from ees_mpi.objectives.nsr import NoveltyReward
@@ -140,24 +138,3 @@ def test_fitness_that_cancels_novelty_moves_nothing_and_huge_behaviours_leave_fi
     assert not NoveltyReward(neighbors=1).weights(given, {}, Ranks())[0].any()
     huge = np.array([[1e200], [-1e200]])
     assert np.isfinite(NoveltyReward()._chances(huge, np.ones(2, bool), huge)).all()
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"objective": {"name": "maxvar"}}, '"nsr" together with population.name "chosen"'),
-        ({"population": {"name": "normal", "size": 10, "std": 0.1}}, '"nsr" together with population.name "chosen"'),
-        ({"population": {"name": "chosen", "size": 11, "std": 0.1}}, "even number"),
-        ({"population": {"name": "chosen", "size": 3, "std": 0.1, "antithetic": False}}, "population.size"),
-        ({"objective": {"name": "blend", "parts": [{"name": "nsr", "share": 1}]}}, "part of a blend"),
-    ],
-)
-def test_parts_that_do_not_fit_together_are_refused(changes: dict[str, Any], message: str) -> None:
-    sections = {
-        "task": {"name": "interference"},
-        "population": {"name": "chosen", "size": 10, "std": 0.1},
-        "objective": {"name": "nsr"},
-    }
-    with pytest.raises(ConfigError, match=message):
-        config = load_config({**sections, **changes})
-        config.method.rehearse(config.task, config.population)
