@@ -11,7 +11,7 @@ from unittest import mock
 
 import click
 import pytest
-from support.program import CHECKOUT, done, ees, needs_results, refused, sets
+from support.program import CHECKOUT, done, ees, needs_results, sets
 
 from ees_mpi.cli.help import EXAMPLES, GROUPS
 from ees_mpi.cli.main import cli
@@ -134,11 +134,6 @@ def test_a_page_is_wrapped_to_the_terminal_and_loses_no_word() -> None:
         assert all(piece in text for piece in code)
         plain = re.sub(r"^(?:    |\||#|!)[^\n]*|^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
         assert all(len(line) <= 70 or len(line.split()) <= 2 for line in plain.splitlines()), page.topic
-
-
-def test_an_unknown_topic_is_refused_with_a_suggestion() -> None:
-    code, line = refused("docs", "cluster")
-    assert code == 2 and "did you mean clusters" in line
 
 
 @needs_results

@@ -167,11 +167,6 @@ def test_verify_finds_modules_beside_a_trusted_run_file(
     assert "the same bits" in done("verify", folder / "run.h5", "--trust").stdout
 
 
-def test_train_takes_the_number_of_generations() -> None:
-    done("train", "my.toml", "--generations", 1, "--out", "run.h5")
-    assert info(Path("run.h5"))["complete"] and info(Path("run.h5"))["generations"] == 1
-
-
 @pytest.mark.slow
 def test_at_least_ten_rollouts_feed_the_normaliser_by_default_and_the_file_has_the_number() -> None:
     def share(*settings: str) -> object:

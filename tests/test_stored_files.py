@@ -90,14 +90,6 @@ def test_a_killed_run_is_read_with_its_journal_repaired_and_resumed(tmp_path: Pa
     assert info(path)["generations"] == committed + 1
 
 
-def test_a_file_of_an_older_format_is_refused_with_a_sentence(tmp_path: Path) -> None:
-    path = unpacked(tmp_path, "interference.h5")
-    with h5py.File(path, "r+") as file:
-        file.attrs["format_version"] = 3
-    code, line = refusal("info", path)
-    assert code == 3 and "has format 3; this version of ees_mpi reads 4" in line
-
-
 def test_a_sample_of_a_maml_run_has_no_gradient_step(tmp_path: Path) -> None:
     sample = tmp_path / "sample.h5"
     done("sample", unpacked(tmp_path, "maml.h5"), "--count", 4, "--std", 0.02, "--out", sample)

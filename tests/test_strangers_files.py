@@ -86,12 +86,6 @@ def test_an_integer_of_5000_digits_in_the_config_of_a_file_is_refused(craft: Cra
         assert text.startswith("ees-mpi: ") and text.count("\n") == 1 and len(text) < 2500, words
 
 
-def test_the_run_that_a_file_claims_to_start_from_is_not_opened(craft: Craft) -> None:
-    craft(lambda file: file.attrs.__setitem__("started_from", '{"path": "run.h5", "generation": 1}'))
-    shown = outputs_of([("watch", "run.h5", "--once")])
-    assert "MaxVar-EES from a trained mean" in shown["watch run.h5 --once"]
-
-
 def test_a_fifo_is_refused_by_every_command_and_by_open_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("run.h5", "run.npz", "run.toml"):
