@@ -126,11 +126,6 @@ def test_docs_lists_all_pages_with_their_titles_and_prints_each() -> None:
     assert done("docs", "first-steps").stdout == (DOCS / "first_steps.md").read_text()
 
 
-def test_an_unknown_topic_is_refused_with_a_suggestion() -> None:
-    code, line = refused("docs", "cluster")
-    assert code == 2 and "did you mean clusters" in line
-
-
 def test_pages_that_were_merged_lead_to_the_page_that_has_their_text() -> None:
     assert "ees-mpi docs internals" in refused("docs", "hangs")[1] and "scaling" in refused("docs", "costs")[1]
     known = {page.topic for page in pages()}

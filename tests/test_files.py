@@ -55,12 +55,8 @@ def test_a_path_that_cannot_be_written_is_refused_before_any_work(tmp_path: Path
     "words",
     [
         ["report", "RUN", "-o", "/proc/x.html"],
-        ["figure", "ant", "RUN", "-o", "/proc/a.png"],
         ["replay", "RUN", "--video", "/proc/x.mp4"],
-        ["export", "RUN", "--csv", "-o", "/proc/x.csv"],
-        ["export", "RUN", "--policy", "-o", "/proc/x.npz"],
         ["sample", "RUN", "--count", "2", "--out", "/proc/x.h5"],
-        ["adapt", "RUN", "--direction", "left", "--out", "/proc/x.h5"],
     ],
 )
 def test_every_command_refuses_a_path_that_cannot_be_written(ant: Path, words: list[str]) -> None:

@@ -90,9 +90,3 @@ def test_a_resume_with_another_build_of_the_physics_library_is_noticed(tmp_path:
     said = done("resume", run, "--generations", "7").stdout
     assert "warning: the file was written on another machine" in said and "'another' there" in said
     assert said.count("pybullet_build") == 1
-
-
-def test_a_file_that_names_no_build_of_the_physics_library_resumes_without_a_warning(tmp_path: Path) -> None:
-    run = train(tmp_path / "run.h5")
-    note_build(run, None)
-    assert "warning" not in done("resume", run, "--generations", "7").stdout

@@ -67,13 +67,12 @@ def test_each_layer_has_its_activation_and_actions_are_scaled_and_shifted(name: 
     np.testing.assert_allclose(linear.act(np.ones(1, np.float32)), [-3 * FORMULAS[name](1.5) + 0.25], rtol=1e-5)
 
 
-@pytest.mark.parametrize("activation", ACTIVATIONS)
-@pytest.mark.parametrize("sizes", ALL_SIZES)
+@pytest.mark.parametrize(("sizes", "activation"), [(CHEETAH, "tanh"), (ANT, "relu"), ((3, 5, 2), "silu")])
 def test_bits_do_not_depend_on_where_the_vector_and_the_buffers_lie(sizes: tuple[int, ...], activation: str) -> None:
     flat = flat_of(MLP(sizes))
     seen = observations(sizes[0], 5)
     expected = None
-    for offset in range(33):
+    for offset in range(17):
         policy = MLP(sizes, activation=activation)
         table = np.empty(policy.count + 40, np.float32)
         view = table[offset : offset + policy.count]
@@ -135,30 +134,12 @@ def test_observations_are_normalised_in_float32_and_clipped_to_5() -> None:
     assert normalising.act(seen).tobytes() == plain.act(expected).tobytes()
 
 
-@pytest.mark.parametrize("sizes", [(), (3,), (3, 0, 2), (3, -1, 2)])
-def test_sizes_that_make_no_network_are_refused(sizes: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match="sizes of observation, hidden layers and action, all at least 1; got"):
-        MLP(sizes)
-
-
 def test_a_vector_that_does_not_fit_is_refused_with_what_was_expected() -> None:
     policy = MLP(CHEETAH)
     fits = np.zeros(74_246, np.float32)
     for wrong in (fits[1:], fits.astype(np.float64), fits[None], np.zeros(2 * 74_246, np.float32)[::2]):
         with pytest.raises(ValueError, match=r"float32 vector of shape \(74246,\) .*; got"):
             policy.load(wrong)
-
-
-def test_statistics_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"of shape \(26,\); got"):
-        MLP(CHEETAH).normalise(np.zeros(28), np.ones(28))
-
-
-def test_an_observation_that_does_not_fit_is_refused() -> None:
-    policy = MLP(CHEETAH)
-    policy.load(flat_of(policy))
-    with pytest.raises(ValueError, match="broadcast"):
-        policy.act(np.zeros(28, np.float32))
 
 
 def test_sums_give_mean_and_standard_deviation_of_all_that_was_added() -> None:
@@ -169,14 +150,3 @@ def test_sums_give_mean_and_standard_deviation_of_all_that_was_added() -> None:
     assert mean.dtype == std.dtype == np.float64
     np.testing.assert_allclose(mean, seen.astype(np.float64).mean(axis=0), rtol=1e-12)
     np.testing.assert_allclose(std, seen.astype(np.float64).std(axis=0), rtol=1e-12)
-
-
-def test_without_observations_mean_is_0_and_standard_deviation_1() -> None:
-    mean, std = mean_std(np.zeros(7))
-    assert mean.tolist() == [0, 0, 0]
-    assert std.tolist() == [1, 1, 1]
-
-
-def test_the_variance_is_at_least_a_hundredth() -> None:
-    _, std = mean_std(observation_sums(list(np.full((50, 2), 1e4, np.float32))))
-    np.testing.assert_allclose(std, 0.1, rtol=1e-15)

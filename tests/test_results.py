@@ -19,7 +19,6 @@ sys.path.insert(0, str(CHECKOUT / "jobs" / "paper"))  # the scripts import each 
 import blocks
 import endpoints
 import results
-import results_figures
 from first_plan import CLAIMS, all_tests, claim_table, examine
 from small_runs import collect
 
@@ -196,13 +195,6 @@ def test_the_script_collects_packs_and_draws_runs_with_adaptations_and_samples(
 def test_pack_refuses_a_folder_without_small_files(tmp_path: Path) -> None:
     with pytest.raises(results.ConfigError, match=r"run\.json"):
         results.main(["pack", str(tmp_path), "--results", str(tmp_path / "out")])
-
-
-@pytest.mark.slow
-def test_the_figures_are_drawn_from_the_blocks_alone(tmp_path: Path) -> None:
-    made = results_figures.draw(RESULTS, tmp_path)
-    assert {path.name for path in made} == {path.name for path in (RESULTS / "figures").iterdir()}
-    assert all(path.stat().st_size > 10_000 for path in made)
 
 
 def test_every_policy_of_the_shelf_has_a_card_with_its_hash() -> None:

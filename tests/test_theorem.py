@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from support.program import CHECKOUT
 
-from ees_mpi.errors import ConfigError
 from ees_mpi.outcomes import Floats
 
 sys.path.insert(0, str(CHECKOUT / "jobs" / "paper"))  # the scripts import each other by name
@@ -131,16 +130,6 @@ def test_the_bounds_of_a_network_hold() -> None:
         network = random_network(seed, 2)
         values = network(grid(2))
         assert network.bounds[0] <= values.min() and values.max() <= network.bounds[1]
-
-
-def test_wrong_numbers_are_refused() -> None:
-    g, h = random_network(1, 1), random_network(2, 1)
-    with pytest.raises(ConfigError, match=r"expected 0 < d1 < d2, got d1 = 0.2 and d2 = 0.1"):
-        build(g, h, 0.2, 0.1)
-    with pytest.raises(ConfigError, match=r"expected g and h of the same number of inputs, got 1 and 2"):
-        build(g, random_network(2, 2), 0.1, 0.2)
-    with pytest.raises(ConfigError, match=r"2 units come within .* not 0.01; take more units"):
-        flipping(wave, tent, 0.01, 0.1, units=2)
 
 
 def test_flips_are_at_least_as_frequent_as_proved() -> None:

@@ -71,6 +71,7 @@ def test_the_notebook_runs_and_shows_the_effect(tmp_path: Path) -> None:
     for many, few in (
         ("cheetah, 16", "cheetah, 6"),
         ("count=8", "count=2"),
+        ("(0.002, 0.02, 0.1)", "(0.02, 0.1)"),
         ('"--mutations", "6"', '"--mutations", "2"'),
     ):
         assert fewer.count(many) == 1

@@ -148,9 +148,3 @@ def test_the_small_files_of_older_runs_are_in_the_commit_that_the_release_names(
     except subprocess.CalledProcessError:
         pytest.skip("a clone without history, or no clone")
     assert sum(name.endswith("/run.json") for name in names) == 196 and len(names) > 600
-
-
-def test_a_release_from_a_clone_without_that_commit_is_refused(tmp_path: Path) -> None:
-    subprocess.run(["git", "init", "-q", tmp_path], check=True)
-    with pytest.raises(SystemExit, match="unshallow"):
-        make_release.extract(tmp_path, make_release.SMALL_FILES, tmp_path / "out")

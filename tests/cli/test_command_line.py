@@ -9,11 +9,10 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from support.program import CHECKOUT, TIMEOUT, TINY, command, ees, environment, info, refusal, run, sets, train
+from support.program import CHECKOUT, TIMEOUT, TINY, command, ees, environment, info, refusal, sets, train
 from support.run_files import assert_same_bits, edited
 
 from ees_mpi.commands.doctor import EXTRAS
-from ees_mpi.errors import LaunchError
 
 SETS = sets(*TINY)
 
@@ -46,7 +45,6 @@ def test_train_says_what_it_does_and_info_tells_it(tmp_path: Path) -> None:
     [
         (["train", "interference-maxvr"], "did you mean interference-maxvar"),
         (["train", "interference-maxvar", "--set", "population.size=501"], "even number"),
-        (["train", "interference-maxvar", "--set", "population.std=-1"], "population.std: expected float > 0"),
         (["train", "interference-maxvar", "--set", "optimizer.speed=1"], "optimizer.speed: unknown name"),
         (["train", "interference-maxvar", "--nonsense"], "--nonsense"),
         (["train", "interference-maxvar", "--resume", "--overwrite"], "exclude each other"),
@@ -60,15 +58,9 @@ def test_a_wrong_command_line_or_config_is_exit_2_and_touches_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("words", "message"), [(["--set", "population.size=501"], "even number"), (["--nonsense"], "--nonsense")]
-)
-def test_a_wrong_config_or_command_line_is_told_once_by_all_ranks_together(
-    tmp_path: Path, words: list[str], message: str
-) -> None:
-    code, line = refusal("train", "interference-maxvar", *words, "--out", tmp_path / "run.h5", ranks=2)
-    assert code == 2 and message in line
+def test_a_wrong_config_or_command_line_is_told_once_by_all_ranks_together(tmp_path: Path) -> None:
+    for words in (["--set", "population.size=501"], ["--nonsense"]):
+        assert refusal("train", "interference-maxvar", *words, "--out", tmp_path / "run.h5", ranks=2)[0] == 2
     assert list(tmp_path.iterdir()) == []
 
 
@@ -90,14 +82,6 @@ def test_an_existing_file_is_only_replaced_when_told_so(finished: Path, tmp_path
     assert copy.read_bytes() == finished.read_bytes()
     done = ees("train", "interference-maxvar", *SETS, "--seed", 9, "--out", copy, "--overwrite")
     assert done.returncode == 0 and info(copy)["seed"] == 9
-
-
-@pytest.mark.parametrize("where", ["absent/run.h5", "file/run.h5", "folder"])
-def test_a_place_that_cannot_be_written_is_exit_3(tmp_path: Path, where: str) -> None:
-    (tmp_path / "file").touch()
-    (tmp_path / "folder").mkdir()
-    code, line = refusal("train", "interference-maxvar", *SETS, "--out", tmp_path / where)
-    assert code == 3 and ("does not exist" in line or "is a folder" in line)
 
 
 def test_resume_refuses_another_config_and_names_the_key(finished: Path, tmp_path: Path) -> None:
@@ -141,43 +125,12 @@ def test_verify_names_the_difference_of_machines(finished: Path, tmp_path: Path)
     assert "this is expected here" in line and "another BLAS" in line
 
 
-def test_presets_are_listed_and_printed() -> None:
-    assert "interference-maxent" in ees("presets").stdout
-    assert "bandwidth = 1.0" in ees("presets", "interference-maxent").stdout
-    assert refusal("presets", "nonsense")[0] == 2
-
-
 def test_the_doctor_lists_every_extra_of_the_package() -> None:
     with (CHECKOUT / "pyproject.toml").open("rb") as file:
         extras = tomllib.load(file)["project"]["optional-dependencies"]
     assert set(EXTRAS) == set(extras) - {"dev", "dev-bullet"}
     for extra, (packages, _) in EXTRAS.items():
         assert all(any(package in each.replace("[", " ").lower() for each in extras[extra]) for package in packages)
-
-
-def test_the_doctor_finds_this_machine_well() -> None:  # with ranks: mpi/test_lost_ranks.py
-    done = ees("doctor", ranks=0)
-    assert done.returncode == 0, done.stdout
-    assert "bad " not in done.stdout and "one BLAS thread" in done.stdout
-
-
-@pytest.mark.slow
-def test_a_full_disk_in_mid_run_leaves_a_file_that_goes_on(tmp_path: Path) -> None:
-    """A file-size limit fails writes as a full disk does, in the journal and nowhere else."""
-    out = tmp_path / "run.h5"
-    limited = [
-        "bash", "-c", "trap '' XFSZ; ulimit -f 512; exec \"$@\"", "-",
-        *command("train", "interference-maxvar", "--set", "run.generations=60", "--out", out),
-    ]  # fmt: skip
-    done = run(limited)
-    assert done.returncode == 3, done.stderr
-    assert "cannot write" in done.stderr and "Traceback" not in done.stderr
-    kept = info(out)["generations"]
-    assert isinstance(kept, int) and 0 < kept < 60
-    assert ees("resume", out).returncode == 0
-    whole = tmp_path / "whole.h5"
-    assert ees("train", "interference-maxvar", "--set", "run.generations=60", "--out", whole).returncode == 0
-    assert_same_bits(out, whole)
 
 
 def test_reading_a_run_needs_no_mpi(finished: Path) -> None:
@@ -218,18 +171,6 @@ def test_a_start_that_fails_leaves_the_existing_file_as_it_is(words: list[str], 
     assert (out.read_bytes() if out.exists() else None) == before
 
 
-def test_a_start_without_room_for_the_noise_table_leaves_the_existing_file_as_it_is(
-    finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def no_room(*arguments: object) -> None:
-        raise LaunchError("there is no room for the noise table")
-
-    monkeypatch.setattr("ees_mpi.strategy.NoiseTable", no_room)
-    out = Path(shutil.copy(finished, tmp_path / "run.h5"))
-    assert refusal("train", "interference-maxvar", "--out", out, "--overwrite")[0] == 1
-    assert out.read_bytes() == finished.read_bytes() and list(tmp_path.iterdir()) == [out]
-
-
 def test_a_finished_run_is_not_touched_by_resume(finished: Path, tmp_path: Path) -> None:
     copy = Path(shutil.copy(finished, tmp_path / "copy.h5"))
     done = ees("resume", copy)
@@ -239,15 +180,10 @@ def test_a_finished_run_is_not_touched_by_resume(finished: Path, tmp_path: Path)
 
 @pytest.mark.slow
 def test_a_closed_or_full_stdout_does_not_end_the_training(tmp_path: Path) -> None:
-    for name, redirection in {"head": "| head -1", "full": "> /dev/full", "closed": ">&-"}.items():
+    for name, redirection in {"head": "| head -1", "full": "> /dev/full"}.items():
         out = tmp_path / f"{name}.h5"
         words = " ".join(map(str, command("train", "interference-maxvar", *SETS, "--out", out)))
         subprocess.run(
             ["bash", "-c", f"{words} {redirection}"], env=environment(), timeout=TIMEOUT, capture_output=True
         )
         assert info(out)["complete"], name
-
-
-def test_device_files_are_refused(tmp_path: Path) -> None:
-    code, line = refusal("train", "interference-maxvar", *SETS, "--out", "/dev/null", "--overwrite")
-    assert code == 3 and "not a plain file" in line

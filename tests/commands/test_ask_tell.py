@@ -166,8 +166,6 @@ def test_observations_of_the_sampled_feed_the_normaliser() -> None:
 WRONG_CALLS = [
     ("expected a call of ask before it", lambda es: es.tell(np.ones((20, 1)))),
     (r"expected a behaviour of shape \(20, B\), got \(19, 1\)", lambda es: es.tell(simulate(es.ask())[1:])),
-    (r"expected fitness of shape \(20,\), got \(1, 20\)", lambda es: es.tell(simulate(es.ask()), np.ones((1, 20)))),
-    ("20 of 20 rollouts are not finite; no update can be made of the rest$", lambda es: es.tell(np.nan * es.ask())),
     ("11 of 20 rollouts are not finite", lambda es: es.tell(es.ask(), valid=np.arange(20) > 10)),
     ("arrays of numbers that fit together", lambda es: es.tell([["a"]] * len(es.ask()))),
 ]
@@ -187,28 +185,15 @@ def test_a_wrong_call_of_tell_is_one_sentence_and_changes_nothing(message: str, 
     ("mean", "more", "message"),
     [
         ([], {}, r"mean: expected \[D\] or \[K, D\] finite numbers, got an array of shape \(0,\)"),
-        ([np.nan], {}, "mean: expected"),
         (np.ones((2, 3)), {}, r"mean: expected the shape \(1, 3\)"),
         ([1.0], {"objective": "maxant"}, "objective.name: unknown name 'maxant'; did you mean"),
-        ([1.0], {"optimizer": 3}, "optimizer: expected a name, a dict or a settings object, got 3"),
         ([1.0], {"config": "cheetah-maml"}, "expected an evolution strategy, got method 'maml'"),
-        (np.ones(6000), {}, "noise.size: expected at least the 6000 parameters"),
         (np.ones(4950), {}, "noise.size: expected at least 5049, for 100 noise vectors of 4950 parameters; got 5000"),
     ],
 )
 def test_wrong_settings_are_refused(mean: Any, more: dict[str, Any], message: str) -> None:
     with pytest.raises(ees_mpi.ConfigError, match=message):
         small(mean, **more)
-
-
-def test_more_than_a_gibibyte_is_refused_with_a_word_on_chunks_and_the_fitness_is_asked_for() -> None:
-    es = ees_mpi.Strategy(np.zeros(100_000), size=3000, std=0.02, config={**SMALL, "noise": {"size": 200_000}})
-    with pytest.raises(ees_mpi.ConfigError, match=r"need 1.12 GiB; expected at most 1 GiB: .*es.ask\(chunk=64\)"):
-        es.ask()
-    assert next(es.ask(chunk=64)).shape == (64, 100_000)
-    es = small(objective="fitness")
-    with pytest.raises(TaskError, match="expected fitness="):
-        es.tell(simulate(es.ask()))
 
 
 def test_a_recorded_run_has_the_bits_of_train_with_the_same_function(tmp_path: Path) -> None:

@@ -83,8 +83,3 @@ def test_keys_that_do_not_apply_are_not_shown(engine: str, shown: bool) -> None:
     assert ("device" in loaded.sections()["task"]) == shown
     names = [each["key"] for each in keys.data(keys.sections(), dict(flat(loaded.sections())))]
     assert "task.engine" in names and ("task.device" in names) == shown
-
-
-def test_files_without_an_engine_are_bullets() -> None:
-    text = config.load("ant-maxent").to_toml().replace('engine = "bullet"\n', "")
-    assert "engine" not in text and config.parse(text).task == config.load("ant-maxent").task

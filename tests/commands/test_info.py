@@ -5,7 +5,6 @@ import json
 import tomllib
 from pathlib import Path
 
-import h5py
 import pytest
 from support.program import TESTS, done, ees, info, refusal, train
 
@@ -50,14 +49,6 @@ def test_one_run_is_shown_with_its_config_dates_and_results() -> None:
     assert data["results"]["entropy"] == last and data["config"]["population"]["std"] == 0.5
 
 
-def test_the_users_functions_are_named(tmp_path: Path) -> None:
-    out = tmp_path / "own.h5"
-    words = ["--set", "task.function=support.drawn_task:Drawn", "--set", "task.name=custom"]
-    made = ees("train", "interference-maxvar", *words, "--set", "run.generations=1", "--out", out)
-    assert made.returncode == 0, made.stderr
-    assert info(out)["functions"] == ["task.function = support.drawn_task:Drawn"]
-
-
 @pytest.mark.parametrize(("name", "how"), [("adapt", "mutation"), ("maml-adapt", "gradient")])
 def test_an_adaptation_is_read(name: str, how: str) -> None:
     facts = info(Path(f"{name}.h5"))
@@ -65,17 +56,6 @@ def test_an_adaptation_is_read(name: str, how: str) -> None:
     assert facts["results"]["fitness_mean"] <= facts["results"]["fitness_max"]
     assert facts["of_run"]["generation"] > 0 and facts["config"]["task"]["name"] == "cheetah"
     assert f"{'adapted_by':20} {how}\n" in done("info", f"{name}.h5").stdout
-
-
-def test_zeros_in_place_of_the_scores_of_an_adaptation_are_damage(tmp_path: Path) -> None:
-    path = tmp_path / "zeros.h5"
-    raw = bytearray(Path("adapt.h5").read_bytes())
-    with h5py.File("adapt.h5") as file:
-        chunk = file["evaluations/fitness"].id.get_chunk_info(0)
-    raw[chunk.byte_offset : chunk.byte_offset + chunk.size] = bytes(chunk.size)  # the checksum of zeros is zero
-    path.write_bytes(raw)
-    code, line = refusal("info", path)
-    assert code == 3 and "damaged" in line
 
 
 def test_a_sample_is_read() -> None:

@@ -40,10 +40,3 @@ def test_a_changed_script_is_not_replaced_and_nothing_is_copied(
     (tmp_path / "train.slurm").write_text("edited")
     code, said = refused("jobs", "--copy", ".")
     assert code == 2 and "version: train.slurm;" in said and "array.slurm" not in said
-
-
-def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "file").write_text("")
-    code, said = refused("jobs", "--copy", "file")
-    assert code == 2 and "cannot be written there" in said

@@ -1,9 +1,7 @@
 """`ees-mpi measure`: the evolvability of a policy that was trained elsewhere."""
 
-import importlib
 import itertools
 import json
-import os
 import pickle
 import shutil
 import struct
@@ -11,10 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
 import pytest
-from support.program import CHECKOUT, done, ees, info, refusal, sets, train
+from support.program import done, info, refusal, sets
 from support.run_files import assert_same_bits, edited
 
 import ees_mpi
@@ -86,7 +83,7 @@ def test_a_torch_network_a_safetensors_file_and_a_numpy_network_have_the_same_bi
     numpy_network: Path, tmp_path: Path
 ) -> None:
     torch_file(tmp_path / "net.pt", arrays())
-    done("measure", tmp_path / "net.pt", *WORDS, "--label", "net", "-o", tmp_path / "torch.h5", ranks=3)
+    done("measure", tmp_path / "net.pt", *WORDS, "--label", "net", "-o", tmp_path / "torch.h5", ranks=2)
     assert_same_bits(numpy_network, tmp_path / "torch.h5")
     path = safetensors(tmp_path / "net.safetensors", arrays())
     assert_same_bits(numpy_network, measured(path, tmp_path / "safe.h5"))
@@ -209,50 +206,6 @@ def test_a_pickle_is_refused_unread_and_a_whole_module_is_refused(tmp_path: Path
     assert code == 3 and "was not read" in line and not mark.exists()
 
 
-@pytest.mark.parametrize(
-    ("named", "code", "message"),
-    [
-        (arrays((28, 8, 6)), 2, "its layers have the sizes (28, 8, 6); the task has (26, 8, 6)"),
-        (arrays((26, 8, 8)), 2, "its layers have the sizes (26, 8, 8); the task has (26, 8, 6)"),
-        ({**arrays(), "2.weight": np.zeros((6, 9), np.float32)}, 3, "expected (6, 8)"),
-        (
-            {**arrays(), "log_std": np.zeros(6, np.float32)},
-            3,
-            "log_std belongs to no layer; it has the layers 0 (8, 26), 2 (6, 8); name the layers that act",
-        ),
-        ({key: value for key, value in arrays().items() if key != "2.bias"}, 3, "has no 2.bias"),
-        ({**arrays(), "2.bias": np.full(6, np.nan, np.float32)}, 3, "not finite"),
-        ({**arrays(), "observation_mean": np.zeros(3, np.float32)}, 3, "of 26 numbers"),
-        ({"a": np.zeros(3, np.float32)}, 3, "expected arrays NAME.weight and NAME.bias"),
-    ],
-    ids=["observations", "actions", "chain", "spare", "no bias", "not finite", "normaliser", "no layers"],
-)
-def test_weights_that_do_not_fit_are_refused_by_layer(
-    named: dict[str, np.ndarray], code: int, message: str, tmp_path: Path
-) -> None:
-    path = safetensors(tmp_path / "net.safetensors", named)
-    found, line = refusal("measure", path, *WORDS, "-o", tmp_path / "out.h5")
-    assert (found, message in line) == (code, True), line
-    assert not (tmp_path / "out.h5").exists()
-
-
-def test_the_policy_of_the_example_states_its_normaliser_and_leaves_no_log_of_mujoco(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("torch")
-    mujoco = pytest.importorskip("mujoco")
-    monkeypatch.chdir(tmp_path)
-    mujoco.set_mju_user_warning(None)  # as in a new process; then MuJoCo writes its warnings into this folder
-    monkeypatch.syspath_prepend(str(CHECKOUT / "jobs" / "examples"))
-    script = importlib.import_module("train_elsewhere")
-    learner = script.Learner(0)
-    learner.env.close()
-    policy = policy_files.read(learner.policy)
-    assert policy.layers == (17, 64, 64, 6)
-    assert (len(policy.mean), policy.std[0], policy.clip) == (17, 1.0, 10.0)
-    assert not list(tmp_path.iterdir())
-
-
 def test_layers_are_chosen_by_name(tmp_path: Path) -> None:
     named = {f"pi.{name}": array for name, array in arrays().items()}
     value = {f"value.{name}": array for name, array in arrays((26, 8, 1)).items()}
@@ -266,15 +219,9 @@ def test_layers_are_chosen_by_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (("net.pt", "--std", "a"), 2, "--std: expected a positive number, got 'a'"),
         (("net.pt", "--std", "0.1,0"), 2, "--std: expected a positive number, got 0.0"),
-        (("net.pt", "--std", "1e-320"), 2, "--std: expected a positive number, got 1e-320"),
-        (("net.pt", "--std", "0.1,0.1"), 2, "expected different numbers"),
         (("net.pt",), 3, "No such file"),
-        (("no_module:f",), 2, "cannot import"),
         (("json:loads",), 2, "calling it raised TypeError"),
-        (("math:pi",), 2, "got float"),
-        (("missing.h5",), 3, "missing.h5"),
     ],
 )
 def test_bad_words_are_refused(
@@ -284,40 +231,6 @@ def test_bad_words_are_refused(
     found, line = refusal("measure", *words, "--task", "cheetah-maxent")
     assert (found, message in line) == (code, True), line
     assert not list(tmp_path.iterdir())
-
-
-def test_a_figure_is_not_replaced_and_a_named_pipe_is_not_read(tmp_path: Path) -> None:
-    path = safetensors(tmp_path / "net.safetensors", arrays())
-    (tmp_path / "out.png").write_bytes(b"mine")
-    code, line = refusal("measure", path, *WORDS, "-o", tmp_path / "out.h5")
-    assert code == 2 and "the figure, exists already" in line and not (tmp_path / "out.h5").exists()
-    os.mkfifo(tmp_path / "pipe.pt")
-    code, line = refusal("measure", tmp_path / "pipe.pt", *WORDS, "-o", tmp_path / "new.h5")
-    assert code == 3 and "not a plain file" in line
-
-
-def test_a_layered_policy_must_have_the_parameters_of_the_users_own_network(tmp_path: Path) -> None:
-    own = {"task.steps": 12, "noise.size": 50000, "task.policy": "jobs.examples.own_policy:Rectified"}
-    with pytest.raises(ees_mpi.ConfigError, match=r"it has 270 parameters; expected the \d+ of"):
-        measured(arrays(), tmp_path / "out.h5", settings=own)
-
-
-def test_a_foreign_policy_needs_a_task(tmp_path: Path) -> None:
-    path = safetensors(tmp_path / "net.safetensors", arrays())
-    assert "expected --task PRESET" in refusal("measure", path)[1]
-
-
-@pytest.mark.slow
-def test_a_run_file_with_the_name_of_a_checkpoint_is_a_run(tmp_path: Path) -> None:
-    run = train(tmp_path / "run.ckpt")
-    done("sample", run, "--count", 2, "-o", tmp_path / "sample.zip")
-    done("measure", tmp_path / "sample.zip", "--count", 2, "--std", 0.1, "-o", tmp_path / "out.h5")
-
-
-def test_an_error_comes_from_one_rank(tmp_path: Path) -> None:
-    (tmp_path / "net.pt").write_bytes(pickle.dumps(1))
-    failed = ees("measure", tmp_path / "net.pt", *WORDS, "-o", tmp_path / "out.h5", ranks=2)
-    assert failed.returncode == 3 and failed.stderr.count("was not read") == 1, failed.stderr
 
 
 def test_best_of_is_the_mean_over_all_choices() -> None:
@@ -333,14 +246,6 @@ def test_best_of_is_the_mean_over_all_choices() -> None:
         best = [(x[list(chosen)] @ directions).max(axis=0).mean() for chosen in itertools.combinations(range(7), 3)]
         assert best_of(offspring, Settings(), 3) == pytest.approx(np.mean(best))
         assert np.isnan(best_of(offspring, Settings(), 8)), "no 8 can be chosen from 7"
-
-
-def test_a_file_of_measure_rows_has_its_stds(numpy_network: Path) -> None:
-    with h5py.File(numpy_network) as file:
-        assert file.attrs["kind"] == b"study"
-        np.testing.assert_array_equal(file["generations/std"][:, 0, 0], np.array([0.02, 0.2], np.float32))
-        assert np.array_equal(file["generations/offset"][0], file["generations/offset"][1])
-        assert np.isfinite(file["generations/mean_behavior"][:]).all()
 
 
 def test_a_file_of_an_older_version_is_the_same_study(numpy_network: Path, tmp_path: Path) -> None:

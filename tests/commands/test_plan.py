@@ -1,7 +1,6 @@
 import json
 import os
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 from support.program import done, ees, sets
@@ -56,29 +55,12 @@ def fail(config: Config, ready: Callable[[], object]) -> tuple[float]:
     raise TaskError("the rollout failed")
 
 
-def test_rollouts_are_timed_in_one_process_per_core_at_the_same_time() -> None:
+@pytest.mark.slow
+def test_rollouts_are_timed_in_one_process_per_core_at_the_same_time_and_their_error_is_that_of_the_plan() -> None:
     found = on_all_cores(config.load("interference-maxvar", ["population.size=20"]), meet)
     assert len(set(found[:, 1])) == len(os.sched_getaffinity(0)) and set(found[:, 0]) == {20.0}
-
-
-def test_an_error_in_a_timed_process_is_the_error_of_the_plan() -> None:
     with pytest.raises(TaskError, match="the rollout failed"):
         on_all_cores(config.load("interference-maxvar"), fail)
-
-
-def test_the_uncertainty_is_the_spread_that_was_seen() -> None:
-    facts = plan.estimate(config.load("ant-maxent"), 100, 50, replace(COSTS, spread=(0.9, 1.5)))
-    rollouts = 100 * 0.3
-    assert facts["generation_seconds"] - facts["generation_seconds_low"] == pytest.approx(0.1 * rollouts)
-    assert facts["generation_seconds_high"] - facts["generation_seconds"] == pytest.approx(0.5 * rollouts)
-
-
-def test_the_plan_as_data_has_the_numbers_of_the_text() -> None:
-    facts = plan.estimate(config.load("ant-maxent"), 275, 40, COSTS)
-    assert (facts["nodes"], facts["rank_bytes"], facts["node_bytes"]) == (7, 45 << 20, (45 << 20) * 40 + (1 << 30))
-    phases = sum(facts[f"{phase}_seconds"] for phase in ("evaluate", "gather", "update", "commit"))
-    assert facts["generation_seconds"] == pytest.approx(phases)
-    assert facts["core_hours"] == pytest.approx(275 * phases * facts["generations"] / 3600)
 
 
 def test_more_ranks_stop_paying_at_the_latest_with_one_individual_each() -> None:
@@ -102,6 +84,7 @@ def test_behaviours_from_several_starts_are_gathered_and_logged() -> None:
     assert seconds[1] - seconds[0] == pytest.approx(more * BYTE)
 
 
+@pytest.mark.slow
 def test_plan_on_the_command_line() -> None:
     done = ees("plan", "ant-maxent", "--set", "task.steps=20", "--set", "population.size=400", "--ranks", 8)
     assert done.returncode == 0, done.stderr
@@ -131,13 +114,6 @@ def test_the_plan_of_maml_counts_whole_tasks() -> None:
 
 
 @pytest.mark.slow
-def test_plan_of_maml_on_the_command_line() -> None:
-    small = ("maml.horizon=5", "maml.rollouts=2", "population.size=4")
-    done = ees("plan", "cheetah-maml-laptop", *sets(*small), "--ranks", 2)
-    assert done.returncode == 0, done.stderr
-    assert "the rollouts of one task" in done.stdout
-
-
 def test_plan_prints_one_json_object() -> None:
     facts = json.loads(done("plan", "interference-maxvar", *sets("population.size=20"), "--ranks", 2, "--json").stdout)
     assert facts["ranks"] == 2 and facts["hours"] > 0 and facts["file_bytes"] > 0

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import threadpoolctl
 from support.interrupting import CONFIG, Interrupting
-from support.program import done, refused
+from support.program import done
 from support.run_files import assert_same_bits
 
 import ees_mpi
@@ -157,61 +157,19 @@ def test_an_error_in_a_task_is_raised_as_it_is_and_releases_the_file(
 
 
 @pytest.mark.parametrize(
-    ("words", "arguments", "options", "kind"),
-    [
-        (["interference-maxvra"], ["interference-maxvra"], {}, ees_mpi.ConfigError),
-        (["interference-maxvar", "--set", "run.generations=-1"], ["interference-maxvar"],
-         {"settings": {"run.generations": -1}}, ees_mpi.ConfigError),
-        (["interference-maxvar", "--set", "runs=1"], ["interference-maxvar"],
-         {"settings": {"runs": 1}}, ees_mpi.ConfigError),
-        (["interference-maxvar", "--out", "none/run.h5"], ["interference-maxvar", "none/run.h5"], {},
-         ees_mpi.RunFileError),
-        (["interference-maxvar", "--out", "text.h5"], ["interference-maxvar", "text.h5"], {}, ees_mpi.RunFileError),
-        (["interference-maxvar", "--out", "text.h5", "--resume"], ["interference-maxvar", "text.h5"],
-         {"resume": True}, ees_mpi.RunFileError),
-        (["interference-maxvar", "--from", "none.h5"], ["interference-maxvar"], {"start": "none.h5"},
-         ees_mpi.RunFileError),
-    ],
-)  # fmt: skip
-def test_errors_are_exceptions_with_the_words_of_the_command(
-    words: list[str], arguments: list[str], options: dict[str, Any], kind: type[Exception],
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
-    monkeypatch.chdir(tmp_path)
-    Path("text.h5").write_text("not a run")
-    _, said = refused("train", *words)
-    capfd.readouterr()
-    with pytest.raises(kind) as caught:
-        ees_mpi.train(*arguments, **options)
-    assert said == f"ees-mpi: {caught.value}\n"
-    assert capfd.readouterr() == ("", "") and os.listdir() == ["text.h5"]
-
-
-@pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"resume": True, "overwrite": True}, "exclude each other"),
-        ({"start": ""}, "start: expected the name of a file in UTF-8, got ''"),
-        ({"start": 3}, "start: expected the name of a file in UTF-8, got 3"),
         ({"out": 5}, "out: expected the name of a file in UTF-8, got 5"),
-        ({"out": "\udcff.h5"}, "out: expected the name of a file in UTF-8"),
         ({"on_generation": 3}, "on_generation: expected a function, got 3"),
         ({"max_hours": float("nan")}, "max_hours: expected a positive number, got nan"),
         ({"settings": ["run.seed=1"]}, "settings: expected a dict"),
-        ({"settings": {"run.seed": None}}, "run.seed: expected a value that TOML can hold, got NoneType"),
         ({"settings": {"task.function": lambda: 0}}, "task.function: expected a class or function at the top"),
     ],
 )
 def test_wrong_arguments_are_config_errors(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ees_mpi.ConfigError, match=message):
         ees_mpi.train("interference-maxvar", **options)
-
-
-def test_a_dict_needs_the_name_of_the_run_file_and_other_things_are_no_configs() -> None:
-    with pytest.raises(ees_mpi.ConfigError, match="out: expected the name of the run file"):
-        ees_mpi.train(CONFIG)
-    with pytest.raises(ees_mpi.ConfigError, match="expected the name of a preset, a path, a dict or a Config; got int"):
-        ees_mpi.train(7, "run.h5")  # type: ignore[arg-type]
 
 
 def test_settings_keep_their_types() -> None:
@@ -258,33 +216,6 @@ def test_sample_and_adapt_are_those_of_the_commands(cheetah: Path, tmp_path: Pat
     assert {name: array.tobytes() for name, array in adapted.arrays.items()} == {
         name: array.tobytes() for name, array in same.arrays.items()
     }
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda run: ees_mpi.sample(run, 1), "count: expected a whole number of at least 2, got 1"),
-        (lambda run: ees_mpi.sample(run, 4, std=0), "std: expected a positive number, got 0"),
-        (lambda run: ees_mpi.sample(run, 4, generation=-7), "generation -7: .* has 0 to 6"),
-        (lambda run: ees_mpi.sample(run, 4, component=1), "^component 1: expected 0 to 0"),
-        (lambda run: ees_mpi.sample(run, 4, 5), "out: expected the name of a file in UTF-8, got 5"),
-        (lambda run: ees_mpi.sample(None, 4), "run: expected the name of a file in UTF-8, got None"),
-        (lambda run: ees_mpi.adapt(run, None), "direction: expected a finite number, got None"),
-        (lambda run: ees_mpi.adapt(run, "up"), "direction up: expected left, right, or degrees"),
-        (lambda run: ees_mpi.adapt(run, 90.0), "the task of this run has no direction"),
-        (lambda run: ees_mpi.measure(run, std="abc"), "std: expected a positive number, got 'abc'"),
-        (lambda run: ees_mpi.measure(run, std=[0.1, "a"]), "std: expected a positive number, got 'a'"),
-        (lambda run: ees_mpi.measure(run, count="5"), "count: expected a whole number of at least 2, got '5'"),
-        (lambda run: ees_mpi.measure(run, out=5), "out: expected the name of a file in UTF-8, got 5"),
-        (lambda run: ees_mpi.measure(run, layers="pi"), "layers: expected a list of names, got the text 'pi'"),
-        (lambda run: ees_mpi.measure(run, settings={"task.a": np.int64(3)}), "task.a: unknown name 'a'"),
-    ],
-)
-def test_wrong_arguments_of_sample_adapt_and_measure(call: Callable[[Path], Any], message: str, finished: Path) -> None:
-    before = sorted(finished.parent.iterdir())
-    with pytest.raises(ees_mpi.ConfigError, match=message):
-        call(finished)
-    assert sorted(finished.parent.iterdir()) == before
 
 
 def test_presets_are_those_of_the_command() -> None:

@@ -19,7 +19,6 @@ from ees_mpi.commands.signal import (
     groups_of,
     half_gradients,
     ratio_of,
-    share,
     split_halves,
     split_of,
     step_lengths,
@@ -97,8 +96,13 @@ def direct_gradient(population: Any, learned: Arrays, draw: Draw, weights: Float
     return np.concatenate([((weights * rho[:, k])[:, None] * (z - each) / std).sum(0) for k, each in enumerate(mu)])
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES_OF)
-@pytest.mark.parametrize("population", POPULATIONS)
+@pytest.mark.parametrize(
+    ("population", "objective"),
+    [
+        *(("normal", name) for name in OBJECTIVES_OF),
+        *((name, "maxent") for name in POPULATIONS if name != "normal"),
+    ],
+)
 def test_half_gradients_agree_with_a_direct_computation(population: str, objective: str) -> None:
     if objective == "custom":
         pytest.importorskip("torch")
@@ -181,12 +185,6 @@ def test_lengths_of_steps() -> None:
     expected = D * (math.log(1 / 1.5) + (0.3**2 + 0.1**2) / (2 * 0.2**2) - 0.5)  # KL of two normal distributions
     mutations, nats = step_lengths(POPULATIONS["diagonal"], wide, grown)
     assert mutations == pytest.approx(0.5, rel=1e-5) and nats == pytest.approx(expected, rel=1e-5)
-
-
-def test_no_gradient_has_no_share() -> None:
-    found = ratio_of([split_of(np.zeros((4, D)), np.zeros((4, D)))])
-    assert all(map(math.isnan, (found.value, *found.interval(), share(found.value))))
-    assert ratio_of([]).interval()[0] != 0
 
 
 @pytest.mark.slow

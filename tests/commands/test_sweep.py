@@ -52,7 +52,7 @@ def test_train_trains_one_run_and_names_sweep_if_there_are_several_values() -> N
     assert code == 2 and "ees-mpi sweep" in line
 
 
-@pytest.mark.parametrize("seeds", ["", "x", "3-1", "1-", "-1", "1,1", "0-99999999", "1.5", "²", "1-2-3"])
+@pytest.mark.parametrize("seeds", ["", "3-1", "1,1", "0-99999999", "²"])
 def test_seeds_that_are_none_are_refused(seeds: str) -> None:
     code, line = refusal("sweep", "interference-maxvar", "--seeds", seeds)
     assert code == 2 and "expected" in line

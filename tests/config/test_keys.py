@@ -56,11 +56,6 @@ def test_the_keys_of_one_config_have_its_values() -> None:
     assert "  population.std = 0.5\n" in done(*words).stdout
 
 
-def test_a_config_without_a_source_is_refused() -> None:
-    code, line = refusal("config")
-    assert code == 2 and "expected" in line
-
-
 TEN_LINES = """\
 [task]
 name = "interference"
@@ -99,12 +94,8 @@ def test_the_config_on_the_page_loads() -> None:
     ("preset", "settings", "note"),
     [
         ("cheetah-maxent", ["objective.name=maxvar"], "objective.name=maxvar drops objective.bandwidth, which maxvar"),
-        ("cheetah-maxent", ["objective.name=fitness"], "objective.name=fitness drops objective.bandwidth"),
         ("cheetah-maxent", ["task.name=ant"], None),
-        ("cheetah-maxent", ["task.name=interference"], "drops task.steps, task.terminate, task.hidden"),
         ("ant-maxent-mixture", ["population.name=normal"], "population.name=normal drops population.components"),
-        ("cheetah-maxent", ["optimizer.name=ascent"], None),
-        ("cheetah-maxent", ["objective.name=maxent"], None),
         ("cheetah-maxent", ["method=maml", "population.name=tasks"], "method=maml drops [objective], [optimizer]"),
         ("cheetah-maml", ["method=ees", "population.name=normal", "objective.name=maxent"], "method=ees drops [maml]"),
     ],
@@ -116,35 +107,16 @@ def test_a_new_part_drops_the_keys_of_the_old_one_and_says_so(preset: str, setti
     assert config.load(preset, settings[::-1]).sections() == loaded.sections()
 
 
-def test_keys_that_both_parts_have_keep_their_values() -> None:
-    mixture = config.load("cheetah-maxent", ["population.name=mixture", "optimizer.name=ascent"]).sections()
-    before = config.load("cheetah-maxent").sections()
-    assert mixture["population"] == {**before["population"], "name": "mixture", "components": 2}
-    assert (mixture["optimizer"]["lr"], mixture["optimizer"]["l2"]) == (0.01, 0.05)
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        (
-            ["objective.name=fitness", "objective.bandwidth=2"],
-            "objective.bandwidth: unknown name 'bandwidth'; there is",
-        ),
         (["objective.name=maxvar", "objective.bandwidth=2"], "objective.bandwidth: unknown name 'bandwidth'"),
         (["method=maml", "optimizer.lr=1.0"], 'method = "maml" has no such section'),
-        (["method=[1]"], "method: unknown name"),
-        (["objective.name=[1]"], "expected a table with a name"),
     ],
 )
 def test_a_key_that_the_user_names_is_not_dropped_but_refused(settings: list[str], message: str) -> None:
     code, line = refusal("config", "cheetah-maxent", *(word for each in settings for word in ("--set", each)))
     assert code == 2 and message in line
-
-
-def test_the_note_is_on_stderr_so_that_the_config_stays_toml() -> None:
-    said = done("config", "cheetah-maxent", "--set", "objective.name=maxvar")
-    assert said.stderr.count("\n") == 1 and "note: objective.name=maxvar drops objective.bandwidth" in said.stderr
-    config.parse(said.stdout)
 
 
 @pytest.mark.parametrize("preset", config.preset_names())
@@ -173,9 +145,3 @@ def test_a_share_of_observations_that_is_too_small_is_noticed(preset: str, setti
 
     warning = observation_warning(config.load(preset, settings))
     assert warning.endswith(f": task.observation_share={share}") if share else warning == ""
-
-
-def test_the_warning_is_printed_when_a_run_starts(tmp_path: Path) -> None:
-    words = ["--set", "population.size=4", "--set", "task.steps=2", "--set", "run.generations=1"]
-    said = done("train", "cheetah-maxent", *words, "--set", "noise.size=100000", "--out", tmp_path / "run.h5").stdout
-    assert said.count("warning: hardly a rollout feeds the observation normaliser: 0.01 of 4, 0.04 in each") == 1

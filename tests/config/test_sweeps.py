@@ -15,15 +15,11 @@ from ees_mpi.errors import ConfigError
     [
         ("population.std=0.01,0.02,0.05", ["0.01", "0.02", "0.05"]),
         ("population.std=0.01, 0.02", ["0.01", "0.02"]),
-        ("population.std=0.01", ["0.01"]),
-        ("task.hidden=[4,4]", ["[4,4]"]),
         ("task.hidden=[4,4],[8, 8]", ["[4,4]", "[8, 8]"]),
         ("objective.name=maxvar,maxent", ["maxvar", "maxent"]),
-        ('task.env="a,b"', ['"a,b"']),
         ("task.env='a,b',\"c\"", ["'a,b'", '"c"']),
         ("task.settings={a=1,b=2},{a=3}", ["{a=1,b=2}", "{a=3}"]),
         ("objective.parts=[{name='fitness',share=1.0},{name='maxent',share=0.5}]", None),
-        ("task.start=1_000,2", ["1_000", "2"]),
         ("task.hidden=[4,4", ["[4,4"]),
         ("run.seed", ["run.seed"]),
     ],
@@ -32,12 +28,6 @@ def test_commas_separate_values_except_inside_brackets_and_quotes(setting: str, 
     path = setting.partition("=")[0]
     whole = values is None or "=" not in setting
     assert choice(setting) == ([setting] if whole else [f"{path}={value}" for value in values or ()])
-
-
-@pytest.mark.parametrize("setting", ["population.std=0.01,", "population.std=1,,2"])
-def test_an_empty_value_is_refused(setting: str) -> None:
-    with pytest.raises(ConfigError, match="a value before and after each comma"):
-        choice(setting)
 
 
 def test_every_combination_is_a_run_and_the_seed_changes_fastest() -> None:
@@ -61,14 +51,12 @@ def test_every_combination_is_a_run_and_the_seed_changes_fastest() -> None:
     [
         ("cheetah-maxent", [], "cheetah-maxent-seed0.h5"),
         ("cheetah-maxent", ["population.std=0.01", "run.seed=3"], "cheetah-maxent-std0.01-seed3.h5"),
-        ("cheetah-maxent", ["run.generations=5", "run.fsync=false", "run.seed=3"], "cheetah-maxent-seed3.h5"),
         (
             "cheetah-maxent",
             ["task.hidden=[4,4]", "noise.size=5000"],
             "cheetah-maxent-noise.size5000-hidden4x4-seed0.h5",
         ),
         ("cheetah-maxent", ["objective.name=maxvar"], "cheetah-maxent-objective-maxvar-seed0.h5"),
-        ("cheetah-maxent", ["population.antithetic=false"], "cheetah-maxent-antithetic-false-seed0.h5"),
         ("cheetah-maxent", ["optimizer.beta1=0.8", "optimizer.l2=0.0"], "cheetah-maxent-beta1-0.8-l2-0.0-seed0.h5"),
         ("interference-maxent", ["task.start=-1.5"], "interference-maxent-start--1.5-seed0.h5"),
         ("gymnasium-ant-es", ["task.device=cpu"], "gymnasium-ant-es-seed0.h5"),

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support import random_parts
-from support.program import done, refusal, sets
+from support.program import done
 from support.random_parts import SMALL, train
 
 import ees_mpi
@@ -75,12 +75,3 @@ def test_one_invalid_rollout_makes_an_outcome_invalid() -> None:
     one, other = Outcome(3, (1.0, 2.0), 1.0, 5), Outcome(3, (np.nan, np.nan), np.nan, 2, valid=False)
     found = rollouts.mean_outcome([one, other])
     assert not found.valid and found.length == 7 and np.isnan(found.fitness)
-
-
-def test_several_rollouts_that_cannot_differ_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ees_mpi.ConfigError, match=r"task.rollouts = 2: .* has no argument `seed`"):
-        train(tmp_path / "run.h5", lambda z: z[0], **{"task.rollouts": 2})
-    accepted = {"task.rollouts": 2, "task.deterministic": False}
-    train(tmp_path / "run.h5", random_parts.random, **accepted).close()
-    line = refusal("train", "cheetah-maml", *sets("task.name=gymnasium", "task.env=Ant-v5", "task.rollouts=2"))[1]
-    assert "task.rollouts" in line and "maml.rollouts" in line

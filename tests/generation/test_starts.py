@@ -54,16 +54,15 @@ def test_common_starts_change_with_the_generation_and_fixed_ones_never() -> None
     assert seeds("fixed", 1)(5, 2) == [7] and seeds("fixed", 2)(0, 0) == fixed(0, 0)[:2]
 
 
-@pytest.mark.parametrize("count", [2, 7, 8, 9, 40])
-@pytest.mark.parametrize("dim", [1, 2, 3])
+@pytest.mark.parametrize("count", [2, 9, 40])
+@pytest.mark.parametrize("dim", [1, 2])
 def test_the_mean_of_many_individuals_has_the_bits_of_the_mean_of_each(count: int, dim: int) -> None:
     by_start = np.random.default_rng(0).normal(size=(20, count, dim)) * 10.0 ** np.arange(count)[:, None]
     alone = [mean_outcome([Outcome(0, tuple(place), 0.0, 1) for place in one]).behavior for one in by_start.tolist()]
     np.testing.assert_array_equal(mean_behavior(by_start), alone)
 
 
-@pytest.mark.parametrize("engine", ["bullet", "mujoco"])
-@pytest.mark.parametrize("robot", ["cheetah", "ant"])
+@pytest.mark.parametrize(("robot", "engine"), [("cheetah", "bullet"), ("ant", "mujoco")])
 def test_outcomes_are_means_over_the_starts_and_the_file_keeps_each(robot: str, engine: str, tmp_path: Path) -> None:
     pytest.importorskip("pybullet" if engine == "bullet" else "mujoco", exc_type=ImportError)
     device = [] if engine == "bullet" else ["task.device=cpu"]
@@ -142,8 +141,3 @@ def test_batches_of_a_gpu_have_the_same_starts(starts: str, monkeypatch: pytest.
         np.testing.assert_array_equal(found[1][index].by_start, expected.by_start)
         assert found[1][index].length == expected.length == 12
         assert (found[1][index].observations is None) == (expected.observations is None) == (index == 4)
-
-
-def test_maml_refuses_other_starts() -> None:
-    line = refusal("train", "cheetah-maml", *sets("task.starts=own"))[1]
-    assert "task.starts" in line and "leave it out" in line

@@ -8,16 +8,11 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-from support import maml_point
 from support.program import TESTS, done, ees, info, run, sets
-from support.run_files import assert_same_bits, edited
+from support.run_files import assert_same_bits
 
 from ees_mpi import config
-from ees_mpi.analysis import report
-from ees_mpi.analysis.replay import LOGGED, Choice, evaluate, film
-from ees_mpi.config import maml
-from ees_mpi.contracts import View
-from ees_mpi.errors import ConfigError, RunFileError, TaskError
+from ees_mpi.errors import ConfigError, TaskError
 from ees_mpi.generation.results import Unfinished
 from ees_mpi.generation.state import State, first_state
 from ees_mpi.maml import outer
@@ -44,9 +39,8 @@ def cheetah(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [0])
-def test_after_training_one_gradient_step_at_least_triples_the_return(seed: int) -> None:
-    learning, state = job(f"run.seed={seed}", "run.evaluate_mean_every=0")
+def test_after_training_one_gradient_step_at_least_triples_the_return() -> None:
+    learning, state = job("run.evaluate_mean_every=0")
     returns = []
     for _ in range(learning.config.run.generations):
         record, state = learning.advance(state)
@@ -72,8 +66,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.slow
 def test_same_bits_for_any_number_of_ranks_and_through_resume(alone: Path, tmp_path: Path) -> None:
     path = tmp_path / "run.h5"
-    done("train", POINT, *sets(*SMALL, "run.generations=1"), "--out", path, ranks=3)
-    done("resume", path, "--generations", 2, ranks=2)
+    done("train", POINT, *sets(*SMALL, "run.generations=2"), "--out", path, ranks=2)
     done("resume", path, "--generations", 3)
     assert_same_bits(alone, path)
 
@@ -117,34 +110,16 @@ def test_a_file_verifies_and_says_what_it_is(cheetah: Path) -> None:
     assert facts["steps"] == 2 * 2 * 2 * 2 * 20
 
 
-@pytest.mark.slow
-def test_the_replica_in_mujoco_has_the_same_bits_on_any_number_of_cpu_ranks(tmp_path: Path) -> None:
-    pytest.importorskip("mujoco")
-    settings = sets(*CHEETAH, "task.engine=mujoco", "task.device=cpu")
-    for name, ranks in (("alone", None), ("two", 2)):
-        done("train", "cheetah-maml-laptop", *settings, "--out", tmp_path / f"{name}.h5", ranks=ranks)
-    assert_same_bits(tmp_path / "alone.h5", tmp_path / "two.h5")
-    done("verify", tmp_path / "two.h5")
-
-
-def test_verify_detects_a_changed_bit(cheetah: Path, tmp_path: Path) -> None:
-    copy = tmp_path / "copy.h5"
-    copy.write_bytes(cheetah.read_bytes())
-    with edited(copy) as file:
-        file["generations/log_std"][1, 0] += 1e-3
-    assert ees("verify", copy).returncode == 1
-
-
 def test_offspring_of_what_was_learned_can_be_sampled(cheetah: Path, tmp_path: Path) -> None:
-    for std in ("0.02", "0.005"):
-        out = tmp_path / f"{std}.h5"
-        assert ees("sample", cheetah, "--count", 4, "--std", std, "--out", out).returncode == 0
-        with open_run(out) as run:
-            assert run["behavior"].shape == (1, 4, 1) and run.config.population.std == float(std)
-    assert ees("verify", tmp_path / "0.02.h5").returncode == 0
+    out = tmp_path / "sample.h5"
+    assert ees("sample", cheetah, "--count", 4, "--std", "0.005", "--out", out).returncode == 0
+    with open_run(out) as run:
+        assert run["behavior"].shape == (1, 4, 1) and run.config.population.std == 0.005
+    assert ees("verify", out).returncode == 0
     assert ees("export", cheetah, "--policy", "-o", tmp_path / "policy.npz").returncode == 0
 
 
+@pytest.mark.slow
 def test_adapt_takes_the_gradient_step_and_scores_mean_actions(cheetah: Path, tmp_path: Path) -> None:
     files = [tmp_path / name for name in ("left", "again", "right", "early")]
     for path, direction, ranks in zip(files[:3], ("left", "left", "right"), (None, 2, None), strict=True):
@@ -167,11 +142,6 @@ def test_adapt_takes_the_gradient_step_and_scores_mean_actions(cheetah: Path, tm
         file.close()
 
 
-def test_adapting_a_maml_run_takes_no_mutations(cheetah: Path, tmp_path: Path) -> None:
-    said = ees("adapt", cheetah, "--direction", "left", "--mutations", 5, "--out", tmp_path / "a.h5")
-    assert said.returncode == 2 and "no mutations" in said.stderr and not (tmp_path / "a.h5").exists()
-
-
 def test_evolvability_es_can_start_from_what_was_learned(cheetah: Path, tmp_path: Path) -> None:
     small = ("run.generations=1", "population.size=4", "task.steps=20", "noise.size=80000")
     out = tmp_path / "es.h5"
@@ -179,11 +149,6 @@ def test_evolvability_es_can_start_from_what_was_learned(cheetah: Path, tmp_path
     assert said.returncode == 0, said.stderr
     with open_run(out) as run, open_run(cheetah) as source:
         np.testing.assert_array_equal(run["mean"][0], source.state_arrays()["mean"])
-
-
-def test_individuals_that_are_tasks_cannot_be_rebuilt(cheetah: Path) -> None:
-    with open_run(cheetah) as run, pytest.raises(RunFileError, match="are tasks, not individuals that can be rebuilt"):
-        run.individual(0, 0)
 
 
 WITHOUT_TORCH = """
@@ -207,34 +172,6 @@ def test_without_torch_the_missing_extra_is_named(cheetah: Path, tmp_path: Path)
     said = run([sys.executable, "-c", WITHOUT_TORCH, json.dumps(commands)])
     assert said.stdout.splitlines() == ["2 True 1"] * 4, said.stdout + said.stderr
     assert list(tmp_path.iterdir()) == []
-
-
-def test_maml_refuses_a_population_of_individuals_and_changes_no_file(alone: Path, tmp_path: Path) -> None:
-    copy = tmp_path / "run.h5"
-    copy.write_bytes(alone.read_bytes())
-    changes = sets("population.name=normal", "population.size=4", "population.std=0.02")
-    said = ees("train", POINT, *changes, "--out", copy, "--overwrite")
-    assert said.returncode == 2 and "learns tasks" in said.stderr
-    assert copy.read_bytes() == alone.read_bytes()
-
-
-def test_a_custom_walker_is_tried_before_training(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refusal(*changes: str) -> str:
-        with pytest.raises(ConfigError) as refused:
-            maml.check_task(config.load(str(POINT), changes).task)
-        return str(refused.value)
-
-    assert "(2,)); expected ((2,), (2,), (1,))" in refusal("task.settings.behavior_dim=1")
-    monkeypatch.setattr(maml_point.Point, "walker", lambda self, seed: object())
-    assert "the walker raised AttributeError" in refusal() or "reset" in refusal()
-    monkeypatch.setattr(maml_point.Point, "parameters", 5)
-    assert "the task has 5" in refusal("task.settings.steps=9")
-
-
-@pytest.mark.parametrize("direction", ["inf", "nan", "90", "up"])
-def test_a_direction_in_which_nothing_can_walk_is_refused(cheetah: Path, tmp_path: Path, direction: str) -> None:
-    said = ees("adapt", cheetah, "--direction", direction, "--out", tmp_path / "a.h5")
-    assert said.returncode == 2 and "--direction" in said.stderr and not (tmp_path / "a.h5").exists()
 
 
 def test_how_gradients_are_gathered_and_layers_kept_does_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -266,14 +203,8 @@ def test_learning_goes_on_from_another_run_with_its_deviations(alone: Path, tmp_
     ("changes", "message"),
     [
         (['task={name="interference"}'], "no reward at each step"),
-        (['task={name="cheetah", behavior_steps=[10, 20]}'], "task.behavior_steps"),
-        (['task={name="cheetah", observation_clip=0.0}'], "task.observation_clip"),
         (['task={name="gymnasium", env="HalfCheetah-v5", behavior="final_x"}'], 'expected "behavior", got "reward"'),
-        (['task={name="gymnasium", env="HalfCheetah-v5"}'], "no reward at each step"),
-        (["maml.adaptation_lr=0"], "maml.adaptation_lr"),
         (["maml.lr=0.1"], "adaptation_lr"),
-        (["population.size=1"], "population.size"),
-        (['method="mamml"'], "did you mean maml"),
         (['objective={name="maxent"}'], 'method = "maml" has no such section'),
     ],
 )
@@ -289,39 +220,3 @@ def test_a_wrong_config_gets_one_clear_error(changes: list[str], message: str) -
     plain = [change for change in changes if not change.startswith(("task=", "objective="))]
     with pytest.raises(ConfigError, match=message):
         config.check(config.parse(text, plain))
-
-
-def test_evolvability_es_refuses_tasks_as_its_population() -> None:
-    with pytest.raises(ConfigError, match='"tasks" belongs to another method'):
-        text = config.read_source("interference-maxvar").replace('"normal"', '"tasks"')
-        config.check(config.parse(text.replace("antithetic = true", "")))
-
-
-def test_the_papers_settings_are_the_presets() -> None:
-    paper = config.load("cheetah-maml")
-    settings = paper.method.settings
-    assert (settings.rollouts, settings.adaptation_lr, settings.discount, settings.kl_bound) == (10, 0.1, 0.99, 0.01)
-    assert (settings.cg_iterations, settings.cg_damping) == (10, 1e-5)
-    assert (settings.line_search_steps, settings.line_search_ratio) == (15, 0.8)
-    assert paper.population.size == 40 and paper.task.layers == (26, 256, 256, 6)
-    assert paper.run.generations * paper.population.size * paper.method.rollouts * paper.task.steps == 10**9
-    assert config.changed_keys(config.parse(paper.to_toml()), paper) == []
-
-
-def test_the_learning_curve_shows_both_returns(cheetah: Path, finished: Path, tmp_path: Path) -> None:
-    out = tmp_path / "learning.svg"
-    assert ees("figure", "maml-training", cheetah, "-o", out).returncode == 0
-    drawn = out.read_text()
-    assert out.stat().st_size > 5000 and "<path" in drawn
-    refused = ees("figure", "maml-training", finished, "-o", tmp_path / "other.svg")
-    assert refused.returncode == 3 and "not a run of MAML" in refused.stderr and not (tmp_path / "other.svg").exists()
-
-
-def test_the_report_says_that_rows_are_tasks_and_where_the_mean_ends(cheetah: Path, tmp_path: Path) -> None:
-    text = report.write_report([cheetah], tmp_path / "r.html", 1).read_text()
-    with open_run(cheetah) as run:
-        assert f"<h2>The mean after generation {run.generations - 1}</h2>" in text
-        mean = evaluate(run, film(run, View(64, 48)), Choice(run.generations)).again.evaluated[LOGGED:]
-    assert "final positions of the individuals" not in text and "Extremes of" not in text and "<dt>tasks</dt>" in text
-    assert "the rollouts of each task, after its gradient step" in text
-    assert len(mean) == 1 and f"<b>mean 0</b>: x\u00a0{mean[0]:.4g}" in text

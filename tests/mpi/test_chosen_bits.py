@@ -4,6 +4,7 @@ import json
 import signal
 from pathlib import Path
 
+import pytest
 from support.program import CHECKOUT, done, python, run, sets
 from support.run_files import assert_same_bits
 
@@ -13,6 +14,7 @@ SMALL = sets("population.size=9", "task.steps=10", "task.hidden=[8]", "noise.siz
 SELF_KILL = CHECKOUT / "tools" / "chaos_parts" / "self_kill.py"
 
 
+@pytest.mark.slow
 def test_same_bits_for_any_number_of_ranks_through_resume_and_after_a_kill(tmp_path: Path) -> None:
     alone, path = tmp_path / "alone.h5", tmp_path / "run.h5"
     done("train", "cheetah-nsra", *SMALL, *sets("run.generations=5"), "--out", alone)

@@ -19,6 +19,7 @@ def start(words: list[str]) -> "subprocess.Popen[str]":
     return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
 
 
+@pytest.mark.slow
 def test_a_rank_that_leaves_without_an_error_ends_the_job_too(tmp_path: Path) -> None:
     out = tmp_path / "run.h5"
     done = run(breaking(out, 3, "task.settings.how=leave"))
@@ -28,20 +29,13 @@ def test_a_rank_that_leaves_without_an_error_ends_the_job_too(tmp_path: Path) ->
 
 def test_an_exception_in_a_task_ends_the_job_with_the_lines_of_the_task(tmp_path: Path) -> None:
     out, error = tmp_path / "run.h5", "BrokenPipeError"  # not taken for the end of our own output
-    done = run(breaking(out, 3, 'task.settings.how="broken pipe"'))
+    done = run(breaking(out, 2, 'task.settings.how="broken pipe"'))
     where = "ees-mpi: generation 0, individual 3: task.function support.breaking:Breaking: evaluate() raised "
     assert done.returncode == 1 and done.stderr.count(f"{where}{error}") == 1
     lines = [line for line in done.stderr.splitlines() if ", line " in line]
     assert len(lines) == 1 and lines[0].endswith("in evaluate") and "Traceback" not in done.stderr
     assert f"    raise {error}" in done.stderr
     assert all_ended(out)
-
-
-def test_exceptions_on_all_ranks_are_told_by_one(tmp_path: Path) -> None:
-    out = tmp_path / "run.h5"
-    done = run(breaking(out, 4, 'task.settings.how="everywhere"'))
-    assert done.returncode == 1 and done.stderr.count("ees-mpi: ") == 1 and all_ended(out)
-    assert "evaluate() raised ZeroDivisionError: the task broke on purpose" in done.stderr
 
 
 @pytest.mark.slow
@@ -60,14 +54,6 @@ def test_an_invalid_rollout_is_left_out_counted_and_verified(how: str, tmp_path:
     assert done.returncode == 0 and "5.0% invalid" in done.stdout, done.stderr
     again = ees("verify", out, "--individuals", "20")
     assert again.returncode == 0 and "60 individuals" in again.stdout, again.stderr  # including the invalid one
-
-
-@pytest.mark.slow
-def test_mostly_invalid_rollouts_are_an_error(tmp_path: Path) -> None:
-    done = ees(*breaking(tmp_path / "run.h5", 0, 'task.settings.how="mostly nan"')[1:])
-    assert done.returncode == 1
-    assert done.stderr.count("ees-mpi: generation 0: 17 of 20 rollouts are not finite") == 1
-    assert "saved" not in done.stderr and "safe" not in done.stderr  # there is nothing yet
 
 
 def training(out: Path, ranks: int) -> "subprocess.Popen[str]":
@@ -104,6 +90,7 @@ def test_ctrl_c_at_mpirun_ends_the_job_and_keeps_the_file(tmp_path: Path) -> Non
         run.check_last()
 
 
+@pytest.mark.slow
 def test_a_second_ctrl_c_at_the_ranks_ends_the_job_at_once_with_one_sentence(tmp_path: Path) -> None:
     out = tmp_path / "run.h5"
     ended = run(breaking(out, 2, 'task.settings.how="ctrl-c twice"'))

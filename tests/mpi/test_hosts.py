@@ -39,45 +39,28 @@ def three(tmp_path_factory: pytest.TempPathFactory) -> object:
         yield names, folder
 
 
-def test_each_host_holds_one_noise_table(three: tuple[list[str], Path]) -> None:
+@pytest.mark.slow
+def test_each_host_holds_one_noise_table_and_gathers_cross_hosts_in_order(three: tuple[list[str], Path]) -> None:
     names, folder = three
-    done = mpirun(names, 2, folder, PROGRAMS, "one_table_per_node")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == "3 nodes of 2 ranks, 3 tables"
-
-
-def test_gathers_cross_hosts_in_order(three: tuple[list[str], Path]) -> None:
-    names, folder = three
-    done = mpirun(names, 2, folder, PROGRAMS, "gathers", options=["--map-by", "node"])  # hosts in turn
-    assert done.returncode == 0 and done.stdout.strip() == "ok", done.stderr
+    programs = (PROGRAMS, "one_table_per_node", "gathers")
+    done = mpirun(names, 2, folder, *programs, options=["--map-by", "node"])  # hosts in turn
+    assert done.returncode == 0 and done.stdout.splitlines() == ["3 nodes of 2 ranks, 3 tables", "ok"], done.stderr
 
 
 @pytest.mark.slow
-def test_three_hosts_of_two_ranks_give_the_bits_of_one_rank(
-    three: tuple[list[str], Path], alone: Path, tmp_path: Path
-) -> None:
-    names, folder = three
-    out = tmp_path / "three.h5"
-    done = mpirun(names, 2, folder, "-m", "ees_mpi", "train", "ant-maxent", *SETS, "--out", out)
-    assert done.returncode == 0, done.stderr
-    assert_same_bits(out, alone)
-    assert (info(out)["ranks"], info(out)["nodes"]) == (6, 3)
-
-
-@pytest.mark.slow
-def test_ranks_that_die_on_several_hosts_do_not_show_in_the_bits(
+def test_three_hosts_of_two_ranks_give_the_bits_of_one_rank_also_after_a_rank_of_the_last_host_died(
     three: tuple[list[str], Path], alone: Path, tmp_path: Path
 ) -> None:
     names, folder = three
     out = tmp_path / "three.h5"
     words = ["train", "ant-maxent", *SETS, "--out", out, "--resume"]
-    for rank, where, after in ((0, "a commit", 2), (4, "a rollout", 3)):  # the writer; a rank of the last host
-        plan = json.dumps([{"rank": rank, "where": where, "after": after}])
-        killed = mpirun(names, 2, folder, SELF_KILL, *words, EES_CHAOS=plan)
-        assert killed.returncode != 0, killed.stdout
+    plan = json.dumps([{"rank": 4, "where": "a rollout", "after": 3}])  # a rank of the last host
+    killed = mpirun(names, 2, folder, SELF_KILL, *words, EES_CHAOS=plan)
+    assert killed.returncode != 0, killed.stdout
     done = mpirun(names, 2, folder, "-m", "ees_mpi", *words)
     assert done.returncode == 0, done.stderr
     assert_same_bits(out, alone)
+    assert (info(out)["ranks"], info(out)["nodes"]) == (6, 3)
 
 
 @pytest.mark.slow

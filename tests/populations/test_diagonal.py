@@ -2,21 +2,18 @@
 
 from pathlib import Path
 
-import h5py
 import numpy as np
 import pytest
-from support.program import done, refusal, sets, train
-from support.run_files import assert_same_bits, edited
+from support.program import done, sets, train
+from support.run_files import assert_same_bits
 from support.small_runs import trained
 
 from ees_mpi import open_run
 from ees_mpi.config import load
-from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.noise import NoiseTable, stream
 from ees_mpi.optimizers.adam import Adam
 from ees_mpi.optimizers.ascent import Ascent
 from ees_mpi.outcomes import Arrays
-from ees_mpi.populations import POPULATIONS
 from ees_mpi.populations.diagonal import Diagonal
 from ees_mpi.populations.normal import Normal
 from ees_mpi.ranks import Ranks
@@ -89,11 +86,6 @@ def test_a_std_at_its_limit_goes_no_further_comes_back_and_is_told() -> None:
     assert population.warning(population.learned(learned["mean"])) is None
 
 
-def test_a_std_outside_of_its_limits_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"population.std: expected a number between std_floor = 0.5"):
-        POPULATIONS.build({"name": "diagonal", "size": 4, "std": 0.3, "std_floor": 0.5})
-
-
 @pytest.mark.parametrize(("optimizer", "rate"), [("adam", 0.2), ("ascent", 1.0), ("ascent", 1e6)])
 def test_momentum_and_large_steps_do_not_carry_a_std_beyond_its_limits(optimizer: str, rate: float) -> None:
     few = ("population.size=20", "noise.size=5000", "population.std_ceiling=0.2", "population.std_floor=0.02")
@@ -130,7 +122,7 @@ def _walk(out: Path, ranks: int | None, generations: int = 4) -> Path:
 @pytest.mark.slow
 def test_same_bits_on_three_ranks_and_through_resume(walked: Path, tmp_path: Path) -> None:
     assert_same_bits(walked, _walk(tmp_path / "three.h5", 3))
-    parts = _walk(tmp_path / "parts.h5", 0, 2)
+    parts = _walk(tmp_path / "parts.h5", None, 2)
     done("resume", parts, "--generations", 4)
     assert_same_bits(walked, parts)
 
@@ -165,21 +157,3 @@ def test_a_policy_and_a_new_run_continue_with_the_learned_spread(walked: Path, t
     assert_same_bits(tmp_path / "one.h5", tmp_path / "policy.h5")
     with open_run(walked) as run, open_run(tmp_path / "one.h5") as following:
         assert following["std"][0].tobytes() == run.state_arrays()["std"].tobytes()
-
-
-def test_a_file_without_its_std_is_refused(walked: Path, tmp_path: Path) -> None:
-    copy = tmp_path / "copy.h5"
-    copy.write_bytes(walked.read_bytes())
-    with edited(copy) as file:
-        del file["generations/std"]
-    with h5py.File(copy) as file:
-        assert "std" not in file["generations"]
-    assert refusal("info", copy) == (RunFileError.exit_code, f"ees-mpi: {copy} is damaged: it has no generations/std")
-
-
-@pytest.mark.slow
-def test_plan_and_report_take_a_learned_spread(walked: Path, tmp_path: Path) -> None:
-    quick = sets("population.name=diagonal", "task.steps=5", "task.hidden=[4]", "noise.size=100000")
-    assert "core-hours" in done("plan", "cheetah-maxent", *quick, "--ranks", 2).stdout
-    done("report", walked, "-o", tmp_path / "report.html", "--thumbnails", 0)
-    assert "learned" in (tmp_path / "report.html").read_text(encoding="utf-8")

@@ -59,6 +59,7 @@ def test_a_program_that_calls_a_function_has_no_time_limit(limits: list[float], 
     assert not any(limits)
 
 
+@pytest.mark.slow
 def test_a_single_process_that_python_calls_has_no_time_limit_under_mpirun_either(tmp_path: Path) -> None:
     for ranks in (1, 2):
         ended = run(

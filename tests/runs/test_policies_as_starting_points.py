@@ -65,14 +65,10 @@ def changed(policy: Path, out: Path, **changes: Any) -> Path:
     ("changes", "message"),
     [
         ({"observation_sums": None}, "export it again"),
-        ({"observation_sums": np.zeros(3)}, "53 numbers"),
-        ({"observation_sums": np.full(53, 1j)}, "observation_sums is not an array of finite numbers"),
         ({"layer1": np.zeros((3, 3), np.float32)}, "fit together"),
-        ({"layer2": np.full((257, 6), np.nan, np.float32)}, "layer2 is not an array of finite"),
         ({"about": np.array("no JSON")}, "is not a policy"),
-        ({"config": None}, "is not a policy"),
     ],
-    ids=["no sums", "short sums", "complex sums", "other layer", "not finite", "no note", "no config"],
+    ids=["no sums", "other layer", "no note"],
 )
 def test_a_damaged_policy_is_refused(policy: Path, tmp_path: Path, changes: dict[str, Any], message: str) -> None:
     damaged = changed(policy, tmp_path / "damaged.npz", **changes)
@@ -84,11 +80,9 @@ def test_a_damaged_policy_is_refused(policy: Path, tmp_path: Path, changes: dict
     ("words", "code", "message"),
     [
         (["cheetah-es", "--from", "POLICY", *sets("task.hidden=[256,255]")], 2, "another network or another task"),
-        (["ant-es", "--from", "POLICY"], 2, "another network or another task"),
-        (["cheetah-es", "--from", "POLICY@1"], 2, "has one generation"),
         (["cheetah-es", "--from", "missing.npz"], 3, "No such file"),
     ],
-    ids=["other network", "other robot", "a generation", "missing"],
+    ids=["other network", "missing"],
 )
 def test_a_policy_that_does_not_fit_is_refused(
     policy: Path, tmp_path: Path, words: list[str], code: int, message: str

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.program import CHECKOUT, done, refusal, sets
+from support.program import done, refusal, sets
 
 import ees_mpi
 from ees_mpi.config import Config, load
@@ -52,19 +52,6 @@ def test_a_module_with_its_activation_acts_as_it_does_in_torch(name: str, output
     np.testing.assert_allclose(found, net(torch.from_numpy(seen)).detach().numpy(), atol=1e-5)
 
 
-def test_a_relu_module_is_measured_as_a_relu_network(tmp_path: Path) -> None:
-    net = module("relu", "relu", "identity")
-    words: dict[str, Any] = {"settings": {"task.steps": 12, "noise.size": 50000}, "std": 0.02, "count": 2}
-    with ees_mpi.measure(net, "cheetah-maxent", out=tmp_path / "found.h5", activation="relu", **words) as found:
-        assert found.config.task.activation == "relu"
-        alike = found["mean_behavior"][0]
-    arrays = {name: array.numpy() for name, array in net.state_dict().items()}
-    with ees_mpi.measure(arrays, "cheetah-maxent", out=tmp_path / "said.h5", activation="relu", **words) as said:
-        ends = said["mean_behavior"][0]
-    with ees_mpi.measure(arrays, "cheetah-maxent", out=tmp_path / "tanh.h5", **words) as tanh:
-        assert alike == ends != tanh["mean_behavior"][0]
-
-
 def test_a_wrong_activation_is_refused_with_the_difference() -> None:
     net = module("relu", "relu", "tanh")
     message = r"on 100 random observations its actions differ by up to 0\.\d+ from .*name its activation"
@@ -94,18 +81,6 @@ def test_a_module_that_is_another_function_is_refused() -> None:
     assert fitted(Other(3.0), "task.action_scale=[3]", activation=mixed).task.action_scale == (3.0,)  # type: ignore[attr-defined]
     with pytest.raises(ConfigError, match=r"the module.* raised AttributeError: 'tuple'"):
         fitted(Other(1.0, pair=True), activation=mixed)
-
-
-def test_a_module_keeps_its_modes_and_its_normaliser_is_part_of_the_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(CHECKOUT / "jobs/examples"))
-    net = importlib.import_module("train_elsewhere").Policy(26, 6)
-    net.observation_mean[:], net.observation_std[:] = 3.0, 0.5
-    net.hidden1.eval()
-    assert fitted(net).task.activation == "tanh"  # type: ignore[attr-defined]
-    whole = lambda seen, forward=net.forward: forward(net.normalised(seen))  # noqa: E731
-    net.forward = whole  # takes observations as they are
-    assert fitted(net).task.activation == "tanh"  # type: ignore[attr-defined]
-    assert net.training and not net.hidden1.training
 
 
 def test_a_state_dict_with_a_value_net_lists_its_layers_and_train_takes_the_proposed_option(tmp_path: Path) -> None:
@@ -164,11 +139,3 @@ def test_a_function_of_a_flat_vector_is_measured_and_trained(tmp_path: Path, mon
     assert importlib.import_module("exported_flat").load("exported_flat.npz")(np.ones((2, 26))).shape == (2, 6)
     code, line = refusal("train", "cheetah-es", *few, "--out", "other.h5")
     assert code == 2 and "policy_settings.parameters" in line
-
-
-def test_gpus_and_maml_refuse_other_networks() -> None:
-    code, line = refusal("train", "gymnasium-cheetah-maxent", *sets("task.device=cuda", "task.activation=relu"))
-    assert code == 2 and 'got task.activation = "relu"; use task.device = "cpu"' in line
-    code, line = refusal("train", "cheetah-maml", *sets("task.action_scale=[2.0]"))
-    assert code == 2 and "got task.action_scale = [2.0]" in line
-    assert "one number, or one for each of the 6" in refusal("train", "cheetah-es", *sets("task.action_scale=[1,2]"))[1]

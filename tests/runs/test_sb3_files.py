@@ -133,26 +133,6 @@ def test_the_kinds_of_models_have_their_activations_and_limits(
     assert policy.settings == {"activation": activation, "action_scale": limits[0], "action_shift": limits[1]}
 
 
-@pytest.mark.parametrize(
-    ("arrays", "words", "limits", "message"),
-    [
-        (layers(*PPO), None, None, "has no policy_kwargs"),
-        ({**layers(*PPO), "features_extractor.cnn.0.weight": np.zeros(1)}, {}, None, "extracts features"),
-        (layers(*PPO), {"activation_fn": "<class 'torch.nn.modules.activation.GELU'>"}, None, "got gelu: write"),
-        (layers("q_net.0"), {}, None, "its layers are q_net.0"),
-        ({**layers("actor.latent_pi.0", "actor.mu.0"), "actor.log_std": np.zeros(1)}, {}, None, "without use_sde"),
-        (layers(*TD3), {}, ("[-1. ... 1.]", "[1. 1.]"), "lower limits of 2 actions"),
-        (layers(*TD3), {}, ("[-1. -1.]", "[1. inf]"), "higher limits of 2 actions"),
-        (layers(*TD3), {}, (3, None), "lower limits"),
-    ],
-)
-def test_other_models_are_refused_with_what_was_expected(
-    arrays: dict[str, np.ndarray], words: Any, limits: Any, message: str, tmp_path: Path
-) -> None:
-    with pytest.raises(EesError, match=message):
-        fitted(model(tmp_path / "model.zip", arrays, words, limits or ("[-1. -1.]", "[1. 1.]")))
-
-
 class Evil:
     """A pickle of this object creates a file when it is loaded."""
 

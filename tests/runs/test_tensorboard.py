@@ -1,11 +1,10 @@
 """Curves for TensorBoard: one point per metric and generation, however often a run is stopped."""
 
 import struct
-import sys
 from pathlib import Path
 
 import pytest
-from support.program import TINY, done, refused, sets
+from support.program import TINY, done, sets
 
 from ees_mpi import open_run
 
@@ -43,18 +42,3 @@ def test_a_run_that_is_overwritten_and_resumed_has_one_point_per_metric_and_gene
             assert [step for step, _ in curves[name]] == list(range(5))
             assert [value for _, value in curves[name]] == pytest.approx(run[name][:], rel=1e-6)
         assert [step for step, _ in curves["mean_fitness"]] == [0]  # it is evaluated every tenth generation
-
-
-def test_a_missing_package_and_a_folder_that_is_a_file_are_refused_before_the_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("taken").touch()
-    with monkeypatch.context() as without:
-        for name in ("tensorboardX", "torch.utils.tensorboard"):
-            without.setitem(sys.modules, name, None)
-        code, line = refused(*TRAIN)
-        assert code == 2 and "pip install 'ees_mpi[tensorboard]'" in line
-    pytest.importorskip("tensorboardX")
-    code, line = refused(*TRAIN, "--tensorboard", "taken")
-    assert code == 2 and "--tensorboard taken: expected a folder" in line

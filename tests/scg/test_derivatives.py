@@ -1,8 +1,5 @@
 """Derivatives of all orders with the reference log-densities held fixed, and what tiles cost."""
 
-import subprocess
-import sys
-
 import pytest
 import torch
 from torch import Tensor
@@ -143,32 +140,6 @@ def test_pairs_are_held_a_tile_at_a_time() -> None:
     assert largest.size <= tile * dim
     assert sum(saved) < 20 * count
     assert graph_size(value) < 30
-
-
-MEMORY = """
-import resource, torch
-from ees_mpi.scg import surrogates
-
-torch.set_num_threads(1)
-
-
-def peak(count):
-    behaviors = torch.randn(count, 2, dtype=torch.float64)
-    ratios = torch.ones(count, dtype=torch.float64, requires_grad=True)
-    surrogates.maxent(behaviors, behaviors[:, 0], ratios).backward()
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-
-
-before = peak(1000)
-print(peak(3000) - before)
-"""
-
-
-@pytest.mark.slow
-def test_memory_does_not_grow_with_the_number_of_pairs() -> None:
-    done = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True)
-    # In MiB; one number for each of 9 million pairs would be 69.
-    assert int(done.stdout) < 30
 
 
 def test_the_tiles_do_not_show_in_value_or_gradient() -> None:

@@ -70,7 +70,3 @@ def test_maxent_of_two_thousand_individuals_in_several_tiles() -> None:
     given = outcomes(2000, 2)
     by_graph, closed = weights(surrogates.maxent, given), maxent_in_double(given, 1.0)
     np.testing.assert_allclose(by_graph, closed, rtol=1e-10, atol=1e-10 / 2000)
-
-
-def test_one_individual_has_rank_zero() -> None:
-    assert surrogates.centred_ranks(torch.tensor([4.0])).tolist() == [0.0]

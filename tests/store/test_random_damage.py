@@ -26,7 +26,7 @@ from ees_mpi.store.repair import repair
 from ees_mpi.store.writer import RunWriter
 from ees_mpi.training import train
 
-FLIPS = int(os.environ.get("EES_TEST_DAMAGES", "28"))
+FLIPS = int(os.environ.get("EES_TEST_DAMAGES", "14"))
 SECONDS = 60  # a case takes a tenth of a second; a hang is ended
 SMALL = ("population.size=6", "noise.size=5000", "run.fsync=false")
 Contents = dict[str, Any]

@@ -3,8 +3,6 @@
 import torch
 from torch import Tensor
 
-NOT_A_FUNCTION = 3
-
 
 def distance_variance(behaviors: Tensor, fitness: Tensor, ratios: Tensor, power: float = 2.0) -> Tensor:
     distance = behaviors.norm(dim=1)
@@ -30,28 +28,12 @@ def not_a_number(behaviors: Tensor, fitness: Tensor, ratios: Tensor) -> Tensor:
     return (ratios * (fitness - 100).log()).mean()
 
 
-def infinite_gradient(behaviors: Tensor, fitness: Tensor, ratios: Tensor) -> Tensor:
-    return (ratios - 1).abs().sqrt().sum()
-
-
 def no_ratios(behaviors: Tensor, fitness: Tensor, ratios: Tensor) -> Tensor:
     return behaviors.var()
 
 
-def other_gradient(behaviors: Tensor, fitness: Tensor, ratios: Tensor) -> Tensor:
-    return torch.ones((), requires_grad=True) * 2
-
-
-def not_a_tensor(behaviors: Tensor, fitness: Tensor, ratios: Tensor) -> float:
-    return float(fitness.mean())
-
-
 def raises(behaviors: Tensor, fitness: Tensor, ratios: Tensor) -> Tensor:
     return behaviors @ fitness
-
-
-def too_few_arguments(behaviors: Tensor) -> Tensor:
-    return behaviors.sum()
 
 
 def breaks_later(behaviors: Tensor, fitness: Tensor, ratios: Tensor) -> Tensor:

@@ -36,29 +36,9 @@ class TooLong(Base):
     behavior = (1.0, 2.0)
 
 
-class Wordy(Base):
-    behavior = ("far",)
-
-
 class Odd(Base):
     def initial(self, generator: Any) -> Any:
         return np.zeros(3)
-
-
-class Bare(Base):
-    def evaluate(self, index: int, *rest: object) -> Any:
-        return 3.0
-
-
-class Unstable(Base):
-    """Its behaviours are finite up to a limit."""
-
-    def __init__(self, limit: float):
-        self.limit = limit
-
-    def evaluate(self, index: int, parameters: Any, *rest: object) -> Any:
-        value = float(parameters[0])
-        return Outcome(index, (value,), value, 1, valid=abs(value) <= self.limit)
 
 
 class Nothing:

@@ -81,17 +81,6 @@ def surroundings() -> tuple[Any, ...]:
     return [signal.getsignal(number) for number in numbers], sys.excepthook, os.environ.get("OMP_NUM_THREADS")
 
 
-def one_rank_exits_after_a_call() -> None:
-    train()
-    if RANK == 0:
-        train(overwrite=True)
-
-
-def one_rank_never_calls() -> None:
-    if RANK == 0:
-        train()
-
-
 def one_rank_waits_for_something_else() -> None:
     from mpi4py import MPI
 

@@ -22,7 +22,6 @@ KINDS: dict[str, tuple[str, ...]] = {
     "cheetah1": ("cheetah-maxent", "run.seed=1"),
     "cheetah-es": ("cheetah-es",),
     "narrow": ("cheetah-maxent", "population.std=0.005"),
-    "once": ("cheetah-maxent", "run.generations=1"),
     "running": ("cheetah-maxvar",),
     "ant": ("ant-maxent",),
     "ant1": ("ant-maxent", "run.seed=1"),

@@ -9,17 +9,17 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LogNorm
 from matplotlib.image import imread
-from support.program import done, ees, refused
+from support.program import ees, refused
 from support.run_files import edited
-from support.small_runs import Zoo, seeds, walk
+from support.small_runs import Zoo, seeds
 
 from ees_mpi import open_run
 from ees_mpi.analysis.figures.catalog import FIGURES
-from ees_mpi.analysis.figures.style import decades, drawing, grid, whole_numbers
+from ees_mpi.analysis.figures.style import drawing
 
+pytestmark = pytest.mark.slow
 INGREDIENTS = {
     "interference": ["maxvar", "maxent", "maxent1"],
     "line": ["cheetah", "cheetah-es", "running"],
@@ -61,8 +61,7 @@ def panels_of(name: str, paths: Sequence[Path], *generations: Sequence[int], lab
     return [axes for axes in figure.axes if axes.axison and axes.get_label() != "<colorbar>"]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "suffix"), [*((name, ".png") for name in INGREDIENTS), ("mixture", ".pdf")])
+@pytest.mark.parametrize(("name", "suffix"), [("interference", ".png"), ("signal", ".png"), ("mixture", ".pdf")])
 def test_every_figure_is_drawn_and_saved_whole(walked: Zoo, folder: Path, name: str, suffix: str) -> None:
     out = folder / f"{name}{suffix}"
     said = ees("figure", name, *(walked[each] for each in INGREDIENTS[name]), "-o", out)
@@ -72,18 +71,6 @@ def test_every_figure_is_drawn_and_saved_whole(walked: Zoo, folder: Path, name: 
     if suffix == ".png":
         picture = imread(out)
         assert picture.shape[1] <= 7.2 * 200 and picture[..., :3].std() > 0.01
-
-
-@pytest.mark.slow
-def test_a_file_matplotlibrc_in_the_present_folder_changes_nothing(
-    walked: Zoo, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    done("figure", "ant", walked["ant"], "-o", folder / "usual.png")
-    (folder / "here").mkdir()
-    (folder / "here" / "matplotlibrc").write_text("axes.facecolor: red\nno.such.key: 1\n")
-    monkeypatch.chdir(folder / "here")
-    said = done("figure", "ant", walked["ant"], "-o", folder / "here.png", ranks=0)
-    assert not said.stderr and (imread(folder / "here.png") == imread(folder / "usual.png")).all()
 
 
 def test_every_figure_says_what_it_needs() -> None:
@@ -138,52 +125,10 @@ def test_locomotion_is_the_mean_over_seeds_of_the_mean_distance(walked: Zoo) -> 
     assert list(lines) == ["standard ES", "MaxEnt-EES, mean of 2 runs"]
 
 
-def test_curves_of_unlike_length_are_said_to_be_cut(walked: Zoo, folder: Path) -> None:
-    longer = walk(folder / "longer.h5", "ant-maxent", "run.seed=2", "run.generations=4")
-    said = ees("figure", "locomotion", walked["ant"], longer, "-o", "longer.png")
-    note = "MaxEnt-EES: the runs have 3 to 4 generations; the first 3 are drawn"
-    assert said.returncode == 0 and said.stderr == f"ees-mpi: note: {note}\n"
-    assert ees("figure", "locomotion", walked["ant"], walked["ant1"], "-o", "longer.png").stderr == ""
-
-
-def test_a_sample_is_refused_where_a_curve_is_drawn(walked: Zoo, folder: Path) -> None:
-    for name, model in (("locomotion", "ant"), ("adaptation", "random"), ("interference", "maxvar")):
-        (sample,) = seeds(folder, walked[model], f"sample-{name}", [np.zeros((8, 1))])
-        with edited(sample) as file:
-            file.attrs["kind"] = "sample"
-        code, line = refused("figure", name, walked[model], sample)
-        assert code == 3 and "is a sample" in line and "give its run" in line
-
-
-def test_a_generation_without_a_valid_rollout_is_a_gap_in_the_curve(walked: Zoo, folder: Path) -> None:
-    (path,) = seeds(folder, walked["ant"], "gap", [np.array([3.0, 4.0])])
-    with edited(path) as file:
-        file["generations/behavior"][1] = np.nan
-    (panel,) = panels_of("locomotion", [path])
-    (line,) = panel.get_lines()
-    assert np.isnan(line.get_ydata()).tolist() == [False, True, False] and line.get_ydata()[2] == 5
-    (panel,) = panels_of("locomotion", [path, walked["ant1"]])
-    assert np.isnan(panel.get_lines()[0].get_ydata()).tolist() == [
-        False,
-        True,
-        False,
-    ]  # no mean of fewer runs than said
-    assert ees("figure", "locomotion", path, "-o", "gap.png").returncode == 0
-    (path,) = seeds(folder, walked["cheetah"], "no-end", [np.array([np.nan])])
-    assert ees("figure", "cheetah", path, "-o", "gap.png").returncode == 0
-
-
 def test_adaptation_tells_where_each_run_started_from(walked: Zoo) -> None:
     panels = panels_of("adaptation", [walked[each] for each in INGREDIENTS["adaptation"]])
     labels = [[line.get_label() for line in axes.get_lines()] for axes in panels]
     assert labels == [["from MaxEnt-EES, mean of 2 runs", "from a random mean"], ["from MaxEnt-EES"]]
-
-
-def test_components_are_told_apart_by_line_as_well_as_by_colour(walked: Zoo) -> None:
-    (panel,) = panels_of("mixture", [walked["mixture"]], ())
-    drawn = [line for line in panel.get_lines() if line.get_label().startswith("component")]
-    assert [line.get_label().partition(":")[0] for line in drawn] == ["component 0", "component 1"]
-    assert len({line.get_linestyle() for line in drawn}) == len({line.get_color() for line in drawn}) == 2
 
 
 def test_histograms_have_a_panel_for_each_algorithm_and_size_of_mutation(walked: Zoo) -> None:
@@ -210,8 +155,7 @@ def test_a_missing_package_is_named_with_its_extra(walked: Zoo, monkeypatch: pyt
 def test_a_figure_that_cannot_be_drawn_is_refused_with_one_sentence_and_leaves_no_file(
     walked: Zoo, folder: Path
 ) -> None:
-    spoilt_end = np.full((1, 2), np.nan)
-    empty, spoilt, nothing = seeds(folder, walked["ant"], "bad", [np.zeros((1, 2)), spoilt_end, spoilt_end])
+    empty, nothing = seeds(folder, walked["ant"], "bad", [np.zeros((1, 2))] * 2)
     with edited(nothing) as file:
         file["generations/behavior"][:] = np.nan
     with edited(empty) as file:
@@ -223,15 +167,10 @@ def test_a_figure_that_cannot_be_drawn_is_refused_with_one_sentence_and_leaves_n
         (2, "did you mean", ["antt", ant]),
         (2, "needs runs", ["ant"]),
         (2, "ends in .png", ["ant", ant, "-o", "ant.jpg"]),
-        (3, "behavior of one number", ["cheetah", ant]),
-        (3, "two or more generations", ["cheetah", walked["once"]]),
+        (2, "did you mean population.std", ["sweep", cheetah, walked["narrow"], "--by", "population.sd"]),
         (3, "two numbers", ["ant", cheetah]),
         (3, "different tasks", ["locomotion", ant, cheetah]),
-        (3, "direction", ["adaptation", walked["maxvar"]]),
-        (3, "expected standard ES", ["adaptation", ant]),
-        (3, "not a run of the interference task", ["interference", ant]),
         (3, "no committed generation", ["ant", empty]),
-        (3, "no finite behavior", ["ant", spoilt]),
         (3, "no finite behavior", ["locomotion", nothing]),
     ]
     for code, words, arguments in cases:
@@ -252,22 +191,6 @@ def test_a_sweep_has_a_curve_for_each_value_with_the_mean_of_its_runs(walked: Zo
     assert panel.get_ylabel().startswith("entropy") and len(panel.lines) == 2
 
 
-def test_a_sweep_that_cannot_be_drawn_is_refused(walked: Zoo) -> None:
-    same, other = [walked["cheetah"], walked["cheetah1"]], walked["cheetah-es"]
-    cases = [
-        ("differ in no key; expected --by", ["sweep", *same]),
-        ("objective.name", ["sweep", *same, other, walked["narrow"]]),
-        ("all runs have 0.02", ["sweep", *same, "--by", "population.std"]),
-        ("did you mean population.std", ["sweep", *same, "--by", "population.sd"]),
-        ("--metric: unknown name", ["sweep", *same, walked["narrow"], "--metric", "speed"]),
-        ("same run", ["sweep", *same, *same, "--by", "population.std"]),
-        ("are for sweep", ["cheetah", *same, "--by", "population.std"]),
-    ]
-    for words, arguments in cases:
-        code, line = refused("figure", *arguments)
-        assert code == 2 and words in line, line
-
-
 def test_labels_and_a_title_of_the_user_are_drawn_and_counted(walked: Zoo, folder: Path) -> None:
     runs = [walked["ant"], walked["ant1"]]
     panels = panels_of("plane", runs, (), labels=["first", "second"])
@@ -281,61 +204,3 @@ def test_labels_and_a_title_of_the_user_are_drawn_and_counted(walked: Zoo, folde
     assert "Two ants" in out.read_text() and "first &lt;&amp;&gt;" in out.read_text()
     code, line = refused("figure", "ant", *runs, "--label", "one", "-o", "x.png")
     assert code == 2 and "expected one for each of the 2 run files, in their order; got 1" in line
-
-
-def test_seeds_differ_in_color_and_an_absent_algorithm_has_no_panel(walked: Zoo) -> None:
-    panels = panels_of("interference", [walked["maxent"], walked["maxent1"]])
-    assert [axes.get_title() for axes in panels] == ["(a) interference pattern", "(b) MaxEnt-EES"]
-    lines = {line.get_label(): line.get_color() for line in panels[1].get_lines()}
-    assert list(lines) == ["seed 0", "seed 1", "optimum"] and lines["seed 0"] != lines["seed 1"]
-    panel = panels_of("maml", [walked["cheetah"], walked["cheetah1"]])[0]
-    assert len({patch.get_edgecolor() for patch in panel.patches}) == 2
-
-
-def test_runs_with_other_settings_have_other_names_and_no_common_mean(walked: Zoo) -> None:
-    runs = [walked["cheetah"], walked["narrow"]]
-    assert [axes.get_title() for axes in panels_of("line", runs)] == [
-        "(a) MaxEnt-EES, std 0.02, seed 0",
-        "(b) MaxEnt-EES, std 0.005, seed 0",
-    ]
-    (panel,) = panels_of("locomotion", runs)
-    assert [line.get_label() for line in panel.get_lines()] == ["MaxEnt-EES, std 0.005", "MaxEnt-EES, std 0.02"]
-
-
-def test_the_start_is_drawn_above_the_cells_and_counts_have_whole_ticks(walked: Zoo) -> None:
-    (panel,) = panels_of("line", [walked["cheetah"]])
-    (start,) = panel.get_lines()
-    assert start.get_zorder() > panel.collections[0].get_zorder() and start.get_color() == "black"
-    panel.set_ylim(1.9, 2.1)
-    whole_numbers(panel.yaxis)
-    assert [tick for tick in panel.get_yticks() if 1.9 <= tick <= 2.1] == [2]
-
-
-def test_axes_are_named_by_the_task(walked: Zoo) -> None:
-    assert panels_of("line", [walked["cheetah"]])[0].get_ylabel() == "final x"
-    (panel,) = panels_of("line", [walked["maxent"]])
-    assert panel.get_ylabel() == "behavior" and panel.get_legend_handles_labels()[1] == []  # it has no start
-    panels = panels_of("plane", [walked["ant"]], ())
-    assert (panels[0].get_xlabel(), panels[0].get_ylabel()) == ("final x", "final y")
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "labels"),
-    [(1e-4, 0.3, ["0.0001", "0.001", "0.01", "0.1"]), (0.02, 0.3, ["0.02", "0.05", "0.1", "0.2"])],
-)
-def test_a_logarithmic_color_bar_has_plain_numbers_at_its_decades(low: float, high: float, labels: list[str]) -> None:
-    with drawing():
-        figure, (panel,) = grid(1, 1, 2.0)
-        bar = figure.colorbar(ScalarMappable(LogNorm(low, high)), ax=panel)
-        decades(bar)
-        figure.canvas.draw()
-    shown = [(tick.get_text(), place) for tick, place in zip(bar.ax.get_yticklabels(), bar.get_ticks(), strict=True)]
-    assert [text for text, place in shown if low <= place <= high] == labels
-
-
-def test_marks_are_explained_below_the_panels(walked: Zoo) -> None:
-    panel = panels_of("mixture", [walked["mixture"]], ())[0]
-    (legend,) = panel.figure.legends
-    texts = [text.get_text() for text in legend.get_texts()]
-    assert texts[0] == "start" and "cells where component 1 is most frequent" in texts
-    assert any("80% end inside the line" in text for text in texts)

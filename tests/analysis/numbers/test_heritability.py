@@ -9,7 +9,7 @@ from support.program import done, refusal, sets
 from support.run_files import assert_same_bits
 from support.small_runs import walk
 
-from ees_mpi import ConfigError, measure, open_run
+from ees_mpi import open_run
 from ees_mpi.analysis.numbers.heritability import adapted, facts, heritability, kept_side
 from ees_mpi.analysis.numbers.measures import Settings, best_of, best_scored
 from ees_mpi.analysis.offspring import Offspring
@@ -80,10 +80,10 @@ def test_policies_that_all_do_the_same_have_no_share() -> None:
     assert found.mutation == 0 and np.isnan([found.share, found.low, found.high]).all()
 
 
-@pytest.mark.parametrize("robot", ["cheetah", "ant"])
-def test_measure_crosses_mutations_with_unseen_starts(robot: str, tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_measure_crosses_mutations_with_unseen_starts(tmp_path: Path) -> None:
     pytest.importorskip("pybullet", exc_type=ImportError)
-    run = walk(tmp_path / "run.h5", f"{robot}-maxent", "task.hidden=[4]", "task.steps=5")
+    run = walk(tmp_path / "run.h5", "ant-maxent", "task.hidden=[4]", "task.steps=5")
     words = ("measure", run, "--starts", 3, "--count", 20, "--std", "0.02,0.5", *SMALL)
     said = done(*words, "-o", tmp_path / "one.h5").stdout
     assert "20 mutations x 3 starts" in said and "one-starts.png" in said
@@ -105,10 +105,4 @@ def test_starts_that_cannot_be_measured_are_refused(tmp_path: Path) -> None:
     run = walk(tmp_path / "run.h5", "interference-maxvar")
     assert "task.starts" in refusal("measure", run, "--starts", 2, "--count", 20)[1]
     assert "20 or more" in refusal("measure", run, "--starts", 2, "--count", 19)[1]
-    assert "--starts" in refusal("measure", run, "--json")[1]
-    with pytest.raises(ConfigError, match="starts: expected"):
-        measure(run, starts=1)
-    done("measure", run, "--count", 4, "-o", tmp_path / "plain.h5")
-    for path in (tmp_path / "plain.h5", run):
-        assert "measure --starts" in refusal("figure", "starts", path)[1]
-    assert "HDF5" in refusal("measure", run, "--count", 4, "-o", tmp_path / "plain.png")[1]
+    assert "measure --starts" in refusal("figure", "starts", run)[1]

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from ees_mpi.analysis.numbers.measures import MEASURES, RULES, Settings, bandwidth, directions, saturation, sides
+from ees_mpi.analysis.numbers.measures import MEASURES, RULES, Settings, directions, saturation, sides
 from ees_mpi.analysis.offspring import Offspring
-from ees_mpi.errors import ConfigError
 from ees_mpi.outcomes import Outcomes
 
 NORMAL = np.random.default_rng(0).normal(3, 2, (200, 1))
@@ -38,7 +37,7 @@ def uncorrelated(points: np.ndarray) -> np.ndarray:
     return (points - points.mean(axis=0)) @ np.linalg.eigh(np.cov(points.T))[1]
 
 
-@pytest.mark.parametrize("width", [0.1, 0.5, 1.0, 2.0])
+@pytest.mark.parametrize("width", [0.1, 1.0])
 @pytest.mark.parametrize("points", [NORMAL, uncorrelated(plane(1))], ids=["line", "plane"])
 def test_the_entropy_is_that_of_scipys_kernel_density_at_equal_bandwidth(points: np.ndarray, width: float) -> None:
     n = len(points)
@@ -143,9 +142,3 @@ def test_a_ring_around_a_disc_is_specialized_though_both_have_the_same_mean() ->
     radius = np.where(parent == 0, generator.normal(10, 0.5, 400), generator.normal(0, 0.5, 400))
     offspring = made(np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1), parent, 2)
     assert measured("specialization", offspring) > 0.9
-
-
-@pytest.mark.parametrize("text", ["0", "nan", "wide"])
-def test_a_bandwidth_that_is_neither_positive_nor_a_rule_is_refused(text: str) -> None:
-    with pytest.raises(ConfigError, match="--bandwidth"):
-        bandwidth(text)

@@ -7,7 +7,6 @@ import h5py
 import numpy as np
 import pytest
 from support.program import ees, refused
-from support.run_files import edited
 from support.small_runs import Zoo, seeds, walk
 
 from ees_mpi import open_run
@@ -80,22 +79,6 @@ def test_invalid_rollouts_are_left_out_and_counted(ant: Path, folder: Path) -> N
     assert (row["individuals"], row["invalid"], row["distance_mean"]) == (4, 4, 5.0)
 
 
-def test_a_generation_without_a_valid_rollout_is_a_gap(ant: Path, folder: Path) -> None:
-    (path,) = seeds(folder, ant, "gap", [np.array([3.0, 4.0])])
-    with edited(path) as file:
-        for g in (0, 1):
-            file["generations/behavior"][g] = np.nan
-    rows = measured(path, "--all")
-    assert [row["individuals"] for row in rows] == [0, 0, 8] and "distance_mean" not in rows[0]
-    head, *table = [line.split() for line in ees("metrics", path, "--all").stdout.splitlines()[1:4]]
-    assert table[0][head.index("distance_mean")] == "-" and table[1][head.index("individuals")] == "0"
-    assert refused("metrics", path, "--generation", 0)[0] == 3
-    with edited(path) as file:
-        file["generations/behavior"][2] = np.nan
-    code, line = refused("metrics", path, "--all")
-    assert code == 3 and "in any generation" in line
-
-
 def test_only_the_final_position_counts_if_earlier_ones_are_noted_too(folder: Path) -> None:
     path = walk(folder / "way.h5", "ant-maxent", "task.behavior_steps=[2,6]")
     with open_run(path) as run:
@@ -111,39 +94,13 @@ def test_a_running_file_is_measured_from_its_journal(folder: Path) -> None:
     assert rows[0] == rows[1]
 
 
-@pytest.mark.parametrize("value", ["nan", "-1"])
-def test_a_value_that_is_not_a_positive_number_is_refused_by_every_command(ant: Path, value: str) -> None:
-    cases = [
-        ("metrics", ant, "--radius"),
-        ("metrics", ant, "--cell"),
-        ("compare", ant, "--against", ant, "--metric", "coverage", "--cell"),
-        ("replay", ant, "--speed"),
-        ("watch", ant, "--every"),
-        ("sample", ant, "--count", 4, "--std"),
-        ("adapt", ant, "--direction", "left", "--std"),
-        ("train", "ant-es", "--max-hours"),
-        ("resume", ant, "--max-hours"),
-    ]
-    for words in cases:
-        code, line = refused(*words, value)
-        assert code == 2 and str(words[-1]) in line
-
-
 def test_runs_that_cannot_be_measured_are_refused_with_one_sentence(ant: Path, folder: Path) -> None:
     (folder / "text.h5").write_text("hello")
-    empty = seeds(folder, ant, "empty", [np.zeros((1, 2))])[0]
-    with edited(empty) as file:
-        for dataset in file["generations"].values():
-            if dataset.maxshape[0] is None:
-                dataset.resize(0, axis=0)
     cases = [
         (2, "RUN.h5", []),
-        (2, "0 to 2", [ant, "--generation", 3]),
         (2, "exclude each other", [ant, "--generation", 1, "--all"]),
         (2, "--bandwidth", [ant, "--bandwidth", "1,zero"]),
-        (2, "--radius", [ant, "--radius", 0]),
         (3, "not a readable HDF5 file", ["text.h5"]),
-        (3, "no committed generation", [empty]),
     ]
     for code, words, arguments in cases:
         said = refused("metrics", *arguments)

@@ -7,18 +7,14 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
-from support.program import TIMEOUT, TINY, command, ees, environment
+from support.program import TINY, command, ees, environment
 from support.run_files import edited
 
-from ees_mpi import open_run
 from ees_mpi.analysis import watch
 from ees_mpi.config import load
-from ees_mpi.generation.state import first_state
 from ees_mpi.store.reader import Run
 from ees_mpi.store.writer import RunWriter
 
@@ -29,11 +25,6 @@ def test_one_look_is_a_table_of_progress_speed_and_metrics(cheetah: Path, ant: P
     head, *lines = done.stdout.splitlines()
     assert head.split()[:7] == ["run", "done", "s/gen", "to", "go", "entropy", "distance"] and len(lines) == 3
     assert all("3/3" in line and "complete" in line for line in lines)
-
-
-def test_watching_a_complete_run_ends_at_once(finished: Path) -> None:
-    done = ees("watch", finished)
-    assert done.returncode == 0 and done.stdout == "run.h5: 6/6 generations, complete\n"
 
 
 def test_it_follows_a_run_to_its_end_and_leaves_nothing_behind(finished: Path, tmp_path: Path) -> None:
@@ -116,26 +107,6 @@ def _read(terminal: int) -> bytes:
         return b""
 
 
-def test_before_the_first_generation_it_waits(tmp_path: Path) -> None:
-    config = load("interference-maxvar", TINY)
-    writer = RunWriter.create(tmp_path / "run.h5", config, first_state(config).arrays())
-    writer.begin_session(0, 1, 1, {"numpy": "0"})
-    looks: list[float] = []
-
-    def wait(seconds: float) -> None:
-        looks.append(seconds)
-        if len(looks) == 3:
-            raise KeyboardInterrupt
-
-    stream = io.StringIO()
-    with pytest.raises(KeyboardInterrupt):
-        watch.watch([tmp_path / "run.h5"], stream, 7.0, once=False, wait=wait)
-    writer.close()
-    assert looks == [7.0] * 3
-    assert len(stream.getvalue().splitlines()) == 1  # nothing changed: nothing more is said
-    assert "0/6 generations" in stream.getvalue() and "being written by process" in stream.getvalue()
-
-
 def test_a_writer_that_is_gone_is_told_from_one_that_is_silent(finished: Path, tmp_path: Path) -> None:
     run = Path(shutil.copy(finished, tmp_path / "run.h5"))
     assert "nobody writes it now" in watch.writer(run)
@@ -144,33 +115,6 @@ def test_a_writer_that_is_gone_is_told_from_one_that_is_silent(finished: Path, t
     assert watch.writer(run) == "being written by process 12 on node7"
     os.utime(sidecar, (0, 0))
     assert "node7, has given no sign of life" in watch.writer(run)
-
-
-def test_the_pace_is_that_of_the_present_session(finished: Path, tmp_path: Path) -> None:
-    copy = Path(shutil.copy(finished, tmp_path / "copy.h5"))
-    with edited(copy) as file:
-        file["sessions/start"][0] = 1000.0
-        file["generations/seconds_clock"][:] = 1000.0 + 4.0 * np.arange(1, 7)
-    with open_run(copy) as run:
-        assert watch.seconds_per_generation(run) == pytest.approx(4.0)
-
-
-def test_ctrl_c_leaves_quietly(finished: Path, tmp_path: Path) -> None:
-    run = tmp_path / "run.h5"
-    shutil.copy(finished, run)
-    writer = _reopened(run, 9)
-    # A shell's background jobs, and all that they start, ignore Ctrl-C; a user's terminal does not.
-    heed = "import os, signal, sys; signal.signal(2, signal.default_int_handler); os.execv(sys.argv[1], sys.argv[1:])"
-    words = [sys.executable, "-c", heed, *command("watch", run)]
-    with subprocess.Popen(
-        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
-    ) as watching:
-        assert watching.stdout is not None and watching.stderr is not None
-        watching.stdout.readline()
-        watching.send_signal(2)
-        _, said = watching.communicate(timeout=TIMEOUT)
-    writer.close()
-    assert watching.returncode == 130 and "Traceback" not in said
 
 
 def test_ctrl_c_while_a_file_is_read_comes_after_it_is_closed(finished: Path, monkeypatch: pytest.MonkeyPatch) -> None:

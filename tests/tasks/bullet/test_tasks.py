@@ -6,11 +6,8 @@ import pytest
 from support.physics import opened
 
 from ees_mpi import config
-from ees_mpi.contracts import View
-from ees_mpi.errors import ConfigError
 from ees_mpi.outcomes import Floats, Outcome
 from ees_mpi.policies import mean_std
-from ees_mpi.tasks import TASKS
 from ees_mpi.tasks.bullet.engine import ROBOTS
 from ees_mpi.tasks.bullet.world import pybullet
 from ees_mpi.tasks.paper_robots import Ant, Cheetah, PaperRobot
@@ -34,15 +31,6 @@ def statistics(task: PaperRobot) -> tuple[Floats, Floats]:
 def test_the_papers_sizes(name: str, count: int, dim: int) -> None:
     task = config.load(f"{name}-maxent").task
     assert (task.parameters, task.behavior_dim, task.steps, task.terminate) == (count, dim, 1000, "never")
-
-
-@pytest.mark.parametrize("robot", ["cheetah", "ant"])
-@pytest.mark.parametrize("variant", ["es", "maxvar", "maxent"])
-def test_the_papers_settings(robot: str, variant: str) -> None:
-    loaded = config.load(f"{robot}-{variant}")
-    assert (loaded.population.size, loaded.population.std) == (10_000, 0.02)
-    assert (loaded.method.optimizer.lr, loaded.method.optimizer.l2, loaded.noise.size) == (0.01, 0.05, 2**28)
-    assert type(loaded.method.objective).__name__.lower() == {"es": "fitness"}.get(variant, variant)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -141,45 +129,6 @@ def disturb_after(steps: int, disturb: Callable[[], None], monkeypatch: pytest.M
 def test_a_network_that_gives_nan_is_invalid_not_an_exception() -> None:
     outcome = evaluate(Cheetah(steps=5), scale=float("nan"))
     assert not outcome.valid and outcome.length == 1
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"steps": 0}, "task.steps: expected int >= 1"),
-        (
-            {"steps": 10, "behavior_steps": [5, 20]},
-            r"task.behavior_steps: expected rising steps up to 10, got \[5, 20\]",
-        ),
-        ({"behavior_steps": [20, 5]}, "rising steps"),
-        ({"terminate": "sometimes"}, "task.terminate: invalid enum value 'sometimes'"),
-        ({"hidden": [0]}, r"task.hidden\[0\]: expected int >= 1"),
-        ({"observation_share": 1.5}, "task.observation_share: expected float <= 1"),
-    ],
-)
-def test_wrong_settings_are_named(settings: dict[str, object], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        TASKS.build({"name": "cheetah", **settings})
-
-
-def test_other_hidden_sizes_work() -> None:
-    task = Ant(steps=3, hidden=(8,))
-    assert task.parameters == 29 * 8 + 9 * 8
-    assert evaluate(task).valid
-
-
-def test_a_rollout_that_blows_up_before_the_camera_stays_where_it_was_last_seen() -> None:
-    task = Cheetah(steps=5)
-    filmed = task.film(0, View(64, 48))
-    seen: list[int] = []
-    filmed.on_step = seen.append
-    good = np.zeros(task.parameters, np.float32)
-    assert filmed.evaluate(0, good, *statistics(task), False).valid and seen == [0, 1, 2, 3, 4, 5]
-    last = filmed.picture()
-    bad = np.full(task.parameters, np.nan, np.float32)
-    assert not filmed.evaluate(0, bad, *statistics(task), False).valid
-    assert (filmed.picture() == last).all() and not np.isfinite(filmed.place()).all()
-    filmed.close()
 
 
 def test_the_camera_finds_a_robot_far_away_though_the_floor_counts_in_its_position() -> None:

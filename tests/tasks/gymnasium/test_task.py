@@ -53,11 +53,6 @@ def test_fitness_is_measured_along_a_direction() -> None:
     assert ahead.behavior == back.behavior and back.fitness == -ahead.fitness
 
 
-def test_the_behavior_can_be_the_mean_of_an_info_key() -> None:
-    task = build(env="HalfCheetah-v5", behavior="mean_info", info_key="x_velocity")
-    assert len(evaluate(task).behavior) == 1
-
-
 def test_the_behavior_can_be_a_function_of_the_user() -> None:
     task = build(env="Pendulum-v1", behavior="support.own_tasks:two_numbers")
     outcome = evaluate(task)
@@ -78,10 +73,6 @@ def test_a_rollout_that_ends_early_stays_at_its_last_behavior() -> None:
     assert outcome.length < 400 and outcome.behavior[0] != outcome.behavior[1] == outcome.behavior[2]
     with pytest.raises(ConfigError, match="rising steps up to 40"):
         build(env="CartPole-v1", behavior_steps=[41])
-
-
-def test_our_own_environments_can_be_named() -> None:
-    assert evaluate(build(env="ees_mpi/AntBullet-v0", steps=5)).valid
 
 
 def test_a_rollout_that_mujoco_resets_in_the_middle_is_invalid(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,12 +56,6 @@ def test_steps_in_which_torch_takes_memory_cannot_be_captured() -> None:
         )
 
 
-def test_steps_without_a_graph_are_repeated() -> None:
-    done: list[str] = []
-    Recorder(Toolkit(None, None, None, "cpu")).record(lambda: done.append("step"), repeat=2)()
-    assert done == ["step"] * 2
-
-
 @pytest.mark.parametrize("text", ["CUDA out of memory. Tried to", "Failed to allocate 8 bytes on device 'cuda:0'"])
 def test_missing_memory_is_one_sentence(text: str) -> None:
     with (
@@ -70,11 +64,6 @@ def test_missing_memory_is_one_sentence(text: str) -> None:
     ):
         raise RuntimeError(text)
     assert "\n" not in str(caught.value)
-
-
-def test_another_error_of_the_device_stays_as_it_is() -> None:
-    with pytest.raises(RuntimeError, match="illegal address"), missing_memory_is_refused():
-        raise RuntimeError("illegal address")
 
 
 def test_a_wait_says_what_it_waits_for_until_it_ends() -> None:

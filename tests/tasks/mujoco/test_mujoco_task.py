@@ -68,7 +68,7 @@ def own(tmp_path: Path) -> str:
 
 
 @pytest.mark.parametrize("model", ["cheetah", "ant"])
-@pytest.mark.parametrize("seed", [0, 1, 12345])
+@pytest.mark.parametrize("seed", [0, 12345])
 def test_a_rollout_starts_as_gymnasium_does_with_the_same_seed(model: str, seed: int) -> None:
     env = environment(model)
     expected = env.reset(seed=seed)[0]
@@ -98,12 +98,6 @@ def test_the_cheetah_gives_the_outcomes_of_the_gymnasium_task() -> None:
     ours, theirs = evaluate(build()), evaluate(gymnasium)
     assert (ours.behavior, ours.fitness, ours.length) == (theirs.behavior, theirs.fitness, theirs.length)
     assert ours.observations is not None and (ours.observations == theirs.observations).all()
-
-
-def test_the_ant_uses_implicitfast_unless_asked_otherwise() -> None:
-    assert build(model="ant").plant().model.opt.integrator == 3
-    assert build(model="ant", integrator="rk4").plant().model.opt.integrator == 1
-    assert build().plant().model.opt.integrator == 0
 
 
 @pytest.mark.parametrize("model", ["cheetah", "ant"])
@@ -175,12 +169,6 @@ def test_fitness_is_measured_along_a_direction() -> None:
         build(direction=90.0)
 
 
-def test_observation_sums_count_the_steps() -> None:
-    outcome = evaluate(build())
-    assert outcome.observations is not None and outcome.observations[0] == 30 and len(outcome.observations) == 35
-    assert evaluate(build(), observe=False).observations is None
-
-
 def test_an_own_model_leaves_its_place_out_of_the_observation(own: str) -> None:
     task = build(model=own, root="cart")
     task.check()
@@ -204,42 +192,6 @@ def test_a_run_carries_the_text_of_an_own_model(own: str) -> None:
     assert build().resolved().xml == ""
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"root": "tors"}, "task.root: unknown name 'tors'; did you mean torso"),
-        ({"model": "chetah"}, "expected one of cheetah, ant or an MJCF file"),
-        ({"xml": "<mujoco/>"}, "built in"),
-        ({"model": "own", "xml": "<mujoco><oops/></mujoco>"}, "not a valid MJCF model"),
-        ({"model": "own", "xml": "<mujoco/>"}, "without"),
-    ],
-)
-def test_what_cannot_work_is_refused_with_one_sentence(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError, match=message) as caught:
-        build(**settings).check()
-    assert "\n" not in str(caught.value)
-
-
-def test_a_position_is_one_physics_step_older_than_gymnasiums() -> None:
-    env = environment("cheetah")
-    env.reset(seed=0)
-    env.frame_skip = 1
-    action = np.ones(6)
-    for _ in range(5):
-        before = float(env.data.qpos[0])
-        info = env.step(action)[4]
-        assert env.data.body("torso").xpos[0] == pytest.approx(before, abs=1e-12) and info["x_position"] != before
-
-
-def test_a_model_of_several_files_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "parts.xml"
-    path.write_text('<mujoco><include file="other.xml"/></mujoco>')
-    with pytest.raises(ConfigError, match="single file"):
-        build(model=str(path)).resolved()
-    with pytest.raises(ConfigError, match="single file"):
-        build(model="own", xml='<mujoco><include file\n= "other.xml"/></mujoco>').plant()
-
-
 def test_a_walker_gives_the_steps_of_a_rollout() -> None:
     task = build(model="ant")
     walker, policy = task.walker(3), task.network()
@@ -251,6 +203,7 @@ def test_a_walker_gives_the_steps_of_a_rollout() -> None:
     assert walker.position == evaluate(task).behavior
 
 
+@pytest.mark.slow
 def test_filming_changes_no_bits() -> None:
     from ees_mpi.contracts import View
     from ees_mpi.errors import MissingExtra
@@ -269,11 +222,11 @@ def test_filming_changes_no_bits() -> None:
     filmed.close()
 
 
-@pytest.mark.parametrize("name", [name for name in config.preset_names() if name.startswith("gymnasium-")])
-def test_presets_are_read_without_mujoco_or_torch(name: str) -> None:
+def test_presets_are_read_without_mujoco_or_torch() -> None:
+    names = [name for name in config.preset_names() if name.startswith("gymnasium-")]
     code = (
         "import sys; from ees_mpi.config import load; "
-        f"c = load({name!r}); c.task.parameters, c.task.behavior_dim; "
+        f"tasks = [load(name).task for name in {names!r}]; [(each.parameters, each.behavior_dim) for each in tasks]; "
         "print([m for m in ('mujoco', 'torch', 'warp', 'gymnasium') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=TIMEOUT)

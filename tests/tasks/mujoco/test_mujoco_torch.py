@@ -144,11 +144,6 @@ def test_the_position_of_a_world_stays_where_its_rollout_ended() -> None:
     assert notes.observations[0, 0] == 1
 
 
-def test_a_world_that_breaks_after_its_end_stays_valid() -> None:
-    notes = play(*ledger(terminate="environment"), 4, [], {1: ("qpos", 3, 2, 1.5), 3: ("qpos", 3, 4, np.inf)})
-    assert notes.valid.all()
-
-
 def test_buffers_are_measured_and_can_be_set() -> None:
     plant = TASKS.build({"name": "mujoco", "model": "ant"}).plant()
     measured = buffers.measured_buffers(plant)
@@ -156,16 +151,6 @@ def test_buffers_are_measured_and_can_be_set() -> None:
     assert measured.contacts_of_each(10_000) == measured.contacts and measured.contacts_of_each(2) == 128
     assert buffers.measured_buffers(plant, 5, 7) == buffers.Buffers(5, 7)
     assert buffers.measured_buffers(plant, contacts=5).constraints == measured.constraints
-
-
-def test_an_overflow_names_the_setting_to_raise() -> None:
-    class Kinds:
-        NEFC, NJMAX_NNZ, BROADPHASE, NARROWPHASE, CCD, HFIELD, NVMAX, ITERATIONS = (1 << bit for bit in range(8))
-
-    message = buffers.overflow_message(Kinds.NEFC | Kinds.ITERATIONS, Kinds, buffers.Buffers(24, 96))
-    assert "task.constraints (now 96)" in message and "contacts (" not in message
-    assert "task.contacts (now 24)" in buffers.overflow_message(Kinds.NARROWPHASE, Kinds, buffers.Buffers(24, 96))
-    assert buffers.overflow_message(Kinds.ITERATIONS, Kinds, buffers.Buffers(24, 96)) == ""
 
 
 @pytest.mark.parametrize(
@@ -191,10 +176,3 @@ def test_looking_for_a_gpu_does_not_start_cuda(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(gpu.ctypes, "CDLL", loaded.append)  # the library has no functions
     monkeypatch.setattr(gpu, "missing_package", str)
     assert gpu.lacking() == "" and loaded == ["libcuda.so.1"]
-
-
-def test_torch_for_the_cpu_is_told_apart_without_importing_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    if torch.version.cuda is None:
-        assert "built for the CPU" in gpu.missing_package()
-    monkeypatch.setattr(gpu.importlib.util, "find_spec", lambda name: None)
-    assert gpu.missing_package() == "torch with CUDA"
