@@ -1,6 +1,5 @@
 """The job scripts' decisions, with stand-ins for mpirun and SLURM; tests/cluster has the real ones."""
 
-import json
 import os
 import re
 import shlex
@@ -179,17 +178,6 @@ def test_a_task_of_an_array_runs_its_line_and_puts_itself_back_into_the_queue_an
     assert (code, place.log.read_text()) == (0, "requeue 70_1\n"), said
 
 
-@pytest.mark.slow
-def test_a_task_of_an_array_makes_other_files_once(place: Place) -> None:
-    place.program("mpirun", f"echo launched >>{place.log}\n{WORKS}")
-    lines = [["ees-mpi", "train", *WORDS, *OUT], ["ees-mpi", "sample", "run.h5", "--count", "4", "--out", "s.h5"]]
-    listed = place.write_list(*lines)
-    for task in ("1", "2", "2"):
-        code, said = place.run(JOBS / "array.slurm", listed, **{**TASK, "SLURM_ARRAY_TASK_ID": task})
-        assert code == 0, said
-    assert place.log.read_text() == 2 * "launched\n" and (place.folder / "s.h5").exists()
-
-
 def test_maml_is_adapted_to_both_sides_when_its_training_is_complete(place: Place) -> None:
     place.program("mpirun", f'echo "$3 $4 $5" >>{place.log}; [ "$4" != train ] || {{ shift 4; touch trained; }}')
     place.program("ees-mpi", '[ -e trained ] && echo \'{"generations": 3, "complete": true}\'')
@@ -340,32 +328,3 @@ def test_scaling_measures_whole_curves_first_and_quick_points_before_slow_ones()
         32,
         16,
     ]  # the others take long
-
-
-@pytest.mark.slow
-def test_scaling_keeps_its_points_names_failed_ones_and_draws_them_beside_the_model(place: Place) -> None:
-    place.program("mpirun", f"echo launched >>{place.log}\n{WORKS}")  # one rank, whatever -n says
-    small = [
-        *("--engine", "mujoco", "--steps", "3", "--each", "2", "--total", "2", "--generations", "2"),
-        "--repeat",
-        "1",
-    ]
-    small += ["--set", "task.hidden=[4,4]", "--set", "noise.size=5000"]
-    code, said = place.run(JOBS / "scaling.py", "-n", "2", *small)
-    assert code == 1 and "failed: weak, 2 ranks" in said and "expected 2 ranks, but the run had 1" in said, said
-    runs = place.folder
-    found = json.loads((runs / "scaling.json").read_text())
-    assert [(row["kind"], row["ranks"], row["repetitions"]) for row in found["summary"]] == [
-        ("strong", 1, 1),
-        ("weak", 1, 1),
-    ]
-    assert all(len(point["seconds"]) == 2 and point["steps"] == [6, 6] for point in found["points"])
-    assert [each["ranks"] for each in found["model"]] == 2 * [1, 2, 4, 8]
-    assert {path.name for path in runs.glob("scaling*")} == {"scaling.json", "scaling.log", "scaling.png"}
-    told = scaling.options(
-        ["-n", "1", *small, "--repeat", "2", "--minutes", "1e-9", "--out", str(runs / "scaling.json")]
-    )
-    missing = [point for point in scaling.wanted(told) if not scaling.is_done(point, found["points"])]
-    assert scaling.measure_all(told, missing, found) == (2, [])  # the time is over: both are left
-    with pytest.raises(ValueError, match="steps: 3 there, 4 here"):
-        scaling.begin(scaling.options([*small, "--steps", "4", "--out", str(told.out)]))

@@ -82,9 +82,7 @@ def numpy_network(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_torch_network_a_safetensors_file_and_a_numpy_network_have_the_same_bits(
     numpy_network: Path, tmp_path: Path
 ) -> None:
-    torch_file(tmp_path / "net.pt", arrays())
-    done("measure", tmp_path / "net.pt", *WORDS, "--label", "net", "-o", tmp_path / "torch.h5", ranks=2)
-    assert_same_bits(numpy_network, tmp_path / "torch.h5")
+    assert_same_bits(numpy_network, measured(torch_file(tmp_path / "net.pt", arrays()), tmp_path / "torch.h5"))
     path = safetensors(tmp_path / "net.safetensors", arrays())
     assert_same_bits(numpy_network, measured(path, tmp_path / "safe.h5"))
     assert info(tmp_path / "safe.h5")["started_from"]["path"] == path.name  # without its folder

@@ -1,9 +1,8 @@
-import json
 import os
 from collections.abc import Callable
 
 import pytest
-from support.program import done, ees, sets
+from support.program import ees
 
 from ees_mpi import config
 from ees_mpi.commands import plan
@@ -111,9 +110,3 @@ def test_the_plan_of_maml_counts_whole_tasks() -> None:
     assert (predicted.evaluate, predicted.update) == (3 * 7.0, 0.01 + 3 * 10.0)
     text = "\n".join(plan.describe(plan.estimate(maml, 16, 16, costs), costs))
     assert "of which 0 MiB noise table" in text and "rollouts of one task" in text
-
-
-@pytest.mark.slow
-def test_plan_prints_one_json_object() -> None:
-    facts = json.loads(done("plan", "interference-maxvar", *sets("population.size=20"), "--ranks", 2, "--json").stdout)
-    assert facts["ranks"] == 2 and facts["hours"] > 0 and facts["file_bytes"] > 0

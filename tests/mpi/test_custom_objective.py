@@ -33,7 +33,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("ranks", [None, 3])
+@pytest.mark.parametrize("ranks", [3])
 def test_custom_maxent_gives_the_run_of_the_built_in_one(
     ranks: int | None, alone: Path, built_in: Path, tmp_path: Path
 ) -> None:

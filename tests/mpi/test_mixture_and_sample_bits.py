@@ -26,7 +26,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("preset", ["ant-maxent-mixture", "ant-novelty-evolvability"])
+@pytest.mark.parametrize("preset", ["ant-maxent-mixture"])
 def test_same_bits_for_any_number_of_ranks_and_through_resume(preset: str, tmp_path: Path) -> None:
     alone = walk(tmp_path / "alone.h5", preset)
     parts = walk(tmp_path / "parts.h5", preset, generations=2, ranks=3)

@@ -13,7 +13,7 @@ from ees_mpi import open_run
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("heading", ["A policy", "A population"])
+@pytest.mark.parametrize("heading", ["A population"])
 def test_same_bits_for_any_number_of_ranks_and_through_resume(
     heading: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

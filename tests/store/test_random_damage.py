@@ -171,7 +171,7 @@ def zero(chance: random.Random) -> Callable[[bytearray], None]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["run", "long", "killed", "killed.journal", "mixture", "sample", "adapt"])
+@pytest.mark.parametrize("kind", ["long", "killed", "killed.journal", "mixture", "adapt"])
 def test_random_damage_gives_an_error_or_the_right_data(kind: str, files: dict[str, Path]) -> None:
     name, _, journal = kind.partition(".")
     path, chance = files[name], random.Random(kind)

@@ -9,7 +9,7 @@ import ees_mpi
 
 FAULT, OUT = sys.argv[1:]
 RANK = int(os.environ["OMPI_COMM_WORLD_RANK"])
-SETTINGS = {"noise": {"size": 5000}, "run": {"fsync": False, "stall_minutes": 0.05}}
+SETTINGS = {"noise": {"size": 5000}, "run": {"fsync": False}}
 
 with ees_mpi.Strategy(np.ones(3), size=20, std=0.1, config=SETTINGS, record=OUT) as es:
     for generation in range(4):
