@@ -1,11 +1,13 @@
 """The job scripts' decisions, with stand-ins for mpirun and SLURM; tests/cluster has the real ones."""
 
+import json
 import os
 import re
 import shlex
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from functools import cache
 from pathlib import Path
 
@@ -99,9 +101,17 @@ def test_a_job_ends_well_when_the_run_is_complete_and_not_if_more_is_asked_for(p
 
 
 @pytest.mark.slow
+def test_a_launcher_that_says_all_is_well_does_not_make_a_run_complete(place: Place) -> None:
+    place.program("mpirun", "exit 0")
+    code, said = place.train()
+    assert (code, place.log.read_text()) == (0, "requeue 77\n"), said
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("state", "reason", "requeued"),
     [
+        ("SIGNALING", "None", True),
         ("COMPLETING", "TimeLimit", True),
         ("COMPLETING", "None", False),
     ],
@@ -129,6 +139,13 @@ def test_three_starts_in_a_row_without_a_new_generation_end_the_job(place: Place
     codes = [place.train(SLURM_RESTART_COUNT=str(count))[0] for count in (0, 1, 2)]
     assert codes == [0, 0, 1] and place.log.read_text() == 2 * "requeue 77\n"
     assert place.train()[0] == 0  # submitted again, it has new chances
+
+
+def test_a_job_whose_starts_cannot_be_counted_ends(place: Place) -> None:
+    place.program("mpirun", "exit 1")
+    (place.folder / "run.h5.starts").mkdir()
+    code, said = place.train(SLURM_RESTART_COUNT="1")
+    assert (code, place.log.read_text()) == (1, ""), said
 
 
 @pytest.mark.slow
@@ -176,6 +193,17 @@ def test_a_task_of_an_array_runs_its_line_and_puts_itself_back_into_the_queue_an
     place.program("mpirun", "exit 75")
     code, said = place.run(JOBS / "array.slurm", listed, **{**TASK, "SLURM_ARRAY_TASK_ID": "1"})
     assert (code, place.log.read_text()) == (0, "requeue 70_1\n"), said
+
+
+@pytest.mark.slow
+def test_a_task_of_an_array_makes_other_files_once(place: Place) -> None:
+    place.program("mpirun", f"echo launched >>{place.log}\n{WORKS}")
+    lines = [["ees-mpi", "train", *WORDS, *OUT], ["ees-mpi", "sample", "run.h5", "--count", "4", "--out", "s.h5"]]
+    listed = place.write_list(*lines)
+    for task in ("1", "2", "2"):
+        code, said = place.run(JOBS / "array.slurm", listed, **{**TASK, "SLURM_ARRAY_TASK_ID": task})
+        assert code == 0, said
+    assert place.log.read_text() == 2 * "launched\n" and (place.folder / "s.h5").exists()
 
 
 def test_maml_is_adapted_to_both_sides_when_its_training_is_complete(place: Place) -> None:
@@ -291,6 +319,24 @@ def test_further_evolution_lasts_as_long_as_it_is_compared(scale: str) -> None:
     assert made > max(compared)  # the population after g updates is number g
 
 
+def test_the_plan_of_the_page_has_its_blocks_in_order_and_inside_a_block_goes_seed_by_seed() -> None:
+    names = [Path(run_list.option(line, "--out")).stem for line in plan("runs", "--engine", "mujoco")]
+    assert names[:4] == [
+        f"ant-{name}-mujoco-seed{seed}" for name, seed in [("es", 0), ("maxvar", 0), ("maxent", 0), ("es", 1)]
+    ]
+    counts = Counter(re.sub(r"-mujoco-seed\d", "", name) for name in names)
+    assert counts == {
+        **dict.fromkeys(("ant-es", "ant-maxvar", "ant-maxent", "cheetah-es", "cheetah-maxvar", "cheetah-maxent"), 6),
+        **dict.fromkeys(("ant-maxvar-further", "ant-maxent-further", "ant-adapt-gentle", "cheetah-maml"), 6),
+        **dict.fromkeys(("ant-adapt", "ant-maxent-further-fresh", "ant-es-backward", "ant-es-backward-further"), 3),
+        **{f"cheetah-{name}-adapt-{way}": 6 for name in ("maxvar", "maxent", "maml") for way in ("left", "right")},
+        **{f"cheetah-{name}-sample": 6 for name in ("maxvar", "maxent", "maml")},
+        "cheetah-maml-sample-quarter": 6,
+        **dict.fromkeys(("ant-maxent-mixture", "ant-maxent-split"), 6),
+        **dict.fromkeys(("cheetah-maxvar-authors", "cheetah-maxent-authors"), 1),
+    }
+
+
 def test_both_formats_of_the_container_have_the_same_recipe() -> None:
     podman, apptainer = ((JOBS / "containers" / name).read_text() for name in ("Containerfile", "Apptainer.def"))
     for pattern in (r"debian:\w+", r"EXTRAS=([a-z,]+)$", r"bash (/tmp/container.sh /tmp/dist)"):
@@ -328,3 +374,35 @@ def test_scaling_measures_whole_curves_first_and_quick_points_before_slow_ones()
         32,
         16,
     ]  # the others take long
+
+
+@pytest.mark.slow
+def test_scaling_keeps_its_points_names_failed_ones_and_draws_them_beside_the_model(place: Place) -> None:
+    place.program("mpirun", f"echo launched >>{place.log}\n{WORKS}")  # one rank, whatever -n says
+    small = [
+        *("--engine", "mujoco", "--steps", "3", "--each", "2", "--total", "2", "--generations", "2"),
+        "--repeat",
+        "1",
+    ]
+    small += ["--set", "task.hidden=[4,4]", "--set", "noise.size=5000"]
+    code, said = place.run(JOBS / "scaling.py", "-n", "2", *small)
+    assert code == 1 and "failed: weak, 2 ranks" in said and "expected 2 ranks, but the run had 1" in said, said
+    runs = place.folder
+    found = json.loads((runs / "scaling.json").read_text())
+    assert [(row["kind"], row["ranks"], row["repetitions"]) for row in found["summary"]] == [
+        ("strong", 1, 1),
+        ("weak", 1, 1),
+    ]
+    assert all(len(point["seconds"]) == 2 and point["steps"] == [6, 6] for point in found["points"])
+    assert [each["ranks"] for each in found["model"]] == 2 * [1, 2, 4, 8]
+    assert {path.name for path in runs.glob("scaling*")} == {"scaling.json", "scaling.log", "scaling.png"}
+    place.log.write_text("")
+    code, said = place.run(JOBS / "scaling.py", "-n", "1", *small)
+    assert (code, place.log.read_text()) == (0, ""), said  # nothing is missing
+    told = scaling.options(
+        ["-n", "1", *small, "--repeat", "2", "--minutes", "1e-9", "--out", str(runs / "scaling.json")]
+    )
+    missing = [point for point in scaling.wanted(told) if not scaling.is_done(point, found["points"])]
+    assert scaling.measure_all(told, missing, found) == (2, [])  # the time is over: both are left
+    with pytest.raises(ValueError, match="steps: 3 there, 4 here"):
+        scaling.begin(scaling.options([*small, "--steps", "4", "--out", str(told.out)]))

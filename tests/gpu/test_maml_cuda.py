@@ -10,7 +10,7 @@ from support.program import done, ees, info, sets
 from ees_mpi import config
 from ees_mpi.generation.state import first_state
 from ees_mpi.maml.outer import learning_tasks, outer_step
-from ees_mpi.maml.rollouts import Pairs, Rollouts, theta_of
+from ees_mpi.maml.rollouts import Pairs, TaskRollouts, theta_of
 from ees_mpi.maml.training import CpuTasks, MamlJob
 from ees_mpi.noise import stream
 from ees_mpi.ranks import Ranks
@@ -49,8 +49,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def on_cpu(rollouts: Rollouts) -> Rollouts:
-    return Rollouts(*(getattr(rollouts, field.name).cpu() for field in fields(rollouts)))
+def on_cpu(rollouts: TaskRollouts) -> TaskRollouts:
+    return TaskRollouts(*(getattr(rollouts, field.name).cpu() for field in fields(rollouts)))
 
 
 def test_updates_of_gpu_and_cpu_from_the_same_rollouts_agree() -> None:

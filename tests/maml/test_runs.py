@@ -220,3 +220,11 @@ def test_a_wrong_config_gets_one_clear_error(changes: list[str], message: str) -
     plain = [change for change in changes if not change.startswith(("task=", "objective="))]
     with pytest.raises(ConfigError, match=message):
         config.check(config.parse(text, plain))
+
+
+@pytest.mark.slow
+def test_the_training_is_drawn_and_has_a_page(alone: Path, tmp_path: Path) -> None:
+    done("figure", "maml-training", alone, "-o", tmp_path / "training.png")
+    done("report", alone, "-o", tmp_path / "page.html")
+    assert (tmp_path / "training.png").read_bytes().startswith(b"\x89PNG")
+    assert "rollouts of each task, after its gradient step" in (tmp_path / "page.html").read_text(encoding="utf-8")

@@ -21,6 +21,7 @@ from ees_mpi.generation.state import first_state
 from ees_mpi.store import journal, reader, records, texts
 from ees_mpi.store.lock import Lock
 from ees_mpi.store.records import Entry
+from ees_mpi.store.repair import repair
 from ees_mpi.store.writer import RunWriter
 from ees_mpi.training import train
 
@@ -61,41 +62,53 @@ def made(tmp_path: Path, written: Path) -> Make:
     return make
 
 
-@pytest.mark.parametrize("kind", ["external", "virtual", "huge", "twice"])
+@pytest.mark.parametrize("kind", ["external", "storage", "virtual", "filter", "huge", "claimed", "twice"])
 def test_a_file_that_leads_out_of_itself_or_claims_too_much_is_refused_and_nothing_else_is_touched(
-    kind: str, made: Make
+    kind: str, made: Make, tmp_path: Path
 ) -> None:
     run, other = made(), made(name="other.h5")
-    before = other.read_bytes()
+    (tmp_path / "secret").write_bytes(bytes(48))
+    before = {path: path.read_bytes() for path in (other, tmp_path / "secret")}
+    checked = {"chunks": (6,), "fletcher32": True}
     with h5py.File(run, "r+") as file:
         name = "generations/entropy"
-        if kind != "twice":
+        if kind not in ("twice", "claimed"):
             del file[name]
         if kind == "external":
             file[name] = h5py.ExternalLink(str(other), name)
+        elif kind == "storage":
+            file.create_dataset(name, (6,), "<f8", external=[(str(tmp_path / "secret"), 0, 48)])
         elif kind == "virtual":
             layout = h5py.VirtualLayout((6,), "<f8")
             layout[:] = h5py.VirtualSource(str(other), name, (6,))
             file.create_virtual_dataset(name, layout)
+        elif kind == "filter":
+            file.create_dataset(name, (6,), "<f8", compression="lzf", **checked)
         elif kind == "huge":
-            file.create_dataset("final/extra", (10**12,), "<f8", chunks=(6,), fletcher32=True)
+            file.create_dataset("final/extra", (10**12,), "<f8", **checked)
+        elif kind == "claimed":
+            for dataset in file["generations"].values():
+                if dataset.maxshape[0] is None:
+                    dataset.resize(10**9, axis=0)
         else:
             file["generations/again"] = file["generations"]
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for words in (["info", run], ["resume", run, "--generations", 8], ["repair", run]):
         code, line = refusal(*words)
         assert code == 3 and "is refused" in line, line
-    assert other.read_bytes() == before
+    assert {path: path.read_bytes() for path in before} == before
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory < 300_000  # KB
 
 
 @pytest.mark.parametrize(
     ("name", "row", "seen_by"),
     [
-        ("final/mean", 0, ["info", "resume", "sample"]),
+        ("final/mean", 0, ["info", "resume", "sample", "verify"]),
         ("generations/behavior", 5, ["resume", "verify", "export"]),
-        ("generations/entropy", 1, ["verify", "report"]),
-        ("sessions/ranks", 0, ["info", "resume"]),
+        ("generations/entropy", 1, ["verify", "export", "report"]),
+        ("generations/seconds_clock", 2, ["verify", "verify --updates", "info"]),
+        ("generations/generation", 2, ["resume", "verify"]),
+        ("sessions/ranks", 0, ["info", "resume", "verify"]),
     ],
 )
 def test_a_flipped_bit_is_noticed_by_the_commands_that_rely_on_it(
@@ -122,6 +135,18 @@ def test_a_state_that_is_not_that_of_its_generations_is_noticed(made: Make) -> N
         assert code == 3 and "final does not have its digest" in line
 
 
+def test_a_changed_attribute_is_noticed(made: Make) -> None:
+    run = made()
+    with h5py.File(run, "r+") as file:
+        file.attrs["seed"] = 5
+    with pytest.raises(RunFileError, match="its attributes do not have the hash"):
+        open_run(run)
+
+
+def test_info_says_what_was_not_checked(made: Make) -> None:
+    assert "`ees-mpi verify` checks the arrays of all generations" in str(info(made())["checked"])
+
+
 def test_repair_returns_to_the_state_before_and_says_what_is_lost(made: Make) -> None:
     run, whole = made(), made(name="whole.h5")
     flipped(run, "final/mean")
@@ -136,7 +161,7 @@ def test_repair_returns_to_the_state_before_and_says_what_is_lost(made: Make) ->
 
 @pytest.mark.parametrize(
     ("name", "killed"),
-    [("fitness", False), ("sign", True), ("generation", False)],
+    [("fitness", False), ("fitness", True), ("sign", True), ("state_sha256", False), ("generation", False)],
 )
 def test_repair_names_the_damaged_generations_keeps_the_others_and_the_run_goes_on(
     name: str, killed: bool, made: Make
@@ -161,6 +186,16 @@ def test_repair_names_the_damaged_generations_keeps_the_others_and_the_run_goes_
             assert one[array][:].tobytes() == other[array][:].tobytes(), array
         assert name not in one or one[name][6:].tobytes() == other[name][6:].tobytes()
     assert "no journal to fold" in done("repair", run).stdout
+
+
+def test_a_second_repair_keeps_the_files_of_the_first(made: Make) -> None:
+    run = made()
+    for name, number in (("fitness", ""), ("entropy", "-2")):
+        flipped(run, f"generations/{name}", 2)
+        damaged = run.read_bytes()
+        done("repair", run)
+        assert run.with_name(f"run.h5.damaged{number}").read_bytes() == damaged
+    assert run.with_name("run.h5.damaged").exists()
 
 
 def test_repair_of_a_killed_run_takes_the_state_from_the_journal(made: Make) -> None:
@@ -196,28 +231,44 @@ def test_a_damaged_journal_is_reported_used_up_to_the_damage_and_moved_aside(mad
     assert info(run)["damage"] is None
 
 
-@pytest.mark.parametrize("harm", ["arrays", "before", "run"])
+@pytest.mark.parametrize("harm", ["arrays", "state", "before", "run"])
 def test_a_journal_with_bad_contents_is_a_sentence(harm: str, made: Make) -> None:
     run = made(killed=True)
     found = journal.read(run)
-    last = found.records[-1]
+    last, state = found.records[-1], dict(found.state)
     columns, data = last.columns, last.data
     generation, run_id, before = last.generation, found.run_id, last.before
     if harm == "arrays":
         columns, data = records.flat({**last.arrays, "fitness": np.zeros(3)})
+    elif harm == "state":
+        state["mean"] = state["mean"] + 1
     elif harm == "before":
         before = "00" * 32
     elif harm == "run":
         run_id = "1f" * 16
-    crafted = journal.encode(run_id, Entry("generation", generation, before, columns, data), found.state)
+    crafted = journal.encode(run_id, Entry("generation", generation, before, columns, data), state)
     beside = journal.path_of(run)
     beside.write_bytes(beside.read_bytes()[: -len(journal.encode(found.run_id, last, found.state))] + crafted)
     said = ("run.h5.journal is damaged", "not copied at the same moment", "journal of another run")
     for command in ("sample", "resume", "repair"):
         code, line = refusal(command, run, *(["--count", 2] if command == "sample" else []))
         assert code == 3 and any(word in line for word in said), line
-        if harm == "run":
+        if harm in ("state", "run"):
             break  # `resume` and `repair` continue from the record before
+
+
+def test_the_journal_of_a_copy_that_went_another_way_is_refused(made: Make, tiny: Callable[..., Config]) -> None:
+    run = made(killed=True)
+    copy = Path(shutil.copy(run, run.with_name("copy.h5")))
+    config = tiny("interference-maxvar", "run.fsync=false", "population.std=0.1")
+    writer, contents = RunWriter.resume(copy, config)  # without its journal, with other numbers
+    writer.begin_session(3, 1, 1, {})
+    train(job_of(config), first_state(config).from_arrays(contents.state), writer)
+    writer.fold()
+    writer.release()
+    shutil.copy(journal.path_of(run), journal.path_of(copy))
+    code, line = refusal("sample", copy, "--count", 2)
+    assert code == 3 and "generation 3 of the journal is another one than in the file" in line
 
 
 def test_a_file_that_was_replaced_under_a_running_job_is_noticed_and_not_merged(
@@ -278,6 +329,24 @@ def test_a_run_that_is_overwritten_between_the_reads_of_its_two_files_is_the_new
         assert opened.generations == 0 and not opened.damage
 
 
+def test_a_sample_does_not_replace_an_unfinished_run(made: Make) -> None:
+    run, killed = made(), made(killed=True, name="killed.h5")
+    code, line = refusal("sample", run, "--count", 2, "--out", killed, "--overwrite")
+    assert code == 3 and "unfinished run" in line and info(killed)["generations"] == 4
+
+
+def test_a_link_to_a_killed_run_shows_its_journal(made: Make, tmp_path: Path) -> None:
+    run, folder = made(killed=True), tmp_path / "links"
+    folder.mkdir()
+    link = folder / "link.h5"
+    link.symlink_to(run)
+    assert info(link)["generations"] == 4 and "4/6" in done("watch", link, "--once").stdout
+    sets = ["--set", "population.size=20", "--set", "noise.size=5000", "--set", "run.generations=1"]
+    for source, name in ((run, "one.h5"), (link, "two.h5")):
+        done("train", "interference-maxvar", *sets, "--from", source, "--out", tmp_path / name)
+    assert info(tmp_path / "one.h5")["state_sha256"] == info(tmp_path / "two.h5")["state_sha256"]
+
+
 def test_links_in_the_place_of_our_files_are_not_followed(made: Make, tmp_path: Path) -> None:
     run, victim = made(killed=True), tmp_path / "victim"
     victim.write_text("private")
@@ -291,10 +360,19 @@ def test_links_in_the_place_of_our_files_are_not_followed(made: Make, tmp_path: 
     assert victim.read_text() == "private" and info(run)["complete"]
 
 
+@pytest.mark.parametrize("kind", ["loop", "fifo"])
+def test_a_loop_of_links_and_a_fifo_are_refused(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "run.h5"
+    path.symlink_to(path) if kind == "loop" else os.mkfifo(path)
+    for words in (["info", path], ["resume", path], ["repair", path]):
+        assert refusal(*words)[0] == 3
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
         ("generations/sign", np.zeros((6, 3), "i1")),
+        ("sessions/machine", None),
         ("sessions/machine", np.array([b"{"])),
         ("config", 7),
     ],
@@ -308,6 +386,7 @@ def test_missing_and_ill_shaped_parts_of_a_file_with_the_right_hashes_are_a_sent
             texts.put(file, {name: value})
         else:
             del file[name]
+        if name not in file.attrs and value is not None:
             file[name] = value
         with contextlib.suppress(Exception):
             renew(file)
@@ -316,6 +395,15 @@ def test_missing_and_ill_shaped_parts_of_a_file_with_the_right_hashes_are_a_sent
         assert found.returncode == 3 and found.stderr.startswith("ees-mpi: ") and "Traceback" not in found.stderr, (
             command
         )
+
+
+def test_a_repaired_file_of_a_killed_run_has_the_digests_of_an_undisturbed_one(made: Make) -> None:
+    run, whole = made(killed=True), made(name="whole.h5")
+    repair(run)
+    with open_run(run) as one, open_run(whole) as other:
+        one.check_all()
+        other.check_all()
+        assert one["state_sha256"][:].tolist() == other["state_sha256"][:4].tolist()
 
 
 def test_a_damaged_heap_of_the_dimension_scales_does_not_matter_to_any_command(made: Make) -> None:

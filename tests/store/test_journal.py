@@ -7,7 +7,7 @@ import pytest
 from ees_mpi.errors import RunFileError
 from ees_mpi.outcomes import Arrays
 from ees_mpi.store import journal, records
-from ees_mpi.store.journal import JournalWriter
+from ees_mpi.store.journal import JournalContents, JournalWriter
 from ees_mpi.store.records import Entry
 
 RUN_ID = "0f" * 16
@@ -104,3 +104,20 @@ def test_a_write_that_fails_half_way_leaves_the_journal_as_it_was(
     writer.append(*record(3))
     writer.close()
     assert len(journal.read(run).records) == 4
+
+
+def test_no_journal_is_no_records(tmp_path: Path) -> None:
+    assert journal.read(tmp_path / "run.h5") == JournalContents()
+    journal.path_of(tmp_path / "run.h5").write_bytes(b"not a journal at all")
+    assert journal.read(tmp_path / "run.h5") == JournalContents(damaged=True, unread=20)
+
+
+def test_a_folder_that_cannot_be_synced_costs_no_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(path: Path) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(journal, "sync_folder", broken)
+    run = tmp_path / "run.h5"
+    written(run).close()
+    written(run, count=2).close()  # the new journal of a fold
+    assert len(journal.read(run).records) == 2

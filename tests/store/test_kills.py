@@ -23,7 +23,7 @@ from ees_mpi.ranks import Ranks
 from ees_mpi.store.repair import repair
 from ees_mpi.store.writer import RunWriter
 
-KILLS = int(os.environ.get("EES_TEST_KILLS", "6"))
+KILLS = int(os.environ.get("EES_TEST_KILLS", "8"))
 GENERATIONS = 6
 # Of the steps of a run with three folds, after it was created: all that reach the disk.
 STEPS = ((os, "write"), (os, "fsync"), (os, "replace"), (os, "posix_fallocate"), (shutil, "copyfile"))

@@ -60,6 +60,26 @@ def test_without_locks_a_dead_writer_needs_force(tmp_path: Path, no_locks: None)
     Lock(tmp_path / "run.h5", force=True).release()
 
 
+def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    with pytest.raises(RunFileError, match="cannot write beside"):
+        Lock(tmp_path / "absent" / "run.h5")
+
+
+def test_the_loser_of_a_race_waits_until_the_owner_has_written_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = Lock(tmp_path / "run.h5")
+    name = tmp_path / "run.h5.lock"
+    owner = name.read_text()
+    name.write_text("")
+    monkeypatch.setattr(lock, "WAIT_SECONDS", 0.0)
+    monkeypatch.setattr(lock, "NAME_SECONDS", 30.0)
+    threading.Timer(0.3, name.write_text, [owner]).start()
+    with pytest.raises(RunFileError, match=rf"being written by process {os.getpid()} on "):
+        Lock(tmp_path / "run.h5")
+    held.release()
+
+
 @pytest.mark.parametrize("content", ["", "{", "[" * 100_000, "[1]", '{"pid": 1}', None])
 def test_a_damaged_lock_file_names_nobody(content: str | None, tmp_path: Path) -> None:
     path = tmp_path / "run.h5.lock"

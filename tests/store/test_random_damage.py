@@ -26,7 +26,7 @@ from ees_mpi.store.repair import repair
 from ees_mpi.store.writer import RunWriter
 from ees_mpi.training import train
 
-FLIPS = int(os.environ.get("EES_TEST_DAMAGES", "14"))
+FLIPS = int(os.environ.get("EES_TEST_DAMAGES", "28"))
 SECONDS = 60  # a case takes a tenth of a second; a hang is ended
 SMALL = ("population.size=6", "noise.size=5000", "run.fsync=false")
 Contents = dict[str, Any]
@@ -171,7 +171,7 @@ def zero(chance: random.Random) -> Callable[[bytearray], None]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["long", "killed", "killed.journal", "mixture", "adapt"])
+@pytest.mark.parametrize("kind", ["run", "long", "killed", "killed.journal", "mixture", "sample", "adapt"])
 def test_random_damage_gives_an_error_or_the_right_data(kind: str, files: dict[str, Path]) -> None:
     name, _, journal = kind.partition(".")
     path, chance = files[name], random.Random(kind)

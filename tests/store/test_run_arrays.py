@@ -11,7 +11,7 @@ import xarray
 from support.small_runs import walk
 
 from ees_mpi import Run, open_run
-from ees_mpi.errors import MissingExtra
+from ees_mpi.errors import MissingExtra, RunFileError
 
 
 @pytest.fixture(scope="module", params=["finished", "in the journal"])
@@ -32,6 +32,12 @@ def test_a_run_is_a_mapping_of_its_arrays(run: Run) -> None:
     assert run == run and hash(run)
     with pytest.raises(KeyError, match="has no array 'entropi'; it has behavior, "):
         run["entropi"]
+
+
+def test_a_run_shows_what_it_is(run: Run) -> None:
+    size = run.config.population.size
+    assert repr(run) == f"<Run {run.path}: cheetah, maxent, {size} individuals, 3 of 3 generations, {len(run)} arrays>"
+    assert repr(run["entropy"]).startswith(f"<Series of {run.path}: shape (3,), float64")
 
 
 def test_negative_generations_count_from_the_end(run: Run) -> None:
@@ -95,3 +101,11 @@ def _noting(original: Callable[..., None], found: list[str]) -> Callable[..., No
         found.append(str(dataset.name))
 
     return noted
+
+
+def test_a_closed_run_says_so(cheetah: Path) -> None:
+    with open_run(cheetah) as run:
+        pass
+    assert repr(run) == f"<Run {cheetah}, closed>"
+    with pytest.raises(RunFileError, match="is closed; open it again"):
+        run["entropy"]

@@ -111,6 +111,12 @@ def test_repair_folds_what_a_killed_run_left_and_loses_nothing(running: Half) ->
         assert len(file["generations/fitness"]) == 4
 
 
+def test_repairing_a_sound_file_changes_nothing(finished: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copy(finished, tmp_path / "copy.h5"))
+    repair(copy)
+    assert copy.read_bytes() == finished.read_bytes()
+
+
 def test_a_kill_between_fold_and_new_journal_counts_nothing_twice(running: Half, tmp_path: Path) -> None:
     old = journal.path_of(running.path).read_bytes()
     running.writer.fold()
@@ -121,6 +127,13 @@ def test_a_kill_between_fold_and_new_journal_counts_nothing_twice(running: Half,
     repair(running.path)
     with open_run(running.path) as run:
         assert run.generations == 4 and len(run.sessions()) == 1
+
+
+def test_another_runs_journal_is_not_folded_in(running: Half, finished: Path, tmp_path: Path) -> None:
+    running.kill()
+    shutil.copy(finished, running.path)
+    with open_run(running.path, allow_damaged_journal=True) as run:
+        assert run.generations == 6 and run.journal_records == []
 
 
 def test_a_fold_that_fails_harms_neither_file_nor_journal(running: Half, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -262,6 +275,14 @@ def _last_row(path: Path) -> dict[str, np.ndarray]:
         return {name: run[name][-1] for name in run.names}
 
 
+def test_a_damaged_or_foreign_journal_is_kept_aside_never_deleted(running: Half) -> None:
+    running.kill()
+    beside = journal.path_of(running.path)
+    beside.write_bytes(b"something else altogether")
+    repair(running.path)
+    assert beside.with_name(beside.name + ".damaged").read_bytes() == b"something else altogether"
+
+
 def test_commits_continue_in_the_old_journal_if_a_new_one_cannot_be_made(
     running: Half, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -291,6 +312,20 @@ def test_a_link_stays_a_link_and_the_mode_stays_the_mode(tmp_path: Path, tiny: C
         assert len(run.sessions()) == 2
 
 
+@pytest.mark.parametrize("harm", ["run_id", "sessions", "version", "config"])
+def test_damaged_files_are_a_sentence_not_a_traceback(harm: str, finished: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copy(finished, tmp_path / "copy.h5"))
+    with h5py.File(copy, "r+") as file:
+        if harm == "sessions":
+            del file["sessions"]
+        elif harm == "version":
+            file.attrs["format_version"] = "one"
+        else:
+            del file.attrs[harm]
+    with pytest.raises(RunFileError, match=r"damaged|not a run file"):
+        open_run(copy)
+
+
 def test_the_journal_is_folded_by_size_too(
     tmp_path: Path, tiny: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -303,7 +338,7 @@ def test_the_journal_is_folded_by_size_too(
         assert run.generations == 6
 
 
-@pytest.mark.parametrize("gone", ["generations/behavior", "final"])
+@pytest.mark.parametrize("gone", ["generations/behavior", "generations/mean", "final"])
 def test_a_file_without_something_needed_is_told_to_be_damaged(finished: Path, tmp_path: Path, gone: str) -> None:
     copy = tmp_path / "run.h5"
     copy.write_bytes(finished.read_bytes())

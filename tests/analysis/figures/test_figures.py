@@ -73,6 +73,12 @@ def test_every_figure_is_drawn_and_saved_whole(walked: Zoo, folder: Path, name: 
         assert picture.shape[1] <= 7.2 * 200 and picture[..., :3].std() > 0.01
 
 
+def test_lines_show_the_generations_of_each_run(walked: Zoo) -> None:
+    panels = panels_of("line", [walked[each] for each in INGREDIENTS["line"]])
+    assert len(panels) == 3 and all(panel.get_ylabel() == "final x" for panel in panels[:1])
+    assert all(panel.collections or panel.images for panel in panels)
+
+
 def test_every_figure_says_what_it_needs() -> None:
     lines = ees("figure", "--list").stdout.splitlines()
     assert [line.split()[0] for line in lines] == list(FIGURES)
