@@ -111,7 +111,7 @@ def test_claims_are_decided_when_all_seeds_have_run() -> None:
     found = verdicts(ants(6))
     assert [found[name] for name in ("ant-directions", "ant-distance", "ant-equal")] == ["holds"] * 3
     assert found["ant-origin"] == found["cheetah-sides"] == "not run"
-    assert verdicts(ants(5))["ant-directions"] == "not decided (5 of 6)"
+    assert verdicts(ants(5))["ant-directions"] == "not decided (5 of 6 runs)"
 
 
 @pytest.mark.parametrize("other", [{"rules": "released"}, {"engine": "bullet"}, {"population": "600"}])

@@ -87,9 +87,9 @@ def test_every_claim_of_the_first_plan_has_one_short_line_with_a_verdict_and_is_
 def test_a_claim_whose_runs_are_not_complete_shows_no_p(rows: list[endpoints.Row]) -> None:
     short = [row for row in rows if row["seed"] != "5"]
     found = next(each for each in examine(short) if each.claim.name == "cheetah-sides")
-    assert found.verdict == "not decided (5 of 6)"
-    assert "| - | not decided (5 of 6) |" in claim_table([found])
-    assert all("| - | - | - | not decided (5 of 6) |" in line for line in all_tests([found]).splitlines()[2:])
+    assert found.verdict == "not decided (5 of 6 runs)"
+    assert "| - | not decided (5 of 6 runs) |" in claim_table([found])
+    assert all("| - | - | - | not decided (5 of 6 runs) |" in line for line in all_tests([found]).splitlines()[2:])
 
 
 def test_the_second_family_shows_the_directions_of_the_ant_with_four_seeds(rows: list[endpoints.Row]) -> None:
@@ -97,7 +97,7 @@ def test_the_second_family_shows_the_directions_of_the_ant_with_four_seeds(rows:
     assert [answer.test.p for answer in found.answers] == pytest.approx([2 / 70] * 2)
     ranges = [(min(group.values), max(group.values)) for group in found.groups.values()]
     assert ranges[1] == pytest.approx((0.28, 0.34), abs=0.005)
-    assert min(low for low, _ in (ranges[0], ranges[2])) > 0.8 and found.verdict == "not decided (4 of 6)"
+    assert min(low for low, _ in (ranges[0], ranges[2])) > 0.8 and found.verdict == "not decided (4 of 6 runs)"
 
 
 def test_directions_of_a_few_offspring_are_no_number(rows: list[endpoints.Row]) -> None:

@@ -17,7 +17,8 @@ from ees_mpi.errors import EesError, MissingExtra
 from ees_mpi.files import replaced
 
 CAPTION = 44  # height in pixels of the caption under a picture
-WHITE, BLACK, GREY = (255, 255, 255), (30, 34, 40), (150, 158, 168)
+MAP = 0.28  # side of the map, as a share of a picture's height
+WHITE, BLACK, GREY, ORANGE = (255, 255, 255), (30, 34, 40), (150, 158, 168), (214, 96, 40)
 SCREEN = 16 / 9
 SUFFIXES = (".mp4", ".gif")
 PAUSE = 1.5  # seconds for which a GIF, which begins again, shows its last picture
@@ -119,7 +120,7 @@ def _encode(target: Path, sheet: Frames, fps: float, messages: IO[bytes], tick: 
 
 
 class Sheet:
-    """Films in a grid; a shorter film stays at its last picture."""
+    """Films in a grid, with maps of one scale to compare them; a shorter film stays at its last picture."""
 
     def __init__(self, films: Sequence[Film], width: int, height: int):
         _, self._image, self._draw, fonts, self._operations = packages()
@@ -128,6 +129,8 @@ class Sheet:
         self.width, self.height = self._columns * width, rows * (height + CAPTION)
         self.count = max(len(film.shots) for film in films)
         self._large, self._small = fonts.load_default(15), fonts.load_default(13)
+        distances = [abs(v) for film in films for shot in film.shots for v in shot.position if math.isfinite(v)]
+        self._reach = max([1.0, *distances])
 
     def frames(self) -> Iterator[Pixels]:
         """Yield the frames of the video."""
@@ -139,7 +142,7 @@ class Sheet:
             yield np.ascontiguousarray(sheet)
 
     def _panel(self, film: Film, number: int) -> Any:
-        """Draw one picture of a film and its caption."""
+        """Draw one picture of a film, its caption and the path of the robot."""
         shot = film.shots[number]
         panel = self._image.new("RGB", (self._w, self._h + CAPTION), WHITE)
         picture = self._image.fromarray(shot.pixels)
@@ -148,8 +151,25 @@ class Sheet:
         draw.text((8, self._h + 4), film.title, BLACK, self._large)
         draw.text((8, self._h + 24), _caption(shot.position), BLACK, self._small)
         draw.text((self._w - 8, self._h + 24), f"{shot.seconds:.1f} s", GREY, self._small, anchor="ra")
+        path = [s.position for s in film.shots[: number + 1] if s.position and all(map(math.isfinite, s.position))]
+        if path:
+            self._map(draw, [(*position, 0.0)[:2] for position in path])  # of a cheetah y is 0
         draw.line((self._w - 1, 0, self._w - 1, self._h + CAPTION), WHITE)
         return panel
+
+    def _map(self, draw: Any, path: Sequence[tuple[float, ...]]) -> None:
+        """Draw the path from above in a corner, with the start in the middle."""
+        side = MAP * self._h
+        left, top = self._w - side - 6, 6.0
+        draw.rectangle((left, top, left + side, top + side), WHITE, GREY)
+        cx, cy, scale = left + side / 2, top + side / 2, (side / 2 - 5) / self._reach
+        points = [(cx + scale * position[0], cy - scale * position[1]) for position in path]
+        draw.line((cx - 3, cy, cx + 3, cy), BLACK)
+        draw.line((cx, cy - 3, cx, cy + 3), BLACK)
+        if len(points) > 1:
+            draw.line(points, ORANGE, 1)
+        x, y = points[-1]
+        draw.ellipse((x - 2, y - 2, x + 2, y + 2), ORANGE)
 
 
 def _caption(position: Sequence[float]) -> str:

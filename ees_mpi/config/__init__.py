@@ -178,8 +178,9 @@ def read_source(source: str) -> str:
 
 def _no_preset(name: str) -> str:
     """Return the message that there is no preset of this name."""
-    names, now = preset_names(), name.replace("mujoco-", "gymnasium-")  # those of Gymnasium's robots, once and now
-    return f"{name} is now called {now}" if now in names else unknown(name, names)
+    names, renamed = preset_names(), {"mujoco-": "gymnasium-", "gymnasium-cheetah-": "halfcheetah-v5-"}
+    now = [new for old, word in renamed.items() if name.startswith(old) and (new := name.replace(old, word)) in names]
+    return f"{name} is now called {now[0]}" if now else unknown(name, names)
 
 
 def with_base(sections: dict[str, Any]) -> dict[str, Any]:

@@ -53,4 +53,6 @@ def table(files: Sequence[str]) -> list[str]:
 
 
 if __name__ == "__main__":
+    if not sys.argv[1:]:
+        sys.exit(__doc__)
     print(*table(sys.argv[1:]), sep="\n")

@@ -157,7 +157,7 @@ class Result:
         """The verdict of the plan, which waits for all seeds."""
         if not self.groups:
             return "not run"
-        return overall(self.answers) if self.complete else f"{OPEN} ({self.fewest} of {SEEDS})"
+        return overall(self.answers) if self.complete else f"{OPEN} ({self.fewest} of {SEEDS} runs)"
 
 
 def value(row: Row, metric: str, last_only: bool) -> float:

@@ -23,6 +23,7 @@ from scipy.stats import spearmanr
 
 from ees_mpi import open_run
 from ees_mpi.analysis.numbers.heritability import facts
+from ees_mpi.errors import EesError
 
 HERE = Path(__file__).parent
 NUMBERS = HERE / "results" / "heritability.csv"
@@ -86,9 +87,9 @@ def keep(paths: Iterable[Path]) -> list[str]:
     rows = {row["mean"]: row for row in kept()}
     for path in paths:
         with open_run(path) as run:
+            numbers = {key: f"{value:.6g}" for key, value in facts(run)[0].items()}
             about = json.loads(run.attributes["started_from"])
             name, digest = Path(about["path"]).stem, about["state_sha256"]
-            numbers = {key: f"{value:.6g}" for key, value in facts(run)[0].items()}
             rows[name] = {"mean": name, "engine": run.config.task.engine, "digest": digest, **numbers}
     columns = list(dict.fromkeys(key for row in rows.values() for key in row))
     with NUMBERS.open("w", encoding="utf-8", newline="") as file:
@@ -138,7 +139,7 @@ def correlations(rows: Sequence[dict[str, str]], trained: dict[str, dict[str, st
         if home["adapt_left"]
     ]
     late = [row for row in adapted if row[2] == "MaxEnt" and row[3] == "100"]
-    for name, some in (("all cheetahs that adapted", adapted), ("MaxEnt after 100 generations", late)):
+    for name, some in (("cheetahs for which `adapt` was run", adapted), ("MaxEnt after 100 generations", late)):
         found = spearmanr([row[0] for row in some], [row[1] for row in some]).statistic
         words.append(f"with `ees-mpi adapt`, mean of left and right: {found:.2f} ({name}, {len(some)});")
     return ["\n".join(words)[:-1] + "."]
@@ -164,4 +165,7 @@ def main(words: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except (EesError, OSError) as error:
+        sys.exit(f"heritability_plan.py: {error}")

@@ -24,7 +24,8 @@ ROBOTS = {
 ENGINES = {"bullet": ", in Bullet", "mujoco": ", the Bullet replica in MuJoCo"}
 HEAD = """# Trained means
 
-Each is a policy that `ees-mpi` takes in place of a run file. Its card says how it was trained and what it can do.
+Each is a policy that `measure`, `sample`, `adapt`, `replay` and `train --from` take.
+Its card says how it was trained and what it can do.
 
 | policy | trained | its mutations, std 0.02 |
 |---|---|---|
@@ -91,7 +92,7 @@ def card(policy: Path, about: dict[str, Any], config: dict[str, Any], row: Row) 
         "sha256 of this file": f"`{hashlib.sha256(policy.read_bytes()).hexdigest()}`",
     }
     lines = [f"# {policy.stem}\n", "| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in facts.items())]
-    preset = f"{row['robot']}-es"
+    preset = f"{row['robot']}-es" + ("-authors" if row["rules"] == "released" else "")
     engine = " --set task.engine=mujoco" if row["robot"] in ("cheetah", "ant") and row["engine"] == "mujoco" else ""
     lines += [
         "\nWhat it can do:\n",

@@ -11,7 +11,6 @@ import platform
 import statistics
 import sys
 from collections.abc import Callable
-from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -107,17 +106,16 @@ WALK = [
 ]
 
 
-def unordered(column: Column, rows: dict[str, list[dict[str, Any]]]) -> list[set[str]]:
-    """Return groups of rows; the order of each row and some other one of its group is not the same in all runs."""
+def unordered(column: Column, rows: dict[str, list[dict[str, Any]]]) -> dict[str, list[str]]:
+    """Return, for each row of ours, those of others that are better in some runs and not in others, or equal."""
     values = {name: [column.seen(part) for part in parts] for name, parts in rows.items()}
     known = {name: runs for name, runs in values.items() if None not in runs}
-    groups: list[set[str]] = []
-    for (a, one), (b, two) in combinations(known.items(), 2):
-        signs = {(x > y) - (x < y) for x, y in zip(one, two, strict=True)}
+    found: dict[str, list[str]] = {}
+    for ours, other in ((a, b) for a in known for b in known if a.startswith("ees_mpi") > b.startswith("ees_mpi")):
+        signs = {(x > y) - (x < y) for x, y in zip(known[ours], known[other], strict=True)}
         if len(signs) > 1 or 0 in signs:
-            joined = [group for group in groups if a in group or b in group]
-            groups = [group for group in groups if group not in joined] + [{a, b}.union(*joined)]
-    return groups
+            found.setdefault(ours, []).append(other)
+    return found
 
 
 def numbers_table(columns: list[Column], found: dict[str, list[dict[str, Any]]], names: dict[str, str]) -> str:
@@ -136,10 +134,9 @@ def numbers_table(columns: list[Column], found: dict[str, list[dict[str, Any]]],
         notes.append(f"- Not measured yet: {'; '.join(missing)}.")
     said: dict[str, list[str]] = {}  # sentence -> the columns that it is about
     for column in columns:
-        for group in unordered(column, rows):
-            if len({name.startswith("ees_mpi") for name in group}) == 2:  # the page compares others with ees_mpi
-                listed = "; ".join(names[name] for name in rows if name in group)
-                said.setdefault(f"no difference named between {listed}", []).append(column.title)
+        for ours, others in unordered(column, rows).items():
+            listed = "; ".join(names[name] for name in others)
+            said.setdefault(f"no difference named between {names[ours]} and {listed}", []).append(column.title)
         if better := winners(column, rows):
             said.setdefault(f"**lost** to {'; '.join(names[name] for name in better)}", []).append(column.title)
     notes += [f"- {'; '.join(titles)}: {sentence}." for sentence, titles in said.items()]

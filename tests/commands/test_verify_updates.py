@@ -122,6 +122,9 @@ def test_the_behaviours_from_each_start_are_compared_on_a_gpu_too() -> None:
     assert compare_bits("g", one, one, here, here) == ""
     with pytest.raises(VerifyError, match="1000 of 1000 individuals have other bits"):
         compare_bits("g", one, other, here, here)
+    without = replace(logged, by_start=None)  # a file whose writer did not keep them
+    assert compare_bits("g", without, one, here, here) == ""
+    compare_distributions("behaviours", without, one)
     compare_distributions("behaviours", one, one)
     with pytest.raises(VerifyError, match="number 1 from start 1"):
         compare_distributions("behaviours", one, other)

@@ -11,9 +11,16 @@ def test_every_preset_loads_and_is_read_back_from_toml(preset: str) -> None:
     assert config.read_source(preset).startswith("# ")
 
 
-@pytest.mark.parametrize("source", ["mujoco-ant-es", {"base": "mujoco-ant-es"}])
-def test_the_old_name_of_a_preset_is_answered_with_the_new_one(source: config.Source) -> None:
-    with pytest.raises(ConfigError, match="mujoco-ant-es is now called gymnasium-ant-es"):
+@pytest.mark.parametrize(
+    ("source", "now"),
+    [
+        ("mujoco-ant-es", "gymnasium-ant-es"),
+        ({"base": "mujoco-ant-es"}, "gymnasium-ant-es"),
+        ("gymnasium-cheetah-adapt-laptop", "halfcheetah-v5-adapt-laptop"),
+    ],
+)
+def test_the_old_name_of_a_preset_is_answered_with_the_new_one(source: config.Source, now: str) -> None:
+    with pytest.raises(ConfigError, match=f"is now called {now}"):
         config.load(source)
 
 
