@@ -137,11 +137,12 @@ def claim_table(rows: Sequence[Row]) -> str:
     paired = plan["equal"].found if any(plan["equal"].runs) else f"{pairs}; generations 20 to 29, n = {pairs.runs}"
     maml = adapted(adapting(rows, "MAML", "text"))
     learned = f"MAML {np.mean(maml):.1f} (n = {len(maml)})" if maml else "MAML not run"
-    better = adaptation_words(rows, "text").replace(" (n = 6, 30 generations)", "")
+    better = adaptation_words(rows, "text").replace(" (n = 6)", "").replace("after 30 generations ", "")
     mixed = {kind: select(rows, robot="ant", kind=kind, rules="text", **PAPERS_ROBOTS) for kind in ("mixture", "split")}
     special = [(kind, column(runs, "specialization_last")) for kind, runs in mixed.items()]
     ranges = ", ".join(f"{kind}s {min(found):.2f} to {max(found):.2f}" for kind, found in special)
     covered = means("coverage_10_19", ("mixture", mixed["mixture"]), ("one mean", ant[MAXENT]), digits=0)
+    both_rules = "; ".join(seeding_words(rows, "text", first_steps) for first_steps in ("gentle", "full"))
     cells = (
         (*over_standard(rows, "cheetah", MAXENT), verdict["distance"]),
         (*over_standard(rows, "cheetah", MAXVAR), second_plan.PLANNED),
@@ -152,7 +153,7 @@ def claim_table(rows: Sequence[Row]) -> str:
         (share(ants, second_plan.has_ring, end), f"{ring} after 30 generations", verdict["ring"]),
         (*over_standard(rows, "ant", MAXENT), verdict["ant"]),
         (close, means("near_origin_20_29", *ant.items(), digits=2), first["ant-origin"]),
-        (seeding_words(rows, "released", "full"), seeding_words(rows, "text", "gentle"), first["ant-seeding"]),
+        (seeding_words(rows, "released", "full"), both_rules, first["ant-seeding"]),
         (adaptation_words(rows, "released"), better, first["cheetah-adaptation"]),
         (learned, learned, second_plan.PLANNED if maml else "not run"),
         (spreads(rows, "released"), spreads(rows, "text").replace(" (n = 6)", ""), first["cheetah-offspring"]),
@@ -300,13 +301,14 @@ def adaptation_groups(rows: Sequence[Row], rules: str) -> dict[tuple[str, str], 
 
 
 def adaptation_words(rows: Sequence[Row], rules: str) -> str:
-    """Return the distance after adaptation by algorithm, in one line: of the longest runs."""
+    """Return the distance after adaptation by generations and algorithm, in one line."""
     words, groups = [], adaptation_groups(rows, rules)
-    for name in (MAXVAR, MAXENT):
-        if lengths := [int(length) for algorithm, length in groups if algorithm == name]:
-            runs = groups[name, f"{max(lengths)}"]
-            words.append(f"{name} {np.mean(adapted(runs)):.1f} (n = {len(runs)}, {max(lengths)} generations)")
-    return ", ".join(words) or "-"
+    lengths = sorted({int(length) for algorithm, length in groups if algorithm in (MAXVAR, MAXENT)})
+    for length in lengths:
+        found = [(name, groups[name, f"{length}"]) for name in (MAXVAR, MAXENT) if (name, f"{length}") in groups]
+        shown = ", ".join(f"{name} {np.mean(adapted(runs)):.1f} (n = {len(runs)})" for name, runs in found)
+        words.append(f"after {length} generations {shown}")
+    return "; ".join(words) or "-"
 
 
 def adaptation(rows: Sequence[Row]) -> str:
