@@ -427,16 +427,15 @@ def short_answer(rows: Sequence[Row]) -> str:
     """Return the answer for the README, in lines of less than 120 characters."""
     plan, count = second_plan.examine(rows), len(early(rows, "cheetah", MAXENT, "text"))
     main, ring = plan["distance"], plan["ring"]
-    heads = {second_plan.AGREES: "do", second_plan.NOT: "do not"}
-    whether = heads.get(main.verdict, f"{main.verdict}:")
+    heads = {second_plan.AGREES: "yes", second_plan.NOT: "no"}
     ants = (
         f"of the ant's six runs {ring.runs[0]} is done, an even ring in {ring.found}" if any(ring.runs) else "the ant"
     )
     words = (
-        "**Does the paper reproduce?** Its claims on how far and to which sides the cheetah's mutations run "
-        f"{whether}, in a replica of its physics, with the rules of the authors' released program: MaxEnt goes "
-        f"{main.found} times as far as standard ES (the paper: 0.94; n = {main.runs[0]}, 100 generations), to both "
-        f"sides in {plan['sides'].found}. With the rules of the paper's text it is "
+        "**Does the paper reproduce?** How far and to which sides mutations of its cheetah run: "
+        f"{heads.get(main.verdict, main.verdict)}, with the rules of the authors' released program. MaxEnt goes "
+        f"{main.found} times as far as standard ES (the paper: 0.94; n = {main.runs[0]}, 100 generations, a replica "
+        f"of its physics), to both sides in {plan['sides'].found}. With the rules of the paper's text it is "
         f"{over_standard(rows, 'cheetah', MAXENT)[1]} after 30 generations (n = {count}), where the "
         f"released rules have {early_ratio(rows)}. The cause: they rank behaviours. "
         f"Adaptation, MAML and the ant are open ({ants}). [All claims](ees_mpi/docs/results.md)."
