@@ -136,6 +136,7 @@ class Running:
     begun: float
     before: int  # generations at its start
     collecting: bool = False  # it makes the small files of the finished run
+    told: bool = False  # to save its state and stop
 
 
 @dataclass
@@ -220,12 +221,9 @@ class Runner:
             self.waiting.insert(0, work)
 
     def stop(self, *_: Any) -> None:
-        """Ask every command to save its state and stop; mpirun passes USR1 on to the ranks."""
+        """Begin no new work; the loop tells every command, also one that is being started just now."""
         self.asked = True
         self.options.ends = min(self.options.ends, time.monotonic())
-        for one in self.running:
-            if not one.collecting:
-                one.process.send_signal(signal.SIGUSR1)
 
     def loop(self) -> None:
         """Work until nothing is left, or the time is over."""
@@ -241,6 +239,10 @@ class Runner:
             now = time.monotonic()
             if now > self.options.ends and not self.asked:
                 self.stop()
+            for one in self.running if self.asked else ():
+                if not (one.told or one.collecting):
+                    one.told = True
+                    one.process.send_signal(signal.SIGUSR1)  # mpirun passes it on to the ranks, which save and stop
             for one in self.running if now > self.options.ends + GRACE else ():
                 one.process.kill() if now > self.options.ends + 2 * GRACE else one.process.terminate()
             if now > shown + (CHANGED if changed else TABLE):

@@ -27,7 +27,7 @@ import scaling  # noqa: E402
 
 WORDS = ["interference-maxvar", *sets(*TINY)]
 OUT = ["--out", "run.h5"]
-WORKS = 'while [ "$1" != ees-mpi ]; do shift; done\n"$@"'  # a launcher of one rank
+WORKS = 'while [ "$1" != ees-mpi ]; do shift; done\nexec "$@"'  # a launcher of one rank, which gets its signals
 SLURM = {"SLURM_JOB_ID": "77", "SLURM_JOB_NUM_NODES": "1"}
 TASK = {**SLURM, "SLURM_ARRAY_JOB_ID": "70", "SLURM_ARRAY_TASK_ID": "3"}
 SCRIPTS = [*sorted(JOBS.glob("*.slurm")), PAPER / "reproduce.slurm"]
