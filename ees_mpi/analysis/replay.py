@@ -9,6 +9,7 @@ import tomllib
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -353,9 +354,10 @@ def _evaluate_shown(run: Run, evaluator: Any, choice: Choice, on_step: Callable[
         return evaluate(run, evaluator, choice)
     evaluator.on_step = None
     replayed, statistics = evaluate(run, evaluator, choice), run.observation_statistics(g)
-    z, _ = adapted(evaluator, config, g, i, run.individual(g, i), statistics, False)
+    rollout = partial(rollouts_of, evaluator, config, g, i, statistics, False)
+    z, _ = adapted(rollout, config, g, i, run.individual(g, i))
     evaluator.on_step = on_step
-    rollouts_of(evaluator, config, g, i, z, statistics, False)
+    rollout(z)
     return replayed
 
 

@@ -5,8 +5,8 @@ number of the rollout only. The individuals of one call of a RowsEvaluator share
 with the key `task.starts` says which individuals and generations share their seeds.
 """
 
-from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -31,23 +31,14 @@ def outcome_of(
     observe: bool,
 ) -> Outcome:
     """Return the outcome of one individual; with ES-MAML, after its adaptation. Index N is the unperturbed mean."""
-    return adapted(evaluator, config, generation, index, parameters, statistics, observe)[1]
+    evaluate = partial(rollouts_of, evaluator, config, generation, index, statistics, observe)
+    return adapted(evaluate, config, generation, index, parameters)[1]
 
 
 def adapted(
-    evaluator: Evaluator,
-    config: Config,
-    generation: int,
-    index: int,
-    parameters: Singles,
-    statistics: Statistics,
-    observe: bool,
+    evaluate: Callable[[Singles], Outcome], config: Config, generation: int, index: int, parameters: Singles
 ) -> tuple[Singles, Outcome]:
     """Return the parameters and the outcome of an individual; both are those after the adaptation of ES-MAML."""
-
-    def evaluate(parameters: Singles) -> Outcome:
-        return rollouts_of(evaluator, config, generation, index, parameters, statistics, observe)
-
     method, population, moment = config.method, config.population, max(generation, 0)
     if not isinstance(method, EsMaml) or index == population.size:
         return parameters, evaluate(parameters)
@@ -61,9 +52,9 @@ def rollouts_of(
     config: Config,
     generation: int,
     index: int,
-    parameters: Singles,
     statistics: Statistics,
     observe: bool,
+    parameters: Singles,
 ) -> Outcome:
     """Return the mean outcome of an individual's rollouts, without an adaptation."""
     seeds = seeded(evaluator, config, generation, index)

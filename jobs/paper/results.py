@@ -20,6 +20,7 @@ from pathlib import Path
 
 import endpoints
 import first_plan
+import heritability_plan
 import numpy as np
 import page
 from blocks import read_block, read_folder, write_block
@@ -87,6 +88,7 @@ def pages(results: Path) -> dict[str, dict[str, str]]:
             "seeding-gymnasium": page.gymnasium_seeding(rows),
         },
         "scaling.md": {"scaling": scaling},
+        "heritability.md": {"means": "\n".join(heritability_plan.table()) + "\n"},
         "../../README.md": {"answer": page.short_answer(rows)},
     }
 

@@ -2,6 +2,7 @@
 
 import json
 import signal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from ees_mpi.analysis import replay
 from ees_mpi.config import Climbing, check, load
 from ees_mpi.errors import ConfigError
 from ees_mpi.generation.climbing import climb, directions
-from ees_mpi.generation.rollouts import adapted
+from ees_mpi.generation.rollouts import adapted, rollouts_of
 from ees_mpi.generation.state import first_state
 from ees_mpi.noise import Noise, stream
 from ees_mpi.outcomes import Outcome
@@ -118,7 +119,8 @@ def test_a_film_shows_the_rollout_after_the_adaptation(tmp_path: Path) -> None:
             return evaluator.limbs()
 
         before = [file.individual(0, index) for index in range(6)]
-        after = [adapted(evaluator, file.config, 0, i, z, statistics, False)[0] for i, z in enumerate(before)]
+        rollouts = [partial(rollouts_of, evaluator, file.config, 0, index, statistics, False) for index in range(6)]
+        after = [adapted(rollouts[i], file.config, 0, i, z)[0] for i, z in enumerate(before)]
         climbed = [index for index in range(6) if (before[index] != after[index]).any()]
         assert climbed
         for index in climbed:
