@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from blocks import KeptRun, read_block
+from blocks import KeptRun, in_sectors, read_block
 
 ALGORITHMS = {"fitness": "standard ES", "maxvar": "MaxVar", "maxent": "MaxEnt", "maml": "MAML"}
 RULES = {("whiten", 0.05, 1.0): "text", ("ranks", 0.005, 0.7071): "released"}
@@ -123,6 +123,9 @@ def endpoints(run: KeptRun) -> Row:
                 if count >= end and (name == "distance" or np.isfinite(values[first:end]).all()):
                     found[f"{name}_{first}_{end - 1}"] = float(np.nanmean(values[first:end]))
     found |= {f"{name}_last": metrics[name][-1] for name in LAST if name in metrics}
+    if "ring" in metrics:
+        sums = in_sectors(run.last[np.isfinite(run.last).all(axis=1)])
+        found["filled_sectors_last"] = (sums >= sums.mean() / 3).sum()  # of eight; of the kept offspring
     if found.get("beyond_5_last", ENOUGH) < ENOUGH:
         found |= {f"{name}_last": math.nan for name in ZERO}
     if kind_of(run.name, run.about["kind"], run.config["population"]) == "seeding":
