@@ -139,7 +139,7 @@ def claim_table(rows: Sequence[Row]) -> str:
     maxent, ending = late(rows, "cheetah", MAXENT)
     ants, end = late(rows, "ant", MAXENT)
     ring = share(ant[MAXENT], second_plan.has_ring, "_last")
-    close = means(f"near_origin{end}", (MAXENT, ants), (STANDARD, late(rows, "ant", STANDARD)[0]), digits=2)
+    close = means(f"near_origin{end}", (MAXENT, ants), (STANDARD, late(rows, "ant", STANDARD)[0]), digits=3)
     pairs = early_pairs(rows, "released")
     paired = plan["equal"].found if any(plan["equal"].runs) else f"{pairs}; generations 20 to 29, n = {pairs.runs}"
     maml = adapted(adapting(rows, "MAML", "text"))
