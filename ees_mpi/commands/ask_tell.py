@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from ees_mpi import config as configs
 from ees_mpi import machine
 from ees_mpi.commands.arguments import AT_LEAST_ONE, computing, settings_of, source_of
-from ees_mpi.commands.config import sections_of
+from ees_mpi.commands.train import sections_of
 from ees_mpi.config import Config, Evolution
 from ees_mpi.config.changes import FAMILIES
 from ees_mpi.errors import ConfigError, RunFileError, TaskError, located
