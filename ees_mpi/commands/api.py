@@ -4,10 +4,11 @@ The arguments of each are the fields of its request. Under mpirun or srun all ra
 """
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
+from ees_mpi import ranks
 from ees_mpi.commands.arguments import computing, function, settings_of, source_of
 from ees_mpi.commands.requests import AdaptRequest, MeasureRequest, SampleRequest, SignalRequest, TrainOptions
 from ees_mpi.errors import Interrupted
@@ -17,10 +18,7 @@ if TYPE_CHECKING:
     from ees_mpi.commands.adapt import Adaptation
     from ees_mpi.commands.signal import Signal
     from ees_mpi.config import Config
-    from ees_mpi.ranks import Ranks
     from ees_mpi.store.reader import Run
-
-T = TypeVar("T")
 
 
 @function(TrainOptions)
@@ -38,7 +36,7 @@ def train(options: TrainOptions) -> "Run":
         callback = Callback(options.on_generation)  # on all ranks, because they check together whether it has raised
         work = job_of(options, callback)
 
-        def job(world: "Ranks") -> "Run":
+        def job(world: "ranks.Ranks") -> "Run":
             nonlocal by_keyboard
             try:
                 path = work(world)
@@ -48,7 +46,7 @@ def train(options: TrainOptions) -> "Run":
             return _opened(world, path, options.trust)
 
         try:
-            return _call("train", job, trains=True)
+            return ranks.call("train", job, trains=True)
         except Interrupted as error:
             if not by_keyboard and not callback.error:
                 raise
@@ -63,7 +61,7 @@ def sample(request: SampleRequest) -> "Run":
     with computing(request.trust):
         from ees_mpi.commands.offspring import sample
 
-        return _call("sample", lambda world: _opened(world, sample(world, request, say), request.trust))
+        return ranks.call("sample", lambda world: _opened(world, sample(world, request, say), request.trust))
 
 
 @function(AdaptRequest)
@@ -72,12 +70,12 @@ def adapt(request: AdaptRequest) -> "Adaptation":
     with computing(request.trust):
         from ees_mpi.commands.adapt import adapt, read_adaptation
 
-        def job(world: "Ranks") -> "Adaptation":
+        def job(world: "ranks.Ranks") -> "Adaptation":
             written = adapt(world, request, say)
             with world.together():
                 return read_adaptation(written)
 
-        return _call("adapt", job)
+        return ranks.call("adapt", job)
 
 
 @function(MeasureRequest)
@@ -86,7 +84,7 @@ def measure(request: MeasureRequest) -> "Run":
     with computing(request.trust):
         from ees_mpi.commands.offspring import measure
 
-        return _call("measure", lambda world: _opened(world, measure(world, request, lambda line: None), True))
+        return ranks.call("measure", lambda world: _opened(world, measure(world, request, lambda line: None), True))
 
 
 @function(SignalRequest)
@@ -95,7 +93,7 @@ def signal(request: SignalRequest) -> "list[Signal]":
     with computing(request.trust):
         from ees_mpi.commands.signal import signal
 
-        return _call("signal", lambda world: signal(world, request))
+        return ranks.call("signal", lambda world: signal(world, request))
 
 
 def load_config(
@@ -114,16 +112,9 @@ def presets() -> dict[str, str]:
     return {name: config.read_source(name).split("\n")[0].lstrip("# ") for name in config.preset_names()}
 
 
-def _opened(world: "Ranks", path: Path, trust: bool) -> "Run":
+def _opened(world: "ranks.Ranks", path: Path, trust: bool) -> "Run":
     """Open a run file on every rank."""
     from ees_mpi.store.reader import open_run
 
     with world.together():
         return open_run(path, trust)
-
-
-def _call(name: str, job: "Callable[[Ranks], T]", trains: bool = False) -> T:
-    """Run the job of the function `name` on all ranks."""
-    from ees_mpi import ranks
-
-    return ranks.call(name, job, trains)
