@@ -1,4 +1,4 @@
-"""The commands that read run files offline: watch, report, figure, replay, metrics, compare."""
+"""The commands that read run files offline: figure, replay, report, watch, metrics, compare."""
 
 import json
 import sys

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ees_mpi import ranks
-from ees_mpi.commands.arguments import computing, function, settings_of, source_of
+from ees_mpi.commands.arguments import function, settings_of, source_of
 from ees_mpi.commands.requests import AdaptRequest, MeasureRequest, SampleRequest, SignalRequest, TrainOptions
 from ees_mpi.errors import Interrupted
 from ees_mpi.terminal import say
@@ -28,29 +28,27 @@ def train(options: TrainOptions) -> "Run":
     An interrupt of the keyboard stops the run, saves its state, and raises a KeyboardInterrupt. A signal and
     `max_hours` raise an Interrupted.
     """
-    by_keyboard = False
-    with computing(options.trust):
-        from ees_mpi.commands.train import job_of
-        from ees_mpi.runs.session import Callback
+    from ees_mpi.commands.train import job_of
+    from ees_mpi.runs.session import Callback
 
-        callback = Callback(options.on_generation)  # on all ranks, because they check together whether it has raised
-        work = job_of(options, callback)
+    callback = Callback(options.on_generation)  # on all ranks, because they check together whether it has raised
+    work, by_keyboard = job_of(options, callback), False
 
-        def job(world: "ranks.Ranks") -> "Run":
-            nonlocal by_keyboard
-            try:
-                path = work(world)
-            except Interrupted:
-                by_keyboard = world.any(world.stopped_by == "SIGINT")
-                raise
-            return _opened(world, path, options.trust)
-
+    def job(world: "ranks.Ranks") -> "Run":
+        nonlocal by_keyboard
         try:
-            return ranks.call("train", job, trains=True)
-        except Interrupted as error:
-            if not by_keyboard and not callback.error:
-                raise
-            message = str(error)
+            path = work(world)
+        except Interrupted:
+            by_keyboard = world.any(world.stopped_by == "SIGINT")
+            raise
+        return _opened(world, path, options.trust)
+
+    try:
+        return ranks.call("train", job, trains=True)
+    except Interrupted as error:
+        if not by_keyboard and not callback.error:
+            raise
+        message = str(error)
     # Raised here, so that the traceback does not show the Interrupted as well.
     raise callback.error or KeyboardInterrupt(message)
 
@@ -58,42 +56,38 @@ def train(options: TrainOptions) -> "Run":
 @function(SampleRequest)
 def sample(request: SampleRequest) -> "Run":
     """Evaluate new offspring of a trained mean, as `ees-mpi sample` does; return their open file."""
-    with computing(request.trust):
-        from ees_mpi.commands.offspring import sample
+    from ees_mpi.commands.offspring import sample
 
-        return ranks.call("sample", lambda world: _opened(world, sample(world, request, say), request.trust))
+    return ranks.call("sample", lambda world: _opened(world, sample(world, request, say), request.trust))
 
 
 @function(AdaptRequest)
 def adapt(request: AdaptRequest) -> "Adaptation":
     """Adapt a run to a direction and score the result, as `ees-mpi adapt` does; return the result on every rank."""
-    with computing(request.trust):
-        from ees_mpi.commands.adapt import adapt, read_adaptation
+    from ees_mpi.commands.adapt import adapt, read_adaptation
 
-        def job(world: "ranks.Ranks") -> "Adaptation":
-            written = adapt(world, request, say)
-            with world.together():
-                return read_adaptation(written)
+    def job(world: "ranks.Ranks") -> "Adaptation":
+        written = adapt(world, request, say)
+        with world.together():
+            return read_adaptation(written)
 
-        return ranks.call("adapt", job)
+    return ranks.call("adapt", job)
 
 
 @function(MeasureRequest)
 def measure(request: MeasureRequest) -> "Run":
     """Measure how evolvable a policy is, as `ees-mpi measure` does; return the open file on every rank."""
-    with computing(request.trust):
-        from ees_mpi.commands.offspring import measure
+    from ees_mpi.commands.offspring import measure
 
-        return ranks.call("measure", lambda world: _opened(world, measure(world, request, lambda line: None), True))
+    return ranks.call("measure", lambda world: _opened(world, measure(world, request, lambda line: None), True))
 
 
 @function(SignalRequest)
 def signal(request: SignalRequest) -> "list[Signal]":
     """Return the signal of some generations of a run, as `ees-mpi signal` does, on every rank."""
-    with computing(request.trust):
-        from ees_mpi.commands.signal import signal
+    from ees_mpi.commands.signal import signal
 
-        return ranks.call("signal", lambda world: signal(world, request))
+    return ranks.call("signal", lambda world: signal(world, request))
 
 
 def load_config(
