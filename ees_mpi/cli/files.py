@@ -2,11 +2,12 @@
 
 import json
 import os
+import re
 import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import click
 
@@ -24,13 +25,13 @@ def read_seeds(name: str, word: str) -> tuple[int, ...]:
     """Return the seeds of numbers and ranges, such as 0-5,8, in the order in which they are given."""
     seeds: list[int] = []
     for part in word.split(","):
-        first, dash, last = part.partition("-")
-        digits = all(end.isascii() and end.isdigit() and len(end) < 20 for end in (first, last or first))
-        if not digits or (dash and not last) or int(last or first) < int(first):
+        match = re.fullmatch(r"([0-9]{1,19})(?:-([0-9]{1,19}))?", part)
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, -1)
+        if last < first:
             raise ConfigError(f"{name}: expected numbers and ranges, such as 0-5 or 1,4,7; got {word!r:.80}")
-        if len(seeds) + int(last or first) - int(first) >= MOST_SEEDS:
+        if len(seeds) + last - first >= MOST_SEEDS:
             raise ConfigError(f"{name}: expected at most {MOST_SEEDS} seeds")
-        seeds += range(int(first), int(last or first) + 1)
+        seeds += range(first, last + 1)
     if len(set(seeds)) < len(seeds):
         raise ConfigError(f"{name}: expected each seed once, got {word!r:.80}")
     return tuple(seeds)
@@ -102,22 +103,21 @@ def export(
 
     Arrays: see `ees-mpi docs python`.
     """
-    choice: dict[str, Any] = {"generation": generation, "individual": individual, "component": component}
-    given = {name: value for name, value in choice.items() if value is not None}
+    given = {"--generation": generation, "--individual": individual, "--component": component}
+    of_policy = [name for name, value in given.items() if value is not None]
     if policy is table:
         raise ConfigError("expected either --policy or --csv")
-    if table and given:
-        raise ConfigError(f"--{next(iter(given))} does not belong to --csv")
-    if {"individual", "component"} <= given.keys():
+    if table and of_policy:
+        raise ConfigError(f"{of_policy[0]} does not belong to --csv")
+    if None not in (individual, component):
         raise ConfigError("--individual and --component exclude each other: an individual has one component")
     from ees_mpi.commands.export import export_csv, export_policy
     from ees_mpi.store.reader import open_run
 
     target = Path(out) if out else None
     with open_run(path_of(run)) as opened:
-        written = [export_csv(opened, target)] if table else export_policy(opened, target, **given)
-    for path in written:
-        echo(f"{path}")
+        written = [export_csv(opened, target)] if table else export_policy(opened, target, *given.values())
+    echo("\n".join(map(str, written)))
 
 
 @command()
@@ -130,17 +130,19 @@ def config(
     as_json: Json = False,
 ) -> None:
     """Print the whole config of a preset, a config file or a run file."""
-    from ees_mpi.commands import config
     from ees_mpi.commands.arguments import source_of
+    from ees_mpi.config import keys as listing
+    from ees_mpi.registry import flat
     from ees_mpi.runs.start import load
 
-    changes = changes_of(settings)
-    if keys:
-        echo("\n".join(config.keys(source, changes, as_json)))
-    elif source is None:
+    if source is None and not keys:
         raise ConfigError("expected PRESET, FILE.toml or RUN.h5; or --keys for a list of all keys")
-    else:
-        resolved = load(source_of(source), changes)
+    resolved = None if source is None else load(source_of(source), changes_of(settings))
+    if keys:
+        values = dict(flat(resolved.sections())) if resolved else None
+        every = listing.sections()
+        echo(json.dumps(listing.data(every, values)) if as_json else "\n".join(listing.text(every, values)))
+    elif resolved:
         _print_notes(resolved.notes)
         echo(json.dumps(resolved.sections()) if as_json else resolved.to_toml(), nl=as_json)
 

@@ -6,68 +6,67 @@ import click
 
 from ees_mpi import __version__, ranks
 
-GROUPS = {
-    "Run": ("train", "resume", "sample", "adapt", "measure"),
-    "Look at a run": ("watch", "info", "report", "figure", "replay"),
-    "Numbers": ("metrics", "compare", "signal", "export"),
-    "Check": ("verify", "repair", "doctor"),
-    "Before a run": ("presets", "config", "sweep", "plan", "jobs", "docs"),
+# The commands in the groups of `ees-mpi --help`, each with the examples at the end of its own help.
+GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
+    "Run": {
+        "train": (
+            "ees-mpi train interference-maxent --seed 1",
+            "mpirun -n 4 ees-mpi train cheetah-maxent-laptop --set population.std=0.05 -o run.h5 --resume",
+        ),
+        "resume": ("ees-mpi resume run.h5", "mpirun -n 4 ees-mpi resume run.h5 --generations 200 --max-hours 8"),
+        "sample": (
+            "ees-mpi sample run.h5 --count 1000",
+            "mpirun -n 4 ees-mpi sample run.h5 --count 1000 --std 0.005 -o quarter.h5",
+        ),
+        "adapt": (
+            "ees-mpi adapt run.h5 --direction left",
+            "mpirun -n 4 ees-mpi adapt run.h5 --direction 45deg --mutations 100 -o adapted.h5",
+        ),
+        "measure": (
+            "ees-mpi measure policy.npz --std 0.01,0.02,0.05 -o measured.h5",
+            "mpirun -n 4 ees-mpi measure ppo.pt --task gymnasium-cheetah-es --count 1000 -o ppo.h5",
+        ),
+    },
+    "Look at a run": {
+        "watch": ("ees-mpi watch run.h5", "ees-mpi watch *.h5 --once"),
+        "info": ("ees-mpi info run.h5", "ees-mpi info runs/*.h5 --sort -generations"),
+        "report": ("ees-mpi report run.h5", "ees-mpi report a.h5 b.h5 c.h5 -o page.html"),
+        "figure": (
+            "ees-mpi figure --list",
+            'ees-mpi figure plane a.h5 b.h5 --label "std 0.02" --label "std 0.05" --title "Ant" -o ant.pdf',
+        ),
+        "replay": (
+            "ees-mpi replay run.h5 --extremes 8 --video run.mp4",
+            "ees-mpi replay run.h5 --mutations 16 --together --video run.gif",
+        ),
+    },
+    "Numbers": {
+        "metrics": ("ees-mpi metrics run.h5", "ees-mpi metrics run.h5 --all --bandwidth 0.5,1,silverman --json"),
+        "compare": (
+            "ees-mpi compare --metric distance_mean a*.h5 --against b*.h5",
+            "ees-mpi compare --metric distance_mean --by population.std runs/*.h5",
+        ),
+        "signal": ("ees-mpi signal run.h5", "mpirun -n 4 ees-mpi signal run.h5 --every 10 --splits 4"),
+        "export": ("ees-mpi export run.h5 --policy -o policy.npz", "ees-mpi export run.h5 --csv"),
+    },
+    "Check": {
+        "verify": ("ees-mpi verify run.h5", "mpirun -n 4 ees-mpi verify run.h5 --updates"),
+        "repair": ("ees-mpi repair run.h5", "ees-mpi repair runs/killed.h5"),
+        "doctor": ("ees-mpi doctor", "mpirun -n 2 ees-mpi doctor"),
+    },
+    "Before a run": {
+        "presets": ("ees-mpi presets", "ees-mpi presets interference-maxent >my.toml"),
+        "config": ("ees-mpi config --keys", "ees-mpi config my.toml --set population.size=100 --json"),
+        "sweep": (
+            "ees-mpi sweep cheetah-maxent --seeds 0-11 >seeds.list",
+            "ees-mpi sweep interference-maxent --set population.std=0.1,0.2 --seeds 0-5 | bash",
+        ),
+        "plan": ("ees-mpi plan my.toml", "ees-mpi plan ant-maxent --ranks 275 --ranks-per-node 40 --json"),
+        "jobs": ("ees-mpi jobs", "ees-mpi jobs --copy jobs"),
+        "docs": ("ees-mpi docs", "ees-mpi docs tutorial"),
+    },
 }
-EXAMPLES = {
-    "train": (
-        "ees-mpi train interference-maxent --seed 1",
-        "mpirun -n 4 ees-mpi train cheetah-maxent-laptop --set population.std=0.05 -o run.h5 --resume",
-    ),
-    "resume": ("ees-mpi resume run.h5", "mpirun -n 4 ees-mpi resume run.h5 --generations 200 --max-hours 8"),
-    "sample": (
-        "ees-mpi sample run.h5 --count 1000",
-        "mpirun -n 4 ees-mpi sample run.h5 --count 1000 --std 0.005 -o quarter.h5",
-    ),
-    "adapt": (
-        "ees-mpi adapt run.h5 --direction left",
-        "mpirun -n 4 ees-mpi adapt run.h5 --direction 45deg --mutations 100 -o adapted.h5",
-    ),
-    "measure": (
-        "ees-mpi measure policy.npz --std 0.01,0.02,0.05 -o measured.h5",
-        "mpirun -n 4 ees-mpi measure ppo.pt --task gymnasium-cheetah-es --count 1000 -o ppo.h5",
-    ),
-    "watch": ("ees-mpi watch run.h5", "ees-mpi watch *.h5 --once"),
-    "info": ("ees-mpi info run.h5", "ees-mpi info runs/*.h5 --sort -generations"),
-    "report": ("ees-mpi report run.h5", "ees-mpi report a.h5 b.h5 c.h5 -o page.html"),
-    "figure": (
-        "ees-mpi figure --list",
-        'ees-mpi figure plane a.h5 b.h5 --label "std 0.02" --label "std 0.05" --title "Ant" -o ant.pdf',
-    ),
-    "replay": (
-        "ees-mpi replay run.h5 --extremes 8 --video run.mp4",
-        "ees-mpi replay run.h5 --mutations 16 --together --video run.gif",
-    ),
-    "metrics": ("ees-mpi metrics run.h5", "ees-mpi metrics run.h5 --all --bandwidth 0.5,1,silverman --json"),
-    "compare": (
-        "ees-mpi compare --metric distance_mean a*.h5 --against b*.h5",
-        "ees-mpi compare --metric distance_mean --by population.std runs/*.h5",
-    ),
-    "signal": ("ees-mpi signal run.h5", "mpirun -n 4 ees-mpi signal run.h5 --every 10 --splits 4"),
-    "export": ("ees-mpi export run.h5 --policy -o policy.npz", "ees-mpi export run.h5 --csv"),
-    "verify": ("ees-mpi verify run.h5", "mpirun -n 4 ees-mpi verify run.h5 --updates"),
-    "repair": ("ees-mpi repair run.h5", "ees-mpi repair runs/killed.h5"),
-    "doctor": ("ees-mpi doctor", "mpirun -n 2 ees-mpi doctor"),
-    "presets": ("ees-mpi presets", "ees-mpi presets interference-maxent >my.toml"),
-    "config": (
-        "ees-mpi config --keys",
-        "ees-mpi config my.toml --set population.size=100 --json",
-    ),
-    "sweep": (
-        "ees-mpi sweep cheetah-maxent --seeds 0-11 >seeds.list",
-        "ees-mpi sweep interference-maxent --set population.std=0.1,0.2 --seeds 0-5 | bash",
-    ),
-    "plan": (
-        "ees-mpi plan my.toml",
-        "ees-mpi plan ant-maxent --ranks 275 --ranks-per-node 40 --json",
-    ),
-    "jobs": ("ees-mpi jobs", "ees-mpi jobs --copy jobs"),
-    "docs": ("ees-mpi docs", "ees-mpi docs tutorial"),
-}
+EXAMPLES = {name: lines for group in GROUPS.values() for name, lines in group.items()}
 LONGEST = 1000  # characters: no sentence is cut
 
 
@@ -76,8 +75,7 @@ class Commands(click.Group):
 
     def add_command(self, cmd: click.Command, name: str | None = None) -> None:
         """Add a command, with its examples at the end of its help."""
-        examples = EXAMPLES.get(cmd.name or "", ())
-        cmd.epilog = "\n".join(["\b", "Examples:", *(f"  {line}" for line in examples)]) if examples else None
+        cmd.epilog = "\n".join(["\b", "Examples:", *(f"  {line}" for line in EXAMPLES[cmd.name or ""])])
         super().add_command(cmd, name)
 
     def resolve_command(
@@ -92,14 +90,10 @@ class Commands(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the commands in groups; a command without a group comes last."""
-        listed = [name for names in GROUPS.values() for name in names]
-        groups = {**GROUPS, "More": tuple(name for name in self.list_commands(ctx) if name not in listed)}
-        for title, names in groups.items():
-            rows = [(name, self.commands[name].get_short_help_str(LONGEST)) for name in names if name in self.commands]
-            if rows:
-                with formatter.section(title):
-                    formatter.write_dl(rows)
+        """Write the commands in groups."""
+        for title, group in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, self.commands[name].get_short_help_str(LONGEST)) for name in group])
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})

@@ -8,14 +8,14 @@ from typing import NoReturn
 import click
 
 from ees_mpi import machine, ranks
-from ees_mpi.cli import files, looking, numbers, running
+from ees_mpi.cli import files, looking, running
 from ees_mpi.cli.help import cli
 from ees_mpi.errors import EesError, RunFileError
 from ees_mpi.terminal import is_utf8, say_on_stderr
 
 LONGEST = 2000  # characters of a message
 
-for _module in (running, files, looking, numbers):
+for _module in (running, files, looking):
     for _command in vars(_module).values():
         if isinstance(_command, click.Command):
             cli.add_command(_command)

@@ -4,11 +4,12 @@ The arguments of each are the fields of its request. Under mpirun or srun all ra
 """
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from ees_mpi.commands.arguments import computing, function, settings_of, source_of
+from ees_mpi import ranks
+from ees_mpi.commands.arguments import function, settings_of, source_of
 from ees_mpi.commands.requests import AdaptRequest, MeasureRequest, SampleRequest, SignalRequest, TrainOptions
 from ees_mpi.errors import Interrupted
 from ees_mpi.terminal import say
@@ -17,10 +18,7 @@ if TYPE_CHECKING:
     from ees_mpi.commands.adapt import Adaptation
     from ees_mpi.commands.signal import Signal
     from ees_mpi.config import Config
-    from ees_mpi.ranks import Ranks
     from ees_mpi.store.reader import Run
-
-T = TypeVar("T")
 
 
 @function(TrainOptions)
@@ -30,29 +28,27 @@ def train(options: TrainOptions) -> "Run":
     An interrupt of the keyboard stops the run, saves its state, and raises a KeyboardInterrupt. A signal and
     `max_hours` raise an Interrupted.
     """
-    by_keyboard = False
-    with computing(options.trust):
-        from ees_mpi.commands.train import job_of
-        from ees_mpi.runs.session import Callback
+    from ees_mpi.commands.train import job_of
+    from ees_mpi.runs.session import Callback
 
-        callback = Callback(options.on_generation)  # on all ranks, because they check together whether it has raised
-        work = job_of(options, callback)
+    callback = Callback(options.on_generation)  # on all ranks, because they check together whether it has raised
+    work, by_keyboard = job_of(options, callback), False
 
-        def job(world: "Ranks") -> "Run":
-            nonlocal by_keyboard
-            try:
-                path = work(world)
-            except Interrupted:
-                by_keyboard = world.any(world.stopped_by == "SIGINT")
-                raise
-            return _opened(world, path, options.trust)
-
+    def job(world: "ranks.Ranks") -> "Run":
+        nonlocal by_keyboard
         try:
-            return _call("train", job, trains=True)
-        except Interrupted as error:
-            if not by_keyboard and not callback.error:
-                raise
-            message = str(error)
+            path = work(world)
+        except Interrupted:
+            by_keyboard = world.any(world.stopped_by == "SIGINT")
+            raise
+        return _opened(world, path, options.trust)
+
+    try:
+        return ranks.call("train", job, trains=True)
+    except Interrupted as error:
+        if not by_keyboard and not callback.error:
+            raise
+        message = str(error)
     # Raised here, so that the traceback does not show the Interrupted as well.
     raise callback.error or KeyboardInterrupt(message)
 
@@ -60,42 +56,38 @@ def train(options: TrainOptions) -> "Run":
 @function(SampleRequest)
 def sample(request: SampleRequest) -> "Run":
     """Evaluate new offspring of a trained mean, as `ees-mpi sample` does; return their open file."""
-    with computing(request.trust):
-        from ees_mpi.commands.offspring import sample
+    from ees_mpi.commands.offspring import sample
 
-        return _call("sample", lambda world: _opened(world, sample(world, request, say), request.trust))
+    return ranks.call("sample", lambda world: _opened(world, sample(world, request, say), request.trust))
 
 
 @function(AdaptRequest)
 def adapt(request: AdaptRequest) -> "Adaptation":
     """Adapt a run to a direction and score the result, as `ees-mpi adapt` does; return the result on every rank."""
-    with computing(request.trust):
-        from ees_mpi.commands.adapt import adapt, read_adaptation
+    from ees_mpi.commands.adapt import adapt, read_adaptation
 
-        def job(world: "Ranks") -> "Adaptation":
-            written = adapt(world, request, say)
-            with world.together():
-                return read_adaptation(written)
+    def job(world: "ranks.Ranks") -> "Adaptation":
+        written = adapt(world, request, say)
+        with world.together():
+            return read_adaptation(written)
 
-        return _call("adapt", job)
+    return ranks.call("adapt", job)
 
 
 @function(MeasureRequest)
 def measure(request: MeasureRequest) -> "Run":
     """Measure how evolvable a policy is, as `ees-mpi measure` does; return the open file on every rank."""
-    with computing(request.trust):
-        from ees_mpi.commands.offspring import measure
+    from ees_mpi.commands.offspring import measure
 
-        return _call("measure", lambda world: _opened(world, measure(world, request, lambda line: None), True))
+    return ranks.call("measure", lambda world: _opened(world, measure(world, request, lambda line: None), True))
 
 
 @function(SignalRequest)
 def signal(request: SignalRequest) -> "list[Signal]":
     """Return the signal of some generations of a run, as `ees-mpi signal` does, on every rank."""
-    with computing(request.trust):
-        from ees_mpi.commands.signal import signal
+    from ees_mpi.commands.signal import signal
 
-        return _call("signal", lambda world: signal(world, request))
+    return ranks.call("signal", lambda world: signal(world, request))
 
 
 def load_config(
@@ -114,16 +106,9 @@ def presets() -> dict[str, str]:
     return {name: config.read_source(name).split("\n")[0].lstrip("# ") for name in config.preset_names()}
 
 
-def _opened(world: "Ranks", path: Path, trust: bool) -> "Run":
+def _opened(world: "ranks.Ranks", path: Path, trust: bool) -> "Run":
     """Open a run file on every rank."""
     from ees_mpi.store.reader import open_run
 
     with world.together():
         return open_run(path, trust)
-
-
-def _call(name: str, job: "Callable[[Ranks], T]", trains: bool = False) -> T:
-    """Run the job of the function `name` on all ranks."""
-    from ees_mpi import ranks
-
-    return ranks.call(name, job, trains)

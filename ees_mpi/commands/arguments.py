@@ -252,13 +252,18 @@ def checked(request: R) -> R:
 
 
 def function(request: Callable[P, R]) -> Callable[[Callable[[R], T]], Callable[P, T]]:
-    """Turn a function of a request into one that has the request's fields as its arguments, and checks them."""
+    """Turn a function of a request into one that has the request's fields as its arguments, and checks them.
+
+    It computes with one thread, and with the trust of the request.
+    """
 
     def wrap(act: Callable[[R], T]) -> Callable[P, T]:
         @wraps(act)
         def call(*args: P.args, **kwargs: P.kwargs) -> T:
             bound = signature.bind(*args, **kwargs)
-            return act(checked(request(*bound.args, **bound.kwargs)))
+            given: Any = checked(request(*bound.args, **bound.kwargs))
+            with computing(given.trust):
+                return act(given)
 
         signature = inspect.signature(request)
         plain = [

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from ees_mpi import config as configs
 from ees_mpi import machine
 from ees_mpi.commands.arguments import AT_LEAST_ONE, computing, settings_of, source_of
-from ees_mpi.commands.config import sections_of
+from ees_mpi.commands.train import sections_of
 from ees_mpi.config import Config, Evolution
 from ees_mpi.config.changes import FAMILIES
 from ees_mpi.errors import ConfigError, RunFileError, TaskError, located
@@ -82,13 +82,6 @@ def check_target(path: Path, overwrite: bool) -> None:
         check_ours(path)
     elif path.exists() and has_results(path):
         raise RunFileError(f"{path} exists already; Strategy.resume continues it, overwrite=True starts again")
-
-
-def check_recorded(path: Path) -> None:
-    """Raise a ConfigError if a run file was not recorded by a loop."""
-    with open_run(path, allow_damaged_journal=True) as run:
-        if run.config.task_name != "own_loop":
-            raise ConfigError(f"{path}: its task is {run.config.task_name}, not a loop; ees_mpi.train continues it")
 
 
 class Strategy:
@@ -159,7 +152,9 @@ class Strategy:
             loop, file = UserLoop("Strategy.resume"), LoopFile(True)
 
             def read() -> dict[str, Any]:
-                check_recorded(Path(path))
+                with open_run(Path(path), allow_damaged_journal=True) as run:
+                    if (task := run.config.task_name) != "own_loop":
+                        raise ConfigError(f"{path}: its task is {task}, not a loop; ees_mpi.train continues it")
                 prepared = reopen(Path(path), generations or NO_END, force)
                 if prepared.finished:
                     raise ConfigError(f"{path} has all of its {generations} generations; expected more generations")
@@ -282,7 +277,7 @@ class Strategy:
         """Return the checked outcomes of this rank, and its observation sums."""
         task, index = self.config.task, [individual for part in self._asked for individual in part]
         parts = len(self._asked) if self._chunked else None
-        if fitness is None and needs_fitness(self.config):
+        if fitness is None and self._update.objective.uses_fitness:
             raise TaskError("tell: the objective needs the fitness of each individual; expected fitness=")
         rows = rows_of(index, parts, behavior, fitness, valid, task.behavior_dim, task.rollouts)
         if not task.observation_dim:
@@ -399,11 +394,6 @@ def check_ask(rows: int, parameters: int) -> None:
             f"ask: {rows} individuals of {parameters} parameters need {need / 2**30:.3g} GiB; expected at most 1 GiB: "
             f"`es.tell([simulate(part) for part in es.ask(chunk={chunk})])`"
         )
-
-
-def needs_fitness(config: Config) -> bool:
-    """Return whether the objective, or a part of a blend, uses the fitness."""
-    return isinstance(config.method, Evolution) and config.method.objective.uses_fitness
 
 
 def rows_of(

@@ -75,6 +75,7 @@ def load(path):
     return act
 '''
 
+SCORES = ".\nFor discrete actions it returns a score for each: take `act(observation).argmax(-1)`"
 VECTORS = ("behavior_variance", "mean_behavior", "objective_value")  # metrics with several numbers per generation
 FIRST_WORDS = LOADER.partition(":")[0]  # of every exported loader
 
@@ -88,12 +89,10 @@ def export_csv(run: Run, out: Path | None) -> Path:
     run.check_all()
     columns: dict[str, Any] = {"generation": np.arange(run.generations)}
     for name in run.names:
-        values = np.asarray(run[name][:]) if run[name].shape[1:] == () or name in VECTORS else np.empty(0)
-        if values.dtype.kind == "S":
-            values = values.astype(str)
-        if values.ndim == 1 and len(values):
-            columns[name] = values
-        columns |= {f"{name}_{place}": column for place, column in enumerate(values.T) if values.ndim == 2}
+        if name in VECTORS:
+            columns |= {f"{name}_{place}": column for place, column in enumerate(run[name][:].T)}
+        elif run[name].shape[1:] == ():
+            columns[name] = run[name][:].astype(str) if run[name].dtype.kind == "S" else run[name][:]
     with written(target, "w") as file:
         writer = csv.writer(file)
         writer.writerow(columns)
@@ -128,7 +127,8 @@ def export_policy(
         parameters = start.mean[_component(run, component)]
     arrays, words = _own_network(task, parameters) if task.policy else _network(task, parameters, len(mean))
     clip = str(task.observation_clip) if task.observation_clip else "np.inf"
-    words |= {"clip": clip, "name": out.name, "inputs": str(len(mean)), "returns": _returns(task)}
+    returns = f"the action, not clipped{SCORES if hasattr(task, 'env') else ''}"
+    words |= {"clip": clip, "name": out.name, "inputs": str(len(mean)), "returns": returns}
     with written(loader, "w") as text, written(out) as file:
         np.savez(
             file,
@@ -137,7 +137,7 @@ def export_policy(
             **arrays,
             **starting_point.policy_arrays(start, parameters, run),
         )
-        text.write(_filled(OWN_LOADER if task.policy else LOADER, words))
+        text.write((OWN_LOADER if task.policy else LOADER).format(**words))
     return [out, loader]
 
 
@@ -164,21 +164,6 @@ def _own_network(task: PolicyTask, parameters: Singles) -> tuple[dict[str, Any],
         arguments = {"observations": task.layers[0], "actions": task.layers[-1], **(task.policy_settings or {})}
         begin = f"network = own(**{arguments!r})\n    network.load(parameters)\n    policy = network.act"
     return {"parameters": parameters}, {"path": path, "module": module, "policy": policy, "begin": begin}
-
-
-def _returns(task: PolicyTask) -> str:
-    """Return the words that say what an exported policy returns."""
-    if not hasattr(task, "env"):
-        return "the action, not clipped"
-    return (
-        "the action, not clipped.\nFor discrete actions it returns a score for each: take `act(observation).argmax(-1)`"
-    )
-
-
-def _filled(loader: str, words: dict[str, str]) -> str:
-    for name, word in words.items():
-        loader = loader.replace(f"{{{name}}}", word)
-    return loader
 
 
 def _check_loader(out: Path, loader: Path) -> None:

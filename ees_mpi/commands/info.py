@@ -175,8 +175,8 @@ def in_order(files: Sequence[Facts], wanted: str | None) -> list[Facts]:
     known = {key for row in values for key, value in row.items() if not isinstance(value, (dict, list))}
     if name not in known:
         raise ConfigError(f"--sort: {unknown(name, known)}")
-    place: dict[str, Any] = {facts["file"]: row.get(name) for facts, row in zip(files, values, strict=True)}
-    have = [facts for facts in files if place[facts["file"]] is not None]
-    numbers = all(isinstance(place[facts["file"]], (int, float)) for facts in have)
-    have.sort(key=lambda facts: place[facts["file"]] if numbers else str(place[facts["file"]]), reverse=falling)
-    return have + [facts for facts in files if place[facts["file"]] is None]
+    have = [(row[name], facts) for row, facts in zip(values, files, strict=True) if row.get(name) is not None]
+    numbers = all(isinstance(value, (int, float)) for value, _ in have)
+    have.sort(key=lambda pair: pair[0] if numbers else str(pair[0]), reverse=falling)
+    without = [facts for row, facts in zip(values, files, strict=True) if row.get(name) is None]
+    return [facts for _, facts in have] + without

@@ -1,6 +1,7 @@
 """`ees-mpi jobs`: list the job scripts that come with the package, or copy them into a folder."""
 
 import os
+from filecmp import cmp
 from pathlib import Path
 
 from ees_mpi.errors import ConfigError
@@ -36,7 +37,8 @@ def describe(file: Path) -> str:
 def copy_jobs(folder: Path) -> list[Path]:
     """Copy the job scripts into a folder, which may exist; raise a ConfigError before a changed file is replaced."""
     copies = {file: folder / name_of(file) for file in job_files()}
-    changed = [str(copy) for file, copy in copies.items() if os.path.lexists(copy) and not _same(file, copy)]
+    present = {file: copy for file, copy in copies.items() if os.path.lexists(copy)}
+    changed = [str(copy) for file, copy in present.items() if not copy.is_file() or not cmp(file, copy, shallow=False)]
     if changed:
         raise ConfigError(
             f"--copy {folder}: nothing was copied, because files exist that differ from the scripts of this version: "
@@ -52,7 +54,3 @@ def copy_jobs(folder: Path) -> list[Path]:
     except OSError as error:
         raise ConfigError(f"--copy {folder}: the scripts cannot be written there: {error.strerror}") from None
     return list(copies.values())
-
-
-def _same(file: Path, copy: Path) -> bool:
-    return copy.is_file() and copy.read_bytes() == file.read_bytes()

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from ees_mpi.commands.arguments import counted, path_of
 from ees_mpi.commands.requests import SignalRequest
-from ees_mpi.commands.verify import learned_after, logged_outcomes
+from ees_mpi.commands.verify import learned_after, logged_outcomes, spaced
 from ees_mpi.config import Evolution
 from ees_mpi.contracts import Memory, Objective, Population
 from ees_mpi.errors import ConfigError, RunFileError
@@ -117,7 +117,7 @@ def choose(run: Run, generation: int | None, every: int | None) -> list[int]:
         return [counted("generation", generation, run.generations)]
     if every is not None:
         return list(range(0, run.generations, every))
-    return sorted({round(place) for place in np.linspace(0, run.generations - 1, GENERATIONS)})
+    return spaced(run.generations, GENERATIONS)
 
 
 def measure_signal(

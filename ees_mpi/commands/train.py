@@ -5,15 +5,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ees_mpi.commands.config import with_function
+from ees_mpi.commands.arguments import source_of
 from ees_mpi.commands.requests import TrainOptions, changes_of, policy_of
+from ees_mpi.config import with_base, written
 from ees_mpi.errors import ConfigError
 from ees_mpi.ranks import Ranks
-from ees_mpi.registry import beside
-from ees_mpi.runs import session
-from ees_mpi.runs.session import Callback
-from ees_mpi.runs.start import TrainRequest
+from ees_mpi.registry import beside, check_trust, texts
+from ees_mpi.registry.toml import tables
+from ees_mpi.runs.session import Callback, run_session
+from ees_mpi.runs.start import TrainRequest, load
+from ees_mpi.tasks.function import give
 from ees_mpi.terminal import say
+
+# The sections of a loop or a function of the user that has no others.
+DEFAULT = {"population": {"name": "normal", "size": 1000, "std": 0.02}, "objective": {"name": "maxent"}}
 
 
 def job_of(options: TrainOptions, callback: Callback | None = None) -> Callable[[Ranks], Path]:
@@ -25,8 +30,7 @@ def job_of(options: TrainOptions, callback: Callback | None = None) -> Callable[
     if options.task is not None:
         if out is None and isinstance(source, Path):
             out = source
-        keys = {"parameters": options.parameters, "behavior_dim": options.behavior_dim, "batch": options.batch}
-        source = with_function(source, options.task, keys, options.mean, options.keep_source)
+        source = _with_function(options, options.task)
     elif isinstance(source, str) and source.endswith(".toml"):
         beside(source)  # on every rank: rank 0 alone reads the file
     elif source is None:
@@ -39,10 +43,30 @@ def job_of(options: TrainOptions, callback: Callback | None = None) -> Callable[
     request = TrainRequest(source, settings, out, start, options.resume, options.overwrite, options.force)
     curves = None if options.tensorboard is None else Path(options.tensorboard)
     return partial(
-        session.run_session,
-        request=request.prepare,
-        say=say,
-        max_hours=options.max_hours,
-        callback=callback,
-        curves=curves,
+        run_session, request=request.prepare, say=say, max_hours=options.max_hours, callback=callback, curves=curves
     )
+
+
+def _with_function(options: TrainOptions, task: Callable[..., Any]) -> dict[str, Any]:
+    """Return the tables of the config with a function of the user as their task."""
+    sections = sections_of(options.config)
+    before = sections.get("task", {})
+    own = {"parameters": options.parameters, "behavior_dim": options.behavior_dim, "batch": options.batch}
+    known = {key: before[key] for key in own if before.get("name") == "function" and key in before}
+    given = {key: value for key, value in own.items() if value is not None}
+    return {**sections, "task": {"name": "function", **known, **given, **give(task, options.mean, options.keep_source)}}
+
+
+def sections_of(source: Any) -> dict[str, Any]:
+    """Return the tables of a preset, a .toml file, a run file, a dict or a Config, whose task will be replaced.
+
+    What is missing is `DEFAULT`. The code that a run file names, except its task, must be trusted.
+    """
+    source = source_of({} if source is None else source)
+    if isinstance(source, Path):
+        found = load(source, ()).sections()
+        for key, text in texts({name: table for name, table in found.items() if name != "task"}):
+            check_trust(text, key)
+    else:
+        found = with_base(tables(written(source), (), str(source)))
+    return found if found.get("method", "ees") != "ees" else {**DEFAULT, **found}

@@ -83,9 +83,10 @@ def verify(ranks: Ranks, path: Path, generation: int | None, individuals: int | 
     others = [g for g in agreed if g not in exact]
     lines: list[str] = []
     if exact:
-        rows = [(g, i) for g in exact for i in _spaced(run.config.population.size, individuals or INDIVIDUALS)]
-        _compare_bits(ranks, run, rows)
-        lines.append(f"{path}: {len(rows)} individuals of generations {_listed(exact)}: the same bits")
+        rows = [(g, i) for g in exact for i in spaced(run.config.population.size, individuals or INDIVIDUALS)]
+        _repeat_rows(ranks, run, rows)
+        listed = ", ".join(map(str, exact))
+        lines.append(f"{path}: {len(rows)} individuals of generations {listed}: the same bits")
     if others:
         lines += _verify_others(ranks, run, others, individuals)
     run.close()
@@ -108,7 +109,9 @@ def _verify_others(ranks: Ranks, run: Run, generations: Sequence[int], individua
         evaluation = _opened(ranks, run, noise, device)
         here = {**machine.fingerprint(uses_torch(config)), **evaluation.described}
         for generation in (g for g in generations if run.device(g) == device):
-            again = _evaluate(evaluation, run, generation, count)
+            statistics, observe = run.observation_statistics(generation), observed(config, generation)
+            work = Work(run.learned(generation), run.draw(generation), statistics, observe)
+            again = outcomes_of(evaluation, work, count, generation)  # the first ones: all are random draws
             with ranks.together():
                 logged = logged_outcomes(run, generation).at(np.arange(count))
                 name, there = f"{run.path}: generation {generation}", run.machine(generation)
@@ -153,13 +156,6 @@ def _opened(ranks: Ranks, run: Run, noise: NoiseTable, device: str) -> Evaluatio
         )
         problem.collective = error.collective
         raise problem from None
-
-
-def _evaluate(evaluation: Evaluation, run: Run, generation: int, count: int) -> Outcomes:
-    """Return the outcomes of the first individuals of a generation: they are random draws."""
-    statistics = run.observation_statistics(generation)
-    work = Work(run.learned(generation), run.draw(generation), statistics, observed(run.config, generation))
-    return outcomes_of(evaluation, work, count, generation)
 
 
 def compare_distributions(name: str, logged: Outcomes, again: Outcomes) -> None:
@@ -211,11 +207,7 @@ def _stats() -> Any:
     return scipy.stats
 
 
-def _listed(numbers: Sequence[int]) -> str:
-    return ", ".join(map(str, numbers))
-
-
-def _compare_bits(ranks: Ranks, run: Run, rows: Sequence[tuple[int, int]]) -> None:
+def _repeat_rows(ranks: Ranks, run: Run, rows: Sequence[tuple[int, int]]) -> None:
     """Evaluate rows (generation, index) again, shared by the ranks; raise a VerifyError if any bit differs."""
     with ranks.together():
         rebuilt = run.config.population.has_individuals  # also in a sample of offspring of a MAML run
@@ -245,11 +237,12 @@ def _choose(run: Run, generation: int | None) -> list[int]:
     if run.generations == 0:
         raise RunFileError(f"{run.path} has no committed generation yet")
     if generation is None:
-        return _spaced(run.generations, GENERATIONS)
+        return spaced(run.generations, GENERATIONS)
     return [counted("--generation", generation, run.generations)]
 
 
-def _spaced(total: int, count: int) -> list[int]:
+def spaced(total: int, count: int) -> list[int]:
+    """Return `count` numbers below `total` at equal distances, from the first to the last; all if there are fewer."""
     return sorted({round(place) for place in np.linspace(0, total - 1, min(count, total))})
 
 
