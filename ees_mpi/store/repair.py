@@ -159,9 +159,4 @@ def write_errors(path: Path, advice: str = "") -> Iterator[None]:
     except RunFileError:
         raise
     except OSError as error:
-        raise cannot_write(path, error, advice) from None
-
-
-def cannot_write(path: Path, error: OSError, advice: str) -> RunFileError:
-    """Return the error that a run file cannot be written."""
-    return RunFileError(f"cannot write {path}: {error.strerror or error}. {advice}".rstrip())
+        raise RunFileError(f"cannot write {path}: {error.strerror or error}. {advice}".rstrip()) from None

@@ -17,7 +17,7 @@ from ees_mpi.store import fold, journal, layout, records, sessions
 from ees_mpi.store.lock import Lock
 from ees_mpi.store.reader import open_run
 from ees_mpi.store.records import Entry
-from ees_mpi.store.repair import SAFE, Continued, cannot_write, fold_journal, write_errors
+from ees_mpi.store.repair import SAFE, Continued, fold_journal, write_errors
 from ees_mpi.store.safety import real
 from ees_mpi.version import __version__
 
@@ -141,10 +141,8 @@ class RunWriter:
         self._append(Entry("config", self._generation, self._before, columns, data))
 
     def _append(self, record: Entry, state: Arrays | None = None) -> None:
-        try:  # a context manager would take longer, at each commit
+        with write_errors(self.path, self._advice):
             self._journal.append(record, state)
-        except OSError as error:
-            raise cannot_write(self.path, error, self._advice) from None
         self._records.append(record)
 
     @property
