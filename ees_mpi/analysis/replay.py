@@ -314,7 +314,7 @@ def _recorded(
     """Replay one policy; return pictures of its first rollout, or its limbs [n, 7] if `together`; and the result."""
     frames: list[Any] = []
     last = math.inf if request.seconds is None else request.seconds / actor.step_seconds
-    steps = rollouts = 0
+    steps, rollouts, filming = 0, 0, True
 
     def shoot() -> None:
         if not request.together:
@@ -324,9 +324,10 @@ def _recorded(
         frames.append(limbs if np.isfinite(limbs).all() else frames[-1])  # unstable physics: the robot stays
 
     def on_step(step: int) -> None:
-        nonlocal steps, rollouts
+        nonlocal steps, rollouts, filming
         rollouts += step == 0
-        if rollouts > 1 or step > last:  # of several rollouts (`task.rollouts`), the first is filmed
+        filming = rollouts == 1 and step <= last  # of several rollouts (`task.rollouts`), the first is filmed
+        if not filming:
             return
         steps = step
         if step % every == 0:
@@ -334,7 +335,7 @@ def _recorded(
             bar.update(every if step else 0)
 
     replayed = _evaluate_shown(run, actor, choice, on_step)
-    if steps % every and not request.together:
+    if filming and steps % every and not request.together:
         shoot()  # the end
     return frames, replayed
 
