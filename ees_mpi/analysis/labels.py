@@ -137,15 +137,11 @@ def differing(configs: Sequence[Settings]) -> list[str]:
     return [key for key in sorted(keys) if any(config.get(key) != configs[0].get(key) for config in configs)]
 
 
-def own_names(runs: Sequence[Run]) -> list[str]:
-    """Return the names of the user's own objectives whose values all runs have."""
-    names = [set(run.config.method.own_values if "objective_value" in run.names else ()) for run in runs]
-    return [name for name in runs[0].config.method.own_values if all(name in known for known in names)]
-
-
 def titles(runs: Sequence[Run]) -> dict[str, str]:
-    """Return the metrics that all runs have, with their titles."""
-    return {**{name: f"the objective {name}" for name in own_names(runs)}, **METRICS}
+    """Return the metrics that all runs have, with their titles; the user's own objectives first."""
+    logged = [run.config.method.own_values if "objective_value" in run.names else () for run in runs]
+    own = [name for name in logged[0] if all(name in names for names in logged)]
+    return {**{name: f"the objective {name}" for name in own}, **METRICS}
 
 
 def series(run: Run, metric: str) -> Floats:

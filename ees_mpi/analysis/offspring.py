@@ -30,19 +30,19 @@ class Offspring:
 def read_offspring(run: Run, generation: int | None = None) -> Offspring:
     """Read the valid offspring of one generation, by default the last; only that generation is read."""
     g = check_generation(run, generation)
-    valid = _valid(run, g)
+    behavior, valid = _behavior(run, g)
     if not valid.any():
         raise RunFileError(f"{run.path}: generation {g} has no finite behavior")
-    behavior = np.asarray(run["behavior"][g], np.float64)
     outcomes = Outcomes(behavior, run["fitness"][g], run["length"][g].astype(np.int64), valid, np.zeros((0, 1)))
-    return Offspring(outcomes, positions(run, g)[valid], run["parent"][g][valid], run["mean"].shape[1])
+    position = behavior[valid, -position_dim(run) :]
+    return Offspring(outcomes, position, run["parent"][g][valid], run["mean"].shape[1])
 
 
 def positions(run: Run, generation: int) -> Floats:
     """Return the final positions of a generation [N, axes], or the behaviors [N, B] of other tasks; NaN if invalid."""
-    behavior: Floats = np.array(run["behavior"][generation], np.float64)
-    behavior[~_valid(run, generation)] = np.nan
-    return behavior[:, -position_dim(run) :]  # a behavior may have positions of earlier steps in front
+    behavior, valid = _behavior(run, generation)
+    # A behavior may have positions of earlier steps in front.
+    return np.where(valid[:, None], behavior, np.nan)[:, -position_dim(run) :]
 
 
 def position_dim(run: Run) -> int:
@@ -64,14 +64,15 @@ def axis_names(run: Run) -> list[str]:
     return [name] if count == 1 else [f"{name}[{number}]" for number in range(count)]
 
 
-def _valid(run: Run, generation: int) -> NDArray[np.bool_]:
-    flags = np.asarray(run["valid"][generation], bool)
-    return np.asarray(flags & np.isfinite(run["behavior"][generation]).all(axis=1))
+def _behavior(run: Run, generation: int) -> tuple[Floats, NDArray[np.bool_]]:
+    """Return the behaviors [N, B] of a generation, and which of them [N] are valid."""
+    behavior: Floats = run["behavior"][generation]
+    return behavior, run["valid"][generation].astype(bool) & np.isfinite(behavior).all(axis=1)
 
 
 def has_valid(run: Run, generation: int) -> bool:
     """Return whether any rollout of a generation is valid; curves and tables have a gap if none is."""
-    return bool(_valid(run, generation).any())
+    return bool(_behavior(run, generation)[1].any())
 
 
 def valid_generations(run: Run) -> list[int]:

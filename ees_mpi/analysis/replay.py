@@ -7,7 +7,7 @@ import math
 import tempfile
 import tomllib
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -221,17 +221,12 @@ def replay_run(path: Path, request: ReplayRequest, say: Callable[[str], None], c
     with open_run(path) as run:
         run.check_last()
         choices = choose(run, request)
-        if request.video and request.together:
-            replayed = _film_together(run, choices, request, request.video, say, counter)
-        elif request.video:
-            replayed = _film_all(run, choices, request, request.video, say, counter)
-        else:
-            with before_rollouts():
-                evaluator = run.config.task.open(run.config.run.seed)
-            try:
-                replayed = [evaluate(run, evaluator, choice) for choice in choices]
-            finally:
-                evaluator.close()
+        size = request.size or ((640, 420) if request.together else (640, 480) if len(choices) == 1 else (320, 240))
+        with closing(_opened(run, request, size)) as actor:
+            if request.video:
+                replayed = _filmed(run, actor, choices, request, size, request.video, say, counter)
+            else:
+                replayed = [evaluate(run, actor, choice) for choice in choices]
     for result in replayed:
         say(result.line())
     different = [result for result in replayed if result.compared and not result.again.same]
@@ -268,82 +263,81 @@ def _repeat_mean(run: Run, evaluator: Evaluator, choice: Choice) -> Repeated:
     return Repeated(logged, row)
 
 
-def _film_all(
-    run: Run, choices: Sequence[Choice], request: ReplayRequest, out: Path, say: Callable[[str], None], counter: Counter
+def _opened(run: Run, request: ReplayRequest, size: tuple[int, int]) -> Any:
+    """Open the task of a run: in front of a camera, for a scene of limbs, or without a video."""
+    if request.video and not request.together:
+        return film(run, View(*size))
+    with before_rollouts():
+        evaluator = run.config.task.open(run.config.run.seed)
+    if request.together and not isinstance(evaluator, Limbed):
+        evaluator.close()
+        raise RunFileError(
+            f"the task {task_name(run.config)} of {run.path} has no limbs that can be drawn together; expected a "
+            "robot of Bullet or MuJoCo; or leave out --together"
+        )
+    return evaluator
+
+
+def _filmed(
+    run: Run,
+    actor: Any,
+    choices: Sequence[Choice],
+    request: ReplayRequest,
+    size: tuple[int, int],
+    out: Path,
+    say: Callable[[str], None],
+    counter: Counter,
 ) -> list[Replayed]:
-    """Replay in front of a camera and write the video."""
-    size = request.size or ((640, 480) if len(choices) == 1 else (320, 240))
-    actor = film(run, View(*size))
-    every = _every(request, out, actor.step_seconds)
-    films = [video.Film(_film_title(run, choice)) for choice in choices]
-    try:
-        with counter(len(choices) * run.config.task.steps, "step", "filming") as bar:
-            pairs = zip(choices, films, strict=True)
-            last = _last(request, actor.step_seconds)
-            replayed = [_film_one(run, actor, choice, recording, every, last, bar) for choice, recording in pairs]
-    finally:
-        actor.close()
-    fps = request.speed / (every * actor.step_seconds)
-    _write(out, video.Sheet(films, *size), fps, say, counter)
-    return replayed
-
-
-def _every(request: ReplayRequest, out: Path, step_seconds: float) -> int:
-    """Return the number of steps between two pictures."""
-    return max(1, round(request.speed / (FPS[out.suffix.lower()] * step_seconds)))
-
-
-def _last(request: ReplayRequest, step_seconds: float) -> float:
-    """Return the last step of the video."""
-    return math.inf if request.seconds is None else request.seconds / step_seconds
-
-
-def _write(out: Path, sheet: video.Frames, fps: float, say: Callable[[str], None], counter: Counter) -> None:
+    """Replay each alone, and write a video: films side by side, or all robots in one scene."""
+    every = max(1, round(request.speed / (FPS[out.suffix.lower()] * actor.step_seconds)))  # steps from frame to frame
+    seconds = every * actor.step_seconds
+    with counter(len(choices) * run.config.task.steps, "step", "filming") as bar:
+        recorded = [_recorded(run, actor, choice, request, every, bar) for choice in choices]
+    sheet: video.Frames
+    if request.together:
+        kind = "mutations of one network" if request.mutations else f"of generation {choices[0].generation}"
+        walks = [np.array(frames) for frames, _ in recorded]
+        sheet = Scene(walks, run.config.task.axes, size, seconds, f"{len(choices)} {kind}")
+    else:
+        films = [video.Film(_film_title(run, result.choice), frames) for frames, result in recorded]
+        sheet = video.Sheet(films, *size)
+    fps = request.speed / seconds
     with counter(sheet.count, "frame", "writing") as bar:
         video.write(out, sheet, fps, bar.update)
     say(f"{out}: {sheet.count} frames of {sheet.width} x {sheet.height}, {fps:.3g} a second")
+    return [result for _, result in recorded]
 
 
-def _film_together(
-    run: Run, choices: Sequence[Choice], request: ReplayRequest, out: Path, say: Callable[[str], None], counter: Counter
-) -> list[Replayed]:
-    """Replay each alone, and draw all in one scene."""
-    with before_rollouts():
-        evaluator = run.config.task.open(run.config.run.seed)
-    try:
-        if not isinstance(evaluator, Limbed):
-            raise RunFileError(
-                f"the task {task_name(run.config)} of {run.path} has no limbs that can be drawn together; expected a "
-                "robot of Bullet or MuJoCo; or leave out --together"
-            )
-        every, last = _every(request, out, evaluator.step_seconds), _last(request, evaluator.step_seconds)
-        with counter(len(choices) * run.config.task.steps, "step", "filming") as bar:
-            walks, replayed = zip(*[_walk(run, evaluator, choice, every, last, bar) for choice in choices], strict=True)
-    finally:
-        evaluator.close()
-    generation = choices[0].generation
-    kind = "mutations of one network" if request.mutations else f"of generation {generation}"
-    seconds = every * evaluator.step_seconds
-    scene = Scene(walks, run.config.task.axes, request.size or (640, 420), seconds, f"{len(choices)} {kind}")
-    _write(out, scene, request.speed / seconds, say, counter)
-    return list(replayed)
+def _recorded(
+    run: Run, actor: Any, choice: Choice, request: ReplayRequest, every: int, bar: Any
+) -> tuple[list[Any], Replayed]:
+    """Replay one policy; return pictures of its first rollout, or its limbs [n, 7] if `together`; and the result."""
+    frames: list[Any] = []
+    last = math.inf if request.seconds is None else request.seconds / actor.step_seconds
+    steps, rollouts, filming = 0, 0, True
 
-
-def _walk(run: Run, evaluator: Limbed, choice: Choice, every: int, last: float, bar: Any) -> tuple[Floats, Replayed]:
-    """Replay one individual; return its limbs [frames, n, 7] in its first rollout, and the result."""
-    walk: list[Floats] = []
-    rollouts = 0
+    def shoot() -> None:
+        if not request.together:
+            frames.append(video.Shot.of(steps * actor.step_seconds, actor.place(), actor.picture()))
+            return
+        limbs = actor.limbs()
+        frames.append(limbs if np.isfinite(limbs).all() else frames[-1])  # unstable physics: the robot stays
 
     def on_step(step: int) -> None:
-        nonlocal rollouts
+        nonlocal steps, rollouts, filming
         rollouts += step == 0
-        if rollouts == 1 and step % every == 0 and step <= last:
-            limbs = evaluator.limbs()
-            walk.append(limbs if np.isfinite(limbs).all() else walk[-1])  # unstable physics: the robot stays
+        filming = rollouts == 1 and step <= last  # of several rollouts (`task.rollouts`), the first is filmed
+        if not filming:
+            return
+        steps = step
+        if step % every == 0:
+            shoot()
             bar.update(every if step else 0)
 
-    replayed = _evaluate_shown(run, evaluator, choice, on_step)
-    return np.array(walk), replayed
+    replayed = _evaluate_shown(run, actor, choice, on_step)
+    if filming and steps % every and not request.together:
+        shoot()  # the end
+    return frames, replayed
 
 
 def _evaluate_shown(run: Run, evaluator: Any, choice: Choice, on_step: Callable[[int], None]) -> Replayed:
@@ -378,27 +372,3 @@ def film(run: Run, view: View) -> Drawable:
             "Gymnasium environment"
         )
     return drawable
-
-
-def _film_one(
-    run: Run, actor: Drawable, choice: Choice, recording: video.Film, every: int, last: float, bar: Any
-) -> Replayed:
-    steps = begun = 0
-
-    def shoot() -> None:
-        recording.shots.append(video.Shot.of(steps * actor.step_seconds, actor.place(), actor.picture()))
-
-    def on_step(step: int) -> None:
-        nonlocal steps, begun
-        begun += step == 0
-        if begun > 1 or step > last:  # of several rollouts (`task.rollouts`), the first is filmed
-            return
-        steps = step
-        if step % every == 0:
-            shoot()
-            bar.update(every if step else 0)
-
-    replayed = _evaluate_shown(run, actor, choice, on_step)
-    if steps % every:
-        shoot()  # the end
-    return replayed

@@ -22,10 +22,6 @@ class Subject:
         """Whether the rows are generations of training."""
         return self.generation is None
 
-    def of_row(self, row: int) -> int:
-        """Return the generation of the run to which a row belongs."""
-        return row if self.generation is None else self.generation
-
 
 def subject(run: Run) -> Subject:
     """Return the subject of a file."""

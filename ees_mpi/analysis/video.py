@@ -6,7 +6,7 @@ import subprocess
 import tempfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Protocol
 
@@ -52,12 +52,12 @@ class Shot:
         return np.frombuffer(zlib.decompress(self.packed), np.uint8).reshape(self.shape)
 
 
-@dataclass
+@dataclass(frozen=True)
 class Film:
     """The pictures of one individual, in order, with a title."""
 
     title: str
-    shots: list[Shot] = field(default_factory=list)
+    shots: Sequence[Shot]
 
 
 def packages() -> tuple[Any, ...]:

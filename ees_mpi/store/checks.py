@@ -105,11 +105,7 @@ def check_records(
     for record in entries:
         place = record.generation - first
         if place >= len(known):
-            raise RunFileError(
-                f"{path} ends with generation {first + len(known) - 2}, and its journal begins with "
-                f"{record.generation}: they were not copied at the same moment. Copy both again, or move the journal "
-                "away to continue from the file"
-            )
+            raise not_together(path, first + len(known) - 2, record.generation)
         if known[place] not in (record.before, LOST):
             raise ValueError(f"generation {record.generation} of the journal does not follow the state before it")
         if record.kind == "generation":
@@ -119,6 +115,14 @@ def check_records(
                 known.append(record.after)
             elif known[place + 1] not in (record.after, LOST):
                 raise ValueError(f"generation {record.generation} of the journal is another one than in the file")
+
+
+def not_together(path: Path, last: int, first: int) -> RunFileError:
+    """Return the error that generations are missing between the last one of a run file and the first of its journal."""
+    return RunFileError(
+        f"{path} ends with generation {last}, and its journal begins with {first}: they were not copied at the same "
+        "moment. Copy both again, or move the journal away to continue from the file"
+    )
 
 
 def whole_state(file: h5py.File, name: str, attributes: Mapping[str, Any]) -> dict[str, Any]:

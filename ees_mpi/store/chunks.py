@@ -68,7 +68,8 @@ def read(dataset: h5py.Dataset, start: int, stop: int) -> NDArray[Any]:
     """Return some rows; raise a ValueError that names the rows of a damaged chunk."""
     try:
         rows = np.asarray(dataset[start:stop])
-        bad = [span for span in spans(dataset, start, stop) if _is_zeroed(dataset, rows, start, *span)]
+        parts = [(first, rows[first - start : last - start]) for first, last in spans(dataset, start, stop)]
+        bad = [(first, first + len(part)) for first, part in parts if _is_zeroed(dataset, part, first)]
     except OSError:
         bad = damaged(dataset, start, stop)
         if not bad:
@@ -84,7 +85,7 @@ def damaged(dataset: h5py.Dataset, start: int = 0, stop: int | None = None) -> l
     found = []
     for first, last in spans(dataset, start, dataset.shape[0] if stop is None else stop):
         try:
-            if _is_zeroed(dataset, dataset[first:last], first, first, last):
+            if _is_zeroed(dataset, dataset[first:last], first):
                 found.append((first, last))
         except OSError:
             found.append((first, last))
@@ -113,9 +114,9 @@ def whole(dataset: h5py.Dataset, first: int, last: int) -> tuple[int, int]:
     return start, max(last, min(start + step, dataset.shape[0]))
 
 
-def _is_zeroed(dataset: h5py.Dataset, rows: NDArray[Any], start: int, first: int, last: int) -> bool:
-    """Return True if these rows are zeros, and so is the stored chunk; `start`: the number of the first of `rows`."""
-    if _has_bits(rows[first - start : last - start]):
+def _is_zeroed(dataset: h5py.Dataset, rows: NDArray[Any], first: int) -> bool:
+    """Return True if these rows of one chunk, from row `first` on, are zeros, and so is the stored chunk."""
+    if _has_bits(rows):
         return False
     place = (first - first % dataset.chunks[0], *[0] * (len(dataset.shape) - 1))
     if dataset.id.get_chunk_info_by_coord(place).byte_offset is None:  # it was never written

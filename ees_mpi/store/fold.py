@@ -18,7 +18,7 @@ import numpy as np
 from ees_mpi.config import Config
 from ees_mpi.errors import RunFileError
 from ees_mpi.outcomes import Arrays
-from ees_mpi.store import chunks, layout, records, sessions, texts
+from ees_mpi.store import checks, chunks, layout, records, sessions, texts
 from ees_mpi.store.journal import path_of, sync_folder
 from ees_mpi.store.records import Entry
 from ees_mpi.store.safety import damage_reported, open_hdf5
@@ -125,11 +125,15 @@ def _fold_into(
 ) -> None:
     group = file["generations"]
     have = group[layout.GENERATION].shape[0]
-    rows = newer(entries, have, path)
+    rows = records.newer(entries, have)
+    if [record.generation for record in rows] != list(range(have, have + len(rows))):
+        raise checks.not_together(path, have - 1, rows[0].generation)
     _fold_sessions(file, entries, rows)
     if rows:
         table = records.rows_of(rows[0].columns, rows)
-        append_rows(group, {name: table[name] for name in table.dtype.names or ()})
+        chunks.append(group[layout.GENERATION], np.arange(have, have + len(rows)))
+        for name in table.dtype.names or ():
+            chunks.append(group[name], table[name])
         try:  # the state of the last fold is kept: `repair` returns to it
             texts.put_datasets(file.require_group("previous"), texts.datasets(file["final"]))
         except OSError:
@@ -139,17 +143,6 @@ def _fold_into(
     if configs:
         config = texts.text(configs[-1].arrays["config"].item())
         texts.put(file, {"config": config, texts.SHA256: texts.sha256({**attributes, "config": config})})
-
-
-def newer(entries: Sequence[Entry], have: int, path: Path) -> list[Entry]:
-    """Return the generations after the first `have` of a run file; raise a RunFileError if some are missing."""
-    rows = [record for record in entries if record.kind == "generation" and record.generation >= have]
-    if [record.generation for record in rows] != list(range(have, have + len(rows))):
-        raise RunFileError(
-            f"{path} ends with generation {have - 1}, and its journal begins with {rows[0].generation}: they were "
-            "not copied at the same moment. Copy both again, or move the journal away to continue from the file"
-        )
-    return rows
 
 
 def _make_generations(group: h5py.Group, fields: Mapping[str, Any], names: Iterable[str], sizes: Any) -> None:
@@ -164,13 +157,6 @@ def _make_generations(group: h5py.Group, fields: Mapping[str, Any], names: Itera
         texts.put(dataset, {"about": fields[name].about})
         for place, axis in enumerate((layout.GENERATION, *fields[name].axes)):
             dataset.dims[place].attach_scale(group[axis])
-
-
-def append_rows(group: h5py.Group, rows: Arrays) -> None:
-    """Append generations; `rows`: of each array."""
-    have, count = group[layout.GENERATION].shape[0], len(next(iter(rows.values())))
-    for name, column in {layout.GENERATION: np.arange(have, have + count), **rows}.items():
-        chunks.append(group[name], column)
 
 
 def _fold_sessions(file: h5py.File, entries: Sequence[Entry], rows: Sequence[Entry]) -> None:

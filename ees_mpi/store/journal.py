@@ -13,8 +13,8 @@ went another way.
 import os
 import struct
 import zlib
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -22,6 +22,7 @@ from typing import Any
 
 import msgspec
 
+from ees_mpi.errors import RunFileError
 from ees_mpi.outcomes import Arrays
 from ees_mpi.store import records
 from ees_mpi.store.records import Columns, Entry
@@ -177,6 +178,17 @@ class JournalWriter:
     def remove(self) -> None:
         """Delete the file, after all of it is folded."""
         self._path.unlink(missing_ok=True)
+
+
+@contextmanager
+def write_errors(path: Path, advice: str = "") -> Iterator[None]:
+    """Turn an OSError into a RunFileError; `advice`: its last sentence."""
+    try:
+        yield
+    except RunFileError:
+        raise
+    except OSError as error:
+        raise RunFileError(f"cannot write {path}: {error.strerror or error}. {advice}".rstrip()) from None
 
 
 def sync_folder(path: Path) -> None:

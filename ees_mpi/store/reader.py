@@ -14,7 +14,7 @@ from ees_mpi.config import Config, parse
 from ees_mpi.errors import MissingExtra, RunFileError
 from ees_mpi.noise import Noise
 from ees_mpi.outcomes import Arrays, Draw, Floats, Singles, split_learned
-from ees_mpi.store import checks, chunks, fold, journal, layout, records, sessions, texts
+from ees_mpi.store import checks, chunks, journal, layout, records, sessions, texts
 from ees_mpi.store.safety import damage_reported, open_hdf5
 
 
@@ -88,6 +88,7 @@ class Run(Mapping[str, Series]):
         self.journal = journal.read(self.path)
         self.file = open_hdf5(self.path)
         self._noise: Noise | None = None
+        self._series: dict[str, Series] = {}  # the arrays that were used
         try:
             with damage_reported(self.path):
                 self._interpret()
@@ -101,29 +102,33 @@ class Run(Mapping[str, Series]):
 
     def _interpret(self) -> None:
         """Read the config and the newest generations, and check that they belong together."""
-        self._attributes = checks.attributes_of(self.file, self.path)
-        self.run_id: str = self._attributes["run_id"]
+        self.attributes = checks.attributes_of(self.file, self.path)
+        self.run_id: str = self.attributes["run_id"]
         if self.journal.run_id not in ("", self.run_id):
             self.journal = journal.read(self.path)  # `--overwrite` may have replaced both files in between
         self.journal_records = self.journal.records if self.journal.run_id == self.run_id else []
-        text = self._attributes["config"]
+        text = self.attributes["config"]
         for record in self.journal_records:
             if record.kind in ("session", "config"):  # a later session may train more generations
                 text = texts.text(record.arrays["config"].item())
         self.config: Config = parse(text, source=f"the config in {self.path}", trusted=self._trust, stored=True)
         noise = self.config.noise_seed, self.config.noise.size
-        if (int(self._attributes["noise_seed"]), int(self._attributes["noise_size"])) != noise:
+        if (int(self.attributes["noise_seed"]), int(self.attributes["noise_size"])) != noise:
             raise ValueError("its attributes have another noise table than its config")
         self.sizes = checks.check_shapes(self.file, self.config, self.path)
-        self._columns = layout.columns(self._names, self.config, self.sizes)
+        # What an open file holds is read once: the writer replaces a file, and never changes it.
+        known = layout.fields(self.config)
+        self._names = [name for name in self.file["generations"] if name in known]
+        self._folded = int(self.file["generations"][layout.GENERATION].shape[0])  # generations in the HDF5 file
+        columns = layout.columns(self._names, self.config, self.sizes)
         with damage_reported(journal.path_of(self.path)):
-            checks.check_records(self.journal_records, self.file, self._attributes, self._columns, self.path)
-        self._newer = records.rows_of(self._columns, fold.newer(self.journal_records, self._folded, self.path))
+            checks.check_records(self.journal_records, self.file, self.attributes, columns, self.path)
+        self._newer = records.rows_of(columns, records.newer(self.journal_records, self._folded))
 
     def __repr__(self) -> str:
         if not self.file:
             return f"<Run {self.path}, closed>"
-        config, kind = self.config, self._attributes["kind"]
+        config, kind = self.config, self.attributes["kind"]
         parts = f"{config.task_name}, {config.method.algorithm}, {config.population.size} {config.population.row_name}s"
         done = f"{self.generations} of {config.run.generations} generations"
         return f"<Run {self.path}: {'sample of ' * (kind != 'run')}{parts}, {done}, {len(self)} arrays>"
@@ -139,21 +144,6 @@ class Run(Mapping[str, Series]):
         """The number of committed generations."""
         self._check_open()
         return self._folded + len(self._newer)
-
-    # What an open file holds is read once: the writer replaces a file, and never changes it.
-    @cached_property
-    def _series(self) -> dict[str, Series]:
-        """The arrays that were used."""
-        return {}
-
-    @cached_property
-    def _names(self) -> list[str]:
-        return [name for name in self.file["generations"] if name in layout.fields(self.config)]
-
-    @cached_property
-    def _folded(self) -> int:
-        """The number of generations in the HDF5 file."""
-        return int(self.file["generations"][layout.GENERATION].shape[0])
 
     def __enter__(self) -> Self:
         return self
@@ -248,18 +238,13 @@ class Run(Mapping[str, Series]):
         """True if all generations of the config are committed."""
         return self.generations >= self.config.run.generations
 
-    @property
-    def attributes(self) -> dict[str, Any]:
-        """The attributes of the file."""
-        return dict(self._attributes)
-
     def state_arrays(self) -> dict[str, NDArray[Any]]:
         """Return the state after the last committed generation, as named arrays; its digest is checked."""
         if len(self._newer):
             return dict(self.journal.state)
         try:
             with damage_reported(self.path):
-                return checks.whole_state(self.file, "final", self._attributes)
+                return checks.whole_state(self.file, "final", self.attributes)
         except RunFileError as error:
             raise RunFileError(f"{error}. {checks.REPAIR}") from None
 
@@ -304,7 +289,7 @@ class Run(Mapping[str, Series]):
 
     def check_noise(self, noise: Noise) -> None:
         """Raise a RunFileError if numpy on this machine generates other noise than the run had."""
-        if noise.digest() != str(self._attributes["noise_digest"]):
+        if noise.digest() != self.attributes["noise_digest"]:
             written = (self._sessions or [{"machine": {}}])[-1]["machine"].get("numpy", "an unknown version")
             raise RunFileError(
                 f"{self.path}: the noise table of this machine differs from that of the run; the file was written with "
@@ -349,7 +334,7 @@ class Run(Mapping[str, Series]):
             raise IndexError(f"individual {index} is not among the {self.config.population.size} of {self.path}")
         self.check_generation(generation)
         if self._noise is None:
-            noise = Noise(int(self._attributes["noise_seed"]), int(self._attributes["noise_size"]))
+            noise = Noise(self.config.noise_seed, self.config.noise.size)
             self.check_noise(noise)
             self._noise = noise
         return self.config.population.individual(self.learned(generation), self.draw(generation), index, self._noise)

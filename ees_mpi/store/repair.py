@@ -2,8 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -44,7 +43,7 @@ def fold_journal(path: Path) -> Continued:
         contents = Continued(run.run_id, run.names, run.sessions(), run.state_arrays(), damage)
         why = "damaged" if run.journal.damaged else "other-run"
     beside = journal.path_of(path)
-    with write_errors(path, "" if damage else SAFE):  # file and journal stay until the fold is in place
+    with journal.write_errors(path, "" if damage else SAFE):  # file and journal stay until the fold is in place
         if entries:
             fold.fold(path, entries, contents.state, contents.run_id)
         if damage:  # never delete a journal that was not read completely
@@ -85,7 +84,7 @@ def _rewrite_if_damaged(path: Path) -> str:
             raise RunFileError(f"{path} cannot be repaired, because it has no state that is whole: {why}")
         have, had = int(state["generation"]), run.generations
         aside = journal.unused_name(path, "damaged")  # what an earlier repair kept stays, too
-        with write_errors(path, UNCHANGED):
+        with journal.write_errors(path, UNCHANGED):
             with fold.replacement(path) as fresh, damage_reported(path):
                 lost = _rewrite(run, fresh, state, damaged)
                 shutil.copy2(path, aside)
@@ -149,19 +148,3 @@ def _copy_rows(run: Run, file: h5py.File, name: str, have: int, lost: list[tuple
         with suppress(OSError, ValueError):  # the place of the chunk may be wrong, too
             chunks.put(file.require_group(f"damaged/{name}"), str(first), chunks.raw(source, first, end))
     chunks.append(target, run[name][folded:have])
-
-
-@contextmanager
-def write_errors(path: Path, advice: str = "") -> Iterator[None]:
-    """Turn an OSError into a RunFileError; `advice`: its last sentence."""
-    try:
-        yield
-    except RunFileError:
-        raise
-    except OSError as error:
-        raise cannot_write(path, error, advice) from None
-
-
-def cannot_write(path: Path, error: OSError, advice: str) -> RunFileError:
-    """Return the error that a run file cannot be written."""
-    return RunFileError(f"cannot write {path}: {error.strerror or error}. {advice}".rstrip())

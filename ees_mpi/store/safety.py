@@ -66,17 +66,11 @@ def damage_reported(path: Path) -> Iterator[None]:
         raise RunFileError(f"{path} cannot be read by this version of ees_mpi: {error}") from None
     except EesError:
         raise
-    except OSError as error:
-        if error.errno in NO_DAMAGE:
-            raise
-        raise RunFileError(_damaged(path, error)) from None
     except Exception as error:  # damaged bytes can raise anything, in h5py, numpy, json and msgspec
-        raise RunFileError(_damaged(path, error)) from None
-
-
-def _damaged(path: Path, error: Exception) -> str:
-    text = " ".join(str(error).split())[:300] or type(error).__name__
-    return f"{path} is damaged, or was not written by ees_mpi: {text}"
+        if isinstance(error, OSError) and error.errno in NO_DAMAGE:
+            raise
+        text = " ".join(str(error).split())[:300] or type(error).__name__
+        raise RunFileError(f"{path} is damaged, or was not written by ees_mpi: {text}") from None
 
 
 def open_hdf5(path: Path) -> h5py.File:

@@ -17,7 +17,7 @@ from ees_mpi.store import fold, journal, layout, records, sessions
 from ees_mpi.store.lock import Lock
 from ees_mpi.store.reader import open_run
 from ees_mpi.store.records import Entry
-from ees_mpi.store.repair import SAFE, Continued, cannot_write, fold_journal, write_errors
+from ees_mpi.store.repair import SAFE, Continued, fold_journal
 from ees_mpi.store.safety import real
 from ees_mpi.version import __version__
 
@@ -92,7 +92,7 @@ class RunWriter:
                 "kind": kind,
                 "started_from": started_from,
             }
-            with write_errors(path):
+            with journal.write_errors(path):
                 if not overwrite:
                     journal.set_aside(path, "other-run")  # left by a run whose file was deleted
                 names = list(layout.present(config))
@@ -111,7 +111,7 @@ class RunWriter:
         lock = Lock(path, force)
         try:
             contents = fold_journal(path)
-            with write_errors(path, SAFE):
+            with journal.write_errors(path, SAFE):
                 number, before = len(contents.sessions), records.state_sha256(contents.state)
                 writer = cls(path, lock, contents.run_id, config, contents.names, number, before)
             writer._generation = int(contents.state["generation"])
@@ -141,10 +141,8 @@ class RunWriter:
         self._append(Entry("config", self._generation, self._before, columns, data))
 
     def _append(self, record: Entry, state: Arrays | None = None) -> None:
-        try:  # a context manager would take longer, at each commit
+        with journal.write_errors(self.path, self._advice):
             self._journal.append(record, state)
-        except OSError as error:
-            raise cannot_write(self.path, error, self._advice) from None
         self._records.append(record)
 
     @property
@@ -196,7 +194,7 @@ class RunWriter:
     def close(self) -> None:
         """Fold, delete the journal and release the run file; after an error the journal stays."""
         try:
-            with write_errors(self.path, self._advice):
+            with journal.write_errors(self.path, self._advice):
                 self.fold()
             self._journal.remove()
         finally:

@@ -16,6 +16,7 @@ from tqdm import tqdm
 
 from ees_mpi import load_config, open_run
 from ees_mpi.analysis import replay
+from ees_mpi.commands.requests import ReplayRequest
 from ees_mpi.config import Climbing, check, load
 from ees_mpi.errors import ConfigError
 from ees_mpi.generation.climbing import climb, directions
@@ -123,8 +124,11 @@ def test_a_film_shows_the_rollout_after_the_adaptation(tmp_path: Path) -> None:
         after = [adapted(rollouts[i], file.config, 0, i, z)[0] for i, z in enumerate(before)]
         climbed = [index for index in range(6) if (before[index] != after[index]).any()]
         assert climbed
+        together = ReplayRequest(together=True)
         for index in climbed:
-            shown, replayed = replay._walk(file, evaluator, replay.Choice(0, index), 1, 8, tqdm(disable=True))
+            shown, replayed = replay._recorded(
+                file, evaluator, replay.Choice(0, index), together, 1, tqdm(disable=True)
+            )
             assert replayed.again.same and len(shown) == 9
             np.testing.assert_array_equal(shown[-1], limbs(after[index]))
             assert (shown[-1] != limbs(before[index])).any()

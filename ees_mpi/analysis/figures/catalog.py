@@ -5,8 +5,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
-from ees_mpi.analysis.figures import curves, positions, starts
-from ees_mpi.analysis.figures.style import Figure, drawing, entitle
+from ees_mpi.analysis.figures import curves, positions
+from ees_mpi.analysis.figures.style import Figure, drawing
 from ees_mpi.analysis.subject import check_training
 from ees_mpi.commands.requests import FigureRequest
 from ees_mpi.errors import ConfigError
@@ -47,7 +47,7 @@ FIGURES = {
     "locomotion": Recipe(curves.locomotion, "S1, S2", "runs of one robot, any algorithms and seeds"),
     "sweep": Recipe(curves.sweep, "", "runs of a sweep, any seeds; a curve for each value of --by", groups=True),
     "measure": Recipe(curves.measure, "", "files of ees-mpi measure; a curve for each policy"),
-    "starts": Recipe(starts.starts, "", "files of ees-mpi measure --starts; a panel for each file, std and axis"),
+    "starts": Recipe(positions.starts, "", "files of ees-mpi measure --starts; a panel for each file, std and axis"),
     "signal": Recipe(curves.signal, "", "runs of any objective; a curve for each, of signal and of step lengths"),
 }
 OVER_GENERATIONS = ("interference", "maml-training", "adaptation", "locomotion", "sweep")  # need training
@@ -84,7 +84,8 @@ def draw(name: str, paths: Sequence[Path], request: FigureRequest) -> Path:
         more = ([generations] if recipe.chooses else []) + ([request.by, request.metric] if recipe.groups else [])
         figure = recipe.draw(runs, *more)
         if request.title:
-            entitle(figure, request.title, 10)
+            figure.set_figheight(figure.get_figheight() + 0.3)  # room for it
+            figure.suptitle(request.title, fontsize=10)
         with replaced(target) as fresh:
             figure.savefig(fresh, format=target.suffix.removeprefix("."), bbox_inches="tight", pad_inches=0.03)
     return target

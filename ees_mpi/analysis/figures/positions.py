@@ -1,4 +1,6 @@
-"""Figures 2, 3, 4, 6, 7 and S3 to S5 of the paper: behaviors of offspring, as heat-maps and histograms."""
+"""Figures 2, 3, 4, 6, 7 and S3 to S5 of the paper, and that of `measure --starts`: behaviors of offspring, as
+heat-maps and histograms.
+"""
 
 import textwrap
 from collections.abc import Callable, Sequence
@@ -22,6 +24,7 @@ from ees_mpi.analysis.figures.style import (
     whole_numbers,
 )
 from ees_mpi.analysis.labels import label, run_names
+from ees_mpi.analysis.numbers.heritability import heritability, measured_stds, places_of
 from ees_mpi.analysis.offspring import (
     Offspring,
     axis_names,
@@ -288,3 +291,33 @@ def _outline(panel: Axes, counts: Floats, edges: Sequence[Floats], color: str, l
     x, y = ((edge[1:] + edge[:-1]) / 2 for edge in edges)
     drawn = panel.contour(x, y, smooth.T, [level], colors=color, linestyles=line)
     drawn.set(linewidth=1.2, path_effects=[withStroke(linewidth=3, foreground="white")])
+
+
+def starts(runs: Sequence[Run]) -> Figure:
+    """Draw a panel for each file, std and axis: rows are mutations, sorted by their mean, columns are starts."""
+    shown = [
+        (f"{label(run)}, std {std:g}", axis, places_of(run, row), number)
+        for run in runs
+        for row, std in enumerate(measured_stds(run))
+        for number, axis in enumerate(axis_names(run))
+    ]
+    figure, panels = grid(len(shown), 4, 2.8)
+    farthest = max(float(np.abs(places).max()) for _, _, places, _ in shown)
+    for panel, (title, axis, places, number) in zip(panels, shown, strict=True):
+        values = places[..., number]
+        image = panel.imshow(
+            values[np.argsort(values.mean(axis=1))],
+            aspect="auto",
+            interpolation="none",
+            cmap="RdBu",
+            vmin=-farthest,
+            vmax=farthest,
+        )
+        found = heritability(places[..., number : number + 1])
+        numbers = f"{axis}: heritable variance {found.mutation:.3g}, share {found.share:.2f}"
+        panel.set_title("\n".join(textwrap.fill(line, 26) for line in (title, numbers)), fontsize=7)
+        panel.set(xlabel="start", xticks=[], yticks=[])
+    for first in panels[::4]:
+        first.set_ylabel("mutation, by its mean place")
+    figure.colorbar(image, ax=panels, label="final place")
+    return figure

@@ -146,12 +146,6 @@ def decades(bar: Any) -> None:
     bar.update_ticks()
 
 
-def entitle(figure: Figure, text: str, size: int) -> None:
-    """Write a title above all panels, and make room for it."""
-    figure.set_figheight(figure.get_figheight() + 0.3)
-    figure.suptitle(text, fontsize=size)
-
-
 def explain(figure: Figure, panels: Sequence[Axes], heading: str | None = None) -> None:
     """Write the marks of all panels into one legend below them, each once; there it hides nothing."""
     handles = {text: mark for panel in panels for mark, text in zip(*panel.get_legend_handles_labels(), strict=True)}

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from ees_mpi.analysis.labels import label
 from ees_mpi.analysis.numbers.measures import best_scored
 from ees_mpi.analysis.numbers.statistics import scipy_stats
-from ees_mpi.analysis.numbers.tables import columns, number
+from ees_mpi.analysis.numbers.tables import columns, for_json, number
 from ees_mpi.analysis.offspring import position_dim
 from ees_mpi.analysis.subject import starting_note, stds
 from ees_mpi.errors import RunFileError
@@ -192,8 +192,4 @@ def describe(path: Any, as_json: bool) -> list[str]:
     with open_run(path) as run:
         if not as_json:
             return table(run)
-        plain = [
-            {name: None if isinstance(x, float) and math.isnan(x) else x for name, x in row.items()}
-            for row in facts(run)
-        ]
-        return [json.dumps({"file": str(path), "label": label(run), "stds": plain})]
+        return [json.dumps(for_json({"file": str(path), "label": label(run), "stds": facts(run)}))]

@@ -104,10 +104,9 @@ def _of_run(run: Run, metric: str, settings: Settings, generation: int | None) -
     sections = run.config.sections()
     task, values = sections["task"], config_settings(sections)
     complete = run.complete or generation is not None or metric.startswith(AFTER)
-    run_id, trained = subject(run).run_id, subject(run).of_row(g)
-    std = stds(run)[g] if stds(run) else 0.0
-    size = run["behavior"].shape[1]
-    about = run.path, run_id, task, size, trained, complete
+    of, std = subject(run), stds(run)[g] if stds(run) else 0.0
+    trained = g if of.generation is None else of.generation
+    about = run.path, of.run_id, task, run["behavior"].shape[1], trained, complete
     return RunValue(label(run), value, *about, settings=values, std=std, moved=moved)
 
 

@@ -64,6 +64,12 @@ def test_behaviors_of_several_steps_are_judged_by_the_last(species: Path) -> Non
     assert f"individual {wanted}, farthest right:" in done.stdout and SAME in done.stdout
 
 
+def test_a_film_of_some_seconds_does_not_end_with_the_end_of_the_rollout(cheetah: Path, tmp_path: Path) -> None:
+    out = tmp_path / "short.gif"
+    options = ["--video", out, "--size", "96x96", "--speed", 0.5, "--seconds", 0.06]
+    assert "short.gif: 2 frames" in ees("replay", cheetah, "--individual", 1, *options).stdout  # steps 0 and 2 of 3
+
+
 def test_an_environment_of_gymnasium_films_itself(tmp_path: Path) -> None:
     words = sets("task.env=ees_mpi/AntBullet-v0", "task.behavior=mean_info", "task.info_key=y_position")
     words += sets("task.steps=4", "population.size=4", "noise.size=100000", "run.generations=1")
