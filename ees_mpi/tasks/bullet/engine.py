@@ -6,7 +6,7 @@ import numpy as np
 
 from ees_mpi.contracts import Pixels, View
 from ees_mpi.outcomes import Floats, Singles
-from ees_mpi.tasks.bullet.camera import Camera
+from ees_mpi.tasks.bullet.drawing import Camera
 from ees_mpi.tasks.bullet.robots import BulletAnt, BulletCheetah, Robot
 from ees_mpi.tasks.bullet.world import TIME_STEP
 from ees_mpi.tasks.paper_robots import PaperRobot
