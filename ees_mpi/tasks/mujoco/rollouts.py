@@ -6,11 +6,10 @@ from typing import Any
 import numpy as np
 
 from ees_mpi.contracts import Pixels, View
-from ees_mpi.errors import MissingExtra
 from ees_mpi.outcomes import Floats, Singles
 from ees_mpi.tasks.locomotion import FASTEST, FASTEST_COORDINATE
 from ees_mpi.tasks.mujoco.plant import Plant, library
-from ees_mpi.tasks.screen import HINT, draw_without_a_screen
+from ees_mpi.tasks.screen import draw_without_a_screen, drawn
 from ees_mpi.tasks.silence import silence
 
 DISTANCE = 4.0  # of Gymnasium's camera
@@ -93,14 +92,8 @@ class MujocoWalker:
         mujoco, model = self._mujoco, self.plant.model
         model.vis.global_.offwidth = max(model.vis.global_.offwidth, view.width)
         model.vis.global_.offheight = max(model.vis.global_.offheight, view.height)
-        failure = ""
-        try:
-            with silence():
-                self._renderer = mujoco.Renderer(model, view.height, view.width)
-        except Exception as error:  # renderers raise many kinds of errors without a screen, a library or a driver
-            failure = f"{type(error).__name__}: {' '.join(str(error).split())}"
-        if failure:  # outside of the handler: an incomplete renderer raises another error when it is deleted
-            raise MissingExtra(f"MuJoCo cannot draw on this machine ({failure}); {HINT}")
+        with silence():
+            self._renderer = drawn(lambda: mujoco.Renderer(model, view.height, view.width), "MuJoCo cannot draw")
         self._camera = mujoco.MjvCamera()
         mujoco.mjv_defaultFreeCamera(model, self._camera)
         self._camera.distance = DISTANCE
