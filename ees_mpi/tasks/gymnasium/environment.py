@@ -30,9 +30,9 @@ class Rollout:
 Behavior = Callable[[Rollout], Sequence[float]]
 
 
-def is_known(gymnasium: Any, env: str) -> bool:
+def is_known(env: str) -> bool:
     """Return whether an environment is Gymnasium's own, or ours."""
-    entry = getattr(gymnasium.registry.get(env), "entry_point", "")
+    entry = getattr(library().registry.get(env), "entry_point", "")
     return isinstance(entry, str) and entry.startswith(("gymnasium.envs.", "ees_mpi."))
 
 

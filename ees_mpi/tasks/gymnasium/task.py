@@ -122,7 +122,7 @@ class Gymnasium(PolicyTask, frozen=True, kw_only=True):
     def own_code(self) -> str:
         """Return the user's environment, function and network; environments of other packages count as the user's."""
         parts = [
-            "" if is_known(library(), self.env) else f"task.env {self.env}",
+            "" if is_known(self.env) else f"task.env {self.env}",
             f"task.behavior {self.behavior}" if ":" in self.behavior else "",
             super().own_code,
         ]
@@ -138,7 +138,7 @@ class Gymnasium(PolicyTask, frozen=True, kw_only=True):
         gymnasium = library()
         for place, value in flat(self.env_settings, "task.env_settings."):
             plain = all(isinstance(leaf, (bool, int, float)) for _, leaf in leaves(value))
-            if not (plain and is_known(gymnasium, self.env)):
+            if not (plain and is_known(self.env)):
                 check_setting(place, value)
         if ":" in self.env:
             import_module(self.env.partition(":")[0], self.env, "task.env")  # also beside the config file
