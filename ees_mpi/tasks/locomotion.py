@@ -12,12 +12,12 @@ from typing import Annotated, Any, ClassVar, Literal, Protocol
 import msgspec
 import numpy as np
 
-from ees_mpi.contracts import Policy, Task, Walker
+from ees_mpi.contracts import BatchEvaluator, NoisyWalks, Pixels, Policy, Say, Task, View, Walker
 from ees_mpi.errors import ConfigError, before_rollouts, located
 from ees_mpi.outcomes import Floats, Outcome, Singles
 from ees_mpi.policies import ACTIVATIONS, CLIP, HIDDEN, MLP, Activation, by_layer, observation_sums, parameter_count
 from ees_mpi.registry import key
-from ees_mpi.tasks.base import Deterministic, once
+from ees_mpi.tasks.base import Deterministic, RolloutCount, Starts, once
 from ees_mpi.tasks.own_policy import LENGTH, CheckedPolicy, is_function
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
@@ -166,9 +166,9 @@ class PolicyTask(Task, frozen=True):
 
 
 class WalkingTask(PolicyTask, frozen=True):
-    """A walking robot: its behaviour is its position at the end, or at several steps.
+    """A walking robot that an engine makes: its behaviour is its position at the end, or at several steps.
 
-    A subclass defines `axes` and `layers`.
+    A subclass defines `axes`, `layers` and `_engine`. An engine is imported only when a robot is made.
     """
 
     terminate: Annotated[
@@ -176,6 +176,8 @@ class WalkingTask(PolicyTask, frozen=True):
         key("Whether the environment may end a rollout early (a fall)."),
     ] = "never"
     direction: Annotated[float, key("The direction in which distance is fitness, from +x towards +y.", "degrees")] = 0.0
+    rollouts: RolloutCount = 1
+    starts: Starts = "fixed"
 
     walkable = True
 
@@ -183,6 +185,9 @@ class WalkingTask(PolicyTask, frozen=True):
         super().__post_init__()
         if across(self.direction, self.axes):
             raise ValueError(f"task.direction: this robot moves along x only; expected 0 or 180, got {self.direction}")
+
+    def _engine(self) -> "Engine":
+        raise NotImplementedError
 
     @property
     def heading(self) -> float:
@@ -193,15 +198,64 @@ class WalkingTask(PolicyTask, frozen=True):
         """Return the number of axes times the number of recorded steps."""
         return self.axes * len(self.marks)
 
+    def check(self) -> None:
+        """Raise MissingExtra if the engine is missing, or a ConfigError if the robot or the network cannot work."""
+        self._engine().check()
+        super().check()
+
+    def walker(self, seed: int) -> "WalkingRobot":
+        """Return the robot on the CPU, controlled step by step."""
+        return self._engine().walker(self.start_seed(seed))
+
+    def open(self, seed: int) -> "RobotRollouts":
+        return RobotRollouts(self, self.walker(seed))
+
+    def film(self, seed: int, view: View) -> "RobotRollouts":
+        """Return rollouts of the robot on the CPU in front of a camera."""
+        robot = self.walker(seed)
+        robot.set_camera(view)
+        return RobotRollouts(self, robot)
+
+    def lacks_for_gpu(self) -> str:
+        return self._engine().lacks_for_gpu()
+
+    def open_batches(self, seed: int, noise: Singles, wanted: int, antithetic: bool, say: Say) -> BatchEvaluator:
+        """Return rollouts on the first visible GPU, for `wanted` individuals or as many as fit into its memory."""
+        return self._engine().open_batches(self.start_seed(seed), noise, wanted, antithetic, say)
+
+    def open_walks(self, seed: int, policies: int, rollouts: int, steps: int, say: Say) -> NoisyWalks:
+        """Return robots on the first visible GPU that walk with noisy actions, `rollouts` of each policy."""
+        return self._engine().open_walks(self.start_seed(seed), policies, rollouts, steps, say)
+
 
 class CheckedWalker(Walker, Protocol):
-    """A robot that is controlled step by step, and reports unstable physics."""
+    """A robot or environment that is controlled step by step, and reports unstable physics."""
 
     @property
     def finite(self) -> bool: ...  # whether the physics is finite; if not, the rollout is invalid
 
     def reseed(self, seed: int) -> None:
         """Begin all further rollouts at the start of this seed."""
+
+
+class WalkingRobot(CheckedWalker, Protocol):
+    """A robot of an engine."""
+
+    @property
+    def step_seconds(self) -> float: ...  # simulated seconds of one step
+    def limbs(self) -> Floats: ...  # see `contracts.Limbed`
+    def set_camera(self, view: View) -> None: ...
+    def picture(self) -> Pixels: ...  # by the camera, which must be set
+
+
+class Engine(Protocol):
+    """Makes the robot of a task. The last two methods are called only if `lacks_for_gpu` returns nothing."""
+
+    def check(self) -> None: ...  # raises MissingExtra or ConfigError if the engine cannot work
+    def walker(self, seed: int) -> WalkingRobot: ...
+    def lacks_for_gpu(self) -> str: ...
+    def open_batches(self, seed: int, noise: Singles, wanted: int, antithetic: bool, say: Say) -> BatchEvaluator: ...
+    def open_walks(self, seed: int, policies: int, rollouts: int, steps: int, say: Say) -> NoisyWalks: ...
 
 
 class Rollouts:
@@ -261,3 +315,11 @@ class Rollouts:
 
     def close(self) -> None:
         self._robot.close()
+
+
+class RobotRollouts(Rollouts):
+    """Rollouts of a robot whose limbs can be drawn, and which can be filmed once its camera is set."""
+
+    def __init__(self, task: WalkingTask, robot: WalkingRobot):
+        super().__init__(task, robot)
+        self.step_seconds, self.limbs, self.picture = robot.step_seconds, robot.limbs, robot.picture

@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar, Literal
 import msgspec
 
 from ees_mpi.registry import key, loaded
-from ees_mpi.tasks.engines import Engine, EngineTask
+from ees_mpi.tasks.locomotion import Engine, WalkingTask
 
 ENGINES = {
     "bullet": "ees_mpi.tasks.bullet.engine:BulletEngine",
@@ -20,7 +20,7 @@ ENGINES = {
 ENGINE_LABELS = {"bullet": "Bullet", "mujoco": "Bullet replica in MuJoCo"}
 
 
-class PaperRobot(EngineTask, frozen=True):
+class PaperRobot(WalkingTask, frozen=True):
     """A robot of the paper."""
 
     engine: Annotated[

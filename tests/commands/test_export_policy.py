@@ -12,7 +12,7 @@ from ees_mpi.commands.export import export_policy
 from ees_mpi.config import read_source
 from ees_mpi.errors import ConfigError
 from ees_mpi.policies import MLP, mean_std
-from ees_mpi.tasks.gymnasium.environment import Environment
+from ees_mpi.tasks.gymnasium.task import Gymnasium
 
 
 @pytest.mark.parametrize("choice", [[], ["--generation", 0, "--individual", 5]])
@@ -61,7 +61,7 @@ def test_an_environment_is_not_needed_batches_are_taken_and_scores_are_explained
     done("train", "own.toml", *sets("population.size=4", "run.generations=2", "noise.size=1000"), "--out", "run.h5")
     Path("fleeting_behavior.py").unlink()
     del sys.modules["fleeting_behavior"]
-    monkeypatch.setattr(Environment, "make", lambda *arguments: pytest.fail("the environment was made"))
+    monkeypatch.setattr(Gymnasium, "make", lambda *arguments: pytest.fail("the environment was made"))
     done("export", "run.h5", "--policy")
     text = Path("policy.py").read_text()
     assert "For discrete actions it returns a score for each: take `act(observation).argmax(-1)`" in text

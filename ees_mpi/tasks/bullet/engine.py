@@ -6,10 +6,9 @@ import numpy as np
 
 from ees_mpi.contracts import Pixels, View
 from ees_mpi.outcomes import Floats, Singles
-from ees_mpi.tasks.bullet.camera import Camera
+from ees_mpi.tasks.bullet.drawing import Camera
 from ees_mpi.tasks.bullet.robots import BulletAnt, BulletCheetah, Robot
 from ees_mpi.tasks.bullet.world import TIME_STEP
-from ees_mpi.tasks.locomotion import Rollouts
 from ees_mpi.tasks.paper_robots import PaperRobot
 
 ROBOTS: dict[str, type[Robot]] = {"cheetah": BulletCheetah, "ant": BulletAnt}
@@ -28,10 +27,6 @@ class BulletEngine:
         """Return the robot in its own physics client, controlled step by step."""
         return BulletWalker(self._task, seed)
 
-    def film(self, seed: int, view: View) -> "BulletFilm":
-        """Return rollouts of the robot in front of a camera."""
-        return BulletFilm(self._task, self.walker(seed), view)
-
     def lacks_for_gpu(self) -> str:
         """Return the reason why Bullet does not run on a GPU."""
         return 'engine "bullet" runs on CPUs only'
@@ -45,6 +40,8 @@ class BulletWalker:
     def __init__(self, task: PaperRobot, seed: int):
         self.robot, self._seed, self._axes = ROBOTS[task.robot](), seed, task.axes
         self._stops = task.terminate == "environment"
+        self._camera: Camera
+        self._picture: Pixels | None = None
 
     @property
     def position(self) -> tuple[float, ...]:
@@ -74,21 +71,14 @@ class BulletWalker:
         """Return the limbs of the robot."""
         return self.robot.limbs()
 
-    def close(self) -> None:
-        self.robot.close()
-
-
-class BulletFilm(Rollouts):
-    """Rollouts with the same bits, in front of a camera."""
-
-    def __init__(self, task: PaperRobot, walker: BulletWalker, view: View):
-        super().__init__(task, walker)
-        self._filmed, self._camera = walker.robot, Camera(view)
-        self._last: Pixels | None = None
-        self.step_seconds = walker.step_seconds
+    def set_camera(self, view: View) -> None:
+        self._camera = Camera(view)
 
     def picture(self) -> Pixels:
         """Draw the robot; after unstable physics it stays at its last finite position."""
-        if self._last is None or self._filmed.finite:
-            self._last = self._filmed.picture(self._camera)
-        return self._last
+        if self._picture is None or self.robot.finite:
+            self._picture = self.robot.picture(self._camera)
+        return self._picture
+
+    def close(self) -> None:
+        self.robot.close()

@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import ees_mpi.tasks.bullet.registration  # noqa: F401  (so that gymnasium.make finds them by name)
-from ees_mpi.tasks.bullet.robot import CLIP, TARGET_X
-from ees_mpi.tasks.bullet.robots import BulletAnt, BulletCheetah, Robot
+from ees_mpi.tasks.bullet.robots import CLIP, TARGET_X, BulletAnt, BulletCheetah, Robot
 from ees_mpi.tasks.bullet.world import TIME_STEP
 
 ELECTRICITY_COST = -2.0

@@ -2,17 +2,216 @@
 
 Every observation, end and position has the same bits as in `HalfCheetahBulletEnv-v0` and `AntBulletEnv-v0` of
 pybullet_envs_gymnasium. There is one exception: there, the floor is not a part of the robot in the first observation
-of an environment, but it is in all later ones. Here it always is.
+of an environment, but it is in all later ones. Here it always is. Some lines look complicated (numpy for one sine),
+because the simple way rounds differently.
 """
 
-from typing import ClassVar
+import math
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
 
-from ees_mpi.tasks.bullet.robot import Numbers, Pose, Robot
-from ees_mpi.tasks.bullet.world import pybullet
+import numpy as np
+from numpy.typing import NDArray
 
-__all__ = ["BulletAnt", "BulletCheetah", "Robot"]
+from ees_mpi.contracts import Pixels, View
+from ees_mpi.outcomes import Floats
+from ees_mpi.tasks.bullet.drawing import Camera, in_space, read_limbs
+from ees_mpi.tasks.bullet.world import TIME_STEP, World, pybullet
+from ees_mpi.tasks.locomotion import FASTEST, FASTEST_COORDINATE
 
+Numbers = Sequence[float]
+Pose = tuple[float, float, float, Numbers, Numbers]
+
+TARGET_X = 1e3  # the target of the ready-made environments is (1000, 0)
+START_RANGE = 0.1
+CLIP = 5.0
+JOINTS_AT = 8  # index of the first joint in an observation
+LINK_AT = 3  # index of the robot's link in a contact point
+ANY_LINK = -2
+LONGEST_STEP = FASTEST * TIME_STEP
 TORSO_AT = 1  # index of the torso among the ant's parts
+LARGEST = 0.1 * FASTEST_COORDINATE  # of an observation before it is clipped: joint speeds are divided by 10
+
+
+class Robot:
+    """A robot on a floor, in its own physics client. Every rollout starts from the same saved state."""
+
+    name: ClassVar[str]
+    model: ClassVar[str]
+    observation_size: ClassVar[int]
+    action_size: ClassVar[int]
+    powers: ClassVar[dict[str, float]]  # joint -> torque at action 1
+    feet: ClassVar[tuple[str, ...]]  # links whose contact with the floor is observed
+    ends_when_fallen: ClassVar[bool]
+    parts: ClassVar[int]  # the position is the mean over so many parts; the floor is one of them
+
+    def __init__(self) -> None:
+        self._build()
+        self._pack: Callable[..., None] = struct.Struct(f"{self.observation_size}f").pack_into
+        self._pack_frame: Callable[..., None] = struct.Struct("14d").pack_into
+        self._frame = np.empty(14)
+        self._ahead, self._aside, self._theta = self._frame[1:2], self._frame[0:1], np.empty(1)
+        self._turn, self._speed, self._turned = self._frame[2:11].reshape(3, 3), self._frame[11:], np.empty(3)
+
+    def _build(self) -> None:
+        """Make the world and find the joints and links that are moved or read."""
+        self._world = World(self.model)
+        self._client, self._body, self._floor = self._world.client, self._world.body, self._world.floor
+        joints = self._world.joints()
+        moved = [joint for joint in joints if joint.name in self.powers]
+        self._joints = [joint.index for joint in moved]
+        self._scales = [(joint.lower, joint.upper - joint.lower) for joint in moved]
+        self._powers = [self.powers[joint.name] for joint in moved]
+        links = {joint.link: joint.index for joint in joints}
+        self._feet = [links[foot] for foot in self.feet]
+        self._links = self._links_to_read(links)
+        self._world.slacken([joint.index for joint in joints])
+        self._world.save()
+        self.position = self._pose()[:3]
+        self._initial_z = self.position[2]
+        self._values: list[float] = []
+        self._possible = True
+
+    def reset(self, seed: int | np.random.Generator) -> NDArray[np.float32]:
+        """Start a rollout, with joint angles drawn from the seed or the generator; return the observation."""
+        if self._client < 0:
+            raise RuntimeError(f"this {self.name} was closed and cannot be reset; make a new one")
+        if self.finite:
+            self._world.restore()
+        else:  # Bullet's collision tree keeps NaN after a restore
+            self._world.close()
+            self._build()
+        angles = np.random.default_rng(seed).uniform(-START_RANGE, START_RANGE, self.action_size)
+        for joint, angle in zip(self._joints, angles.tolist(), strict=True):
+            pybullet.resetJointState(self._body, joint, angle, 0, physicsClientId=self._client)
+        self._touching, self._possible = [0.0] * len(self._feet), True
+        return self._observe()
+
+    def step(self, action: NDArray[Any]) -> tuple[NDArray[np.float32], bool]:
+        """Apply an action, clipped to +-1, for one time step; return the observation and whether the rollout ended."""
+        if action.shape != (self.action_size,):
+            raise ValueError(
+                f"expected an action of the {self.name} of shape ({self.action_size},); got shape {action.shape}"
+            )
+        torques = [
+            power * a if -1.0 < a < 1.0 else power if a >= 1.0 else -power if a <= -1.0 else _refuse(action)
+            for power, a in zip(self._powers, action.tolist(), strict=True)
+        ]
+        pybullet.setJointMotorControlArray(
+            self._body, self._joints, pybullet.TORQUE_CONTROL, forces=torques, physicsClientId=self._client
+        )
+        before_x, before_y, _ = self.position
+        pybullet.stepSimulation(self._client)
+        observation = self._observe()
+        self._touch()
+        x, y, _ = self.position
+        if not (abs(x - before_x) <= LONGEST_STEP and abs(y - before_y) <= LONGEST_STEP):
+            self._possible = False
+        return observation, not self._possible or (self.ends_when_fallen and not self.alive)
+
+    def _observe(self) -> NDArray[np.float32]:
+        """Read the state of the robot and return it as an observation."""
+        joints = pybullet.getJointStates(self._body, self._joints, self._client)
+        x, y, z, orientation, speed = self._pose()
+        roll, pitch, yaw = pybullet.getEulerFromQuaternion(orientation)
+        angle, vx, vy, vz = self._look(x, y, yaw, speed)
+        rise = z - self._initial_z
+        values = [rise, np.sin(angle), np.cos(angle), 0.3 * vx, 0.3 * vy, 0.3 * vz, roll, pitch]
+        for (position, velocity, _, _), (lower, width) in zip(joints, self._scales, strict=True):
+            values.append(2 * (position - lower) / width - 1.0)
+            values.append(0.1 * velocity)
+        values += self._touching
+        self.position = (x, y, z)
+        self._values = values
+        observation = self._rounded(values)
+        self._height = observation.item(0) + self._initial_z
+        return observation
+
+    def _look(self, x: float, y: float, yaw: float, speed: Numbers) -> Numbers:
+        """Return the angle from the robot's heading to the target, then the speed in the frame of the robot."""
+        cos, sin = np.cos(-yaw), np.sin(-yaw)
+        self._pack_frame(self._frame, 0, 0.0 - y, TARGET_X - x, cos, -sin, 0.0, sin, cos, 0.0, 0.0, 0.0, 1.0, *speed)
+        np.arctan2(self._aside, self._ahead, out=self._theta)
+        self._turn.dot(self._speed, self._turned)
+        return self._theta.item() - yaw, *self._turned.tolist()
+
+    def _rounded(self, values: list[float]) -> NDArray[np.float32]:
+        """Round to float32 and clip to +-5; note whether a number is NaN, or larger than a robot can make it."""
+        observation = np.empty(self.observation_size, np.float32)
+        try:
+            self._pack(observation, 0, *values)
+        except OverflowError:  # finite, but beyond float32
+            observation[:] = np.clip(values, -CLIP, CLIP)
+        if not observation.dot(observation) <= CLIP * CLIP:  # rare; otherwise all numbers are within +-5
+            observation.clip(-CLIP, CLIP, observation)
+            if not all(abs(value) <= LARGEST for value in values):
+                self._possible = False
+        return observation
+
+    def _touch(self) -> None:
+        """Store which feet touch the floor now; the next observation contains it."""
+        points = pybullet.getContactPoints(self._body, self._floor, ANY_LINK, ANY_LINK, self._client)
+        touching = [point[LINK_AT] for point in points]
+        self._touching = [1.0 if foot in touching else 0.0 for foot in self._feet]
+
+    def _links_to_read(self, links: dict[str, int]) -> list[int]:
+        """Return the indices of the links that `_pose` reads, given all links (name -> index)."""
+        raise NotImplementedError
+
+    def _pose(self) -> Pose:
+        """Return mean x and y of all parts, the floor included, and the torso's z, orientation and speed."""
+        raise NotImplementedError
+
+    @property
+    def alive(self) -> bool:
+        """Return whether the robot, as last observed, is upright enough to be rewarded."""
+        raise NotImplementedError
+
+    @property
+    def finite(self) -> bool:
+        """Return whether position and observation are finite and possible; if not, the rollout is invalid."""
+        return self._possible and all(map(math.isfinite, (*self.position, *self._values)))
+
+    @property
+    def joint_positions(self) -> NDArray[np.float32]:
+        """Return the joint angles as last observed, from -1 to 1 between their limits, not clipped."""
+        return np.array(self._values[JOINTS_AT : JOINTS_AT + 2 * self.action_size : 2], np.float32)
+
+    @property
+    def joint_speeds(self) -> NDArray[np.float32]:
+        """Return a tenth of the joint speeds as last observed, not clipped."""
+        return np.array(self._values[JOINTS_AT + 1 : JOINTS_AT + 2 * self.action_size : 2], np.float32)
+
+    @property
+    def center(self) -> tuple[float, float]:
+        """Return x and y of the robot without the floor, which is a part at (0, 0) in `position`."""
+        x, y, _ = self.position
+        return x * self.parts / (self.parts - 1), y * self.parts / (self.parts - 1)
+
+    def image(self, width: int = 320, height: int = 240) -> Pixels:
+        """Draw the robot as uint8[height, width, 3]."""
+        return self.picture(Camera(View(width, height)))
+
+    def picture(self, camera: Camera) -> Pixels:
+        """Draw the robot with a camera."""
+        return camera.picture(self._world, self.center)
+
+    def limbs(self) -> Floats:
+        """Return the limbs, [n, 7]: both ends of the axis of a capsule, and its radius."""
+        links = {joint.link: joint.index for joint in self._world.joints()}
+        frames = {name: pybullet.getLinkState(self._body, i, 0, 0, self._client)[4:6] for name, i in links.items()}
+        frames.setdefault("torso", pybullet.getBasePositionAndOrientation(self._body, self._client))
+        return in_space(read_limbs(self.model), frames)
+
+    def close(self) -> None:
+        """Release the physics client; closing twice does nothing."""
+        self._client = -1
+        self._world.close()
+
+
+def _refuse(action: NDArray[Any]) -> float:
+    raise FloatingPointError(f"expected an action of numbers from -1 to 1; got {action.tolist()}")
 
 
 class BulletCheetah(Robot):

@@ -1,21 +1,65 @@
-"""A task for any Gymnasium environment with box or discrete actions."""
+"""A task for any Gymnasium environment with box or discrete actions: its settings, its rollouts and its films.
+
+`task.behavior` chooses the behaviour:
+
+    "final_observation"         components of the last observation (`task.components`; empty: all of them)
+    "final_xy", "final_x"       the final position of a MuJoCo body (`task.body`, default "torso"): its `xpos`, which is
+                                one physics step older than the `x_position` in the `info` of Gymnasium's robots
+    "mean_info"                 the mean over the rollout of a key of `info` (`task.info_key`)
+    "package.module:function"   a function of a `Rollout` that returns numbers
+
+With `task.behavior_steps`, it is computed from the rollout up to each of these steps, and the numbers are joined.
+Environments draw themselves. MuJoCo needs no screen if the machine has EGL or OSMesa.
+"""
 
 import math
-from typing import Any
+import warnings
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, Self
 
-from ees_mpi.contracts import Drawable, View
-from ees_mpi.errors import ConfigError, before_rollouts
-from ees_mpi.registry.own import calling
-from ees_mpi.tasks.base import once
-from ees_mpi.tasks.gymnasium.environment import Environment, Rollout, library, numbers
-from ees_mpi.tasks.gymnasium.rollouts import EnvironmentFilm, EnvironmentRollouts, EnvironmentWalker
+import msgspec
+import numpy as np
+
+from ees_mpi.contracts import Drawable, Pixels, View
+from ees_mpi.errors import ConfigError, MissingExtra, OwnCodeError, before_rollouts
+from ees_mpi.outcomes import Singles
+from ees_mpi.registry import check_setting, check_trust, flat, key, leaves, unknown
+from ees_mpi.registry.own import calling, failed, function, import_module
+from ees_mpi.tasks.base import RolloutCount, once
+from ees_mpi.tasks.gymnasium.environment import Behavior, Rollout, is_known, library, numbers, was_reset_by_mujoco
+from ees_mpi.tasks.locomotion import PolicyTask, Rollouts
+from ees_mpi.tasks.screen import cannot_draw, draw_without_a_screen, drawn
+from ees_mpi.tasks.silence import silence
 
 DRY_STEPS = 3  # of the rollout that finds the size of the behaviour
 PLACES = {"final_x": 1, "final_xy": 2}  # behaviours that are positions, and their axes
+FPS = 30  # of an environment that does not define its own
 
 
-class Gymnasium(Environment, frozen=True, kw_only=True):
+class Gymnasium(PolicyTask, frozen=True, kw_only=True):
     """A Gymnasium environment; the fitness is the sum of rewards, or the distance along `direction`."""
+
+    env: Annotated[str, key("The id of the environment, such as Ant-v5 or module:Env-v0.")]
+    behavior: Annotated[
+        str, key("The behaviour: final_observation, final_x, final_xy, mean_info, or package.module:function.")
+    ] = "final_observation"
+    components: Annotated[
+        tuple[int, ...], key("For final_observation: the numbers of the observation; empty: all.")
+    ] = ()
+    body: Annotated[str, key("For final_x and final_xy: the MuJoCo body.")] = "torso"
+    info_key: Annotated[str, key("For mean_info: the key of `info`.")] = ""
+    fitness: Annotated[
+        Literal["reward", "behavior"], key("The sum of rewards, or the distance of the behaviour along `direction`.")
+    ] = "reward"
+    direction: Annotated[
+        float, key("The direction in which distance is fitness, from the first number to the second.", "degrees")
+    ] = 0.0
+    terminate: Annotated[
+        Literal["never", "environment"],
+        key("Whether the environment may end a rollout early."),
+    ] = "environment"
+    env_settings: Annotated[dict[str, Any], key("The keyword arguments of gymnasium.make.")] = {}  # noqa: RUF012
+    rollouts: RolloutCount = 1
 
     sizes_known = False
 
@@ -52,11 +96,11 @@ class Gymnasium(Environment, frozen=True, kw_only=True):
     def label(self) -> str:
         return self.env
 
-    def open(self, seed: int) -> EnvironmentRollouts:
+    def open(self, seed: int) -> "EnvironmentRollouts":
         """Return rollouts of the environment."""
         return EnvironmentRollouts(self, self.start_seed(seed))
 
-    def walker(self, seed: int) -> EnvironmentWalker | None:
+    def walker(self, seed: int) -> "EnvironmentWalker | None":
         """Return the environment, controlled step by step."""
         if not self.walkable:
             return None
@@ -73,6 +117,91 @@ class Gymnasium(Environment, frozen=True, kw_only=True):
     @property
     def _shape(self) -> tuple[int, int, int]:
         return once(self, "shape", lambda: _find_shape(self))
+
+    @property
+    def own_code(self) -> str:
+        """Return the user's environment, function and network; environments of other packages count as the user's."""
+        parts = [
+            "" if is_known(self.env) else f"task.env {self.env}",
+            f"task.behavior {self.behavior}" if ":" in self.behavior else "",
+            super().own_code,
+        ]
+        return ", ".join(filter(None, parts))
+
+    def observing(self, share: float) -> Self:
+        """Return the task with a larger share, if about ten rollouts need it."""
+        return msgspec.structs.replace(self, observation_share=max(self.observation_share, share))
+
+    def make(self, **more: Any) -> Any:
+        """Make the Gymnasium environment; raise an error that names the missing package or the unknown environment."""
+        check_trust(self.env, "task.env")  # Gymnasium imports a module that is named before a colon
+        gymnasium = library()
+        for place, value in flat(self.env_settings, "task.env_settings."):
+            plain = all(isinstance(leaf, (bool, int, float)) for _, leaf in leaves(value))
+            if not (plain and is_known(self.env)):
+                check_setting(place, value)
+        if ":" in self.env:
+            import_module(self.env.partition(":")[0], self.env, "task.env")  # also beside the config file
+        try:
+            with warnings.catch_warnings(), silence():  # Gymnasium warns about newer versions and deprecated models
+                warnings.simplefilter("ignore")
+                return gymnasium.make(self.env, **{**self.env_settings, **more})
+        except gymnasium.error.DependencyNotInstalled as error:
+            raise MissingExtra(f"task.env {self.env!r}: {error}; for MuJoCo: pip install 'ees_mpi[mujoco]'") from None
+        except gymnasium.error.UnregisteredEnv as error:
+            hint = f" An environment of your own or of another package needs its module in front: module:{self.env}"
+            raise ConfigError(f"task.env {self.env!r}: {error}{'' if ':' in self.env else hint}") from None
+        except (gymnasium.error.Error, ImportError, TypeError) as error:
+            raise ConfigError(f"task.env {self.env!r} cannot be made: {error}") from None
+        except AttributeError:
+            raise  # the error of MuJoCo if a library for drawing is missing; `film` reports it
+        except Exception as error:
+            raise ConfigError(str(failed(f"task.env {self.env}", "__init__()", error))) from error
+
+    def flat(self, observation: Any, shape: tuple[int, ...]) -> Singles:
+        """Return an observation as a flat vector; raise an OwnCodeError if its size is not that of the space."""
+        row = np.asarray(observation, np.float32).reshape(-1)
+        if row.size != math.prod(shape):
+            got = np.shape(observation)
+            raise OwnCodeError(f"task.env {self.env}: an observation has the shape {got}; expected {shape}")
+        return row
+
+    def characterisation(self) -> Behavior:
+        """Return the function from a rollout to its behaviour."""
+        if ":" in self.behavior:
+            guarded = calling(f"task.behavior {self.behavior}", f"{self.behavior.partition(':')[2]}()")
+            return guarded(function(self.behavior, "task.behavior"))
+        named: dict[str, Behavior] = {
+            "final_observation": self._final_observation,
+            "final_xy": lambda rollout: self._position(rollout)[:2],
+            "final_x": lambda rollout: self._position(rollout)[:1],
+            "mean_info": self._mean_info,
+        }
+        if self.behavior not in named:
+            raise ConfigError(f"task.behavior: {unknown(self.behavior, named)} (or package.module:function)")
+        return named[self.behavior]
+
+    def _final_observation(self, rollout: Rollout) -> Sequence[float]:
+        last = rollout.observations[-1]
+        if any(not 0 <= component < len(last) for component in self.components):
+            raise ConfigError(f"task.components: expected numbers below {len(last)}, got {list(self.components)}")
+        return [float(last[component]) for component in self.components or range(len(last))]
+
+    def _position(self, rollout: Rollout) -> Sequence[float]:
+        data: Any = getattr(rollout.env.unwrapped, "data", None)
+        if not hasattr(data, "body"):
+            named = "final_observation, mean_info or package.module:function"
+            raise ConfigError(f"task.behavior {self.behavior}: {self.env} has no MuJoCo bodies; expected {named}")
+        try:
+            return [float(value) for value in data.body(self.body).xpos]
+        except KeyError as error:
+            raise ConfigError(f"task.body: {self.env} has no MuJoCo body {self.body!r} ({error})") from None
+
+    def _mean_info(self, rollout: Rollout) -> Sequence[float]:
+        if any(self.info_key not in info for info in rollout.infos):
+            keys = ", ".join(rollout.infos[0]) or "none"
+            raise ConfigError(f"task.info_key: {self.info_key!r} is not in the info of {self.env}; it has: {keys}")
+        return [sum(float(info[self.info_key]) for info in rollout.infos) / len(rollout.infos)]
 
 
 def _find_shape(task: Gymnasium) -> tuple[int, int, int]:
@@ -105,3 +234,122 @@ def _short_rollout(task: Gymnasium, env: Any) -> Rollout:
             if terminated or truncated:
                 break
     return rollout
+
+
+class EnvironmentWalker:
+    """A Gymnasium environment that is controlled step by step, and keeps the present rollout.
+
+    It is always reset with `seed`. Its position is the behaviour of the rollout up to now.
+    """
+
+    def __init__(self, task: Gymnasium, seed: int, **more: Any):
+        self._task, self.seed, self.env = task, seed, task.make(**more)
+        self._behavior, self._dim = task.characterisation(), task.behavior_dim // len(task.marks)
+        space, self._observed = self.env.action_space, self.env.observation_space.shape
+        self.discrete = not hasattr(space, "low")
+        if not self.discrete:
+            self._low, self._high, self._shape = space.low.reshape(-1), space.high.reshape(-1), space.shape
+
+    @property
+    def position(self) -> tuple[float, ...]:
+        """Return the present behaviour; NaN if the rollout is not finite."""
+        if not self.finite:
+            return (math.nan,) * self._dim
+        return numbers(self._behavior(self.rollout), self._task.behavior, self._dim)
+
+    @property
+    def finite(self) -> bool:
+        """Return whether all actions of the rollout were finite, and MuJoCo has not reset the robot."""
+        return self._acted and not was_reset_by_mujoco(self.env)
+
+    def reseed(self, seed: int) -> None:
+        """Reset with this seed from now on."""
+        self.seed = seed
+
+    def reset(self) -> Singles:
+        observation = self._task.flat(self.env.reset(seed=self.seed)[0], self._observed)
+        self.rollout, self._acted = Rollout(self.env, [observation]), True
+        return observation
+
+    def step(self, output: Singles) -> tuple[Singles, bool]:
+        if not np.isfinite(output).all():
+            self._acted = False
+            return self.rollout.observations[-1], True
+        seen, reward, terminated, truncated, info = self.env.step(self._action(output))
+        observation = self._task.flat(seen, self._observed)
+        self.rollout.add(observation, reward, info)
+        return observation, truncated or (terminated and self._task.terminate == "environment")
+
+    def _action(self, output: Singles) -> Any:
+        """Return the action for an output of the policy."""
+        if self.discrete:
+            return int(output.argmax())
+        return np.clip(output, self._low, self._high).reshape(self._shape)
+
+    def close(self) -> None:
+        self.env.close()
+
+
+class EnvironmentRollouts(Rollouts):
+    """Evaluates individuals: the policy of an individual acts in the environment."""
+
+    def __init__(self, task: Gymnasium, seed: int, **more: Any):
+        self._walker, self._name = EnvironmentWalker(task, seed, **more), task.env
+        super().__init__(task, self._walker)
+
+    def _fitness(self, last: tuple[float, ...]) -> float:
+        """Return the sum of rewards, or the distance along the direction of the task."""
+        return super()._fitness(last) if self._task.heading is not None else math.fsum(self._walker.rollout.rewards)
+
+    def _walk(self, seen: list[Singles] | None) -> tuple[int, list[tuple[float, ...]], tuple[float, ...]]:
+        """Step until the end; an exception of the environment names it."""
+        with calling(f"task.env {self._name}", "reset() or step()"):
+            return super()._walk(seen)
+
+
+class EnvironmentFilm(EnvironmentRollouts):
+    """Rollouts with the same bits, in an environment that draws itself."""
+
+    def __init__(self, task: Gymnasium, seed: int, view: View):
+        draw_without_a_screen()
+        self._problem = f"task.env {task.env!r} cannot be drawn"
+        try:
+            super().__init__(task, seed, render_mode="rgb_array", **_size(task, view))
+        except AttributeError as error:  # the error of MuJoCo if a library is missing
+            raise cannot_draw(self._problem, str(error)) from None
+        self.step_seconds = 1.0 / float(self._walker.env.metadata.get("render_fps") or FPS)
+        self._walker.reset()
+        try:
+            with silence():
+                self.picture()
+        except MissingExtra:
+            self.close()
+            raise
+
+    def place(self) -> tuple[float, ...]:
+        if self._task.axes:
+            return super().place()
+        info = self._walker.rollout.infos[-1] if self._walker.rollout.infos else {}
+        wanted = ("x_position", "y_position")[: self._task.behavior_dim]
+        return tuple(float(info[key]) for key in wanted if key in info)
+
+    def picture(self) -> Pixels:
+        """Return the picture that the environment draws."""
+        pixels = drawn(self._draw, self._problem)
+        if pixels.ndim != 3 or pixels.shape[2] != 3 or pixels.dtype != np.uint8:
+            raise cannot_draw(self._problem, f"expected uint8 pictures, got {pixels.dtype} of shape {pixels.shape}")
+        return pixels
+
+    def _draw(self) -> Pixels:
+        """Point MuJoCo's camera at the robot, because otherwise it stays at the start; then let it draw."""
+        env = self._walker.env
+        viewer = getattr(getattr(env.unwrapped, "mujoco_renderer", None), "viewer", None)
+        if viewer is not None:
+            viewer.cam.lookat[:2] = env.unwrapped.data.xpos[1][:2]  # body 0 is the world
+        return np.asarray(env.render())
+
+
+def _size(task: Gymnasium, view: View) -> dict[str, int]:
+    """Return the arguments that set the size of pictures; only MuJoCo's environments have them."""
+    spec = library().registry.get(task.env)
+    return {"width": view.width, "height": view.height} if "mujoco" in str(getattr(spec, "entry_point", "")) else {}

@@ -1,7 +1,6 @@
 """Rollouts on a GPU: MuJoCo Warp moves the robots, torch and Warp their policies, and nothing travels between steps."""
 
 import math
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -11,8 +10,8 @@ from numpy.typing import NDArray
 from ees_mpi.contracts import Say
 from ees_mpi.outcomes import Batch, Floats, Outcome, Outcomes, Singles
 from ees_mpi.tasks.locomotion import WalkingTask
-from ees_mpi.tasks.mujoco.buffers import SCRATCH, Buffers, measured_buffers, missing_memory_is_refused, rows_that_fit
-from ees_mpi.tasks.mujoco.gpu import Toolkit, preparing_kernels, toolkit
+from ees_mpi.tasks.mujoco.buffers import SCRATCH, Buffers, missing_memory_is_refused
+from ees_mpi.tasks.mujoco.gpu import Toolkit, preparing_kernels
 from ees_mpi.tasks.mujoco.physics import Physics
 from ees_mpi.tasks.mujoco.plant import Plant
 from ees_mpi.tasks.mujoco.policy import BatchPolicy, gather_rows, upload_table
@@ -21,39 +20,13 @@ from ees_mpi.tasks.mujoco.worlds import Worlds
 FEW_WORLDS = 64  # robots from whose memory that of one is calculated
 
 
-def open_batches(
-    task: WalkingTask,
-    plant: Plant,
-    sizes: tuple[int, int],
-    seed: int,
-    noise_table: Singles,
-    wanted: int,
-    antithetic: bool,
-    say: Say,
-) -> "GpuRollouts":
-    """Make `wanted` robots on the first visible GPU, or as many as fit into its memory.
-
-    `sizes`: contacts and constraints of a robot that fit into buffers; 0: measured.
-    """
-    tools, start, width = toolkit(say), time.perf_counter(), 2 if antithetic else 1
-    torch, buffers = tools.torch, measured_buffers(plant, *sizes)
-    with missing_memory_is_refused(), torch.cuda.device(0), tools.warp.ScopedDevice(tools.device):
-        with preparing_kernels(say):
-            per_row = width * _bytes_of_a_world(tools, plant, buffers)
-        per_row += 4 * task.parameters + width * 4 * 4 * sum(task.layers)
-        rows = rows_that_fit(wanted, width, torch.cuda.mem_get_info(0)[0], noise_table.nbytes, per_row)
-        say(f"copying the noise table to the GPU: {noise_table.nbytes / 1e9:.2f} GB")
-        evaluator = GpuRollouts(tools, task, plant, seed, noise_table, rows, width, buffers, say)
-    say(f"the GPU is ready for {evaluator.capacity} robots after {time.perf_counter() - start:.0f} s")
-    return evaluator
-
-
-def _bytes_of_a_world(tools: Toolkit, plant: Plant, buffers: Buffers) -> int:
-    """Return the memory of one robot, calculated from a few; also compiles the kernels."""
+def bytes_of_a_row(tools: Toolkit, task: WalkingTask, plant: Plant, width: int, buffers: Buffers) -> int:
+    """Return the memory of `width` robots with their noise, calculated from a few robots; also compiles the kernels."""
     few = Physics(tools, plant, FEW_WORLDS, buffers)
     few.step()
     tools.warp.synchronize_device(tools.device)
-    return -(-(1 + SCRATCH) * few.bytes() // FEW_WORLDS)
+    of_a_world = -(-(1 + SCRATCH) * few.bytes() // FEW_WORLDS) + 4 * 4 * sum(task.layers)
+    return width * of_a_world + 4 * task.parameters
 
 
 class GpuRollouts(Worlds):

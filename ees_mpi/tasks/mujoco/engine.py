@@ -1,15 +1,21 @@
 """MuJoCo as the engine of a task, on the CPU or on a GPU: it works with every `Plant`."""
 
+import time
 from collections.abc import Callable
+from typing import TypeVar
 
-from ees_mpi.contracts import BatchEvaluator, NoisyWalks, Say, View
+from ees_mpi.contracts import BatchEvaluator, NoisyWalks, Say
 from ees_mpi.errors import ConfigError
 from ees_mpi.outcomes import Singles
 from ees_mpi.policies import CLIP
 from ees_mpi.tasks.locomotion import WalkingTask
-from ees_mpi.tasks.mujoco.gpu import lacking
+from ees_mpi.tasks.mujoco.buffers import Buffers, measured_buffers, missing_memory_is_refused, rows_that_fit
+from ees_mpi.tasks.mujoco.gpu import Toolkit, lacking, preparing_kernels, toolkit
 from ees_mpi.tasks.mujoco.plant import Plant
-from ees_mpi.tasks.mujoco.rollouts import MujocoFilm, MujocoWalker
+from ees_mpi.tasks.mujoco.rollouts import MujocoWalker
+from ees_mpi.tasks.mujoco.worlds import Worlds
+
+Made = TypeVar("Made", bound=Worlds)
 
 GPU_NETWORK = f"GPUs evaluate the built-in tanh network only, and clip observations to {CLIP:g}; got"
 
@@ -31,22 +37,39 @@ class MujocoEngine:
         """Return the robot on the CPU, controlled step by step."""
         return MujocoWalker(self._plant(), self._terminates, seed)
 
-    def film(self, seed: int, view: View) -> MujocoFilm:
-        """Return rollouts of the robot on the CPU in front of a camera."""
-        return MujocoFilm(self._task, self._plant(), seed, view)
-
     def lacks_for_gpu(self) -> str:
         """Return a sentence fragment that says what this process lacks for a GPU; empty: nothing. Imports no torch."""
         return f"{GPU_NETWORK} {self._task.unlike_gpu}" if self._task.unlike_gpu else lacking()
 
     def open_batches(self, seed: int, noise: Singles, wanted: int, antithetic: bool, say: Say) -> BatchEvaluator:
         """Return rollouts on the first visible GPU, for `wanted` individuals or as many as fit into its memory."""
-        from ees_mpi.tasks.mujoco.cuda import open_batches  # imports torch and Warp
+        from ees_mpi.tasks.mujoco.cuda import GpuRollouts, bytes_of_a_row
 
-        return open_batches(self._task, self._plant(), self._sizes, seed, noise, wanted, antithetic, say)
+        def make(tools: Toolkit, plant: Plant, buffers: Buffers) -> GpuRollouts:
+            width = 2 if antithetic else 1
+            with preparing_kernels(say):
+                per_row = bytes_of_a_row(tools, self._task, plant, width, buffers)
+            rows = rows_that_fit(wanted, width, tools.torch.cuda.mem_get_info(0)[0], noise.nbytes, per_row)
+            say(f"copying the noise table to the GPU: {noise.nbytes / 1e9:.2f} GB")
+            return GpuRollouts(tools, self._task, plant, seed, noise, rows, width, buffers, say)
+
+        return self._on_gpu(make, say)
 
     def open_walks(self, seed: int, policies: int, rollouts: int, steps: int, say: Say) -> NoisyWalks:
         """Return robots on the first visible GPU that walk with noisy actions, `rollouts` of each policy."""
-        from ees_mpi.tasks.mujoco.walks import open_walks  # imports torch and Warp
+        from ees_mpi.tasks.mujoco.walks import Walks
 
-        return open_walks(self._task, self._plant(), self._sizes, seed, policies, rollouts, steps, say)
+        def make(tools: Toolkit, plant: Plant, buffers: Buffers) -> Walks:
+            with preparing_kernels(say):
+                return Walks(tools, self._task, plant, seed, policies, rollouts, steps, buffers)
+
+        return self._on_gpu(make, say)
+
+    def _on_gpu(self, make: Callable[[Toolkit, Plant, Buffers], Made], say: Say) -> Made:
+        """Return the robots that `make` makes on the first visible GPU."""
+        plant, tools, start = self._plant(), toolkit(say), time.perf_counter()
+        buffers = measured_buffers(plant, *self._sizes)
+        with missing_memory_is_refused(), tools.torch.cuda.device(0), tools.warp.ScopedDevice(tools.device):
+            robots = make(tools, plant, buffers)
+        say(f"the GPU is ready for {robots.worlds} robots after {time.perf_counter() - start:.0f} s")
+        return robots

@@ -58,11 +58,6 @@ class Plant:
     height: tuple[float, float] | None  # range of qpos[2] outside of which a rollout ends
 
     @property
-    def observations(self) -> int:
-        """The number of observations."""
-        raise NotImplementedError
-
-    @property
     def step_seconds(self) -> float:
         """The simulated time of one action."""
         return self.sub_steps * float(self.model.opt.timestep)

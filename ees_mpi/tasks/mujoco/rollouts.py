@@ -1,15 +1,15 @@
 """A robot in MuJoCo on the CPU, with the same bits every time, also in front of a camera."""
 
 import math
+from typing import Any
 
 import numpy as np
 
 from ees_mpi.contracts import Pixels, View
-from ees_mpi.errors import MissingExtra
 from ees_mpi.outcomes import Floats, Singles
-from ees_mpi.tasks.locomotion import FASTEST, FASTEST_COORDINATE, Rollouts, WalkingTask
+from ees_mpi.tasks.locomotion import FASTEST, FASTEST_COORDINATE
 from ees_mpi.tasks.mujoco.plant import Plant, library
-from ees_mpi.tasks.screen import HINT, draw_without_a_screen
+from ees_mpi.tasks.screen import draw_without_a_screen, drawn
 from ees_mpi.tasks.silence import silence
 
 DISTANCE = 4.0  # of Gymnasium's camera
@@ -29,6 +29,7 @@ class MujocoWalker:
         self._qpos, self._qvel, self._ctrl = self.data.qpos, self.data.qvel, self.data.ctrl
         self._longest, self._fastest = FASTEST * plant.step_seconds, FASTEST_COORDINATE**2
         self._sound, self._place = True, self.robot.position()
+        self._renderer: Any = None  # made by `set_camera`
 
     @property
     def position(self) -> tuple[float, ...]:
@@ -85,40 +86,26 @@ class MujocoWalker:
         middle = self.data.geom_xpos[drawn]
         return np.concatenate([middle - half, middle + half, radius[:, None]], axis=1)
 
-    def close(self) -> None:
-        """Do nothing: Python releases the memory of MuJoCo."""
-
-
-class MujocoFilm(Rollouts):
-    """Rollouts with the same bits, in front of a camera."""
-
-    def __init__(self, task: WalkingTask, plant: Plant, seed: int, view: View):
+    def set_camera(self, view: View) -> None:
+        """Follow the robot with a camera; raise MissingExtra if MuJoCo cannot draw on this machine."""
         draw_without_a_screen()
-        walker = MujocoWalker(plant, task.terminate == "environment", seed)
-        super().__init__(task, walker)
-        mujoco, model, self._walker = library(), plant.model, walker
-        self.step_seconds = walker.step_seconds
+        mujoco, model = self._mujoco, self.plant.model
         model.vis.global_.offwidth = max(model.vis.global_.offwidth, view.width)
         model.vis.global_.offheight = max(model.vis.global_.offheight, view.height)
-        failure = ""
-        try:
-            with silence():
-                self._renderer = mujoco.Renderer(model, view.height, view.width)
-        except Exception as error:  # renderers raise many kinds of errors without a screen, a library or a driver
-            failure = f"{type(error).__name__}: {' '.join(str(error).split())}"
-        if failure:  # outside of the handler: an incomplete renderer raises another error when it is deleted
-            raise MissingExtra(f"MuJoCo cannot draw on this machine ({failure}); {HINT}")
+        with silence():
+            self._renderer = drawn(lambda: mujoco.Renderer(model, view.height, view.width), "MuJoCo cannot draw")
         self._camera = mujoco.MjvCamera()
         mujoco.mjv_defaultFreeCamera(model, self._camera)
         self._camera.distance = DISTANCE
 
     def picture(self) -> Pixels:
         """Draw the robot."""
-        data, root = self._walker.data, self._walker.plant.root
-        self._camera.lookat[:2] = data.xpos[root][:2]
-        self._renderer.update_scene(data, self._camera)
+        self._camera.lookat[:2] = self.data.xpos[self.plant.root][:2]
+        self._renderer.update_scene(self.data, self._camera)
         pixels: Pixels = np.asarray(self._renderer.render())
         return pixels
 
     def close(self) -> None:
-        self._renderer.close()
+        """Release the renderer, if there is one; Python releases the memory of MuJoCo."""
+        if self._renderer is not None:
+            self._renderer.close()

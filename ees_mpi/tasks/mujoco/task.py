@@ -12,15 +12,14 @@ import msgspec
 
 from ees_mpi.errors import ConfigError
 from ees_mpi.registry import check_setting, key
-from ees_mpi.tasks.engines import EngineTask
-from ees_mpi.tasks.locomotion import Count
+from ees_mpi.tasks.locomotion import Count, WalkingTask
 from ees_mpi.tasks.mujoco.engine import MujocoEngine
 from ees_mpi.tasks.mujoco.model import ROBOTS, StatePlant, load, xml_text
 
 Size = Annotated[int, msgspec.Meta(ge=0)]
 
 
-class Mujoco(EngineTask, frozen=True):
+class Mujoco(WalkingTask, frozen=True):
     """A robot in MuJoCo."""
 
     model: Annotated[str, key("A built-in robot, cheetah or ant, or the path of an MJCF file.")] = "cheetah"

@@ -1,46 +1,22 @@
 """Rollouts of several policies with noisy actions on a GPU, recorded step by step: MAML learns from them."""
 
-import time
 from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from ees_mpi.contracts import Say, Walked
+from ees_mpi.contracts import Walked
 from ees_mpi.outcomes import Floats, Singles
 from ees_mpi.policies import CLIP
 from ees_mpi.tasks.locomotion import WalkingTask
-from ees_mpi.tasks.mujoco.buffers import Buffers, measured_buffers, missing_memory_is_refused
-from ees_mpi.tasks.mujoco.gpu import Toolkit, preparing_kernels, toolkit
+from ees_mpi.tasks.mujoco.buffers import Buffers
+from ees_mpi.tasks.mujoco.gpu import Toolkit
 from ees_mpi.tasks.mujoco.plant import Plant
 from ees_mpi.tasks.mujoco.rollouts import MujocoWalker
 from ees_mpi.tasks.mujoco.worlds import STEPS_PER_GRAPH, Worlds
 
 SPARE = 2 * STEPS_PER_GRAPH + 12  # steps behind the last one, into which steps are recorded while they are tried
-
-
-def open_walks(
-    task: WalkingTask,
-    plant: Plant,
-    sizes: tuple[int, int],
-    seed: int,
-    policies: int,
-    rollouts: int,
-    steps: int,
-    say: Say,
-) -> "Walks":
-    """Make robots on the first visible GPU; `sizes`: contacts and constraints, 0: measured."""
-    tools, start, buffers = toolkit(say), time.perf_counter(), measured_buffers(plant, *sizes)
-    with (
-        missing_memory_is_refused(),
-        tools.torch.cuda.device(0),
-        tools.warp.ScopedDevice(tools.device),
-        preparing_kernels(say),
-    ):
-        walks = Walks(tools, task, plant, seed, policies, rollouts, steps, buffers)
-    say(f"the GPU is ready for {walks.worlds} robots after {time.perf_counter() - start:.0f} s")
-    return walks
 
 
 class Walks(Worlds):

@@ -22,10 +22,6 @@ class ReplicaPlant(Plant):
 
     rules: Rules
 
-    @property
-    def observations(self) -> int:
-        return self.rules.observations
-
     def start(self, seed: int) -> tuple[Floats, Floats]:
         """Return qpos and qvel at the start: the same as in Bullet with this seed."""
         qpos, at = self.model.qpos0.copy(), self.rules.qpos_at
