@@ -122,12 +122,13 @@ def test_the_page_of_your_own_environment_says_why_it_has_no_pictures_and_its_co
 ) -> None:
     monkeypatch.chdir(tmp_path)
     page = (CHECKOUT / "ees_mpi" / "docs" / "tutorial.md").read_text()
-    for name in ("point.py", "point.toml"):
+    page = page.replace("Point-v0", "Dot-v0").replace("point:", "dot:").replace("# point.", "# dot.")  # registered once
+    for name in ("dot.py", "dot.toml"):
         Path(name).write_text(re.findall(rf"```\w+\n# {name}\n(.*?)```", page, re.DOTALL)[0])
     small = sets("run.generations=2", "population.size=10", "task.steps=5", "noise.size=10000")
-    done("train", "point.toml", *small, "--out", "point.h5")
-    text = html.unescape(Path(done("report", "point.h5", "--trust").stdout.strip()).read_text())
-    assert "No pictures: task.env 'point:Point-v0' cannot be drawn: it takes no render_mode." in text
+    done("train", "dot.toml", *small, "--out", "dot.h5")
+    text = html.unescape(Path(done("report", "dot.h5", "--trust").stdout.strip()).read_text())
+    assert "No pictures: task.env 'dot:Dot-v0' cannot be drawn: it takes no render_mode." in text
     commands = re.findall(r"<pre>(?:mpirun -n 2 )?ees-mpi (.*?)</pre>", text)
     assert len(commands) > 3 and all(line.endswith(" --trust") for line in commands)
     assert "the same bits" in done(*next(line for line in commands if line.startswith("verify")).split()).stdout
