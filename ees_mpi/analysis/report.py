@@ -239,5 +239,6 @@ def _commands(run: Run) -> str:
         (True, "export the metrics", "ees-mpi export RUN --csv"),
     ]
     name = shlex.quote(str(run.path))
-    shown = [(about, command.replace("RUN", name)) for works, about, command in commands if works]
+    trust = " --trust" if read(run.path)["functions"] else ""  # the file names the user's code
+    shown = [(about, command.replace("RUN", name) + trust) for works, about, command in commands if works]
     return "".join(f"<p class='faint'>{about}</p><pre>{html.escape(command)}</pre>" for about, command in shown)

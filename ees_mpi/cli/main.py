@@ -30,7 +30,7 @@ def main() -> NoReturn:
     try:
         cli(standalone_mode=False)
     except click.ClickException as error:
-        _leave(error.format_message(), error.exit_code)
+        _leave(error.format_message(), error.exit_code, "ees-mpi: " if sys.argv[1:] else "")  # no words: it is the help
     except (click.Abort, KeyboardInterrupt):
         _interrupted()
     except EesError as error:
@@ -54,10 +54,10 @@ def _interrupted() -> NoReturn:
     sys.exit(130)
 
 
-def _leave(message: str, code: int) -> NoReturn:
+def _leave(message: str, code: int, name: str = "ees-mpi: ") -> NoReturn:
     if ranks.launched()[1] != 0:
         sys.exit(0)
-    if len(message) > LONGEST:
+    if name and len(message) > LONGEST:
         message = f"{message[: LONGEST // 2]} ... {message[-LONGEST // 2 :]}"
-    say_on_stderr(f"ees-mpi: {message}\n")
+    say_on_stderr(f"{name}{message}\n")
     sys.exit(code)

@@ -52,7 +52,7 @@ def _mpi(ranks: Ranks) -> Iterator[Finding]:
         else:
             yield Finding("note", "mpi4py", f"{version} installed; to test it: mpirun -n 2 ees-mpi doctor")
         return
-    per_node = f"{ranks.size} ranks on {ranks.nodes} nodes, {ranks.node_size} on this one"
+    per_node = f"{ranks.size} ranks on {ranks.nodes} node{'s' * (ranks.nodes > 1)}, {ranks.node_size} on this one"
     yield Finding("ok", "MPI", f"{launcher} started {processes}; {per_node}")
     yield Finding("ok", "library", ranks.library)
     token = ranks.allgather(np.array([ranks.rank]))

@@ -89,7 +89,7 @@ def measure(ranks: Ranks, request: MeasureRequest, say: Say) -> Path:
     further = partial(second_generation, parent, drawn[0]) if request.starts else None
     evaluate(ranks, parent, drawn, rows, out, say, further)
     if ranks.is_root:
-        say(f"{out}: {request.count} offspring of {named or 'the policy'} at each of {len(stds)} stds")
+        say(f"{out}: {request.count} offspring of {named or 'the policy'} at {len(stds)} std{'s' * (len(stds) > 1)}")
     return out
 
 

@@ -17,6 +17,7 @@ from ees_mpi.outcomes import LEADING, Draw, Outcomes, behavior_columns
 from ees_mpi.ranks import Ranks
 from ees_mpi.ranks.gpus import visible_gpus
 from ees_mpi.strategy import Update
+from ees_mpi.terminal import clock
 
 ROLLOUTS = 3  # timed by each process
 TABLE = 2**24  # floats of the noise table for timing an update: larger than a cache, and quick to generate
@@ -172,8 +173,8 @@ def describe(facts: Mapping[str, Any], costs: Costs) -> list[str]:
         f"                    {seconds(facts['generation_seconds_low'])} to {seconds(facts['generation_seconds_high'])}"
         f" with the rollouts of the fastest and of the slowest core here; {seconds(facts['slow_node_seconds'])} if one"
         f" node computes at 1/{SLOW_NODE:g} of the speed",
-        f"run                 {facts['hours']:.2f} hours for {facts['generations']} generations,"
-        f" {facts['core_hours']:.0f} core-hours",
+        f"run                 {clock(3600 * facts['hours'])} for {facts['generations']} generations,"
+        f" {facts['core_hours']:.2f} core-hours",
         f"file                {mib['file']} MiB, and as much again during a fold",
         f"more ranks          are useful up to about {facts['useful_ranks']}: then the efficiency is below 50 %",
         f"measured            {costs.timed}, one commit ({seconds(costs.commit)})",

@@ -40,6 +40,11 @@ def test_train_says_what_it_does_and_info_tells_it(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["run.h5"]
 
 
+def test_without_a_command_the_whole_help_is_printed() -> None:
+    done = subprocess.run(command(), capture_output=True, text=True, env=environment(), timeout=TIMEOUT)
+    assert (done.returncode, done.stdout) == (2, "") and done.stderr.strip() == ees("--help").stdout.strip()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

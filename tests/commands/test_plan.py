@@ -25,6 +25,8 @@ def test_the_plan_of_the_paper_adds_up() -> None:
     text = "\n".join(plan.describe(plan.estimate(ant, 275, 40, COSTS), COSTS))
     assert "275 on 7 nodes" in text and "1024 MiB noise table" in text and "not measured" in text
     assert "of the fastest and of the slowest core" in text
+    short = plan.estimate(ant, 1, 1, Costs(36e-6, 0.0, 0.0, 0.0, 0, lambda rows: 0, **OTHER))
+    assert "0:00:36 for 100 generations, 0.01 core-hours" in "\n".join(plan.describe(short, COSTS))
 
 
 def test_a_slow_node_costs_whole_rounds_of_rollouts() -> None:

@@ -1,5 +1,6 @@
 """The report as a browser shows it, and what it is made of."""
 
+import html
 import json
 import re
 import shutil
@@ -9,7 +10,7 @@ import h5py
 import numpy as np
 import pytest
 from support.browser import chromium
-from support.program import done, ees
+from support.program import CHECKOUT, done, ees, sets
 from support.run_files import edited
 
 from ees_mpi import open_run
@@ -114,3 +115,20 @@ def test_a_run_without_a_valid_individual_at_its_end_has_a_page_too(species: Pat
     assert done.returncode == 0 and not done.stderr
     assert "No individual of the last generation is valid" in (tmp_path / "copy-report.html").read_text()
     assert ees("watch", copy, "--once").returncode == 0
+
+
+def test_the_page_of_your_own_environment_says_why_it_has_no_pictures_and_its_commands_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = (CHECKOUT / "ees_mpi" / "docs" / "tutorial.md").read_text()
+    page = page.replace("Point-v0", "Dot-v0").replace("point:", "dot:").replace("# point.", "# dot.")  # registered once
+    for name in ("dot.py", "dot.toml"):
+        Path(name).write_text(re.findall(rf"```\w+\n# {name}\n(.*?)```", page, re.DOTALL)[0])
+    small = sets("run.generations=2", "population.size=10", "task.steps=5", "noise.size=10000")
+    done("train", "dot.toml", *small, "--out", "dot.h5")
+    text = html.unescape(Path(done("report", "dot.h5", "--trust").stdout.strip()).read_text())
+    assert "No pictures: task.env 'dot:Dot-v0' cannot be drawn: it takes no render_mode." in text
+    commands = re.findall(r"<pre>(?:mpirun -n 2 )?ees-mpi (.*?)</pre>", text)
+    assert len(commands) > 3 and all(line.endswith(" --trust") for line in commands)
+    assert "the same bits" in done(*next(line for line in commands if line.startswith("verify")).split()).stdout
