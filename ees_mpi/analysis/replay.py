@@ -224,9 +224,12 @@ def replay_run(path: Path, request: ReplayRequest, say: Callable[[str], None], c
         size = request.size or ((640, 420) if request.together else (640, 480) if len(choices) == 1 else (320, 240))
         with closing(_opened(run, request, size)) as actor:
             if request.video:
-                replayed = _filmed(run, actor, choices, request, size, request.video, say, counter)
+                recorded, seconds = _record(run, actor, choices, request, request.video, counter)
+                replayed = [result for _, result in recorded]
             else:
                 replayed = [evaluate(run, actor, choice) for choice in choices]
+        if request.video:
+            _write_film(run, recorded, seconds, request, size, request.video, say, counter)
     for result in replayed:
         say(result.line())
     different = [result for result in replayed if result.compared and not result.again.same]
@@ -278,26 +281,35 @@ def _opened(run: Run, request: ReplayRequest, size: tuple[int, int]) -> Any:
     return evaluator
 
 
-def _filmed(
+Recorded = tuple[list[Any], Replayed]  # pictures or limbs, and the result
+
+
+def _record(
+    run: Run, actor: Any, choices: Sequence[Choice], request: ReplayRequest, out: Path, counter: Counter
+) -> tuple[list[Recorded], float]:
+    """Replay each alone; return what was seen, and the simulated seconds from frame to frame."""
+    every = max(1, round(request.speed / (FPS[out.suffix.lower()] * actor.step_seconds)))  # steps from frame to frame
+    with counter(len(choices) * run.config.task.steps, "step", "filming") as bar:
+        return [_recorded(run, actor, choice, request, every, bar) for choice in choices], every * actor.step_seconds
+
+
+def _write_film(
     run: Run,
-    actor: Any,
-    choices: Sequence[Choice],
+    recorded: Sequence[Recorded],
+    seconds: float,
     request: ReplayRequest,
     size: tuple[int, int],
     out: Path,
     say: Callable[[str], None],
     counter: Counter,
-) -> list[Replayed]:
-    """Replay each alone, and write a video: films side by side, or all robots in one scene."""
-    every = max(1, round(request.speed / (FPS[out.suffix.lower()] * actor.step_seconds)))  # steps from frame to frame
-    seconds = every * actor.step_seconds
-    with counter(len(choices) * run.config.task.steps, "step", "filming") as bar:
-        recorded = [_recorded(run, actor, choice, request, every, bar) for choice in choices]
+) -> None:
+    """Write a video: films side by side, or all robots in one scene."""
     sheet: video.Frames
     if request.together:
-        kind = "mutations of one network" if request.mutations else f"of generation {choices[0].generation}"
+        generation = recorded[0][1].choice.generation
+        kind = "mutations of one network" if request.mutations else f"of generation {generation}"
         walks = [np.array(frames) for frames, _ in recorded]
-        sheet = Scene(walks, run.config.task.axes, size, seconds, f"{len(choices)} {kind}")
+        sheet = Scene(walks, run.config.task.axes, size, seconds, f"{len(recorded)} {kind}")
     else:
         films = [video.Film(_film_title(run, result.choice), frames) for frames, result in recorded]
         sheet = video.Sheet(films, *size)
@@ -305,12 +317,9 @@ def _filmed(
     with counter(sheet.count, "frame", "writing") as bar:
         video.write(out, sheet, fps, bar.update)
     say(f"{out}: {sheet.count} frames of {sheet.width} x {sheet.height}, {fps:.3g} a second")
-    return [result for _, result in recorded]
 
 
-def _recorded(
-    run: Run, actor: Any, choice: Choice, request: ReplayRequest, every: int, bar: Any
-) -> tuple[list[Any], Replayed]:
+def _recorded(run: Run, actor: Any, choice: Choice, request: ReplayRequest, every: int, bar: Any) -> Recorded:
     """Replay one policy; return pictures of its first rollout, or its limbs [n, 7] if `together`; and the result."""
     frames: list[Any] = []
     last = math.inf if request.seconds is None else request.seconds / actor.step_seconds
@@ -336,7 +345,7 @@ def _recorded(
 
     replayed = _evaluate_shown(run, actor, choice, on_step)
     if filming and steps % every and not request.together:
-        shoot()  # the end
+        shoot()  # the end; of the first of several rollouts it is left out
     return frames, replayed
 
 

@@ -25,7 +25,7 @@ from ees_mpi.analysis.offspring import (
 )
 from ees_mpi.analysis.replay import LOGGED, Choice, evaluate, film
 from ees_mpi.analysis.subject import subject
-from ees_mpi.commands.info import read, summarize, table, task_name
+from ees_mpi.commands.info import functions_of, read, summarize, table, task_name
 from ees_mpi.contracts import Drawable, View
 from ees_mpi.errors import EesError, TrustError
 from ees_mpi.files import check_writable, written
@@ -239,6 +239,6 @@ def _commands(run: Run) -> str:
         (True, "export the metrics", "ees-mpi export RUN --csv"),
     ]
     name = shlex.quote(str(run.path))
-    trust = " --trust" if read(run.path)["functions"] else ""  # the file names the user's code
+    trust = " --trust" if functions_of(run.config.sections()) else ""  # the file names the user's code
     shown = [(about, command.replace("RUN", name) + trust) for works, about, command in commands if works]
     return "".join(f"<p class='faint'>{about}</p><pre>{html.escape(command)}</pre>" for about, command in shown)

@@ -80,7 +80,7 @@ def read(path: Path) -> Facts:
                 **facts,
                 "task_label": task_name(run.config),
                 "engine_label": ENGINE_LABELS.get(run.config.task.engine),
-                "functions": _functions(config),
+                "functions": functions_of(config),
                 "started": _date(sessions[0]["start"]) if sessions else None,
                 "ended": _date(sessions[-1]["end"]) if sessions else None,
                 "results": _results(run),
@@ -118,14 +118,14 @@ def _adaptation(path: Path) -> Facts:
             "of_run": adaptation.run,
             "training_steps": int(facts["training_steps"]),
             "adaptation_steps": int(facts["adaptation_steps"]),
-            "functions": _functions(config),
+            "functions": functions_of(config),
             "ended": str(facts["created"]),
             "results": {"fitness_mean": scores.mean(), "fitness_max": scores.max()} if len(scores) else {},
             "config": config,
         }
 
 
-def _functions(config: Mapping[str, Any]) -> list[str]:
+def functions_of(config: Mapping[str, Any]) -> list[str]:
     """Return the user's code that a config names, each with its key."""
     return [f"{key} = {text}" for key, text in texts(dict(config)) if ":" in text and key not in ("task.xml", INERT)]
 

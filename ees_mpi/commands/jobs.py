@@ -1,7 +1,6 @@
 """`ees-mpi jobs`: list the job scripts that come with the package, or copy them into a folder."""
 
 import os
-from filecmp import cmp
 from pathlib import Path
 
 from ees_mpi.errors import ConfigError
@@ -34,11 +33,15 @@ def describe(file: Path) -> str:
     return " ".join(words[: next(ends, 12)]).rstrip(".:;")
 
 
+def _same(file: Path, copy: Path) -> bool:
+    return copy.is_file() and copy.read_bytes() == file.read_bytes()
+
+
 def copy_jobs(folder: Path) -> list[Path]:
     """Copy the job scripts into a folder, which may exist; raise a ConfigError before a changed file is replaced."""
     copies = {file: folder / name_of(file) for file in job_files()}
     present = {file: copy for file, copy in copies.items() if os.path.lexists(copy)}
-    changed = [str(copy) for file, copy in present.items() if not copy.is_file() or not cmp(file, copy, shallow=False)]
+    changed = [str(copy) for file, copy in present.items() if not _same(file, copy)]
     if changed:
         raise ConfigError(
             f"--copy {folder}: nothing was copied, because files exist that differ from the scripts of this version: "

@@ -89,7 +89,8 @@ def measure(ranks: Ranks, request: MeasureRequest, say: Say) -> Path:
     further = partial(second_generation, parent, drawn[0]) if request.starts else None
     evaluate(ranks, parent, drawn, rows, out, say, further)
     if ranks.is_root:
-        say(f"{out}: {request.count} offspring of {named or 'the policy'} at {len(stds)} std{'s' * (len(stds) > 1)}")
+        of_all = f"each of {len(stds)} stds" if len(stds) > 1 else f"std {stds[0]:g}"
+        say(f"{out}: {request.count} offspring of {named or 'the policy'} at {of_all}")
     return out
 
 

@@ -12,7 +12,8 @@ from ees_mpi.errors import ConfigError
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry import beside, check_trust, texts
 from ees_mpi.registry.toml import tables
-from ees_mpi.runs.session import Callback, run_session
+from ees_mpi.runs import session
+from ees_mpi.runs.session import Callback
 from ees_mpi.runs.start import TrainRequest, load
 from ees_mpi.tasks.function import give
 from ees_mpi.terminal import say
@@ -43,7 +44,12 @@ def job_of(options: TrainOptions, callback: Callback | None = None) -> Callable[
     request = TrainRequest(source, settings, out, start, options.resume, options.overwrite, options.force)
     curves = None if options.tensorboard is None else Path(options.tensorboard)
     return partial(
-        run_session, request=request.prepare, say=say, max_hours=options.max_hours, callback=callback, curves=curves
+        session.run_session,
+        request=request.prepare,
+        say=say,
+        max_hours=options.max_hours,
+        callback=callback,
+        curves=curves,
     )
 
 

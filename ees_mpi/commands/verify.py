@@ -84,7 +84,7 @@ def verify(ranks: Ranks, path: Path, generation: int | None, individuals: int | 
     lines: list[str] = []
     if exact:
         rows = [(g, i) for g in exact for i in spaced(run.config.population.size, individuals or INDIVIDUALS)]
-        _repeat_rows(ranks, run, rows)
+        _compare_rows(ranks, run, rows)
         listed = ", ".join(map(str, exact))
         lines.append(f"{path}: {len(rows)} individuals of generations {listed}: the same bits")
     if others:
@@ -207,7 +207,7 @@ def _stats() -> Any:
     return scipy.stats
 
 
-def _repeat_rows(ranks: Ranks, run: Run, rows: Sequence[tuple[int, int]]) -> None:
+def _compare_rows(ranks: Ranks, run: Run, rows: Sequence[tuple[int, int]]) -> None:
     """Evaluate rows (generation, index) again, shared by the ranks; raise a VerifyError if any bit differs."""
     with ranks.together():
         rebuilt = run.config.population.has_individuals  # also in a sample of offspring of a MAML run

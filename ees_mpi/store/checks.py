@@ -102,6 +102,7 @@ def check_records(
         digests = [LOST.encode()] * (have - max(first - 1, 0))
     # The digest of the state before each generation, from `first` on.
     known = [attributes["first_state_sha256"]] * (first == 0) + [digest.decode("ascii") for digest in digests]
+    newest = have - 1
     for record in entries:
         place = record.generation - first
         if place >= len(known):
@@ -111,6 +112,10 @@ def check_records(
         if record.kind == "generation":
             if record.columns != columns:
                 raise ValueError(f"generation {record.generation} has arrays of another shape or type than in the file")
+            if record.generation >= have:
+                if record.generation != newest + 1:
+                    raise ValueError(f"generation {record.generation} of the journal is there twice")
+                newest += 1
             if place + 1 == len(known):
                 known.append(record.after)
             elif known[place + 1] not in (record.after, LOST):

@@ -102,18 +102,18 @@ class Run(Mapping[str, Series]):
 
     def _interpret(self) -> None:
         """Read the config and the newest generations, and check that they belong together."""
-        self.attributes = checks.attributes_of(self.file, self.path)
-        self.run_id: str = self.attributes["run_id"]
+        self._attributes = checks.attributes_of(self.file, self.path)
+        self.run_id: str = self._attributes["run_id"]
         if self.journal.run_id not in ("", self.run_id):
             self.journal = journal.read(self.path)  # `--overwrite` may have replaced both files in between
         self.journal_records = self.journal.records if self.journal.run_id == self.run_id else []
-        text = self.attributes["config"]
+        text = self._attributes["config"]
         for record in self.journal_records:
             if record.kind in ("session", "config"):  # a later session may train more generations
                 text = texts.text(record.arrays["config"].item())
         self.config: Config = parse(text, source=f"the config in {self.path}", trusted=self._trust, stored=True)
         noise = self.config.noise_seed, self.config.noise.size
-        if (int(self.attributes["noise_seed"]), int(self.attributes["noise_size"])) != noise:
+        if (int(self._attributes["noise_seed"]), int(self._attributes["noise_size"])) != noise:
             raise ValueError("its attributes have another noise table than its config")
         self.sizes = checks.check_shapes(self.file, self.config, self.path)
         # What an open file holds is read once: the writer replaces a file, and never changes it.
@@ -122,13 +122,13 @@ class Run(Mapping[str, Series]):
         self._folded = int(self.file["generations"][layout.GENERATION].shape[0])  # generations in the HDF5 file
         columns = layout.columns(self._names, self.config, self.sizes)
         with damage_reported(journal.path_of(self.path)):
-            checks.check_records(self.journal_records, self.file, self.attributes, columns, self.path)
+            checks.check_records(self.journal_records, self.file, self._attributes, columns, self.path)
         self._newer = records.rows_of(columns, records.newer(self.journal_records, self._folded))
 
     def __repr__(self) -> str:
         if not self.file:
             return f"<Run {self.path}, closed>"
-        config, kind = self.config, self.attributes["kind"]
+        config, kind = self.config, self._attributes["kind"]
         parts = f"{config.task_name}, {config.method.algorithm}, {config.population.size} {config.population.row_name}s"
         done = f"{self.generations} of {config.run.generations} generations"
         return f"<Run {self.path}: {'sample of ' * (kind != 'run')}{parts}, {done}, {len(self)} arrays>"
@@ -238,13 +238,18 @@ class Run(Mapping[str, Series]):
         """True if all generations of the config are committed."""
         return self.generations >= self.config.run.generations
 
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """The attributes of the file."""
+        return dict(self._attributes)
+
     def state_arrays(self) -> dict[str, NDArray[Any]]:
         """Return the state after the last committed generation, as named arrays; its digest is checked."""
         if len(self._newer):
             return dict(self.journal.state)
         try:
             with damage_reported(self.path):
-                return checks.whole_state(self.file, "final", self.attributes)
+                return checks.whole_state(self.file, "final", self._attributes)
         except RunFileError as error:
             raise RunFileError(f"{error}. {checks.REPAIR}") from None
 
@@ -289,7 +294,7 @@ class Run(Mapping[str, Series]):
 
     def check_noise(self, noise: Noise) -> None:
         """Raise a RunFileError if numpy on this machine generates other noise than the run had."""
-        if noise.digest() != self.attributes["noise_digest"]:
+        if noise.digest() != self._attributes["noise_digest"]:
             written = (self._sessions or [{"machine": {}}])[-1]["machine"].get("numpy", "an unknown version")
             raise RunFileError(
                 f"{self.path}: the noise table of this machine differs from that of the run; the file was written with "

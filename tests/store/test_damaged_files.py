@@ -257,6 +257,18 @@ def test_a_journal_with_bad_contents_is_a_sentence(harm: str, made: Make) -> Non
             break  # `resume` and `repair` continue from the record before
 
 
+def test_a_record_that_is_there_twice_is_refused_and_repair_leaves_the_files(made: Make) -> None:
+    run = made(killed=True)
+    beside, found = journal.path_of(run), journal.read(run)
+    last = [record for record in found.records if record.kind == "generation"][-1]
+    beside.write_bytes(beside.read_bytes() + journal.encode(found.run_id, last, found.state))
+    kept = run.read_bytes(), beside.read_bytes()
+    for command in ("info", "repair"):
+        code, line = refusal(command, run)
+        assert code == 3 and f"generation {last.generation} of the journal is there twice" in line, line
+    assert (run.read_bytes(), beside.read_bytes()) == kept
+
+
 def test_the_journal_of_a_copy_that_went_another_way_is_refused(made: Make, tiny: Callable[..., Config]) -> None:
     run = made(killed=True)
     copy = Path(shutil.copy(run, run.with_name("copy.h5")))

@@ -152,7 +152,7 @@ class Gymnasium(PolicyTask, frozen=True, kw_only=True):
             hint = f" An environment of your own or of another package needs its module in front: module:{self.env}"
             raise ConfigError(f"task.env {self.env!r}: {error}{'' if ':' in self.env else hint}") from None
         except (gymnasium.error.Error, ImportError, TypeError) as error:
-            if "render_mode" in more and isinstance(error, TypeError):  # all other arguments have worked before
+            if "render_mode" in more and "render_mode" in str(error):  # of an environment without this argument
                 raise ConfigError(f"task.env {self.env!r} cannot be drawn: it takes no render_mode") from None
             raise ConfigError(f"task.env {self.env!r} cannot be made: {error}") from None
         except AttributeError:

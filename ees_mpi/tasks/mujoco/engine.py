@@ -43,7 +43,7 @@ class MujocoEngine:
 
     def open_batches(self, seed: int, noise: Singles, wanted: int, antithetic: bool, say: Say) -> BatchEvaluator:
         """Return rollouts on the first visible GPU, for `wanted` individuals or as many as fit into its memory."""
-        from ees_mpi.tasks.mujoco.cuda import GpuRollouts, bytes_of_a_row
+        from ees_mpi.tasks.mujoco.cuda import GpuRollouts, bytes_of_a_row  # only for a GPU
 
         def make(tools: Toolkit, plant: Plant, buffers: Buffers) -> GpuRollouts:
             width = 2 if antithetic else 1
@@ -57,7 +57,7 @@ class MujocoEngine:
 
     def open_walks(self, seed: int, policies: int, rollouts: int, steps: int, say: Say) -> NoisyWalks:
         """Return robots on the first visible GPU that walk with noisy actions, `rollouts` of each policy."""
-        from ees_mpi.tasks.mujoco.walks import Walks
+        from ees_mpi.tasks.mujoco.walks import Walks  # only for a GPU
 
         def make(tools: Toolkit, plant: Plant, buffers: Buffers) -> Walks:
             with preparing_kernels(say):
