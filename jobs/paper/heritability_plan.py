@@ -128,7 +128,7 @@ def table() -> list[str]:
 
 
 def correlations(rows: Sequence[dict[str, str]], trained: dict[str, dict[str, str]]) -> list[str]:
-    """Return the rank correlations of heritable variance with the best of 40, and with `ees-mpi adapt`."""
+    """Return rank correlations: of heritable variance with adaptation, and of the ants' share with their distance."""
     heritable = [float(row["mutation"]) for row in rows]
     found = spearmanr(heritable, [float(row["adapted"]) for row in rows]).statistic
     words = [f"Rank correlation of heritable variance with the best of 40: {found:.2f} ({len(rows)} means);"]
@@ -142,7 +142,10 @@ def correlations(rows: Sequence[dict[str, str]], trained: dict[str, dict[str, st
     for name, some in (("cheetahs for which `adapt` was run", adapted), ("MaxEnt after 100 generations", late)):
         found = spearmanr([row[0] for row in some], [row[1] for row in some]).statistic
         words.append(f"with `ees-mpi adapt`, mean of left and right: {found:.2f} ({name}, {len(some)});")
-    return ["\n".join(words)[:-1] + "."]
+    ants = [row for row in rows if row["mean"].startswith("ant-maxent-authors")]
+    found = spearmanr([float(row["share"]) for row in ants], [float(row["distance"]) for row in ants]).statistic
+    words.append(f"of share with distance: {found:.2f} (ants of MaxEnt with the released rules, {len(ants)}).")
+    return ["\n".join(words)]
 
 
 def main(words: Sequence[str]) -> int:
