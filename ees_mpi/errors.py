@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import ClassVar
+from typing import Any, ClassVar
 
 
 class EesError(Exception):
@@ -93,6 +93,15 @@ def before_rollouts() -> Iterator[None]:
         refused = ConfigError(str(error))
         refused.collective = error.collective
         raise refused from error
+
+
+def scipy_stats() -> Any:
+    """Return scipy.stats; raise a MissingExtra if it is not installed."""
+    try:
+        import scipy.stats
+    except ImportError:
+        raise MissingExtra("statistics need scipy: pip install 'ees_mpi[analysis]'") from None
+    return scipy.stats
 
 
 BY_NAME: dict[str, type[EesError]] = {error.__name__: error for error in EesError.__subclasses__()}

@@ -52,12 +52,14 @@ def summarize(found: Data) -> list[Data]:
 
 def table(rows: Sequence[Data]) -> list[str]:
     """Return the summary as lines of text: steps per second, with the lowest and highest of some repetitions."""
-    lines = ["engine  kind    ranks  nodes    steps/s (lowest to highest, repetitions)  efficiency  model"]
+    lines = ["engine  kind    ranks  nodes    steps/s (lowest to highest, repetitions)  efficiency"]
+    if modelled := any(row["model"] for row in rows):
+        lines[0] += "  model"
     for row in rows:
         spread = f"{row['rate']:>9,.0f} ({row['lowest']:,.0f} to {row['highest']:,.0f}, {row['repetitions']})"
-        model = f"{row['model']:,.0f}" if row["model"] else "-"
+        model = f"{row['model']:,.0f}" if row["model"] else "-" * modelled
         place = f"{row['engine']:8}{row['kind']:8}{row['ranks']:>5}  {row['nodes']:>5}"
-        lines.append(f"{place}  {spread:42}{row['efficiency']:>9.0%}  {model:>9}")
+        lines.append(f"{place}  {spread:42}{row['efficiency']:>9.0%}  {model:>9}".rstrip())
     return lines
 
 
@@ -107,9 +109,8 @@ def draw_kind(left: Any, right: Any, kind: str, rows: Sequence[Data], model: Seq
         counts = [each["ranks"] for each in model]
         rates = [each["steps"] / each["seconds"] for each in model]
         line = {"color": color, "linestyle": "--", "linewidth": 0.8}
-        left.plot(
-            counts, [each / 1000 for each in rates], **line, label=f"{kind}: the model of ees-mpi plan, and its error"
-        )
+        label = f"{kind}: the model of ees-mpi plan, and the range of the cores"
+        left.plot(counts, [each / 1000 for each in rates], **line, label=label)
         low, high = (
             [each * (1 + sign * one["error"]) / 1000 for each, one in zip(rates, model, strict=True)]
             for sign in (-1, 1)

@@ -155,20 +155,20 @@ class Replayed:
         """Return whether the file has an outcome to compare with."""
         return not np.isnan(self.again.logged[1])
 
-    def line(self) -> str:
-        """Return the result as a sentence."""
+    def line(self, there: str) -> str:
+        """Return the result as a sentence; `there`: the place of the bits that it is compared with."""
         valid, length, fitness, *behavior = self.again.evaluated
         shown = ", ".join(f"{value:.6g}" for value in behavior) if valid else "not finite"
         text = f"{self.choice.title}: behavior {shown}; fitness {fitness:.6g}; {int(length)} steps: "
         if not self.compared:
             return text + "the file has no evaluation of it to compare with"
         if self.again.same:
-            return text + "the same bits as in the file"
+            return text + f"the same bits as in {there}"
         if not self.again.same_by_start:
-            return text + "OTHER BITS from one of its starts than in the file"
+            return text + f"OTHER BITS from one of its starts than in {there}"
         apart = float(np.linalg.norm(self.again.evaluated[LOGGED:] - self.again.logged[LOGGED:]))
         logged = ", ".join(f"{value:.17g}" for value in self.again.logged[LOGGED:])
-        return text + f"OTHER BITS than in the file, which has behavior {logged}; the distance is {apart:.4g}"
+        return text + f"OTHER BITS than in {there}, which has behavior {logged}; the distance is {apart:.4g}"
 
 
 def replay(path: Path, request: ReplayRequest, say: Callable[[str], None], counter: Counter) -> None:
@@ -231,10 +231,12 @@ def replay_run(path: Path, request: ReplayRequest, say: Callable[[str], None], c
         if request.video:
             _write_film(run, recorded, seconds, request, size, request.video, say, counter)
     for result in replayed:
-        say(result.line())
+        say(result.line("its first evaluation" if request.mutations else "the file"))
     different = [result for result in replayed if result.compared and not result.again.same]
     if different and all(result.explained for result in different):
         say(f"other bits are to be expected here: {'; '.join(different[0].explained)}")
+    elif different and request.mutations:
+        raise VerifyError(f"{len(different)} of {len(replayed)} gave other bits when they were evaluated a second time")
     elif different:
         raise VerifyError(
             f"{path}: {len(different)} of {len(replayed)} replayed gave other bits than the file has, though this "

@@ -19,6 +19,13 @@ from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.terminal import say_on_stderr
 
 MOST_SEEDS = 10_000
+PRESETS = {  # headings, and words in the first line of a preset's file; the last heading that fits is taken
+    "The paper's experiments": "section 5",
+    "The same with the settings of the authors' released program": "released program",
+    "Small ones, for a laptop": "cores",
+    "Relatives: other objectives and methods": "section 6|et al[.]",
+    "Gymnasium's robots": "Gymnasium",
+}
 
 
 def read_seeds(name: str, word: str) -> tuple[int, ...]:
@@ -206,8 +213,18 @@ def presets(name: Annotated[str, Option(usage="[NAME]")] = "") -> None:
     if name:
         echo(config.read_source(name), nl=False)
         return
+    if not sys.stdout.isatty():  # for scripts
+        for preset, about in api.presets().items():
+            echo(f"{preset:32} {about}")
+        return
+    echo("Begin with cheetah-maxent-authors-laptop: 11 minutes on two cores. `ees-mpi presets NAME` prints a preset.")
+    groups = {heading: [f"\n{heading}"] for heading in PRESETS}
     for preset, about in api.presets().items():
-        echo(f"{preset:32} {about}")
+        heading = [heading for heading, words in PRESETS.items() if re.search(words, about)][-1]
+        short = re.sub(r" \(.*?\)|;.*|\.$", "", about)
+        groups[heading].append(f"  {preset:32} {short}")
+    for lines in groups.values():
+        echo("\n".join(lines))
 
 
 @command()

@@ -25,7 +25,7 @@ from ees_mpi.commands.requests import (
     TrainOptions,
     changes_of,
 )
-from ees_mpi.errors import ConfigError, EesError, MissingExtra, collective
+from ees_mpi.errors import ConfigError, EesError, MissingExtra, collective, scipy_stats
 from ees_mpi.terminal import say, say_on_stderr
 
 
@@ -120,8 +120,6 @@ def measure(request: MeasureRequest, as_json: Json = False) -> None:
 
         with world.together():
             if request.starts:
-                from ees_mpi.analysis.numbers.statistics import scipy_stats
-
                 scipy_stats()  # before the rollouts
             for path in figures.values() if world.is_root and not request.overwrite else ():
                 if path.exists():

@@ -215,7 +215,7 @@ class ReplayRequest:
     """Evaluate individuals of a run again, and film them.
 
     Every bit is compared with the file. By default, the individual that went farthest is replayed. Of an exported
-    policy, mutations are drawn.
+    policy, mutations are drawn, and evaluated twice.
     """
 
     individuals: Annotated[Sequence[int], Option("By number; repeatable.", whole(), "--individual N", many=True)] = ()

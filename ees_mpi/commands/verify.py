@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -22,7 +21,7 @@ from ees_mpi.commands.arguments import counted
 from ees_mpi.commands.study import outcomes_of
 from ees_mpi.config import Evolution
 from ees_mpi.contracts import Evaluator, RowsEvaluator
-from ees_mpi.errors import ConfigError, MissingExtra, RunFileError, VerifyError, before_rollouts, located
+from ees_mpi.errors import ConfigError, RunFileError, VerifyError, before_rollouts, located, scipy_stats
 from ees_mpi.generation.evaluation import Evaluation, Work, call_of
 from ees_mpi.generation.repeats import Repeated, as_logged, logged, same_by_start
 from ees_mpi.generation.results import observed, uses_torch
@@ -189,22 +188,14 @@ def _behaviors(logged: Outcomes, again: Outcomes) -> list[Floats]:
 
 def two_proportions(one: int, other: int, count: int) -> float:
     """Return p of Fisher's test that two numbers, each out of `count`, have the same chance."""
-    return float(_stats().fisher_exact([[one, count - one], [other, count - other]]).pvalue)
+    return float(scipy_stats().fisher_exact([[one, count - one], [other, count - other]]).pvalue)
 
 
 def kolmogorov_smirnov(one: Floats, other: Floats) -> float:
     """Return p of the two-sample Kolmogorov-Smirnov test."""
     if not len(one) or not len(other):
         return 1.0 if len(one) == len(other) else 0.0
-    return float(_stats().ks_2samp(one, other, method="asymp").pvalue)
-
-
-def _stats() -> Any:
-    try:
-        import scipy.stats
-    except ImportError:
-        raise MissingExtra("comparing distributions needs scipy: pip install 'ees_mpi[analysis]'") from None
-    return scipy.stats
+    return float(scipy_stats().ks_2samp(one, other, method="asymp").pvalue)
 
 
 def _compare_rows(ranks: Ranks, run: Run, rows: Sequence[tuple[int, int]]) -> None:

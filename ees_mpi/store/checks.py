@@ -87,14 +87,16 @@ def check_shapes(file: h5py.File, config: Config, path: Path) -> dict[str, int]:
 
 def check_records(
     entries: Sequence[Entry], file: h5py.File, attributes: Mapping[str, Any], columns: Columns, path: Path
-) -> None:
-    """Raise an error if the records of a journal do not follow the run file, or do not have the arrays of a run.
+) -> list[Entry]:
+    """Return the generations of a journal that the run file does not have.
 
+    Raise an error if the records do not follow the run file, or do not have the arrays of a run.
     columns: those of a generation in the file
     """
     if not entries:
-        return
+        return []
     have = file["generations"][layout.GENERATION].shape[0]
+    rows = newer(entries, have, path)
     first = min(min(record.generation for record in entries), have)
     try:
         digests = chunks.read(file["generations/state_sha256"], max(first - 1, 0), have).tolist()
@@ -102,32 +104,35 @@ def check_records(
         digests = [LOST.encode()] * (have - max(first - 1, 0))
     # The digest of the state before each generation, from `first` on.
     known = [attributes["first_state_sha256"]] * (first == 0) + [digest.decode("ascii") for digest in digests]
-    newest = have - 1
     for record in entries:
         place = record.generation - first
-        if place >= len(known):
-            raise not_together(path, first + len(known) - 2, record.generation)
         if known[place] not in (record.before, LOST):
             raise ValueError(f"generation {record.generation} of the journal does not follow the state before it")
         if record.kind == "generation":
             if record.columns != columns:
                 raise ValueError(f"generation {record.generation} has arrays of another shape or type than in the file")
-            if record.generation >= have:
-                if record.generation != newest + 1:
-                    raise ValueError(f"generation {record.generation} of the journal is there twice")
-                newest += 1
             if place + 1 == len(known):
                 known.append(record.after)
             elif known[place + 1] not in (record.after, LOST):
                 raise ValueError(f"generation {record.generation} of the journal is another one than in the file")
+    return rows
 
 
-def not_together(path: Path, last: int, first: int) -> RunFileError:
-    """Return the error that generations are missing between the last one of a run file and the first of its journal."""
-    return RunFileError(
-        f"{path} ends with generation {last}, and its journal begins with {first}: they were not copied at the same "
-        "moment. Copy both again, or move the journal away to continue from the file"
-    )
+def newer(entries: Sequence[Entry], have: int, path: Path) -> list[Entry]:
+    """Return the generations after the first `have` of a run file; raise an error unless they follow one by one."""
+    rows: list[Entry] = []
+    for record in entries:
+        last = have + len(rows) - 1
+        if not 0 <= record.generation <= last + 1:
+            raise RunFileError(
+                f"{path} ends with generation {last}, and its journal begins with {record.generation}: they were not "
+                "copied at the same moment. Copy both again, or move the journal away to continue from the file"
+            )
+        if record.kind == "generation" and record.generation >= have:
+            if record.generation <= last:
+                raise ValueError(f"generation {record.generation} of the journal is there twice")
+            rows.append(record)
+    return rows
 
 
 def whole_state(file: h5py.File, name: str, attributes: Mapping[str, Any]) -> dict[str, Any]:

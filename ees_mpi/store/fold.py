@@ -125,9 +125,8 @@ def _fold_into(
 ) -> None:
     group = file["generations"]
     have = group[layout.GENERATION].shape[0]
-    rows = records.newer(entries, have)
-    if [record.generation for record in rows] != list(range(have, have + len(rows))):
-        raise checks.not_together(path, have - 1, rows[0].generation)
+    with damage_reported(path_of(path)):
+        rows = checks.newer(entries, have, path)
     _fold_sessions(file, entries, rows)
     if rows:
         table = records.rows_of(rows[0].columns, rows)

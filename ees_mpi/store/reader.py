@@ -122,8 +122,8 @@ class Run(Mapping[str, Series]):
         self._folded = int(self.file["generations"][layout.GENERATION].shape[0])  # generations in the HDF5 file
         columns = layout.columns(self._names, self.config, self.sizes)
         with damage_reported(journal.path_of(self.path)):
-            checks.check_records(self.journal_records, self.file, self._attributes, columns, self.path)
-        self._newer = records.rows_of(columns, records.newer(self.journal_records, self._folded))
+            rows = checks.check_records(self.journal_records, self.file, self._attributes, columns, self.path)
+        self._newer = records.rows_of(columns, rows)
 
     def __repr__(self) -> str:
         if not self.file:

@@ -1,6 +1,6 @@
 """Records of a run: named arrays as one run of bytes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import msgspec
@@ -52,11 +52,6 @@ def named(columns: Columns, data: bytes) -> dict[str, NDArray[Any]]:
     if start != len(data):
         raise ValueError("a record has more bytes than its arrays")
     return arrays
-
-
-def newer(entries: Sequence[Entry], have: int) -> list[Entry]:
-    """Return the generations after the first `have` of a run file."""
-    return [record for record in entries if record.kind == "generation" and record.generation >= have]
 
 
 def rows_of(columns: Columns, rows: list[Entry]) -> NDArray[Any]:

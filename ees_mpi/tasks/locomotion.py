@@ -245,7 +245,7 @@ class WalkingRobot(CheckedWalker, Protocol):
     def step_seconds(self) -> float: ...  # simulated seconds of one step
     def limbs(self) -> Floats: ...  # see `contracts.Limbed`
     def set_camera(self, view: View) -> None: ...
-    def picture(self) -> Pixels: ...  # by the camera, which must be set
+    def picture(self) -> Pixels: ...  # by the camera; without `set_camera`, in the usual size
 
 
 class Engine(Protocol):
@@ -318,7 +318,7 @@ class Rollouts:
 
 
 class RobotRollouts(Rollouts):
-    """Rollouts of a robot whose limbs can be drawn, and which can be filmed once its camera is set."""
+    """Rollouts of a robot whose limbs can be drawn, and which can be filmed."""
 
     def __init__(self, task: WalkingTask, robot: WalkingRobot):
         super().__init__(task, robot)

@@ -17,6 +17,7 @@ from support.run_files import assert_same_bits
 
 import ees_mpi
 from ees_mpi import machine, registry
+from ees_mpi.cli import files
 from ees_mpi.generation.results import Record
 from ees_mpi.store import lock
 
@@ -221,6 +222,21 @@ def test_sample_and_adapt_are_those_of_the_commands(cheetah: Path, tmp_path: Pat
 def test_presets_are_those_of_the_command() -> None:
     lines = [f"{name:32} {about}" for name, about in ees_mpi.presets().items()]
     assert lines == done("presets").stdout.splitlines()
+
+
+def test_a_terminal_lists_the_presets_in_groups_and_the_first_line_names_one_to_begin_with(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    files.presets.callback()
+    begin, *groups = capsys.readouterr().out.split("\n\n")
+    assert begin.split(":")[0].split()[-1] in ees_mpi.presets()
+    listed = [{line.split()[0] for line in group.splitlines()[1:]} for group in groups]
+    assert sorted(name for group in listed for name in group) == sorted(ees_mpi.presets())
+    paper, released, small, relatives, gymnasium = listed
+    assert "ant-maxvar-split" in paper and all(name.endswith("-authors") for name in released)
+    assert all(name.endswith("-laptop") for name in small) and "cheetah-quality" in relatives
+    assert all(name.startswith(("gymnasium-", "halfcheetah-")) for name in gymnasium)
 
 
 def test_dir_lists_what_is_public_and_nothing_else() -> None:

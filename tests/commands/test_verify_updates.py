@@ -1,6 +1,7 @@
 """Every update follows from the logged outcomes: `verify --updates` computes them again and notices any change."""
 
 import gzip
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from support.program import done, refusal, train
 from support.run_files import edited
 
 from ees_mpi.commands.verify import compare_bits, compare_distributions, kolmogorov_smirnov, two_proportions
-from ees_mpi.errors import VerifyError
+from ees_mpi.errors import MissingExtra, VerifyError
 
 WALKING = ("population.size=6", "task.steps=8", "task.hidden=[8,8]", "noise.size=100000", "run.generations=3")
 
@@ -90,6 +91,12 @@ def test_the_distribution_test_finds_a_shift_and_nothing_else() -> None:
     one = np.random.default_rng(0).normal(size=1000)
     assert kolmogorov_smirnov(one, one) == 1.0 and kolmogorov_smirnov(one, one + 0.4) < 1e-4
     assert kolmogorov_smirnov(one, one[:0]) == 0.0 and kolmogorov_smirnov(one[:0], one[:0]) == 1.0
+
+
+def test_without_scipy_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "scipy.stats", None)
+    with pytest.raises(MissingExtra, match=r"scipy: pip install 'ees_mpi\[analysis\]'"):
+        two_proportions(1, 2, 10)
 
 
 def test_another_share_of_valid_rollouts_is_found() -> None:

@@ -18,7 +18,7 @@ from ees_mpi import open_run
 from ees_mpi.config import Config, load
 from ees_mpi.errors import RunFileError
 from ees_mpi.generation.state import first_state
-from ees_mpi.store import journal, reader, records, texts
+from ees_mpi.store import fold, journal, reader, records, texts
 from ees_mpi.store.lock import Lock
 from ees_mpi.store.records import Entry
 from ees_mpi.store.repair import repair
@@ -257,7 +257,7 @@ def test_a_journal_with_bad_contents_is_a_sentence(harm: str, made: Make) -> Non
             break  # `resume` and `repair` continue from the record before
 
 
-def test_a_record_that_is_there_twice_is_refused_and_repair_leaves_the_files(made: Make) -> None:
+def test_a_record_that_is_there_twice_is_refused_by_readers_and_writer_and_the_files_stay(made: Make) -> None:
     run = made(killed=True)
     beside, found = journal.path_of(run), journal.read(run)
     last = [record for record in found.records if record.kind == "generation"][-1]
@@ -266,6 +266,8 @@ def test_a_record_that_is_there_twice_is_refused_and_repair_leaves_the_files(mad
     for command in ("info", "repair"):
         code, line = refusal(command, run)
         assert code == 3 and f"generation {last.generation} of the journal is there twice" in line, line
+    with pytest.raises(RunFileError, match=rf"{beside.name} is damaged.* {last.generation} .* there twice"):
+        fold.fold(run, [*found.records, last], found.state, found.run_id)
     assert (run.read_bytes(), beside.read_bytes()) == kept
 
 

@@ -20,7 +20,7 @@ from ees_mpi.errors import RunFileError
 from ees_mpi.generation.results import with_times
 from ees_mpi.generation.state import State, first_state
 from ees_mpi.ranks import Ranks
-from ees_mpi.store import journal
+from ees_mpi.store import fold, journal
 from ees_mpi.store.repair import repair
 from ees_mpi.store.writer import RunWriter
 from ees_mpi.tasks.interference import Interference
@@ -267,6 +267,9 @@ def test_a_journal_that_leaves_a_gap_is_refused_and_nothing_touched(running: Hal
         open_run(early)
     with pytest.raises(RunFileError, match="not copied at the same moment"):
         repair(early)
+    found = journal.read(early)
+    with pytest.raises(RunFileError, match="and its journal begins with 6: they were not copied"):
+        fold.fold(early, found.records, found.state, found.run_id)
     assert early.read_bytes() == before and journal.path_of(early).exists()
 
 

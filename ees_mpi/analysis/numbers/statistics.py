@@ -4,11 +4,10 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
-from ees_mpi.errors import MissingExtra
+from ees_mpi.errors import scipy_stats
 from ees_mpi.outcomes import Floats
 
 RESAMPLES = 10_000
@@ -103,15 +102,6 @@ def mann_whitney(a: Floats, b: Floats) -> tuple[float, float, bool]:
         one = (a if len(a) == 1 else b)[0]
         return float(found.statistic), min(1.0, 2 * float(min((both >= one).mean(), (both <= one).mean()))), True
     return float(found.statistic), float(found.pvalue), exact
-
-
-def scipy_stats() -> Any:
-    """Return scipy.stats; raise a MissingExtra if it is not installed."""
-    try:
-        import scipy.stats
-    except ImportError:
-        raise MissingExtra("statistics need scipy: pip install 'ees_mpi[analysis]'") from None
-    return scipy.stats
 
 
 def holm(p: Sequence[float]) -> list[float]:

@@ -40,7 +40,7 @@ class BulletWalker:
     def __init__(self, task: PaperRobot, seed: int):
         self.robot, self._seed, self._axes = ROBOTS[task.robot](), seed, task.axes
         self._stops = task.terminate == "environment"
-        self._camera: Camera
+        self._camera = Camera(View())
         self._picture: Pixels | None = None
 
     @property

@@ -100,6 +100,8 @@ class MujocoWalker:
 
     def picture(self) -> Pixels:
         """Draw the robot."""
+        if self._renderer is None:
+            self.set_camera(View())
         self._camera.lookat[:2] = self.data.xpos[self.plant.root][:2]
         self._renderer.update_scene(self.data, self._camera)
         pixels: Pixels = np.asarray(self._renderer.render())

@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import subprocess
+from contextlib import nullcontext
 from pathlib import Path
 
 import imageio_ffmpeg
@@ -13,8 +14,13 @@ from support.program import CHECKOUT, ees, sets, train
 from support.run_files import edited
 
 from ees_mpi import open_run
+from ees_mpi.analysis import replay
+from ees_mpi.commands.requests import ReplayRequest
+from ees_mpi.errors import VerifyError
+from ees_mpi.generation.repeats import Repeated
 
 SAME = "the same bits as in the file"
+AGAIN = "the same bits as in its first evaluation"  # of a new mutation, which no file of the user has
 
 
 def played(path: Path) -> tuple[int, tuple[int, int], np.ndarray]:
@@ -137,11 +143,21 @@ def test_mutations_of_an_exported_policy_are_drawn_replayed_and_filmed(cheetah: 
     assert ees("export", cheetah, "--policy", "-o", policy).returncode == 0
     assert ees("sample", policy, "--count", 5, "--out", sample).returncode == 0
     done = ees("replay", policy, "--individual", 3, "--mean", "--video", out, "--size", "64x64")
-    assert done.returncode == 0 and done.stdout.count(SAME) == 2 and played(out)[1] == (128, 64 + 44), done.stderr
-    of_sample = ees("replay", sample, "--individual", 3).stdout.splitlines()
-    assert of_sample[0] in done.stdout.splitlines()  # the same mutation as in a sample
-    assert of_sample[0] not in ees("replay", policy, "--individual", 3, "--std", 0.5).stdout
-    assert ees("replay", policy, "--mutations", 4, "--extremes", 4).stdout.count(SAME) == 4
+    assert done.returncode == 0 and done.stdout.count(AGAIN) == 2 and played(out)[1] == (128, 64 + 44), done.stderr
+    of_sample = ees("replay", sample, "--individual", 3).stdout.splitlines()[0].replace(SAME, AGAIN)
+    assert of_sample in done.stdout.splitlines()  # the same mutation as in a sample
+    assert of_sample not in ees("replay", policy, "--individual", 3, "--std", 0.5).stdout
+    assert ees("replay", policy, "--mutations", 4, "--extremes", 4).stdout.count(AGAIN) == 4
+
+
+def test_other_bits_of_a_new_mutation_are_an_error_that_names_no_file(
+    finished: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replay, "repeat", lambda *_: Repeated(np.arange(4.0), np.arange(1.0, 5.0)))
+    lines: list[str] = []
+    with pytest.raises(VerifyError, match=r"^1 of 1 gave other bits when they were evaluated a second time"):
+        replay.replay(finished, ReplayRequest(individuals=[1], mutations=2), lines.append, lambda *_: nullcontext())
+    assert "OTHER BITS than in its first evaluation, which has behavior 3" in lines[0]
 
 
 def test_a_custom_task_may_draw_itself(tmp_path: Path) -> None:

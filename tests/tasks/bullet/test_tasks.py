@@ -131,6 +131,12 @@ def test_a_network_that_gives_nan_is_invalid_not_an_exception() -> None:
     assert not outcome.valid and outcome.length == 1
 
 
+def test_rollouts_that_are_not_filmed_can_be_drawn_too() -> None:
+    rollouts = Cheetah(steps=1).open(0)
+    assert rollouts.picture().shape == (240, 320, 3)
+    rollouts.close()
+
+
 def test_the_camera_finds_a_robot_far_away_though_the_floor_counts_in_its_position() -> None:
     robot, client = opened(ROBOTS["ant"])
     robot.reset(0)
