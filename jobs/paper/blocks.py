@@ -169,15 +169,13 @@ def measures(
 
 
 def ring(place: Floats, count: int) -> float:
-    """Return 8 min_k(sum of distances in sector k) / N: an even ring has its mean distance, one with a gap nothing."""
-    return float(EIGHT * in_sectors(place).min() / count)
+    """Return 8 min_k(sum of distances in sector k) / N: an even ring has its mean distance, one with a gap nothing.
 
-
-def in_sectors(place: Floats) -> Floats:
-    """Return the sum of distances in eight sectors; sector k has angles from k / 8 to (k + 1) / 8 of a turn."""
+    Sector k has angles from k / 8 to (k + 1) / 8 of a turn.
+    """
     x, y = place.T
     sector = np.floor(np.arctan2(y, x) * EIGHT / (2 * np.pi)).astype(int) % EIGHT
-    return np.bincount(sector, np.hypot(x, y), EIGHT)
+    return float(EIGHT * np.bincount(sector, np.hypot(x, y), EIGHT).min() / count)
 
 
 def specialization(place: Floats, parent: NDArray[np.int8]) -> float:

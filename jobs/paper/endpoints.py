@@ -3,7 +3,8 @@
 `rules` says whose rules a run follows: `text` (the paper's text: behaviours are whitened, L2 0.05, kernel of sd 1),
 `released` (the authors' program: ranks, L2 0.005, sd 0.707) or `other`; `changed` names the difference then. `robot` is
 cheetah or ant for the paper's robots, gymnasium-cheetah and gymnasium-ant for those of Gymnasium. `distance_20_29` is
-the mean over generations 20 to 29, `x_5` the mean x after 5 updates, `adapt_left` the mean distance over ten starts.
+the mean over generations 20 to 29, `x_5` the mean x after 5 updates, `adapt_left` the mean distance over ten starts,
+`directions_last` how many of 36 directions one of the 1,000 kept offspring has reached.
 """
 
 import csv
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from blocks import KeptRun, in_sectors, read_block
+from blocks import Floats, KeptRun, read_block
 
 ALGORITHMS = {"fitness": "standard ES", "maxvar": "MaxVar", "maxent": "MaxEnt", "maml": "MAML"}
 RULES = {("whiten", 0.05, 1.0): "text", ("ranks", 0.005, 0.7071): "released"}
@@ -35,6 +36,7 @@ MEASURES = {  # column: metric; those of the second list are 0 where no offsprin
 ZERO = ("balance", "uniformity")
 ENOUGH = 100  # offspring beyond the radius; directions of fewer are no number
 LAST = ("distance_variance", "beyond_5", "specialization", "rarest_direction", "commonest_direction", "left_of_zero")
+FAR, DIRECTIONS = 5.0, 36  # an offspring counts from this distance on; directions of 10 degrees
 UPDATES = (0, 1, 2, 5, 10, 20)
 SETTLED, LATE = 500, 20  # the last generations of an interference run; of the ranges of the left share
 PAPERS_ROBOTS = {"engine": "mujoco", "population": "10000"}  # of both plans
@@ -124,8 +126,7 @@ def endpoints(run: KeptRun) -> Row:
                     found[f"{name}_{first}_{end - 1}"] = float(np.nanmean(values[first:end]))
     found |= {f"{name}_last": metrics[name][-1] for name in LAST if name in metrics}
     if "ring" in metrics:
-        sums = in_sectors(run.last[np.isfinite(run.last).all(axis=1)])
-        found["filled_sectors_last"] = (sums >= sums.mean() / 3).sum()  # of eight; of the kept offspring
+        found["directions_last"] = directions(run.last[np.isfinite(run.last).all(axis=1)])
     if found.get("beyond_5_last", ENOUGH) < ENOUGH:
         found |= {f"{name}_last": math.nan for name in ZERO}
     if kind_of(run.name, run.about["kind"], run.config["population"]) == "seeding":
@@ -149,6 +150,13 @@ def endpoints(run: KeptRun) -> Row:
         if np.isfinite(run.mutations[way]).any():
             found[f"adapt_{way}_best"] = float(np.nanmax(run.mutations[way]))
     return _texts({name: float(value) for name, value in found.items() if math.isfinite(value)})
+
+
+def directions(place: Floats) -> int:
+    """Return how many of 36 directions an offspring has reached: beyond 5 units, and beyond half the mean distance."""
+    distance = np.hypot(*place.T)
+    x, y = place[distance >= max(FAR, distance.mean() / 2)].T
+    return len(np.unique(np.floor(np.arctan2(y, x) * DIRECTIONS / (2 * np.pi)) % DIRECTIONS))
 
 
 def _texts(found: dict[str, float]) -> Row:

@@ -3,6 +3,7 @@
 
     ees-mpi sweep interference-maxent --set run.generations=600 --set objective.normalization=whiten,ranks | bash
     python jobs/paper/fidelity.py interference-maxent-normalization-{whiten,ranks}-seed0.h5
+    python jobs/paper/fidelity.py weights      how alike MaxVar and MaxEnt are on the offspring of the second plan
 
 The first file has the paper's settings. Runs of one seed have the same first generation, unless the draws or the noise
 table differ. `ees_mpi/docs/fidelity.md` explains the differences.
@@ -10,14 +11,18 @@ table differ. `ees_mpi/docs/fidelity.md` explains the differences.
 
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
+from blocks import read_block
 
 from ees_mpi import open_run
 from ees_mpi.objectives import OBJECTIVES
 from ees_mpi.outcomes import Floats, Outcomes
 from ees_mpi.ranks import Ranks
 from ees_mpi.store.reader import Run
+
+HERE = Path(__file__).parent
 
 
 def weights(run: Run, of: Run) -> Floats:
@@ -52,7 +57,24 @@ def table(files: Sequence[str]) -> list[str]:
     return [f"| run | {' | '.join(found)} |", "|---" * (len(found) + 1) + "|", *lines]
 
 
+def alike() -> list[str]:
+    """Return how the weights of MaxVar and MaxEnt correlate on the last offspring of MaxEnt's runs, released rules."""
+    lines = ["| last offspring of MaxEnt, seed | ranks | whitening |", "|---|---|---|"]
+    kept = [run for path in sorted(HERE.glob("results/released-[abd].h5")) for run in read_block(path)]
+    for run in (run for run in kept if "-maxent-" in run.name and run.generations > 1):
+        n = len(run.last)
+        last = Outcomes(run.last, np.zeros(n), np.zeros(n, np.int64), np.ones(n, bool), np.zeros((0, 1)))
+        found = []
+        for way in ("ranks", "whiten"):
+            sections = [{"name": name, "normalization": way} for name in ("maxvar", "maxent")]
+            sections[1]["bandwidth"] = run.config["objective"]["bandwidth"] if way == "ranks" else 1.0
+            both = [OBJECTIVES.build(each).weights(last, {}, Ranks())[0] for each in sections]
+            found.append(f"{np.corrcoef(*both)[0, 1]:.4f}")
+        lines.append(f"| {run.config['task']['name']}, {run.config['run']['seed']} | {' | '.join(found)} |")
+    return lines
+
+
 if __name__ == "__main__":
     if not sys.argv[1:]:
         sys.exit(__doc__)
-    print(*table(sys.argv[1:]), sep="\n")
+    print(*(alike() if sys.argv[1:] == ["weights"] else table(sys.argv[1:])), sep="\n")

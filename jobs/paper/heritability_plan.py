@@ -13,6 +13,7 @@ Each line of a list writes one file: `python jobs/paper/heritability_plan.py che
 
 import csv
 import json
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -88,6 +89,8 @@ def keep(paths: Iterable[Path]) -> list[str]:
     for path in paths:
         with open_run(path) as run:
             numbers = {key: f"{value:.6g}" for key, value in facts(run)[0].items()}
+            if (place := run["behavior_by_start"][0]).shape[-1] == 1:
+                numbers |= {"left": f"{(place < -1).mean():.4g}", "right": f"{(place > 1).mean():.4g}"}
             about = json.loads(run.attributes["started_from"])
             name, digest = Path(about["path"]).stem, about["state_sha256"]
             rows[name] = {"mean": name, "engine": run.config.task.engine, "digest": digest, **numbers}
@@ -110,7 +113,7 @@ def kept() -> list[dict[str, str]]:
 def table() -> list[str]:
     """Return the measured means as rows of Markdown, and how well heritable variance goes along with adaptation."""
     trained = {row["digest"]: row for row in read(HERE / "results" / "numbers.csv") if row["kind"] == "training"}
-    rows = sorted(kept(), key=lambda row: float(row["mutation"]))
+    rows = sorted((row for row in kept() if not arm_of(row)), key=lambda row: float(row["mutation"]))
     lines = [f"| mean | {' | '.join(COLUMNS.values())} |", "|---" * (1 + len(COLUMNS)) + "|"]
     for row in rows:
         home = trained.get(row["digest"])
@@ -125,6 +128,29 @@ def table() -> list[str]:
         cells["share"] += f" ({float(row['low']):.2f} to {float(row['high']):.2f})"
         lines.append(f"| {name} | {' | '.join(cells.values())} |")
     return [*lines, "", *correlations(rows, trained)]
+
+
+def arm_of(row: dict[str, str]) -> str:
+    """Return the arm of the experiment that a mean belongs to; empty if none."""
+    return next((arm for arm in ARMS if re.fullmatch(rf"(cheetah|ant)-{arm}-seed\d+", row["mean"])), "")
+
+
+def arms() -> list[str]:
+    """Return the arms of the experiment as rows of Markdown: all runs, and the mean ratio of heritable variances."""
+    rows = [row for row in kept() if arm_of(row)]
+    base = {row["mean"].rpartition("-")[2]: float(row["mutation"]) for row in rows if arm_of(row) == "fixed"}
+    head = ("heritable", "over `fixed`", "share", "start and interaction", "distance", "left / right", "best of 40")
+    lines = [f"| arm, seed | {' | '.join(head)} |", "|---" * (1 + len(head)) + "|"]
+    for row in sorted(rows, key=lambda row: (row["mean"].rpartition("-")[2], list(ARMS).index(arm_of(row)))):
+        value = {key: float(row[key]) for key in ("mutation", "start", "interaction", "share", "distance", "adapted")}
+        seed = row["mean"].rpartition("-")[2]
+        ratio = f"{value['mutation'] / base[seed]:.2f}" if seed in base else "-"
+        share = f"{value['share']:.2f} ({float(row['low']):.2f} to {float(row['high']):.2f})"
+        sides = f"{100 * float(row['left']):.0f} / {100 * float(row['right']):.0f} %" if row.get("left") else "-"
+        cells = (f"{value['mutation']:.0f}", ratio, share, f"{value['start'] + value['interaction']:.0f}")
+        cells = (*cells, f"{value['distance']:.1f}", sides, f"{value['adapted']:.1f}")
+        lines.append(f"| {row['mean'].replace('-seed', ', ')} | {' | '.join(cells)} |")
+    return lines
 
 
 def correlations(rows: Sequence[dict[str, str]], trained: dict[str, dict[str, str]]) -> list[str]:

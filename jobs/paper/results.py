@@ -79,6 +79,7 @@ def pages(results: Path) -> dict[str, dict[str, str]]:
             "seeding-ratio": page.seeding_ratio(rows),
             "sides": page.sides_words(rows),
             "bullet": page.bullet_check(rows),
+            "bullet-ratio": page.bullet_ratio(rows),
             "first-plan": first_plan.verdict_table(plan),
         },
         "../../jobs/paper/results/tests.md": {
@@ -88,7 +89,10 @@ def pages(results: Path) -> dict[str, dict[str, str]]:
             "seeding-gymnasium": page.gymnasium_seeding(rows),
         },
         "scaling.md": {"scaling": scaling},
-        "heritability.md": {"means": "\n".join(heritability_plan.table()) + "\n"},
+        "heritability.md": {
+            "means": "\n".join(heritability_plan.table()) + "\n",
+            "arms": "\n".join(heritability_plan.arms()) + "\n",
+        },
         "../../README.md": {"answer": page.short_answer(rows)},
     }
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 from blocks import Floats, KeptRun, read_block
-from endpoints import Row, facts
+from endpoints import DIRECTIONS, Row, directions, facts
+from second_plan import WHITENED
 
 from ees_mpi.analysis.figures.style import PAGE, Figure, drawing, explain, grid, look
 
@@ -47,9 +48,12 @@ def draw(results: Path, out: Path) -> list[Path]:
     return made
 
 
-def trained(runs: Sequence[Known], robot: str, algorithm: str, rules: str, every: bool = False) -> list[Known]:
+def trained(
+    runs: Sequence[Known], robot: str, algorithm: str, rules: str, every: bool = False, changed: str = ""
+) -> list[Known]:
     """Return the longest training of each seed of the paper's robots, N = 10,000; fresh seeds if there are any."""
     wanted = {"robot": robot, "algorithm": algorithm, "rules": rules, "kind": "training", "population": "10000"}
+    wanted["changed"] = changed
     found: dict[int, Known] = {}
     for run, row in runs:
         same = all(row[name] == value for name, value in wanted.items()) and row["engine"] == "mujoco"
@@ -62,25 +66,29 @@ def trained(runs: Sequence[Known], robot: str, algorithm: str, rules: str, every
 
 
 def draw_cheetah(runs: Sequence[Known]) -> Figure | None:
-    """Draw where offspring of the cheetah end in the last generation: a line for each seed."""
-    shown = {(rules, name): trained(runs, "cheetah", name, rules) for rules in RULES for name in ROWS}
-    rows = [rules for rules in RULES if any(shown[rules, name] for name in ROWS)]
-    if not rows:
+    """Draw where offspring of the cheetah end in the last generation: a line for each seed.
+
+    The last row has whitening alone, and the other algorithms with the text's rules.
+    """
+    shown = {f"{name}, {RULES['released']}": trained(runs, "cheetah", name, "released") for name in ROWS}
+    shown["MaxEnt, whitening instead of ranks"] = trained(runs, "cheetah", "MaxEnt", "other", changed=WHITENED)
+    shown |= {f"{name}, {RULES['text']}": trained(runs, "cheetah", name, "text") for name in ROWS[1:]}
+    if not any(shown.values()):
         return None
     widest = max(np.abs(run.last).max() for members in shown.values() for run, _ in members)
-    figure, panels = grid(3 * len(rows), 3, max(1.7, 0.22 * max(map(len, shown.values()))), sharex=True)
+    figure, panels = grid(len(shown), 3, max(1.7, 0.22 * max(map(len, shown.values()))), sharex=True)
     edges = np.linspace(-widest, widest, 61)
-    for panel, (rules, name) in zip(panels, [(rules, name) for rules in rows for name in ROWS], strict=True):
-        members = shown[rules, name]
+    for panel, (title, members) in zip(panels, shown.items(), strict=True):
         for place, (run, _) in enumerate(reversed(members)):
             share = np.histogram(run.last[:, 0], edges)[0] / len(run.last)
             heights = place + 0.9 * share / max(share.max(), 0.15)
-            panel.fill_between(edges[:-1], place, heights, step="post", color=COLORS[name], alpha=0.7, linewidth=0)
+            color = COLORS[title.split(",")[0]]
+            panel.fill_between(edges[:-1], place, heights, step="post", color=color, alpha=0.7, linewidth=0)
         panel.axvline(0, color="0.5", linewidth=0.5, linestyle=":")
         names = [f"{row['seed']}: {run.generations}" for run, row in reversed(members)]
         panel.set_yticks(np.arange(len(members)) + 0.3, names, fontsize=6)
         panel.tick_params(left=False)
-        panel.set(title=f"{name}, {RULES[rules]}", ylim=(-0.1, max(len(members), 1)))
+        panel.set(title=title, ylim=(-0.1, max(len(members), 1)))
         panel.spines["left"].set_visible(False)
         if panel in panels[-3:]:
             panel.set_xlabel("final x of the offspring")
@@ -96,10 +104,10 @@ def draw_ant(runs: Sequence[Known]) -> Figure | None:
     panels_of: list[tuple[str, Known | None]] = []
     for (rules, name), members in rows.items():
         row = [*members, *[None] * (count - len(members))] if members else []
-        panels_of += [(f"{name}, {rules} rules", each) for each in row]
+        panels_of += [(f"{name}, {rules} rules, {members[0][0].generations} generations", each) for each in row]
     if not panels_of:
         return None
-    return _plane(panels_of, count, lambda name, run: [(run.last, COLORS[name.split(",")[0]])], "")
+    return _plane(panels_of, count, lambda name, run: [(run.last, COLORS[name.split(",")[0]])], "", reached=True)
 
 
 def _plane(
@@ -107,15 +115,16 @@ def _plane(
     count: int,
     parts: Callable[[str, KeptRun], list[tuple[Floats, str]]],
     title: str,
+    reached: bool = False,
 ) -> Figure:
-    """Draw final positions in the plane, all panels of a row with one scale."""
+    """Draw final positions in the plane, a row with one scale; `reached`: titles have directions, not generations."""
     figure, panels = grid(len(panels_of), count, PAGE / count * 1.02)
     for place, (panel, (name, known)) in enumerate(zip(panels, panels_of, strict=True)):
         if known is None:
             panel.set_axis_off()
             continue
         row = [each for other, each in panels_of if other == name and each]
-        reach = float(np.quantile([np.abs(run.last).max() for run, _ in row], 1.0))
+        reach = 1.08 * float(max(np.abs(run.last).max() for run, _ in row))
         for position, color in parts(name, known[0]):
             panel.scatter(*position.T, s=1.2, color=color, alpha=0.35, linewidths=0, rasterized=True)
         panel.plot(0, 0, marker="+", color="#d55e00", markersize=6, markeredgewidth=1)
@@ -125,7 +134,8 @@ def _plane(
             panel.set_ylabel("\n".join([*name.split(", "), "final y"]), fontsize=6)
         else:
             panel.tick_params(labelleft=False)
-        panel.set_title(f"seed {known[1]['seed']}, {known[0].generations} generations", fontsize=5)
+        words = f"{directions(known[0].last)} of {DIRECTIONS}" if reached else f"{known[0].generations} generations"
+        panel.set_title(f"seed {known[1]['seed']}: {words}", fontsize=5)
         if place >= len(panels_of) - count:
             panel.set_xlabel("final x")
     if title:
@@ -134,7 +144,7 @@ def _plane(
 
 
 def draw_ratio(runs: Sequence[Known]) -> Figure | None:
-    """Draw the mean distance over that of standard ES with the same seeds, against generations."""
+    """Draw the mean distance over that of standard ES with the same seed, against generations: runs, and the median."""
     figure, panels = grid(2, 2, 2.3, sharey=True)
     drawn = False
     for panel, robot in zip(panels, ("cheetah", "ant"), strict=True):
@@ -144,19 +154,21 @@ def draw_ratio(runs: Sequence[Known]) -> Figure | None:
                 if not curves:
                     continue
                 drawn = True
-                for curve in curves if rules == "released" else ():
-                    panel.plot(curve, color=COLORS[name], linewidth=0.3, alpha=0.6)
                 longest = max(map(len, curves))
-                long = [np.log(curve) for curve in curves if len(curve) > longest - LATE]
-                mean = np.exp(np.mean([curve[: min(map(len, long))] for curve in long], axis=0))
-                panel.plot(mean, color=COLORS[name], linestyle=line, linewidth=1.6, label=f"{name}, {RULES[rules]}")
+                long = [curve for curve in curves if len(curve) > longest - LATE]
+                for curve in long if rules == "released" and len(long) > 1 else ():
+                    panel.plot(curve, color=COLORS[name], linewidth=0.3, alpha=0.6)
+                median = np.median([curve[: min(map(len, long))] for curve in long], axis=0)
+                style = {"color": COLORS[name], "linestyle": line, "linewidth": 1.6 if len(long) > 1 else 0.8}
+                panel.plot(median, **style, label=f"{name}, {RULES[rules]} (n = {len(long)})")
         for name in ROWS[1:]:
-            mark = {"color": COLORS[name], "linewidth": 0.8, "linestyle": (0, (1, 3))}
-            panel.axhline(PAPERS[robot, name], **mark, label=f"{name}, the paper at its end")
+            mark = {"color": COLORS[name], "marker": "<", "linestyle": "none", "clip_on": False, "markersize": 5}
+            panel.plot(1.02, PAPERS[robot, name], transform=panel.get_yaxis_transform(), **mark)
         panel.axhline(1.0, color="0.5", linewidth=0.5)
-        panel.set(title=f"the paper's {robot}", xlabel="generation", xlim=(0, None), ylim=(0, 1.6))
+        panel.set(title=f"the paper's {robot}", xlabel="generation", xlim=(0, 100), ylim=(0, 1.6))
     panels[0].set_ylabel("distance over that of standard ES")
-    explain(figure, panels)
+    for panel in panels if drawn else ():
+        panel.legend(fontsize=6, loc="lower right", frameon=False)
     return figure if drawn else None
 
 
@@ -174,7 +186,12 @@ def _ratios(first: Sequence[Known], second: Sequence[Known]) -> list[Floats]:
 def draw_adaptation(runs: Sequence[Known]) -> Figure | None:
     """Draw the ten evaluations of each adaptation: a place for each run, left and right in two colors."""
     groups: dict[str, list[Known]] = {}
-    for run, row in sorted(runs, key=lambda each: (each[1]["rules"], each[1]["algorithm"], int(each[1]["seed"]))):
+
+    def order(known: Known) -> tuple[str, int, str, int]:
+        row = known[1]
+        return row["rules"], int(row["generations"]), row["algorithm"], int(row["seed"])
+
+    for run, row in sorted(runs, key=order):
         if run.evaluations and row["robot"] == "cheetah" and row["engine"] == "mujoco":
             name = f"{row['algorithm']}, {RULES.get(row['rules'], row['changed'])}\n{row['generations']} generations"
             groups.setdefault(name, []).append((run, row))
