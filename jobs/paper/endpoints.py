@@ -37,6 +37,7 @@ ZERO = ("balance", "uniformity")
 ENOUGH = 100  # offspring beyond the radius; directions of fewer are no number
 LAST = ("distance_variance", "beyond_5", "specialization", "rarest_direction", "commonest_direction", "left_of_zero")
 FAR, DIRECTIONS = 5.0, 36  # an offspring counts from this distance on; directions of 10 degrees
+FAST = 20.0  # how soon are the offspring so far away?
 UPDATES = (0, 1, 2, 5, 10, 20)
 SETTLED, LATE = 500, 20  # the last generations of an interference run; of the ranges of the left share
 PAPERS_ROBOTS = {"engine": "mujoco", "population": "10000"}  # of both plans
@@ -127,6 +128,11 @@ def endpoints(run: KeptRun) -> Row:
     found |= {f"{name}_last": metrics[name][-1] for name in LAST if name in metrics}
     if "ring" in metrics:
         found["directions_last"] = directions(run.last[np.isfinite(run.last).all(axis=1)])
+    elif "left" in metrics:
+        x = run.last[:, 0]
+        found |= {"left_distance_last": -_mean(x[x < -1]), "right_distance_last": _mean(x[x > 1])}
+    if (far := metrics["distance_mean"] >= FAST).any():
+        found["generations_to_20"] = int(far.argmax())
     if found.get("beyond_5_last", ENOUGH) < ENOUGH:
         found |= {f"{name}_last": math.nan for name in ZERO}
     if kind_of(run.name, run.about["kind"], run.config["population"]) == "seeding":
@@ -157,6 +163,10 @@ def directions(place: Floats) -> int:
     distance = np.hypot(*place.T)
     x, y = place[distance >= max(FAR, distance.mean() / 2)].T
     return len(np.unique(np.floor(np.arctan2(y, x) * DIRECTIONS / (2 * np.pi)) % DIRECTIONS))
+
+
+def _mean(values: Floats) -> float:
+    return float(values.mean()) if len(values) else math.nan
 
 
 def _texts(found: dict[str, float]) -> Row:
