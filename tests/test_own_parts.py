@@ -28,7 +28,7 @@ def own_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
     for name in set(sys.modules) - before:
         if str(getattr(sys.modules[name], "__file__", None)).startswith(str(tmp_path)):
             del sys.modules[name]
-    gymnasium.registry.pop("Point-v0", None)
+    gymnasium.registry.pop("Cart-v0", None)
     own.forget()
 
 

@@ -46,7 +46,7 @@ class MamlSettings(Part, frozen=True):
 
 @dataclass(frozen=True)
 class Maml:
-    """The method MAML: a row of the run file is a task, the outer step is TRPO."""
+    """MAML: a row of the run file is a task, the outer step is TRPO."""
 
     settings: MamlSettings
 

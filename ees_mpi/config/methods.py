@@ -17,7 +17,7 @@ from ees_mpi.registry import Part, convert, key, part_settings
 
 @dataclass(frozen=True)
 class Evolution:
-    """The method of evolution strategies: an objective gives weights, an optimizer takes the step."""
+    """Evolution strategies: an objective gives weights, an optimizer takes the step."""
 
     objective: Objective
     optimizer: Optimizer
@@ -113,7 +113,7 @@ class Climbing(Part, frozen=True):
 
 @dataclass(frozen=True)
 class EsMaml(Evolution):
-    """The method ES-MAML: evolution strategies, in which each individual adapts to a direction by hill climbing."""
+    """Evolution strategies in which each individual adapts to a direction by hill climbing."""
 
     climbing: Climbing
 

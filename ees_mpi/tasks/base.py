@@ -19,8 +19,8 @@ RolloutCount = Annotated[
 Starts = Annotated[
     Literal["own", "common", "fixed"],
     key(
-        "The starts of an individual's rollouts: own ones of each antithetic pair, or common to all individuals, both "
-        "new in each generation; or fixed: always the same, the first that of reset_seed."
+        "The starts of rollouts. fixed: always the same, the first that of reset_seed; common: new in each generation, "
+        "the same for all individuals; own: new in each generation for each antithetic pair."
     ),
 ]
 

@@ -29,7 +29,7 @@ def member(name: str, kind: type, *default: Any) -> property:
 
 
 class CustomTask(Task, frozen=True):
-    """A task that a user writes; its members are those of the user's class."""
+    """A class that a user writes."""
 
     function: Annotated[str, key("The class of the task, as package.module:Task.")]
     settings: Annotated[dict[str, Any], key("The keyword arguments of the class.")] = {}  # noqa: RUF012  (msgspec copies it)

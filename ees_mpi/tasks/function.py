@@ -46,7 +46,7 @@ class Function(Task, frozen=True):
 
     function: Annotated[str, key("The function, as package.module:f; without a colon, one that a program gave.")]
     parameters: Annotated[int, key("D: the number of parameters of an individual.", ge=1)]
-    behavior_dim: Annotated[int, key("B: the number of numbers in a behaviour.", ge=1)]
+    behavior_dim: Annotated[int, key("B: the length of a behaviour.", ge=1)]
     batch: Annotated[bool, key(f"Whether the function gets up to {ROWS} individuals at a time: f(z[n, D]).")] = False
     start: Annotated[float, key("The first mean: this number in all parameters.")] = 0.0
     sha256: Annotated[str, key("The SHA-256 of the source of a function that a program gave.")] = ""

@@ -23,7 +23,7 @@ def pattern(x: float) -> float:
 
 
 class Interference(Task, frozen=True):
-    """The interference pattern: one parameter. The task is also its evaluator."""
+    """The interference pattern: one parameter."""
 
     start: Annotated[float, key("The first mean.", ge=-1e30, le=1e30)] = 1.0
 

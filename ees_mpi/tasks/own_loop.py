@@ -15,7 +15,7 @@ class OwnLoop(Task, frozen=True):
     """The user's own loop with `ees_mpi.Strategy`; only that program can evaluate individuals."""
 
     parameters: Annotated[int, key("D: the number of parameters of an individual.", ge=1)]
-    behavior_dim: Annotated[int, key("B: the number of numbers in a behaviour; 0: not yet known.", ge=0)] = 0
+    behavior_dim: Annotated[int, key("B: the length of a behaviour; 0: not yet known.", ge=0)] = 0
     observation_dim: Annotated[int, key("O: the number of normalised observations; 0: none.", ge=0)] = 0
     observation_share: Annotated[
         float,
