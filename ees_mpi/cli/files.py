@@ -220,8 +220,9 @@ def presets(name: Annotated[str, Option(usage="[NAME]")] = "") -> None:
     echo("Begin with cheetah-maxent-authors-laptop: 11 minutes on two cores. `ees-mpi presets NAME` prints a preset.")
     groups = {heading: [f"\n{heading}"] for heading in PRESETS}
     for preset, about in api.presets().items():
-        heading = [heading for heading, words in PRESETS.items() if re.search(words, about)][-1]
-        short = re.sub(r" \(.*?\)|;.*|\.$", "", about)
+        fitting = [heading for heading, words in PRESETS.items() if re.search(words, about)]
+        heading = fitting[-1] if fitting else next(iter(PRESETS))
+        short = re.sub(r" \(.*?\)|;(?!.*--from).*|\.$", "", about)
         groups[heading].append(f"  {preset:32} {short}")
     for lines in groups.values():
         echo("\n".join(lines))

@@ -4,7 +4,7 @@
 `released` (the authors' program: ranks, L2 0.005, sd 0.707) or `other`; `changed` names the difference then. `robot` is
 cheetah or ant for the paper's robots, gymnasium-cheetah and gymnasium-ant for those of Gymnasium. `distance_20_29` is
 the mean over generations 20 to 29, `x_5` the mean x after 5 updates, `adapt_left` the mean distance over ten starts,
-`directions_last` how many of 36 directions one of the 1,000 kept offspring has reached.
+`directions_last` how many of 36 directions one of the 1,000 kept offspring has reached, `directions_by_3_last` three.
 """
 
 import csv
@@ -127,7 +127,8 @@ def endpoints(run: KeptRun) -> Row:
                     found[f"{name}_{first}_{end - 1}"] = float(np.nanmean(values[first:end]))
     found |= {f"{name}_last": metrics[name][-1] for name in LAST if name in metrics}
     if "ring" in metrics:
-        found["directions_last"] = directions(run.last[np.isfinite(run.last).all(axis=1)])
+        place = run.last[np.isfinite(run.last).all(axis=1)]
+        found |= {"directions_last": directions(place), "directions_by_3_last": directions(place, 3)}
     elif "left" in metrics:
         x = run.last[:, 0]
         found |= {"left_distance_last": -_mean(x[x < -1]), "right_distance_last": _mean(x[x > 1])}
@@ -158,11 +159,12 @@ def endpoints(run: KeptRun) -> Row:
     return _texts({name: float(value) for name, value in found.items() if math.isfinite(value)})
 
 
-def directions(place: Floats) -> int:
-    """Return how many of 36 directions an offspring has reached: beyond 5 units, and beyond half the mean distance."""
+def directions(place: Floats, least: int = 1) -> int:
+    """Return how many of 36 directions `least` offspring have reached: beyond 5 units, and half the mean distance."""
     distance = np.hypot(*place.T)
     x, y = place[distance >= max(FAR, distance.mean() / 2)].T
-    return len(np.unique(np.floor(np.arctan2(y, x) * DIRECTIONS / (2 * np.pi)) % DIRECTIONS))
+    counts = np.unique(np.floor(np.arctan2(y, x) * DIRECTIONS / (2 * np.pi)) % DIRECTIONS, return_counts=True)[1]
+    return int((counts >= least).sum())
 
 
 def _mean(values: Floats) -> float:

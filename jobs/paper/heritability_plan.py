@@ -136,20 +136,26 @@ def arm_of(row: dict[str, str]) -> str:
 
 
 def arms() -> list[str]:
-    """Return the arms of the experiment as rows of Markdown: all runs, and the mean ratio of heritable variances."""
-    rows = [row for row in kept() if arm_of(row)]
-    base = {row["mean"].rpartition("-")[2]: float(row["mutation"]) for row in rows if arm_of(row) == "fixed"}
-    head = ("heritable", "over `fixed`", "share", "start and interaction", "distance", "left / right", "best of 40")
+    """Return the arms of the experiment as rows of Markdown; heritable variance also as a ratio to `fixed`."""
+    found = {}
+    for row in (row for row in kept() if arm_of(row)):
+        robot, _, seed = row["mean"].replace(arm_of(row), "", 1).replace("seed", "").split("-")
+        found[robot, int(seed), list(ARMS).index(arm_of(row))] = row
+    head = ("heritable", "over `fixed`", "share", "start", "interaction", "distance", "left / right", "best of 40")
     lines = [f"| arm, seed | {' | '.join(head)} |", "|---" * (1 + len(head)) + "|"]
-    for row in sorted(rows, key=lambda row: (row["mean"].rpartition("-")[2], list(ARMS).index(arm_of(row)))):
-        value = {key: float(row[key]) for key in ("mutation", "start", "interaction", "share", "distance", "adapted")}
-        seed = row["mean"].rpartition("-")[2]
-        ratio = f"{value['mutation'] / base[seed]:.2f}" if seed in base else "-"
-        share = f"{value['share']:.2f} ({float(row['low']):.2f} to {float(row['high']):.2f})"
+    for (robot, seed, _), row in sorted(found.items()):
+        base = found.get((robot, seed, 0))
+        share = f"{float(row['share']):.2f} ({float(row['low']):.2f} to {float(row['high']):.2f})"
         sides = f"{100 * float(row['left']):.0f} / {100 * float(row['right']):.0f} %" if row.get("left") else "-"
-        cells = (f"{value['mutation']:.0f}", ratio, share, f"{value['start'] + value['interaction']:.0f}")
-        cells = (*cells, f"{value['distance']:.1f}", sides, f"{value['adapted']:.1f}")
-        lines.append(f"| {row['mean'].replace('-seed', ', ')} | {' | '.join(cells)} |")
+        cells = (
+            f"{float(row['mutation']):.0f}",
+            f"{float(row['mutation']) / float(base['mutation']):.2f}" if base else "-",
+            share,
+            *(f"{float(row[name]):.0f}" for name in ("start", "interaction", "distance")),
+            sides,
+            f"{float(row['adapted']):.0f}",
+        )
+        lines.append(f"| {robot}, {arm_of(row)}, {seed} | {' | '.join(cells)} |")
     return lines
 
 
