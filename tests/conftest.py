@@ -52,12 +52,22 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
     return report
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "standing_ranks: calls `ees` or `done` with ranks, which one worker starts once")
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the tests that need a GPU unless `-m` names them, and put the slow ones last."""
+    """Leave out the tests that need a GPU unless `-m` names them, and put the slow ones last.
+
+    Workers of xdist take the tests in parts, and steal from the ends of parts. The tests on standing ranks come first:
+    one worker gets them all, so that these ranks start and import once instead of once per worker.
+    """
     if "gpu" not in config.option.markexpr:
         config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("gpu")])
         items[:] = [item for item in items if not item.get_closest_marker("gpu")]
     items.sort(key=lambda item: item.get_closest_marker("slow") is not None)
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: item.get_closest_marker("standing_ranks") is None)
 
 
 def pytest_sessionfinish() -> None:

@@ -10,6 +10,7 @@ EXAMPLES = CHECKOUT / "jobs" / "examples"
 PROGRAM = TESTS / "support" / "ask_tell_loop.py"
 
 
+@pytest.mark.standing_ranks
 @pytest.mark.slow
 def test_the_toy_has_the_same_digest_alone_and_on_three_ranks() -> None:
     alone, three = (ees(EXAMPLES / "ask_tell.py", ranks=ranks) for ranks in (None, 3))
@@ -19,6 +20,7 @@ def test_the_toy_has_the_same_digest_alone_and_on_three_ranks() -> None:
     assert len((EXAMPLES / "ask_tell.py").read_text().splitlines()) <= 25
 
 
+@pytest.mark.standing_ranks
 @pytest.mark.slow
 def test_matrix_products_in_parts_of_a_chunk_have_the_same_bits_and_a_recorded_loop_continues(tmp_path: Path) -> None:
     program = tmp_path / "short.py"
