@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Generator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from support.program import SESSIONS, STANDING, TINY, train  # noqa: E402
 from support.small_runs import Zoo  # noqa: E402
 
 from ees_mpi.config import Config, load  # noqa: E402
+from ees_mpi.noise import BLOCK, Noise  # noqa: E402
 
 # Where pybullet cannot be installed, a stand-in notes who imports it, in this process or in one that a test starts. A
 # test that fails after that is skipped.
@@ -81,6 +83,14 @@ def pytest_sessionfinish() -> None:
 def tiny() -> Callable[..., Config]:
     """Make a small config: tiny(preset, *settings)."""
     return lambda preset="interference-maxvar", *settings: load(preset, [*TINY, *settings])
+
+
+@pytest.fixture
+def quick_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fill large noise tables of this process with copies of one block: 2**25 random numbers take a second."""
+    make = Noise._make_block
+    first = cache(lambda seed: make(Noise(seed, BLOCK), 0))
+    monkeypatch.setattr(Noise, "_make_block", lambda self, block: first(self.seed)[: self.size - block * BLOCK])
 
 
 @pytest.fixture(scope="session")

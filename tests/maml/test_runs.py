@@ -111,6 +111,7 @@ def test_a_file_verifies_and_says_what_it_is(cheetah: Path) -> None:
     assert facts["steps"] == 2 * 2 * 2 * 2 * 20
 
 
+@pytest.mark.usefixtures("quick_noise")
 def test_offspring_of_what_was_learned_can_be_sampled(cheetah: Path, tmp_path: Path) -> None:
     out = tmp_path / "sample.h5"
     assert ees("sample", cheetah, "--count", 4, "--std", "0.005", "--out", out).returncode == 0
