@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Generator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from support.program import SESSIONS, STANDING, TINY, train  # noqa: E402
 from support.small_runs import Zoo  # noqa: E402
 
 from ees_mpi.config import Config, load  # noqa: E402
+from ees_mpi.noise import BLOCK, Noise  # noqa: E402
 
 # Where pybullet cannot be installed, a stand-in notes who imports it, in this process or in one that a test starts. A
 # test that fails after that is skipped.
@@ -52,12 +54,22 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
     return report
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "standing_ranks: calls `ees` or `done` with ranks, which one worker starts once")
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the tests that need a GPU unless `-m` names them, and put the slow ones last."""
+    """Leave out the tests that need a GPU unless `-m` names them, and put the slow ones last.
+
+    Workers of xdist take the tests in parts, and steal from the ends of parts. The tests on standing ranks come first:
+    one worker gets them all, so that these ranks start and import once instead of once per worker.
+    """
     if "gpu" not in config.option.markexpr:
         config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("gpu")])
         items[:] = [item for item in items if not item.get_closest_marker("gpu")]
     items.sort(key=lambda item: item.get_closest_marker("slow") is not None)
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: item.get_closest_marker("standing_ranks") is None)
 
 
 def pytest_sessionfinish() -> None:
@@ -71,6 +83,14 @@ def pytest_sessionfinish() -> None:
 def tiny() -> Callable[..., Config]:
     """Make a small config: tiny(preset, *settings)."""
     return lambda preset="interference-maxvar", *settings: load(preset, [*TINY, *settings])
+
+
+@pytest.fixture
+def quick_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fill large noise tables of this process with copies of one block: 2**25 random numbers take a second."""
+    make = Noise._make_block
+    first = cache(lambda seed: make(Noise(seed, BLOCK), 0))
+    monkeypatch.setattr(Noise, "_make_block", lambda self, block: first(self.seed)[: self.size - block * BLOCK])
 
 
 @pytest.fixture(scope="session")

@@ -66,7 +66,7 @@ def forgotten() -> Iterator[None]:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("forgotten")
+@pytest.mark.usefixtures("forgotten", "quick_noise")
 @pytest.mark.parametrize("topic", ["first_steps", "tutorial"])
 def test_the_examples_of_a_page_work_in_their_order(
     topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -17,6 +17,7 @@ from support.program import BIN, CHECKOUT, MPIRUN, TIMEOUT, TINY, done, ees, env
 from support.run_files import assert_same_bits
 
 from ees_mpi import config as configs
+from ees_mpi.commands import plan as plans
 
 JOBS = CHECKOUT / "jobs"
 PAPER = JOBS / "paper"
@@ -377,7 +378,19 @@ def test_scaling_measures_whole_curves_first_and_quick_points_before_slow_ones()
 
 
 @pytest.mark.slow
-def test_scaling_keeps_its_points_names_failed_ones_and_draws_them_beside_the_model(place: Place) -> None:
+@pytest.mark.usefixtures("quick_noise")
+def test_scaling_keeps_its_points_names_failed_ones_and_draws_them_beside_the_model(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    costs = plans.measured_costs(
+        configs.load(
+            "cheetah-maxent",
+            ["task.engine=mujoco", "task.device=cpu", "task.steps=3", "population.size=2", "noise.size=100000"],
+        )
+    )
+    monkeypatch.setattr(plans, "measured_costs", lambda config: costs)  # each number of individuals takes a second
+    monkeypatch.setenv("PATH", f"{place.folder}/bin:{BIN}", prepend=os.pathsep)
+    monkeypatch.chdir(place.folder)
     place.program("mpirun", f"echo launched >>{place.log}\n{WORKS}")  # one rank, whatever -n says
     small = [
         *("--engine", "mujoco", "--steps", "3", "--each", "2", "--total", "2", "--generations", "2"),
@@ -385,8 +398,10 @@ def test_scaling_keeps_its_points_names_failed_ones_and_draws_them_beside_the_mo
         "1",
     ]
     small += ["--set", "task.hidden=[4,4]", "--set", "noise.size=5000"]
-    code, said = place.run(JOBS / "scaling.py", "-n", "2", *small)
-    assert code == 1 and "failed: weak, 2 ranks" in said and "expected 2 ranks, but the run had 1" in said, said
+    first = ees(JOBS / "scaling.py", "-n", "2", *small)
+    said = first.stderr
+    assert first.returncode == 1 and "failed: weak, 2 ranks" in said, said
+    assert "expected 2 ranks, but the run had 1" in said, said
     runs = place.folder
     found = json.loads((runs / "scaling.json").read_text())
     assert [(row["kind"], row["ranks"], row["repetitions"]) for row in found["summary"]] == [
@@ -397,8 +412,8 @@ def test_scaling_keeps_its_points_names_failed_ones_and_draws_them_beside_the_mo
     assert [each["ranks"] for each in found["model"]] == 2 * [1, 2, 4, 8]
     assert {path.name for path in runs.glob("scaling*")} == {"scaling.json", "scaling.log", "scaling.png"}
     place.log.write_text("")
-    code, said = place.run(JOBS / "scaling.py", "-n", "1", *small)
-    assert (code, place.log.read_text()) == (0, ""), said  # nothing is missing
+    again = ees(JOBS / "scaling.py", "-n", "1", *small)
+    assert (again.returncode, place.log.read_text()) == (0, ""), again.stderr  # nothing is missing
     told = scaling.options(
         ["-n", "1", *small, "--repeat", "2", "--minutes", "1e-9", "--out", str(runs / "scaling.json")]
     )

@@ -168,6 +168,7 @@ def test_verify_finds_modules_beside_a_trusted_run_file(
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("quick_noise")
 def test_at_least_ten_rollouts_feed_the_normaliser_by_default_and_the_file_has_the_number() -> None:
     def share(*settings: str) -> object:
         done("train", "my.toml", "--generations", 1, *sets(*settings), "--out", "run.h5", "--overwrite")

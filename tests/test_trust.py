@@ -215,6 +215,7 @@ def test_the_users_own_config_needs_no_trust_to_resume(folder: Path) -> None:
     assert code == 2 and not (folder / "imported").exists()  # another config, and its own code only
 
 
+@pytest.mark.standing_ranks
 def test_all_ranks_refuse_and_all_ranks_trust(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begin(folder, TASK)
     code, line = refusal("verify", "run.h5", ranks=2)

@@ -73,9 +73,13 @@ def test_the_notebook_runs_and_shows_the_effect(tmp_path: Path) -> None:
         ("count=8", "count=2"),
         ("(0.002, 0.02, 0.1)", "(0.02, 0.1)"),
         ('"--mutations", "6"', '"--mutations", "2"'),
+        ('"--seconds", "4"', '"--seconds", "2"'),
+        ('"--size", "480x240"', '"--size", "160x80"'),
+        ('bullet = {"task.engine": "bullet"}', 'bullet = {"task.engine": "bullet", "task.steps": 300}'),
+        ('record="points.h5")', 'record="points.h5", config={"noise": {"size": 1_000_000}})'),
     ):
         assert fewer.count(many) == 1
-        fewer = fewer.replace(many, few)  # rollouts of the cheetah take most of the time
+        fewer = fewer.replace(many, few)  # rollouts of the cheetah and large noise tables take most of the time
     effect = """
 assert (x < 0).any() and (x > 0).any() and film.n_frames > 30
 assert (spread[-1] > 2 * spread[0]).all()

@@ -63,6 +63,7 @@ def test_a_wrong_command_line_or_config_is_exit_2_and_touches_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.standing_ranks
 def test_a_wrong_config_or_command_line_is_told_once_by_all_ranks_together(tmp_path: Path) -> None:
     for words in (["--set", "population.size=501"], ["--nonsense"]):
         assert refusal("train", "interference-maxvar", *words, "--out", tmp_path / "run.h5", ranks=2)[0] == 2
@@ -164,6 +165,7 @@ print({pool["num_threads"] for pool in threadpoolctl.threadpool_info()})
     assert done.stdout == "{1}\n", done.stderr
 
 
+@pytest.mark.standing_ranks
 @pytest.mark.parametrize("words", [["--overwrite"], []])
 def test_a_start_that_fails_leaves_the_existing_file_as_it_is(words: list[str], finished: Path, tmp_path: Path) -> None:
     out = tmp_path / "run.h5"

@@ -284,6 +284,7 @@ def test_the_stall_limit_holds_inside_tell_only(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("quick_noise")
 def test_the_examples_of_the_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     page = (CHECKOUT / "ees_mpi" / "docs" / "ask_tell.md").read_text()

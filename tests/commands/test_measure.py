@@ -73,7 +73,7 @@ def measured(policy: Any, out: Path, std: Any = (0.02, 0.2), **words: Any) -> Pa
 def numpy_network(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The measurement of a network that a Python function returns, on one rank."""
     out = tmp_path_factory.mktemp("measure") / "numpy.h5"
-    said = done("measure", "commands.test_measure:network", *WORDS, "--label", "net", "-o", out, ranks=0)
+    said = done("measure", "commands.test_measure:network", *WORDS, "--label", "net", "-o", out)
     assert "best of 40" in said.stdout and out.with_suffix(".png").stat().st_size > 10_000
     return out
 

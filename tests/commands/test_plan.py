@@ -86,6 +86,7 @@ def test_behaviours_from_several_starts_are_gathered_and_logged() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("quick_noise")
 def test_plan_on_the_command_line() -> None:
     done = ees("plan", "ant-maxent", "--set", "task.steps=20", "--set", "population.size=400", "--ranks", 8)
     assert done.returncode == 0, done.stderr

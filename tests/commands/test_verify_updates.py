@@ -1,6 +1,7 @@
 """Every update follows from the logged outcomes: `verify --updates` computes them again and notices any change."""
 
 import gzip
+import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -42,8 +43,10 @@ def test_updates_computed_again_have_the_bits_of_the_file(
         ("final/mean", (0, 0), "generation 5"),
     ],
 )
-def test_a_changed_number_is_found(dataset: str, place: tuple[int, ...], named: str, tmp_path: Path) -> None:
-    run = train(tmp_path / "run.h5")
+def test_a_changed_number_is_found(
+    dataset: str, place: tuple[int, ...], named: str, finished: Path, tmp_path: Path
+) -> None:
+    run = Path(shutil.copy(finished, tmp_path / "run.h5"))
     with edited(run) as file:
         file[dataset][place] = -file[dataset][place]
     code, line = refusal("verify", run, "--updates")

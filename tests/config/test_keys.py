@@ -71,6 +71,7 @@ name = "maxvar"
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("quick_noise")
 def test_a_config_of_ten_lines_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("own.toml").write_text(TEN_LINES)

@@ -75,6 +75,7 @@ def test_failed_rollouts_are_never_better_and_their_steps_count() -> None:
     assert outcome.valid and outcome.length == 25 and any(found is call for call in (calls[1], calls[3]))
 
 
+@pytest.mark.standing_ranks
 @pytest.mark.slow
 def test_same_bits_on_any_ranks_after_a_kill_and_all_rollouts_are_counted(tmp_path: Path) -> None:
     alone, path, words = tmp_path / "alone.h5", tmp_path / "run.h5", sets(*SMALL, *MORE)

@@ -48,6 +48,7 @@ def one_by_one(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+@pytest.mark.standing_ranks
 @pytest.mark.parametrize(
     ("ranks", "visible", "capacity", "drivers"),
     [(None, "GPU-a", 1000, 1), (None, "GPU-a", 4, 1), (3, "GPU-a,GPU-b", 6, 2)],
@@ -69,6 +70,7 @@ def test_batches_have_the_outcomes_of_single_individuals(
     assert all(len(batch) <= capacity for each in seen.values() for batch in each)
 
 
+@pytest.mark.standing_ranks
 def test_a_stop_between_batches_begins_the_generation_again(one_by_one: Path, tmp_path: Path) -> None:
     out = tmp_path / "run.h5"
     settings = [f"task.settings.log={tmp_path}", "task.settings.capacity=6", "task.settings.stop_at=6"]
@@ -92,6 +94,7 @@ def test_a_run_continues_on_another_device(one_by_one: Path, tmp_path: Path) -> 
     assert info(out)["state_sha256"] == info(one_by_one)["state_sha256"]
 
 
+@pytest.mark.standing_ranks
 def test_offspring_and_adaptations_come_in_batches_too(one_by_one: Path, tmp_path: Path) -> None:
     paths = {}
     for device, visible, ranks in (("cpu", "", None), ("cuda", "GPU-a", 2)):
@@ -102,6 +105,7 @@ def test_offspring_and_adaptations_come_in_batches_too(one_by_one: Path, tmp_pat
     assert_same_bits(paths["cpu"], paths["cuda"])
 
 
+@pytest.mark.standing_ranks
 @pytest.mark.slow
 def test_generations_of_a_gpu_are_verified_as_distributions_and_their_updates_bit_by_bit(tmp_path: Path) -> None:
     out = tmp_path / "run.h5"
@@ -115,6 +119,7 @@ def test_generations_of_a_gpu_are_verified_as_distributions_and_their_updates_bi
     assert "5 updates" in done("verify", out, "--updates", ranks=2).stdout
 
 
+@pytest.mark.standing_ranks
 def test_a_gpu_that_is_asked_for_and_missing_is_one_sentence(tmp_path: Path) -> None:
     out = tmp_path / "run.h5"
     refused = train(out, "task.settings.device=cuda", ranks=2, gpus="")

@@ -63,6 +63,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.standing_ranks
 @pytest.mark.slow
 def test_same_bits_for_any_number_of_ranks_and_through_resume(alone: Path, tmp_path: Path) -> None:
     path = tmp_path / "run.h5"
@@ -110,6 +111,7 @@ def test_a_file_verifies_and_says_what_it_is(cheetah: Path) -> None:
     assert facts["steps"] == 2 * 2 * 2 * 2 * 20
 
 
+@pytest.mark.usefixtures("quick_noise")
 def test_offspring_of_what_was_learned_can_be_sampled(cheetah: Path, tmp_path: Path) -> None:
     out = tmp_path / "sample.h5"
     assert ees("sample", cheetah, "--count", 4, "--std", "0.005", "--out", out).returncode == 0
@@ -119,6 +121,7 @@ def test_offspring_of_what_was_learned_can_be_sampled(cheetah: Path, tmp_path: P
     assert ees("export", cheetah, "--policy", "-o", tmp_path / "policy.npz").returncode == 0
 
 
+@pytest.mark.standing_ranks
 @pytest.mark.slow
 def test_adapt_takes_the_gradient_step_and_scores_mean_actions(cheetah: Path, tmp_path: Path) -> None:
     files = [tmp_path / name for name in ("left", "again", "right", "early")]

@@ -10,6 +10,8 @@ from support.run_files import assert_same_bits
 
 from ees_mpi import open_run
 
+pytestmark = pytest.mark.standing_ranks
+
 SMALL = sets("population.size=9", "task.steps=10", "task.hidden=[8]", "noise.size=9000", "task.observation_share=0.5")
 SELF_KILL = CHECKOUT / "tools" / "chaos_parts" / "self_kill.py"
 

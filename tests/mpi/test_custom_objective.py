@@ -9,6 +9,8 @@ from support.run_files import assert_same_bits
 
 from ees_mpi import open_run
 
+pytestmark = pytest.mark.standing_ranks
+
 FEW = ("population.size=40", "run.generations=20", "noise.size=100000", "run.evaluate_mean_every=0")
 CUSTOM = (
     "objective.name=custom",

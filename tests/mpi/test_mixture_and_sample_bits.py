@@ -11,6 +11,8 @@ from support.run_files import assert_same_bits
 
 from ees_mpi import open_run
 
+pytestmark = pytest.mark.standing_ranks
+
 SMALL = ["population.size=8", "task.steps=15", "noise.size=200000", "run.generations=4", "task.observation_share=0.5"]
 
 

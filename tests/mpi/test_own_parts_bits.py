@@ -12,6 +12,7 @@ from support.run_files import assert_same_bits
 from ees_mpi import open_run
 
 
+@pytest.mark.standing_ranks
 @pytest.mark.slow
 @pytest.mark.parametrize("heading", ["A population"])
 def test_same_bits_for_any_number_of_ranks_and_through_resume(

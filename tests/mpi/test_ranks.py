@@ -10,6 +10,7 @@ from support.program import TESTS, TIMEOUT, command, ees, python, run
 PROGRAMS = TESTS / "support" / "rank_programs.py"
 
 
+@pytest.mark.standing_ranks
 @pytest.mark.parametrize("ranks", [None, 2, 3])  # None: without mpirun
 def test_gathers_shared_errors_and_noise_work_for_any_number_of_ranks(ranks: int | None) -> None:
     done = ees(PROGRAMS, "gathers", "together", "noise", ranks=ranks)

@@ -6,6 +6,8 @@ import pytest
 from support.program import done, info, sets, train
 from support.run_files import assert_same_bits
 
+pytestmark = pytest.mark.standing_ranks
+
 SIZE = ("population.size=70", "run.generations=12")
 
 

@@ -24,6 +24,7 @@ def words(out: Path, starts: str, generations: int = 3) -> list[object]:
     return ["train", "cheetah-maxvar", *sets(*keys), "--seed", 5, "--out", out]
 
 
+@pytest.mark.standing_ranks
 @pytest.mark.parametrize("starts", ["own", "common"])
 def test_same_bits_on_one_and_three_ranks(starts: str, tmp_path: Path) -> None:
     alone, three = tmp_path / "alone.h5", tmp_path / "three.h5"
@@ -32,6 +33,7 @@ def test_same_bits_on_one_and_three_ranks(starts: str, tmp_path: Path) -> None:
     assert_same_bits(three, alone)
 
 
+@pytest.mark.standing_ranks
 @pytest.mark.slow
 def test_a_killed_run_ends_with_the_bits_of_an_undisturbed_one(tmp_path: Path) -> None:
     killed, whole = tmp_path / "killed.h5", tmp_path / "whole.h5"

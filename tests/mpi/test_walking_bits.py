@@ -9,6 +9,8 @@ import pytest
 from support.program import CHECKOUT, done, info, python, run, sets
 from support.run_files import assert_same_bits
 
+pytestmark = pytest.mark.standing_ranks
+
 SMALL = ["population.size=10", "task.steps=25", "noise.size=200000", "run.generations=4", "run.evaluate_mean_every=2"]
 SMALL += ["task.observation_share=0.4"]
 SELF_KILL = CHECKOUT / "tools" / "chaos_parts" / "self_kill.py"

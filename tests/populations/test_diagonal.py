@@ -119,6 +119,7 @@ def _walk(out: Path, ranks: int | None, generations: int = 4) -> Path:
     return train(out, "cheetah-maxent", *small, *more, ranks=ranks)
 
 
+@pytest.mark.standing_ranks
 @pytest.mark.slow
 def test_same_bits_on_three_ranks_and_through_resume(walked: Path, tmp_path: Path) -> None:
     assert_same_bits(walked, _walk(tmp_path / "three.h5", 3))

@@ -62,6 +62,15 @@ def made(tmp_path: Path, written: Path) -> Make:
     return make
 
 
+@pytest.fixture(scope="module")
+def longer(written: Path) -> Path:
+    """The run without damage, resumed to 8 generations; tests do not change it."""
+    path = written / "longer.h5"
+    write(path, killed=False)
+    done("resume", path, "--generations", 8)
+    return path
+
+
 @pytest.mark.parametrize("kind", ["external", "storage", "virtual", "filter", "huge", "claimed", "twice"])
 def test_a_file_that_leads_out_of_itself_or_claims_too_much_is_refused_and_nothing_else_is_touched(
     kind: str, made: Make, tmp_path: Path
@@ -164,9 +173,9 @@ def test_repair_returns_to_the_state_before_and_says_what_is_lost(made: Make) ->
     [("fitness", False), ("fitness", True), ("sign", True), ("state_sha256", False), ("generation", False)],
 )
 def test_repair_names_the_damaged_generations_keeps_the_others_and_the_run_goes_on(
-    name: str, killed: bool, made: Make
+    name: str, killed: bool, made: Make, longer: Path
 ) -> None:
-    run, whole = made(killed), made(name="whole.h5")
+    run = made(killed)
     with h5py.File(run) as file:
         stored = file["generations"][name][:]
     flipped(run, f"generations/{name}", 2)
@@ -177,11 +186,10 @@ def test_repair_names_the_damaged_generations_keeps_the_others_and_the_run_goes_
         with h5py.File(run) as file:
             raw = file[f"damaged/{name}/0"][:]
             assert raw.shape == stored.shape and (raw != stored).sum() == 1
-    for path in (run, whole):
-        done("resume", path, "--generations", 8)
-    with open_run(run) as one, open_run(whole) as other:
+    done("resume", run, "--generations", 8)
+    with open_run(run) as one, open_run(longer) as other:
         one.check_all()
-        assert one.generations == 8 and info(run)["state_sha256"] == info(whole)["state_sha256"]
+        assert one.generations == 8 and info(run)["state_sha256"] == info(longer)["state_sha256"]
         for array in (array for array in other.names if array != name and not array.startswith("seconds_")):
             assert one[array][:].tobytes() == other[array][:].tobytes(), array
         assert name not in one or one[name][6:].tobytes() == other[name][6:].tobytes()

@@ -9,6 +9,7 @@ from ees_mpi.errors import RunFileError
 from support.program import TIMEOUT
 
 GRACE = 10.0  # seconds
+PAUSE = 0.05  # seconds between two looks, each of which takes milliseconds of a core that the job needs
 
 
 def processes_with(mark: object) -> list[int]:
@@ -27,7 +28,7 @@ def all_ended(mark: object) -> bool:
     """Return whether all processes with a mark end within seconds: mpirun may end a moment before the last rank."""
     deadline = time.monotonic() + GRACE
     while (left := processes_with(mark)) and time.monotonic() < deadline:
-        time.sleep(0.01)
+        time.sleep(PAUSE)
     return not left
 
 
@@ -58,7 +59,7 @@ def wait_until(happened: Callable[[], object]) -> None:
     deadline = time.monotonic() + TIMEOUT
     while not happened():
         assert time.monotonic() < deadline, f"waited {TIMEOUT:.0f} s in vain"
-        time.sleep(0.01)
+        time.sleep(PAUSE)
 
 
 def wait_for_text(path: Path) -> str:

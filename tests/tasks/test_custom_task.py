@@ -31,6 +31,7 @@ def test_behavior_steps_go_to_the_users_class_and_a_task_without_steps_refuses_t
         TASKS.build({"name": "interference", "behavior_steps": [1]})
 
 
+@pytest.mark.standing_ranks
 @pytest.mark.slow
 def test_the_example_runs_and_spreads_its_landings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(CHECKOUT)

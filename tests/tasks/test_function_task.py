@@ -78,7 +78,7 @@ def test_a_batch_has_the_same_rows_for_any_number_of_missing_individuals(
     assert calls == [*[1] * 9, ROWS, ROWS, 10, 1]  # the checks; the mean
     config = load("interference-maxvar")
     assert [evaluation.call_of(index, 64, config) for index in (499, 500)] == [range(448, 500), range(500, 501)]
-    done("verify", out)  # in this process, which has the function
+    done("verify", out, "--individuals", 3)  # in this process, which has the function
     assert set(calls[13:]) == {ROWS, 10}
 
 
@@ -169,6 +169,6 @@ def test_a_config_names_a_function_and_a_file_needs_trust_for_it(
     done("train", "own.toml", *sets("run.generations=2", "noise.size=5000"), "--out", "run.h5")
     code, said = refusal("verify", "run.h5")
     assert code == 3 and "task.function = 'landing:land': the run file names this code" in said
-    assert "same bits" in done("verify", "run.h5", "--trust").stdout
+    assert "same bits" in done("verify", "run.h5", "--trust", "--individuals", 3).stdout
     with ees_mpi.open_run("run.h5") as run:
         np.testing.assert_array_equal(run["mean"][0], np.full((1, 2), 0.5, np.float32))

@@ -255,8 +255,8 @@ def test_entropies_are_compared_by_their_difference_because_their_ratio_means_no
     sets: dict[str, list[Path]],
 ) -> None:
     words = ["--metric", "entropy", *sets["maxent"], "--against", *sets["es"]]
-    (test,) = compared(*words)["tests"]
-    first, second = (group["mean"] for group in compared(*words)["groups"])
+    found = compared(*words)
+    (test,), (first, second) = found["tests"], (group["mean"] for group in found["groups"])
     assert test["ratio"] is None and test["difference"] == pytest.approx(first - second)
     said = ees("compare", *words).stdout
     assert "difference of means" in said and "ratio of means" not in said

@@ -80,6 +80,7 @@ def test_policies_that_all_do_the_same_have_no_share() -> None:
     assert found.mutation == 0 and np.isnan([found.share, found.low, found.high]).all()
 
 
+@pytest.mark.standing_ranks
 @pytest.mark.slow
 def test_measure_crosses_mutations_with_unseen_starts(tmp_path: Path) -> None:
     pytest.importorskip("pybullet", exc_type=ImportError)
