@@ -85,15 +85,16 @@ def means() -> list[str]:
 
 def keep(paths: Iterable[Path]) -> list[str]:
     """Add the numbers of measured files to heritability.csv; a mean that is measured again is replaced."""
-    rows = {row["mean"]: row for row in kept()}
+    rows = {(row["mean"], row["engine"]): row for row in kept()}
     for path in paths:
         with open_run(path) as run:
             numbers = {key: f"{value:.6g}" for key, value in facts(run)[0].items()}
             if (place := run["behavior_by_start"][0]).shape[-1] == 1:
                 numbers |= {"left": f"{(place < -1).mean():.4g}", "right": f"{(place > 1).mean():.4g}"}
             about = json.loads(run.attributes["started_from"])
-            name, digest = Path(about["path"]).stem, about["state_sha256"]
-            rows[name] = {"mean": name, "engine": run.config.task.engine, "digest": digest, **numbers}
+            name, digest = Path(about["path"]).stem.removesuffix("-starts"), about["state_sha256"]
+            engine = run.config.task.engine
+            rows[name, engine] = {"mean": name, "engine": engine, "digest": digest, **numbers}
     columns = list(dict.fromkeys(key for row in rows.values() for key in row))
     with NUMBERS.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, columns, lineterminator="\n")
@@ -140,11 +141,11 @@ def arms() -> list[str]:
     found = {}
     for row in (row for row in kept() if arm_of(row)):
         robot, _, seed = row["mean"].replace(arm_of(row), "", 1).replace("seed", "").split("-")
-        found[robot, int(seed), list(ARMS).index(arm_of(row))] = row
+        found[robot, int(seed), row["engine"] == "bullet", list(ARMS).index(arm_of(row))] = row
     head = ("heritable", "over `fixed`", "share", "start", "interaction", "distance", "left / right", "best of 40")
     lines = [f"| arm, seed | {' | '.join(head)} |", "|---" * (1 + len(head)) + "|"]
-    for (robot, seed, _), row in sorted(found.items()):
-        base = found.get((robot, seed, 0))
+    for (robot, seed, bullet, _), row in sorted(found.items()):
+        base = found.get((robot, seed, bullet, 0))
         share = f"{float(row['share']):.2f} ({float(row['low']):.2f} to {float(row['high']):.2f})"
         sides = f"{100 * float(row['left']):.0f} / {100 * float(row['right']):.0f} %" if row.get("left") else "-"
         cells = (
@@ -155,7 +156,7 @@ def arms() -> list[str]:
             sides,
             f"{float(row['adapted']):.0f}",
         )
-        lines.append(f"| {robot}, {arm_of(row)}, {seed} | {' | '.join(cells)} |")
+        lines.append(f"| {robot}, {arm_of(row)}, {seed}{', in Bullet' * bullet} | {' | '.join(cells)} |")
     return lines
 
 
