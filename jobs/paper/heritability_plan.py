@@ -152,7 +152,7 @@ def arms() -> list[str]:
             f"{float(row['mutation']):.0f}",
             f"{float(row['mutation']) / float(base['mutation']):.2f}" if base else "-",
             share,
-            *(f"{float(row[name]):.0f}" for name in ("start", "interaction", "distance")),
+            *(f"{round(float(row[name]))}" for name in ("start", "interaction", "distance")),
             sides,
             f"{float(row['adapted']):.0f}",
         )
