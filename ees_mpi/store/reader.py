@@ -88,6 +88,7 @@ class Run(Mapping[str, Series]):
         self.journal = journal.read(self.path)
         self.file = open_hdf5(self.path)
         self._noise: Noise | None = None
+        self._rebuilt: tuple[int, Arrays, Draw] | None = None  # the generation of the last individual
         self._series: dict[str, Series] = {}  # the arrays that were used
         try:
             with damage_reported(self.path):
@@ -342,7 +343,10 @@ class Run(Mapping[str, Series]):
             noise = Noise(self.config.noise_seed, self.config.noise.size)
             self.check_noise(noise)
             self._noise = noise
-        return self.config.population.individual(self.learned(generation), self.draw(generation), index, self._noise)
+        if self._rebuilt is None or self._rebuilt[0] != generation:  # many individuals: read their generation once
+            self._rebuilt = generation, self.learned(generation), self.draw(generation)
+        _, learned, draw = self._rebuilt
+        return self.config.population.individual(learned, draw, index, self._noise)
 
 
 def in_words(spans: Iterable[tuple[int, int]]) -> str:
