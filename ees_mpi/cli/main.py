@@ -28,7 +28,7 @@ def main() -> NoReturn:
         if not is_utf8(word):
             _leave(f"{word!a}: expected UTF-8; rename the file", 2)
     try:
-        cli(standalone_mode=False)
+        cli(prog_name="ees-mpi", standalone_mode=False)
     except click.ClickException as error:
         _leave(error.format_message(), error.exit_code, "ees-mpi: " if sys.argv[1:] else "")  # no words: it is the help
     except (click.Abort, KeyboardInterrupt):
