@@ -169,13 +169,14 @@ def measures(
 
 
 def ring(place: Floats, count: int) -> float:
-    """Return 8 min_k(sum of distances in sector k) / N: an even ring has its mean distance, one with a gap nothing.
+    """Return 8 min_k(sum of distances in sector k) / N: an even ring has its mean distance, one with a gap nothing."""
+    return float(EIGHT * np.bincount(sectors(place, EIGHT), np.hypot(*place.T), EIGHT).min() / count)
 
-    Sector k has angles from k / 8 to (k + 1) / 8 of a turn.
-    """
+
+def sectors(place: Floats, count: int) -> NDArray[np.int64]:
+    """Return the sector of each place: sector k has angles from k / count to (k + 1) / count of a turn."""
     x, y = place.T
-    sector = np.floor(np.arctan2(y, x) * EIGHT / (2 * np.pi)).astype(int) % EIGHT
-    return float(EIGHT * np.bincount(sector, np.hypot(x, y), EIGHT).min() / count)
+    return np.floor(np.arctan2(y, x) * count / (2 * np.pi)).astype(np.int64) % count
 
 
 def specialization(place: Floats, parent: NDArray[np.int8]) -> float:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from blocks import Floats, KeptRun, read_block
+from blocks import Floats, KeptRun, read_block, sectors
 
 ALGORITHMS = {"fitness": "standard ES", "maxvar": "MaxVar", "maxent": "MaxEnt", "maml": "MAML"}
 RULES = {("whiten", 0.05, 1.0): "text", ("ranks", 0.005, 0.7071): "released"}
@@ -162,9 +162,8 @@ def endpoints(run: KeptRun) -> Row:
 def directions(place: Floats, least: int = 1) -> int:
     """Return how many of 36 directions `least` offspring have reached: beyond 5 units, and half the mean distance."""
     distance = np.hypot(*place.T)
-    x, y = place[distance >= max(FAR, distance.mean() / 2)].T
-    counts = np.unique(np.floor(np.arctan2(y, x) * DIRECTIONS / (2 * np.pi)) % DIRECTIONS, return_counts=True)[1]
-    return int((counts >= least).sum())
+    far = place[distance >= max(FAR, distance.mean() / 2)]
+    return int((np.bincount(sectors(far, DIRECTIONS)) >= least).sum())
 
 
 def _mean(values: Floats) -> float:

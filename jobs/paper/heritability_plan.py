@@ -36,6 +36,7 @@ ARMS = {  # objective, starts of an individual, whose starts they are
     "repeatable": ("repeatable", 2, "own"),
     "repeatable-common": ("repeatable", 2, "common"),
 }
+ARM = re.compile(rf"(cheetah|ant)-({'|'.join(ARMS)})-seed(\d+)")  # the mean of a run of the experiment
 COLUMNS = {
     "mutation": "heritable",
     "share": "share",
@@ -114,7 +115,7 @@ def kept() -> list[dict[str, str]]:
 def table() -> list[str]:
     """Return the measured means as rows of Markdown, and how well heritable variance goes along with adaptation."""
     trained = {row["digest"]: row for row in read(HERE / "results" / "numbers.csv") if row["kind"] == "training"}
-    rows = sorted((row for row in kept() if not arm_of(row)), key=lambda row: float(row["mutation"]))
+    rows = sorted((row for row in kept() if not ARM.fullmatch(row["mean"])), key=lambda row: float(row["mutation"]))
     lines = [f"| mean | {' | '.join(COLUMNS.values())} |", "|---" * (1 + len(COLUMNS)) + "|"]
     for row in rows:
         home = trained.get(row["digest"])
@@ -131,20 +132,16 @@ def table() -> list[str]:
     return [*lines, "", *correlations(rows, trained)]
 
 
-def arm_of(row: dict[str, str]) -> str:
-    """Return the arm of the experiment that a mean belongs to; empty if none."""
-    return next((arm for arm in ARMS if re.fullmatch(rf"(cheetah|ant)-{arm}-seed\d+", row["mean"])), "")
-
-
 def arms() -> list[str]:
     """Return the arms of the experiment as rows of Markdown; heritable variance also as a ratio to `fixed`."""
     found = {}
-    for row in (row for row in kept() if arm_of(row)):
-        robot, _, seed = row["mean"].replace(arm_of(row), "", 1).replace("seed", "").split("-")
-        found[robot, int(seed), row["engine"] == "bullet", list(ARMS).index(arm_of(row))] = row
+    for row in kept():
+        if match := ARM.fullmatch(row["mean"]):
+            robot, arm, seed = match.groups()
+            found[robot, int(seed), row["engine"] == "bullet", list(ARMS).index(arm)] = row
     head = ("heritable", "over `fixed`", "share", "start", "interaction", "distance", "left / right", "best of 40")
     lines = [f"| arm, seed | {' | '.join(head)} |", "|---" * (1 + len(head)) + "|"]
-    for (robot, seed, bullet, _), row in sorted(found.items()):
+    for (robot, seed, bullet, arm), row in sorted(found.items()):
         base = found.get((robot, seed, bullet, 0))
         share = f"{float(row['share']):.2f} ({float(row['low']):.2f} to {float(row['high']):.2f})"
         sides = f"{100 * float(row['left']):.0f} / {100 * float(row['right']):.0f} %" if row.get("left") else "-"
@@ -156,7 +153,7 @@ def arms() -> list[str]:
             sides,
             f"{float(row['adapted']):.0f}",
         )
-        lines.append(f"| {robot}, {arm_of(row)}, {seed}{', in Bullet' * bullet} | {' | '.join(cells)} |")
+        lines.append(f"| {robot}, {list(ARMS)[arm]}, {seed}{', in Bullet' * bullet} | {' | '.join(cells)} |")
     return lines
 
 
