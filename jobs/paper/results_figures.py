@@ -165,10 +165,10 @@ def draw_ratio(runs: Sequence[Known]) -> Figure | None:
             mark = {"color": COLORS[name], "marker": "<", "linestyle": "none", "clip_on": False, "markersize": 5}
             panel.plot(1.02, PAPERS[robot, name], transform=panel.get_yaxis_transform(), **mark)
         panel.axhline(1.0, color="0.5", linewidth=0.5)
-        panel.set(title=f"the paper's {robot}", xlabel="generation", xlim=(0, 100), ylim=(0, 1.6))
+        panel.set(title=f"the paper's {robot}", xlabel="generation", xlim=(0, 100), ylim=(0, 1.75))
     panels[0].set_ylabel("distance over that of standard ES")
     for panel in panels if drawn else ():
-        panel.legend(fontsize=6, loc="lower right", frameon=False)
+        panel.legend(fontsize=6, loc="upper right", frameon=False)
     return figure if drawn else None
 
 
@@ -210,7 +210,7 @@ def draw_adaptation(runs: Sequence[Known]) -> Figure | None:
                 bar = {"color": color, "linewidth": 1.5, "label": f"to the {way}: ten starts, and their mean"}
                 panel.plot([place + shift - 0.14, place + shift + 0.14], [np.nanmean(values)] * 2, **bar)
         panel.axhline(0, color="0.5", linewidth=0.5, linestyle=":")
-        panel.set_xticks(range(len(members)), [row["seed"] for _, row in members])
+        panel.set_xticks(range(len(members)), [row["seed"] for _, row in members], fontsize=5 + 2 * (len(members) < 9))
         panel.set(title=name, xlabel="seed", xlim=(-0.5, max(len(members), 3) - 0.5))
     for panel in panels[::columns]:
         panel.set_ylabel("distance in the wanted direction")
