@@ -189,15 +189,12 @@ def read_sb3(path: Path) -> tuple[Named, list[str], dict[str, Any]]:
         return arrays, names, {"activation": activation, "action_scale": [], "action_shift": []}
     low, high = (_limits(data, side, arrays[f"{names[-1]}.bias"].size, path) for side in ("low", "high"))
     scale, shift = (high - low) / 2, (high + low) / 2
-    return (
-        arrays,
-        names,
-        {
-            "activation": [*[activation] * (len(names) - 1), "tanh"],
-            "action_scale": scale.tolist() if (scale != 1).any() else [],
-            "action_shift": shift.tolist() if shift.any() else [],
-        },
-    )
+    settings = {
+        "activation": [*[activation] * (len(names) - 1), "tanh"],
+        "action_scale": scale.tolist() if (scale != 1).any() else [],
+        "action_shift": shift.tolist() if shift.any() else [],
+    }
+    return arrays, names, settings
 
 
 def _acting(arrays: Named, words: dict[str, Any], path: Path) -> tuple[list[str], str, bool]:

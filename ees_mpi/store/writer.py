@@ -60,7 +60,6 @@ class RunWriter:
         force: bool = False,
         kind: str = "run",
         started_from: str = "",
-        run_id: str = "",
     ) -> "RunWriter":
         """Create a new file.
 
@@ -76,7 +75,7 @@ class RunWriter:
                         "it, run the command with --resume again"
                     )
                 overwrite = True
-            run_id = run_id or new_run_id()
+            run_id = os.urandom(16).hex()
             noise = Noise(config.noise_seed, config.noise.size)
             attributes = {
                 "format": layout.FORMAT,
@@ -205,11 +204,6 @@ class RunWriter:
             self.release()
 
 
-def new_run_id() -> str:
-    """Return a random id for a run."""
-    return os.urandom(16).hex()
-
-
 def has_results(path: Path) -> bool:
     """Return False if a file is a run whose first generation has failed or was killed: a new run may replace it."""
     try:
@@ -217,11 +211,6 @@ def has_results(path: Path) -> bool:
             return run.attributes.get("kind") != "run" or run.generations > 0
     except RunFileError:
         return True
-
-
-def already_exists(path: Path) -> RunFileError:
-    """Return the error that a run file exists already."""
-    return RunFileError(f"{path} exists already; use --resume to continue it, --overwrite to start again")
 
 
 def check_folder(path: Path) -> None:
