@@ -442,7 +442,7 @@ class Method(Protocol):
     name: ClassVar[str]  # `method` of the config
     own_sections: ClassVar[Mapping[str, Any]]  # the config sections of the method: a family of parts, or a struct
     fields: ClassVar[Mapping[str, Field]]  # arrays that each generation has in addition; a run has all or none
-    inherited: ClassVar[tuple[str, ...]]  # moments that a run takes from the run that it starts from; logged, too
+    inherited: ClassVar[tuple[str, ...]] = ()  # moments that a run takes from the run that it starts from; logged, too
 
     @property
     def algorithm(self) -> str: ...  # what the run optimises: the name of its objective, or of the method
@@ -454,10 +454,14 @@ class Method(Protocol):
     def bandwidth(self) -> float: ...  # of the kernel of the logged entropy
     @property
     def uses_torch(self) -> bool: ...  # whether the bits depend on torch
+
     @property
-    def rollouts(self) -> int: ...  # of one row of a generation
+    def rollouts(self) -> int:  # of one row of a generation
+        return 1
+
     @property
-    def of_offspring(self) -> "Method": ...  # the method of a sample of offspring, which do not adapt
+    def of_offspring(self) -> "Method":  # the method of a sample of offspring, which do not adapt
+        return self
 
     @classmethod
     def build(cls, sections: Mapping[str, Any]) -> Self:
@@ -480,3 +484,4 @@ class Method(Protocol):
 
     def warning(self, arrays: Arrays) -> str | None:
         """Return a warning about a generation, if there is one."""
+        return None

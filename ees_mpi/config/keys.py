@@ -189,9 +189,8 @@ def _value(key: Key, values: Mapping[str, Any]) -> Any:
     """Return the value of a key in a config; None if it is not set."""
     if key.key == "method":
         return values.get("method", "ees")
-    inside = {
-        name.removeprefix(f"{key.key}."): value for name, value in values.items() if name.startswith(f"{key.key}.")
-    }
+    table = f"{key.key}."
+    inside = {name.removeprefix(table): value for name, value in values.items() if name.startswith(table)}
     return values.get(key.key, inside or None)
 
 

@@ -11,15 +11,7 @@ INERT = "task.source"  # a text to read; nothing runs it
 
 # Keys that a resumed run may change: they do not change its bits.
 FREE_ON_RESUME = frozenset(
-    {
-        "run.generations",
-        "run.needs_start",
-        "run.fsync",
-        "run.fold_minutes",
-        "run.stall_minutes",
-        "task.device",
-        INERT,
-    }
+    {"run.generations", "run.needs_start", "run.fsync", "run.fold_minutes", "run.stall_minutes", "task.device", INERT}
 )
 
 LARGEST = 2**63 - 1

@@ -34,8 +34,7 @@ class CustomTask(Task, frozen=True):
     function: Annotated[str, key("The class of the task, as package.module:Task.")]
     settings: Annotated[dict[str, Any], key("The keyword arguments of the class.")] = {}  # noqa: RUF012  (msgspec copies it)
     behavior_steps: Annotated[
-        tuple[int, ...] | None,
-        key("Steps of the behaviour, for the argument `behavior_steps` of the class.", "steps"),
+        tuple[int, ...] | None, key("Steps of the behaviour, for the argument `behavior_steps` of the class.", "steps")
     ] = None
     deterministic: Deterministic = True
     rollouts: RolloutCount = 1

@@ -7,7 +7,7 @@ same start. The fitness of standard ES is the final x.
 import json
 import math
 from collections.abc import Callable
-from typing import Annotated, Any, ClassVar, Literal, Protocol
+from typing import Annotated, Any, ClassVar, Protocol
 
 import msgspec
 import numpy as np
@@ -17,10 +17,8 @@ from ees_mpi.errors import ConfigError, before_rollouts, located
 from ees_mpi.outcomes import Floats, Outcome, Singles
 from ees_mpi.policies import ACTIVATIONS, CLIP, HIDDEN, MLP, Activation, by_layer, observation_sums, parameter_count
 from ees_mpi.registry import key
-from ees_mpi.tasks.base import Deterministic, RolloutCount, Starts, once
+from ees_mpi.tasks.base import Count, Deterministic, RolloutCount, Starts, Terminate, once
 from ees_mpi.tasks.own_policy import LENGTH, CheckedPolicy, is_function
-
-Count = Annotated[int, msgspec.Meta(ge=1)]
 
 # A rollout in which a robot is faster is invalid, like one with NaN: its physics has blown up. The fastest robots here
 # reach 7 m/s and 60 rad/s. Bullet itself cuts all speeds at 100.
@@ -32,14 +30,11 @@ SIDES = {"right": 0.0, "left": 180.0}  # degrees
 def angle_of(direction: str, option: str) -> float:
     """Return the angle of a direction of the command line, in degrees; raise a ConfigError if it is none."""
     try:
-        angle = SIDES.get(direction)
-        angle = float(direction.removesuffix("deg")) if angle is None else angle
+        angle = SIDES[direction] if direction in SIDES else float(direction.removesuffix("deg"))
     except ValueError:
         angle = math.nan
     if not math.isfinite(angle):
-        raise ConfigError(
-            f"{option} {direction}: expected left, right, or degrees from +x towards +y, for example 45deg"
-        )
+        raise ConfigError(f"{option} {direction}: expected left, right, or degrees from +x towards +y, such as 45deg")
     return angle
 
 
@@ -171,10 +166,7 @@ class WalkingTask(PolicyTask, frozen=True):
     A subclass defines `axes`, `layers` and `_engine`. An engine is imported only when a robot is made.
     """
 
-    terminate: Annotated[
-        Literal["never", "environment"],
-        key("Whether the environment may end a rollout early (a fall)."),
-    ] = "never"
+    terminate: Terminate = "never"
     direction: Annotated[float, key("The direction in which distance is fitness, from +x towards +y.", "degrees")] = 0.0
     rollouts: RolloutCount = 1
     starts: Starts = "fixed"

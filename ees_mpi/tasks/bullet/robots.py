@@ -92,7 +92,7 @@ class Robot:
         """Apply an action, clipped to +-1, for one time step; return the observation and whether the rollout ended."""
         if action.shape != (self.action_size,):
             raise ValueError(
-                f"expected an action of the {self.name} of shape ({self.action_size},); got shape {action.shape}"
+                f"expected a {self.name}'s action of shape ({self.action_size},); got shape {action.shape}"
             )
         torques = [
             power * a if -1.0 < a < 1.0 else power if a >= 1.0 else -power if a <= -1.0 else _refuse(action)
@@ -278,13 +278,10 @@ class BulletAnt(Robot):
     def _pose(self) -> Pose:
         torso, orientation = pybullet.getBasePositionAndOrientation(self._body, self._client)
         speed, _ = pybullet.getBaseVelocity(self._body, self._client)
-        states = pybullet.getLinkStates(self._body, self._links, 0, 0, self._client)
-        xs = [state[0][0] for state in states]
-        ys = [state[0][1] for state in states]
-        x, y, z = torso
-        xs.insert(TORSO_AT, x)
-        ys.insert(TORSO_AT, y)
-        return self._mean(xs), self._mean(ys), z, orientation, speed
+        places = [state[0] for state in pybullet.getLinkStates(self._body, self._links, 0, 0, self._client)]
+        places.insert(TORSO_AT, torso)
+        xs, ys, _ = zip(*places, strict=True)
+        return self._mean(xs), self._mean(ys), torso[2], orientation, speed
 
     @staticmethod
     def _mean(v: Numbers) -> float:
