@@ -85,11 +85,7 @@ def test_a_batch_has_the_same_rows_for_any_number_of_missing_individuals(
 @pytest.mark.parametrize(
     ("task", "more", "message"),
     [
-        (
-            lambda z: z,
-            {},
-            r"returned a behaviour of shape \(3,\) and a fitness of shape \(\); expected \(2,\) and \(\)",
-        ),
+        (lambda z: z, {}, r"a behaviour of shape \(3,\) and a fitness of shape \(\); expected \(2,\) and \(\)"),
         (lambda z: 1 / 0, {}, r"<lambda>\(\) raised ZeroDivisionError"),
         (lambda z: z[:2], {"mean": [1.0]}, r"mean: expected 3 finite numbers, got shape \(1,\)"),
     ],
