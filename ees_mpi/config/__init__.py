@@ -17,19 +17,16 @@ import msgspec
 import tomli_w
 
 from ees_mpi.config.changes import change, make_room
-from ees_mpi.config.methods import METHODS as METHODS
-from ees_mpi.config.methods import Climbing as Climbing
-from ees_mpi.config.methods import EsMaml as EsMaml
-from ees_mpi.config.methods import Evolution as Evolution
-from ees_mpi.config.settings import FREE_ON_RESUME as FREE_ON_RESUME
-from ees_mpi.config.settings import INERT as INERT
-from ees_mpi.config.settings import LARGEST, NoiseSettings, RunSettings
+from ees_mpi.config.methods import METHODS, Climbing, EsMaml, Evolution
+from ees_mpi.config.settings import FREE_ON_RESUME, INERT, LARGEST, NoiseSettings, RunSettings
 from ees_mpi.contracts import Method, Population, Task
 from ees_mpi.errors import ConfigError
 from ees_mpi.populations import POPULATIONS
 from ees_mpi.registry import beside, check_trust, convert, flat, leaves, note_code, texts, unknown
 from ees_mpi.registry.toml import Setting, tables
 from ees_mpi.tasks import TASKS
+
+__all__ = ["FREE_ON_RESUME", "INERT", "METHODS", "Climbing", "EsMaml", "Evolution"]  # of its modules
 
 # Keys that files of the first drafts have, and that are ignored in them.
 GONE = (("run", "portable"), ("maml", "log_iterations"))
