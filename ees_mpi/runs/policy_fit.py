@@ -109,6 +109,4 @@ def check_network(text: str, toml: str, config: Config) -> None:
         pair = (task if isinstance(task, dict) else {}).get(name, default), part_settings(config.task)[name]
         theirs, ours = (json.dumps(value, default=str) for value in pair)
         if theirs != ours:
-            raise ConfigError(
-                f"{text}: its network has task.{name}={theirs}, this config {ours}; set task.{name}={theirs}"
-            )
+            raise ConfigError(f"{text}: its network has {theirs}, this config {ours}; set task.{name}={theirs}")

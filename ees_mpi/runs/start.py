@@ -140,9 +140,8 @@ def reopen(
         config = config or run.config
         if generations is not None:
             if generations < run.generations:
-                raise ConfigError(
-                    f"--generations {generations}: {path} has {run.generations} already; expected no fewer"
-                )
+                have = f"{path} has {run.generations} already"
+                raise ConfigError(f"--generations {generations}: {have}; expected at least that many")
             config = replace(config, run=msgspec.structs.replace(config.run, generations=generations))
         configs.check(config)
         if run.complete and run.generations == config.run.generations and not run.journal_records:

@@ -85,9 +85,8 @@ def load(source: PolicySource, label: str = "", generation: int | None = None) -
         policy = policy_files.read(source.policy, source.layers, source.normaliser, source.activation)
         return of_policy(policy, label)
     if source.layers or source.normaliser or source.activation:
-        raise ConfigError(
-            f"{text}: --layers, --normaliser and --activation are for policies of other programs only; leave them out"
-        )
+        only = "--layers, --normaliser and --activation are for policies of other programs only"
+        raise ConfigError(f"{text}: {only}; leave them out")
     path, generation = (source.policy, generation) if isinstance(source.policy, Path) else parse(text)
     if path.suffix == ".npz":
         if generation is not None:

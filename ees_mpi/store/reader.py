@@ -92,9 +92,7 @@ class Run(Mapping[str, Series]):
             with damage_reported(self.path):
                 self._interpret()
             if self.damage and not allow_damaged_journal:
-                raise RunFileError(
-                    f"{self.damage}. `ees-mpi repair` renames it, and keeps the generations that can be read"
-                )
+                raise RunFileError(f"{self.damage}. `ees-mpi repair` renames it, and keeps all that can be read")
         except BaseException:
             self.close()
             raise

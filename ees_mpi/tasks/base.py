@@ -10,6 +10,7 @@ from ees_mpi.registry import key, own
 from ees_mpi.registry.own import Result
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
+Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Deterministic = Annotated[bool, key("Whether rollouts repeat bit by bit; false: `verify` compares distributions.")]
 RolloutCount = Annotated[
     Count, key("The rollouts of an individual, each with its own seed; its outcome is their mean.", "rollouts")

@@ -18,7 +18,7 @@ from ees_mpi.errors import ConfigError, OwnCodeError, before_rollouts, located
 from ees_mpi.outcomes import Floats, Outcome, Singles
 from ees_mpi.registry import key
 from ees_mpi.registry.own import Guard, calling, make_once
-from ees_mpi.tasks.base import Deterministic, RolloutCount
+from ees_mpi.tasks.base import Deterministic, RolloutCount, Share
 
 KEY = "task.function"
 
@@ -40,7 +40,7 @@ class CustomTask(Task, frozen=True):
     rollouts: RolloutCount = 1
 
     share: Annotated[
-        Annotated[float, msgspec.Meta(ge=0, le=1)] | None,
+        Share | None,
         key("The share of rollouts that feed the normaliser; not set: that of the class, or of ten rollouts.", "share"),
     ] = msgspec.field(default=None, name="observation_share")
 

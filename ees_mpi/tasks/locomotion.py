@@ -17,7 +17,7 @@ from ees_mpi.errors import ConfigError, before_rollouts, located
 from ees_mpi.outcomes import Floats, Outcome, Singles
 from ees_mpi.policies import ACTIVATIONS, CLIP, HIDDEN, MLP, Activation, by_layer, observation_sums, parameter_count
 from ees_mpi.registry import key
-from ees_mpi.tasks.base import Count, Deterministic, RolloutCount, Starts, Terminate, once
+from ees_mpi.tasks.base import Count, Deterministic, RolloutCount, Share, Starts, Terminate, once
 from ees_mpi.tasks.own_policy import LENGTH, CheckedPolicy, is_function
 
 # A rollout in which a robot is faster is invalid, like one with NaN: its physics has blown up. The fastest robots here
@@ -71,22 +71,14 @@ class PolicyTask(Task, frozen=True):
         tuple[float, ...], key("The action is scale * output + shift; one number, or one for each action; empty: 1.")
     ] = ()
     action_shift: Annotated[tuple[float, ...], key("See action_scale; empty: 0.")] = ()
-    policy: Annotated[
-        str | None, key("Your own network in place of ours, as package.module:Policy or package.module:function.")
-    ] = None
+    policy: Annotated[str | None, key("Your own network, as package.module:Policy or package.module:function.")] = None
     policy_settings: Annotated[dict[str, Any] | None, key("Further arguments of your network, by name.")] = None
     steps: Annotated[Count, key("The length of a rollout, at most.", "steps")] = 1000
     reset_seed: Annotated[
         Annotated[int, msgspec.Meta(ge=0)] | None, key("The seed of every rollout's start; not set: the run's seed.")
     ] = None
     observation_share: Annotated[
-        float,
-        key(
-            "The share of rollouts that feed the observation normaliser; gymnasium: at least ten, if not set.",
-            "share",
-            ge=0,
-            le=1,
-        ),
+        Share, key("The share of rollouts that feed the normaliser; gymnasium: at least ten, if not set.", "share")
     ] = 0.01
     observation_clip: Annotated[float, key("The limit of normalised observations; 0: none.", ge=0, le=1e30)] = CLIP
     behavior_steps: Annotated[
@@ -154,10 +146,8 @@ class PolicyTask(Task, frozen=True):
             network.check()
         for name, numbers in (("action_scale", self.action_scale), ("action_shift", self.action_shift)):
             if len(numbers) > 1 and len(numbers) != self.layers[-1]:
-                raise ConfigError(
-                    f"task.{name}: expected one number, or one for each of the {self.layers[-1]} actions; "
-                    f"got {len(numbers)}"
-                )
+                expected = f"expected one number, or one for each of the {self.layers[-1]} actions"
+                raise ConfigError(f"task.{name}: {expected}; got {len(numbers)}")
 
 
 class WalkingTask(PolicyTask, frozen=True):

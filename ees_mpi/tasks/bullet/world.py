@@ -22,10 +22,8 @@ def _imported() -> tuple[Any, str]:
             import pybullet
             import pybullet_data
     except ImportError as error:
-        raise MissingExtra(
-            f"the cheetah and the ant need pybullet, which cannot be imported here ({error}): "
-            "pip install 'ees_mpi[bullet]'"
-        ) from None
+        need = f"the cheetah and the ant need pybullet, which cannot be imported here ({error})"
+        raise MissingExtra(f"{need}: pip install 'ees_mpi[bullet]'") from None
     return pybullet, pybullet_data.getDataPath()
 
 
