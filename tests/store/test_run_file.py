@@ -15,10 +15,10 @@ from support.small_runs import job_of
 
 from ees_mpi import open_run
 from ees_mpi.config import Config
-from ees_mpi.contracts import Evaluator
 from ees_mpi.errors import RunFileError
 from ees_mpi.generation.results import with_times
 from ees_mpi.generation.state import State, first_state
+from ees_mpi.outcomes import Outcome
 from ees_mpi.ranks import Ranks
 from ees_mpi.store import fold, journal, layout
 from ees_mpi.store.repair import repair
@@ -53,6 +53,11 @@ def running(request: pytest.FixtureRequest, tmp_path: Path, tiny: Callable[..., 
     yield half
     if Path(f"{half.path}.lock").exists():
         half.kill()
+
+
+def full(*arguments: object) -> None:
+    """Stand in for a function that writes to a full disk."""
+    raise OSError(28, "No space left on device")
 
 
 def dataset(path: Path) -> xarray.Dataset:
@@ -105,10 +110,6 @@ def test_a_kill_between_fold_and_new_journal_counts_nothing_twice(running: Half,
 
 def test_a_fold_that_fails_harms_neither_file_nor_journal(running: Half, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = running.path.read_bytes()
-
-    def full(*arguments: object) -> None:
-        raise OSError(28, "No space left on device")
-
     monkeypatch.setattr(shutil, "copymode", full)  # the second step of a fold
     with pytest.raises(RunFileError, match=r"No space left on device.*committed generations are safe"):
         running.writer.close()
@@ -121,34 +122,17 @@ def test_a_fold_that_fails_harms_neither_file_nor_journal(running: Half, monkeyp
 def test_individuals_are_rebuilt_from_the_file_alone(
     tmp_path: Path, tiny: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = tiny()
-    seen: dict[tuple[int, int], bytes] = {}
+    evaluate, seen = Interference.evaluate, []
 
-    class Watching:
-        generation = 0
+    def noted(task: Interference, index: int, parameters: np.ndarray, *rest: object) -> Outcome:
+        if index < 20:  # the last one is the unperturbed mean
+            seen.append(parameters.tobytes())
+        return evaluate(task, index, parameters, *rest)
 
-        def __init__(self, evaluator: Evaluator):
-            self.evaluator = evaluator
-
-        def evaluate(self, index: int, parameters: np.ndarray, *rest: object) -> object:
-            seen[self.generation, index] = parameters.tobytes()
-            return self.evaluator.evaluate(index, parameters, *rest)
-
-        def close(self) -> None:
-            pass
-
-    watching = Watching(config.task.open(0))
-    monkeypatch.setattr(Interference, "open", lambda self, seed: watching)
-    job = job_of(config)
-    half = Half(tmp_path / "run.h5", config, 4)
-    state = first_state(config)
-    for generation in range(4):
-        watching.generation = generation
-        _, state = job.advance(state)
+    monkeypatch.setattr(Interference, "evaluate", noted)
+    half = Half(tmp_path / "run.h5", tiny(), 4)
     with open_run(half.path) as run:
-        for (generation, index), expected in seen.items():
-            if index < 20:
-                assert run.individual(generation, index).tobytes() == expected
+        assert [run.individual(*place).tobytes() for place in np.ndindex(4, 20)] == seen
         with pytest.raises(IndexError, match="individual 20 is not among the 20"):
             run.individual(0, 20)
     half.kill()
@@ -245,10 +229,7 @@ def _last_row(path: Path) -> dict[str, np.ndarray]:
 def test_commits_continue_in_the_old_journal_if_a_new_one_cannot_be_made(
     running: Half, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*arguments: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(journal, "MAGIC", property(refuse))  # any failure while the header is written
+    monkeypatch.setattr(journal, "MAGIC", property(full))  # any failure while the header is written
     with pytest.raises((OSError, TypeError)):
         running.writer.fold()
     monkeypatch.undo()
@@ -301,10 +282,6 @@ def test_generations_are_called_safe_only_where_they_are(
 ) -> None:
     config = tiny("interference-maxvar", f"run.fsync={fsync}")
     half = Half(tmp_path / "run.h5", config, 2)
-
-    def full(*arguments: object) -> None:
-        raise OSError(28, "No space left on device")
-
     monkeypatch.setattr("ees_mpi.store.journal.JournalWriter.append_bytes", full)
     with pytest.raises(RunFileError, match=rf"No space left on device\. .*{message}"):
         half.writer.note_config(config)

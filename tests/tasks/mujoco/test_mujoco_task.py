@@ -154,10 +154,7 @@ def test_the_ant_ends_when_it_leaves_its_range_of_heights() -> None:
     assert min(lengths) < 400
 
 
-def test_fitness_is_measured_along_a_direction() -> None:
-    x, y = evaluate(build(model="ant")).behavior
-    assert evaluate(build(model="ant", direction=90.0)).fitness == y
-    assert evaluate(build(model="ant", direction=180.0)).fitness == -x
+def test_a_direction_in_which_a_robot_cannot_move_is_refused() -> None:
     with pytest.raises(ConfigError, match="moves along x only"):
         build(direction=90.0)
 
