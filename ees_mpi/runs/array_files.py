@@ -43,7 +43,13 @@ STATE_DICT = "expected a file of torch.save(model.state_dict(), FILE) by torch 1
 def read(path: Path) -> Named:
     """Return the arrays of a torch or safetensors file, by the suffix of its name."""
     with readable(path):
-        return _safetensors(path) if path.suffix == SAFETENSORS else _torch(path)
+        if path.suffix == SAFETENSORS:
+            return _safetensors(path)
+        with open(path, "rb") as file:
+            if not zipfile.is_zipfile(file):
+                why = "it was not read: a pickle can run code"
+                raise RunFileError(f"{path} is not a torch file, and {why}; {STATE_DICT}")
+            return torch_arrays(file, str(path))
 
 
 @contextmanager
@@ -85,14 +91,6 @@ def _array(value: Any, name: str) -> NDArray[Any]:
     if array.dtype.kind not in "fiu":
         raise RunFileError(f"{name} is not a plain array of real numbers")
     return array
-
-
-def _torch(path: Path) -> Named:
-    """Read a state_dict; a plain pickle is refused unread."""
-    with open(path, "rb") as file:
-        if not zipfile.is_zipfile(file):
-            raise RunFileError(f"{path} is not a torch file, and it was not read: a pickle can run code; {STATE_DICT}")
-        return torch_arrays(file, str(path))
 
 
 def torch_arrays(file: BinaryIO, name: str) -> Named:

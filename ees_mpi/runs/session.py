@@ -79,7 +79,7 @@ class Session:
     say: Say
     callback: Callback | None
     curves: Path | None  # a folder
-    _prepared: PreparedRun | None = None  # on rank 0, until it is released
+    _prepared: PreparedRun | None = None  # on rank 0
 
     def train(self) -> Path:
         """Train until the end; return the path of the run file."""
@@ -153,9 +153,8 @@ class Session:
 
     def _release(self, fold: bool = True) -> None:
         """Release the run file on rank 0; `fold`: fold its journal before."""
-        prepared, self._prepared = self._prepared, None
-        if prepared:
-            prepared.close(fold)
+        if self._prepared:
+            self._prepared.close(fold)
 
 
 def _greet(ranks: Ranks, prepared: PreparedRun, here: dict[str, str], device: str, say: Say) -> None:

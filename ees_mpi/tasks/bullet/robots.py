@@ -101,7 +101,9 @@ class Robot:
         before_x, before_y, _ = self.position
         pybullet.stepSimulation(self._client)
         observation = self._observe()
-        self._touch()
+        points = pybullet.getContactPoints(self._body, self._floor, ANY_LINK, ANY_LINK, self._client)
+        touching = [point[LINK_AT] for point in points]
+        self._touching = [1.0 if foot in touching else 0.0 for foot in self._feet]  # for the next observation
         x, y, _ = self.position
         if not (abs(x - before_x) <= LONGEST_STEP and abs(y - before_y) <= LONGEST_STEP):
             self._possible = False
@@ -145,12 +147,6 @@ class Robot:
             if not all(abs(value) <= LARGEST for value in values):
                 self._possible = False
         return observation
-
-    def _touch(self) -> None:
-        """Store which feet touch the floor now; the next observation contains it."""
-        points = pybullet.getContactPoints(self._body, self._floor, ANY_LINK, ANY_LINK, self._client)
-        touching = [point[LINK_AT] for point in points]
-        self._touching = [1.0 if foot in touching else 0.0 for foot in self._feet]
 
     def _pose(self) -> Pose:
         """Return mean x and y of all parts, the floor included, and the torso's z, orientation and speed."""
