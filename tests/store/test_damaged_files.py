@@ -124,11 +124,7 @@ def test_a_flipped_bit_is_noticed_by_the_commands_that_rely_on_it(
 ) -> None:
     run = made()
     flipped(run, name, row)
-    options = {
-        "resume": ["--generations", 8],
-        "sample": ["--count", 2, "--out", tmp_path / "sample.h5"],
-        "export": ["--csv"],
-    }
+    options = {"resume": ["--generations", 8], "sample": ["--count", 2, "-o", tmp_path / "s.h5"], "export": ["--csv"]}
     for command in seen_by:
         code, line = refusal(*command.split(), run, *options.get(command, []))
         assert code == 3 and "damaged" in line, command
@@ -374,12 +370,10 @@ def test_links_in_the_place_of_our_files_are_not_followed(made: Make, tmp_path: 
     assert victim.read_text() == "private" and info(run)["complete"]
 
 
-@pytest.mark.parametrize("kind", ["loop", "fifo"])
-def test_a_loop_of_links_and_a_fifo_are_refused(kind: str, tmp_path: Path) -> None:
+def test_a_loop_of_links_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "run.h5"
-    path.symlink_to(path) if kind == "loop" else os.mkfifo(path)
-    for words in (["info", path], ["resume", path], ["repair", path]):
-        assert refusal(*words)[0] == 3
+    path.symlink_to(path)
+    assert [refusal(command, path)[0] for command in ("info", "resume", "repair")] == [3, 3, 3]
 
 
 @pytest.mark.parametrize(
@@ -406,9 +400,8 @@ def test_missing_and_ill_shaped_parts_of_a_file_with_the_right_hashes_are_a_sent
             renew(file)
     for command in ("info", "resume", "repair"):
         found = ees(command, run)
-        assert found.returncode == 3 and found.stderr.startswith("ees-mpi: ") and "Traceback" not in found.stderr, (
-            command
-        )
+        assert found.returncode == 3 and found.stderr.startswith("ees-mpi: "), command
+        assert "Traceback" not in found.stderr
 
 
 def test_a_damaged_heap_of_the_dimension_scales_does_not_matter_to_any_command(made: Make) -> None:

@@ -12,13 +12,8 @@ from ees_mpi.tasks.bullet.robots import BulletAnt, BulletCheetah, Robot
 from ees_mpi.tasks.bullet.world import pybullet
 
 KINDS = [BulletCheetah, BulletAnt]
-EPISODES = [
-    Episode(0, "random"),
-    Episode(1, "policy"),
-    Episode(2, "held"),
-    Episode(2, "policy", 1),
-    Episode(123456789, "held", 3),
-]
+EPISODES = [Episode(0, "random"), Episode(1, "policy"), Episode(2, "held"), Episode(2, "policy", 1)]
+EPISODES += [Episode(123456789, "held", 3)]
 
 
 @pytest.fixture(params=KINDS, ids=lambda kind: kind.name)

@@ -61,9 +61,7 @@ def test_sizes_and_starts_are_those_of_bullet(robot: type[PaperRobot]) -> None:
 def test_masses_inertias_centers_and_friction_are_those_of_bullet(robot: type[PaperRobot]) -> None:
     walker, client = in_bullet(robot)
     model = replica_plant(robot.robot).model
-    links = {info[12].decode(): info[0] for info in joints_of(client).values()} | (
-        {"torso": -1} if robot is Ant else {}
-    )
+    links = {"torso": -1} | {info[12].decode(): info[0] for info in joints_of(client).values()}
     floor = pybullet.getDynamicsInfo(1 - client.robot, -1, client.number)[1]
     for body in range(1, model.nbody):
         facts = pybullet.getDynamicsInfo(client.robot, links[model.body(body).name], client.number)
@@ -141,11 +139,9 @@ def largest_difference(robot: type[PaperRobot], change: str) -> float:
         plant = dataclasses.replace(plant, rules=dataclasses.replace(plant.rules, lower=wrong))
     mujoco, (bullet, _) = MujocoWalker(plant, False, 0), in_bullet(robot)
     mujoco.reset()
-    differences = [
-        np.abs(mujoco.step(action)[0] - bullet.step(action)[0]).max() for action in actions.astype(np.float32)
-    ]
+    apart = [np.abs(mujoco.step(action)[0] - bullet.step(action)[0]).max() for action in actions.astype(np.float32)]
     bullet.close()
-    return float(max(differences))
+    return float(max(apart))
 
 
 @pytest.mark.parametrize("robot", ROBOTS)
