@@ -15,10 +15,9 @@ from ees_mpi.policies import CLIP, parameter_count
 from ees_mpi.registry import Part, convert, key, part_settings
 from ees_mpi.registry.own import calling
 from ees_mpi.tasks import TASKS
+from ees_mpi.tasks.base import Count
 
-Count = Annotated[int, msgspec.Meta(ge=1)]
 Positive = Annotated[float, msgspec.Meta(gt=0)]
-Share = Annotated[float, msgspec.Meta(gt=0, lt=1)]
 
 
 class MamlSettings(Part, frozen=True):
@@ -33,7 +32,7 @@ class MamlSettings(Part, frozen=True):
     cg_iterations: Annotated[Count, key("The iterations of the conjugate gradient method.", "iterations")] = 10
     cg_damping: Annotated[float, key("Is added to the diagonal of the Fisher matrix.", ge=0)] = 1e-5
     line_search_steps: Annotated[Count, key("How often a step may be shortened before it is given up.", "steps")] = 15
-    line_search_ratio: Annotated[Share, key("The factor by which a step is shortened.")] = 0.8
+    line_search_ratio: Annotated[float, key("The factor by which a step is shortened.", gt=0, lt=1)] = 0.8
 
     def steps(self, task: Task) -> int:
         """Return the number of steps of a rollout during training."""

@@ -6,6 +6,7 @@ import msgspec
 
 from ees_mpi.errors import ConfigError
 from ees_mpi.registry import Part, key
+from ees_mpi.tasks.base import Count
 
 INERT = "task.source"  # a text to read; nothing runs it
 
@@ -17,7 +18,6 @@ FREE_ON_RESUME = frozenset(
 LARGEST = 2**63 - 1
 FEWEST_SLICES = 100  # noise vectors of the table of a new run
 Seed = Annotated[int, msgspec.Meta(ge=0, le=LARGEST)]
-Count = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class RunSettings(Part, frozen=True):

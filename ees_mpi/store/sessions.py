@@ -55,9 +55,8 @@ def write(file: h5py.File, writers: Sequence[Session]) -> None:
     group = file.create_group("sessions")
     for name, kind in {"session": "<i8", **layout.SESSIONS}.items():
         values: list[Any] = [{**session, "session": place}[name] for place, session in enumerate(writers)]
+        dtype: Any = kind
         if kind == "str":
             values = [value.encode("utf-8", "surrogateescape") for value in values]
             dtype = texts.fixed(max(map(len, values), default=1))
-        else:
-            dtype = kind
         chunks.append(chunks.create(group, name, (), dtype, rows=1), values)
