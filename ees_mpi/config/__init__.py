@@ -17,13 +17,8 @@ import msgspec
 import tomli_w
 
 from ees_mpi.config.changes import change, make_room
-from ees_mpi.config.methods import METHODS as METHODS
-from ees_mpi.config.methods import Climbing as Climbing
-from ees_mpi.config.methods import EsMaml as EsMaml
-from ees_mpi.config.methods import Evolution as Evolution
-from ees_mpi.config.settings import FREE_ON_RESUME as FREE_ON_RESUME
-from ees_mpi.config.settings import INERT as INERT
-from ees_mpi.config.settings import LARGEST, NoiseSettings, RunSettings
+from ees_mpi.config.methods import METHODS, Climbing, EsMaml, Evolution
+from ees_mpi.config.settings import FREE_ON_RESUME, INERT, LARGEST, NoiseSettings, RunSettings
 from ees_mpi.contracts import Method, Population, Task
 from ees_mpi.errors import ConfigError
 from ees_mpi.populations import POPULATIONS
@@ -31,10 +26,11 @@ from ees_mpi.registry import beside, check_trust, convert, flat, leaves, note_co
 from ees_mpi.registry.toml import Setting, tables
 from ees_mpi.tasks import TASKS
 
+__all__ = ["FREE_ON_RESUME", "INERT", "METHODS", "Climbing", "EsMaml", "Evolution"]  # of its modules
+
 # Keys that files of the first drafts have, and that are ignored in them.
 GONE = (("run", "portable"), ("maml", "log_iterations"))
 OBSERVED = 10  # rollouts of a generation that should feed the observation statistics, at least
-SHARE = "task.observation_share"
 
 
 @dataclass(frozen=True)
@@ -149,9 +145,8 @@ def _check_memory(config: Config, here: bool) -> None:
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     for key, need in needs.items():
         if need > memory:
-            raise ConfigError(
-                f"{key}: needs at least {need / 2**30:.3g} GiB of memory; this machine has {memory / 2**30:.3g} GiB"
-            )
+            has = f"this machine has {memory / 2**30:.3g} GiB"
+            raise ConfigError(f"{key}: needs at least {need / 2**30:.3g} GiB of memory; {has}")
 
 
 def preset_names() -> list[str]:
@@ -213,17 +208,14 @@ def load(source: Source, settings: Sequence[Setting] = ()) -> Config:
     text = written(source)
     config = parse(text, settings, source if isinstance(source, str) else "config", trusted=True)
     task = config.task.resolved()
-    return replace(config, task=task if is_set(SHARE, text, settings) else task.observing(enough(config)))
+    if "task.observation_share" not in dict(flat(with_base(tables(text, settings, "config")))):
+        task = task.observing(enough(config))
+    return replace(config, task=task)
 
 
 def enough(config: Config) -> float:
     """Return the share of rollouts of a generation that is about `OBSERVED` rollouts."""
     return min(1.0, math.ceil(1000 * OBSERVED / (config.population.size * config.method.rollouts)) / 1000)
-
-
-def is_set(key: str, text: str | Mapping[str, Any], settings: Sequence[Setting]) -> bool:
-    """Return True if TOML text, tables or settings name this key: its value is not just the default."""
-    return key in dict(flat(with_base(tables(text, settings, "config"))))
 
 
 def changed_keys(before: Config, after: Config) -> list[str]:

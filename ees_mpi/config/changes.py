@@ -13,7 +13,7 @@ from ees_mpi.objectives import OBJECTIVES
 from ees_mpi.optimizers import OPTIMIZERS
 from ees_mpi.populations import POPULATIONS
 from ees_mpi.registry import Family
-from ees_mpi.registry.toml import Setting, apply
+from ees_mpi.registry.toml import Setting, apply, tables
 from ees_mpi.tasks import TASKS
 
 FAMILIES = {family.kind: family for family in (TASKS, POPULATIONS, OBJECTIVES, OPTIMIZERS)}
@@ -24,10 +24,7 @@ def change(sections: dict[str, Any], settings: Sequence[Setting]) -> list[str]:
 
     Only keys of the config itself are dropped. A key that the settings name is kept, and refused later if it is wrong.
     """
-    wanted: dict[str, Any] = {}
-    for setting in settings:
-        apply(wanted, setting)
-    notes = make_room(sections, wanted)
+    notes = make_room(sections, tables({}, settings, "config"))
     for setting in settings:
         apply(sections, setting)
     return notes

@@ -53,21 +53,22 @@ class Section:
 
 def sections() -> list[Section]:
     """Return all sections with all keys; imports every part."""
-    method = _method()  # imports all methods, which register their parts
     return [
-        method,
-        Section("run", _sentence(RunSettings), {}, list(_keys("run", RunSettings))),
+        _method(),
+        _struct("run", RunSettings),
         *map(_family, FAMILIES),
-        *(section for name in METHODS for section in _own_sections(name)),
-        Section("noise", _sentence(NoiseSettings), {}, list(_keys("noise", NoiseSettings))),
+        *(
+            _struct(name, part, f' For method = "{method}".')
+            for method, kind in METHODS.items()
+            for name, part in kind.own_sections.items()
+            if name not in FAMILIES
+        ),
+        _struct("noise", NoiseSettings),
     ]
 
 
-def _own_sections(method: str) -> Iterator[Section]:
-    """Yield the sections of a method that are no family of parts."""
-    for name, kind in METHODS[method].own_sections.items():
-        if name not in FAMILIES:
-            yield Section(name, f'{_sentence(kind)} For method = "{method}".', {}, list(_keys(name, kind)))
+def _struct(name: str, kind: type[Part], more: str = "") -> Section:
+    return Section(name, _sentence(kind) + more, {}, list(_keys(name, kind)))
 
 
 def _method() -> Section:
@@ -189,9 +190,8 @@ def _value(key: Key, values: Mapping[str, Any]) -> Any:
     """Return the value of a key in a config; None if it is not set."""
     if key.key == "method":
         return values.get("method", "ees")
-    inside = {
-        name.removeprefix(f"{key.key}."): value for name, value in values.items() if name.startswith(f"{key.key}.")
-    }
+    table = f"{key.key}."
+    inside = {name.removeprefix(table): value for name, value in values.items() if name.startswith(table)}
     return values.get(key.key, inside or None)
 
 

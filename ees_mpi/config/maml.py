@@ -8,28 +8,23 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 import numpy as np
 
-from ees_mpi.contracts import Population, Task
+from ees_mpi.contracts import Method, Population, Task
 from ees_mpi.errors import ConfigError, MissingExtra, before_rollouts
 from ees_mpi.outcomes import Arrays, Field
 from ees_mpi.policies import CLIP, parameter_count
 from ees_mpi.registry import Part, convert, key, part_settings
 from ees_mpi.registry.own import calling
 from ees_mpi.tasks import TASKS
+from ees_mpi.tasks.base import Count
 
-Count = Annotated[int, msgspec.Meta(ge=1)]
 Positive = Annotated[float, msgspec.Meta(gt=0)]
-Share = Annotated[float, msgspec.Meta(gt=0, lt=1)]
 
 
 class MamlSettings(Part, frozen=True):
     """The settings of MAML with TRPO."""
 
-    rollouts: Annotated[
-        Count, key("The rollouts in a batch; a task has one batch before and one after its adaptation.", "rollouts")
-    ] = 10
-    horizon: Annotated[
-        Count | None, key("The length of a rollout during training; not set: `task.steps`.", "steps")
-    ] = None
+    rollouts: Annotated[Count, key("The rollouts of each batch, before and after adaptation.", "rollouts")] = 10
+    horizon: Annotated[Count | None, key("The length of a rollout in training; not set: `task.steps`.", "steps")] = None
     adaptation_lr: Annotated[Positive, key("The learning rate of the gradient step that adapts to a task.")] = 0.1
     discount: Annotated[float, key("The discount of later rewards, per step.", ge=0, le=1)] = 0.99
     initial_std: Annotated[Positive, key("The std of the actions before the first iteration.")] = 1.0
@@ -37,7 +32,7 @@ class MamlSettings(Part, frozen=True):
     cg_iterations: Annotated[Count, key("The iterations of the conjugate gradient method.", "iterations")] = 10
     cg_damping: Annotated[float, key("Is added to the diagonal of the Fisher matrix.", ge=0)] = 1e-5
     line_search_steps: Annotated[Count, key("How often a step may be shortened before it is given up.", "steps")] = 15
-    line_search_ratio: Annotated[Share, key("The factor by which a step is shortened.")] = 0.8
+    line_search_ratio: Annotated[float, key("The factor by which a step is shortened.", gt=0, lt=1)] = 0.8
 
     def steps(self, task: Task) -> int:
         """Return the number of steps of a rollout during training."""
@@ -45,7 +40,7 @@ class MamlSettings(Part, frozen=True):
 
 
 @dataclass(frozen=True)
-class Maml:
+class Maml(Method):
     """MAML: a row of the run file is a task, the outer step is TRPO."""
 
     settings: MamlSettings
@@ -79,10 +74,6 @@ class Maml:
     def rollouts(self) -> int:
         """Return the number of rollouts of one task: a batch before and a batch after its adaptation."""
         return 2 * self.settings.rollouts
-
-    @property
-    def of_offspring(self) -> "Maml":
-        return self
 
     def check(self, task: Task, population: Population) -> None:
         """Raise a ConfigError if MAML cannot learn the task."""
@@ -134,9 +125,7 @@ def check_task(task: Task) -> None:
     elif task.heading is None:
         raise ConfigError('task.fitness: method = "maml" is rewarded for distance; expected "behavior", got "reward"')
     elif unlike := getattr(task, "unlike_gpu", ""):
-        raise ConfigError(
-            f'method = "maml" learns the tanh network, and clips observations to {CLIP:g}; got {unlike}: leave it out'
-        )
+        raise ConfigError(f'method = "maml" learns a tanh network with observations up to {CLIP:g}; leave out {unlike}')
     elif task.behavior_dim != task.axes:
         raise ConfigError('task.behavior_steps: method = "maml" uses final positions only; leave it out')
 
@@ -151,7 +140,5 @@ def _try_walker(task: Task) -> None:
         walker.close()
     expected = (task.layers[0],), (task.layers[0],), (task.behavior_dim,)
     if shapes != expected:
-        raise ConfigError(
-            f"{task.own_code}: two observations and the position of the walker have the shapes {shapes}; expected "
-            f"{expected}"
-        )
+        what = "two observations and the position of the walker"
+        raise ConfigError(f"{task.own_code}: {what} have the shapes {shapes}; expected {expected}")

@@ -16,7 +16,7 @@ from ees_mpi.registry import Part, convert, key, part_settings
 
 
 @dataclass(frozen=True)
-class Evolution:
+class Evolution(Method):
     """Evolution strategies: an objective gives weights, an optimizer takes the step."""
 
     objective: Objective
@@ -27,7 +27,6 @@ class Evolution:
     fields: ClassVar[Mapping[str, Field]] = {
         "objective_value": Field(("own_objective",), "<f8", "value of each objective of the user; NaN: not computed")
     }
-    inherited: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
     def build(cls, sections: Mapping[str, Any]) -> "Evolution":
@@ -40,14 +39,6 @@ class Evolution:
     def algorithm(self) -> str:
         """The name of the objective."""
         return OBJECTIVES.name_of(self.objective)
-
-    @property
-    def rollouts(self) -> int:
-        return 1
-
-    @property
-    def of_offspring(self) -> "Evolution":
-        return self
 
     @property
     def headline(self) -> str:
@@ -100,9 +91,6 @@ class Evolution:
         """Return the size of all that a custom population learns beside its means."""
         return {"learned_number": more_learned(population, task.parameters), "own_objective": len(self.own_values)}
 
-    def warning(self, arrays: Arrays) -> str | None:
-        return None
-
 
 class Climbing(Part, frozen=True):
     """The settings of the hill climbing that adapts each individual to its direction."""
@@ -139,7 +127,7 @@ class EsMaml(Evolution):
         return 1 + self.climbing.queries
 
     @property
-    def of_offspring(self) -> Evolution:
+    def of_offspring(self) -> Method:
         """The method of a sample of offspring, which do not adapt."""
         return Evolution(self.objective, self.optimizer)
 

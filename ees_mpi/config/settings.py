@@ -6,26 +6,18 @@ import msgspec
 
 from ees_mpi.errors import ConfigError
 from ees_mpi.registry import Part, key
+from ees_mpi.tasks.base import Count
 
 INERT = "task.source"  # a text to read; nothing runs it
 
 # Keys that a resumed run may change: they do not change its bits.
 FREE_ON_RESUME = frozenset(
-    {
-        "run.generations",
-        "run.needs_start",
-        "run.fsync",
-        "run.fold_minutes",
-        "run.stall_minutes",
-        "task.device",
-        INERT,
-    }
+    {"run.generations", "run.needs_start", "run.fsync", "run.fold_minutes", "run.stall_minutes", "task.device", INERT}
 )
 
 LARGEST = 2**63 - 1
 FEWEST_SLICES = 100  # noise vectors of the table of a new run
 Seed = Annotated[int, msgspec.Meta(ge=0, le=LARGEST)]
-Count = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class RunSettings(Part, frozen=True):
@@ -38,9 +30,7 @@ class RunSettings(Part, frozen=True):
         int, key("How often the unperturbed mean is evaluated, for the log; 0: never.", "generations", ge=0)
     ] = 10
     fsync: Annotated[bool, key("Whether every commit waits until the disk has it.")] = True
-    fold_minutes: Annotated[
-        float, key("The time between two folds of the journal into the run file.", "minutes", gt=0, le=1e7)
-    ] = 5.0
+    fold_minutes: Annotated[float, key("The time between two folds of the journal.", "minutes", gt=0, le=1e7)] = 5.0
     stall_minutes: Annotated[
         float, key("A rank without progress for this time ends the job; 0: no limit.", "minutes", ge=0, le=1e7)
     ] = 30.0

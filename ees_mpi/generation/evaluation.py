@@ -54,14 +54,11 @@ class Evaluation:
         self._stds = getattr(config.population, "stds", None)  # of a population with a std for each parameter
         self.device, self._drivers = choose_device(config, ranks, device or config.task.device or "cpu")
         self.described = describe_device(ranks, self.device, self._drivers)
-        self._open()
-
-    def _open(self) -> None:
-        with self.ranks.together(), before_rollouts():
+        with ranks.together(), before_rollouts():
             if self.device == "cpu":
-                self._evaluator = self.config.task.open(self.config.run.seed)
+                self._evaluator = config.task.open(config.run.seed)
             else:
-                self._batches = opened_on_gpu(self.ranks, self._drivers, self._open_batches)
+                self._batches = opened_on_gpu(ranks, self._drivers, self._open_batches)
 
     def _open_batches(self, say: Say) -> BatchEvaluator:
         population, table = self.config.population, self.noise.row(0, self.noise.size)

@@ -158,12 +158,8 @@ def observation_warning(config: Config) -> str:
 
 def observed(config: Config, generation: int) -> NDArray[np.bool_]:
     """Return which individuals [N] of a generation feed the observation statistics."""
-    size = config.population.size
-    if config.task.observation_dim == 0:
-        return np.zeros(size, np.bool_)
-    sampled: NDArray[np.bool_] = (
-        stream(config.run.seed, "observe", generation).random(size) < config.task.observation_share
-    )
+    share = config.task.observation_share if config.task.observation_dim else 0.0
+    sampled: NDArray[np.bool_] = stream(config.run.seed, "observe", generation).random(config.population.size) < share
     return sampled
 
 

@@ -22,10 +22,7 @@ from ees_mpi.registry.toml import short
 
 TRUST = "EES_MPI_TRUST"  # an environment variable; 1: run files are trusted
 _consents: list[bool] = []  # of the command or the call that is running; see `trusting`
-CONSENT = (
-    "If you know where the file comes from, use --trust (or EES_MPI_TRUST=1, or trust=True); "
-    "see `ees-mpi docs internals`"
-)
+CONSENT = "If you trust the file, use --trust (or EES_MPI_TRUST=1, or trust=True); see `ees-mpi docs internals`"
 
 
 class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -182,18 +179,15 @@ def texts(table: Any) -> Iterator[tuple[str, str]]:
 def check_trust(path: str, key: str) -> None:
     """Raise a TrustError if only a run file names this code, and the user has not said that files are trusted."""
     if _needs_trust(path):
-        raise TrustError(
-            f"{key} = {path!r}: the run file names this code, and it is not run without your consent. {CONSENT}"
-        )
+        only = "the run file names this code, and it is not run without your consent"
+        raise TrustError(f"{key} = {path!r}: {only}. {CONSENT}")
 
 
 def check_setting(key: str, value: Any) -> None:
     """Raise a TrustError if only a run file has this setting, which a library would get: it may open other files."""
     if _needs_trust(f"{key} = {value!r}"):
-        raise TrustError(
-            f"{key} = {value!r:.80}: only the run file has this setting, and no library gets it without your consent. "
-            f"{CONSENT}"
-        )
+        only = "only the run file has this setting, and no library gets it without your consent"
+        raise TrustError(f"{key} = {value!r:.80}: {only}. {CONSENT}")
 
 
 def _needs_trust(noted: str) -> bool:

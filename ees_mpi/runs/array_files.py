@@ -43,7 +43,13 @@ STATE_DICT = "expected a file of torch.save(model.state_dict(), FILE) by torch 1
 def read(path: Path) -> Named:
     """Return the arrays of a torch or safetensors file, by the suffix of its name."""
     with readable(path):
-        return _safetensors(path) if path.suffix == SAFETENSORS else _torch(path)
+        if path.suffix == SAFETENSORS:
+            return _safetensors(path)
+        with open(path, "rb") as file:
+            if not zipfile.is_zipfile(file):
+                why = "it was not read: a pickle can run code"
+                raise RunFileError(f"{path} is not a torch file, and {why}; {STATE_DICT}")
+            return torch_arrays(file, str(path))
 
 
 @contextmanager
@@ -85,14 +91,6 @@ def _array(value: Any, name: str) -> NDArray[Any]:
     if array.dtype.kind not in "fiu":
         raise RunFileError(f"{name} is not a plain array of real numbers")
     return array
-
-
-def _torch(path: Path) -> Named:
-    """Read a state_dict; a plain pickle is refused unread."""
-    with open(path, "rb") as file:
-        if not zipfile.is_zipfile(file):
-            raise RunFileError(f"{path} is not a torch file, and it was not read: a pickle can run code; {STATE_DICT}")
-        return torch_arrays(file, str(path))
 
 
 def torch_arrays(file: BinaryIO, name: str) -> Named:
@@ -189,15 +187,12 @@ def read_sb3(path: Path) -> tuple[Named, list[str], dict[str, Any]]:
         return arrays, names, {"activation": activation, "action_scale": [], "action_shift": []}
     low, high = (_limits(data, side, arrays[f"{names[-1]}.bias"].size, path) for side in ("low", "high"))
     scale, shift = (high - low) / 2, (high + low) / 2
-    return (
-        arrays,
-        names,
-        {
-            "activation": [*[activation] * (len(names) - 1), "tanh"],
-            "action_scale": scale.tolist() if (scale != 1).any() else [],
-            "action_shift": shift.tolist() if shift.any() else [],
-        },
-    )
+    settings = {
+        "activation": [*[activation] * (len(names) - 1), "tanh"],
+        "action_scale": scale.tolist() if (scale != 1).any() else [],
+        "action_shift": shift.tolist() if shift.any() else [],
+    }
+    return arrays, names, settings
 
 
 def _acting(arrays: Named, words: dict[str, Any], path: Path) -> tuple[list[str], str, bool]:

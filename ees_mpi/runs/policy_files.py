@@ -90,9 +90,7 @@ class ForeignPolicy:
             sizes = ", ".join(map(str, layers))
             raise ConfigError(f"{self.source}: its layers have the sizes {self.layers}; the task has ({sizes})")
         if len(self.parameters) != parameters:  # also for a task with layers: its network may be the user's own
-            raise ConfigError(
-                f"{self.source}: it has {len(self.parameters)} parameters; expected the {parameters} of the task"
-            )
+            raise ConfigError(f"{self.source}: it has {len(self.parameters)} parameters; the task has {parameters}")
 
 
 def read(
@@ -209,8 +207,6 @@ def _normaliser(stated: Named, path: Path | None, text: str) -> Named:
         raise ConfigError(f"--normaliser {path}: {text} has its own normaliser; leave it out")
     arrays = as_arrays(array_files.read_npz(path), f"--normaliser {path}")
     if not set(NORMALISER[:2]) <= set(arrays) <= set(NORMALISER):
-        names = ", ".join(arrays) or "no arrays"
-        raise RunFileError(
-            f"--normaliser {path}: expected {', '.join(NORMALISER)} (the last one may be absent); got {names}"
-        )
+        wanted, names = ", ".join(NORMALISER), ", ".join(arrays) or "no arrays"
+        raise RunFileError(f"--normaliser {path}: expected {wanted} (the last one may be absent); got {names}")
     return arrays

@@ -50,9 +50,8 @@ def _with(task: Any, changes: dict[str, Any], policy: ForeignPolicy) -> Any:
     names = changes.get("activation", ())
     for name in [names] if isinstance(names, str) else names:
         if name not in task.activations:
-            raise ConfigError(
-                f"{policy.source}: expected the activations {', '.join(task.activations)}; got {name}: {OTHER}"
-            )
+            known = ", ".join(task.activations)
+            raise ConfigError(f"{policy.source}: expected the activations {known}; got {name}: {OTHER}")
     return convert({**part_settings(task), **changes}, type(task), "task") if changes else task
 
 
@@ -110,6 +109,4 @@ def check_network(text: str, toml: str, config: Config) -> None:
         pair = (task if isinstance(task, dict) else {}).get(name, default), part_settings(config.task)[name]
         theirs, ours = (json.dumps(value, default=str) for value in pair)
         if theirs != ours:
-            raise ConfigError(
-                f"{text}: its network has task.{name} = {theirs}; this config has {ours}; set task.{name}={theirs}"
-            )
+            raise ConfigError(f"{text}: its network has {theirs}, this config {ours}; set task.{name}={theirs}")

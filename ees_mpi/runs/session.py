@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from ees_mpi import machine
-from ees_mpi.config import Config
 from ees_mpi.errors import EesError, Interrupted, RunFileError
 from ees_mpi.generation.determinism import check_deterministic
 from ees_mpi.generation.results import Record, observation_warning, uses_torch
@@ -63,9 +62,8 @@ def run_session(
     ranks.stop_when_asked()
     if max_hours is not None:
         ranks.deadline = time.monotonic() + 3600 * max_hours
-    session = Session(ranks, request, say, callback, curves)
     try:
-        return session.train()
+        return Session(ranks, request, say, callback, curves).train()
     except Interrupted:
         if callback:
             callback.check(ranks)
@@ -81,7 +79,7 @@ class Session:
     say: Say
     callback: Callback | None
     curves: Path | None  # a folder
-    _prepared: PreparedRun | None = None  # on rank 0, until it is released
+    _prepared: PreparedRun | None = None  # on rank 0
 
     def train(self) -> Path:
         """Train until the end; return the path of the run file."""
@@ -131,8 +129,15 @@ class Session:
             train(job, state, None)
             return
         shown = Progress(job.config, state.generation, writer.pop_warning)
-        with shown, tensorboard.Curves(self.curves, writer.path) as curves:
-            train(job, state, writer, lambda record: self._report(record, shown, curves))
+        with shown, tensorboard.curves(self.curves, writer.path) as draw:
+
+            def report(record: Record) -> None:
+                shown.update(record)
+                draw(record)
+                if self.callback:
+                    self.callback(record, ranks)
+
+            train(job, state, writer, report)
 
     def _open_file(self, job: Job, state: State, fingerprint: dict[str, str]) -> RunWriter | None:
         """Open the run file on rank 0, note the session in it, and print a greeting."""
@@ -146,24 +151,16 @@ class Session:
                 writer.begin_session(state.generation, ranks.size, ranks.nodes, here)
         return writer
 
-    def _report(self, record: Record, progress: Progress, curves: tensorboard.Curves) -> None:
-        """Show a committed generation, on rank 0."""
-        progress.update(record)
-        curves.update(record)
-        if self.callback:
-            self.callback(record, self.ranks)
-
     def _release(self, fold: bool = True) -> None:
         """Release the run file on rank 0; `fold`: fold its journal before."""
-        prepared, self._prepared = self._prepared, None
-        if prepared:
-            prepared.close(fold)
+        if self._prepared:
+            self._prepared.close(fold)
 
 
 def _greet(ranks: Ranks, prepared: PreparedRun, here: dict[str, str], device: str, say: Say) -> None:
     """Print the generations and the number of ranks, with warnings."""
-    config: Config = prepared.config
-    first = int(prepared.state["generation"])
+    config, first = prepared.config, int(prepared.state["generation"])
+    size = config.population.size
     workers = f"{ranks.size} rank{'s' * (ranks.size > 1)} on {ranks.nodes} node{'s' * (ranks.nodes > 1)}"
     say(f"{prepared.path}: generations {first} to {config.run.generations} on {workers}")
     for note in config.notes:
@@ -171,17 +168,12 @@ def _greet(ranks: Ranks, prepared: PreparedRun, here: dict[str, str], device: st
     if warning := observation_warning(config):
         say(f"warning: {warning}")
     slices = config.noise.slices(config.task.parameters)
-    if slices < config.population.size and not prepared.sessions:
+    if slices < size and not prepared.sessions:
+        say(f"warning: the noise table has {slices} noise vectors for {size} individuals (noise.size)")
+    if ranks.size > size and device == "cpu":
         say(
-            f"warning: the noise table has {slices} noise vectors for {config.population.size} individuals (noise.size)"
+            f"warning: {ranks.size - size} of {ranks.size} ranks have nothing to evaluate (ranks {size} to "
+            f"{ranks.size - 1}): the population has {size} individuals"
         )
-    idle = ranks.size - config.population.size
-    if idle > 0 and device == "cpu":
-        say(
-            f"warning: {idle} of {ranks.size} ranks have nothing to evaluate (ranks {config.population.size} to "
-            f"{ranks.size - 1}): the population has {config.population.size} individuals"
-        )
-    if prepared.sessions:
-        other = machine.differences(here, prepared.sessions[-1]["machine"])
-        if other:
-            say(f"warning: the file was written on another machine, so later bits may differ: {'; '.join(other)}")
+    if prepared.sessions and (other := machine.differences(here, prepared.sessions[-1]["machine"])):
+        say(f"warning: the file was written on another machine, so later bits may differ: {'; '.join(other)}")

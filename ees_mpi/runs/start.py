@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from ees_mpi.runs.policy_files import PolicySource
 from ees_mpi.runs.starting_point import StartingPoint
 from ees_mpi.store.reader import Run, open_run
 from ees_mpi.store.safety import check_ours
-from ees_mpi.store.writer import RunWriter, already_exists, check_folder, has_results, new_run_id
+from ees_mpi.store.writer import RunWriter, check_folder, has_results
 
 
 @dataclass
@@ -31,7 +32,6 @@ class PreparedRun:
     path: Path
     config: Config
     state: Arrays
-    run_id: str
     sessions: list[dict[str, Any]] = field(default_factory=list)  # of an existing file
     writer: RunWriter | None = None
     create: Callable[[], RunWriter] | None = None
@@ -82,7 +82,7 @@ class TrainRequest:
             check_ours(path)
         if path.exists() and not self.overwrite and not self.resume and has_results(path):
             configs.check(config)
-            raise already_exists(path)
+            raise RunFileError(f"{path} exists already; use --resume to continue it, --overwrite to start again")
         begin = starting_point.load(self.start) if self.start else None
         if begin and begin.foreign:
             config = policy_fit.fitted(config, begin.foreign)
@@ -111,12 +111,8 @@ class TrainRequest:
         state, note = first_state(config), ""
         if begin:
             state, note = starting_point.first_state_from(begin, str(self.start), config)
-        arrays, run_id = state.arrays(), new_run_id()
-
-        def create() -> RunWriter:
-            return RunWriter.create(path, config, arrays, self.overwrite, self.force, started_from=note, run_id=run_id)
-
-        return PreparedRun(path, config, arrays, run_id, create=create)
+        words = (path, config, state.arrays(), self.overwrite, self.force)
+        return PreparedRun(*words[:3], create=partial(RunWriter.create, *words, started_from=note))
 
 
 def load(source: Source | Path, settings: Sequence[Setting]) -> Config:
@@ -128,11 +124,7 @@ def load(source: Source | Path, settings: Sequence[Setting]) -> Config:
 
 
 def reopen(
-    path: Path,
-    generations: int | None,
-    force: bool,
-    config: Config | None = None,
-    start: StartingPoint | None = None,
+    path: Path, generations: int | None, force: bool, config: Config | None = None, start: StartingPoint | None = None
 ) -> PreparedRun:
     """Open a run file to continue it; it is read once before and once after it is locked.
 
@@ -145,13 +137,18 @@ def reopen(
         run.check_last()
         if config is not None:
             _check_same_run(run, config, start)
-        config = _with_generations(config or run.config, generations, run)
+        config = config or run.config
+        if generations is not None:
+            if generations < run.generations:
+                have = f"{path} has {run.generations} already"
+                raise ConfigError(f"--generations {generations}: {have}; expected at least that many")
+            config = replace(config, run=msgspec.structs.replace(config.run, generations=generations))
         configs.check(config)
         if run.complete and run.generations == config.run.generations and not run.journal_records:
-            return PreparedRun(path, config, run.state_arrays(), run.run_id)
+            return PreparedRun(path, config, run.state_arrays())
     config.method.try_out(config.task, config.population)
     writer, contents = RunWriter.resume(path, config, force)
-    return PreparedRun(path, config, contents.state, contents.run_id, contents.sessions, writer)
+    return PreparedRun(path, config, contents.state, contents.sessions, writer)
 
 
 def _check_same_run(run: Run, config: Config, start: StartingPoint | None) -> None:
@@ -160,19 +157,6 @@ def _check_same_run(run: Run, config: Config, start: StartingPoint | None) -> No
     if changed:
         raise ConfigError(f"{run.path} was begun with another config: {'; '.join(changed)}")
     if start:
-        begun_from = json.loads(run.attributes["started_from"] or "null")
-        wanted = start.about
-        if begun_from is None or any(begun_from.get(key) != wanted[key] for key in ("run_id", "state_sha256")):
-            raise ConfigError(
-                f"{run.path} was not begun from {wanted['path']}; leave out --from to continue it as it is"
-            )
-
-
-def _with_generations(config: Config, generations: int | None, run: Run) -> Config:
-    if generations is None:
-        return config
-    if generations < run.generations:
-        raise ConfigError(
-            f"--generations {generations}: {run.path} has {run.generations} already; expected at least that many"
-        )
-    return replace(config, run=msgspec.structs.replace(config.run, generations=generations))
+        begun_from, wanted = json.loads(run.attributes["started_from"] or "{}"), start.about
+        if any(begun_from.get(key) != wanted[key] for key in ("run_id", "state_sha256")):
+            raise ConfigError(f"{run.path} was not begun from {wanted['path']}; leave out --from to continue it")

@@ -85,9 +85,8 @@ def load(source: PolicySource, label: str = "", generation: int | None = None) -
         policy = policy_files.read(source.policy, source.layers, source.normaliser, source.activation)
         return of_policy(policy, label)
     if source.layers or source.normaliser or source.activation:
-        raise ConfigError(
-            f"{text}: --layers, --normaliser and --activation are for policies of other programs only; leave them out"
-        )
+        only = "--layers, --normaliser and --activation are for policies of other programs only"
+        raise ConfigError(f"{text}: {only}; leave them out")
     path, generation = (source.policy, generation) if isinstance(source.policy, Path) else parse(text)
     if path.suffix == ".npz":
         if generation is not None:
@@ -182,7 +181,10 @@ def read_policy(path: Path) -> StartingPoint:
         std, config = float(about.pop("std")), str(arrays["config"])
         if not 0 < std <= 1e30:
             raise ValueError(f"its std is {std:g}; expected a number above 0")
-        inherited, learned = (_real(arrays, prefix) for prefix in ("inherited_", "learned_"))
+        inherited, learned = (
+            {name.removeprefix(prefix): _finite(arrays, name) for name in arrays if name.startswith(prefix)}
+            for prefix in ("inherited_", "learned_")
+        )
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError, OverflowError) as error:
         reason = f"it has no {error}" if isinstance(error, KeyError) else error
         raise RunFileError(f"{path} is not a policy of `ees-mpi export --policy`: {reason}") from None
@@ -203,17 +205,11 @@ def _observation_sums(arrays: Arrays) -> Floats:
     return sums
 
 
-def _real(arrays: Arrays, prefix: str) -> Arrays:
-    """Return the arrays whose names have a prefix, without it; raise a ValueError if they are no finite numbers."""
-    names = [name for name in arrays if name.startswith(prefix)]
-    return {name.removeprefix(prefix): _finite(arrays, name, arrays[name].dtype) for name in names}
-
-
-def _finite(arrays: Arrays, name: str, dtype: Any) -> NDArray[Any]:
-    """Return an array; raise a ValueError if it has anything but finite numbers."""
+def _finite(arrays: Arrays, name: str, dtype: Any = None) -> NDArray[Any]:
+    """Return an array, perhaps as another type; raise a ValueError if it has anything but finite numbers."""
     if arrays[name].dtype.kind in "fiu":
         with np.errstate(over="ignore"):
-            numbers = arrays[name].astype(dtype)
+            numbers = arrays[name].astype(dtype or arrays[name].dtype)
         if np.isfinite(numbers).all():
             return numbers
     raise ValueError(f"its {name} is not an array of finite numbers")
@@ -247,24 +243,19 @@ def first_state_from(start: StartingPoint, text: str, config: Config) -> tuple[S
             f"--from {text}: a run cannot continue its normaliser: its smallest std is {stds[0].min():g}, and a run "
             f"has stds of at least {stds[1].min():g}"
         )
-    mean, wanted = start.mean, (config.population.components, config.task.parameters)
-    if len(mean) != wanted[0]:
+    mean, means = start.mean, config.population.components
+    if len(mean) != means:
         if len(mean) != 1:
-            raise ConfigError(
-                f"--from {text}: it has {len(mean)} means, this config has {wanted[0]}; expected 1 or as many"
-            )
+            raise ConfigError(f"--from {text}: it has {len(mean)} means, this config {means}; expected 1 or as many")
         generator = stream(config.run.seed, "split")
         std = start.learned.get("std", np.float32(start.std))
-        mean = mean + std * generator.standard_normal(wanted, np.float32)
+        mean = mean + std * generator.standard_normal((means, config.task.parameters), np.float32)
     state = state_of(config, mean, start.observations)
     learned = {name: start.learned.get(name, array) for name, array in state.learned.items() if name != "mean"}
     inherited = {name: start.inherited[name] for name in config.method.inherited if name in start.inherited}
-    first = State(
-        0, config.population.clip({"mean": mean, **learned}), {**state.moments, **inherited}, state.observations
-    )
+    clipped = config.population.clip({"mean": mean, **learned})
+    first = replace(state, learned=clipped, moments={**state.moments, **inherited})
     for name, array in state.arrays().items():
-        if first.arrays()[name].shape != array.shape:
-            raise ConfigError(
-                f"--from {text}: its {name} has the shape {first.arrays()[name].shape}; expected {array.shape}"
-            )
+        if (shape := first.arrays()[name].shape) != array.shape:
+            raise ConfigError(f"--from {text}: its {name} has the shape {shape}; expected {array.shape}")
     return first, json.dumps(start.about)

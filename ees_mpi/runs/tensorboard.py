@@ -2,6 +2,8 @@
 
 import importlib
 import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,29 +33,27 @@ def _writer() -> Any:
     raise MissingExtra("--tensorboard needs tensorboardX: pip install 'ees_mpi[tensorboard]'")
 
 
-class Curves:
-    """Writes one point per metric and generation into a folder of the run: FOLDER/RUN. Without a folder: nothing."""
+@contextmanager
+def curves(folder: Path | None, run: Path) -> Iterator[Callable[[Record], None]]:
+    """Yield a function that writes the metrics of a generation into the folder of a run, FOLDER/RUN.
 
-    def __init__(self, folder: Path | None, run: Path):
-        self._folder = folder and folder / run.stem
-        self._writer: Any = None
+    It writes one point per metric, except those that are not finite; without a folder, nothing.
+    """
+    writer: Any = None
 
-    def __enter__(self) -> "Curves":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self._writer is not None:
-            self._writer.close()
-
-    def update(self, record: Record) -> None:
-        """Write the metrics of a generation, except those that are not finite."""
-        if self._folder is None:
-            return
-        if self._writer is None:
+    def update(record: Record) -> None:
+        nonlocal writer
+        if writer is None and folder is not None:
             # A session that was killed, or a run that was overwritten, may have left points from here on: hide them.
             # The names of the files have seconds only, and two sessions may begin in one second.
             options = {"flush_secs": FLUSH_SECONDS, "filename_suffix": f".{record.generation:08d}"}
-            self._writer = _writer()(str(self._folder), purge_step=record.generation, **options)
-        for name, value in record.metrics.items():
+            writer = _writer()(str(folder / run.stem), purge_step=record.generation, **options)
+        for name, value in record.metrics.items() if writer is not None else ():
             if math.isfinite(value):
-                self._writer.add_scalar(name, value, record.generation)
+                writer.add_scalar(name, value, record.generation)
+
+    try:
+        yield update
+    finally:
+        if writer is not None:
+            writer.close()

@@ -14,10 +14,7 @@ from ees_mpi.store.records import Columns, Entry
 
 REPAIR = "`ees-mpi repair` keeps what can be read, and returns to the newest state that is whole"
 LOST = "lost"  # in place of a state_sha256 that was damaged
-TEXTS = (
-    *("run_id", "program", "created", "config", "noise_digest", "kind", "started_from"),
-    *("first_state_sha256", texts.SHA256),
-)
+TEXTS = ("run_id", "program", "created", "config", "noise_digest", "kind", "started_from", "first_state_sha256")
 
 
 def attributes_of(file: h5py.File, path: Path) -> dict[str, Any]:
@@ -27,7 +24,7 @@ def attributes_of(file: h5py.File, path: Path) -> dict[str, Any]:
         raise RunFileError(f"{path} is an adaptation file, made by `ees-mpi adapt`; expected a run file")
     if attributes.get("format") != layout.FORMAT:
         raise RunFileError(f"{path} is HDF5, but not of ees_mpi: expected a run file")
-    for name in TEXTS:
+    for name in (*TEXTS, texts.SHA256):
         if not isinstance(attributes.get(name), str):
             raise ValueError(f"its attribute {name} is not a text")
     if len(bytes.fromhex(attributes["run_id"])) != 16:
@@ -123,7 +120,7 @@ def newer(entries: Sequence[Entry], have: int, path: Path) -> list[Entry]:
     rows: list[Entry] = []
     for record in entries:
         last = have + len(rows) - 1
-        if not 0 <= record.generation <= last + 1:
+        if record.generation > last + 1:
             raise RunFileError(
                 f"{path} ends with generation {last}, and its journal begins with {record.generation}: they were not "
                 "copied at the same moment. Copy both again, or move the journal away to continue from the file"

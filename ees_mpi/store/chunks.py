@@ -22,9 +22,8 @@ def create(group: h5py.Group, name: str, shape: tuple[int, ...], dtype: Any, row
     """Create a dataset without rows; `shape`: of a row; `rows`: of a chunk, at most."""
     row_bytes = max(1, math.prod(shape) * np.dtype(dtype).itemsize)
     chunk = max(1, min(rows, CHUNK_BYTES // row_bytes))
-    return group.create_dataset(
-        name, (0, *shape), dtype, maxshape=(None, *shape), chunks=(chunk, *shape), fletcher32=True
-    )
+    sizes = {"maxshape": (None, *shape), "chunks": (chunk, *shape)}
+    return group.create_dataset(name, (0, *shape), dtype, fletcher32=True, **sizes)
 
 
 def put(group: h5py.Group, name: str, array: NDArray[Any]) -> None:

@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -33,7 +33,8 @@ HEAD = struct.Struct("<Q16s32sI")
 SEAL = struct.Struct("<I")
 STEP = HEAD.size + SEAL.size
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(tuple[str, int, Columns, bytes, Columns, bytes])
+Count = Annotated[int, msgspec.Meta(ge=0)]
+_decoder = msgspec.msgpack.Decoder(tuple[str, Count, Columns, bytes, Columns, bytes])
 
 
 def path_of(run: Path) -> Path:
@@ -93,11 +94,11 @@ def _parse(data: bytes) -> JournalContents:
         if damaged or len(payload) < length:
             break  # a short record was cut by a kill
         try:
+            if zlib.crc32(payload) != crc:
+                raise ValueError("wrong checksum")
             record, after = _record_of(before.hex(), payload)
-            damaged = zlib.crc32(payload) != crc
         except (LookupError, TypeError, ValueError):  # msgspec's errors are ValueErrors
             damaged = True
-        if damaged:
             break
         run_id, state = own.hex(), after or state
         complete.append(record)
@@ -174,10 +175,6 @@ class JournalWriter:
     def close(self) -> None:
         """Close the file and keep it."""
         os.close(self._file)
-
-    def remove(self) -> None:
-        """Delete the file, after all of it is folded."""
-        self._path.unlink(missing_ok=True)
 
 
 @contextmanager

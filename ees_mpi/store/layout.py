@@ -12,7 +12,6 @@ FORMAT_VERSION = 4
 GENERATION = "generation"
 BY_START = "behavior_by_start"
 
-
 GENERATIONS = {
     "behavior": Field(("individual", "behavior_dim"), "<f8", "behaviour characteristic of each individual"),
     BY_START: Field(("individual", "start", "behavior_dim"), "<f8", "task.rollouts > 1: the behaviour from each start"),
@@ -59,12 +58,7 @@ GENERATIONS = {
 }
 
 # A file has all or none of the arrays of each line, and of those of its method; it is refused if it lacks any other.
-TOGETHER = (
-    (BY_START,),
-    ("learned",),
-    ("std",),
-    ("observation_sums", "observation_mean", "observation_std"),
-)
+TOGETHER = ((BY_START,), ("learned",), ("std",), ("observation_sums", "observation_mean", "observation_std"))
 NEEDED = tuple(name for name in GENERATIONS if all(name not in names for names in TOGETHER))
 
 # The columns of group `sessions`; "str": a text.

@@ -59,9 +59,9 @@ class Lock:
                 if late > NAME_SECONDS or (late > 0 and read_owner(self._path)):
                     raise RunFileError(f"{run} is being written by {self._owner()}; wait for it, or stop it first")
                 time.sleep(0.1)
+        except RunFileError:
+            raise
         except OSError as error:
-            if isinstance(error, RunFileError):
-                raise
             why = f"{self._path} is a symbolic link" if error.errno == errno.ELOOP else error.strerror
             raise RunFileError(f"cannot write beside {run}: {why}") from None
         self._stop = threading.Event()
@@ -95,20 +95,17 @@ class Lock:
                 return False
             if error.errno not in NO_LOCKS:
                 raise
-            return self._may_write_without_locks(force)
-        # Some file systems lock within a node only: there, the heartbeat shows a writer on another node.
-        here = socket.gethostname()
-        return read_owner(self._path).get("host", here) == here or not self._has_heartbeat()
-
-    def _may_write_without_locks(self, force: bool) -> bool:
-        if os.fstat(self._file).st_size and not force:
+            if force or not os.fstat(self._file).st_size:
+                return True
             if self._has_heartbeat():
                 return False
             raise RunFileError(
                 f"{self._run} was being written by {self._owner()}, which sends no heartbeat; this file system has no "
                 "locks, so it may still be running. If it has ended, use --force"
-            )
-        return True
+            ) from None
+        # Some file systems lock within a node only: there, the heartbeat shows a writer on another node.
+        here = socket.gethostname()
+        return read_owner(self._path).get("host", here) == here or not self._has_heartbeat()
 
     def _has_heartbeat(self) -> bool:
         """Return True if the owner sends heartbeats; the clocks of the two machines may differ."""

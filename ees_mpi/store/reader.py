@@ -57,9 +57,7 @@ class Series:
         if start < folded:
             with damage_reported(self._path):
                 parts.append(chunks.read(self._folded, start, min(start + count, folded)))
-        newer = self._newer[max(start - folded, 0) : max(start + count - folded, 0)]
-        if len(newer):
-            parts.append(newer)
+        parts.append(self._newer[max(start - folded, 0) : max(start + count - folded, 0)])
         return np.concatenate(parts)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
@@ -94,9 +92,7 @@ class Run(Mapping[str, Series]):
             with damage_reported(self.path):
                 self._interpret()
             if self.damage and not allow_damaged_journal:
-                raise RunFileError(
-                    f"{self.damage}. `ees-mpi repair` renames it, and keeps the generations that can be read"
-                )
+                raise RunFileError(f"{self.damage}. `ees-mpi repair` renames it, and keeps all that can be read")
         except BaseException:
             self.close()
             raise

@@ -20,7 +20,6 @@ from ees_mpi.store.safety import damage_reported, open_hdf5, real
 
 # Advice after a write that failed.
 SAFE = "All committed generations are safe; `ees-mpi resume` continues the run after this is fixed"
-UNCHANGED = "The file is as it was"
 
 
 @dataclass(frozen=True)
@@ -84,7 +83,7 @@ def _rewrite_if_damaged(path: Path) -> str:
             raise RunFileError(f"{path} cannot be repaired, because it has no state that is whole: {why}")
         have, had = int(state["generation"]), run.generations
         aside = journal.unused_name(path, "damaged")  # what an earlier repair kept stays, too
-        with journal.write_errors(path, UNCHANGED):
+        with journal.write_errors(path, "The file is as it was"):
             with fold.replacement(path) as fresh, damage_reported(path):
                 lost = _rewrite(run, fresh, state, damaged)
                 shutil.copy2(path, aside)

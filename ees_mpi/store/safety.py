@@ -14,7 +14,6 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import h5py
 
@@ -88,8 +87,9 @@ def open_hdf5(path: Path) -> h5py.File:
     except (OSError, RuntimeError, ValueError) as error:
         raise RunFileError(f"{path} is not a readable HDF5 file, or truncated: {error}") from None
     try:
-        _check_version(file, path)
-        check_safe(file, path)
+        with damage_reported(path):
+            _check_version(file, path)
+            _check_safe(file, path)
     except BaseException:
         file.close()
         raise
@@ -98,12 +98,11 @@ def open_hdf5(path: Path) -> h5py.File:
 
 def _check_version(file: h5py.File, path: Path) -> None:
     """Raise a RunFileError unless ees_mpi has written a file, in the format of today."""
-    with damage_reported(path):
-        version = 0
-        if "format" in file.attrs and "format_version" in file.attrs:
-            number = file.attrs.get_id("format_version")
-            if number.get_type().get_class() == h5py.h5t.INTEGER and number.shape == ():
-                version = int(file.attrs["format_version"])
+    version = 0
+    if "format" in file.attrs and "format_version" in file.attrs:
+        number = file.attrs.get_id("format_version")
+        if number.get_type().get_class() == h5py.h5t.INTEGER and number.shape == ():
+            version = int(file.attrs["format_version"])
     if version == 0:
         raise RunFileError(f"{path} is HDF5, but not of ees_mpi: expected a run file")
     if version != FORMAT_VERSION:
@@ -127,29 +126,28 @@ def check_ours(path: Path) -> None:
         )
 
 
-def check_safe(file: h5py.File, path: Path) -> None:
+def _check_safe(file: h5py.File, path: Path) -> None:
     """Raise a RunFileError if a file refers to anything outside itself, or has data without a checksum.
 
     This is most of the work of opening a small file, so it uses the functions of HDF5 without h5py's objects.
     """
-    with damage_reported(path):
-        root = h5py.h5g.open(file.id, b"/")
-        groups = [("", root)]
-        seen = {_address(root)}
-        while groups:
-            place, group = groups.pop()
-            for key in group:
-                name = f"{place}/{key.decode('utf-8', 'surrogateescape')}"
-                if group.links.get_info(key).type != h5py.h5l.TYPE_HARD:
-                    raise RunFileError(f"{path} is refused: {name} is a link, which a run file never has")
-                item = h5py.h5o.open(group, key)
-                if _address(item) in seen or len(seen) > OBJECTS:
-                    raise RunFileError(f"{path} is refused: {name} is a second name of an object, or one of too many")
-                seen.add(_address(item))
-                if isinstance(item, h5py.h5g.GroupID):
-                    groups.append((name, item))
-                elif problem := _problem(item, name) if isinstance(item, h5py.h5d.DatasetID) else "is no dataset":
-                    raise RunFileError(f"{path} is refused: {name} {problem}")
+    root = h5py.h5g.open(file.id, b"/")
+    groups, seen = [("", root)], {h5py.h5o.get_info(root).addr}
+    while groups:
+        place, group = groups.pop()
+        for key in group:
+            name = f"{place}/{key.decode('utf-8', 'surrogateescape')}"
+            if group.links.get_info(key).type != h5py.h5l.TYPE_HARD:
+                raise RunFileError(f"{path} is refused: {name} is a link, which a run file never has")
+            item = h5py.h5o.open(group, key)
+            address = h5py.h5o.get_info(item).addr
+            if address in seen or len(seen) > OBJECTS:
+                raise RunFileError(f"{path} is refused: {name} is a second name of an object, or one of too many")
+            seen.add(address)
+            if isinstance(item, h5py.h5g.GroupID):
+                groups.append((name, item))
+            elif problem := _problem(item, name) if isinstance(item, h5py.h5d.DatasetID) else "is no dataset":
+                raise RunFileError(f"{path} is refused: {name} {problem}")
 
 
 def _problem(dataset: h5py.h5d.DatasetID, name: str) -> str:
@@ -168,7 +166,3 @@ def _problem(dataset: h5py.h5d.DatasetID, name: str) -> str:
     if size > dataset.get_storage_size() and not name.startswith(("/generations/", "/sessions/")):
         return f"claims {size} bytes that the file does not have"
     return ""
-
-
-def _address(item: Any) -> Any:
-    return h5py.h5o.get_info(item).addr

@@ -1,28 +1,16 @@
 """The sessions of a run file: one for each writer, with its ranks, its machine and its config."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import h5py
 
-from ees_mpi.store import chunks, layout, records, texts
+from ees_mpi.store import chunks, layout, texts
 from ees_mpi.store.records import Entry
 
 Session = dict[str, Any]
 MOST = 10_000  # sessions of a file
-
-
-def record_of(number: int, before: str, values: Mapping[str, Any]) -> Entry:
-    """Return the record of a session."""
-    columns, data = records.flat(records.arrays_of({**values, "session": number}))
-    return Entry("session", int(values["first_generation"]), before, columns, data)
-
-
-def of_record(record: Entry) -> Session:
-    """Return the session of a record."""
-    values = {name: texts.text(array.item()) for name, array in record.arrays.items()}
-    return {**values, "end": values["start"]}
 
 
 def read(file: h5py.File) -> list[Session]:
@@ -41,7 +29,8 @@ def with_new(writers: Sequence[Session], entries: Sequence[Entry]) -> list[Sessi
     found = list(writers)
     for record in entries:
         if record.kind == "session" and record.arrays["session"] >= len(found):
-            found.append(of_record(record))
+            values = {name: texts.text(array.item()) for name, array in record.arrays.items()}
+            found.append({**values, "end": values["start"]})
     return found
 
 
@@ -66,9 +55,8 @@ def write(file: h5py.File, writers: Sequence[Session]) -> None:
     group = file.create_group("sessions")
     for name, kind in {"session": "<i8", **layout.SESSIONS}.items():
         values: list[Any] = [{**session, "session": place}[name] for place, session in enumerate(writers)]
+        dtype: Any = kind
         if kind == "str":
             values = [value.encode("utf-8", "surrogateescape") for value in values]
             dtype = texts.fixed(max(map(len, values), default=1))
-        else:
-            dtype = kind
         chunks.append(chunks.create(group, name, (), dtype, rows=1), values)

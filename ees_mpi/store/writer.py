@@ -3,7 +3,7 @@
 import json
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from ees_mpi.config import Config
 from ees_mpi.errors import RunFileError
 from ees_mpi.noise import Noise
 from ees_mpi.outcomes import Arrays
-from ees_mpi.store import fold, journal, layout, records, sessions
+from ees_mpi.store import fold, journal, layout, records
 from ees_mpi.store.lock import Lock
 from ees_mpi.store.reader import open_run
 from ees_mpi.store.records import Entry
@@ -60,7 +60,6 @@ class RunWriter:
         force: bool = False,
         kind: str = "run",
         started_from: str = "",
-        run_id: str = "",
     ) -> "RunWriter":
         """Create a new file.
 
@@ -76,7 +75,7 @@ class RunWriter:
                         "it, run the command with --resume again"
                     )
                 overwrite = True
-            run_id = run_id or new_run_id()
+            run_id = os.urandom(16).hex()
             noise = Noise(config.noise_seed, config.noise.size)
             attributes = {
                 "format": layout.FORMAT,
@@ -124,6 +123,7 @@ class RunWriter:
     def begin_session(self, first_generation: int, ranks: int, nodes: int, machine: dict[str, str]) -> None:
         """Note the ranks and the machine that write from now on."""
         values = {
+            "session": self._number,
             "start": time.time(),
             "first_generation": first_generation,
             "ranks": ranks,
@@ -132,13 +132,16 @@ class RunWriter:
             "machine": json.dumps(machine),
             "config": self._config.to_toml(),
         }
-        self._append(sessions.record_of(self._number, self._before, values))
+        self._note("session", first_generation, values)
         self._number += 1
 
     def note_config(self, config: Config) -> None:
         """Change the config in the file, for example after a loop whose length was not known."""
-        columns, data = records.flat(records.arrays_of({"config": config.to_toml()}))
-        self._append(Entry("config", self._generation, self._before, columns, data))
+        self._note("config", self._generation, {"config": config.to_toml()})
+
+    def _note(self, kind: str, generation: int, values: Mapping[str, Any]) -> None:
+        columns, data = records.flat(records.arrays_of(values))
+        self._append(Entry(kind, generation, self._before, columns, data))
 
     def _append(self, record: Entry, state: Arrays | None = None) -> None:
         with journal.write_errors(self.path, self._advice):
@@ -196,14 +199,9 @@ class RunWriter:
         try:
             with journal.write_errors(self.path, self._advice):
                 self.fold()
-            self._journal.remove()
+            journal.path_of(self.path).unlink(missing_ok=True)
         finally:
             self.release()
-
-
-def new_run_id() -> str:
-    """Return a random id for a run."""
-    return os.urandom(16).hex()
 
 
 def has_results(path: Path) -> bool:
@@ -213,11 +211,6 @@ def has_results(path: Path) -> bool:
             return run.attributes.get("kind") != "run" or run.generations > 0
     except RunFileError:
         return True
-
-
-def already_exists(path: Path) -> RunFileError:
-    """Return the error that a run file exists already."""
-    return RunFileError(f"{path} exists already; use --resume to continue it, --overwrite to start again")
 
 
 def check_folder(path: Path) -> None:

@@ -9,13 +9,13 @@ from ees_mpi.contracts import Task
 from ees_mpi.registry import key, own
 from ees_mpi.registry.own import Result
 
-Deterministic = Annotated[
-    bool, key("Whether a rollout can be repeated bit by bit; false: `verify` compares distributions.")
-]
+Count = Annotated[int, msgspec.Meta(ge=1)]
+Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+Deterministic = Annotated[bool, key("Whether rollouts repeat bit by bit; false: `verify` compares distributions.")]
 RolloutCount = Annotated[
-    int, key("The rollouts of an individual, each with its own seed; its outcome is their mean.", "rollouts", ge=1)
+    Count, key("The rollouts of an individual, each with its own seed; its outcome is their mean.", "rollouts")
 ]
-
+Terminate = Annotated[Literal["never", "environment"], key("Whether the environment may end a rollout early (a fall).")]
 Starts = Annotated[
     Literal["own", "common", "fixed"],
     key(

@@ -18,7 +18,7 @@ from ees_mpi.errors import ConfigError, OwnCodeError, before_rollouts, located
 from ees_mpi.outcomes import Floats, Outcome, Singles
 from ees_mpi.registry import key
 from ees_mpi.registry.own import Guard, calling, make_once
-from ees_mpi.tasks.base import Deterministic, RolloutCount
+from ees_mpi.tasks.base import Deterministic, RolloutCount, Share
 
 KEY = "task.function"
 
@@ -34,14 +34,13 @@ class CustomTask(Task, frozen=True):
     function: Annotated[str, key("The class of the task, as package.module:Task.")]
     settings: Annotated[dict[str, Any], key("The keyword arguments of the class.")] = {}  # noqa: RUF012  (msgspec copies it)
     behavior_steps: Annotated[
-        tuple[int, ...] | None,
-        key("Steps of the behaviour, for the argument `behavior_steps` of the class.", "steps"),
+        tuple[int, ...] | None, key("Steps of the behaviour, for the argument `behavior_steps` of the class.", "steps")
     ] = None
     deterministic: Deterministic = True
     rollouts: RolloutCount = 1
 
     share: Annotated[
-        Annotated[float, msgspec.Meta(ge=0, le=1)] | None,
+        Share | None,
         key("The share of rollouts that feed the normaliser; not set: that of the class, or of ten rollouts.", "share"),
     ] = msgspec.field(default=None, name="observation_share")
 

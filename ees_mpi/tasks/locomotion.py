@@ -7,7 +7,7 @@ same start. The fitness of standard ES is the final x.
 import json
 import math
 from collections.abc import Callable
-from typing import Annotated, Any, ClassVar, Literal, Protocol
+from typing import Annotated, Any, ClassVar, Protocol
 
 import msgspec
 import numpy as np
@@ -17,10 +17,8 @@ from ees_mpi.errors import ConfigError, before_rollouts, located
 from ees_mpi.outcomes import Floats, Outcome, Singles
 from ees_mpi.policies import ACTIVATIONS, CLIP, HIDDEN, MLP, Activation, by_layer, observation_sums, parameter_count
 from ees_mpi.registry import key
-from ees_mpi.tasks.base import Deterministic, RolloutCount, Starts, once
+from ees_mpi.tasks.base import Count, Deterministic, RolloutCount, Share, Starts, Terminate, once
 from ees_mpi.tasks.own_policy import LENGTH, CheckedPolicy, is_function
-
-Count = Annotated[int, msgspec.Meta(ge=1)]
 
 # A rollout in which a robot is faster is invalid, like one with NaN: its physics has blown up. The fastest robots here
 # reach 7 m/s and 60 rad/s. Bullet itself cuts all speeds at 100.
@@ -32,14 +30,11 @@ SIDES = {"right": 0.0, "left": 180.0}  # degrees
 def angle_of(direction: str, option: str) -> float:
     """Return the angle of a direction of the command line, in degrees; raise a ConfigError if it is none."""
     try:
-        angle = SIDES.get(direction)
-        angle = float(direction.removesuffix("deg")) if angle is None else angle
+        angle = SIDES[direction] if direction in SIDES else float(direction.removesuffix("deg"))
     except ValueError:
         angle = math.nan
     if not math.isfinite(angle):
-        raise ConfigError(
-            f"{option} {direction}: expected left, right, or degrees from +x towards +y, for example 45deg"
-        )
+        raise ConfigError(f"{option} {direction}: expected left, right, or degrees from +x towards +y, such as 45deg")
     return angle
 
 
@@ -76,22 +71,14 @@ class PolicyTask(Task, frozen=True):
         tuple[float, ...], key("The action is scale * output + shift; one number, or one for each action; empty: 1.")
     ] = ()
     action_shift: Annotated[tuple[float, ...], key("See action_scale; empty: 0.")] = ()
-    policy: Annotated[
-        str | None, key("Your own network in place of ours, as package.module:Policy or package.module:function.")
-    ] = None
+    policy: Annotated[str | None, key("Your own network, as package.module:Policy or package.module:function.")] = None
     policy_settings: Annotated[dict[str, Any] | None, key("Further arguments of your network, by name.")] = None
     steps: Annotated[Count, key("The length of a rollout, at most.", "steps")] = 1000
     reset_seed: Annotated[
         Annotated[int, msgspec.Meta(ge=0)] | None, key("The seed of every rollout's start; not set: the run's seed.")
     ] = None
     observation_share: Annotated[
-        float,
-        key(
-            "The share of rollouts that feed the observation normaliser; gymnasium: at least ten, if not set.",
-            "share",
-            ge=0,
-            le=1,
-        ),
+        Share, key("The share of rollouts that feed the normaliser; gymnasium: at least ten, if not set.", "share")
     ] = 0.01
     observation_clip: Annotated[float, key("The limit of normalised observations; 0: none.", ge=0, le=1e30)] = CLIP
     behavior_steps: Annotated[
@@ -159,10 +146,8 @@ class PolicyTask(Task, frozen=True):
             network.check()
         for name, numbers in (("action_scale", self.action_scale), ("action_shift", self.action_shift)):
             if len(numbers) > 1 and len(numbers) != self.layers[-1]:
-                raise ConfigError(
-                    f"task.{name}: expected one number, or one for each of the {self.layers[-1]} actions; "
-                    f"got {len(numbers)}"
-                )
+                expected = f"expected one number, or one for each of the {self.layers[-1]} actions"
+                raise ConfigError(f"task.{name}: {expected}; got {len(numbers)}")
 
 
 class WalkingTask(PolicyTask, frozen=True):
@@ -171,10 +156,7 @@ class WalkingTask(PolicyTask, frozen=True):
     A subclass defines `axes`, `layers` and `_engine`. An engine is imported only when a robot is made.
     """
 
-    terminate: Annotated[
-        Literal["never", "environment"],
-        key("Whether the environment may end a rollout early (a fall)."),
-    ] = "never"
+    terminate: Terminate = "never"
     direction: Annotated[float, key("The direction in which distance is fitness, from +x towards +y.", "degrees")] = 0.0
     rollouts: RolloutCount = 1
     starts: Starts = "fixed"

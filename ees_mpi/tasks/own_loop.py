@@ -8,7 +8,7 @@ import numpy as np
 from ees_mpi.contracts import Task, View
 from ees_mpi.errors import RunFileError
 from ees_mpi.registry import key
-from ees_mpi.tasks.base import RolloutCount, Starts
+from ees_mpi.tasks.base import RolloutCount, Share, Starts
 
 
 class OwnLoop(Task, frozen=True):
@@ -18,13 +18,7 @@ class OwnLoop(Task, frozen=True):
     behavior_dim: Annotated[int, key("B: the length of a behaviour; 0: not yet known.", ge=0)] = 0
     observation_dim: Annotated[int, key("O: the number of normalised observations; 0: none.", ge=0)] = 0
     observation_share: Annotated[
-        float,
-        key(
-            "The share of individuals that feed the observation normaliser; at least ten, if not set.",
-            "share",
-            ge=0,
-            le=1,
-        ),
+        Share, key("The share of individuals that feed the normaliser; at least ten, if not set.", "share")
     ] = 0.01
     rollouts: RolloutCount = 1
     starts: Starts = "fixed"

@@ -1,7 +1,14 @@
-import pytest
+import gzip
+from pathlib import Path
 
-from ees_mpi import config
+import pytest
+from support.program import TESTS, info
+from support.run_files import edited
+
+from ees_mpi import config, open_run, registry
 from ees_mpi.errors import ConfigError
+
+PLAIN = config.read_source("interference-maxvar")
 
 
 @pytest.mark.parametrize("preset", config.preset_names())
@@ -26,11 +33,8 @@ def test_the_old_name_of_a_preset_is_answered_with_the_new_one(source: config.So
 
 def test_the_papers_settings_of_the_interference_task() -> None:
     maxvar, maxent = config.load("interference-maxvar"), config.load("interference-maxent")
-    assert (maxvar.method.optimizer.lr, maxent.method.optimizer.lr, maxent.method.objective.bandwidth) == (
-        0.03,
-        0.1,
-        1.0,
-    )
+    assert (maxvar.method.optimizer.lr, maxent.method.optimizer.lr) == (0.03, 0.1)
+    assert maxent.method.objective.bandwidth == 1.0
     for each in (maxvar, maxent):
         assert (each.population.size, each.population.std, each.task.start) == (500, 0.5, 1.0)
         assert each.run.generations == 2000
@@ -54,11 +58,10 @@ def test_a_wrong_setting_is_named_with_its_path_and_what_was_expected(setting: s
 
 
 def test_a_missing_key_and_a_missing_section_are_named() -> None:
-    text = config.read_source("interference-maxvar")
     with pytest.raises(ConfigError, match=r"population.std: is required"):
-        config.parse(text.replace("std = 0.5", ""))
+        config.parse(PLAIN.replace("std = 0.5", ""))
     with pytest.raises(ConfigError, match=r"section \[population\] is missing"):
-        config.parse(text.split("[population]")[0])
+        config.parse(PLAIN.split("[population]")[0])
 
 
 def test_changed_keys_are_named_but_for_those_that_do_not_show_in_the_bits() -> None:
@@ -76,9 +79,7 @@ def test_the_noise_seed_follows_the_runs_seed_unless_given() -> None:
 
 def flat(source: str) -> dict[str, object]:
     """Return the settings of a preset as section.key: value."""
-    return {
-        f"{name}.{key}": value for name, table in config.load(source).sections().items() for key, value in table.items()
-    }
+    return dict(registry.flat(config.load(source).sections()))
 
 
 @pytest.mark.parametrize("robot", ["cheetah", "ant"])
@@ -106,3 +107,22 @@ def test_a_config_with_a_base_has_only_its_own_keys_and_a_new_part_drops_those_o
         config.parse('base = "cheetah-maxnt"')
     with pytest.raises(ConfigError, match=r"objective.bandwidth: unknown name"):
         config.parse(own.replace('"maxvar"', '"maxvar"\nbandwidth = 2.0'))
+
+
+def test_a_key_that_is_gone_is_ignored_in_a_stored_config_and_refused_in_that_of_a_user() -> None:
+    old = PLAIN.replace("[run]", "[run]\nportable = true")
+    assert old != PLAIN and config.parse(old, stored=True) == config.parse(PLAIN)
+    with pytest.raises(ConfigError, match="portable"):
+        config.load(config.parse(PLAIN).sections() | {"run": {"portable": True}})
+    with pytest.raises(ConfigError, match="portable"):
+        config.parse(old, ["run.portable=false"], stored=True)  # the user's own setting
+
+
+def test_a_run_file_with_a_key_that_is_gone_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "run.h5"
+    path.write_bytes(gzip.decompress((TESTS / "data" / "format4" / "interference.h5.gz").read_bytes()))
+    with edited(path) as file:
+        file.attrs["config"] = file.attrs["config"].decode().replace("[run]", "[run]\nportable = false", 1)
+    with open_run(path) as run:
+        assert "portable" in str(run.attributes["config"]) and "portable" not in run.config.to_toml()
+    assert info(path)["complete"]

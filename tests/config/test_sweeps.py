@@ -51,11 +51,7 @@ def test_every_combination_is_a_run_and_the_seed_changes_fastest() -> None:
     [
         ("cheetah-maxent", [], "cheetah-maxent-seed0.h5"),
         ("cheetah-maxent", ["population.std=0.01", "run.seed=3"], "cheetah-maxent-std0.01-seed3.h5"),
-        (
-            "cheetah-maxent",
-            ["task.hidden=[4,4]", "noise.size=5000"],
-            "cheetah-maxent-noise.size5000-hidden4x4-seed0.h5",
-        ),
+        ("cheetah-es", ["task.hidden=[4,4]", "noise.size=5000"], "cheetah-es-noise.size5000-hidden4x4-seed0.h5"),
         ("cheetah-maxent", ["objective.name=maxvar"], "cheetah-maxent-objective-maxvar-seed0.h5"),
         ("cheetah-maxent", ["optimizer.beta1=0.8", "optimizer.l2=0.0"], "cheetah-maxent-beta1-0.8-l2-0.0-seed0.h5"),
         ("interference-maxent", ["task.start=-1.5"], "interference-maxent-start--1.5-seed0.h5"),

@@ -98,10 +98,8 @@ def test_adapt_climbs_and_samples_do_not(tmp_path: Path) -> None:
     assert "3 mutations, one after the other" in said
     with h5py.File(tmp_path / "a.h5") as file:
         assert file.attrs["method"] == b"climbing" and file.attrs["adaptation_steps"] == 4 * 8
-    assert (
-        "best of 5 mutations"
-        in done("adapt", path, "--direction", "left", "--mutations", 5, "--out", tmp_path / "b.h5").stdout
-    )
+    said = done("adapt", path, "--direction", "left", "--mutations", 5, "--out", tmp_path / "b.h5").stdout
+    assert "best of 5 mutations" in said
     done("sample", path, "--count", 3, "--out", tmp_path / "s.h5")
     with open_run(tmp_path / "s.h5") as sample:
         assert sample.config.method.name == "ees" and (sample["length"][0] == 8).all()
@@ -127,9 +125,8 @@ def test_a_film_shows_the_rollout_after_the_adaptation(tmp_path: Path) -> None:
         assert climbed
         together = ReplayRequest(together=True)
         for index in climbed:
-            shown, replayed = replay._recorded(
-                file, evaluator, replay.Choice(0, index), together, 1, tqdm(disable=True)
-            )
+            place = replay.Choice(0, index)
+            shown, replayed = replay._recorded(file, evaluator, place, together, 1, tqdm(disable=True))
             assert replayed.again.same and len(shown) == 9
             np.testing.assert_array_equal(shown[-1], limbs(after[index]))
             assert (shown[-1] != limbs(before[index])).any()

@@ -31,17 +31,9 @@ def test_a_notebook_gets_a_bar_and_a_log_file_gets_lines(
     assert shown.getvalue().startswith("generation ") is not bar
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (0.0435, "23 generations a second"),
-        (63.2, "63.2 s a generation"),
-        (1.0, "1 s a generation"),
-        (900.0, "15 min a generation"),
-    ],
-)
-def test_the_speed_is_said_as_people_say_it(seconds: float, text: str) -> None:
-    assert pace(seconds) == text
+def test_the_speed_is_said_as_people_say_it() -> None:
+    assert pace(0.0435) == "23 generations a second" and pace(63.2) == "63.2 s a generation"
+    assert pace(1.0) == "1 s a generation" and pace(900.0) == "15 min a generation"
 
 
 def test_a_short_task_shows_nothing_and_a_long_one_its_share_and_the_time_left(monkeypatch: pytest.MonkeyPatch) -> None:

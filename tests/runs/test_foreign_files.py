@@ -83,7 +83,5 @@ def safetensors(path: Path, header: Any, body: bytes = bytes(32)) -> Path:
     ],
 )
 def test_a_wrong_header_of_safetensors_is_refused(tmp_path: Path, header: Any) -> None:
-    refused(
-        lambda: policy_files.read(safetensors(tmp_path / "net.safetensors", header)),
-        "not a safetensors file|printed|NAME",
-    )
+    path = safetensors(tmp_path / "net.safetensors", header)
+    refused(lambda: policy_files.read(path), "not a safetensors file|printed|NAME")

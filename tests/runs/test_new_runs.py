@@ -1,18 +1,23 @@
-"""The checks of a new run before it makes its file: the noise table, and code of the user that is not deterministic."""
+"""The start of a run: the checks before it makes its file, and the one rank that opens that file."""
 
+import json
+import shutil
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import gymnasium
 import pytest
-from support import random_parts
-from support.program import done, info, python, refusal, run
+from support import program, random_parts
+from support.program import TESTS, TINY, done, info, python, refusal, run, sets
 from support.random_parts import SMALL, train
 
 import ees_mpi
 from ees_mpi import ranks
 from ees_mpi.commands.verify import verify_updates
 from ees_mpi.config import load
+from ees_mpi.errors import RunFileError
+from ees_mpi.runs.start import TrainRequest
 
 ENV = {"name": "gymnasium", "env": "Walk-v0", "steps": 5, "hidden": [2], "observation_share": 1.0}
 PARTS = {"population": {"name": "normal", "size": 8, "std": 0.1}, "objective": {"name": "maxvar"}}
@@ -108,3 +113,29 @@ def test_other_ranks_unmask_code_that_depends_on_its_process_and_several_rollout
     assert two.returncode == 0, two.stderr
     assert two.stdout.count("refused: ") == 2 and "individual 0 was evaluated twice, and its behaviour" in two.stdout
     assert two.stdout.count(f"digest: {alone}") == 2
+
+
+def test_the_loser_of_two_first_writers_is_told_that_the_file_exists_now(tmp_path: Path) -> None:
+    out = tmp_path / "run.h5"
+    loser = TrainRequest("interference-maxvar", TINY, out, resume=True).prepare()
+    program.train(out)  # the other one was faster, and has ended
+    with pytest.raises(RunFileError, match=r"exists now: another process .* --resume again"):
+        loser.open()
+    assert info(out)["complete"] is True and [path.name for path in tmp_path.iterdir()] == ["run.h5"]
+
+
+def opened(folder: Path, *words: object) -> list[Counter[str]]:
+    """Run a command on two ranks; return how often each of them opened which file."""
+    done = run(python(TESTS / "support" / "count_opens.py", *words, ranks=2), EES_OPENED=str(folder))
+    assert done.returncode == 0, done.stderr
+    return [Counter(json.loads((folder / f"rank{rank}.json").read_text())) for rank in (0, 1)]
+
+
+@pytest.mark.slow
+def test_train_opens_the_run_file_on_rank_0_only_and_at_most_twice(finished: Path, tmp_path: Path) -> None:
+    out = Path(shutil.copy(finished, tmp_path / "run.h5"))
+    settings = sets(*TINY, "run.generations=8", "run.fsync=false")
+    first, other = opened(tmp_path, "train", "interference-maxvar", *settings, "--out", out, "--resume")
+    assert 0 < first["run.h5"] <= 2
+    assert not other, other
+    assert info(out)["generations"] == 8

@@ -76,17 +76,7 @@ def test_a_damaged_policy_is_refused(policy: Path, tmp_path: Path, changes: dict
     assert done.returncode == 3 and message in done.stderr and not (tmp_path / "run.h5").exists()
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "message"),
-    [
-        (["cheetah-es", "--from", "POLICY", *sets("task.hidden=[256,255]")], 2, "another network or another task"),
-        (["cheetah-es", "--from", "missing.npz"], 3, "No such file"),
-    ],
-    ids=["other network", "missing"],
-)
-def test_a_policy_that_does_not_fit_is_refused(
-    policy: Path, tmp_path: Path, words: list[str], code: int, message: str
-) -> None:
-    words = [word.replace("POLICY", str(policy)) for word in words]
-    done = ees("train", *words, *SMALL, "--out", tmp_path / "run.h5")
-    assert done.returncode == code and message in done.stderr, done.stderr
+def test_a_policy_of_another_network_is_refused(policy: Path, tmp_path: Path) -> None:
+    other = sets("task.hidden=[256,255]")
+    done = ees("train", "cheetah-es", "--from", policy, *other, *SMALL, "--out", tmp_path / "run.h5")
+    assert done.returncode == 2 and "another network or another task" in done.stderr, done.stderr

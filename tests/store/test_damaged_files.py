@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import h5py
+import msgspec
 import numpy as np
 import pytest
 from support.program import TINY, done, ees, info, refusal
@@ -20,8 +21,6 @@ from ees_mpi.errors import RunFileError
 from ees_mpi.generation.state import first_state
 from ees_mpi.store import fold, journal, reader, records, texts
 from ees_mpi.store.lock import Lock
-from ees_mpi.store.records import Entry
-from ees_mpi.store.repair import repair
 from ees_mpi.store.writer import RunWriter
 from ees_mpi.training import train
 
@@ -125,11 +124,7 @@ def test_a_flipped_bit_is_noticed_by_the_commands_that_rely_on_it(
 ) -> None:
     run = made()
     flipped(run, name, row)
-    options = {
-        "resume": ["--generations", 8],
-        "sample": ["--count", 2, "--out", tmp_path / "sample.h5"],
-        "export": ["--csv"],
-    }
+    options = {"resume": ["--generations", 8], "sample": ["--count", 2, "-o", tmp_path / "s.h5"], "export": ["--csv"]}
     for command in seen_by:
         code, line = refusal(*command.split(), run, *options.get(command, []))
         assert code == 3 and "damaged" in line, command
@@ -239,29 +234,22 @@ def test_a_damaged_journal_is_reported_used_up_to_the_damage_and_moved_aside(mad
     assert info(run)["damage"] is None
 
 
-@pytest.mark.parametrize("harm", ["arrays", "state", "before", "run"])
+@pytest.mark.parametrize("harm", ["arrays", "state", "before", "generation"])
 def test_a_journal_with_bad_contents_is_a_sentence(harm: str, made: Make) -> None:
     run = made(killed=True)
     found = journal.read(run)
     last, state = found.records[-1], dict(found.state)
-    columns, data = last.columns, last.data
-    generation, run_id, before = last.generation, found.run_id, last.before
-    if harm == "arrays":
-        columns, data = records.flat({**last.arrays, "fitness": np.zeros(3)})
-    elif harm == "state":
+    if harm == "state":
         state["mean"] = state["mean"] + 1
-    elif harm == "before":
-        before = "00" * 32
-    elif harm == "run":
-        run_id = "1f" * 16
-    crafted = journal.encode(run_id, Entry("generation", generation, before, columns, data), state)
+    columns, data = records.flat({**last.arrays, "fitness": np.zeros(3)})
+    forged = {"arrays": {"columns": columns, "data": data}, "before": {"before": "00" * 32}, "generation": {harm: -1}}
+    crafted = journal.encode(found.run_id, msgspec.structs.replace(last, **forged.get(harm, {})), state)
     beside = journal.path_of(run)
     beside.write_bytes(beside.read_bytes()[: -len(journal.encode(found.run_id, last, found.state))] + crafted)
-    said = ("run.h5.journal is damaged", "not copied at the same moment", "journal of another run")
     for command in ("sample", "resume", "repair"):
         code, line = refusal(command, run, *(["--count", 2] if command == "sample" else []))
-        assert code == 3 and any(word in line for word in said), line
-        if harm in ("state", "run"):
+        assert code == 3 and "run.h5.journal is damaged" in line, line
+        if harm in ("state", "generation"):
             break  # `resume` and `repair` continue from the record before
 
 
@@ -382,12 +370,10 @@ def test_links_in_the_place_of_our_files_are_not_followed(made: Make, tmp_path: 
     assert victim.read_text() == "private" and info(run)["complete"]
 
 
-@pytest.mark.parametrize("kind", ["loop", "fifo"])
-def test_a_loop_of_links_and_a_fifo_are_refused(kind: str, tmp_path: Path) -> None:
+def test_a_loop_of_links_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "run.h5"
-    path.symlink_to(path) if kind == "loop" else os.mkfifo(path)
-    for words in (["info", path], ["resume", path], ["repair", path]):
-        assert refusal(*words)[0] == 3
+    path.symlink_to(path)
+    assert [refusal(command, path)[0] for command in ("info", "resume", "repair")] == [3, 3, 3]
 
 
 @pytest.mark.parametrize(
@@ -414,18 +400,8 @@ def test_missing_and_ill_shaped_parts_of_a_file_with_the_right_hashes_are_a_sent
             renew(file)
     for command in ("info", "resume", "repair"):
         found = ees(command, run)
-        assert found.returncode == 3 and found.stderr.startswith("ees-mpi: ") and "Traceback" not in found.stderr, (
-            command
-        )
-
-
-def test_a_repaired_file_of_a_killed_run_has_the_digests_of_an_undisturbed_one(made: Make) -> None:
-    run, whole = made(killed=True), made(name="whole.h5")
-    repair(run)
-    with open_run(run) as one, open_run(whole) as other:
-        one.check_all()
-        other.check_all()
-        assert one["state_sha256"][:].tolist() == other["state_sha256"][:4].tolist()
+        assert found.returncode == 3 and found.stderr.startswith("ees-mpi: "), command
+        assert "Traceback" not in found.stderr
 
 
 def test_a_damaged_heap_of_the_dimension_scales_does_not_matter_to_any_command(made: Make) -> None:

@@ -7,7 +7,6 @@ import os
 import shutil
 import signal
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,17 +29,12 @@ STEPS = ((os, "write"), (os, "fsync"), (os, "replace"), (os, "posix_fallocate"),
 INSIDE = ((h5py.Dataset, "resize"), (h5py.File, "close"), (h5py.File, "flush"))
 
 
-@dataclass(frozen=True)
-class Whole:
-    """A run that nobody kills."""
-
-    generations: list[tuple[Any, Any]]  # the arrays and the following state of each
-    path: Path
-    steps: int
+Whole = tuple[list[tuple[Any, Any]], Path, int]  # the arrays and the following state of each generation; steps
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
+    """Write a run that nobody kills."""
     config = tiny_config()
     job, state, found = job_of(config), first_state(config), []
     for _ in range(GENERATIONS):
@@ -48,7 +42,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
         found.append((with_times(record, state.digest(), 0.0, Ranks()).arrays, state.arrays()))
     path = tmp_path_factory.mktemp("kills") / "whole.h5"
     with open(os.devnull, "wb") as nobody:
-        return Whole(found, path, write(path, found, 0, nobody.fileno()))
+        return found, path, write(path, found, 0, nobody.fileno())
 
 
 def tiny_config() -> Config:
@@ -90,12 +84,12 @@ def write(path: Path, generations: list[tuple[Any, Any]], die_at: int, told: int
 
 @pytest.mark.parametrize("kill", range(KILLS))
 def test_a_kill_while_committing_or_folding_loses_nothing(kill: int, whole: Whole, tmp_path: Path) -> None:
-    path, (reading, told) = tmp_path / "run.h5", os.pipe()
+    (generations, undisturbed, steps), path, (reading, told) = whole, tmp_path / "run.h5", os.pipe()
     child = os.fork()
     if child == 0:
         signal.alarm(60)
         try:
-            write(path, whole.generations, 1 + kill * whole.steps // KILLS, told)
+            write(path, generations, 1 + kill * steps // KILLS, told)
         finally:  # the child must not go on into pytest
             os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
@@ -103,7 +97,7 @@ def test_a_kill_while_committing_or_folding_loses_nothing(kill: int, whole: Whol
     with open(reading, "rb") as pipe:
         committed = len(pipe.read())
     for step in ("killed", "repaired"):
-        with open_run(path) as run, open_run(whole.path) as other:
+        with open_run(path) as run, open_run(undisturbed) as other:
             run.check_all()
             assert run.generations in (committed, committed + 1)
             for name in run:

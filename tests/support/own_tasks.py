@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from ees_mpi.outcomes import Outcome
-from ees_mpi.tasks.gymnasium.environment import Rollout
+from ees_mpi.tasks.gymnasium.task import Rollout
 
 
 class Base:

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from xml.etree import ElementTree
 
@@ -44,13 +43,7 @@ class Camera:
         return np.asarray(pixels, np.uint8).reshape(*size, 4)[..., :3]
 
 
-@dataclass(frozen=True)
-class Limb:
-    """A capsule of a link; a ball is a capsule of length 0."""
-
-    link: str
-    ends: tuple[tuple[float, ...], tuple[float, ...]]  # of its axis, in the frame of the link
-    radius: float
+Limb = tuple[str, Sequence[Sequence[float]], float]  # a link, the ends of a capsule's axis in its frame, the radius
 
 
 @cache
@@ -61,16 +54,16 @@ def read_limbs(model: str) -> list[Limb]:
 
 
 def _limb(link: str, geom: ElementTree.Element) -> Limb:
-    """Return a `geom`, whose axis is given by `fromto`, or by its middle, its turn and half its length."""
+    """Return a `geom`, whose axis is given by `fromto`, or by its middle, its turn and half its length (a ball: 0)."""
     radius, *half = _numbers(geom, "size")
     if "fromto" in geom.attrib:
         numbers = _numbers(geom, "fromto")
-        return Limb(link, (tuple(numbers[:3]), tuple(numbers[3:])), radius)
+        return link, (numbers[:3], numbers[3:]), radius
     *axis, angle = _numbers(geom, "axisangle", "0 0 1 0")
     turn = pybullet.getQuaternionFromAxisAngle(axis, angle)
     middle, length = _numbers(geom, "pos"), half[0] if half else 0.0
     ends = [pybullet.multiplyTransforms(middle, turn, (0, 0, z), (0, 0, 0, 1))[0] for z in (-length, length)]
-    return Limb(link, (ends[0], ends[1]), radius)
+    return link, ends, radius
 
 
 def _numbers(geom: ElementTree.Element, name: str, default: str = "0 0 0") -> list[float]:
@@ -80,8 +73,7 @@ def _numbers(geom: ElementTree.Element, name: str, default: str = "0 0 0") -> li
 def in_space(limbs: list[Limb], frames: dict[str, tuple[Floats, Floats]]) -> Floats:
     """Return limbs [n, 7]: both ends and the radius; `frames`: position and orientation of each link."""
     rows = np.empty((len(limbs), 7))
-    for row, limb in zip(rows, limbs, strict=True):
-        for k, end in enumerate(limb.ends):
-            row[3 * k : 3 * k + 3] = pybullet.multiplyTransforms(*frames[limb.link], end, (0, 0, 0, 1))[0]
-        row[6] = limb.radius
+    for row, (link, ends, radius) in zip(rows, limbs, strict=True):
+        places = [pybullet.multiplyTransforms(*frames[link], end, (0, 0, 0, 1))[0] for end in ends]
+        row[:] = *places[0], *places[1], radius
     return rows

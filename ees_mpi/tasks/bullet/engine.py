@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from ees_mpi.contracts import Pixels, View
-from ees_mpi.outcomes import Floats, Singles
+from ees_mpi.outcomes import Singles
 from ees_mpi.tasks.bullet.drawing import Camera
 from ees_mpi.tasks.bullet.robots import BulletAnt, BulletCheetah, Robot
 from ees_mpi.tasks.bullet.world import TIME_STEP
@@ -40,7 +40,7 @@ class BulletWalker:
     def __init__(self, task: PaperRobot, seed: int):
         self.robot, self._seed, self._axes = ROBOTS[task.robot](), seed, task.axes
         self._stops = task.terminate == "environment"
-        self._camera = Camera(View())
+        self.limbs, self.close, self._camera = self.robot.limbs, self.robot.close, Camera(View())
         self._picture: Pixels | None = None
 
     @property
@@ -67,10 +67,6 @@ class BulletWalker:
             return np.full(self.robot.observation_size, np.nan, np.float32), True
         return observation, done and (self._stops or not self.robot.finite)
 
-    def limbs(self) -> Floats:
-        """Return the limbs of the robot."""
-        return self.robot.limbs()
-
     def set_camera(self, view: View) -> None:
         self._camera = Camera(view)
 
@@ -79,6 +75,3 @@ class BulletWalker:
         if self._picture is None or self.robot.finite:
             self._picture = self.robot.picture(self._camera)
         return self._picture
-
-    def close(self) -> None:
-        self.robot.close()

@@ -10,8 +10,5 @@ except ImportError:
 EPISODE_STEPS = 1000
 
 for _name in ("HalfCheetahBullet", "AntBullet"):
-    gymnasium.register(
-        id=f"ees_mpi/{_name}-v0",
-        entry_point=f"ees_mpi.tasks.bullet.environments:{_name}Env",
-        max_episode_steps=EPISODE_STEPS,
-    )
+    _place = f"ees_mpi.tasks.bullet.environments:{_name}Env"
+    gymnasium.register(f"ees_mpi/{_name}-v0", _place, max_episode_steps=EPISODE_STEPS)

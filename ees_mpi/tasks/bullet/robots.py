@@ -43,6 +43,7 @@ class Robot:
     action_size: ClassVar[int]
     powers: ClassVar[dict[str, float]]  # joint -> torque at action 1
     feet: ClassVar[tuple[str, ...]]  # links whose contact with the floor is observed
+    read: ClassVar[tuple[str, ...]] = ()  # links that `_pose` reads; empty: all
     ends_when_fallen: ClassVar[bool]
     parts: ClassVar[int]  # the position is the mean over so many parts; the floor is one of them
 
@@ -65,9 +66,7 @@ class Robot:
         self._powers = [self.powers[joint.name] for joint in moved]
         links = {joint.link: joint.index for joint in joints}
         self._feet = [links[foot] for foot in self.feet]
-        self._links = self._links_to_read(links)
-        self._world.slacken([joint.index for joint in joints])
-        self._world.save()
+        self._links = [links[name] for name in self.read or links]
         self.position = self._pose()[:3]
         self._initial_z = self.position[2]
         self._values: list[float] = []
@@ -91,9 +90,7 @@ class Robot:
     def step(self, action: NDArray[Any]) -> tuple[NDArray[np.float32], bool]:
         """Apply an action, clipped to +-1, for one time step; return the observation and whether the rollout ended."""
         if action.shape != (self.action_size,):
-            raise ValueError(
-                f"expected an action of the {self.name} of shape ({self.action_size},); got shape {action.shape}"
-            )
+            raise ValueError(f"expected a {self.name}'s action, ({self.action_size},); got the shape {action.shape}")
         torques = [
             power * a if -1.0 < a < 1.0 else power if a >= 1.0 else -power if a <= -1.0 else _refuse(action)
             for power, a in zip(self._powers, action.tolist(), strict=True)
@@ -104,7 +101,9 @@ class Robot:
         before_x, before_y, _ = self.position
         pybullet.stepSimulation(self._client)
         observation = self._observe()
-        self._touch()
+        points = pybullet.getContactPoints(self._body, self._floor, ANY_LINK, ANY_LINK, self._client)
+        touching = [point[LINK_AT] for point in points]
+        self._touching = [1.0 if foot in touching else 0.0 for foot in self._feet]  # for the next observation
         x, y, _ = self.position
         if not (abs(x - before_x) <= LONGEST_STEP and abs(y - before_y) <= LONGEST_STEP):
             self._possible = False
@@ -149,16 +148,6 @@ class Robot:
                 self._possible = False
         return observation
 
-    def _touch(self) -> None:
-        """Store which feet touch the floor now; the next observation contains it."""
-        points = pybullet.getContactPoints(self._body, self._floor, ANY_LINK, ANY_LINK, self._client)
-        touching = [point[LINK_AT] for point in points]
-        self._touching = [1.0 if foot in touching else 0.0 for foot in self._feet]
-
-    def _links_to_read(self, links: dict[str, int]) -> list[int]:
-        """Return the indices of the links that `_pose` reads, given all links (name -> index)."""
-        raise NotImplementedError
-
     def _pose(self) -> Pose:
         """Return mean x and y of all parts, the floor included, and the torso's z, orientation and speed."""
         raise NotImplementedError
@@ -199,8 +188,10 @@ class Robot:
 
     def limbs(self) -> Floats:
         """Return the limbs, [n, 7]: both ends of the axis of a capsule, and its radius."""
-        links = {joint.link: joint.index for joint in self._world.joints()}
-        frames = {name: pybullet.getLinkState(self._body, i, 0, 0, self._client)[4:6] for name, i in links.items()}
+        states = [
+            (j.link, pybullet.getLinkState(self._body, j.index, 0, 0, self._client)) for j in self._world.joints()
+        ]
+        frames = {link: state[4:6] for link, state in states}
         frames.setdefault("torso", pybullet.getBasePositionAndOrientation(self._body, self._client))
         return in_space(read_limbs(self.model), frames)
 
@@ -230,11 +221,9 @@ class BulletCheetah(Robot):
         "ffoot": 0.9 * 30.0,
     }
     feet = ("ffoot", "fshin", "fthigh", "bfoot", "bshin", "bthigh")
+    read = ("torso", "bthigh", "bshin", "bfoot", "fthigh", "fshin", "ffoot")
     ends_when_fallen = False
     parts = 17
-
-    def _links_to_read(self, links: dict[str, int]) -> list[int]:
-        return [links[name] for name in ("torso", "bthigh", "bshin", "bfoot", "fthigh", "fshin", "ffoot")]
 
     def _pose(self) -> Pose:
         states = pybullet.getLinkStates(self._body, self._links, 1, 0, self._client)
@@ -272,19 +261,13 @@ class BulletAnt(Robot):
     ends_when_fallen = True
     parts = 22
 
-    def _links_to_read(self, links: dict[str, int]) -> list[int]:
-        return list(links.values())
-
     def _pose(self) -> Pose:
         torso, orientation = pybullet.getBasePositionAndOrientation(self._body, self._client)
         speed, _ = pybullet.getBaseVelocity(self._body, self._client)
-        states = pybullet.getLinkStates(self._body, self._links, 0, 0, self._client)
-        xs = [state[0][0] for state in states]
-        ys = [state[0][1] for state in states]
-        x, y, z = torso
-        xs.insert(TORSO_AT, x)
-        ys.insert(TORSO_AT, y)
-        return self._mean(xs), self._mean(ys), z, orientation, speed
+        places = [state[0] for state in pybullet.getLinkStates(self._body, self._links, 0, 0, self._client)]
+        places.insert(TORSO_AT, torso)
+        xs, ys, _ = zip(*places, strict=True)
+        return self._mean(xs), self._mean(ys), torso[2], orientation, speed
 
     @staticmethod
     def _mean(v: Numbers) -> float:

@@ -3,7 +3,6 @@
 import contextlib
 import os
 import weakref
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,10 +22,8 @@ def _imported() -> tuple[Any, str]:
             import pybullet
             import pybullet_data
     except ImportError as error:
-        raise MissingExtra(
-            f"the cheetah and the ant need pybullet, which cannot be imported here ({error}): "
-            "pip install 'ees_mpi[bullet]'"
-        ) from None
+        need = f"the cheetah and the ant need pybullet, which cannot be imported here ({error})"
+        raise MissingExtra(f"{need}: pip install 'ees_mpi[bullet]'") from None
     return pybullet, pybullet_data.getDataPath()
 
 
@@ -63,6 +60,10 @@ class World:
                 )
             self._release = weakref.finalize(self, _disconnect, self.client)
             self.floor, self.body = self._load(os.path.join(MODELS, "mjcf", model))
+        off = {"controlMode": pybullet.POSITION_CONTROL, **NO_MOTOR, "physicsClientId": self.client}
+        for joint in self.joints():  # only torques move the robot: switch off the motors that Bullet gives to joints
+            pybullet.setJointMotorControl2(self.body, joint.index, **off)
+        self._start: int = pybullet.saveState(self.client)
 
     def _load(self, model: str) -> tuple[int, int]:
         """Configure the engine; load the floor, then the robot. Another order gives other bits."""
@@ -89,18 +90,8 @@ class World:
         infos = (pybullet.getJointInfo(self.body, j, self.client) for j in range(count))
         return [Joint(i[0], i[1].decode(), i[12].decode(), i[8], i[9]) for i in infos]
 
-    def slacken(self, joints: Sequence[int]) -> None:
-        """Switch off the motors that Bullet gives to every joint; only torques move the robot."""
-        mode = pybullet.POSITION_CONTROL
-        for joint in joints:
-            pybullet.setJointMotorControl2(self.body, joint, mode, **NO_MOTOR, physicsClientId=self.client)
-
-    def save(self) -> None:
-        """Save the present state for `restore`."""
-        self._start: int = pybullet.saveState(self.client)
-
     def restore(self) -> None:
-        """Return to the saved state, contacts included, so that a rollout does not depend on earlier ones."""
+        """Return to the first state, contacts included, so that a rollout does not depend on earlier ones."""
         pybullet.restoreState(self._start, physicsClientId=self.client)
 
     def close(self) -> None:

@@ -12,9 +12,11 @@ With `task.behavior_steps`, it is computed from the rollout up to each of these 
 Environments draw themselves. MuJoCo needs no screen if the machine has EGL or OSMesa.
 """
 
+import importlib.util
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, Self
 
 import msgspec
@@ -25,15 +27,77 @@ from ees_mpi.errors import ConfigError, MissingExtra, OwnCodeError, before_rollo
 from ees_mpi.outcomes import Singles
 from ees_mpi.registry import check_setting, check_trust, flat, key, leaves, unknown
 from ees_mpi.registry.own import calling, failed, function, import_module
-from ees_mpi.tasks.base import RolloutCount, once
-from ees_mpi.tasks.gymnasium.environment import Behavior, Rollout, is_known, library, numbers, was_reset_by_mujoco
+from ees_mpi.tasks.base import RolloutCount, Terminate, once
 from ees_mpi.tasks.locomotion import PolicyTask, Rollouts
+from ees_mpi.tasks.mujoco.plant import library as silent_mujoco
 from ees_mpi.tasks.screen import cannot_draw, draw_without_a_screen, drawn
 from ees_mpi.tasks.silence import silence
 
 DRY_STEPS = 3  # of the rollout that finds the size of the behaviour
 PLACES = {"final_x": 1, "final_xy": 2}  # behaviours that are positions, and their axes
 FPS = 30  # of an environment that does not define its own
+
+
+@dataclass
+class Rollout:
+    """A finished rollout, as functions for `task.behavior` get it."""
+
+    env: Any
+    observations: list[Singles] = field(default_factory=list)  # the last one is the final one
+    rewards: list[float] = field(default_factory=list)
+    infos: list[dict[str, Any]] = field(default_factory=list)
+
+    def add(self, observation: Singles, reward: Any, info: dict[str, Any]) -> None:
+        """Add the results of one step."""
+        self.observations.append(observation)
+        self.rewards.append(float(reward))
+        self.infos.append(info)
+
+
+Behavior = Callable[[Rollout], Sequence[float]]
+
+
+def is_known(env: str) -> bool:
+    """Return whether an environment is Gymnasium's own, or ours."""
+    entry = getattr(library().registry.get(env), "entry_point", "")
+    return isinstance(entry, str) and entry.startswith(("gymnasium.envs.", "ees_mpi."))
+
+
+def library() -> Any:
+    """Import Gymnasium, register our environments and silence MuJoCo; raise MissingExtra if Gymnasium is missing."""
+    try:
+        import gymnasium
+    except ImportError:
+        raise MissingExtra("task gymnasium needs Gymnasium: pip install 'ees_mpi[bullet]' or '[mujoco]'") from None
+    import ees_mpi.tasks.bullet.registration  # noqa: F401  (registers our environments)
+
+    if importlib.util.find_spec("mujoco"):
+        silent_mujoco()
+    return gymnasium
+
+
+def numbers(behavior: Any, name: str, expected: int = 0) -> tuple[float, ...]:
+    """Return a behaviour as a flat tuple; raise an OwnCodeError if it is none, or not of the `expected` length."""
+    try:
+        row = np.asarray(behavior, np.float64)
+    except (TypeError, ValueError):
+        row = np.empty((0, 0))
+    if row.ndim != 1 or row.size == 0:
+        raise OwnCodeError(f"behavior {name}: expected one or more numbers in a flat sequence, got {behavior!r:.80}")
+    if row.size != (expected or row.size):
+        raise OwnCodeError(f"behavior {name}: expected {expected} numbers, as at first, got {row.size}")
+    return tuple(row.tolist())
+
+
+def was_reset_by_mujoco(env: Any) -> bool:
+    """Return whether MuJoCo reset the robot during the rollout, because its state was not finite."""
+    warnings_seen = getattr(getattr(env.unwrapped, "data", None), "warning", None)
+    if warnings_seen is None:
+        return False
+    from mujoco import mjtWarning
+
+    bad = (mjtWarning.mjWARN_BADQPOS, mjtWarning.mjWARN_BADQVEL, mjtWarning.mjWARN_BADQACC)
+    return any(warnings_seen[kind].number for kind in bad)
 
 
 class Gymnasium(PolicyTask, frozen=True, kw_only=True):
@@ -43,9 +107,7 @@ class Gymnasium(PolicyTask, frozen=True, kw_only=True):
     behavior: Annotated[
         str, key("The behaviour: final_observation, final_x, final_xy, mean_info, or package.module:function.")
     ] = "final_observation"
-    components: Annotated[
-        tuple[int, ...], key("For final_observation: the numbers of the observation; empty: all.")
-    ] = ()
+    components: Annotated[tuple[int, ...], key("For final_observation: which numbers of it; empty: all.")] = ()
     body: Annotated[str, key("For final_x and final_xy: the MuJoCo body.")] = "torso"
     info_key: Annotated[str, key("For mean_info: the key of `info`.")] = ""
     fitness: Annotated[
@@ -54,10 +116,7 @@ class Gymnasium(PolicyTask, frozen=True, kw_only=True):
     direction: Annotated[
         float, key("The direction in which distance is fitness, from the first number to the second.", "degrees")
     ] = 0.0
-    terminate: Annotated[
-        Literal["never", "environment"],
-        key("Whether the environment may end a rollout early."),
-    ] = "environment"
+    terminate: Terminate = "environment"
     env_settings: Annotated[dict[str, Any], key("The keyword arguments of gymnasium.make.")] = {}  # noqa: RUF012
     rollouts: RolloutCount = 1
 

@@ -119,19 +119,15 @@ def xml_text(model: str) -> str:
     try:
         text = Path(model).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        known = ", ".join(ROBOTS)
-        raise ConfigError(
-            f"task.model: expected one of {known} or an MJCF file; cannot read {model!r}: {error}"
-        ) from None
+        expected = f"expected one of {', '.join(ROBOTS)} or an MJCF file"
+        raise ConfigError(f"task.model: {expected}; cannot read {model!r}: {error}") from None
     return _alone(model, text)
 
 
 def _alone(model: str, text: str) -> str:
     """Return MJCF text; raise a ConfigError if it refers to other files."""
     if re.search(r"file\w*\s*=", text, re.IGNORECASE):
-        raise ConfigError(
-            f"task.model {model!r}: expected a single file; it refers to other files (include, mesh, ...)"
-        )
+        raise ConfigError(f"task.model {model!r}: expected a single file; it refers to others (include, mesh, ...)")
     return text
 
 

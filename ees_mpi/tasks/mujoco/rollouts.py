@@ -29,6 +29,7 @@ class MujocoWalker:
         self._qpos, self._qvel, self._ctrl = self.data.qpos, self.data.qvel, self.data.ctrl
         self._longest, self._fastest = FASTEST * plant.step_seconds, FASTEST_COORDINATE**2
         self._sound, self._place = True, self.robot.position()
+        self.step_seconds = plant.step_seconds
         self._renderer: Any = None  # made by `set_camera`
 
     @property
@@ -57,23 +58,14 @@ class MujocoWalker:
     def step(self, action: Singles) -> tuple[Singles, bool]:
         np.maximum(np.minimum(action, self.plant.high), self.plant.low, out=self._ctrl)
         self.robot.step()
-        self._check_speeds()
-        fallen = self._height is not None and not self._height[0] <= self._qpos[2] <= self._height[1]
-        return self.robot.observation(), fallen or not self._sound
-
-    def _check_speeds(self) -> None:
-        """Note whether the last step was longer or faster than any robot can be; NaN counts, too."""
         before, self._place = self._place, self.robot.position()
-        if not self._qvel.dot(self._qvel) <= self._fastest:
+        if not self._qvel.dot(self._qvel) <= self._fastest:  # faster than any robot can be, or NaN
             self._sound = False
         for one, other in zip(before, self._place, strict=True):
             if not -self._longest <= one - other <= self._longest:
                 self._sound = False
-
-    @property
-    def step_seconds(self) -> float:
-        """Return the simulated time of one action."""
-        return self.plant.step_seconds
+        fallen = self._height is not None and not self._height[0] <= self._qpos[2] <= self._height[1]
+        return self.robot.observation(), fallen or not self._sound
 
     def limbs(self) -> Floats:
         """Return the limbs of the robot; shapes that are neither capsules nor cylinders are drawn as balls."""

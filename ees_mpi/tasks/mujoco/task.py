@@ -12,11 +12,10 @@ import msgspec
 
 from ees_mpi.errors import ConfigError
 from ees_mpi.registry import check_setting, key
-from ees_mpi.tasks.locomotion import Count, WalkingTask
+from ees_mpi.tasks.base import Count
+from ees_mpi.tasks.locomotion import WalkingTask
 from ees_mpi.tasks.mujoco.engine import MujocoEngine
 from ees_mpi.tasks.mujoco.model import ROBOTS, StatePlant, load, xml_text
-
-Size = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class Mujoco(WalkingTask, frozen=True):
@@ -25,8 +24,7 @@ class Mujoco(WalkingTask, frozen=True):
     model: Annotated[str, key("A built-in robot, cheetah or ant, or the path of an MJCF file.")] = "cheetah"
     root: Annotated[str, key("The body whose position is the behaviour.")] = "torso"
     dimensions: Annotated[
-        Literal[1, 2] | None,
-        key("The behaviour is x, or x and y; for an MJCF file only; not set: 2.", "coordinates"),
+        Literal[1, 2] | None, key("The behaviour is x, or x and y; for an MJCF file only; not set: 2.", "coordinates")
     ] = None
     xml: Annotated[str, key("The text of the MJCF file; the program sets it.")] = ""
     integrator: Annotated[
@@ -34,15 +32,9 @@ class Mujoco(WalkingTask, frozen=True):
         key("The integrator; empty: implicitfast for the ant, else that of the model."),
     ] = ""
     frame_skip: Annotated[Count, key("The physics steps per action.", "physics steps")] = 5
-    device: Annotated[Literal["auto", "cpu", "cuda"], key("Where rollouts run; auto: on a GPU if there is one.")] = (
-        "auto"
-    )
-    contacts: Annotated[
-        Size, key("GPU: contacts per robot that fit into memory, on average; 0: measured.", "contacts")
-    ] = 0
-    constraints: Annotated[
-        Size, key("GPU: constraints per robot that fit into memory; 0: measured.", "constraints")
-    ] = 0
+    device: Annotated[Literal["auto", "cpu", "cuda"], key("Where rollouts run; auto: on a GPU, if any.")] = "auto"
+    contacts: Annotated[int, key("GPU: room for contacts per robot, on average; 0: measured.", "contacts", ge=0)] = 0
+    constraints: Annotated[int, key("GPU: room for constraints per robot; 0: measured.", "constraints", ge=0)] = 0
 
     def __post_init__(self) -> None:
         if self.model in ROBOTS and self.dimensions not in (None, ROBOTS[self.model].axes):

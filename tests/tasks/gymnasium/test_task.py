@@ -41,16 +41,11 @@ def test_box_actions_are_clipped_to_their_bounds_and_rollouts_cut_at_the_steps()
 
 
 @pytest.mark.parametrize(("behavior", "dim"), [("final_x", 1), ("final_xy", 2)])
-def test_the_behavior_can_be_the_final_position_of_a_mujoco_body(behavior: str, dim: int) -> None:
-    task = build(env="HalfCheetah-v5", behavior=behavior, fitness="behavior", terminate="never")
-    outcome = evaluate(task)
-    assert len(outcome.behavior) == dim and outcome.fitness == outcome.behavior[0] != 0
-
-
-def test_fitness_is_measured_along_a_direction() -> None:
-    settings = {"env": "HalfCheetah-v5", "behavior": "final_x", "fitness": "behavior"}
+def test_the_behavior_can_be_the_final_position_of_a_body_and_fitness_a_direction(behavior: str, dim: int) -> None:
+    settings = {"env": "HalfCheetah-v5", "behavior": behavior, "fitness": "behavior", "terminate": "never"}
     ahead, back = evaluate(build(**settings)), evaluate(build(**settings, direction=180.0))
-    assert ahead.behavior == back.behavior and back.fitness == -ahead.fitness
+    assert len(ahead.behavior) == dim and ahead.fitness == ahead.behavior[0] == -back.fitness != 0
+    assert ahead.behavior == back.behavior
 
 
 def test_the_behavior_can_be_a_function_of_the_user() -> None:

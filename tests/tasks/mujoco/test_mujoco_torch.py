@@ -155,10 +155,7 @@ def test_buffers_are_measured_and_can_be_set() -> None:
 
 @pytest.mark.parametrize(
     ("driver", "message"),
-    [
-        (False, "this machine has no NVIDIA driver"),
-        (True, "warp-lang is missing (pip install 'ees_mpi[gpu]')"),
-    ],
+    [(False, "this machine has no NVIDIA driver"), (True, "warp-lang is missing (pip install 'ees_mpi[gpu]')")],
 )
 def test_a_task_says_what_is_missing_for_a_gpu(monkeypatch: pytest.MonkeyPatch, driver: bool, message: str) -> None:
     monkeypatch.setattr(gpu, "has_driver", lambda: driver)

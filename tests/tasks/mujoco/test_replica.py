@@ -1,4 +1,4 @@
-"""The replicas of Bullet's robots in MuJoCo: the same numbers, poses and observations as in Bullet."""
+"""The replicas of Bullet's robots in MuJoCo: the same numbers, poses, observations, contacts and limits."""
 
 import copy
 import dataclasses
@@ -19,6 +19,7 @@ from support.program import TIMEOUT
 
 from ees_mpi.tasks.bullet.world import pybullet
 from ees_mpi.tasks.mujoco.replica.engine import replica_plant
+from ees_mpi.tasks.mujoco.replica.impulses import sweeps
 from ees_mpi.tasks.mujoco.rollouts import MujocoWalker
 
 ROBOTS = [Cheetah, Ant]
@@ -60,9 +61,7 @@ def test_sizes_and_starts_are_those_of_bullet(robot: type[PaperRobot]) -> None:
 def test_masses_inertias_centers_and_friction_are_those_of_bullet(robot: type[PaperRobot]) -> None:
     walker, client = in_bullet(robot)
     model = replica_plant(robot.robot).model
-    links = {info[12].decode(): info[0] for info in joints_of(client).values()} | (
-        {"torso": -1} if robot is Ant else {}
-    )
+    links = {"torso": -1} | {info[12].decode(): info[0] for info in joints_of(client).values()}
     floor = pybullet.getDynamicsInfo(1 - client.robot, -1, client.number)[1]
     for body in range(1, model.nbody):
         facts = pybullet.getDynamicsInfo(client.robot, links[model.body(body).name], client.number)
@@ -140,11 +139,9 @@ def largest_difference(robot: type[PaperRobot], change: str) -> float:
         plant = dataclasses.replace(plant, rules=dataclasses.replace(plant.rules, lower=wrong))
     mujoco, (bullet, _) = MujocoWalker(plant, False, 0), in_bullet(robot)
     mujoco.reset()
-    differences = [
-        np.abs(mujoco.step(action)[0] - bullet.step(action)[0]).max() for action in actions.astype(np.float32)
-    ]
+    apart = [np.abs(mujoco.step(action)[0] - bullet.step(action)[0]).max() for action in actions.astype(np.float32)]
     bullet.close()
-    return float(max(differences))
+    return float(max(apart))
 
 
 @pytest.mark.parametrize("robot", ROBOTS)
@@ -153,16 +150,6 @@ def test_motion_in_the_air_tells_what_is_wrong_by_one_percent(robot: type[PaperR
     assert right < 2e-5
     for change in ("mass", "torque", "observation"):
         assert largest_difference(robot, change) > 10 * right, change
-
-
-@pytest.mark.parametrize("robot", ROBOTS)
-def test_rollouts_do_not_depend_on_earlier_ones(robot: type[PaperRobot]) -> None:
-    task = robot(engine="mujoco", device="cpu", steps=20, hidden=(8,))
-    size, rollouts = task.observation_dim, task.open(0)
-    draws = [task.initial(np.random.default_rng(seed)) * np.float32(30) for seed in range(2)]
-    first = [rollouts.evaluate(0, draw, np.zeros(size), np.ones(size), False) for draw in draws]
-    second = [task.open(0).evaluate(0, draw, np.zeros(size), np.ones(size), False) for draw in reversed(draws)]
-    assert first == second[::-1] and first[0] != first[1] and first[0].valid
 
 
 @pytest.mark.parametrize(
@@ -177,3 +164,55 @@ def test_an_engine_does_without_the_other_one(engine: str, other: tuple[str, ...
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=TIMEOUT)
     assert done.stdout.split("\n")[:2] == ["[]", "[]"], done.stderr
+
+
+def furthest(robot: type[PaperRobot], strength: float, steps: int = 40) -> float:
+    """Return the largest difference of observations and positions under the same torques."""
+    bullet, replica = robot().walker(0), in_mujoco(robot)
+    apart = [np.abs(bullet.reset() - replica.reset()).max()]
+    actions = strength * np.random.default_rng(3).standard_normal((steps, robot.sizes[1])).astype(np.float32)
+    for action in actions:
+        apart.append(np.abs(bullet.step(action)[0] - replica.step(action)[0]).max())
+        apart.append(np.abs(np.subtract(bullet.position, replica.position)).max())
+    bullet.close()
+    return float(max(apart))
+
+
+@pytest.mark.parametrize("robot", ROBOTS)
+@pytest.mark.parametrize("strength", [0.1, 0.5])
+def test_the_same_torques_move_both_engines_alike_after_contact(robot: type[PaperRobot], strength: float) -> None:
+    assert furthest(robot, strength) < 1e-3
+
+
+@pytest.mark.parametrize("robot", ROBOTS)
+def test_robots_without_torques_come_to_rest_alike(robot: type[PaperRobot]) -> None:
+    bullet, replica = robot().walker(0), in_mujoco(robot)
+    bullet.reset()
+    replica.reset()
+    still = np.zeros(robot.sizes[1], np.float32)
+    for _ in range(200):
+        expected, found = bullet.step(still)[0], replica.step(still)[0]
+    np.testing.assert_allclose(found, expected, atol=5e-3)
+    bullet.close()
+
+
+def solved(missing: list[float], matrix: Floats | None = None, friction: float = 0.5) -> list[float]:
+    matrix = np.eye(len(missing)) if matrix is None else matrix
+    impulses: list[float] = sweeps(matrix, np.array(missing), 0, 1, friction).tolist()
+    return impulses
+
+
+def test_a_contact_pushes_but_does_not_pull() -> None:
+    assert solved([2.0, 0.0, 0.0]) == [2.0, 0.0, 0.0]
+    assert solved([-2.0, 1.0, 1.0]) == [0.0, 0.0, 0.0]
+
+
+def test_friction_is_limited_by_the_impulse_of_the_contact() -> None:
+    assert solved([2.0, 0.3, 0.4]) == [2.0, 0.3, 0.4]
+    np.testing.assert_allclose(solved([2.0, 3.0, 4.0]), [2.0, 0.6, 0.8])
+
+
+def test_five_sweeps_do_not_reach_the_exact_solution_of_coupled_rows() -> None:
+    matrix = np.array([[1.0, 0.9], [0.9, 1.0]])
+    found = sweeps(matrix, np.array([1.0, 0.95]), 0, 2, 0.0)
+    assert 1e-3 < np.abs(matrix @ found - [1.0, 0.95]).max() < 0.1

@@ -89,9 +89,7 @@ class Impulses:
         """Return slots and positions of contact points: the lowest of each capsule, and earlier ones still there."""
         self._find_points()
         touched = []
-        for slot in sorted(
-            self._points, key=lambda slot: slot // 2
-        ):  # of one capsule: in the order of their first step
+        for slot in sorted(self._points, key=lambda slot: slot // 2):  # those of a capsule: in the order of their steps
             (a, b, c), x, y = self._points[slot]
             geom, _, _, _, near = self._shapes[slot // 2]
             frame, (px, py, pz) = self._frames[geom].tolist(), self._places[geom].tolist()

@@ -7,7 +7,7 @@
     contacts  an observation contains the contacts of the feet after the action before the last
     floor     the position of a robot is the mean over its parts, and the floor counts as a part at (0, 0)
 
-`cpu.py` computes them for one robot, and `kernels.py` for many.
+`engine.py` computes them for one robot, and `kernels.py` for many.
 """
 
 import math
@@ -70,7 +70,7 @@ def rules_of(robot: str, model: Any) -> Rules:
     """Return the rules of a robot, cheetah or ant; `model`: compiled from `bodies.XML`."""
     planar = robot == "cheetah"
     feet = CHEETAH_FEET if planar else tuple(f"{leg}_foot" for leg in ANT_LEGS)
-    torso, frames, centers = _weights_of_cheetah(model) if planar else _weights_of_ant(model)
+    torso, frames, centers = _weights(planar, model)
     joints = model.actuator_trnid[:, 0].astype(np.int64)
     names = [model.joint(int(joint)).name for joint in joints]
     geoms = np.flatnonzero(model.geom_bodyid > 0)
@@ -97,22 +97,21 @@ def rules_of(robot: str, model: Any) -> Rules:
     )
 
 
-def _weights_of_cheetah(model: Any) -> tuple[float, Floats, Floats]:
-    """Bullet's model has a point-like link for every joint: one at each leg link, three at the torso."""
-    frames = np.zeros(model.nbody)
-    for body in range(1, model.nbody):
-        frames[body] = (4 if model.body(body).name == "torso" else 2) / 17
-    return 0.0, frames, np.zeros(model.nbody)
+def _weights(planar: bool, model: Any) -> tuple[float, Floats, Floats]:
+    """Return the weights of the torso, of the origins of all bodies, and of their centers of mass, in the position.
 
-
-def _weights_of_ant(model: Any) -> tuple[float, Floats, Floats]:
-    """The parts are the torso, the centers of all links, and the point-like links of hips and ankles."""
+    Cheetah: Bullet's model has a point-like link for every joint: one at each leg link, three at the torso. Ant: the
+    parts are the torso, the centers of all links, and the point-like links of hips and ankles.
+    """
     frames, centers = np.zeros(model.nbody), np.zeros(model.nbody)
     for body in range(1, model.nbody):
         part = model.body(body).name
-        frames[body] = 0.0 if part == "torso" or part.endswith("_leg") else 1 / 22
-        centers[body] = 0.0 if part == "torso" else 1 / 22
-    return 1 / 22, frames, centers
+        if planar:
+            frames[body] = (4 if part == "torso" else 2) / 17
+        else:
+            frames[body] = 0.0 if part == "torso" or part.endswith("_leg") else 1 / 22
+            centers[body] = 0.0 if part == "torso" else 1 / 22
+    return 0.0 if planar else 1 / 22, frames, centers
 
 
 def planar_angles(theta: float) -> tuple[float, float, float]:
