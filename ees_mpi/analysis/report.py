@@ -226,7 +226,7 @@ def _commands(run: Run) -> str:
     directed = alone and trained and walking and run.config.task.heading is not None
     component = " --component 0" if run["mean"].shape[1] > 1 else ""
     longer = f"mpirun -n 2 ees-mpi resume RUN --generations {2 * run.generations}"
-    farthest = "ees-mpi replay RUN --toward left --toward right --video farthest.mp4"
+    farthest = "ees-mpi replay RUN --extremes 2 --video farthest.mp4"
     commands: list[tuple[Any, str, str]] = [
         (alone and not run.complete, "continue the run", "mpirun -n 2 ees-mpi resume RUN"),
         (alone and run.complete and trained, "train longer", longer),
