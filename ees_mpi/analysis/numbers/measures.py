@@ -46,6 +46,7 @@ class Settings:
 
 def bandwidth(text: str) -> float | str:
     """Read a bandwidth from the command line: a number, or the name of a rule."""
+    text = text.strip()
     if text in RULES:
         return text
     try:
@@ -55,11 +56,6 @@ def bandwidth(text: str) -> float | str:
     if not NARROWEST <= value <= WIDEST:
         raise ConfigError(f"--bandwidth {text}: expected a number between {NARROWEST:g} and {WIDEST:g}")
     return value
-
-
-def bandwidths(text: str | None) -> list[float | str]:
-    """Read several bandwidths with commas between them."""
-    return [bandwidth(word.strip()) for word in text.split(",")] if text else []
 
 
 def entropy(offspring: Offspring, settings: Settings) -> float:
