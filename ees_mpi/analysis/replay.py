@@ -249,7 +249,7 @@ def _sheet(
 ) -> video.Frames:
     """Return the frames of a video: films side by side, or all robots in one scene."""
     if not request.together:
-        return video.Sheet([video.Film(_film_title(run, result.choice), frames) for frames, result in recorded], *size)
+        return video.Sheet([(_film_title(run, result.choice), frames) for frames, result in recorded], *size)
     kind = "mutations of one network" if request.mutations else f"of generation {recorded[0][1].choice.generation}"
     walks = [np.array(frames) for frames, _ in recorded]
     return Scene(walks, run.config.task.axes, size, seconds, f"{len(recorded)} {kind}")

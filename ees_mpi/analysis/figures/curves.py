@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ees_mpi.analysis import offspring
+from ees_mpi.analysis import labels, offspring
 from ees_mpi.analysis.figures.style import (
     COLUMN,
     Figure,
@@ -17,21 +17,6 @@ from ees_mpi.analysis.figures.style import (
     shades,
     start_mark,
     whole_numbers,
-)
-from ees_mpi.analysis.labels import (
-    METRICS,
-    Settings,
-    algorithm,
-    check_distinct,
-    differing,
-    group_names,
-    grouped,
-    label,
-    run_names,
-    series,
-    settings,
-    started_from,
-    titles,
 )
 from ees_mpi.analysis.numbers.summaries import AT_STDS, at_stds
 from ees_mpi.commands.signal import choose, measure_signal
@@ -50,11 +35,11 @@ def interference(runs: Sequence[Run]) -> Figure:
     """Draw figure 1: the pattern, and the genome over generations for MaxVar and MaxEnt; the optimum is dashed."""
     genomes: dict[str, dict[str, Any]] = {}
     runs = sorted(runs, key=lambda run: run.config.run.seed)
-    for run, name in zip(runs, run_names(runs), strict=True):
+    for run, name in zip(runs, labels.run_names(runs), strict=True):
         if not isinstance(run.config.task, Interference):
             raise RunFileError(f"{run.path} is not a run of the interference task")
         offspring.check_generation(run, None)
-        group = algorithm(run.config.method.algorithm)
+        group = labels.algorithm(run.config.method.algorithm)
         genomes.setdefault(group, {})[name.removeprefix(f"{group}, ")] = run["mean"][:, 0, 0]
     figure, (left, *panels) = grid(1 + len(genomes), 3, 2.1)
     x = np.linspace(0, 5 * np.pi, 4000)
@@ -80,9 +65,10 @@ def adaptation(runs: Sequence[Run]) -> Figure:
         if run.config.task.heading is None:
             raise RunFileError(f"{run.path}: expected a run of a task with a direction")
         if run.config.method.algorithm in ("maxvar", "maxent", "novelty"):
-            raise RunFileError(f"{run.path} is a run of {label(run)}, which has no direction; expected standard ES")
+            name = labels.label(run)
+            raise RunFileError(f"{run.path} is a run of {name}, which has no direction; expected standard ES")
         offspring.check_generation(run, None)
-        origin = started_from(run)
+        origin = labels.started_from(run)
         lines = groups.setdefault(run.config.task.heading % 360, {})
         name = run.given_label or (f"from {origin}" if origin else RANDOM)
         lines.setdefault(name, []).append(run["fitness_mean"][:])
@@ -99,14 +85,14 @@ def locomotion(runs: Sequence[Run]) -> Figure:
     """Draw figures S1 and S2: the distance from the origin over generations; mean and std over the seeds."""
     offspring.check_one_task(runs)
     lines: dict[str, list[Any]] = {}
-    for run, group in zip(runs, group_names(runs), strict=True):
+    for run, group in zip(runs, labels.group_names(runs), strict=True):
         valid = offspring.valid_generations(run)
         distances = np.full(run.generations, np.nan)
         distances[valid] = [offspring.read_offspring(run, g).distance.mean() for g in valid]
         lines.setdefault(group, []).append(distances)
     figure, (panel,) = grid(1, 1, 0.65 * COLUMN)
     order = sorted(lines, key=lambda name: (name != "standard ES", name))
-    draw_curves(panel, lines, order, xlabel="generation", ylabel=METRICS["distance_mean"], ylim=(0, None))
+    draw_curves(panel, lines, order, xlabel="generation", ylabel=labels.METRICS["distance_mean"], ylim=(0, None))
     explain(figure, [panel])
     return figure
 
@@ -137,29 +123,22 @@ def sweep(runs: Sequence[Run], by: str | None = None, metric: str | None = None)
     """Draw a metric over generations; `by`: the key, by default the one in which the runs differ."""
     for run in runs:
         offspring.check_committed(run)
-    check_distinct((run.run_id, run.path) for run in runs)
-    configs = {run.path: settings(run.config.sections()) for run in runs}
-    key = by or _only_key(list(configs.values()))
+    labels.check_distinct((run.run_id, run.path) for run in runs)
+    configs = {run.path: labels.settings(run.config.sections()) for run in runs}
+    keys = [by] if by else labels.differing(list(configs.values()))
+    if len(keys) != 1:
+        raise ConfigError(f"figure sweep: the runs differ in {', '.join(keys) or 'no key'}; expected --by KEY")
     headlines = {run.config.method.headline for run in runs}
-    known, usual = titles(runs), headlines.pop() if len(headlines) == 1 else "behavior_variance"
+    known, usual = labels.titles(runs), headlines.pop() if len(headlines) == 1 else "behavior_variance"
     name = (metric or (usual if usual in known else "behavior_variance")).replace("-", "_")
     if name not in known:
         raise ConfigError(f"--metric: {unknown(name, known)}")
-    groups = grouped(key, configs)
+    groups = labels.grouped(keys[0], configs)
     figure, (panel,) = grid(1, 1, 0.65 * COLUMN)
-    lines = {value: [series(run, name) for run in runs if run.path in paths] for value, paths in groups.items()}
-    looks = shades(len(lines))
-    draw_curves(panel, lines, list(lines), looks, xlabel="generation", ylabel=known[name])
-    explain(figure, [panel], key)
+    lines = {value: [labels.series(run, name) for run in runs if run.path in paths] for value, paths in groups.items()}
+    draw_curves(panel, lines, list(lines), shades(len(lines)), xlabel="generation", ylabel=known[name])
+    explain(figure, [panel], keys[0])
     return figure
-
-
-def _only_key(configs: Sequence[Settings]) -> str:
-    """Return the key in which configs differ; raise a ConfigError if there is not exactly one."""
-    keys = differing(configs)
-    if len(keys) != 1:
-        raise ConfigError(f"figure sweep: the runs differ in {', '.join(keys) or 'no key'}; expected --by KEY")
-    return keys[0]
 
 
 def measure(runs: Sequence[Run]) -> Figure:
@@ -167,7 +146,7 @@ def measure(runs: Sequence[Run]) -> Figure:
     offspring.check_one_task(runs)
     groups: dict[str, list[list[dict[str, Any]]]] = {}
     for run in runs:
-        groups.setdefault(label(run), []).append(at_stds(run))
+        groups.setdefault(labels.label(run), []).append(at_stds(run))
     everywhere = sorted({row["std"] for files in groups.values() for rows in files for row in rows})
     figure, (*panels, spare) = grid(len(AT_STDS) + 1, 3, 2.0)
     for panel, (name, (_, axis)) in zip(panels, AT_STDS.items(), strict=True):
@@ -199,7 +178,7 @@ def signal(runs: Sequence[Run]) -> Figure:
         x = np.array([point.generation for point in signals]) + 0.15 * place  # so that bars do not cover each other
         share = 100 * np.array([point.share for point in signals])
         limits = 100 * np.array([point.share_interval for point in signals]).reshape(-1, 2)
-        color, name = look(place)["color"], f"{label(run)}, N = {run.config.population.size:,}"
+        color, name = look(place)["color"], f"{labels.label(run)}, N = {run.config.population.size:,}"
         shares.errorbar(x, share, np.abs(limits.T - share), color=color, marker=".", linestyle="", elinewidth=0.6)
         steps.plot(x, [point.step_mutations for point in signals], **look(place), marker=".", label=name)
     shares.set(xlabel="generation", ylabel="signal in the gradient, %", ylim=(0, None))

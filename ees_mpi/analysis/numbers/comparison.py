@@ -24,7 +24,6 @@ MAY_DIFFER = {"direction", "reset_seed", "observation_share", "device"}  # keys 
 class RunGroup(Group):
     """The runs of one label in one of the two sets."""
 
-    side: int  # 0: the first set; 1: the set after --against
     members: list[RunValue]
 
 
@@ -61,35 +60,34 @@ def _compare(metric: str, request: CompareRequest, settings: Settings) -> Compar
     sides = [run_values.read_all(metric, paths, settings, request.generation) for paths in files]
     values = [value for side in sides for value in side]
     _check_comparable(values, metric.startswith(run_values.AFTER) and request.by != "task.direction")
-    groups = _groups_by(request.by, values) if request.by else _groups(sides)
+    if request.by:
+        members = {value.path: value for value in values}
+        files_of = grouped(request.by, {path: value.settings for path, value in members.items()})
+        named = {f"{request.by} = {name}": [members[path] for path in paths] for name, paths in files_of.items()}
+        first, second = _groups(named), []
+    else:
+        first, second = (_groups(by_label) for by_label in _by_label(sides))
     # Each group of the first set against each of the second, then the groups of the first against each other.
-    first, second = ([group for group in groups if group.side == side] for side in (0, 1))
     tests = compare([*itertools.product(first, second), *itertools.combinations(first, 2)])
     if metric == "entropy":  # a differential entropy has no ratio, because its zero depends on the unit of length
         tests = [replace(test, ratio=math.nan) for test in tests]
-    return Comparison(metric, run_values.describe(metric), groups, tests, _notes(metric, request, values, tests))
+    notes = _notes(metric, request, values, tests)
+    return Comparison(metric, run_values.describe(metric), [*first, *second], tests, notes)
 
 
-def _groups(sides: list[list[RunValue]]) -> list[RunGroup]:
+def _by_label(sides: list[list[RunValue]]) -> list[dict[str, list[RunValue]]]:
     """Group each set by label; a label that both sets have is marked with the set."""
     shared = {value.label for value in sides[0]} & {value.label for value in sides[1]}
-    groups = []
-    for side, values in enumerate(sides):
-        for label in dict.fromkeys(value.label for value in values):
-            name = f"{label} ({('first set', 'against')[side]})" if label in shared else label
-            groups.append(_group(name, side, [value for value in values if value.label == label]))
-    return groups
+    found: list[dict[str, list[RunValue]]] = [{}, {}]
+    for named, values, side in zip(found, sides, ("first set", "against"), strict=True):
+        for value in values:
+            name = f"{value.label} ({side})" if value.label in shared else value.label
+            named.setdefault(name, []).append(value)
+    return found
 
 
-def _groups_by(key: str, values: list[RunValue]) -> list[RunGroup]:
-    """Group the runs by the value of a key."""
-    members = {value.path: value for value in values}
-    groups = grouped(key, {value.path: value.settings for value in values})
-    return [_group(f"{key} = {name}", 0, [members[path] for path in paths]) for name, paths in groups.items()]
-
-
-def _group(label: str, side: int, members: list[RunValue]) -> RunGroup:
-    return RunGroup(label, np.array([member.value for member in members]), side, members)
+def _groups(named: dict[str, list[RunValue]]) -> list[RunGroup]:
+    return [RunGroup(name, np.array([run.value for run in members]), members) for name, members in named.items()]
 
 
 def _check_comparable(values: list[RunValue], same_direction: bool) -> None:

@@ -12,7 +12,6 @@ These estimates have no bias, so that a variance near 0 may come out below 0. Se
 
 import json
 import math
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -134,20 +133,13 @@ def facts(run: Run) -> list[dict[str, Any]]:
             found["kept"], found["all_kept"] = kept_side(places)
         if places.shape[2] == 1:
             found["left"], found["right"] = float((places < 0).mean()), float((places > 0).mean())
-        rows.append(found | _realised(starting_note(run).get("second_generation", []), row))
+        if second := starting_note(run).get("second_generation", [])[row : row + 1]:
+            # Means over opposite directions, and their ratio, the realised heritability.
+            selection, response = (float(np.mean(second[0][name])) for name in ("selection", "response"))
+            realised = response / selection if selection > 0 else math.nan
+            found |= {"selection": selection, "response": response, "realised": realised}
+        rows.append(found)
     return rows
-
-
-def _realised(notes: Sequence[dict[str, list[float]]], row: int) -> dict[str, float]:
-    """Return selection, response and their ratio, the realised heritability, as means over opposite directions."""
-    if row >= len(notes):
-        return {}
-    selection, response = (float(np.mean(notes[row][name])) for name in ("selection", "response"))
-    return {
-        "selection": selection,
-        "response": response,
-        "realised": response / selection if selection > 0 else math.nan,
-    }
 
 
 HEADS = {
