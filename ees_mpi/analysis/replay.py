@@ -22,13 +22,14 @@ from ees_mpi.analysis.together import Scene
 from ees_mpi.commands.info import task_name
 from ees_mpi.commands.offspring import sample
 from ees_mpi.commands.requests import ReplayRequest, SampleRequest
-from ees_mpi.commands.verify import differences, evaluate_mean, repeat
+from ees_mpi.commands.verify import differences, repeat
 from ees_mpi.contracts import Drawable, Evaluator, Limbed, View
 from ees_mpi.errors import ConfigError, RunFileError, VerifyError, before_rollouts
 from ees_mpi.files import check_writable
-from ees_mpi.generation.repeats import Repeated
-from ees_mpi.generation.rollouts import adapted, rollouts_of
+from ees_mpi.generation.repeats import Repeated, as_logged
+from ees_mpi.generation.rollouts import adapted, outcome_of, rollouts_of
 from ees_mpi.generation.state import State
+from ees_mpi.outcomes import pack
 from ees_mpi.ranks import Ranks
 from ees_mpi.runs import starting_point
 from ees_mpi.runs.policy_files import PolicySource
@@ -211,7 +212,9 @@ def _repeat_mean(run: Run, evaluator: Evaluator, g: int, component: int) -> Repe
         mean, statistics = state.mean[component], state.observation_mean_std()
     else:
         mean, statistics = run["mean"][g][component], run.observation_statistics(g)
-    row = evaluate_mean(run, evaluator, g, np.ascontiguousarray(mean), statistics)
+    parameters, size = np.ascontiguousarray(mean), run.config.population.size
+    outcome = outcome_of(evaluator, run.config, g, size, parameters, statistics, False)
+    row = as_logged(pack([outcome], run.config.task.behavior_dim))
     if g == run.generations or component or not np.isfinite(run["mean_fitness"][g]):
         return Repeated(np.full(len(row), np.nan), row)
     return Repeated(np.array([1.0, row[1], run["mean_fitness"][g], *run["mean_behavior"][g]]), row)  # no length logged

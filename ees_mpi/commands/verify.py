@@ -28,7 +28,7 @@ from ees_mpi.generation.results import observed, uses_torch
 from ees_mpi.generation.rollouts import outcome_of, outcomes_of_call
 from ees_mpi.generation.state import State
 from ees_mpi.noise import NoiseTable
-from ees_mpi.outcomes import Arrays, Floats, Outcomes, Singles, pack
+from ees_mpi.outcomes import Arrays, Floats, Outcomes, pack
 from ees_mpi.ranks import Ranks
 from ees_mpi.store.layout import BY_START
 from ees_mpi.store.reader import Run, open_run
@@ -54,15 +54,6 @@ def repeat(run: Run, evaluator: Evaluator, generation: int, index: int) -> Repea
             outcome = outcome_of(evaluator, run.config, generation, index, parameters, statistics, observe)
     row = as_logged(pack([outcome], run.config.task.behavior_dim))
     return Repeated(logged(run, generation, index), row, same_by_start(run, generation, index, outcome))
-
-
-def evaluate_mean(
-    run: Run, evaluator: Evaluator, generation: int, mean: Singles, statistics: tuple[Floats, Floats]
-) -> Floats:
-    """Return the row of a mean, evaluated as in the run: valid, length, fitness, behavior."""
-    size = run.config.population.size
-    outcome = outcome_of(evaluator, run.config, generation, size, mean, statistics, False)
-    return as_logged(pack([outcome], run.config.task.behavior_dim))
 
 
 def verify(ranks: Ranks, path: Path, generation: int | None, individuals: int | None) -> list[str]:
