@@ -133,10 +133,10 @@ def compare(
     as_json: Json = False,
     listing: Annotated[bool, Option("List the metrics.", usage="--list")] = False,
 ) -> None:
-    from ees_mpi.analysis.numbers import comparison, measures, run_values, tables
+    from ees_mpi.analysis.numbers import comparison, measures, tables
 
     if listing:
-        for name, about in run_values.METRICS.items():
+        for name, about in comparison.METRICS.items():
             echo(f"{name:26} {about}")
         return
     if not request.metric:

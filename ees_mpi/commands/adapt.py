@@ -13,9 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ees_mpi.commands.arguments import path_of
-from ees_mpi.commands.offspring import offspring, source_of
+from ees_mpi.commands.offspring import (
+    Parent,
+    check_target,
+    draw,
+    gather,
+    offspring,
+    offspring_of,
+    read_parent,
+    source_of,
+)
 from ees_mpi.commands.requests import AdaptRequest, changes_of
-from ees_mpi.commands.study import Parent, check_target, draw, gather, offspring_of, read_parent
 from ees_mpi.config import Config, EsMaml
 from ees_mpi.contracts import Say, Task
 from ees_mpi.errors import ConfigError, RunFileError

@@ -18,7 +18,7 @@ import numpy as np
 
 from ees_mpi import machine
 from ees_mpi.commands.arguments import counted
-from ees_mpi.commands.study import outcomes_of
+from ees_mpi.commands.offspring import outcomes_of
 from ees_mpi.config import Evolution
 from ees_mpi.contracts import Evaluator, RowsEvaluator
 from ees_mpi.errors import ConfigError, RunFileError, VerifyError, before_rollouts, located, scipy_stats

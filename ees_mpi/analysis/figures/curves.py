@@ -7,17 +7,8 @@ from typing import Any
 import numpy as np
 
 from ees_mpi.analysis import labels, offspring
-from ees_mpi.analysis.figures.style import (
-    COLUMN,
-    Figure,
-    draw_curves,
-    explain,
-    grid,
-    look,
-    shades,
-    start_mark,
-    whole_numbers,
-)
+from ees_mpi.analysis.figures import style
+from ees_mpi.analysis.figures.style import Figure
 from ees_mpi.analysis.numbers.summaries import AT_STDS, at_stds
 from ees_mpi.commands.signal import choose, measure_signal
 from ees_mpi.errors import ConfigError, RunFileError
@@ -41,19 +32,19 @@ def interference(runs: Sequence[Run]) -> Figure:
         offspring.check_generation(run, None)
         group = labels.algorithm(run.config.method.algorithm)
         genomes.setdefault(group, {})[name.removeprefix(f"{group}, ")] = run["mean"][:, 0, 0]
-    figure, (left, *panels) = grid(1 + len(genomes), 3, 2.1)
+    figure, (left, *panels) = style.grid(1 + len(genomes), 3, 2.1)
     x = np.linspace(0, 5 * np.pi, 4000)
     left.plot(x, [pattern(v) for v in x], color="0.35", linewidth=0.5)
-    left.axvline(OPTIMUM, **start_mark("optimum"))
+    left.axvline(OPTIMUM, **style.start_mark("optimum"))
     left.set(title="(a) interference pattern", xlabel="genome $x$", ylabel="behavior $f(x)$", xlim=(0, 5 * np.pi))
     order = list(dict.fromkeys(name for lines in genomes.values() for name in lines))
     for place, (panel, name) in enumerate(zip(panels, sorted(genomes, reverse=True), strict=True)):
         for line, genome in genomes[name].items():
-            panel.plot(genome, **look(order.index(line)), label=line)
-        panel.axhline(OPTIMUM, **start_mark("optimum"))
+            panel.plot(genome, **style.look(order.index(line)), label=line)
+        panel.axhline(OPTIMUM, **style.start_mark("optimum"))
         panel.set(title=f"({'bcdefg'[place % 6]}) {name}", xlabel="generation", ylabel="genome $x$", xlim=(0, None))
-        whole_numbers(panel.xaxis)
-    explain(figure, [left, *panels])
+        style.whole_numbers(panel.xaxis)
+    style.explain(figure, [left, *panels])
     return figure
 
 
@@ -73,11 +64,11 @@ def adaptation(runs: Sequence[Run]) -> Figure:
         name = run.given_label or (f"from {origin}" if origin else RANDOM)
         lines.setdefault(name, []).append(run["fitness_mean"][:])
     origins = sorted({name for lines in groups.values() for name in lines}, key=lambda name: (name == RANDOM, name))
-    figure, panels = grid(len(groups), 3, 2.4, sharey=True)
+    figure, panels = style.grid(len(groups), 3, 2.4, sharey=True)
     for panel, (direction, lines) in zip(panels, sorted(groups.items()), strict=True):
         name = direction_name(direction)
-        draw_curves(panel, lines, origins, xlabel="generation", ylabel=f"mean distance towards {name}")
-    explain(figure, panels)
+        style.draw_curves(panel, lines, origins, xlabel="generation", ylabel=f"mean distance towards {name}")
+    style.explain(figure, panels)
     return figure
 
 
@@ -90,10 +81,10 @@ def locomotion(runs: Sequence[Run]) -> Figure:
         distances = np.full(run.generations, np.nan)
         distances[valid] = [offspring.read_offspring(run, g).distance.mean() for g in valid]
         lines.setdefault(group, []).append(distances)
-    figure, (panel,) = grid(1, 1, 0.65 * COLUMN)
+    figure, (panel,) = style.grid(1, 1, 0.65 * style.COLUMN)
     order = sorted(lines, key=lambda name: (name != "standard ES", name))
-    draw_curves(panel, lines, order, xlabel="generation", ylabel=labels.METRICS["distance_mean"], ylim=(0, None))
-    explain(figure, [panel])
+    style.draw_curves(panel, lines, order, xlabel="generation", ylabel=labels.METRICS["distance_mean"], ylim=(0, None))
+    style.explain(figure, [panel])
     return figure
 
 
@@ -112,10 +103,10 @@ def maml_training(runs: Sequence[Run]) -> Figure:
         shown = (run["fitness"][:], np.where(sign > 0, before, np.nan), np.where(sign < 0, before, np.nan))
         for curves, values in zip(lines.values(), shown, strict=True):
             curves.append(np.nanmean(values, axis=1))
-    figure, (panel,) = grid(1, 1, 0.65 * COLUMN)
+    figure, (panel,) = style.grid(1, 1, 0.65 * style.COLUMN)
     panel.axhline(0.0, color="0.8", linewidth=0.5)
-    draw_curves(panel, lines, list(lines), xlabel="outer iteration", ylabel="distance in the wanted direction")
-    explain(figure, [panel])
+    style.draw_curves(panel, lines, list(lines), xlabel="outer iteration", ylabel="distance in the wanted direction")
+    style.explain(figure, [panel])
     return figure
 
 
@@ -134,10 +125,10 @@ def sweep(runs: Sequence[Run], by: str | None = None, metric: str | None = None)
     if name not in known:
         raise ConfigError(f"--metric: {unknown(name, known)}")
     groups = labels.grouped(keys[0], configs)
-    figure, (panel,) = grid(1, 1, 0.65 * COLUMN)
+    figure, (panel,) = style.grid(1, 1, 0.65 * style.COLUMN)
     lines = {value: [labels.series(run, name) for run in runs if run.path in paths] for value, paths in groups.items()}
-    draw_curves(panel, lines, list(lines), shades(len(lines)), xlabel="generation", ylabel=known[name])
-    explain(figure, [panel], keys[0])
+    style.draw_curves(panel, lines, list(lines), style.shades(len(lines)), xlabel="generation", ylabel=known[name])
+    style.explain(figure, [panel], keys[0])
     return figure
 
 
@@ -148,7 +139,7 @@ def measure(runs: Sequence[Run]) -> Figure:
     for run in runs:
         groups.setdefault(labels.label(run), []).append(at_stds(run))
     everywhere = sorted({row["std"] for files in groups.values() for rows in files for row in rows})
-    figure, (*panels, spare) = grid(len(AT_STDS) + 1, 3, 2.0)
+    figure, (*panels, spare) = style.grid(len(AT_STDS) + 1, 3, 2.0)
     for panel, (name, (_, axis)) in zip(panels, AT_STDS.items(), strict=True):
         for place, (title, files) in enumerate(groups.items()):
             values: dict[float, list[float]] = {}
@@ -156,13 +147,13 @@ def measure(runs: Sequence[Run]) -> Figure:
                 values.setdefault(row["std"], []).append(row[name])
             means, lowest, highest = (np.array([how(at) for at in values.values()]) for how in (np.mean, min, max))
             shown = title if len(files) == 1 else f"{title}, n = {len(files)}"
-            panel.plot(list(values), means, **look(place), marker=".", label=shown)
-            panel.fill_between(list(values), lowest, highest, color=look(place)["color"], alpha=0.15, linewidth=0)
+            panel.plot(list(values), means, **style.look(place), marker=".", label=shown)
+            panel.fill_between(list(values), lowest, highest, color=style.look(place)["color"], alpha=0.15, linewidth=0)
         panel.set(xlabel="std of the mutations", ylabel=axis, xscale="log")
         panel.set_xticks(everywhere, [f"{std:g}" for std in everywhere])
         panel.minorticks_off()
         if name == "coverage":
-            whole_numbers(panel.yaxis)
+            style.whole_numbers(panel.yaxis)
     spare.set_axis_off()
     spare.legend(*panels[0].get_legend_handles_labels(), loc="center")
     return figure
@@ -170,7 +161,7 @@ def measure(runs: Sequence[Run]) -> Figure:
 
 def signal(runs: Sequence[Run]) -> Figure:
     """Draw the shares with their intervals of 95 percent, and the steps, of some generations of each run."""
-    figure, (shares, steps) = grid(2, 2, 2.4)
+    figure, (shares, steps) = style.grid(2, 2, 2.4)
     for place, run in enumerate(runs):
         chosen = choose(run, None, 1)
         spaced = sorted({chosen[round(index)] for index in np.linspace(0, len(chosen) - 1, MOST)})
@@ -178,12 +169,12 @@ def signal(runs: Sequence[Run]) -> Figure:
         x = np.array([point.generation for point in signals]) + 0.15 * place  # so that bars do not cover each other
         share = 100 * np.array([point.share for point in signals])
         limits = 100 * np.array([point.share_interval for point in signals]).reshape(-1, 2)
-        color, name = look(place)["color"], f"{labels.label(run)}, N = {run.config.population.size:,}"
+        color, name = style.look(place)["color"], f"{labels.label(run)}, N = {run.config.population.size:,}"
         shares.errorbar(x, share, np.abs(limits.T - share), color=color, marker=".", linestyle="", elinewidth=0.6)
-        steps.plot(x, [point.step_mutations for point in signals], **look(place), marker=".", label=name)
+        steps.plot(x, [point.step_mutations for point in signals], **style.look(place), marker=".", label=name)
     shares.set(xlabel="generation", ylabel="signal in the gradient, %", ylim=(0, None))
     steps.set(xlabel="generation", ylabel="length of the step, mutations", ylim=(0, None))
     for panel in (shares, steps):
-        whole_numbers(panel.xaxis)
+        style.whole_numbers(panel.xaxis)
     steps.legend()
     return figure
