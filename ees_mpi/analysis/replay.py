@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from ees_mpi.analysis import video
+from ees_mpi.analysis.labels import subject
 from ees_mpi.analysis.offspring import check_committed, extremes, positions
-from ees_mpi.analysis.subject import subject
 from ees_mpi.analysis.together import Scene
 from ees_mpi.commands.info import task_name
 from ees_mpi.commands.offspring import sample

@@ -13,9 +13,8 @@ import numpy as np
 
 from ees_mpi.analysis import offspring
 from ees_mpi.analysis import report_charts as charts
-from ees_mpi.analysis.labels import PHASES, group_names, label, run_names, series, titles
+from ees_mpi.analysis.labels import PHASES, group_names, label, run_names, series, subject, titles
 from ees_mpi.analysis.replay import LOGGED, Choice, evaluate, film
-from ees_mpi.analysis.subject import subject
 from ees_mpi.commands.info import read, summarize, table, task_name
 from ees_mpi.contracts import Drawable, View
 from ees_mpi.errors import EesError, TrustError

@@ -18,7 +18,7 @@ import numpy as np
 from ees_mpi import config as configs
 from ees_mpi import machine
 from ees_mpi.commands.arguments import counted, path_of
-from ees_mpi.commands.requests import MeasureRequest, SampleRequest, changes_of, policy_of
+from ees_mpi.commands.requests import AdaptRequest, MeasureRequest, SampleRequest, changes_of, policy_of
 from ees_mpi.config import Config
 from ees_mpi.contracts import Say
 from ees_mpi.errors import ConfigError, RunFileError, TaskError, collective
@@ -48,17 +48,6 @@ KIND = "study"  # of its file; files of older versions have the kinds "sample" a
 
 
 @dataclass(frozen=True)
-class Source:
-    """The learned arrays of a study as the user names them, and the task of their offspring."""
-
-    policy: PolicySource
-    generation: int | None = None  # of a run
-    task: str | None = None  # a preset or a config file; None: the config of the run or of the exported policy
-    settings: Sequence[Setting] = ()  # changes of the config
-    label: str = ""
-
-
-@dataclass(frozen=True)
 class Parent:
     """Learned arrays with everything that their offspring need; the same on every rank."""
 
@@ -79,8 +68,7 @@ def sample(ranks: Ranks, request: SampleRequest, say: Say) -> Path:
     run = path_of(request.run)
     out = Path(request.out or run.with_name(f"{run.stem}-sample.h5"))
     check_target(ranks, run, out, request.overwrite)
-    source = source_of(ranks, run, request.generation, changes_of(request.settings))
-    parent = read_parent(ranks, source, lambda config: offspring(config, request.count, request.std))
+    parent = read_own(ranks, request, run, lambda config: offspring(config, request.count, request.std))
     drawn, noise = draw(ranks, parent, "sample", parent.about["generation"])
     with ranks.together():
         if request.component is not None:
@@ -92,15 +80,18 @@ def sample(ranks: Ranks, request: SampleRequest, say: Say) -> Path:
     return out
 
 
-def source_of(ranks: Ranks, run: Path, generation: int | None, settings: Sequence[Setting]) -> Source:
-    """Return a run, or a policy that was exported from it, in its own task; only the engine can be another one."""
+def read_own(
+    ranks: Ranks, request: SampleRequest | AdaptRequest, run: Path, change: Callable[[Config], Config]
+) -> Parent:
+    """Read a run, or a policy that was exported from it, in its own task; only the engine can be another one."""
+    settings = changes_of(request.settings)
     with ranks.together():
         for setting in settings:
             if key_of(setting) not in ENGINE_KEYS:
                 raise ConfigError(
                     f"{shown(setting)}: expected {' or '.join(ENGINE_KEYS)}; all other keys are the run's"
                 )
-    return Source(PolicySource(run), generation, settings=settings)
+    return read_parent(ranks, PolicySource(run), change, settings, generation=request.generation)
 
 
 def offspring(config: Config, count: int, std: float | None) -> Config:
@@ -119,8 +110,8 @@ def measure(ranks: Ranks, request: MeasureRequest, say: Say) -> Path:
     check_target(ranks, Path(named), out, request.overwrite)
     with ranks.together():
         stds = _stds(request)
-    source = Source(policy, None, request.task, changes_of(request.settings), request.label)
-    parent = read_parent(ranks, source, partial(_offspring, request))
+    change, settings = partial(_offspring, request), changes_of(request.settings)
+    parent = read_parent(ranks, policy, change, settings, task=request.task, label=request.label)
     for note in parent.config.notes if ranks.is_root else ():
         say(note)
     mean = parent.state.mean
@@ -169,9 +160,7 @@ def second_generation(parent: Parent, drawn: Draw, evaluation: Evaluation, learn
     again = population.draw(stream(config.run.seed, "second generation", row), noise, config.task.parameters)
     again = replace(again, parent=np.arange(population.size, dtype=np.int32) % len(parents))
     outcomes = offspring_of(evaluation, {**learned, "mean": parents}, again, parent.statistics, row)
-    if outcomes.by_start is None:
-        raise RuntimeError("a second generation needs several starts")
-    other = outcomes.by_start[:, 1:, -axes:].mean(axis=1)
+    other = np.asarray(outcomes.by_start)[:, 1:, -axes:].mean(axis=1)
     response = []
     for number, direction in enumerate(directions):
         kept = outcomes.valid & (again.parent // len(best) == number)
@@ -189,49 +178,57 @@ def _stds(request: MeasureRequest) -> tuple[float, ...]:
     return stds
 
 
-def read_parent(ranks: Ranks, source: Source, change: Callable[[Config], Config]) -> Parent:
-    """Read learned arrays on rank 0, and send them to all ranks; `change`: makes the config of the offspring."""
+def read_parent(
+    ranks: Ranks,
+    policy: PolicySource,
+    change: Callable[[Config], Config],
+    settings: Sequence[Setting],
+    task: str | None = None,
+    generation: int | None = None,
+    label: str = "",
+) -> Parent:
+    """Read learned arrays on rank 0, and send them to all ranks.
+
+    change: makes the config of the offspring; settings: change the config first
+    task: a preset or a config file; None: the config of the run or of the exported policy
+    """
+
+    def read() -> dict[str, Any]:
+        config = None if task is None else configs.load(task, settings)
+        if policy.foreign and config is None:
+            raise ConfigError(f"{policy} does not say in which task it acts; ees-mpi measure: expected --task PRESET")
+        start = starting_point.load(policy, label, generation)
+        if config is None:
+            config = configs.parse(start.config, settings, f"the config in {policy}", stored=True)
+        config = change(policy_fit.fitted(config, start.foreign) if start.foreign else config)
+        configs.check(config)
+        if len(start.mean) > config.population.components:
+            raise ConfigError(f"{policy} has {len(start.mean)} means; export one: ees-mpi export --policy --component")
+        if len(start.mean) < config.population.components:
+            raise ConfigError(f"{policy} is one mean of a mixture; sample its run with --component instead")
+        start = start.fitted(str(policy), config)
+        mean, std = start.statistics
+        return {
+            "config": config,
+            "about": {**start.about, **({"objective": label} if label else {})},
+            "state": {
+                "mean": start.mean,
+                **start.learned,
+                "observations": start.observations,
+                "observation_mean": mean,
+                "observation_std": std,
+            },
+            "arrays": start.inherited,
+        }
+
     ranks.check_alike(machine.fingerprint())
-    config, received = read_on_root(ranks, partial(_read, source, change))
+    config, received = read_on_root(ranks, read)
     ranks.set_stall_limit(60 * config.run.stall_minutes)
     arrays = received["state"]
     learned = {name: arrays.get(name, first) for name, first in config.population.learned(arrays["mean"]).items()}
     statistics = arrays["observation_mean"], arrays["observation_std"]
     state = State(0, learned, {}, arrays["observations"])
     return Parent(config, state, statistics, received["about"], received["arrays"])
-
-
-def _read(source: Source, change: Callable[[Config], Config]) -> dict[str, Any]:
-    config = None if source.task is None else configs.load(source.task, source.settings)
-    if source.policy.foreign and config is None:
-        raise ConfigError(
-            f"{source.policy} does not say in which task it acts; ees-mpi measure: expected --task PRESET"
-        )
-    start = starting_point.load(source.policy, source.label, source.generation)
-    if config is None:
-        config = configs.parse(start.config, source.settings, f"the config in {source.policy}", stored=True)
-    config = change(policy_fit.fitted(config, start.foreign) if start.foreign else config)
-    configs.check(config)
-    if len(start.mean) > config.population.components:
-        raise ConfigError(
-            f"{source.policy} has {len(start.mean)} means; export one: ees-mpi export --policy --component"
-        )
-    if len(start.mean) < config.population.components:
-        raise ConfigError(f"{source.policy} is one mean of a mixture; sample its run with --component instead")
-    start = start.fitted(str(source.policy), config)
-    mean, std = start.statistics
-    return {
-        "config": config,
-        "about": {**start.about, **({"objective": source.label} if source.label else {})},
-        "state": {
-            "mean": start.mean,
-            **start.learned,
-            "observations": start.observations,
-            "observation_mean": mean,
-            "observation_std": std,
-        },
-        "arrays": start.inherited,
-    }
 
 
 def draw(ranks: Ranks, parent: Parent, *purpose: Any) -> tuple[Draw, NoiseTable]:

@@ -16,9 +16,9 @@ from support.run_files import assert_same_bits, edited
 
 import ees_mpi
 from ees_mpi import open_run
+from ees_mpi.analysis.labels import stds, subject
 from ees_mpi.analysis.numbers.measures import Settings, best_of
 from ees_mpi.analysis.offspring import Offspring
-from ees_mpi.analysis.subject import stds, subject
 from ees_mpi.errors import RunFileError
 from ees_mpi.outcomes import Outcomes
 from ees_mpi.runs import policy_files

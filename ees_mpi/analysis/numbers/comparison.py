@@ -13,13 +13,22 @@ from typing import Any
 
 import numpy as np
 
-from ees_mpi.analysis.labels import ALGORITHMS, algorithm, check_distinct, differing, grouped, label
+from ees_mpi.analysis.labels import (
+    ALGORITHMS,
+    algorithm,
+    check_distinct,
+    check_training,
+    differing,
+    grouped,
+    label,
+    stds,
+    subject,
+)
 from ees_mpi.analysis.labels import Settings as ConfigSettings
 from ees_mpi.analysis.labels import settings as config_settings
 from ees_mpi.analysis.numbers.measures import DIRECTED, ENOUGH, MEASURES, Settings, beyond_radius
 from ees_mpi.analysis.numbers.statistics import Group, Test, compare
 from ees_mpi.analysis.offspring import check_generation, read_offspring
-from ees_mpi.analysis.subject import check_training, stds, subject
 from ees_mpi.commands.adapt import is_adaptation, read_adaptation
 from ees_mpi.commands.requests import CompareRequest
 from ees_mpi.errors import ConfigError, RunFileError

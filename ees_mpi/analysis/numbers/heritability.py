@@ -18,11 +18,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ees_mpi.analysis.labels import label
+from ees_mpi.analysis.labels import label, starting_note, stds
 from ees_mpi.analysis.numbers.measures import best_scored
 from ees_mpi.analysis.numbers.tables import columns, for_json, number
 from ees_mpi.analysis.offspring import position_dim
-from ees_mpi.analysis.subject import starting_note, stds
 from ees_mpi.errors import RunFileError, scipy_stats
 from ees_mpi.outcomes import Floats
 from ees_mpi.store.layout import BY_START

@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ees_mpi.analysis.labels import label
+from ees_mpi.analysis.labels import label, stds, subject
 from ees_mpi.analysis.numbers import measures
 from ees_mpi.analysis.numbers.measures import DIRECTED, ENOUGH, MEASURES, SECTORS, Settings
 from ees_mpi.analysis.numbers.tables import columns, number
 from ees_mpi.analysis.offspring import check_generation, read_offspring, valid_generations
-from ees_mpi.analysis.subject import stds, subject
 from ees_mpi.errors import RunFileError
 from ees_mpi.store.reader import Run, open_run
 
