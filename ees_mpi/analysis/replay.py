@@ -175,7 +175,11 @@ def replay_run(path: Path, request: ReplayRequest, say: Callable[[str], None], c
         size = request.size or ((640, 420) if request.together else (640, 480) if len(choices) == 1 else (320, 240))
         with closing(_opened(run, request, size)) as actor:
             if request.video:
-                recorded, seconds = _film(run, actor, choices, request, request.video, counter)
+                fps = FPS[request.video.suffix.lower()]
+                every = max(1, round(request.speed / (fps * actor.step_seconds)))  # steps from frame to frame
+                with counter(len(choices) * run.config.task.steps, "step", "filming") as bar:
+                    recorded = [_recorded(run, actor, choice, request, every, bar) for choice in choices]
+                seconds = every * actor.step_seconds
                 replayed = [result for _, result in recorded]
             else:
                 replayed = [evaluate(run, actor, choice) for choice in choices]
@@ -236,15 +240,6 @@ def _opened(run: Run, request: ReplayRequest, size: tuple[int, int]) -> Any:
 
 
 Recorded = tuple[list[Any], Replayed]  # pictures or limbs, and the result
-
-
-def _film(
-    run: Run, actor: Any, choices: Sequence[Choice], request: ReplayRequest, out: Path, counter: Counter
-) -> tuple[list[Recorded], float]:
-    """Replay each alone; return what was seen, and the simulated seconds from frame to frame."""
-    every = max(1, round(request.speed / (FPS[out.suffix.lower()] * actor.step_seconds)))  # steps from frame to frame
-    with counter(len(choices) * run.config.task.steps, "step", "filming") as bar:
-        return [_recorded(run, actor, choice, request, every, bar) for choice in choices], every * actor.step_seconds
 
 
 def _sheet(

@@ -281,7 +281,11 @@ class Strategy:
                     raise TaskError("tell: expected a call of ask before it")
                 draw, (rows, sums) = self._draw, self._rows(behavior, fitness, valid, observations)
             self._clock.lap("evaluate")
-            outcomes = self._gather(self._prepare(rows, ranks), sums, ranks)
+            rows, task = self._prepare(rows, ranks), self.config.task
+            gathered = ranks.allgather_by_index(rows[:, 0].astype(np.int64), rows, self.config.population.size)
+            sums = gather_sums(sums, ranks) if task.observation_dim else sums
+            outcomes = unpack(gathered, sums[:, 1:], task.rollouts, task.common_starts)
+            check_enough(outcomes, self._state.generation, saved=self._file.wanted)
             self._clock.lap("gather")
             self._advance(draw, outcomes, ranks)
 
@@ -314,15 +318,6 @@ class Strategy:
             self._file.open(self.config, self._state.generation, ranks)
             self._ready = True
         return rows.reshape(len(rows), LEADING + behavior_columns(self.config.task.behavior_dim, starts))
-
-    def _gather(self, rows: Floats, sums: Floats, ranks: Ranks) -> Outcomes:
-        """Return the outcomes of all ranks on every rank."""
-        gathered = ranks.allgather_by_index(rows[:, 0].astype(np.int64), rows, self.config.population.size)
-        task = self.config.task
-        sums = gather_sums(sums, ranks) if task.observation_dim else sums
-        outcomes = unpack(gathered, sums[:, 1:], task.rollouts, task.common_starts)
-        check_enough(outcomes, self._state.generation, saved=self._file.wanted)
-        return outcomes
 
     def _advance(self, draw: Draw, outcomes: Outcomes, ranks: Ranks) -> None:
         """Make the update and commit the generation."""
