@@ -125,7 +125,12 @@ def plane(runs: Sequence[Run], generations: Sequence[int]) -> Figure:
 def adaptation_heatmaps(runs: Sequence[Run], generations: Sequence[int]) -> Figure:
     """Draw figures 6 and S3: final positions after some generations of further evolution, a row for each run."""
     check_one_task(runs)
-    rows = [[check_generation(run, g) for g in generations] or _paper_generations(run) for run in runs]
+    rows = []
+    for run in runs:
+        last = check_generation(run, None)
+        few = sorted({round(share * last) for share in (0, 1 / 3, 2 / 3, 1)})  # of a shorter run than the paper's
+        shown = list(SHOWN) if last >= SHOWN[-1] else few
+        rows.append([check_generation(run, g) for g in generations] or shown)
     if len({len(row) for row in rows}) > 1:
         raise RunFileError("the runs have different numbers of generations; choose some with --generation")
     offspring = [read_plane(run, g) for run, row in zip(runs, rows, strict=True) for g in row]
@@ -134,12 +139,6 @@ def adaptation_heatmaps(runs: Sequence[Run], generations: Sequence[int]) -> Figu
     for panel, name in zip(panels[:: len(rows[0])], run_names(runs), strict=True):
         panel.set_ylabel(f"{wrapped(name, 4)}\n{axis_names(runs[0])[1]}")
     return figure
-
-
-def _paper_generations(run: Run) -> list[int]:
-    """Return the generations that the paper shows, or four spread over a shorter run."""
-    last = check_generation(run, None)
-    return list(SHOWN) if last >= SHOWN[-1] else sorted({round(share * last) for share in (0, 1 / 3, 2 / 3, 1)})
 
 
 def choose(runs: Sequence[Run], generations: Sequence[int]) -> list[tuple[Run, int]]:
