@@ -70,14 +70,9 @@ def _behavior(run: Run, generation: int) -> tuple[Floats, NDArray[np.bool_]]:
     return behavior, run["valid"][generation].astype(bool) & np.isfinite(behavior).all(axis=1)
 
 
-def has_valid(run: Run, generation: int) -> bool:
-    """Return whether any rollout of a generation is valid; curves and tables have a gap if none is."""
-    return bool(_behavior(run, generation)[1].any())
-
-
 def valid_generations(run: Run) -> list[int]:
-    """Return the generations that have valid rollouts; raise a RunFileError if there are none."""
-    generations = [g for g in range(check_generation(run, None) + 1) if has_valid(run, g)]
+    """Return the generations that have valid rollouts, because others are gaps; raise a RunFileError if none has."""
+    generations = [g for g in range(check_generation(run, None) + 1) if _behavior(run, g)[1].any()]
     if not generations:
         raise RunFileError(f"{run.path} has no finite behavior in any generation")
     return generations
@@ -121,9 +116,8 @@ def extremes(behavior: Floats, count: int) -> list[int]:
 
 
 def _leftmost_and_rightmost(rows: Floats, count: int) -> list[int]:
-    order: NDArray[np.intp] = np.argsort(rows[:, 0], kind="stable")
-    right = count // 2
-    return [int(i) for i in (*order[: count - right], *order[len(order) - right :])]
+    order: list[int] = np.argsort(rows[:, 0], kind="stable").tolist()
+    return order[: -(-count // 2)] + order[len(order) - count // 2 :]
 
 
 def _farthest_all_around(rows: Floats, count: int) -> list[int]:

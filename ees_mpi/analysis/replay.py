@@ -16,24 +16,24 @@ from typing import Any
 import numpy as np
 
 from ees_mpi.analysis import video
-from ees_mpi.analysis.offspring import check_committed, extremes, has_positions, positions
-from ees_mpi.analysis.subject import subject
+from ees_mpi.analysis.labels import subject
+from ees_mpi.analysis.offspring import check_committed, extremes, positions
 from ees_mpi.analysis.together import Scene
 from ees_mpi.commands.info import task_name
 from ees_mpi.commands.offspring import sample
 from ees_mpi.commands.requests import ReplayRequest, SampleRequest
-from ees_mpi.commands.verify import differences, evaluate_mean, repeat
+from ees_mpi.commands.verify import differences, repeat
 from ees_mpi.contracts import Drawable, Evaluator, Limbed, View
 from ees_mpi.errors import ConfigError, RunFileError, VerifyError, before_rollouts
 from ees_mpi.files import check_writable
-from ees_mpi.generation.repeats import Repeated
-from ees_mpi.generation.rollouts import adapted, rollouts_of
+from ees_mpi.generation.repeats import Repeated, as_logged
+from ees_mpi.generation.rollouts import adapted, outcome_of, rollouts_of
 from ees_mpi.generation.state import State
-from ees_mpi.outcomes import Floats
+from ees_mpi.outcomes import pack
 from ees_mpi.ranks import Ranks
 from ees_mpi.runs import starting_point
+from ees_mpi.runs.policy_files import PolicySource
 from ees_mpi.store.reader import Run, open_run
-from ees_mpi.tasks.locomotion import along, angle_of, direction_name
 
 FPS = {".mp4": 30.0, ".gif": 12.5}  # approximate pictures per second
 Counter = Callable[[int, str, str], AbstractContextManager[Any]]  # (total, unit, name): has `update(more)`
@@ -63,29 +63,27 @@ class Choice:
 
 
 def choose(run: Run, request: ReplayRequest) -> list[Choice]:
-    """Return the requested individuals in the order of the options, each once."""
-    generation = _generation(run, request)
-    chosen: list[Choice] = []
-    if request.together and not (request.names_individuals or request.mean):
-        return _everyone(run, generation)
-    if request.mean:
-        chosen += [Choice(generation, None, k) for k in range(run.config.population.components)]
-    if request.names_individuals or not request.mean:
-        chosen += _individuals(run, request, generation)
-    first: dict[tuple[int | None, int], Choice] = {}
-    for choice in chosen:
-        first.setdefault((choice.individual, choice.component), choice)
-    return list(first.values())
+    """Return the requested individuals in the order of the options, each once; by default of the last generation.
 
-
-def _generation(run: Run, request: ReplayRequest) -> int:
-    """Return the generation: by default the last one, or for means the state after it."""
+    Means alone are by default those after the last generation.
+    """
     check_committed(run)
-    only_mean = request.mean and not request.names_individuals
-    last = run.generations if only_mean and subject(run).trained else run.generations - 1
-    if request.generation is not None and not 0 <= request.generation <= last:
-        raise ConfigError(f"--generation {request.generation}: expected 0 to {last}")
-    return last if request.generation is None else request.generation
+    population, named = run.config.population, bool(request.individuals or request.extremes)
+    last = run.generations - 1 + (request.mean and not named and subject(run).trained)
+    generation = last if request.generation is None else request.generation
+    if generation > last:
+        raise ConfigError(f"--generation {generation}: expected 0 to {last}")
+    if request.together and not (named or request.mean):
+        if not population.has_individuals or population.size > MOST_TOGETHER:
+            raise ConfigError(
+                f"--together draws up to {MOST_TOGETHER} individuals, and {run.path} has {population.size} rows: add "
+                "--mutations, --extremes or --individual"
+            )
+        return [Choice(generation, index) for index in range(population.size)]
+    chosen = [Choice(generation, None, k) for k in range(population.components) if request.mean]
+    if named or not request.mean:
+        chosen += _individuals(run, request, generation)
+    return list(dict.fromkeys(chosen))
 
 
 def _individuals(run: Run, request: ReplayRequest, generation: int) -> list[Choice]:
@@ -93,53 +91,19 @@ def _individuals(run: Run, request: ReplayRequest, generation: int) -> list[Choi
         raise RunFileError(f"{run.path}: its rows are tasks, not individuals that can be replayed; use --mean")
     size = run.config.population.size
     for index in request.individuals:
-        if not 0 <= index < size:
+        if index >= size:
             raise ConfigError(f"--individual {index}: expected 0 to {size - 1}")
     if request.extremes > size:
         raise ConfigError(f"--extremes {request.extremes}: the population has {size} individuals")
     chosen = [Choice(generation, index) for index in request.individuals]
-    if request.toward:
-        chosen += _toward(run, generation, [angle_of(text, "--toward") for text in request.toward])
-    if request.extremes:
-        chosen += [Choice(generation, index) for index in extremes(_ends(run, generation), request.extremes)]
-    if not chosen:
-        farthest = int(np.nanargmax(np.square(_ends(run, generation)).sum(axis=1)))
-        chosen.append(Choice(generation, farthest, reason="farthest"))
-    return chosen
-
-
-def _everyone(run: Run, generation: int) -> list[Choice]:
-    """Choose all individuals for one scene."""
-    size = run.config.population.size
-    if not run.config.population.has_individuals or size > MOST_TOGETHER:
-        raise ConfigError(
-            f"--together draws up to {MOST_TOGETHER} individuals, and {run.path} has {size} rows: add --mutations, "
-            "--extremes or --individual"
-        )
-    return [Choice(generation, index) for index in range(size)]
-
-
-def _toward(run: Run, generation: int, angles: Sequence[float]) -> list[Choice]:
-    """Choose the individual that went farthest in each direction."""
-    ends = _ends(run, generation)
-    if ends.shape[1] > 2 or not has_positions(run):
-        raise RunFileError(f"{run.path}: its behavior is not a position, so it has no directions; use --extremes")
-    chosen = []
-    for angle in angles:
-        name = direction_name(angle)
-        if ends.shape[1] == 1 and angle % 180 != 0:
-            raise ConfigError(f"--toward {name}: this robot moves along x only; expected left or right")
-        reached = [along(angle, *end) for end in ends.tolist()]
-        chosen.append(Choice(generation, int(np.nanargmax(reached)), reason=f"farthest {name}"))
-    return chosen
-
-
-def _ends(run: Run, generation: int) -> Floats:
-    """Return final positions [N, axes]; raise a RunFileError if no individual is valid."""
+    if chosen and not request.extremes:
+        return chosen
     ends = positions(run, generation)
     if not np.isfinite(ends).all(axis=1).any():
         raise RunFileError(f"{run.path}: generation {generation} has no valid individual")
-    return ends
+    if request.extremes:
+        return chosen + [Choice(generation, index) for index in extremes(ends, request.extremes)]
+    return [Choice(generation, int(np.nanargmax(np.square(ends).sum(axis=1))), reason="farthest")]
 
 
 @dataclass(frozen=True)
@@ -173,10 +137,12 @@ class Replayed:
 
 def replay(path: Path, request: ReplayRequest, say: Callable[[str], None], counter: Counter) -> None:
     """Replay the requested individuals of a run, or new mutations; `counter`: shows the progress of a video."""
+    for_videos = {"--together": request.together, "--size": request.size, "--seconds": request.seconds}
+    for_videos["--speed"] = request.speed != 1.0
     if request.video:
         check_writable(request.video, "--video", video.SUFFIXES, [path])
         video.packages()
-    elif without := _for_videos(request):
+    elif without := [name for name, given in for_videos.items() if given]:
         raise ConfigError(f"{', '.join(without)}: for a video only; add --video FILE.gif or FILE.mp4")
     if request.together and (request.mutations or 0) > MOST_TOGETHER:
         raise ConfigError(f"--mutations {request.mutations}: --together draws up to {MOST_TOGETHER} of them")
@@ -185,16 +151,8 @@ def replay(path: Path, request: ReplayRequest, say: Callable[[str], None], count
             raise ConfigError(f"{path}: --std and --set are for new mutations: add --mutations")
         return replay_run(path, request, say, counter)
     with tempfile.TemporaryDirectory() as folder:
-        fresh = sampled(path, request, Path(folder))
-        count = request.mutations or MUTATIONS
-        return replay_run(fresh, replace(request, generation=None, mutations=count), say, counter)
-
-
-def _for_videos(request: ReplayRequest) -> list[str]:
-    """Return the given options that only a video has."""
-    given = {"--together": request.together, "--size": request.size, "--seconds": request.seconds}
-    given["--speed"] = request.speed != 1.0
-    return [name for name, value in given.items() if value]
+        again = replace(request, generation=None, mutations=request.mutations or MUTATIONS)
+        return replay_run(sampled(path, request, Path(folder)), again, say, counter)
 
 
 def sampled(policy: Path, request: ReplayRequest, folder: Path) -> Path:
@@ -202,18 +160,11 @@ def sampled(policy: Path, request: ReplayRequest, folder: Path) -> Path:
     count = max(2, *(index + 1 for index in request.individuals)) if request.individuals else MUTATIONS
     if request.mutations and request.individuals and count > request.mutations:
         raise ConfigError(f"--individual {count - 1}: expected 0 to {request.mutations - 1}, as --mutations says")
-    settings = request.settings or ({"task.device": "cpu"} if "device" in _task(policy) else None)
+    start = starting_point.load(PolicySource(policy), generation=request.generation)
+    settings = request.settings or ({"task.device": "cpu"} if "device" in tomllib.loads(start.config)["task"] else None)
     count, out = request.mutations or count, folder / f"{policy.stem}.h5"
     wanted = SampleRequest(policy, count, out, generation=request.generation, std=request.std, settings=settings)
     return sample(Ranks(), wanted, lambda line: None)
-
-
-def _task(path: Path) -> dict[str, Any]:
-    """Return the section `task` of the config of a policy or a run."""
-    if path.suffix == ".npz":
-        return dict(tomllib.loads(starting_point.read_policy(path).config).get("task", {}))
-    with open_run(path) as run:
-        return dict(tomllib.loads(run.config.to_toml())["task"])
 
 
 def replay_run(path: Path, request: ReplayRequest, say: Callable[[str], None], counter: Counter) -> None:
@@ -224,12 +175,19 @@ def replay_run(path: Path, request: ReplayRequest, say: Callable[[str], None], c
         size = request.size or ((640, 420) if request.together else (640, 480) if len(choices) == 1 else (320, 240))
         with closing(_opened(run, request, size)) as actor:
             if request.video:
-                recorded, seconds = _record(run, actor, choices, request, request.video, counter)
+                fps = FPS[request.video.suffix.lower()]
+                every = max(1, round(request.speed / (fps * actor.step_seconds)))  # steps from frame to frame
+                with counter(len(choices) * run.config.task.steps, "step", "filming") as bar:
+                    recorded = [_recorded(run, actor, choice, request, every, bar) for choice in choices]
+                seconds = every * actor.step_seconds
                 replayed = [result for _, result in recorded]
             else:
                 replayed = [evaluate(run, actor, choice) for choice in choices]
         if request.video:
-            _write_film(run, recorded, seconds, request, size, request.video, say, counter)
+            sheet, fps = _sheet(run, recorded, seconds, request, size), request.speed / seconds
+            with counter(sheet.count, "frame", "writing") as bar:
+                video.write(request.video, sheet, fps, bar.update)
+            say(f"{request.video}: {sheet.count} frames of {sheet.width} x {sheet.height}, {fps:.3g} a second")
     for result in replayed:
         say(result.line("its first evaluation" if request.mutations else "the file"))
     different = [result for result in replayed if result.compared and not result.again.same]
@@ -246,26 +204,24 @@ def replay_run(path: Path, request: ReplayRequest, say: Callable[[str], None], c
 
 def evaluate(run: Run, evaluator: Evaluator, choice: Choice) -> Replayed:
     """Evaluate one individual, or a mean, again."""
-    if choice.individual is not None:
-        again = repeat(run, evaluator, choice.generation, choice.individual)
-    else:
-        again = _repeat_mean(run, evaluator, choice)
-    return Replayed(choice, again, [] if again.same else differences(run, choice.generation))
+    g, i = choice.generation, choice.individual
+    again = repeat(run, evaluator, g, i) if i is not None else _repeat_mean(run, evaluator, g, choice.component)
+    return Replayed(choice, again, [] if again.same else differences(run, g))
 
 
-def _repeat_mean(run: Run, evaluator: Evaluator, choice: Choice) -> Repeated:
+def _repeat_mean(run: Run, evaluator: Evaluator, g: int, component: int) -> Repeated:
     """Evaluate a mean; the file has the outcome of the first mean if it was evaluated during training."""
-    g = choice.generation
     if g == run.generations:
         state = State.from_arrays(run.state_arrays())
-        mean, statistics = state.mean[choice.component], state.observation_mean_std()
+        mean, statistics = state.mean[component], state.observation_mean_std()
     else:
-        mean, statistics = run["mean"][g][choice.component], run.observation_statistics(g)
-    row = evaluate_mean(run, evaluator, g, np.ascontiguousarray(mean), statistics)
-    if g == run.generations or choice.component or not np.isfinite(run["mean_fitness"][g]):
+        mean, statistics = run["mean"][g][component], run.observation_statistics(g)
+    parameters, size = np.ascontiguousarray(mean), run.config.population.size
+    outcome = outcome_of(evaluator, run.config, g, size, parameters, statistics, False)
+    row = as_logged(pack([outcome], run.config.task.behavior_dim))
+    if g == run.generations or component or not np.isfinite(run["mean_fitness"][g]):
         return Repeated(np.full(len(row), np.nan), row)
-    logged: Floats = np.array([1.0, row[1], run["mean_fitness"][g], *run["mean_behavior"][g]])  # no length is logged
-    return Repeated(logged, row)
+    return Repeated(np.array([1.0, row[1], run["mean_fitness"][g], *run["mean_behavior"][g]]), row)  # no length logged
 
 
 def _opened(run: Run, request: ReplayRequest, size: tuple[int, int]) -> Any:
@@ -286,39 +242,15 @@ def _opened(run: Run, request: ReplayRequest, size: tuple[int, int]) -> Any:
 Recorded = tuple[list[Any], Replayed]  # pictures or limbs, and the result
 
 
-def _record(
-    run: Run, actor: Any, choices: Sequence[Choice], request: ReplayRequest, out: Path, counter: Counter
-) -> tuple[list[Recorded], float]:
-    """Replay each alone; return what was seen, and the simulated seconds from frame to frame."""
-    every = max(1, round(request.speed / (FPS[out.suffix.lower()] * actor.step_seconds)))  # steps from frame to frame
-    with counter(len(choices) * run.config.task.steps, "step", "filming") as bar:
-        return [_recorded(run, actor, choice, request, every, bar) for choice in choices], every * actor.step_seconds
-
-
-def _write_film(
-    run: Run,
-    recorded: Sequence[Recorded],
-    seconds: float,
-    request: ReplayRequest,
-    size: tuple[int, int],
-    out: Path,
-    say: Callable[[str], None],
-    counter: Counter,
-) -> None:
-    """Write a video: films side by side, or all robots in one scene."""
-    sheet: video.Frames
-    if request.together:
-        generation = recorded[0][1].choice.generation
-        kind = "mutations of one network" if request.mutations else f"of generation {generation}"
-        walks = [np.array(frames) for frames, _ in recorded]
-        sheet = Scene(walks, run.config.task.axes, size, seconds, f"{len(recorded)} {kind}")
-    else:
-        films = [video.Film(_film_title(run, result.choice), frames) for frames, result in recorded]
-        sheet = video.Sheet(films, *size)
-    fps = request.speed / seconds
-    with counter(sheet.count, "frame", "writing") as bar:
-        video.write(out, sheet, fps, bar.update)
-    say(f"{out}: {sheet.count} frames of {sheet.width} x {sheet.height}, {fps:.3g} a second")
+def _sheet(
+    run: Run, recorded: Sequence[Recorded], seconds: float, request: ReplayRequest, size: tuple[int, int]
+) -> video.Frames:
+    """Return the frames of a video: films side by side, or all robots in one scene."""
+    if not request.together:
+        return video.Sheet([(_film_title(run, result.choice), frames) for frames, result in recorded], *size)
+    kind = "mutations of one network" if request.mutations else f"of generation {recorded[0][1].choice.generation}"
+    walks = [np.array(frames) for frames, _ in recorded]
+    return Scene(walks, run.config.task.axes, size, seconds, f"{len(recorded)} {kind}")
 
 
 def _recorded(run: Run, actor: Any, choice: Choice, request: ReplayRequest, every: int, bar: Any) -> Recorded:

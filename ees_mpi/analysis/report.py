@@ -1,36 +1,25 @@
-"""`ees-mpi report`: one self-contained web page of a run: config, results, times, next commands; or of several runs."""
+"""`ees-mpi report`: one self-contained web page of a run: config, results and times; or of several runs."""
 
 import html
 import json
-import shlex
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack, closing, nullcontext
 from importlib import resources
 from pathlib import Path
 from string import Template
-from typing import Any
 
 import numpy as np
 
+from ees_mpi.analysis import offspring
 from ees_mpi.analysis import report_charts as charts
-from ees_mpi.analysis.labels import PHASES, group_names, label, run_names, series, titles
-from ees_mpi.analysis.offspring import (
-    check_committed,
-    check_one_task,
-    extremes,
-    has_positions,
-    position_dim,
-    positions,
-)
+from ees_mpi.analysis.labels import PHASES, group_names, label, run_names, series, subject, titles
 from ees_mpi.analysis.replay import LOGGED, Choice, evaluate, film
-from ees_mpi.analysis.subject import subject
-from ees_mpi.commands.info import functions_of, read, summarize, table, task_name
+from ees_mpi.commands.info import read, summarize, table, task_name
 from ees_mpi.contracts import Drawable, View
 from ees_mpi.errors import EesError, TrustError
 from ees_mpi.files import check_writable, written
 from ees_mpi.store.reader import Run, open_run
-from ees_mpi.tasks.locomotion import PolicyTask
 from ees_mpi.terminal import clock
 
 SIZE = (320, 240)  # of a picture of a robot
@@ -44,7 +33,7 @@ def write_report(paths: Sequence[Path], out: Path | None, thumbnails: int) -> Pa
     with ExitStack() as stack:
         runs = [stack.enter_context(open_run(path)) for path in paths]
         for run in runs:
-            check_committed(run)
+            offspring.check_committed(run)
             run.check_all()
         page = render(runs, thumbnails)
     with written(target, "w") as file:
@@ -54,7 +43,7 @@ def write_report(paths: Sequence[Path], out: Path | None, thumbnails: int) -> Pa
 
 def render(runs: Sequence[Run], thumbnails: int) -> str:
     """Return the page as text; `thumbnails`: so many extremes of one run act again in front of a camera."""
-    check_one_task(runs)
+    offspring.check_one_task(runs)
     run, done = runs[0], sum(member.complete for member in runs)
     with charts.page_style():
         frames, maps, caption = charts.behaviors(runs, run_names(runs))
@@ -63,7 +52,7 @@ def render(runs: Sequence[Run], thumbnails: int) -> str:
             last = run.generations - 1
             individuals = run.config.population.has_individuals
             acting = f"Extremes of generation {last}" if individuals else f"The mean after generation {last}"
-            sections |= {acting: _extremes(run, thumbnails), "Time": _times(run), "Next commands": _commands(run)}
+            sections |= {acting: _extremes(run, thumbnails), "Time": _times(run)}
         sections[f"Config of {run.path.name}"] = f"<pre>{html.escape(run.config.to_toml())}</pre>"
         summary = _facts(run) if len(runs) == 1 else _table_of(runs)
     unfinished = f"{done} of {len(runs)} runs are complete"
@@ -152,7 +141,7 @@ def _extremes(run: Run, count: int) -> str:
     last, note, actor = run.generations - 1, "", None
     choices = [Choice(run.generations)]  # the mean
     if run.config.population.has_individuals:
-        choices = [Choice(last, index) for index in extremes(positions(run, last), count or SHOWN)]
+        choices = [Choice(last, index) for index in offspring.extremes(offspring.positions(run, last), count or SHOWN)]
     else:
         note = "The rows of this run are tasks, so the mean is shown, before it adapts to any task. "
     if not choices:
@@ -172,15 +161,15 @@ def _acted(run: Run, choice: Choice, actor: Drawable | None) -> str:
     """Return one individual at the end of its rollout; an actor repeats the rollout in front of a camera."""
     image, bits, behavior = "", "", []
     if choice.individual is not None:
-        behavior = positions(run, choice.generation)[choice.individual].tolist()
+        behavior = offspring.positions(run, choice.generation)[choice.individual].tolist()
     if actor is not None:
         result = evaluate(run, actor, choice)
-        behavior = behavior or result.again.evaluated[LOGGED:][-position_dim(run) :].tolist()
+        behavior = behavior or result.again.evaluated[LOGGED:][-offspring.position_dim(run) :].tolist()
         image = f'<img src="{charts.png(actor.picture())}" alt="{choice.name} at the end of its rollout">'
         expected = f", to be expected: {'; '.join(result.explained)}" if result.explained else ""
         bits = "same bits when replayed" if result.again.same else f"OTHER bits when replayed{expected}"
         bits = f"<br><span class='faint'>{html.escape(bits)}</span>" if result.compared else ""
-    axes = ("x\u00a0", "y\u00a0") if has_positions(run) else ("",) * 4
+    axes = ("x\u00a0", "y\u00a0") if offspring.has_positions(run) else ("",) * 4
     shown = ", ".join(f"{axis}{value:.4g}" for axis, value in zip(axes, behavior, strict=False))
     return f"<figure>{image}<b>{html.escape(choice.name)}</b>{': ' if shown else ''}{shown}{bits}</figure>"
 
@@ -217,28 +206,3 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]], keys: Sequence[st
     for row, key in zip(rows, keys or [""] * len(rows), strict=True):
         body += f"<tr><td>{key}" + "<td>".join(f"{html.escape(cell)}</td>" for cell in row) + "</tr>"
     return f"<div class='scroll' tabindex='0'><table><tr>{top}</tr>{body}</table></div>"
-
-
-def _commands(run: Run) -> str:
-    """Return the commands that work on this file."""
-    trained, individuals, walking = subject(run).trained, run.config.population.has_individuals, has_positions(run)
-    alone = not run.config.task.in_program  # otherwise no command can evaluate individuals
-    directed = alone and trained and walking and run.config.task.heading is not None
-    component = " --component 0" if run["mean"].shape[1] > 1 else ""
-    longer = f"mpirun -n 2 ees-mpi resume RUN --generations {2 * run.generations}"
-    farthest = "ees-mpi replay RUN --toward left --toward right --video farthest.mp4"
-    commands: list[tuple[Any, str, str]] = [
-        (alone and not run.complete, "continue the run", "mpirun -n 2 ees-mpi resume RUN"),
-        (alone and run.complete and trained, "train longer", longer),
-        (alone and individuals, "evaluate individuals again and compare every bit", "ees-mpi verify RUN"),
-        (trained and individuals, "measure how much of a step is signal", "ees-mpi signal RUN"),
-        (alone and individuals and walking, "film the two that went farthest", farthest),
-        (alone and trained, "evaluate 1,000 new offspring", "mpirun -n 2 ees-mpi sample RUN --count 1000"),
-        (directed, "adapt to a direction in one step", "ees-mpi adapt RUN --direction left"),
-        (isinstance(run.config.task, PolicyTask), "export the policy", f"ees-mpi export RUN --policy{component}"),
-        (True, "export the metrics", "ees-mpi export RUN --csv"),
-    ]
-    name = shlex.quote(str(run.path))
-    trust = " --trust" if functions_of(run.config.sections()) else ""  # the file names the user's code
-    shown = [(about, command.replace("RUN", name) + trust) for works, about, command in commands if works]
-    return "".join(f"<p class='faint'>{about}</p><pre>{html.escape(command)}</pre>" for about, command in shown)

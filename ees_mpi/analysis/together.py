@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -77,8 +77,7 @@ def color_of(hue: float, lightness: float, chroma: float) -> Color:
     return red, green, blue
 
 
-@dataclass(frozen=True)
-class Paint:
+class Paint(NamedTuple):
     """The colours of one robot."""
 
     dark: Color
@@ -150,15 +149,14 @@ class Scene:
         for number, camera in enumerate(self._cameras):
             image = self._image.new("RGB", self._large, FLOOR)
             draw = self._draw.Draw(image)
-            if self._axes == 1:
-                self._lanes(draw, camera)
-            else:
-                self._rings(draw, camera)
+            (self._lanes if self._axes == 1 else self._rings)(draw, camera)
             for robot, paint in enumerate(self._paints):
                 _line(draw, camera, self._paths[: number + 1, robot], paint.trail, 2 * SMOOTH)
             self._shadows(draw, camera, number)
             self._robots(draw, camera, number)
-            self._caption(draw, number)
+            edge, seconds = 10 * SMOOTH, f"{number * self._seconds:.1f} s"
+            draw.text((edge, edge), self._title, TEXT, self._font, anchor="lt")
+            draw.text((self._large[0] - edge, edge), seconds, TEXT, self._font, anchor="rt")
             yield np.ascontiguousarray(image.reduce(SMOOTH))
 
     def _rings(self, draw: Any, camera: Pinhole) -> None:
@@ -204,11 +202,6 @@ class Scene:
             _capsule(draw, ends, radius + 0.8 * SMOOTH, paint.dark)
             _capsule(draw, ends, radius, paint.plain)
             _capsule(draw, ends + radius[:, None] * np.array([0.12, -0.3]), 0.4 * radius, paint.bright)
-
-    def _caption(self, draw: Any, number: int) -> None:
-        edge, seconds = 10 * SMOOTH, f"{number * self._seconds:.1f} s"
-        draw.text((edge, edge), self._title, TEXT, self._font, anchor="lt")
-        draw.text((self._large[0] - edge, edge), seconds, TEXT, self._font, anchor="rt")
 
 
 def _line(draw: Any, camera: Pinhole, points: Floats, color: Color, width: int) -> None:

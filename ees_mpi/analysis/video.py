@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -52,12 +52,7 @@ class Shot:
         return np.frombuffer(zlib.decompress(self.packed), np.uint8).reshape(self.shape)
 
 
-@dataclass(frozen=True)
-class Film:
-    """The pictures of one individual, in order, with a title."""
-
-    title: str
-    shots: Sequence[Shot]
+Film = tuple[str, Sequence[Shot]]  # a title, and the pictures of one individual in order
 
 
 def packages() -> tuple[Any, ...]:
@@ -91,32 +86,25 @@ class Frames(Protocol):
     def frames(self) -> Iterator[Pixels]: ...
 
 
-def write(out: Path, sheet: Frames, fps: float, tick: Callable[[], object] = lambda: None) -> None:
-    """Write a video; the suffix of its name says its kind."""
+def write(out: Path, sheet: Frames, fps: float, tick: Callable[[], object]) -> None:
+    """Write a video; the suffix of its name says its kind. ffmpeg gets the frames, and says errors into a file."""
+    size, kind = f"{sheet.width}x{sheet.height}", GIF if out.suffix.lower() == ".gif" else H264
+    source = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", size, "-r", f"{fps:.6g}", "-i", "-"]
+    command = [packages()[0].get_ffmpeg_exe(), "-y", "-loglevel", "error", *source, *kind]
     try:
         with replaced(out) as fresh, tempfile.TemporaryFile() as messages:
-            _encode(fresh, sheet, fps, messages, tick)
+            pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": messages}
+            # A broken pipe: ffmpeg has stopped, and its message follows.
+            with contextlib.suppress(BrokenPipeError), subprocess.Popen([*command, str(fresh)], **pipes) as ffmpeg:
+                for pixels in sheet.frames():
+                    ffmpeg.stdin.write(pixels.data)  # type: ignore[union-attr]
+                    tick()
+            if ffmpeg.returncode:
+                messages.seek(0)
+                lines = messages.read().decode(errors="replace").strip().splitlines()
+                raise OSError(lines[-1] if lines else f"ffmpeg ended with code {ffmpeg.returncode}")
     except OSError as error:
         raise EesError(f"--video {out} could not be written: {error}") from None
-
-
-def _encode(target: Path, sheet: Frames, fps: float, messages: IO[bytes], tick: Callable[[], object]) -> None:
-    """Send frames to ffmpeg; `messages` receives its error messages."""
-    size, kind = f"{sheet.width}x{sheet.height}", GIF if target.suffix.lower() == ".gif" else H264
-    source = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", size, "-r", f"{fps:.6g}", "-i", "-"]
-    command = [packages()[0].get_ffmpeg_exe(), "-y", "-loglevel", "error", *source, *kind, str(target)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=messages) as ffmpeg:
-        with contextlib.suppress(BrokenPipeError):  # ffmpeg has stopped: its message follows
-            for pixels in sheet.frames():
-                ffmpeg.stdin.write(pixels.data)  # type: ignore[union-attr]
-                tick()
-        with contextlib.suppress(BrokenPipeError):
-            ffmpeg.stdin.close()  # type: ignore[union-attr]
-        code = ffmpeg.wait()
-    if code:
-        messages.seek(0)
-        lines = messages.read().decode(errors="replace").strip().splitlines()
-        raise OSError(lines[-1] if lines else f"ffmpeg ended with code {code}")
 
 
 class Sheet:
@@ -127,31 +115,31 @@ class Sheet:
         self._films, self._w, self._h = films, width, height
         self._columns, rows = grid(len(films), width, height + CAPTION)
         self.width, self.height = self._columns * width, rows * (height + CAPTION)
-        self.count = max(len(film.shots) for film in films)
+        self.count = max(len(shots) for _, shots in films)
         self._large, self._small = fonts.load_default(15), fonts.load_default(13)
-        distances = [abs(v) for film in films for shot in film.shots for v in shot.position if math.isfinite(v)]
+        distances = [abs(v) for _, shots in films for shot in shots for v in shot.position if math.isfinite(v)]
         self._reach = max([1.0, *distances])
 
     def frames(self) -> Iterator[Pixels]:
         """Yield the frames of the video."""
         for number in range(self.count):
             sheet = self._image.new("RGB", (self.width, self.height), WHITE)
-            for place, film in enumerate(self._films):
+            for place, (title, shots) in enumerate(self._films):
                 corner = (place % self._columns * self._w, place // self._columns * (self._h + CAPTION))
-                sheet.paste(self._panel(film, min(number, len(film.shots) - 1)), corner)
+                sheet.paste(self._panel(title, shots[: number + 1]), corner)
             yield np.ascontiguousarray(sheet)
 
-    def _panel(self, film: Film, number: int) -> Any:
-        """Draw one picture of a film, its caption and the path of the robot."""
-        shot = film.shots[number]
+    def _panel(self, title: str, shots: Sequence[Shot]) -> Any:
+        """Draw the last picture of a film so far, its caption and the path of the robot."""
+        shot = shots[-1]
         panel = self._image.new("RGB", (self._w, self._h + CAPTION), WHITE)
         picture = self._image.fromarray(shot.pixels)
         panel.paste(self._operations.pad(picture, (self._w, self._h), color=GREY), (0, 0))
         draw = self._draw.Draw(panel)
-        draw.text((8, self._h + 4), film.title, BLACK, self._large)
+        draw.text((8, self._h + 4), title, BLACK, self._large)
         draw.text((8, self._h + 24), _caption(shot.position), BLACK, self._small)
         draw.text((self._w - 8, self._h + 24), f"{shot.seconds:.1f} s", GREY, self._small, anchor="ra")
-        path = [s.position for s in film.shots[: number + 1] if s.position and all(map(math.isfinite, s.position))]
+        path = [s.position for s in shots if s.position and all(map(math.isfinite, s.position))]
         if path:
             self._map(draw, [(*position, 0.0)[:2] for position in path])  # of a cheetah y is 0
         draw.line((self._w - 1, 0, self._w - 1, self._h + CAPTION), WHITE)

@@ -20,7 +20,7 @@ from ees_mpi.terminal import say_on_stderr
 
 MOST_SEEDS = 10_000
 PRESETS = {  # headings, and words in the first line of a preset's file; the last heading that fits is taken
-    "The paper's experiments": "section 5",
+    "The paper's experiments": "",
     "The same with the settings of the authors' released program": "released program",
     "Small ones, for a laptop": "cores",
     "Relatives: other objectives and methods": "section 6|et al[.]",
@@ -210,19 +210,20 @@ def presets(name: Annotated[str, Option(usage="[NAME]")] = "") -> None:
     from ees_mpi import config
     from ees_mpi.commands import api
 
+    if ranks.launched()[1]:  # all ranks would print the same
+        return
     if name:
         echo(config.read_source(name), nl=False)
         return
+    about = api.presets()
     if not sys.stdout.isatty():  # for scripts
-        for preset, about in api.presets().items():
-            echo(f"{preset:32} {about}")
+        echo("\n".join(f"{preset:32} {sentence}" for preset, sentence in about.items()))
         return
     echo("Begin with cheetah-maxent-authors-laptop: 11 minutes on two cores. `ees-mpi presets NAME` prints a preset.")
     groups = {heading: [f"\n{heading}"] for heading in PRESETS}
-    for preset, about in api.presets().items():
-        fitting = [heading for heading, words in PRESETS.items() if re.search(words, about)]
-        heading = fitting[-1] if fitting else next(iter(PRESETS))
-        short = re.sub(r" \(.*?\)|;(?!.*--from).*|\.$", "", about)
+    for preset, sentence in about.items():
+        heading = [heading for heading, words in PRESETS.items() if re.search(words, sentence)][-1]
+        short = re.sub(r" \(.*?\)|;(?!.*--from).*|\.$", "", sentence)
         groups[heading].append(f"  {preset:32} {short}")
     for lines in groups.values():
         echo("\n".join(lines))

@@ -103,9 +103,8 @@ def metrics(
     radius: Radius = 5.0,
     cell: Cell = 1.0,
     bandwidth: Annotated[
-        str | None,
-        Option("Of the kernel: numbers, scott, silverman.  [default: silverman]", usage="--bandwidth H[,H...]"),
-    ] = None,
+        str, Option("Of the kernel: numbers, scott, silverman.", usage="--bandwidth H[,H...]")
+    ] = "silverman",
     as_json: Json = False,
 ) -> None:
     """Compute measures of the offspring in run and sample files."""
@@ -114,10 +113,10 @@ def metrics(
 
     if every and generation is not None:
         raise ConfigError("--all and --generation exclude each other")
-    settings, bandwidths = measures.Settings(radius, cell), measures.bandwidths(bandwidth)
+    settings = [measures.Settings(radius, cell, measures.bandwidth(word)) for word in bandwidth.split(",")]
     rows = []
     for path in runs:
-        facts, lines = summaries.read_measures(Path(path), generation, every, settings, bandwidths)
+        facts, lines = summaries.read_measures(Path(path), generation, every, settings)
         rows += facts
         for line in [] if as_json else lines:
             echo(line)
@@ -134,14 +133,15 @@ def compare(
     as_json: Json = False,
     listing: Annotated[bool, Option("List the metrics.", usage="--list")] = False,
 ) -> None:
-    from ees_mpi.analysis.numbers import comparison, measures, run_values, tables
+    from ees_mpi.analysis.numbers import comparison, measures, tables
 
     if listing:
-        for name, about in run_values.METRICS.items():
+        for name, about in comparison.METRICS.items():
             echo(f"{name:26} {about}")
         return
     if not request.metric:
         raise ConfigError("expected --metric M; --list prints the metrics")
     settings = measures.Settings(radius, cell, measures.bandwidth(bandwidth))
     comparisons = comparison.compare_runs(request, settings)
-    echo(json.dumps([tables.data(each) for each in comparisons]) if as_json else tables.text(comparisons))
+    text = "\n\n".join(map(tables.text, comparisons))
+    echo(json.dumps([tables.data(each) for each in comparisons]) if as_json else text)

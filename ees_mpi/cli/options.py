@@ -18,12 +18,6 @@ from ees_mpi.ranks import process
 from ees_mpi.registry import trusting
 from ees_mpi.terminal import plain
 
-START_MINUTES = Option(
-    "End the job if MPI has not started on all ranks after this time.",
-    number(high=1e6),
-    "--start-minutes X",
-    default=process.DEFAULT_MINUTES,
-)
 MINUTES = "ees_mpi.start_minutes"
 
 
@@ -117,7 +111,10 @@ def _start_minutes() -> click.Parameter:
         context.meta[MINUTES] = minutes
         ranks.begin_start(minutes)
 
-    made = parameter("start_minutes", START_MINUTES)
+    about = "End the job if MPI has not started on all ranks after this time."
+    made = parameter(
+        "start_minutes", Option(about, number(high=1e6), "--start-minutes X", default=process.DEFAULT_MINUTES)
+    )
     made.default, made.envvar = process.DEFAULT_MINUTES, process.START_MINUTES
     made.callback, made.expose_value = begin, False
     return made

@@ -10,32 +10,19 @@ from typing import Annotated
 
 from ees_mpi import ranks
 from ees_mpi.cli.options import command, echo, run_on_ranks
+from ees_mpi.commands import requests
 from ees_mpi.commands.arguments import ANY_WHOLE, AT_LEAST_ONE, Option, path_of
-from ees_mpi.commands.requests import (
-    AdaptRequest,
-    FigureRequest,
-    Force,
-    Json,
-    MaxHours,
-    MeasureRequest,
-    RunArgument,
-    SampleRequest,
-    SignalRequest,
-    Tensorboard,
-    TrainOptions,
-    changes_of,
-)
 from ees_mpi.errors import ConfigError, EesError, MissingExtra, collective, scipy_stats
 from ees_mpi.terminal import say, say_on_stderr
 
 
 @command(on_ranks=True)
-def train(options: TrainOptions) -> None:
+def train(options: requests.TrainOptions) -> None:
     ranks.note_stops()
     from ees_mpi.commands.train import job_of
     from ees_mpi.config.sweeps import choice
 
-    for setting in changes_of(options.settings):
+    for setting in requests.changes_of(options.settings):
         if len(choice(str(setting))) > 1:
             raise ConfigError(
                 f"--set {setting:.200}: train takes one value; `ees-mpi sweep` prints a command for each value; "
@@ -46,13 +33,13 @@ def train(options: TrainOptions) -> None:
 
 @command(on_ranks=True, trusts=True)
 def resume(
-    run: RunArgument,
+    run: requests.RunArgument,
     generations: Annotated[
         int | None, Option("Train until this many.  [default: as in the file]", AT_LEAST_ONE)
     ] = None,
-    max_hours: MaxHours = None,
-    tensorboard: Tensorboard = None,
-    force: Force = False,
+    max_hours: requests.MaxHours = None,
+    tensorboard: requests.Tensorboard = None,
+    force: requests.Force = False,
 ) -> None:
     """Continue a run from its last committed generation."""
     ranks.note_stops()
@@ -66,7 +53,7 @@ def resume(
 
 @command(on_ranks=True, trusts=True)
 def verify(
-    run: RunArgument,
+    run: requests.RunArgument,
     generation: Annotated[int | None, Option("[default: the first, the middle and the last one]", ANY_WHOLE)] = None,
     individuals: Annotated[int | None, Option("The number in each generation.  [default: 32]", AT_LEAST_ONE)] = None,
     updates: Annotated[bool, Option("Compute all updates again from the logged outcomes; no rollouts.")] = False,
@@ -91,21 +78,21 @@ def verify(
 
 
 @command(on_ranks=True)
-def sample(request: SampleRequest) -> None:
+def sample(request: requests.SampleRequest) -> None:
     from ees_mpi.commands.offspring import sample
 
     run_on_ranks(partial(sample, request=request, say=say))
 
 
 @command(on_ranks=True)
-def adapt(request: AdaptRequest) -> None:
+def adapt(request: requests.AdaptRequest) -> None:
     from ees_mpi.commands.adapt import adapt
 
     run_on_ranks(partial(adapt, request=request, say=say))
 
 
 @command(on_ranks=True)
-def measure(request: MeasureRequest, as_json: Json = False) -> None:
+def measure(request: requests.MeasureRequest, as_json: requests.Json = False) -> None:
     if as_json and request.starts is None:
         raise ConfigError("--json: expected --starts, too; `ees-mpi metrics FILE --json` has the other measures")
     picture = Path(request.out).with_suffix(".png")
@@ -145,7 +132,7 @@ def _show(measured: Path, figures: dict[str, Path], as_json: bool) -> None:
     for line in [*lines, *(describe(measured, as_json) if "starts" in figures else [])]:
         echo(line)
     try:
-        drawn = [draw(name, [measured], FigureRequest(path)) for name, path in figures.items()]
+        drawn = [draw(name, [measured], requests.FigureRequest(path)) for name, path in figures.items()]
         for path in [] if as_json else drawn:
             echo(str(path))
     except MissingExtra as error:
@@ -153,7 +140,7 @@ def _show(measured: Path, figures: dict[str, Path], as_json: bool) -> None:
 
 
 @command(on_ranks=True)
-def signal(request: SignalRequest, as_json: Json = False) -> None:
+def signal(request: requests.SignalRequest, as_json: requests.Json = False) -> None:
     def job(world: "ranks.Ranks") -> None:
         from ees_mpi.analysis.numbers import tables
         from ees_mpi.commands.signal import signal

@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ees_mpi.commands.arguments import path_of
-from ees_mpi.commands.offspring import offspring, source_of
-from ees_mpi.commands.requests import AdaptRequest, changes_of
-from ees_mpi.commands.study import Parent, check_target, draw, gather, offspring_of, read_parent
+from ees_mpi.commands.offspring import Parent, check_target, draw, gather, offspring, offspring_of, read_own
+from ees_mpi.commands.requests import AdaptRequest
 from ees_mpi.config import Config, EsMaml
 from ees_mpi.contracts import Say, Task
 from ees_mpi.errors import ConfigError, RunFileError
@@ -76,8 +75,7 @@ def adapt(ranks: Ranks, request: AdaptRequest, say: Say) -> Path:
         name = direction_name(angle_of(direction, "--direction"))
     out = Path(request.out or run.with_name(f"{run.stem}-adapt-{name}.h5"))
     check_target(ranks, run, out, request.overwrite)
-    source = source_of(ranks, run, request.generation, changes_of(request.settings))
-    parent = read_parent(ranks, source, lambda config: _to_adapt(config, request))
+    parent = read_own(ranks, request, run, lambda config: _to_adapt(config, request))
     with ranks.together():
         task = toward(parent.config.task, direction)
     config, evaluation = replace(parent.config, task=task), None

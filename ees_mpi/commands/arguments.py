@@ -100,20 +100,19 @@ def _names(name: str, value: Any) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _text(name: str, value: Any) -> str:
-    if not isinstance(value, str) or not is_utf8(value):
-        raise ConfigError(f"{name}: expected a text in UTF-8, got {value!a:.80}")
-    return value
+def _only(fits: Callable[[Any], bool], expected: str) -> Callable[[str, Any], Any]:
+    """Return the check of values that are used as they are."""
+
+    def check(name: str, value: Any) -> Any:
+        if not fits(value):
+            raise ConfigError(f"{name}: expected {expected}, got {value!a:.80}")
+        return value
+
+    return check
 
 
-def _words(name: str, value: Any) -> Any:
-    return _text(name, value) if isinstance(value, str) else _names(name, value)
-
-
-def _flag(name: str, value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise ConfigError(f"{name}: expected True or False, got {value!r:.80}")
-    return value
+_flag = _only(lambda value: isinstance(value, bool), "True or False")
+_text = _only(lambda value: isinstance(value, str) and is_utf8(value), "a text in UTF-8")
 
 
 def file_name(name: str, value: Any) -> Path:
@@ -157,12 +156,6 @@ def _panel(name: str, text: str) -> tuple[int, int]:
     return int(words[0]), int(words[1])
 
 
-def _function(name: str, value: Any) -> Any:
-    if not callable(value):
-        raise ConfigError(f"{name}: expected a function, got {value!r:.80}")
-    return value
-
-
 def settings_of(settings: Mapping[str, Any] | None) -> tuple[Setting, ...]:
     """Return settings such as {"population.std": 0.05} as pairs."""
     if not isinstance(settings or {}, Mapping):
@@ -190,12 +183,13 @@ POSITIVES = Kind(_numbers, lambda word: [_read(float, part) for part in word.spl
 NAMES = Kind(_names, lambda word: [part.strip() for part in word.split(",") if part], "NAME[,NAME...]")
 DIRECTION = Kind(_direction, metavar="left|right|45deg")
 TEXT = Kind(lambda name, value: value)
-LABEL, WORDS = Kind(_text), Kind(_words)
+LABEL = Kind(_text)
+WORDS = Kind(lambda name, value: (_text if isinstance(value, str) else _names)(name, value))
 FILE = Kind(file_name, metavar="FILE")
 RUN_FILE = Kind(lambda name, value: path_of(value, name), metavar="RUN.h5")
 POLICY = Kind(_policy, metavar="POLICY")
 PANEL = Kind(_panel, metavar="320x240")
-FUNCTION = Kind(_function)
+FUNCTION = Kind(_only(callable, "a function"))
 PRESET = Kind(lambda name, value: str(file_name(name, value)), metavar="PRESET|FILE.toml")
 SOURCE = Kind(lambda name, value: source_of(value), None, "PRESET|FILE.toml")  # a run file is one in Python only
 SETTINGS = Kind(lambda name, value: settings_of(value), None, "KEY=VALUE")

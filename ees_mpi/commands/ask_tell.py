@@ -203,7 +203,15 @@ class Strategy:
     def state(self, state: State | Arrays) -> None:
         if self._file.wanted:
             raise ConfigError("state: a recorded run has a fixed history; Strategy.resume continues it")
-        self._state, self._draw = state_like(state, self._state), None
+        named = state.arrays() if isinstance(state, State) else dict(state)
+        mine, other = (
+            {name: (array.shape, str(array.dtype)) for name, array in arrays.items() if not name.startswith("memory/")}
+            for arrays in (self._state.arrays(), named)
+        )
+        if mine != other:
+            wrong = min(name for name in mine.keys() | other.keys() if mine.get(name) != other.get(name))
+            raise ConfigError(f"state: {wrong}: expected {mine.get(wrong)}, got {other.get(wrong)}")
+        self._state, self._draw = State.from_arrays(named), None
 
     @property
     def mean(self) -> Singles:
@@ -231,7 +239,13 @@ class Strategy:
             self._draw, self._clock = self._update.ask(self._state), Clock()
         chunk = None if chunk is None else AT_LEAST_ONE.check("chunk", chunk)
         shares = self._loop.ranks.shares(size if chunk is None else -(-size // chunk))
-        check_ask(max(map(len, shares)) if chunk is None else min(chunk, size), parameters)
+        rows = max(map(len, shares)) if chunk is None else min(chunk, size)
+        if (need := 4 * rows * parameters) > LARGEST:
+            raise ConfigError(
+                f"ask: {rows} individuals of {parameters} parameters need {need / 2**30:.3g} GiB; expected at most "
+                "1 GiB: `es.tell([simulate(part) for part in es.ask(chunk="
+                f"{max(1, min(64, LARGEST // (4 * parameters)))})])`"
+            )
         mine, self._chunked = shares[self._loop.ranks.rank], chunk is not None
         self._asked = [mine] if chunk is None else [range(k * chunk, min((k + 1) * chunk, size)) for k in mine]
         sampled = observed(self.config, self._state.generation)
@@ -267,7 +281,11 @@ class Strategy:
                     raise TaskError("tell: expected a call of ask before it")
                 draw, (rows, sums) = self._draw, self._rows(behavior, fitness, valid, observations)
             self._clock.lap("evaluate")
-            outcomes = self._gather(self._prepare(rows, ranks), sums, ranks)
+            rows, task = self._prepare(rows, ranks), self.config.task
+            gathered = ranks.allgather_by_index(rows[:, 0].astype(np.int64), rows, self.config.population.size)
+            sums = gather_sums(sums, ranks) if task.observation_dim else sums
+            outcomes = unpack(gathered, sums[:, 1:], task.rollouts, task.common_starts)
+            check_enough(outcomes, self._state.generation, saved=self._file.wanted)
             self._clock.lap("gather")
             self._advance(draw, outcomes, ranks)
 
@@ -300,15 +318,6 @@ class Strategy:
             self._file.open(self.config, self._state.generation, ranks)
             self._ready = True
         return rows.reshape(len(rows), LEADING + behavior_columns(self.config.task.behavior_dim, starts))
-
-    def _gather(self, rows: Floats, sums: Floats, ranks: Ranks) -> Outcomes:
-        """Return the outcomes of all ranks on every rank."""
-        gathered = ranks.allgather_by_index(rows[:, 0].astype(np.int64), rows, self.config.population.size)
-        task = self.config.task
-        sums = gather_sums(sums, ranks) if task.observation_dim else sums
-        outcomes = unpack(gathered, sums[:, 1:], task.rollouts, task.common_starts)
-        check_enough(outcomes, self._state.generation, saved=self._file.wanted)
-        return outcomes
 
     def _advance(self, draw: Draw, outcomes: Outcomes, ranks: Ranks) -> None:
         """Make the update and commit the generation."""
@@ -386,16 +395,6 @@ def first_state(config: Config, means: Singles) -> State:
     return state_of(config, means, np.zeros(1 + 2 * config.task.observation_dim))
 
 
-def check_ask(rows: int, parameters: int) -> None:
-    """Raise a ConfigError if `ask` would return too large an array."""
-    if (need := 4 * rows * parameters) > LARGEST:
-        chunk = max(1, min(64, LARGEST // (4 * parameters)))
-        raise ConfigError(
-            f"ask: {rows} individuals of {parameters} parameters need {need / 2**30:.3g} GiB; expected at most 1 GiB: "
-            f"`es.tell([simulate(part) for part in es.ask(chunk={chunk})])`"
-        )
-
-
 def rows_of(
     index: Sequence[int], parts: int | None, behavior: Any, fitness: Any, valid: Any, dim: int, starts: int = 1
 ) -> Floats:
@@ -462,16 +461,3 @@ def sums_of(rows: Floats, sampled: NDArray[np.bool_], observations: Any, dim: in
         row[:] = (index, len(values), *values.sum(axis=0), *np.square(values).sum(axis=0))
     kept: Floats = sums[rows[sampled, 1] != 0]
     return kept
-
-
-def state_like(given: State | Arrays, present: State) -> State:
-    """Return a state of the user; raise a ConfigError if it has other arrays than the present one."""
-    named = given.arrays() if isinstance(given, State) else dict(given)
-    mine, other = (
-        {name: (array.shape, str(array.dtype)) for name, array in arrays.items() if not name.startswith("memory/")}
-        for arrays in (present.arrays(), named)
-    )
-    if mine != other:
-        wrong = sorted(name for name in mine.keys() | other.keys() if mine.get(name) != other.get(name))[0]
-        raise ConfigError(f"state: {wrong}: expected {mine.get(wrong)}, got {other.get(wrong)}")
-    return State.from_arrays(named)

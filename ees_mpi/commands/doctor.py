@@ -5,8 +5,8 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -38,8 +38,17 @@ class Finding(NamedTuple):
 
 def examine(ranks: Ranks) -> list[Finding]:
     """Check everything that a run needs; called on all ranks together."""
-    findings = [*_mpi(ranks), *_threads(), *_shared_memory(ranks), *_alike(ranks)]
-    return [*findings, *_files(), *_gpus(ranks), *_packages()]
+    here = machine.fingerprint()
+    return [
+        *_mpi(ranks),
+        _tried("threads", machine.check_threads, "one BLAS thread per rank"),
+        *_shared_memory(ranks),
+        _tried("same bits", lambda: ranks.check_alike(here), "all ranks have the same CPU features, BLAS and versions"),
+        Finding("ok", "cpu", f"{here['cpu']}; {here['blas']}; numpy {here['numpy']}"),
+        *_files(),
+        *_gpus(ranks),
+        *_packages(here),
+    ]
 
 
 def _mpi(ranks: Ranks) -> Iterator[Finding]:
@@ -61,12 +70,12 @@ def _mpi(ranks: Ranks) -> Iterator[Finding]:
     yield Finding("note", "lost rank", "ends the job; `resume` continues from the last commit")
 
 
-def _threads() -> Iterator[Finding]:
+def _tried(subject: str, check: Callable[[], Any], result: str) -> Finding:
     try:
-        machine.check_threads()
-        yield Finding("ok", "threads", "one BLAS thread per rank")
+        check()
     except EesError as error:
-        yield Finding("bad", "threads", str(error))
+        return Finding("bad", subject, str(error))
+    return Finding("ok", subject, result)
 
 
 def _shared_memory(ranks: Ranks) -> Iterator[Finding]:
@@ -81,16 +90,6 @@ def _shared_memory(ranks: Ranks) -> Iterator[Finding]:
     ranks.node_barrier()
     seen = not ranks.any(bool((table != np.arange(1024)).any()))
     yield Finding("ok" if seen else "bad", "shared array", "written by one rank, read by all ranks of the node")
-
-
-def _alike(ranks: Ranks) -> Iterator[Finding]:
-    mine = machine.fingerprint()
-    try:
-        ranks.check_alike(mine)
-        yield Finding("ok", "same bits", "all ranks have the same CPU features, BLAS and versions")
-    except EesError as error:
-        yield Finding("bad", "same bits", str(error))
-    yield Finding("ok", "cpu", f"{mine['cpu']}; {mine['blas']}; numpy {mine['numpy']}")
 
 
 def _files() -> Iterator[Finding]:
@@ -123,8 +122,7 @@ def _gpus(ranks: Ranks) -> Iterator[Finding]:
     yield Finding("ok", "GPU", f"{names}; ranks that would drive one: {', '.join(map(str, sorted(drivers)))}")
 
 
-def _packages() -> Iterator[Finding]:
-    here = machine.fingerprint()
+def _packages(here: dict[str, str]) -> Iterator[Finding]:
     for extra, (packages, purpose) in EXTRAS.items():
         versions = {package: machine.version(package) for package in packages}
         missing = [package for package, version in versions.items() if version == "none"]

@@ -124,7 +124,12 @@ def export_policy(
     if generation is not None and individual is not None:
         parameters = run.individual(generation, counted("--individual", individual, run.config.population.size))
     else:
-        parameters = start.mean[_component(run, component)]
+        means = len(start.mean)
+        if component is None and means > 1:
+            raise ConfigError(
+                f"{run.path} has {means} means; select one with --component 0 to {means - 1}, or an --individual"
+            )
+        parameters = start.mean[counted("--component", component or 0, means)]
     arrays, words = _own_network(task, parameters) if task.policy else _network(task, parameters, len(mean))
     clip = str(task.observation_clip) if task.observation_clip else "np.inf"
     returns = f"the action, not clipped{SCORES if hasattr(task, 'env') else ''}"
@@ -174,13 +179,3 @@ def _check_loader(out: Path, loader: Path) -> None:
         raise ConfigError(
             f"-o {out}: its loader would replace {loader}, which ees-mpi export did not write; choose another name"
         )
-
-
-def _component(run: Run, component: int | None) -> int:
-    """Return the number of the mean; raise a ConfigError if there are several and none is selected."""
-    means = run["mean"].shape[1]
-    if component is None and means > 1:
-        raise ConfigError(
-            f"{run.path} has {means} means; select one with --component 0 to {means - 1}, or an --individual"
-        )
-    return counted("--component", component or 0, means)

@@ -1,6 +1,8 @@
 """`ees-mpi jobs`: list the job scripts that come with the package, or copy them into a folder."""
 
+import filecmp
 import os
+import shutil
 from pathlib import Path
 
 from ees_mpi.errors import ConfigError
@@ -33,15 +35,11 @@ def describe(file: Path) -> str:
     return " ".join(words[: next(ends, 12)]).rstrip(".:;")
 
 
-def _same(file: Path, copy: Path) -> bool:
-    return copy.is_file() and copy.read_bytes() == file.read_bytes()
-
-
 def copy_jobs(folder: Path) -> list[Path]:
     """Copy the job scripts into a folder, which may exist; raise a ConfigError before a changed file is replaced."""
     copies = {file: folder / name_of(file) for file in job_files()}
-    present = {file: copy for file, copy in copies.items() if os.path.lexists(copy)}
-    changed = [str(copy) for file, copy in present.items() if not _same(file, copy)]
+    present = [(file, copy) for file, copy in copies.items() if os.path.lexists(copy)]
+    changed = [str(copy) for file, copy in present if not (copy.is_file() and filecmp.cmp(file, copy, shallow=False))]
     if changed:
         raise ConfigError(
             f"--copy {folder}: nothing was copied, because files exist that differ from the scripts of this version: "
@@ -52,7 +50,7 @@ def copy_jobs(folder: Path) -> list[Path]:
         for file, copy in copies.items():
             if not copy.exists():
                 copy.parent.mkdir(exist_ok=True)
-                copy.write_bytes(file.read_bytes())
+                shutil.copyfile(file, copy)
                 copy.chmod(0o755 if file.read_bytes().startswith(b"#!") else 0o644)
     except OSError as error:
         raise ConfigError(f"--copy {folder}: the scripts cannot be written there: {error.strerror}") from None

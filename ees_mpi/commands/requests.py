@@ -219,9 +219,6 @@ class ReplayRequest:
     """
 
     individuals: Annotated[Sequence[int], Option("By number; repeatable.", whole(), "--individual N", many=True)] = ()
-    toward: Annotated[
-        Sequence[str], Option("The farthest in a direction; repeatable.", kinds.DIRECTION, many=True)
-    ] = ()
     extremes: Annotated[int, Option("So many individuals that differ most.", whole(1, 64))] = 0
     mean: Annotated[bool, Option("The unperturbed mean(s); by default those after the last generation.")] = False
     generation: Generation = None
@@ -233,11 +230,6 @@ class ReplayRequest:
     size: Annotated[tuple[int, int] | None, Option("Of one panel of the video, or of the scene.", kinds.PANEL)] = None
     speed: Annotated[float, Option("Of the video.", kinds.number(0.05, 50, "a number between 0.05 and 50"))] = 1.0
     seconds: Annotated[float | None, Option("Film only so many simulated seconds.", POSITIVE)] = None
-
-    @property
-    def names_individuals(self) -> bool:
-        """Whether any individual is requested."""
-        return bool(self.individuals or self.toward or self.extremes)
 
 
 @dataclass(frozen=True, repr=False, eq=False)

@@ -18,7 +18,7 @@ import numpy as np
 
 from ees_mpi import machine
 from ees_mpi.commands.arguments import counted
-from ees_mpi.commands.study import outcomes_of
+from ees_mpi.commands.offspring import outcomes_of
 from ees_mpi.config import Evolution
 from ees_mpi.contracts import Evaluator, RowsEvaluator
 from ees_mpi.errors import ConfigError, RunFileError, VerifyError, before_rollouts, located, scipy_stats
@@ -28,7 +28,7 @@ from ees_mpi.generation.results import observed, uses_torch
 from ees_mpi.generation.rollouts import outcome_of, outcomes_of_call
 from ees_mpi.generation.state import State
 from ees_mpi.noise import NoiseTable
-from ees_mpi.outcomes import Arrays, Floats, Outcomes, Singles, pack
+from ees_mpi.outcomes import Arrays, Floats, Outcomes, pack
 from ees_mpi.ranks import Ranks
 from ees_mpi.store.layout import BY_START
 from ees_mpi.store.reader import Run, open_run
@@ -56,15 +56,6 @@ def repeat(run: Run, evaluator: Evaluator, generation: int, index: int) -> Repea
     return Repeated(logged(run, generation, index), row, same_by_start(run, generation, index, outcome))
 
 
-def evaluate_mean(
-    run: Run, evaluator: Evaluator, generation: int, mean: Singles, statistics: tuple[Floats, Floats]
-) -> Floats:
-    """Return the row of a mean, evaluated as in the run: valid, length, fitness, behavior."""
-    size = run.config.population.size
-    outcome = outcome_of(evaluator, run.config, generation, size, mean, statistics, False)
-    return as_logged(pack([outcome], run.config.task.behavior_dim))
-
-
 def verify(ranks: Ranks, path: Path, generation: int | None, individuals: int | None) -> list[str]:
     """Evaluate individuals again, on the device of each generation; raise a VerifyError if they differ.
 
@@ -75,7 +66,10 @@ def verify(ranks: Ranks, path: Path, generation: int | None, individuals: int | 
         run = open_run(path)
         if ranks.is_root:
             run.check_all()
-        chosen = _choose(run, generation)
+        if run.generations == 0:
+            raise RunFileError(f"{run.path} has no committed generation yet")
+        one = None if generation is None else counted("--generation", generation, run.generations)
+        chosen = spaced(run.generations, GENERATIONS) if one is None else [one]
     agreed = np.frombuffer(ranks.broadcast(np.array(chosen, np.int64).tobytes()), np.int64).tolist()
     ranks.set_stall_limit(60 * run.config.run.stall_minutes)
     exact = [g for g in agreed if run.config.task.deterministic and run.device(g) != "cuda"]
@@ -223,15 +217,6 @@ def _compare_rows(ranks: Ranks, run: Run, rows: Sequence[tuple[int, int]]) -> No
             raise VerifyError(f"{run.path}: {problem}: {cause(run, differing[0][0])}")
 
 
-def _choose(run: Run, generation: int | None) -> list[int]:
-    """Return the generations to check."""
-    if run.generations == 0:
-        raise RunFileError(f"{run.path} has no committed generation yet")
-    if generation is None:
-        return spaced(run.generations, GENERATIONS)
-    return [counted("--generation", generation, run.generations)]
-
-
 def spaced(total: int, count: int) -> list[int]:
     """Return `count` numbers below `total` at equal distances, from the first to the last; all if there are fewer."""
     return sorted({round(place) for place in np.linspace(0, total - 1, min(count, total))})
@@ -274,20 +259,18 @@ def verify_updates(ranks: Ranks, path: Path) -> list[str]:
     state = State(
         0, run.learned(0), run.config.method.moments(run.config.task, run.learned(0)), run.observation_sums(0)
     )
-    for generation in range(updates):
-        state = _advance(run, update, state, ranks)
+    for g in range(updates):
+        with np.errstate(over="ignore", invalid="ignore"):  # numbers of a damaged file: the states will differ
+            following, _ = update.tell(state, run.draw(g), logged_outcomes(run, g), ranks)
+        state = replace(following, observations=run.observation_sums(g + 1))
         with ranks.together():
-            _compare(run, generation, state)
+            logged = learned_after(run, g)
+            same = all(np.array_equal(state.learned[name], logged[name]) for name in logged)
+            if not same or state.digest().hex() != run["state_sha256"][g].decode():
+                message = f"{run.path}: the update of generation {g} does not follow from its logged outcomes"
+                raise VerifyError(f"{message}: {cause(run, g)}")
     run.close()
     return [f"{path}: {updates} updates computed again from the logged outcomes: the same states"]
-
-
-def _advance(run: Run, update: Update, state: State, ranks: Ranks) -> State:
-    """Return the state after a generation, computed from its logged outcomes."""
-    g = state.generation
-    with np.errstate(over="ignore", invalid="ignore"):  # numbers of a damaged file: the states will differ
-        following, _ = update.tell(state, run.draw(g), logged_outcomes(run, g), ranks)
-    return replace(following, observations=run.observation_sums(g + 1))
 
 
 def logged_outcomes(run: Run, generation: int) -> Outcomes:
@@ -305,13 +288,3 @@ def learned_after(run: Run, generation: int) -> Arrays:
     """Return the learned arrays after the update of a generation."""
     last = generation + 1 == run.generations
     return State.from_arrays(run.state_arrays()).learned if last else run.learned(generation + 1)
-
-
-def _compare(run: Run, generation: int, state: State) -> None:
-    """Raise a VerifyError if the file has another state after a generation."""
-    following = learned_after(run, generation)
-    same = all(np.array_equal(state.learned[name], following[name]) for name in following)
-    if same and state.digest().hex() == run["state_sha256"][generation].decode():
-        return
-    message = f"{run.path}: the update of generation {generation} does not follow from its logged outcomes"
-    raise VerifyError(f"{message}: {cause(run, generation)}")

@@ -22,6 +22,7 @@ from ees_mpi.tasks.interference import pattern
 NOISE = {"noise": {"size": 5000}, "run": {"fsync": False}}
 SMALL = {**NOISE, "population": {"name": "normal", "size": 20, "std": 0.5}, "objective": {"name": "maxent"}}
 README_LOOP = re.findall(r"```python\n(.*?)```", (CHECKOUT / "README.md").read_text(), re.DOTALL)[0]
+HALVES = [{"name": "fitness", "share": 0.5}, {"name": "maxent", "share": 0.5}]
 TINY = ("population.size=20", "run.generations=6", "noise.size=5000", "run.fsync=false")
 
 
@@ -70,15 +71,7 @@ def test_parts_are_names_dicts_settings_objects_or_a_config_and_mean_the_same() 
         (np.ones(3), {"objective": "maxvar", "optimizer": "ascent"}),
         (np.ones(3), {"objective": "fitness"}),
         (np.ones(3), {"objective": "novelty"}),
-        (
-            np.ones(3),
-            {
-                "objective": {
-                    "name": "blend",
-                    "parts": [{"name": "fitness", "share": 0.5}, {"name": "maxent", "share": 0.5}],
-                }
-            },
-        ),
+        (np.ones(3), {"objective": {"name": "blend", "parts": HALVES}}),
         (np.ones(3), {"objective": {"name": "custom", "function": "support.own_objectives:distance_variance"}}),
         (np.ones(3), {"population": "diagonal"}),
         (np.eye(3)[:2], {"population": {"name": "mixture", "size": 20, "std": 0.5, "components": 2}}),
@@ -199,19 +192,12 @@ def test_wrong_settings_are_refused(mean: Any, more: dict[str, Any], message: st
 def test_a_recorded_run_has_the_bits_of_train_with_the_same_function(tmp_path: Path) -> None:
     with small(record=tmp_path / "loop.h5") as es:
         run(es, 4)
-    settings = {"run.generations": 4}
-    found = ees_mpi.train(
-        SMALL, tmp_path / "f.h5", task=one, parameters=1, behavior_dim=1, mean=[1.0], settings=settings
-    )
+    words: dict[str, Any] = {"parameters": 1, "behavior_dim": 1, "mean": [1.0], "generations": 4}
+    found = ees_mpi.train(SMALL, tmp_path / "f.h5", task=lambda z: (pattern(float(z[0])),) * 2, **words)
     with found, ees_mpi.open_run(tmp_path / "loop.h5") as loop:
         for name in ("behavior", "fitness", "mean", "offset", "entropy", "state_sha256"):
             np.testing.assert_array_equal(loop[name][:], found[name][:])
         assert loop.complete and loop.config.run.generations == 4
-
-
-def one(z: NDArray[Any]) -> tuple[float, float]:
-    value = pattern(float(z[0]))
-    return value, value
 
 
 @pytest.mark.slow

@@ -16,13 +16,12 @@ from support.run_files import assert_same_bits, edited
 
 import ees_mpi
 from ees_mpi import open_run
+from ees_mpi.analysis.labels import stds, subject
 from ees_mpi.analysis.numbers.measures import Settings, best_of
 from ees_mpi.analysis.offspring import Offspring
-from ees_mpi.analysis.subject import stds, subject
 from ees_mpi.errors import RunFileError
 from ees_mpi.outcomes import Outcomes
 from ees_mpi.runs import policy_files
-from ees_mpi.tasks import TASKS
 
 SMALL = sets("task.steps=12", "noise.size=50000")
 WORDS = ("--task", "cheetah-maxent", *SMALL, "--std", "0.02,0.2", "--count", 6)
@@ -92,19 +91,6 @@ def test_python_measures_with_the_bits_of_the_command(numpy_network: Path, tmp_p
     assert_same_bits(numpy_network, measured(arrays(), tmp_path / "here.h5"))
     with open_run(tmp_path / "here.h5") as run:
         assert run.generations == 2 and run.config.task.layers == SIZES
-
-
-def test_the_network_acts_as_torch_does_and_its_observations_are_neither_normalised_nor_clipped() -> None:
-    torch = pytest.importorskip("torch")
-    named = arrays((4, 8, 2))
-    net = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
-    net.load_state_dict({name: torch.from_numpy(array) for name, array in named.items()})
-    policy = policy_files.read(net)
-    task = TASKS.build({"name": "mujoco", "observation_clip": policy.clip})
-    ours = type(task.network())(policy.layers, task.observation_clip)
-    ours.load(policy.parameters)
-    seen = np.array([30.0, -8.0, 0.5, 7.0], np.float32)  # beyond the usual clip
-    np.testing.assert_allclose(ours.act(seen), net(torch.from_numpy(seen)).detach().numpy(), rtol=1e-5)
 
 
 def test_a_policy_states_its_normaliser_in_its_own_file_or_beside_it(tmp_path: Path) -> None:

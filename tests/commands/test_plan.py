@@ -97,18 +97,8 @@ def test_plan_on_the_command_line() -> None:
 
 def test_the_plan_of_maml_counts_whole_tasks() -> None:
     maml = config.load("cheetah-maml")
-    costs = Costs(
-        7.0,
-        0.0,
-        0.01,
-        0.02,
-        300 << 20,
-        lambda rows: 0,
-        table=0,
-        timed="the rollouts of one task",
-        per_row=10.0,
-        gathered=0,
-    )
+    timed = {"table": 0, "timed": "the rollouts of one task", "per_row": 10.0, "gathered": 0}
+    costs = Costs(7.0, 0.0, 0.01, 0.02, 300 << 20, lambda rows: 0, **timed)
     predicted = plan.predict(maml, costs, 16)
     assert (predicted.evaluate, predicted.update) == (3 * 7.0, 0.01 + 3 * 10.0)
     text = "\n".join(plan.describe(plan.estimate(maml, 16, 16, costs), costs))

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.outcomes import outcomes
-from support.program import done, refusal, train
+from support.program import TESTS, done, refusal, train
 from support.run_files import edited
 
 from ees_mpi.commands.verify import compare_bits, compare_distributions, kolmogorov_smirnov, two_proportions
@@ -64,30 +64,26 @@ def test_numbers_that_no_rollout_has_are_found_without_a_warning(
     assert found == code and "generation 1" in line and words in line
 
 
-def test_changed_observation_sums_are_found(tmp_path: Path) -> None:
+def test_observation_sums_that_are_changed_or_gone_are_found(tmp_path: Path) -> None:
     run = train(tmp_path / "run.h5", "cheetah-maxent", *WALKING, "task.observation_share=0.5")
     with edited(run) as file:
         file["generations/observation_sums"][2, 1] += 1.0
     assert "the update of generation 1" in refusal("verify", run, "--updates")[1]
-
-
-def test_a_file_without_observation_sums_is_damaged(tmp_path: Path) -> None:
-    run = train(tmp_path / "run.h5", "cheetah-maxent", *WALKING, "task.observation_share=0.5")
     with edited(run) as file:
         del file["generations/observation_sums"]
     assert "it has no generations/observation_sums" in refusal("verify", run, "--updates")[1]
 
 
-def test_maml_and_samples_are_refused(tmp_path: Path) -> None:
-    run = tmp_path / "maml.h5"
-    run.write_bytes(gzip.decompress((Path(__file__).parents[1] / "data" / "format4" / "maml.h5.gz").read_bytes()))
-    code, line = refusal("verify", run, "--updates")
-    assert code == 2 and "rollouts that files do not keep" in line
-    sample = tmp_path / "sample.h5"
-    sample.write_bytes(gzip.decompress((Path(__file__).parents[1] / "data" / "format4" / "sample.h5.gz").read_bytes()))
-    code, line = refusal("verify", sample, "--updates")
-    assert code == 3 and "no update" in line
-    assert refusal("verify", sample, "--updates", "--generation", 0)[0] == 2
+@pytest.mark.parametrize(
+    ("name", "code", "words"), [("maml", 2, "rollouts that files do not keep"), ("sample", 3, "no update")]
+)
+def test_maml_and_samples_are_refused(name: str, code: int, words: str, tmp_path: Path) -> None:
+    run = tmp_path / "run.h5"
+    run.write_bytes(gzip.decompress((TESTS / "data" / "format4" / f"{name}.h5.gz").read_bytes()))
+    for command in (["verify", run, "--updates"], ["signal", run]):
+        found, line = refusal(*command)
+        assert found == code and words in line
+    assert refusal("verify", run, "--updates", "--generation", 0)[0] == 2
 
 
 def test_the_distribution_test_finds_a_shift_and_nothing_else() -> None:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ees_mpi.analysis.figures import curves, positions
 from ees_mpi.analysis.figures.style import Figure, drawing
-from ees_mpi.analysis.subject import check_training
+from ees_mpi.analysis.labels import check_training
 from ees_mpi.commands.requests import FigureRequest
 from ees_mpi.errors import ConfigError
 from ees_mpi.files import check_writable, replaced

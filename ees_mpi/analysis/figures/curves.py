@@ -6,33 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ees_mpi.analysis import offspring
-from ees_mpi.analysis.figures.style import (
-    COLUMN,
-    Figure,
-    draw_curves,
-    explain,
-    grid,
-    look,
-    shades,
-    start_mark,
-    whole_numbers,
-)
-from ees_mpi.analysis.labels import (
-    METRICS,
-    Settings,
-    algorithm,
-    check_distinct,
-    differing,
-    group_names,
-    grouped,
-    label,
-    run_names,
-    series,
-    settings,
-    started_from,
-    titles,
-)
+from ees_mpi.analysis import labels, offspring
+from ees_mpi.analysis.figures import style
+from ees_mpi.analysis.figures.style import Figure
 from ees_mpi.analysis.numbers.summaries import AT_STDS, at_stds
 from ees_mpi.commands.signal import choose, measure_signal
 from ees_mpi.errors import ConfigError, RunFileError
@@ -50,25 +26,25 @@ def interference(runs: Sequence[Run]) -> Figure:
     """Draw figure 1: the pattern, and the genome over generations for MaxVar and MaxEnt; the optimum is dashed."""
     genomes: dict[str, dict[str, Any]] = {}
     runs = sorted(runs, key=lambda run: run.config.run.seed)
-    for run, name in zip(runs, run_names(runs), strict=True):
+    for run, name in zip(runs, labels.run_names(runs), strict=True):
         if not isinstance(run.config.task, Interference):
             raise RunFileError(f"{run.path} is not a run of the interference task")
         offspring.check_generation(run, None)
-        group = algorithm(run.config.method.algorithm)
+        group = labels.algorithm(run.config.method.algorithm)
         genomes.setdefault(group, {})[name.removeprefix(f"{group}, ")] = run["mean"][:, 0, 0]
-    figure, (left, *panels) = grid(1 + len(genomes), 3, 2.1)
+    figure, (left, *panels) = style.grid(1 + len(genomes), 3, 2.1)
     x = np.linspace(0, 5 * np.pi, 4000)
     left.plot(x, [pattern(v) for v in x], color="0.35", linewidth=0.5)
-    left.axvline(OPTIMUM, **start_mark("optimum"))
+    left.axvline(OPTIMUM, **style.start_mark("optimum"))
     left.set(title="(a) interference pattern", xlabel="genome $x$", ylabel="behavior $f(x)$", xlim=(0, 5 * np.pi))
     order = list(dict.fromkeys(name for lines in genomes.values() for name in lines))
     for place, (panel, name) in enumerate(zip(panels, sorted(genomes, reverse=True), strict=True)):
         for line, genome in genomes[name].items():
-            panel.plot(genome, **look(order.index(line)), label=line)
-        panel.axhline(OPTIMUM, **start_mark("optimum"))
+            panel.plot(genome, **style.look(order.index(line)), label=line)
+        panel.axhline(OPTIMUM, **style.start_mark("optimum"))
         panel.set(title=f"({'bcdefg'[place % 6]}) {name}", xlabel="generation", ylabel="genome $x$", xlim=(0, None))
-        whole_numbers(panel.xaxis)
-    explain(figure, [left, *panels])
+        style.whole_numbers(panel.xaxis)
+    style.explain(figure, [left, *panels])
     return figure
 
 
@@ -80,18 +56,19 @@ def adaptation(runs: Sequence[Run]) -> Figure:
         if run.config.task.heading is None:
             raise RunFileError(f"{run.path}: expected a run of a task with a direction")
         if run.config.method.algorithm in ("maxvar", "maxent", "novelty"):
-            raise RunFileError(f"{run.path} is a run of {label(run)}, which has no direction; expected standard ES")
+            name = labels.label(run)
+            raise RunFileError(f"{run.path} is a run of {name}, which has no direction; expected standard ES")
         offspring.check_generation(run, None)
-        origin = started_from(run)
+        origin = labels.started_from(run)
         lines = groups.setdefault(run.config.task.heading % 360, {})
         name = run.given_label or (f"from {origin}" if origin else RANDOM)
         lines.setdefault(name, []).append(run["fitness_mean"][:])
     origins = sorted({name for lines in groups.values() for name in lines}, key=lambda name: (name == RANDOM, name))
-    figure, panels = grid(len(groups), 3, 2.4, sharey=True)
+    figure, panels = style.grid(len(groups), 3, 2.4, sharey=True)
     for panel, (direction, lines) in zip(panels, sorted(groups.items()), strict=True):
         name = direction_name(direction)
-        draw_curves(panel, lines, origins, xlabel="generation", ylabel=f"mean distance towards {name}")
-    explain(figure, panels)
+        style.draw_curves(panel, lines, origins, xlabel="generation", ylabel=f"mean distance towards {name}")
+    style.explain(figure, panels)
     return figure
 
 
@@ -99,15 +76,15 @@ def locomotion(runs: Sequence[Run]) -> Figure:
     """Draw figures S1 and S2: the distance from the origin over generations; mean and std over the seeds."""
     offspring.check_one_task(runs)
     lines: dict[str, list[Any]] = {}
-    for run, group in zip(runs, group_names(runs), strict=True):
+    for run, group in zip(runs, labels.group_names(runs), strict=True):
         valid = offspring.valid_generations(run)
         distances = np.full(run.generations, np.nan)
         distances[valid] = [offspring.read_offspring(run, g).distance.mean() for g in valid]
         lines.setdefault(group, []).append(distances)
-    figure, (panel,) = grid(1, 1, 0.65 * COLUMN)
+    figure, (panel,) = style.grid(1, 1, 0.65 * style.COLUMN)
     order = sorted(lines, key=lambda name: (name != "standard ES", name))
-    draw_curves(panel, lines, order, xlabel="generation", ylabel=METRICS["distance_mean"], ylim=(0, None))
-    explain(figure, [panel])
+    style.draw_curves(panel, lines, order, xlabel="generation", ylabel=labels.METRICS["distance_mean"], ylim=(0, None))
+    style.explain(figure, [panel])
     return figure
 
 
@@ -126,10 +103,10 @@ def maml_training(runs: Sequence[Run]) -> Figure:
         shown = (run["fitness"][:], np.where(sign > 0, before, np.nan), np.where(sign < 0, before, np.nan))
         for curves, values in zip(lines.values(), shown, strict=True):
             curves.append(np.nanmean(values, axis=1))
-    figure, (panel,) = grid(1, 1, 0.65 * COLUMN)
+    figure, (panel,) = style.grid(1, 1, 0.65 * style.COLUMN)
     panel.axhline(0.0, color="0.8", linewidth=0.5)
-    draw_curves(panel, lines, list(lines), xlabel="outer iteration", ylabel="distance in the wanted direction")
-    explain(figure, [panel])
+    style.draw_curves(panel, lines, list(lines), xlabel="outer iteration", ylabel="distance in the wanted direction")
+    style.explain(figure, [panel])
     return figure
 
 
@@ -137,29 +114,22 @@ def sweep(runs: Sequence[Run], by: str | None = None, metric: str | None = None)
     """Draw a metric over generations; `by`: the key, by default the one in which the runs differ."""
     for run in runs:
         offspring.check_committed(run)
-    check_distinct((run.run_id, run.path) for run in runs)
-    configs = {run.path: settings(run.config.sections()) for run in runs}
-    key = by or _only_key(list(configs.values()))
+    labels.check_distinct((run.run_id, run.path) for run in runs)
+    configs = {run.path: labels.settings(run.config.sections()) for run in runs}
+    keys = [by] if by else labels.differing(list(configs.values()))
+    if len(keys) != 1:
+        raise ConfigError(f"figure sweep: the runs differ in {', '.join(keys) or 'no key'}; expected --by KEY")
     headlines = {run.config.method.headline for run in runs}
-    known, usual = titles(runs), headlines.pop() if len(headlines) == 1 else "behavior_variance"
+    known, usual = labels.titles(runs), headlines.pop() if len(headlines) == 1 else "behavior_variance"
     name = (metric or (usual if usual in known else "behavior_variance")).replace("-", "_")
     if name not in known:
         raise ConfigError(f"--metric: {unknown(name, known)}")
-    groups = grouped(key, configs)
-    figure, (panel,) = grid(1, 1, 0.65 * COLUMN)
-    lines = {value: [series(run, name) for run in runs if run.path in paths] for value, paths in groups.items()}
-    looks = shades(len(lines))
-    draw_curves(panel, lines, list(lines), looks, xlabel="generation", ylabel=known[name])
-    explain(figure, [panel], key)
+    groups = labels.grouped(keys[0], configs)
+    figure, (panel,) = style.grid(1, 1, 0.65 * style.COLUMN)
+    lines = {value: [labels.series(run, name) for run in runs if run.path in paths] for value, paths in groups.items()}
+    style.draw_curves(panel, lines, list(lines), style.shades(len(lines)), xlabel="generation", ylabel=known[name])
+    style.explain(figure, [panel], keys[0])
     return figure
-
-
-def _only_key(configs: Sequence[Settings]) -> str:
-    """Return the key in which configs differ; raise a ConfigError if there is not exactly one."""
-    keys = differing(configs)
-    if len(keys) != 1:
-        raise ConfigError(f"figure sweep: the runs differ in {', '.join(keys) or 'no key'}; expected --by KEY")
-    return keys[0]
 
 
 def measure(runs: Sequence[Run]) -> Figure:
@@ -167,9 +137,9 @@ def measure(runs: Sequence[Run]) -> Figure:
     offspring.check_one_task(runs)
     groups: dict[str, list[list[dict[str, Any]]]] = {}
     for run in runs:
-        groups.setdefault(label(run), []).append(at_stds(run))
+        groups.setdefault(labels.label(run), []).append(at_stds(run))
     everywhere = sorted({row["std"] for files in groups.values() for rows in files for row in rows})
-    figure, (*panels, spare) = grid(len(AT_STDS) + 1, 3, 2.0)
+    figure, (*panels, spare) = style.grid(len(AT_STDS) + 1, 3, 2.0)
     for panel, (name, (_, axis)) in zip(panels, AT_STDS.items(), strict=True):
         for place, (title, files) in enumerate(groups.items()):
             values: dict[float, list[float]] = {}
@@ -177,13 +147,13 @@ def measure(runs: Sequence[Run]) -> Figure:
                 values.setdefault(row["std"], []).append(row[name])
             means, lowest, highest = (np.array([how(at) for at in values.values()]) for how in (np.mean, min, max))
             shown = title if len(files) == 1 else f"{title}, n = {len(files)}"
-            panel.plot(list(values), means, **look(place), marker=".", label=shown)
-            panel.fill_between(list(values), lowest, highest, color=look(place)["color"], alpha=0.15, linewidth=0)
+            panel.plot(list(values), means, **style.look(place), marker=".", label=shown)
+            panel.fill_between(list(values), lowest, highest, color=style.look(place)["color"], alpha=0.15, linewidth=0)
         panel.set(xlabel="std of the mutations", ylabel=axis, xscale="log")
         panel.set_xticks(everywhere, [f"{std:g}" for std in everywhere])
         panel.minorticks_off()
         if name == "coverage":
-            whole_numbers(panel.yaxis)
+            style.whole_numbers(panel.yaxis)
     spare.set_axis_off()
     spare.legend(*panels[0].get_legend_handles_labels(), loc="center")
     return figure
@@ -191,7 +161,7 @@ def measure(runs: Sequence[Run]) -> Figure:
 
 def signal(runs: Sequence[Run]) -> Figure:
     """Draw the shares with their intervals of 95 percent, and the steps, of some generations of each run."""
-    figure, (shares, steps) = grid(2, 2, 2.4)
+    figure, (shares, steps) = style.grid(2, 2, 2.4)
     for place, run in enumerate(runs):
         chosen = choose(run, None, 1)
         spaced = sorted({chosen[round(index)] for index in np.linspace(0, len(chosen) - 1, MOST)})
@@ -199,12 +169,12 @@ def signal(runs: Sequence[Run]) -> Figure:
         x = np.array([point.generation for point in signals]) + 0.15 * place  # so that bars do not cover each other
         share = 100 * np.array([point.share for point in signals])
         limits = 100 * np.array([point.share_interval for point in signals]).reshape(-1, 2)
-        color, name = look(place)["color"], f"{label(run)}, N = {run.config.population.size:,}"
+        color, name = style.look(place)["color"], f"{labels.label(run)}, N = {run.config.population.size:,}"
         shares.errorbar(x, share, np.abs(limits.T - share), color=color, marker=".", linestyle="", elinewidth=0.6)
-        steps.plot(x, [point.step_mutations for point in signals], **look(place), marker=".", label=name)
+        steps.plot(x, [point.step_mutations for point in signals], **style.look(place), marker=".", label=name)
     shares.set(xlabel="generation", ylabel="signal in the gradient, %", ylim=(0, None))
     steps.set(xlabel="generation", ylabel="length of the step, mutations", ylim=(0, None))
     for panel in (shares, steps):
-        whole_numbers(panel.xaxis)
+        style.whole_numbers(panel.xaxis)
     steps.legend()
     return figure

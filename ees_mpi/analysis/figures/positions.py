@@ -3,26 +3,13 @@ heat-maps and histograms.
 """
 
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from ees_mpi.analysis.figures.style import (
-    COLUMN,
-    LINES,
-    PAGE,
-    ROUND,
-    Axes,
-    Figure,
-    decades,
-    explain,
-    grid,
-    look,
-    start_mark,
-    titles,
-    whole_numbers,
-)
+from ees_mpi.analysis.figures import style
+from ees_mpi.analysis.figures.style import Axes, Figure
 from ees_mpi.analysis.labels import label, run_names
 from ees_mpi.analysis.numbers.heritability import heritability, measured_stds, places_of
 from ees_mpi.analysis.offspring import (
@@ -65,17 +52,17 @@ def line(runs: Sequence[Run]) -> Figure:
         for g, rows in ends.items():
             image[g] = shares(rows, [edges])
     norm = logarithmic(images)
-    figure, panels = grid(len(runs), 3, 2.3, sharey=True)
-    for panel, run, name, image in zip(panels, runs, titles(runs), images, strict=True):
+    figure, panels = style.grid(len(runs), 3, 2.3, sharey=True)
+    for panel, run, name, image in zip(panels, runs, style.titles(runs), images, strict=True):
         mesh = paint(panel, [np.arange(-0.5, run.generations, 1.0), edges], image, norm)
         if has_positions(run):
-            panel.axhline(0, **start_mark())
+            panel.axhline(0, **style.start_mark())
         panel.set(title=wrapped(name, min(3, len(runs))), xlabel="generation", ylim=(edges[0], edges[-1]))
-        whole_numbers(panel.xaxis)
+        style.whole_numbers(panel.xaxis)
     for panel in panels[::3]:
         panel.set_ylabel(axis_names(runs[0])[0])
-    decades(figure.colorbar(mesh, ax=panels, label="share of offspring", pad=0.02))
-    explain(figure, panels)
+    style.decades(figure.colorbar(mesh, ax=panels, label="share of offspring", pad=0.02))
+    style.explain(figure, panels)
     return figure
 
 
@@ -95,7 +82,7 @@ def limits(run: Run, low: Floats, high: Floats) -> list[tuple[float, float]]:
         reach = max(np.abs(low).max(), np.abs(high).max()) or 1.0
         low, high = np.full(len(low), -reach), np.full(len(high), reach)
     wider = np.where(low == high, 0.5 * np.where(low == 0, 1.0, np.abs(low)), 0.0)
-    ticks = [MaxNLocator(25, **ROUND).tick_values(*ends) for ends in zip(low - wider, high + wider, strict=True)]
+    ticks = [MaxNLocator(25, **style.ROUND).tick_values(*ends) for ends in zip(low - wider, high + wider, strict=True)]
     return [(float(row[0]), float(row[-1])) for row in ticks]
 
 
@@ -112,24 +99,24 @@ def maml(runs: Sequence[Run]) -> Figure:
     order = sorted(groups, key=lambda key: (-key[1], key[0] == "MAML", key[0]))
     seeds = sorted({seed for members in groups.values() for seed, _ in members})
     (edges,) = cells(runs[0], [rows for members in groups.values() for _, rows in members], 2.5, 60)
-    figure, panels = grid(len(order), 3, 2.1, sharex=True, sharey=True)
+    figure, panels = style.grid(len(order), 3, 2.1, sharex=True, sharey=True)
     for panel, (name, std) in zip(panels, order, strict=True):
         for seed, rows in groups[name, std]:
-            color = look(seeds.index(seed))["color"]
+            color = style.look(seeds.index(seed))["color"]
             panel.stairs(shares(rows, [edges]), edges, color=color, linewidth=0.9, label=f"seed {seed}")
         if has_positions(runs[0]):
-            panel.axvline(0, **start_mark())
+            panel.axvline(0, **style.start_mark())
         panel.set(title=f"{wrapped(name, 3)}\nstd {std:g}", xlabel=axis_names(runs[0])[0], xlim=(edges[0], edges[-1]))
     for panel in panels[::3]:
         panel.set_ylabel("share of offspring")
-    explain(figure, panels)
+    style.explain(figure, panels)
     return figure
 
 
 def plane(runs: Sequence[Run], generations: Sequence[int]) -> Figure:
     """Draw figure 4: behaviors of two numbers, a panel for each run and requested generation."""
     chosen = choose(runs, generations)
-    names = titles([run for run, _ in chosen])
+    names = style.titles([run for run, _ in chosen])
     if generations:
         names = [f"{name}, generation {g}" for name, (_, g) in zip(names, chosen, strict=True)]
     return draw_maps(runs[0], [read_plane(run, g) for run, g in chosen], names, 3)[0]
@@ -138,7 +125,12 @@ def plane(runs: Sequence[Run], generations: Sequence[int]) -> Figure:
 def adaptation_heatmaps(runs: Sequence[Run], generations: Sequence[int]) -> Figure:
     """Draw figures 6 and S3: final positions after some generations of further evolution, a row for each run."""
     check_one_task(runs)
-    rows = [[check_generation(run, g) for g in generations] or _paper_generations(run) for run in runs]
+    rows = []
+    for run in runs:
+        last = check_generation(run, None)
+        few = sorted({round(share * last) for share in (0, 1 / 3, 2 / 3, 1)})  # of a shorter run than the paper's
+        shown = list(SHOWN) if last >= SHOWN[-1] else few
+        rows.append([check_generation(run, g) for g in generations] or shown)
     if len({len(row) for row in rows}) > 1:
         raise RunFileError("the runs have different numbers of generations; choose some with --generation")
     offspring = [read_plane(run, g) for run, row in zip(runs, rows, strict=True) for g in row]
@@ -147,12 +139,6 @@ def adaptation_heatmaps(runs: Sequence[Run], generations: Sequence[int]) -> Figu
     for panel, name in zip(panels[:: len(rows[0])], run_names(runs), strict=True):
         panel.set_ylabel(f"{wrapped(name, 4)}\n{axis_names(runs[0])[1]}")
     return figure
-
-
-def _paper_generations(run: Run) -> list[int]:
-    """Return the generations that the paper shows, or four spread over a shorter run."""
-    last = check_generation(run, None)
-    return list(SHOWN) if last >= SHOWN[-1] else sorted({round(share * last) for share in (0, 1 / 3, 2 / 3, 1)})
 
 
 def choose(runs: Sequence[Run], generations: Sequence[int]) -> list[tuple[Run, int]]:
@@ -169,22 +155,12 @@ def read_plane(run: Run, generation: int) -> Offspring:
     return offspring
 
 
-def paint_all(panel: Axes, offspring: Offspring, edges: Sequence[Floats], norm: Any) -> None:
-    """Color the cells of one panel by the share of offspring."""
-    paint(panel, edges, shares(offspring.position, edges), norm)
-
-
 def draw_maps(
-    run: Run,
-    groups: Sequence[Offspring],
-    names: Sequence[str],
-    columns: int,
-    paint_panel: Callable[[Axes, Offspring, Sequence[Floats], Any], None] = paint_all,
-    colors: tuple[str, float, float] = VIRIDIS,
+    run: Run, groups: Sequence[Offspring], names: Sequence[str], columns: int, by_component: bool = False
 ) -> tuple[Figure, list[Axes]]:
     """Draw behaviors in the plane, a panel for each group, all with the same cells, limits and color scale.
 
-    run: any of the runs, for the names of the axes
+    run: any of the runs, for the names of the axes; by_component: each component has its own color and an outline
     """
     from matplotlib.cm import ScalarMappable
     from matplotlib.ticker import MaxNLocator
@@ -193,23 +169,27 @@ def draw_maps(
     norm = logarithmic([shares(offspring.position, edges) for offspring in groups])
     columns = min(columns, len(names))
     names = [wrapped(name, columns) for name in names]
-    side = (PAGE - 1.0) / columns - 0.15 if columns > 1 else COLUMN - 1.1  # of a panel, about
+    side = (style.PAGE - 1.0) / columns - 0.15 if columns > 1 else style.COLUMN - 1.1  # of a panel, about
     height = side + 0.35 + 0.15 * max(name.count("\n") + 1 for name in names)
-    figure, panels = grid(len(names), columns, height, layout="compressed", sharex=True, sharey=True)
+    figure, panels = style.grid(len(names), columns, height, layout="compressed", sharex=True, sharey=True)
     for place, (panel, offspring) in enumerate(zip(panels, groups, strict=True)):
         if has_positions(run):
-            panel.plot(0, 0, **start_mark() | {"linestyle": "none"}, marker="+", markersize=6)
+            panel.plot(0, 0, **style.start_mark() | {"linestyle": "none"}, marker="+", markersize=6)
         panel.set(box_aspect=1, xlim=edges[0][[0, -1]], ylim=edges[1][[0, -1]], title=names[place])
         for axis in (panel.xaxis, panel.yaxis):
-            axis.set_major_locator(MaxNLocator(5 if columns < 4 else 4 if columns < 6 else 2, **ROUND))
+            axis.set_major_locator(MaxNLocator(5 if columns < 4 else 4 if columns < 6 else 2, **style.ROUND))
         if place + columns >= len(names):
             panel.set_xlabel(axis_names(run)[0])
         if place % columns == 0:
             panel.set_ylabel(axis_names(run)[1])
-        paint_panel(panel, offspring, edges, norm)
-    scale = "share of offspring" if colors is VIRIDIS else "share of offspring (darker: more)"
-    decades(figure.colorbar(ScalarMappable(norm, color_map(*colors)), ax=panels, label=scale, pad=0.02))
-    explain(figure, panels)
+        if by_component:
+            _paint_components(panel, offspring, edges, norm)
+        else:
+            paint(panel, edges, shares(offspring.position, edges), norm)
+    colors, more = (GREYS, " (darker: more)") if by_component else (VIRIDIS, "")
+    scale = ScalarMappable(norm, color_map(*colors))
+    style.decades(figure.colorbar(scale, ax=panels, label=f"share of offspring{more}", pad=0.02))
+    style.explain(figure, panels)
     return figure, panels
 
 
@@ -254,7 +234,7 @@ def mixture(runs: Sequence[Run], generations: Sequence[int]) -> Figure:
     """
     chosen = choose(runs, generations)
     groups = [read_plane(run, g) for run, g in chosen]
-    return draw_maps(runs[0], groups, titles([run for run, _ in chosen]), 3, _paint_components, GREYS)[0]
+    return draw_maps(runs[0], groups, style.titles([run for run, _ in chosen]), 3, True)[0]
 
 
 def _paint_components(panel: Axes, offspring: Offspring, edges: Sequence[Floats], norm: Any) -> None:
@@ -269,7 +249,7 @@ def _paint_components(panel: Axes, offspring: Offspring, edges: Sequence[Floats]
         colors = COMPONENTS[component % len(COMPONENTS)]
         paint(panel, edges, np.where(most == component, total, 0), norm, colors)
         if len(position) >= ENOUGH:
-            color, line = OUTLINES[component % len(OUTLINES)], LINES[component % len(LINES)]
+            color, line = OUTLINES[component % len(OUTLINES)], style.LINES[component % len(style.LINES)]
             _outline(panel, counts[component], edges, color, line)
             inside = f"component {component}: {INSIDE:.0%} end inside the line"
             panel.plot([], [], color=color, linestyle=line, label=inside)
@@ -301,7 +281,7 @@ def starts(runs: Sequence[Run]) -> Figure:
         for row, std in enumerate(measured_stds(run))
         for number, axis in enumerate(axis_names(run))
     ]
-    figure, panels = grid(len(shown), 4, 2.8)
+    figure, panels = style.grid(len(shown), 4, 2.8)
     farthest = max(float(np.abs(places).max()) for _, _, places, _ in shown)
     for panel, (title, axis, places, number) in zip(panels, shown, strict=True):
         values = places[..., number]

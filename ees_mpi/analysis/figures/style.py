@@ -52,9 +52,7 @@ def shades(count: int) -> list[dict[str, Any]]:
 def drawing() -> Iterator[None]:
     """Draw into files, in the style of all figures."""
     try:
-        with chdir(
-            Path(__file__).parent
-        ):  # at its import, matplotlib reads the file matplotlibrc of the present folder
+        with chdir(Path(__file__).parent):  # matplotlib reads the file matplotlibrc of the present folder
             import matplotlib
     except ImportError:
         raise MissingExtra("figures need matplotlib: pip install 'ees_mpi[analysis]'") from None
@@ -94,29 +92,28 @@ def draw_curves(
     looks: Sequence[dict[str, Any]] = (),
     **labels: Any,
 ) -> None:
-    """Draw the mean and std of each group of curves; groups have the same style in all panels with one `order`."""
+    """Draw the mean and std of each group of curves, as far as the shortest curve of a group goes.
+
+    order: of all groups; a group has the same style in all panels with this order
+    """
     for place, name in enumerate(order):
-        if name in groups:
-            _curve(panel, groups[name], name, looks[place] if looks else look(place))
+        if name not in groups:
+            continue
+        rows, style = groups[name], looks[place] if looks else look(place)
+        length, longest = min(map(len, rows)), max(map(len, rows))
+        if length < longest:
+            shown = f"the runs have {length} to {longest} generations; the first {length} are drawn"
+            say_on_stderr(f"ees-mpi: note: {name}: {shown}\n")
+        stacked = np.stack([np.asarray(row)[:length] for row in rows])
+        mean, std, x = stacked.mean(axis=0), stacked.std(axis=0), np.arange(length)
+        seeds = f"{name}, mean of {len(rows)} runs" if len(rows) > 1 else name
+        panel.plot(x, mean, label=seeds, marker="." if length == 1 else None, **style)
+        if len(rows) > 1:
+            panel.fill_between(x, mean - std, mean + std, color=style["color"], alpha=0.15, linewidth=0)
     if any(len(rows) > 1 for rows in groups.values()):
         panel.fill_between([], [], [], color="0.5", alpha=0.3, linewidth=0, label="band: one sd of the runs either way")
     panel.set(xlim=(0, None), **labels)
     whole_numbers(panel.xaxis)
-
-
-def _curve(panel: Axes, rows: Sequence[Any], name: str, style: dict[str, Any]) -> None:
-    """Draw the mean of curves, as far as the shortest goes, and a band of their std."""
-    length, longest = min(map(len, rows)), max(map(len, rows))
-    if length < longest:
-        say_on_stderr(
-            f"ees-mpi: note: {name}: the runs have {length} to {longest} generations; the first {length} are drawn\n"
-        )
-    stacked = np.stack([np.asarray(row)[:length] for row in rows])
-    mean, std, x = stacked.mean(axis=0), stacked.std(axis=0), np.arange(length)
-    seeds = f"{name}, mean of {len(rows)} runs" if len(rows) > 1 else name
-    panel.plot(x, mean, label=seeds, marker="." if length == 1 else None, **style)
-    if len(rows) > 1:
-        panel.fill_between(x, mean - std, mean + std, color=style["color"], alpha=0.15, linewidth=0)
 
 
 def whole_numbers(axis: Any) -> None:

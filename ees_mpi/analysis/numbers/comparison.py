@@ -1,30 +1,77 @@
-"""`ees-mpi compare`: two sets of run files, or the values of a key, compared by one number per run."""
+"""`ees-mpi compare`: two sets of run files, or the values of a key, compared by one number per run.
+
+The number of a run is a measure of its offspring, or comes from its files of `ees-mpi adapt`.
+"""
 
 import itertools
 import math
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from ees_mpi.analysis.labels import ALGORITHMS, check_distinct, differing, grouped
-from ees_mpi.analysis.numbers import run_values
-from ees_mpi.analysis.numbers.measures import DIRECTED, ENOUGH, MEASURES, Settings
-from ees_mpi.analysis.numbers.run_values import RunValue
+from ees_mpi.analysis.labels import (
+    ALGORITHMS,
+    algorithm,
+    check_distinct,
+    check_training,
+    differing,
+    grouped,
+    label,
+    stds,
+    subject,
+)
+from ees_mpi.analysis.labels import Settings as ConfigSettings
+from ees_mpi.analysis.labels import settings as config_settings
+from ees_mpi.analysis.numbers.measures import DIRECTED, ENOUGH, MEASURES, Settings, beyond_radius
 from ees_mpi.analysis.numbers.statistics import Group, Test, compare
+from ees_mpi.analysis.offspring import check_generation, read_offspring
+from ees_mpi.commands.adapt import is_adaptation, read_adaptation
 from ees_mpi.commands.requests import CompareRequest
 from ees_mpi.errors import ConfigError, RunFileError
+from ees_mpi.registry import unknown
+from ees_mpi.store.reader import Run, open_run
+from ees_mpi.store.safety import damage_reported
 from ees_mpi.tasks.locomotion import direction_name
 
+AFTER = "distance_after"
+GENERATIONS = (5, 10, 20)  # of further evolution, after which the paper compares
+METRICS = {
+    **{name: measure.about for name, measure in MEASURES.items()},
+    f"{AFTER}_G": "mean distance in the task's direction after G generations",
+    "adaptation": "distance in the wanted direction after `ees-mpi adapt`, mean over directions",
+}
 REACHABLE = 0.05  # groups should be large enough for a p below this
 MAY_DIFFER = {"direction", "reset_seed", "observation_share", "device"}  # keys of a task; others are noted
+
+
+@dataclass(frozen=True)
+class RunValue:
+    """The number of one run, and the facts that must agree before it is compared with others."""
+
+    label: str
+    value: float
+    path: Path
+    run_id: str
+    task: dict[str, Any]
+    size: int  # the number of individuals
+    generation: int
+    complete: bool
+    directions: tuple[float, ...] = ()  # to which it was adapted
+    training_steps: int = 0
+    adaptation_steps: float = 0.0  # for one direction
+    settings: ConfigSettings = field(default_factory=dict)  # the config, by key
+    std: float = 0.0  # of the mutations, in a study
+    moved: int = 0  # the offspring beyond the radius
 
 
 @dataclass(frozen=True)
 class RunGroup(Group):
     """The runs of one label in one of the two sets."""
 
-    side: int  # 0: the first set; 1: the set after --against
     members: list[RunValue]
 
 
@@ -41,7 +88,7 @@ class Comparison:
 
 def compare_runs(request: CompareRequest, settings: Settings) -> list[Comparison]:
     """Compare two sets of runs by each metric; `settings`: of the measures."""
-    metrics = run_values.check_metrics(request.metric)
+    metrics = check_metrics(request.metric)
     for metric in metrics:
         if request.generation is not None and metric not in MEASURES:
             raise ConfigError(f"--generation {request.generation}: {metric} does not take a generation")
@@ -58,38 +105,37 @@ def compare_runs(request: CompareRequest, settings: Settings) -> list[Comparison
 
 def _compare(metric: str, request: CompareRequest, settings: Settings) -> Comparison:
     files = [[Path(path) for path in paths] for paths in (request.first, request.against) if paths]
-    sides = [run_values.read_all(metric, paths, settings, request.generation) for paths in files]
+    sides = [read_all(metric, paths, settings, request.generation) for paths in files]
     values = [value for side in sides for value in side]
-    _check_comparable(values, metric.startswith(run_values.AFTER) and request.by != "task.direction")
-    groups = _groups_by(request.by, values) if request.by else _groups(sides)
+    _check_comparable(values, metric.startswith(AFTER) and request.by != "task.direction")
+    if request.by:
+        members = {value.path: value for value in values}
+        files_of = grouped(request.by, {path: value.settings for path, value in members.items()})
+        named = {f"{request.by} = {name}": [members[path] for path in paths] for name, paths in files_of.items()}
+        first, second = _groups(named), []
+    else:
+        first, second = (_groups(by_label) for by_label in _by_label(sides))
     # Each group of the first set against each of the second, then the groups of the first against each other.
-    first, second = ([group for group in groups if group.side == side] for side in (0, 1))
     tests = compare([*itertools.product(first, second), *itertools.combinations(first, 2)])
     if metric == "entropy":  # a differential entropy has no ratio, because its zero depends on the unit of length
         tests = [replace(test, ratio=math.nan) for test in tests]
-    return Comparison(metric, run_values.describe(metric), groups, tests, _notes(metric, request, values, tests))
+    notes = _notes(metric, request, values, tests)
+    return Comparison(metric, describe(metric), [*first, *second], tests, notes)
 
 
-def _groups(sides: list[list[RunValue]]) -> list[RunGroup]:
+def _by_label(sides: list[list[RunValue]]) -> list[dict[str, list[RunValue]]]:
     """Group each set by label; a label that both sets have is marked with the set."""
     shared = {value.label for value in sides[0]} & {value.label for value in sides[1]}
-    groups = []
-    for side, values in enumerate(sides):
-        for label in dict.fromkeys(value.label for value in values):
-            name = f"{label} ({('first set', 'against')[side]})" if label in shared else label
-            groups.append(_group(name, side, [value for value in values if value.label == label]))
-    return groups
+    found: list[dict[str, list[RunValue]]] = [{}, {}]
+    for named, values, side in zip(found, sides, ("first set", "against"), strict=True):
+        for value in values:
+            name = f"{value.label} ({side})" if value.label in shared else value.label
+            named.setdefault(name, []).append(value)
+    return found
 
 
-def _groups_by(key: str, values: list[RunValue]) -> list[RunGroup]:
-    """Group the runs by the value of a key."""
-    members = {value.path: value for value in values}
-    groups = grouped(key, {value.path: value.settings for value in values})
-    return [_group(f"{key} = {name}", 0, [members[path] for path in paths]) for name, paths in groups.items()]
-
-
-def _group(label: str, side: int, members: list[RunValue]) -> RunGroup:
-    return RunGroup(label, np.array([member.value for member in members]), side, members)
+def _groups(named: dict[str, list[RunValue]]) -> list[RunGroup]:
+    return [RunGroup(name, np.array([run.value for run in members]), members) for name, members in named.items()]
 
 
 def _check_comparable(values: list[RunValue], same_direction: bool) -> None:
@@ -159,3 +205,144 @@ def _notes(metric: str, request: CompareRequest, values: list[RunValue], tests: 
     if request.by and others:
         notes.append(f"the runs differ in other keys, too: {', '.join(others)}")
     return notes
+
+
+def check_metrics(metrics: Sequence[str]) -> list[str]:
+    """Return the names of metrics after a check; `distance_after` is short for the paper's three."""
+    names: list[str] = []
+    for metric in metrics:
+        name = metric.replace("-", "_")
+        if name == AFTER:
+            names += [f"{AFTER}_{g}" for g in GENERATIONS]
+        elif (name in METRICS and not name.endswith("_G")) or re.fullmatch(rf"{AFTER}_\d+", name):
+            names.append(name)
+        else:
+            raise ConfigError(f"--metric: {unknown(name, METRICS)}")
+    return names
+
+
+def describe(metric: str) -> str:
+    """Return the description of a metric."""
+    generations = metric.removeprefix(f"{AFTER}_")
+    return METRICS.get(metric) or METRICS[f"{AFTER}_G"].replace("G ", f"{generations} ")
+
+
+def read_all(metric: str, paths: Sequence[Path], settings: Settings, generation: int | None) -> list[RunValue]:
+    """Return the number of each run; adaptation files are left out, except for the metric adaptation."""
+    if metric == "adaptation":
+        return _read_adapted(paths)
+    runs = [path for path in paths if not is_adaptation(path)]
+    if not runs:
+        raise RunFileError(f"{paths[0]} is an adaptation file, which only --metric adaptation compares")
+    values = []
+    for path in runs:
+        with open_run(path) as run:
+            values.append(_of_run(run, metric, settings, generation))
+    return values
+
+
+def _of_run(run: Run, metric: str, settings: Settings, generation: int | None) -> RunValue:
+    if metric.startswith(AFTER):
+        g, moved = int(metric.removeprefix(AFTER)[1:]), 0
+        value = distance_after(run, g)
+    else:
+        g = check_generation(run, generation)
+        measure, offspring = MEASURES[metric], read_offspring(run, g)
+        if not measure.fits(offspring):
+            raise RunFileError(f"{run.path}: {metric} needs {measure.needs}")
+        value = measure.compute(offspring, settings)
+        moved = int(beyond_radius(offspring, settings).sum())
+    if np.isnan(value) and metric in DIRECTED:
+        raise RunFileError(
+            f"{run.path}: none of its offspring ended {settings.radius:g} or more from the origin, "
+            f"so it has no {metric}; see --radius"
+        )
+    if not np.isfinite(value):
+        raise RunFileError(f"{run.path}: its {metric} is {value}, which cannot be compared")
+    sections = run.config.sections()
+    task, values = sections["task"], config_settings(sections)
+    complete = run.complete or generation is not None or metric.startswith(AFTER)
+    of, std = subject(run), stds(run)[g] if stds(run) else 0.0
+    trained = g if of.generation is None else of.generation
+    about = run.path, of.run_id, task, run["behavior"].shape[1], trained, complete
+    return RunValue(label(run), value, *about, settings=values, std=std, moved=moved)
+
+
+def distance_after(run: Run, generation: int) -> float:
+    """Return the mean distance along the task's direction; row g is the population after g updates."""
+    if run.config.task.heading is None:
+        raise RunFileError(f"{run.path}: its task has no direction; expected a run of a walking task")
+    check_generation(run, None)
+    check_training(run)
+    if run.generations <= generation:
+        raise RunFileError(
+            f"{run.path} has {run.generations} generations, so it has no population after {generation}; "
+            f"ees-mpi resume {run.path} --generations {generation + 1}"
+        )
+    return float(run["fitness_mean"][generation])
+
+
+def _read_adapted(paths: Sequence[Path]) -> list[RunValue]:
+    """Return for each run the mean distance over the directions to which it was adapted."""
+    runs: dict[str, list[RunValue]] = {}
+    for adaptation in _find_adaptations(paths):
+        others = runs.setdefault(adaptation.run_id, [])
+        for other in others:
+            if other.directions == adaptation.directions:
+                raise RunFileError(f"{adaptation.path} and {other.path} have the same run and direction; give only one")
+        others.append(adaptation)
+    if not runs:
+        raise RunFileError(f"{paths[0]} is a sample; expected run files, or files that ees-mpi adapt wrote")
+    return [
+        replace(
+            adaptations[0],
+            value=float(np.mean([adaptation.value for adaptation in adaptations])),
+            directions=tuple(sorted(adaptation.directions[0] for adaptation in adaptations)),
+            adaptation_steps=float(np.mean([adaptation.adaptation_steps for adaptation in adaptations])),
+        )
+        for adaptations in runs.values()
+    ]
+
+
+def _find_adaptations(paths: Sequence[Path]) -> list[RunValue]:
+    """Return the adaptations of some files, each once; a run file stands for those in its folder, a sample for none."""
+    adaptations: dict[Path, RunValue] = {}
+    for path in paths:
+        if is_adaptation(path):
+            adaptations[path.resolve()] = _read_adaptation(path)
+            continue
+        with open_run(path) as run:
+            if not subject(run).trained:
+                continue
+            run_id, generations = run.run_id, run.generations
+        beside = sorted(path.parent.glob("*.h5"))
+        files = [file for file in beside if file.name.startswith(f"{path.stem}-adapt-") and is_adaptation(file)]
+        matching = [value for value in map(_read_adaptation, files) if value.run_id == run_id]
+        if not matching:
+            raise RunFileError(
+                f"{path} has no adaptation file in its folder; make one for each direction: "
+                f"ees-mpi adapt {path} --direction left"
+            )
+        for value in matching:
+            if value.generation != generations:
+                raise RunFileError(
+                    f"{value.path} is of generation {value.generation} of a run that has {generations} now; give the "
+                    "adaptation file itself, or make a new one with ees-mpi adapt --overwrite"
+                )
+        adaptations |= {value.path.resolve(): value for value in matching}
+    return list(adaptations.values())
+
+
+def _read_adaptation(path: Path) -> RunValue:
+    """Return the mean distance of the evaluations of an adaptation file, in one direction."""
+    with damage_reported(path):
+        adaptation = read_adaptation(path)
+        facts, note, config = adaptation.attributes, adaptation.run, adaptation.config
+        direction = float(facts["direction"]) % 360
+        steps = int(facts["training_steps"]), int(facts["adaptation_steps"])
+        about = path, str(note["run_id"]), config["task"], len(adaptation.fitness), int(note["generation"]), True
+        name = algorithm(adaptation.algorithm)
+    if not np.isfinite(adaptation.fitness).any():
+        raise RunFileError(f"{path}: none of its {len(adaptation.fitness)} evaluations is finite")
+    mean = float(np.nanmean(adaptation.fitness))
+    return RunValue(name, mean, *about, (direction,), *steps, config_settings(config))

@@ -12,18 +12,16 @@ These estimates have no bias, so that a variance near 0 may come out below 0. Se
 
 import json
 import math
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ees_mpi.analysis.labels import label
+from ees_mpi.analysis.labels import label, starting_note, stds
 from ees_mpi.analysis.numbers.measures import best_scored
 from ees_mpi.analysis.numbers.tables import columns, for_json, number
 from ees_mpi.analysis.offspring import position_dim
-from ees_mpi.analysis.subject import starting_note, stds
 from ees_mpi.errors import RunFileError, scipy_stats
 from ees_mpi.outcomes import Floats
 from ees_mpi.store.layout import BY_START
@@ -134,20 +132,13 @@ def facts(run: Run) -> list[dict[str, Any]]:
             found["kept"], found["all_kept"] = kept_side(places)
         if places.shape[2] == 1:
             found["left"], found["right"] = float((places < 0).mean()), float((places > 0).mean())
-        rows.append(found | _realised(starting_note(run).get("second_generation", []), row))
+        if second := starting_note(run).get("second_generation", [])[row : row + 1]:
+            # Means over opposite directions, and their ratio, the realised heritability.
+            selection, response = (float(np.mean(second[0][name])) for name in ("selection", "response"))
+            realised = response / selection if selection > 0 else math.nan
+            found |= {"selection": selection, "response": response, "realised": realised}
+        rows.append(found)
     return rows
-
-
-def _realised(notes: Sequence[dict[str, list[float]]], row: int) -> dict[str, float]:
-    """Return selection, response and their ratio, the realised heritability, as means over opposite directions."""
-    if row >= len(notes):
-        return {}
-    selection, response = (float(np.mean(notes[row][name])) for name in ("selection", "response"))
-    return {
-        "selection": selection,
-        "response": response,
-        "realised": response / selection if selection > 0 else math.nan,
-    }
 
 
 HEADS = {

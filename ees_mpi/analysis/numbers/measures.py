@@ -46,6 +46,7 @@ class Settings:
 
 def bandwidth(text: str) -> float | str:
     """Read a bandwidth from the command line: a number, or the name of a rule."""
+    text = text.strip()
     if text in RULES:
         return text
     try:
@@ -55,11 +56,6 @@ def bandwidth(text: str) -> float | str:
     if not NARROWEST <= value <= WIDEST:
         raise ConfigError(f"--bandwidth {text}: expected a number between {NARROWEST:g} and {WIDEST:g}")
     return value
-
-
-def bandwidths(text: str | None) -> list[float | str]:
-    """Read several bandwidths with commas between them."""
-    return [bandwidth(word.strip()) for word in text.split(",")] if text else []
 
 
 def entropy(offspring: Offspring, settings: Settings) -> float:
@@ -82,16 +78,6 @@ def saturation(offspring: Offspring, settings: Settings) -> str:
     if (1 / (len(p) * p)).mean() > NARROW:
         return warning + f"individuals have hardly any neighbours; the estimate shows only that there are {len(p)}"
     return ""
-
-
-def covariance_trace(offspring: Offspring, settings: Settings) -> float:
-    """Return the trace of the behavior's covariance, which MaxVar maximises."""
-    return float(offspring.outcomes.behavior[offspring.outcomes.valid].var(axis=0).sum())
-
-
-def coverage(offspring: Offspring, settings: Settings) -> float:
-    """Count distinct behaviors: the occupied cells of a grid (Mengistu et al. 2016, evolvability search)."""
-    return float(len(np.unique(np.floor(offspring.position / settings.cell), axis=0)))
 
 
 def best_of(offspring: Offspring, settings: Settings, count: int = BEST_OF) -> float:
@@ -201,9 +187,15 @@ MEASURES = {
     "distance_max": Measure(lambda o, s: float(o.distance.max()), "largest distance from the origin"),
     "distance_variance": Measure(lambda o, s: float(o.distance.var()), "variance of the distance from the origin"),
     "near_origin": Measure(lambda o, s: float((o.distance < s.radius).mean()), "share that ended within the radius"),
-    "covariance_trace": Measure(covariance_trace, "trace of the behavior's covariance"),
+    "covariance_trace": Measure(  # which MaxVar maximises
+        lambda o, s: float(o.outcomes.behavior[o.outcomes.valid].var(axis=0).sum()),
+        "trace of the behavior's covariance",
+    ),
     "entropy": Measure(entropy, "differential entropy of the behavior, nats"),
-    "coverage": Measure(coverage, "distinct behaviors: occupied cells of a grid"),
+    "coverage": Measure(  # Mengistu et al. 2016, evolvability search
+        lambda o, s: float(len(np.unique(np.floor(o.position / s.cell), axis=0))),
+        "distinct behaviors: occupied cells of a grid",
+    ),
     "best_of_40": Measure(best_of, "expected distance of the best of 40 in a direction, mean over directions"),
     "balance": Measure(balance, "left and right: 2 min / (left + right); 1 equal shares, 0 all to one side", LINE),
     "direction_uniformity": Measure(direction_uniformity, "directions: 1 all equally often, 0 only one", PLANE),

@@ -4,6 +4,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -25,19 +26,6 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Summary:
-    """A group in a few numbers."""
-
-    label: str
-    runs: int
-    median: float
-    low: float  # the bootstrap interval of the median; NaN for fewer than 6 runs
-    high: float
-    mean: float
-    std: float  # of the runs, with n - 1; NaN for one run
-
-
-@dataclass(frozen=True)
 class Test:
     """The first group against the second."""
 
@@ -53,12 +41,15 @@ class Test:
     least: float  # the smallest p that groups of these sizes can have
 
 
-def summarize(group: Group) -> Summary:
-    """Return the summary of a group."""
+def summarize(group: Group) -> dict[str, Any]:
+    """Return a group in a few numbers.
+
+    low, high: the bootstrap interval of the median, NaN for fewer than 6 runs; std: of the runs, with n - 1
+    """
     values = group.values
-    std = float(values.std(ddof=1)) if len(values) > 1 else math.nan
-    median, mean = float(np.median(values)), float(values.mean())
-    return Summary(group.label, len(values), median, *interval(values), mean, std)
+    low, high = interval(values)
+    facts = {"label": group.label, "runs": len(values), "median": float(np.median(values)), "low": low, "high": high}
+    return facts | {"mean": float(values.mean()), "std": float(values.std(ddof=1)) if len(values) > 1 else math.nan}
 
 
 def interval(values: Floats) -> tuple[float, float]:

@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ees_mpi.analysis.labels import label
+from ees_mpi.analysis.labels import label, stds, subject
 from ees_mpi.analysis.numbers import measures
 from ees_mpi.analysis.numbers.measures import DIRECTED, ENOUGH, MEASURES, SECTORS, Settings
 from ees_mpi.analysis.numbers.tables import columns, number
-from ees_mpi.analysis.offspring import check_generation, has_valid, read_offspring, valid_generations
-from ees_mpi.analysis.subject import stds, subject
+from ees_mpi.analysis.offspring import check_generation, read_offspring, valid_generations
 from ees_mpi.errors import RunFileError
 from ees_mpi.store.reader import Run, open_run
 
@@ -27,21 +26,22 @@ Facts = dict[str, Any]  # the measures of one generation, by name
 
 
 def read_measures(
-    path: Path, generation: int | None, every: bool, settings: Settings, bandwidths: Sequence[float | str]
+    path: Path, generation: int | None, every: bool, settings: Sequence[Settings]
 ) -> tuple[list[Facts], list[str]]:
-    """Measure a generation of a file, or `every` one; return the results as data and as lines of text."""
+    """Measure a generation of a file, or `every` one; return the results as data and as lines of text.
+
+    settings: one for each bandwidth
+    """
     with open_run(path) as run:
-        last = check_generation(run, None)
-        chosen = range(last + 1) if every else [check_generation(run, generation)]
         if not every:
-            facts = summarize(run, chosen[0], settings, bandwidths)
-            return [facts], text(facts, settings)
-        valid_generations(run)
-        rows = [summarize(run, g, settings, bandwidths) if has_valid(run, g) else _empty(run, g) for g in chosen]
+            facts = summarize(run, check_generation(run, generation), settings)
+            return [facts], text(facts, settings[0])
+        valid = valid_generations(run)
+        rows = [summarize(run, g, settings) if g in valid else _empty(run, g) for g in range(run.generations)]
     return rows, table(rows)
 
 
-def summarize(run: Run, generation: int, settings: Settings, bandwidths: Sequence[float | str]) -> Facts:
+def summarize(run: Run, generation: int, settings: Sequence[Settings]) -> Facts:
     """Return all measures of one generation, with the entropy at each bandwidth."""
     offspring = read_offspring(run, generation)
     facts: Facts = {
@@ -52,17 +52,17 @@ def summarize(run: Run, generation: int, settings: Settings, bandwidths: Sequenc
         **({"std": float(np.median(run["std"][generation]))} if "std" in run.names else {}),
         "individuals": len(offspring.position),
         "invalid": len(offspring.outcomes.valid) - len(offspring.position),
-        "moved": int(measures.beyond_radius(offspring, settings).sum()),
+        "moved": int(measures.beyond_radius(offspring, settings[0]).sum()),
     }
     for name, measure in MEASURES.items():
         if name != "entropy" and measure.fits(offspring):
-            facts[name] = measure.compute(offspring, settings)
+            facts[name] = measure.compute(offspring, settings[0])
     if offspring.position.shape[1] == 1:
-        facts["left_share"], facts["right_share"] = measures.sides(offspring, settings)
+        facts["left_share"], facts["right_share"] = measures.sides(offspring, settings[0])
     if offspring.position.shape[1] == 2:
-        facts["direction_histogram"] = measures.directions(offspring, settings).tolist()
+        facts["direction_histogram"] = measures.directions(offspring, settings[0]).tolist()
     facts["entropy"] = []
-    for kernel in [Settings(bandwidth=width) for width in bandwidths] or [Settings()]:
+    for kernel in settings:
         value, warning = measures.entropy(offspring, kernel), measures.saturation(offspring, kernel)
         facts["entropy"].append({"bandwidth": kernel.kernel(offspring), "value": value, "warning": warning})
     return facts

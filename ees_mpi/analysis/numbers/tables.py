@@ -44,17 +44,14 @@ def columns(rows: Sequence[Row]) -> list[str]:
     return lines
 
 
-def text(comparisons: Sequence[Comparison]) -> str:
+def text(comparison: Comparison) -> str:
     """Return the tables for the terminal."""
-    return "\n\n".join("\n".join(_lines(comparison)) for comparison in comparisons)
-
-
-def _lines(comparison: Comparison) -> list[str]:
     groups, tests = _rows(comparison)
     exact = all(test.exact for test in comparison.tests)
     legend = LEGEND + ("" if exact else "; *: normal approximation")
     notes = [f"note: {note}" for note in comparison.notes]
-    return [f"{comparison.metric}: {comparison.about}", "", *columns(groups), "", *columns(tests), "", legend, *notes]
+    head = f"{comparison.metric}: {comparison.about}"
+    return "\n".join([head, "", *columns(groups), "", *columns(tests), "", legend, *notes])
 
 
 def _rows(comparison: Comparison) -> tuple[list[Row], list[Row]]:
@@ -62,11 +59,11 @@ def _rows(comparison: Comparison) -> tuple[list[Row], list[Row]]:
     steps = any(map(_steps, comparison.groups))
     groups: list[Row] = [GROUPS + tuple(name.replace("_", " ") for name in STEPS if steps)]
     for runs in comparison.groups:
-        summary = summarize(runs)
-        interval = "-" if math.isnan(summary.low) else f"{number(summary.low)} to {number(summary.high)}"
-        cells: Row = (runs.label, str(summary.runs), number(summary.median), interval)
+        found = summarize(runs)
+        low, median, high, mean, std = (number(found[name]) for name in ("low", "median", "high", "mean", "std"))
+        interval = "-" if math.isnan(found["low"]) else f"{low} to {high}"
         means = [np.mean([getattr(run, name) for run in runs.members]) for name in STEPS if steps]
-        groups.append((*cells, number(summary.mean), number(summary.std), *(f"{mean:,.0f}" for mean in means)))
+        groups.append((runs.label, str(found["runs"]), median, interval, mean, std, *(f"{m:,.0f}" for m in means)))
     several = len(comparison.tests) > 1
     ratios = not any(math.isnan(test.ratio) for test in comparison.tests)
     head = (*TESTS, "ratio of means" if ratios else "difference of means")
@@ -74,7 +71,7 @@ def _rows(comparison: Comparison) -> tuple[list[Row], list[Row]]:
     for test in comparison.tests:
         apart = f"{100 * test.ratio:.1f} %" if ratios else number(test.difference)
         p = (f"{test.p:.3g}" if test.p < 0.001 else f"{test.p:.3f}") + ("" if test.exact else "*")
-        cells = (f"{test.first} against {test.second}", f"{test.u:g}", p, f"{test.effect:.2f}", apart)
+        cells: Row = (f"{test.first} against {test.second}", f"{test.u:g}", p, f"{test.effect:.2f}", apart)
         tests.append((*cells, f"{test.holm:.3g}") if several else cells)
     return groups, tests
 
@@ -82,7 +79,7 @@ def _rows(comparison: Comparison) -> tuple[list[Row], list[Row]]:
 def data(comparison: Comparison) -> dict[str, Any]:
     """Return a comparison as data for JSON; numbers that are not finite become null."""
     groups = [
-        asdict(summarize(runs)) | {"values": {str(run.path): run.value for run in runs.members}} | _steps(runs)
+        summarize(runs) | {"values": {str(run.path): run.value for run in runs.members}} | _steps(runs)
         for runs in comparison.groups
     ]
     tests = [asdict(test) for test in comparison.tests]
@@ -108,22 +105,14 @@ def for_json(value: Any) -> Any:
 
 def signal_rows(signals: Sequence[Signal]) -> list[Row]:
     """Return the headings and a row of text for each generation."""
-    return [SIGNALS, *(_signal_row(signal) for signal in signals)]
-
-
-def _signal_row(signal: Signal) -> Row:
-    low, high = (_percent(limit) for limit in signal.share_interval)
-    least, most = (_count(limit) for limit in signal.equal_population_interval)
-    return (
-        str(signal.generation),
-        "-" if math.isnan(signal.cosine) else f"{signal.cosine:.4f}",
-        _percent(signal.share),
-        f"{low} to {high}",
-        _count(signal.equal_population),
-        f"{least} to {most}",
-        f"{signal.step_mutations:.3g}",
-        f"{signal.step_nats:.3g}",
-    )
+    rows = [SIGNALS]
+    for signal in signals:
+        cosine = "-" if math.isnan(signal.cosine) else f"{signal.cosine:.4f}"
+        shares = _percent(signal.share), " to ".join(map(_percent, signal.share_interval))
+        sizes = _count(signal.equal_population), " to ".join(map(_count, signal.equal_population_interval))
+        steps = f"{signal.step_mutations:.3g}", f"{signal.step_nats:.3g}"
+        rows.append((str(signal.generation), cosine, *shares, *sizes, *steps))
+    return rows
 
 
 def _percent(share: float) -> str:

@@ -12,15 +12,7 @@ from support.small_runs import Zoo, seeds, walk
 from ees_mpi import open_run
 from ees_mpi.analysis.offspring import read_offspring
 
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("measured")
-
-
-@pytest.fixture(autouse=True)
-def there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(folder)
+pytestmark = pytest.mark.usefixtures("there")
 
 
 @pytest.fixture(scope="module")
@@ -85,13 +77,6 @@ def test_only_the_final_position_counts_if_earlier_ones_are_noted_too(folder: Pa
         end = run["behavior"][2][:, 2:]
         np.testing.assert_array_equal(read_offspring(run).position, end)
     assert measured(path)[0]["distance_mean"] == pytest.approx(np.hypot(*end.T).mean())
-
-
-def test_a_running_file_is_measured_from_its_journal(folder: Path) -> None:
-    whole = walk(folder / "whole.h5", "ant-maxent", "run.seed=2")
-    running = walk(folder / "running.h5", "ant-maxent", "run.seed=2", closed=False)
-    rows = [{**row, "file": ""} for row in measured(running, whole)]
-    assert rows[0] == rows[1]
 
 
 def test_runs_that_cannot_be_measured_are_refused_with_one_sentence(ant: Path, folder: Path) -> None:

@@ -15,6 +15,7 @@ from support.run_files import edited
 
 from ees_mpi import open_run
 from ees_mpi.analysis import replay
+from ees_mpi.analysis.offspring import extremes
 from ees_mpi.commands.requests import ReplayRequest
 from ees_mpi.errors import VerifyError
 from ees_mpi.generation.repeats import Repeated
@@ -44,14 +45,15 @@ def test_five_individuals_have_the_bits_of_the_file_and_make_a_video_that_plays(
     assert list(tmp_path.iterdir()) == [out]
 
 
-def test_each_way_of_choosing_finds_the_individual_that_it_names(ant: Path) -> None:
+def test_individuals_are_chosen_by_number_and_by_their_ends_each_once(ant: Path) -> None:
     with open_run(ant) as run:
         x, y = run["behavior"][1].T
-    wanted = [2, int(x.argmin()), int(x.argmax()), int((x + y).argmax())]
-    options = ["--individual", 2, "--toward", "left", "--toward", "right", "--toward", "45deg"]
-    done = ees("replay", ant, "--generation", 1, *options)
+    right, left = int(x.argmax()), int(x.argmin())
+    done = ees("replay", ant, "--generation", 1, "--individual", left, "--extremes", 2)
     found = [int(re.findall(r"individual (\d+)", line)[0]) for line in done.stdout.splitlines()]
-    assert found == list(dict.fromkeys(wanted)) and done.stdout.count(SAME) == len(found)
+    assert found == [left, right] and done.stdout.count(SAME) == 2
+    farthest = f"individual {int(np.hypot(x, y).argmax())}, farthest:"
+    assert farthest in ees("replay", ant, "--generation", 1).stdout
 
 
 def test_means_are_compared_where_they_were_evaluated_and_shown_where_not(cheetah: Path, species: Path) -> None:
@@ -61,13 +63,6 @@ def test_means_are_compared_where_they_were_evaluated_and_shown_where_not(cheeta
         assert done.returncode == 0 and "no evaluation of it to compare with" in done.stdout
     done = ees("replay", species, "--mean", "--generation", 0)
     assert "mean 0" in done.stdout and "mean 1" in done.stdout and done.stdout.count(SAME) == 1
-
-
-def test_behaviors_of_several_steps_are_judged_by_the_last(species: Path) -> None:
-    with open_run(species) as run:
-        wanted = int(run["behavior"][2][:, 2].argmax())
-    done = ees("replay", species, "--toward", "right")
-    assert f"individual {wanted}, farthest right:" in done.stdout and SAME in done.stdout
 
 
 def test_a_film_of_some_seconds_does_not_end_with_the_end_of_the_rollout(cheetah: Path, tmp_path: Path) -> None:
@@ -105,7 +100,6 @@ def test_bits_that_differ_are_told_with_the_machine_that_explains_them_or_else_a
     ("options", "code", "message"),
     [
         (["--individual", 6], 2, "expected 0 to 5"),
-        (["--toward", "45deg"], 2, "expected left or right"),
         (["--video", "FOLDER/film.avi"], 2, "ends in .mp4, .gif"),
         (["--together"], 2, "--together: for a video only; add --video"),
         (["--size", "320x240", "--seconds", 1], 2, "--size, --seconds: for a video only; add --video"),
@@ -126,15 +120,7 @@ def test_a_task_without_a_body_replays_but_has_nothing_to_film(finished: Path, t
     assert SAME in ees("replay", finished, "--individual", 3).stdout
     done = ees("replay", finished, "--individual", 3, "--video", tmp_path / "x.mp4")
     assert done.returncode == 3 and "has nothing to draw" in done.stderr
-    done = ees("replay", finished, "--toward", "left")
-    assert done.returncode == 3 and "is not a position" in done.stderr
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_sample_of_offspring_is_replayed_like_a_run(cheetah: Path, tmp_path: Path) -> None:
-    sample = tmp_path / "sample.h5"
-    assert ees("sample", cheetah, "--count", 4, "--out", sample).returncode == 0
-    assert ees("replay", sample, "--extremes", 4).stdout.count(SAME) == 4
 
 
 @pytest.mark.slow
@@ -172,3 +158,41 @@ def test_a_missing_package_is_told_with_the_extra_that_brings_it(cheetah: Path, 
     (tmp_path / "imageio_ffmpeg.py").write_text("raise ImportError")
     done = ees("replay", cheetah, "--video", tmp_path / "x.mp4", PYTHONPATH=str(tmp_path))
     assert done.returncode == 2 and "ees_mpi[video]" in done.stderr and not (tmp_path / "x.mp4").exists()
+
+
+def test_a_replay_of_a_gpu_rollout_gives_the_distance_to_the_log(tmp_path: Path) -> None:
+    small = ("population.size=6", "task.steps=10", "task.hidden=[8,8]", "noise.size=100000", "run.generations=2")
+    run = train(tmp_path / "run.h5", "gymnasium-cheetah-maxent", *small)
+    with edited(run) as file:
+        machine = json.loads(file["sessions/machine"][0])
+        del file["sessions/machine"]
+        text = np.array([json.dumps({**machine, "device": "cuda"}).encode()])
+        file.create_dataset("sessions/machine", data=text, chunks=(1,), fletcher32=True)
+        file["generations/behavior"][1, 2, 0] += 0.25
+    printed = ees("replay", run, "--individual", 2).stdout
+    assert "the distance is 0.25" in printed and "evaluated on a GPU" in printed
+    assert "the same bits" in ees("replay", run, "--individual", 3).stdout
+
+
+def test_extremes_on_a_line_are_the_leftmost_and_the_rightmost_in_order() -> None:
+    x = np.array([[3.0], [-1.0], [np.nan], [0.0], [5.0], [-4.0]])
+    assert extremes(x, 4) == [5, 1, 0, 4]
+    assert extremes(x, 3) == [5, 1, 4]
+
+
+def test_extremes_in_a_plane_are_the_farthest_in_each_direction_and_none_comes_twice() -> None:
+    around = np.array([[0.1, 0.0], [2.0, 0.0], [0.0, 3.0], [-1.0, 0.0], [0.0, -2.0], [np.nan, 9.0]])
+    assert extremes(around, 4) == [1, 2, 3, 4]
+    to_one_side = np.array([[1.0, 0.0], [2.0, 0.1], [3.0, 0.0]])
+    assert sorted(extremes(to_one_side, 3)) == [0, 1, 2]
+
+
+def test_extremes_of_longer_behaviors_lie_far_from_each_other() -> None:
+    cluster = np.random.default_rng(0).normal(0, 0.01, (10, 3))
+    corners = np.array([[9.0, 0, 0], [0, 8.0, 0], [0, 0, 7.0]])
+    assert sorted(extremes(np.vstack([cluster, corners]), 3)) == [10, 11, 12]
+
+
+def test_never_more_extremes_than_valid_individuals() -> None:
+    assert extremes(np.array([[np.nan], [1.0], [np.nan]]), 8) == [1]
+    assert [extremes(np.full((3, size), np.nan), 8) for size in (1, 2, 3)] == [[], [], []]

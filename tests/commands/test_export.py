@@ -1,3 +1,6 @@
+"""`ees-mpi export`: a policy acts as ours, every metric comes back, and nothing of the user is replaced."""
+
+import csv
 import subprocess
 import sys
 from pathlib import Path
@@ -31,16 +34,10 @@ def test_an_exported_policy_acts_with_the_bits_of_ours_and_needs_only_numpy(
     theirs = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, check=True).stdout
     policy = MLP((26, 256, 256, 6))
     with open_run(walked) as run:
+        state = run.state_arrays()
+        flat, statistics = state["mean"][0], mean_std(state["observations"])
         if choice:
-            generation = 0 if "--generation" in choice and choice[1] == 0 else 1
-            individual = choice[-1] if "--individual" in choice else None
-            flat = (
-                run["mean"][generation][0] if individual is None else run.individual(generation, int(str(individual)))
-            )
-            statistics = run["observation_mean"][generation], run["observation_std"][generation]
-        else:
-            state = run.state_arrays()
-            flat, statistics = state["mean"][0], mean_std(state["observations"])
+            flat, statistics = run.individual(0, 5), (run["observation_mean"][0], run["observation_std"][0])
     policy.load(np.ascontiguousarray(flat))
     policy.normalise(*statistics)
     assert policy.act(observation).tobytes() == theirs
@@ -106,3 +103,32 @@ def test_one_of_several_means_must_be_chosen(species: Path, tmp_path: Path) -> N
             with np.load(out) as file:
                 found = np.concatenate([file[name].ravel() for name in file["layers"]])
             assert sorted(found.tolist()) == sorted(means[component].tolist())
+
+
+def test_the_table_gives_back_every_metric(species: Path, tmp_path: Path) -> None:
+    path, out = species, tmp_path / "run.csv"
+    assert ees("export", path, "--csv", "-o", out).stdout.split() == [str(out)]
+    with open(out, newline="") as file:
+        rows = list(csv.DictReader(file))
+    with open_run(path) as run:
+        assert [int(row["generation"]) for row in rows] == list(range(run.generations))
+        for name in run.names:
+            if len(run[name].shape) == 1 and run[name].dtype.kind == "f":
+                assert np.array([float(row[name]) for row in rows]).tobytes() == np.asarray(run[name][:]).tobytes()
+        read = [[float(row[f"behavior_variance_{b}"]) for b in range(run["behavior"].shape[2])] for row in rows]
+        assert np.array(read).tobytes() == np.asarray(run["behavior_variance"][:]).tobytes()
+        assert rows[1]["mean_fitness"] == "nan" and len(rows[0]["state_sha256"]) == 64
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--csv", "-o", "FOLDER/x.npz"], "ends in .csv"),
+        (["--csv", "--policy"], "either --policy or --csv"),
+    ],
+)
+def test_an_export_that_cannot_work_is_refused(
+    finished: Path, tmp_path: Path, options: list[str], message: str
+) -> None:
+    done = ees("export", finished, *(option.replace("FOLDER", str(tmp_path)) for option in options))
+    assert done.returncode == 2 and message in done.stderr and list(tmp_path.iterdir()) == []
