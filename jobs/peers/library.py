@@ -28,7 +28,6 @@ class Library:
     """A library, and the numbers that all libraries get: the first mean, N, the standard deviation, the seed."""
 
     package: ClassVar[str]
-    method: ClassVar[str]
     rates: ClassVar[tuple[float, ...]] = (0.01, 0.03, 0.1, 0.3, 1.0)  # learning rates of which the best is taken
 
     def __init__(self, evaluate: Evaluate, mean: np.ndarray, size: int, std: float, seed: int, rate: float = 0.03):
