@@ -287,14 +287,6 @@ def machine(options: argparse.Namespace) -> str:
     return ", ".join([*found.splitlines(), cores, f"{options.places} runs at a time"])
 
 
-def show_status(work: Sequence[Work], reached: Sequence[int]) -> None:
-    """Print how much is done, and the missing work."""
-    missing = [(each, count) for each, count in zip(work, reached, strict=True) if count < each.wanted]
-    print(f"{len(work) - len(missing)} done, {len(missing)} missing, {sum(reached)} generations")
-    for each, count in missing:
-        print(f"   {each.out.stem:48} {each.words[1]}{f' {count}/{each.wanted}' if each.wanted > 1 else ''}")
-
-
 def main() -> int:
     """Do all work of the list."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -315,16 +307,18 @@ def main() -> int:
     try:
         work = read(options.list.read_text().splitlines(), options.results)
         reached = [each.reached(options.results) for each in work]
-        left = [each for each, count in zip(work, reached, strict=True) if count < each.wanted]
+        missing = [(each, count) for each, count in zip(work, reached, strict=True) if count < each.wanted]
     except (ConfigError, OSError, ValueError) as error:
         print(f"run_list.py: {options.list}: {error}", file=sys.stderr)
         return 2
     if options.status:
-        show_status(work, reached)
+        print(f"{len(work) - len(missing)} done, {len(missing)} missing, {sum(reached)} generations")
+        for each, count in missing:
+            print(f"   {each.out.stem:48} {each.words[1]}{f' {count}/{each.wanted}' if each.wanted > 1 else ''}")
         return 0
     used = set().union(*(each.needs for each in work))
     with tempfile.TemporaryDirectory(prefix="ees-", ignore_cleanup_errors=True) as folder, shared_gpu():
-        runner = Runner(options, left, used, folder)
+        runner = Runner(options, [each for each, _ in missing], used, folder)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
             signal.signal(number, runner.stop)
         runner.loop()

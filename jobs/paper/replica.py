@@ -157,15 +157,10 @@ def show_steps(source: Source, walks: int = 6, steps: int = 300) -> None:
     print(f"\nOne action from each of {len(apart)} states: largest difference of an observation, quantiles {shares}.")
 
 
-def largest_gap(a: Floats, b: Floats) -> float:
-    """Return the Kolmogorov-Smirnov distance of two samples."""
-    return float(ks_2samp(a, b).statistic)
-
-
 def halves(values: Floats) -> float:
-    """Return the median distance between two random halves, for halves as large as the whole sample."""
+    """Return the median Kolmogorov-Smirnov distance of two random halves, for halves as large as the whole sample."""
     generator = np.random.default_rng(0)
-    gaps = [largest_gap(*np.array_split(generator.permutation(values), 2)) for _ in range(200)]
+    gaps = [ks_2samp(*np.array_split(generator.permutation(values), 2)).statistic for _ in range(200)]
     return float(np.median(gaps) / np.sqrt(2))
 
 
@@ -179,7 +174,8 @@ def show_positions(source: Source, *positions: Floats) -> None:
         for engine, sample in zip(("Bullet", "replica", "Bullet, changed"), samples, strict=True):
             gap, alike = f"{halves(sample):.2f} between halves", ""
             if engine != "Bullet":
-                gap, alike = f"{largest_gap(sample, samples[0]):.2f}", f"{np.corrcoef(sample, samples[0])[0, 1]:.3f}"
+                gap = f"{ks_2samp(sample, samples[0]).statistic:.2f}"
+                alike = f"{np.corrcoef(sample, samples[0])[0, 1]:.3f}"
             print(f"| {name}, {engine} | {sample.mean():.3f} | {sample.std():.3f} | {gap} | {alike} |", flush=True)
 
 

@@ -127,7 +127,7 @@ def first_number(z: Any, evaluate: Evaluate) -> Any:
 class EvoTorch(Library):
     """EvoTorch: PGPE with ClipUp, as in its documentation; the objective takes the whole population as a tensor."""
 
-    package = "evotorch"
+    package, kept = "evotorch", "searcher"
     actors: ClassVar[int | None] = None  # 0 or more: a problem with actors cannot have a seed of its own (its issue 65)
 
     def start(self) -> None:
@@ -170,12 +170,6 @@ class EvoTorch(Library):
 
         self.logger = PicklingLogger(self.searcher, interval=10, directory=".", verbose=False)
 
-    def state(self) -> Any:
-        return self.searcher
-
-    def restore(self, state: Any) -> None:
-        self.searcher = state
-
 
 class Pyribs(Library):
     """pyribs: CMA-MAE. The measures are the final place, the objective is its distance from the start.
@@ -183,7 +177,7 @@ class Pyribs(Library):
     With an objective of 1 everywhere it stays in the four cells around the start: there is nothing to climb.
     """
 
-    package = "ribs"
+    package, kept = "ribs", "scheduler"
     rates = (0.05, 0.2, 0.5, 1.0)  # its first standard deviation
 
     def start(self) -> None:
@@ -231,12 +225,6 @@ class Pyribs(Library):
     def places(self) -> np.ndarray:
         """Return the final places of all networks in the archive."""
         return np.asarray(self.scheduler.result_archive.data("measures"))
-
-    def state(self) -> Any:
-        return self.scheduler
-
-    def restore(self, state: Any) -> None:
-        self.scheduler = state
 
 
 class Cma(Library):
