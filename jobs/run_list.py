@@ -31,7 +31,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from ees_mpi import config as configs
 from ees_mpi.errors import ConfigError, EesError
@@ -132,7 +132,6 @@ class Running:
 
     work: Work
     process: subprocess.Popen[bytes]
-    log: TextIO
     begun: float
     before: int  # generations at its start
     collecting: bool = False  # it makes the small files of the finished run
@@ -183,20 +182,18 @@ class Runner:
         """Start a process that belongs to some work; its output goes to a log."""
         logs = work.out.parent / "logs"
         logs.mkdir(parents=True, exist_ok=True)
-        log = (logs / f"{work.out.stem}.log").open("a")
         # A killed mpirun leaves a folder named after its process id, which would stop a later one.
         env = {**os.environ, "TMPDIR": tempfile.mkdtemp(dir=self.folder)}
         if "SLURM_JOB_ID" not in env:  # more ranks than cores are slow, but not an error
             env.setdefault("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe")
-        process = subprocess.Popen(
-            words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env, start_new_session=True
-        )
-        self.running.append(Running(work, process, log, time.monotonic(), work.reached(None), collecting))
+        with (logs / f"{work.out.stem}.log").open("a") as log:
+            files = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
+            process = subprocess.Popen(words, **files, env=env, start_new_session=True)
+        self.running.append(Running(work, process, time.monotonic(), work.reached(None), collecting))
 
     def end(self, one: Running) -> None:
         """Note how a command ended; try it again, or collect its small files."""
         self.running.remove(one)
-        one.log.close()
         code, work = one.process.returncode, one.work
         log = work.out.parent / "logs" / f"{work.out.stem}.log"
         if one.collecting:
@@ -290,14 +287,6 @@ def machine(options: argparse.Namespace) -> str:
     return ", ".join([*found.splitlines(), cores, f"{options.places} runs at a time"])
 
 
-def show_status(work: Sequence[Work], reached: Sequence[int]) -> None:
-    """Print how much is done, and the missing work."""
-    missing = [(each, count) for each, count in zip(work, reached, strict=True) if count < each.wanted]
-    print(f"{len(work) - len(missing)} done, {len(missing)} missing, {sum(reached)} generations")
-    for each, count in missing:
-        print(f"   {each.out.stem:48} {each.words[1]}{f' {count}/{each.wanted}' if each.wanted > 1 else ''}")
-
-
 def main() -> int:
     """Do all work of the list."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -318,16 +307,18 @@ def main() -> int:
     try:
         work = read(options.list.read_text().splitlines(), options.results)
         reached = [each.reached(options.results) for each in work]
-        left = [each for each, count in zip(work, reached, strict=True) if count < each.wanted]
+        missing = [(each, count) for each, count in zip(work, reached, strict=True) if count < each.wanted]
     except (ConfigError, OSError, ValueError) as error:
         print(f"run_list.py: {options.list}: {error}", file=sys.stderr)
         return 2
     if options.status:
-        show_status(work, reached)
+        print(f"{len(work) - len(missing)} done, {len(missing)} missing, {sum(reached)} generations")
+        for each, count in missing:
+            print(f"   {each.out.stem:48} {each.words[1]}{f' {count}/{each.wanted}' if each.wanted > 1 else ''}")
         return 0
     used = set().union(*(each.needs for each in work))
     with tempfile.TemporaryDirectory(prefix="ees-", ignore_cleanup_errors=True) as folder, shared_gpu():
-        runner = Runner(options, left, used, folder)
+        runner = Runner(options, [each for each, _ in missing], used, folder)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
             signal.signal(number, runner.stop)
         runner.loop()

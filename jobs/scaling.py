@@ -151,15 +151,9 @@ def predict(told: argparse.Namespace) -> list[Data]:
     for kind, count, individuals in sizes:
         work = dataclasses.replace(costs[individuals], rollout=rollout)
         taken = plan.predict(runs[individuals], work, count, -(-count // told.per_node)).generation
-        point = {"engine": told.engine, "kind": kind, "ranks": count, "individuals": individuals}
-        found.append(
-            {
-                **point,
-                "seconds": taken,
-                "steps": individuals * told.steps,
-                "error": (work.spread[1] - work.spread[0]) / 2,
-            }
-        )
+        point = {"engine": told.engine, "kind": kind, "ranks": count, "individuals": individuals, "seconds": taken}
+        point |= {"steps": individuals * told.steps, "error": (work.spread[1] - work.spread[0]) / 2}
+        found.append(point)
     return found
 
 
@@ -171,10 +165,11 @@ def keep(found: Data, path: Path) -> None:
 
 def begin(told: argparse.Namespace) -> Data:
     """Return what the JSON file has so far; raise a ConfigError if it was measured otherwise, or on another CPU."""
+    here = machine.fingerprint()
     settings = {name: getattr(told, name) for name in ("preset", "steps", "total", "each", "generations", "set")}
-    settings["cpu"] = machine.fingerprint()["cpu"]
+    settings["cpu"] = here["cpu"]
     if not told.out.exists():
-        return {"settings": settings, "machine": machine.fingerprint(), "points": [], "model": []}
+        return {"settings": settings, "machine": here, "points": [], "model": []}
     try:
         found: Data = json.loads(told.out.read_text())
         before = [(name, found["settings"].get(name), value) for name, value in settings.items()]
@@ -252,9 +247,7 @@ def main() -> int:
     left, failed = measure_all(told, missing, found)
     if not found["points"]:
         if left:
-            print(
-                f"scaling: no point was measured within {told.minutes:g} minutes; give more --minutes", file=sys.stderr
-            )
+            print(f"scaling: nothing was measured within {told.minutes:g} minutes; give more", file=sys.stderr)
         return 1 if failed else 75
     keep(found, told.out)
     print(*table(summarize(found)), sep="\n")

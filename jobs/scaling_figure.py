@@ -8,6 +8,8 @@ import json
 import statistics
 import sys
 from collections.abc import Sequence
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -31,22 +33,16 @@ def rate(point: Data) -> float:
 def summarize(found: Data) -> list[Data]:
     """Return a row for each number of ranks: median, lowest and highest steps per second, and the efficiency."""
     rows: list[Data] = []
-    keys = sorted({(point["engine"], point["kind"], point["ranks"]) for point in found["points"]})
-    for engine, kind, ranks in keys:
-        here = [
-            point
-            for point in found["points"]
-            if (point["engine"], point["kind"], point["ranks"]) == (engine, kind, ranks)
-        ]
+    key = itemgetter("engine", "kind", "ranks")
+    model = {key(each): each["steps"] / each["seconds"] for each in found["model"]}
+    for (engine, kind, ranks), points in groupby(sorted(found["points"], key=key), key):
+        here = list(points)
         rates = [rate(point) for point in here]
         row = {"engine": engine, "kind": kind, "ranks": ranks, "nodes": here[0]["nodes"], "repetitions": len(rates)}
         row |= {"rate": statistics.median(rates), "lowest": min(rates), "highest": max(rates)}
         first = next((each for each in rows if (each["engine"], each["kind"]) == (engine, kind)), row)
         row["efficiency"] = row["rate"] / ranks / (first["rate"] / first["ranks"])
-        rows.append(row)
-    for row in rows:
-        model = [each for each in found["model"] if all(each[key] == row[key] for key in ("engine", "kind", "ranks"))]
-        row["model"] = model[0]["steps"] / model[0]["seconds"] if model else None
+        rows.append({**row, "model": model.get(key(row))})
     return rows
 
 
@@ -85,9 +81,7 @@ def draw(found: Data) -> Figure:
             panel.set_xticks(shown := counts[:: -(-len(counts) // 8)], [str(count) for count in shown])
             panel.minorticks_off()
         low, high = left.get_ylim()
-        ticks = [
-            tick for power in range(-3, 6) for tick in (10**power, 2 * 10**power, 5 * 10**power) if low <= tick <= high
-        ]
+        ticks = [tick for power in range(-3, 6) for digit in (1, 2, 5) if low <= (tick := digit * 10**power) <= high]
         left.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
     explain(figure, panels[:1])
     return figure

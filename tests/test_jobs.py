@@ -111,11 +111,7 @@ def test_a_launcher_that_says_all_is_well_does_not_make_a_run_complete(place: Pl
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("state", "reason", "requeued"),
-    [
-        ("SIGNALING", "None", True),
-        ("COMPLETING", "TimeLimit", True),
-        ("COMPLETING", "None", False),
-    ],
+    [("SIGNALING", "None", True), ("COMPLETING", "TimeLimit", True), ("COMPLETING", "None", False)],
 )
 def test_a_job_that_was_cancelled_does_not_go_back_into_the_queue(
     place: Place, state: str, reason: str, requeued: bool
@@ -285,11 +281,8 @@ def test_a_line_waits_for_the_files_that_other_lines_write_and_small_files_of_ot
     work = run_list.read(listed, tmp_path)
     assert [each.reached(tmp_path) >= each.wanted for each in work] == [True, False, False, False, False]
     assert [each.wanted for each in work] == [30, 30, 21, 21, 1]
-    assert [each.needs for each in work] == [
-        *(set(), set(), set()),
-        {Path("runs/ant-maxent-seed1.h5")},
-        {Path("runs/further-1.h5")},
-    ]
+    last = [{Path("runs/ant-maxent-seed1.h5")}, {Path("runs/further-1.h5")}]
+    assert [each.needs for each in work] == [set(), set(), set(), *last]
     assert run_list.option(work[2].words, "--from") == str(made / "policy.npz")
 
 
@@ -343,38 +336,19 @@ def test_both_formats_of_the_container_have_the_same_recipe() -> None:
     for pattern in (r"debian:\w+", r"EXTRAS=([a-z,]+)$", r"bash (/tmp/container.sh /tmp/dist)"):
         found = [re.search(pattern, text, re.MULTILINE) for text in (podman, apptainer)]
         assert all(found) and found[0][0] == found[1][0]
-    assert all(
-        re.search(r"dist /tmp/dist\n.*jobs/containers/container.sh /tmp/container.sh", text)
-        for text in (podman, apptainer)
-    )
+    copied = r"dist /tmp/dist\n.*jobs/containers/container.sh /tmp/container.sh"
+    assert re.search(copied, podman) and re.search(copied, apptainer)
 
 
 def test_scaling_measures_whole_curves_first_and_quick_points_before_slow_ones() -> None:
     points = scaling.wanted(scaling.options(["-n", "6", "--repeat", "2", "--each", "3", "--total", "12"]))
+    once = [("weak", count, 3 * count) for count in (1, 2, 4, 6)] + [("strong", count, 12) for count in (6, 4, 2, 1)]
     assert [(each["repetition"], each["kind"], each["ranks"], each["individuals"]) for each in points] == [
-        *(
-            (again, kind, ranks, size)
-            for again in (0, 1)
-            for kind, ranks, size in [
-                ("weak", 1, 3),
-                ("weak", 2, 6),
-                ("weak", 4, 12),
-                ("weak", 6, 18),
-                ("strong", 6, 12),
-                ("strong", 4, 12),
-                ("strong", 2, 12),
-                ("strong", 1, 12),
-            ]
-        )
+        (again, *point) for again in (0, 1) for point in once
     ]
     large = scaling.wanted(scaling.options(["-n", "160", "--repeat", "1"]))
-    assert [each["ranks"] for each in large if each["kind"] == "strong"] == [
-        160,
-        128,
-        64,
-        32,
-        16,
-    ]  # the others take long
+    strong = [each["ranks"] for each in large if each["kind"] == "strong"]
+    assert strong == [160, 128, 64, 32, 16]  # the others take long
 
 
 @pytest.mark.slow
@@ -382,21 +356,13 @@ def test_scaling_measures_whole_curves_first_and_quick_points_before_slow_ones()
 def test_scaling_keeps_its_points_names_failed_ones_and_draws_them_beside_the_model(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    costs = plans.measured_costs(
-        configs.load(
-            "cheetah-maxent",
-            ["task.engine=mujoco", "task.device=cpu", "task.steps=3", "population.size=2", "noise.size=100000"],
-        )
-    )
+    quick = ["task.engine=mujoco", "task.device=cpu", "task.steps=3", "population.size=2", "noise.size=100000"]
+    costs = plans.measured_costs(configs.load("cheetah-maxent", quick))
     monkeypatch.setattr(plans, "measured_costs", lambda config: costs)  # each number of individuals takes a second
     monkeypatch.setenv("PATH", f"{place.folder}/bin:{BIN}", prepend=os.pathsep)
     monkeypatch.chdir(place.folder)
     place.program("mpirun", f"echo launched >>{place.log}\n{WORKS}")  # one rank, whatever -n says
-    small = [
-        *("--engine", "mujoco", "--steps", "3", "--each", "2", "--total", "2", "--generations", "2"),
-        "--repeat",
-        "1",
-    ]
+    small = shlex.split("--engine mujoco --steps 3 --each 2 --total 2 --generations 2 --repeat 1")
     small += ["--set", "task.hidden=[4,4]", "--set", "noise.size=5000"]
     first = ees(JOBS / "scaling.py", "-n", "2", *small)
     said = first.stderr
@@ -404,20 +370,16 @@ def test_scaling_keeps_its_points_names_failed_ones_and_draws_them_beside_the_mo
     assert "expected 2 ranks, but the run had 1" in said, said
     runs = place.folder
     found = json.loads((runs / "scaling.json").read_text())
-    assert [(row["kind"], row["ranks"], row["repetitions"]) for row in found["summary"]] == [
-        ("strong", 1, 1),
-        ("weak", 1, 1),
-    ]
+    rows = [(row["kind"], row["ranks"], row["repetitions"]) for row in found["summary"]]
+    assert rows == [("strong", 1, 1), ("weak", 1, 1)]
     assert all(len(point["seconds"]) == 2 and point["steps"] == [6, 6] for point in found["points"])
     assert [each["ranks"] for each in found["model"]] == 2 * [1, 2, 4, 8]
     assert {path.name for path in runs.glob("scaling*")} == {"scaling.json", "scaling.log", "scaling.png"}
     place.log.write_text("")
     again = ees(JOBS / "scaling.py", "-n", "1", *small)
     assert (again.returncode, place.log.read_text()) == (0, ""), again.stderr  # nothing is missing
-    told = scaling.options(
-        ["-n", "1", *small, "--repeat", "2", "--minutes", "1e-9", "--out", str(runs / "scaling.json")]
-    )
+    told = scaling.options(["-n", "1", *small, "--repeat", "2", "--minutes", "1e-9"])
     missing = [point for point in scaling.wanted(told) if not scaling.is_done(point, found["points"])]
     assert scaling.measure_all(told, missing, found) == (2, [])  # the time is over: both are left
     with pytest.raises(ValueError, match="steps: 3 there, 4 here"):
-        scaling.begin(scaling.options([*small, "--steps", "4", "--out", str(told.out)]))
+        scaling.begin(scaling.options([*small, "--steps", "4"]))

@@ -160,14 +160,8 @@ def one_run(kills: int, moments: Sequence[str], ranks: int, generations: int, se
 def main() -> None:
     """Read the command line and run the trials."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--only",
-        nargs="+",
-        choices=DISTURBANCES,
-        default=list(DISTURBANCES),
-        metavar="NAME",
-        help=", ".join(DISTURBANCES),
-    )
+    names = list(DISTURBANCES)
+    parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="NAME", help=", ".join(names))
     parser.add_argument("--times", type=int, default=3, help="the number of trials of each disturbance")
     parser.add_argument("--kills", type=int, help="kill and resume one run this many times, instead of the table")
     parser.add_argument("--moment", choices=sorted(set(MOMENTS)), help="of the kills; default: all of them, in turn")

@@ -74,9 +74,8 @@ def stray(archive: Path, sources: set[str]) -> list[str]:
     for name, size in found.items():
         source = name.replace(LINK, "jobs/", 1) if name.startswith(LINK) else name
         made = re.match(r"[\w.-]+\.dist-info/" if wheel else r"PKG-INFO$|setup\.cfg$|ees_mpi\.egg-info/", name)
-        if not made and (
-            source not in sources or (wheel and not name.startswith("ees_mpi/")) or name.startswith(APART)
-        ):
+        outside = (wheel and not name.startswith("ees_mpi/")) or name.startswith(APART)
+        if not made and (outside or source not in sources):
             wrong.append(f"{name} should not be in it")
         if size > SIZES["file"]:
             wrong.append(f"{name} has {size / 1e6:.1f} MB")
@@ -145,17 +144,14 @@ def make(root: Path, out: Path, small: Sequence[Path] = ()) -> list[Path]:
 def main() -> None:
     """Check, list the places of people, and make the files."""
     parser = argparse.ArgumentParser(prog="tools/release", description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument(
-        "--draft", action="store_true", help="make the files although people's places are not filled in"
-    )
+    parser.add_argument("--draft", action="store_true", help="make the files with places that are not filled in")
     parser.add_argument("--small", nargs="*", type=Path, default=[], help="folders of small files of later runs")
     told = parser.parse_args()
-    draft, left = told.draft, places(CHECKOUT)
-    if left:
+    if left := places(CHECKOUT):
         print("Only a person can fill in:", *left, sep="\n  ")
     if found := problems(CHECKOUT):
         raise SystemExit("\n".join(f"release: {each}" for each in found))
-    if left and not draft:
+    if left and not told.draft:
         raise SystemExit("release: refused: fill in the places above, or give --draft")
     (CHECKOUT / "dist").mkdir(exist_ok=True)
     for path in make(CHECKOUT, CHECKOUT / "dist", told.small):

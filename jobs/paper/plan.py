@@ -44,10 +44,9 @@ class Paper:
 
     def file(self, name: str, seed: int, ending: str = "") -> str:
         """Return the file of a run."""
+        name = f"mujoco-{name}" if self.robots == "gymnasium" else name
         short = "-short" if self.scale == "short" else ""
-        if self.robots == "gymnasium":
-            return str(self.folder / f"mujoco-{name}{short}-seed{seed}{ending}.h5")
-        engine = "-mujoco" if self.engine == "mujoco" else ""
+        engine = "-mujoco" if self.engine == "mujoco" and self.robots == "paper" else ""
         return str(self.folder / f"{name}{short}{engine}-seed{seed}{ending}.h5")
 
     def files(self, *names: str, ending: str = "", seeds: int = 0) -> list[str]:
@@ -253,14 +252,11 @@ def main() -> int:
         help="paper; plan: 30 generations; short: 20; tiny; or a number up to 1 that multiplies populations and "
         "generations [paper; mujoco: plan; gymnasium: short]",
     )
-    parser.add_argument(
-        "--seeds", type=int, help="runs of each algorithm; mixtures get half [12; plan 6; short 4; tiny 2]"
-    )
+    parser.add_argument("--seeds", type=int, help="of each algorithm; mixtures: half [12; plan 6; short 4; tiny 2]")
     parser.add_argument("--folder", type=Path, default=Path(), help="of all files [this one]")
     parser.add_argument("--without-maml", action="store_true", help="leave MAML out; it needs torch")
     told = parser.parse_args()
-    usual = "short" if told.robots == "gymnasium" else "plan" if told.engine == "mujoco" else "paper"
-    scale = told.scale or usual
+    scale = told.scale or ("short" if told.robots == "gymnasium" else "plan" if told.engine == "mujoco" else "paper")
     try:
         if scale not in ("paper", "tiny", *GENERATIONS) and not 0 < float(scale) <= 1:
             raise ValueError
@@ -270,9 +266,8 @@ def main() -> int:
     if seeds < 1:
         parser.error(f"--seeds {seeds}: expected a number of runs")
     paper = Paper(told.robots, told.engine, scale, seeds, told.folder, not told.without_maml)
-    lines = getattr(paper, told.what)()
     try:
-        say("\n".join(lines))
+        say("\n".join(getattr(paper, told.what)()))
     except EesError as error:
         print(f"plan.py: {error}", file=sys.stderr)
         return error.exit_code

@@ -28,7 +28,6 @@ Proof. If the activations of a layer have an error of at most e_l, each node of 
 these bounds, one gate is open (exactly 0) and the other is shut (larger than the value that it must suppress).
 """
 
-import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -39,6 +38,7 @@ from scipy.stats import binomtest, norm, uniform
 
 from ees_mpi.errors import ConfigError
 from ees_mpi.outcomes import Floats
+from ees_mpi.policies import MLP, parameter_count
 
 Function = Callable[[Floats], Floats]  # from points [P, n] to values [P]
 EPSILON = 0.2  # of the examples
@@ -92,12 +92,7 @@ class Flipping:
     @cached_property
     def layers(self) -> list[tuple[Floats, Floats]]:
         """Return the weights and biases of each layer."""
-        layers, start = [], 0
-        for before, after in itertools.pairwise(self.widths):
-            middle, stop = start + before * after, start + before * after + after
-            layers.append((self.parameters[start:middle].reshape(before, after), self.parameters[middle:stop]))
-            start = stop
-        return layers
+        return [(layer[:-1], layer[-1]) for layer in MLP(self.widths).matrices(self.parameters)]
 
     def mutant(self, perturbation: Floats) -> "Flipping":
         """Return the network with all its weights and biases perturbed."""
@@ -144,9 +139,8 @@ def build(g: Shallow, h: Shallow, d1: float, d2: float) -> Flipping:
     s = _scales(g, h, d1, d2)
     inputs, first, units = len(g.a), len(g.v), len(g.v) + len(h.v)
     widths = (inputs, units + 1, 3, 6, 4, 2, 1)
-    size = sum(before * after + after for before, after in itertools.pairwise(widths))
     switch = (inputs + 1) * (units + 1) + units * 3 + 2  # from K, the last node of layer 1, to K'
-    network = Flipping(np.zeros(size), widths, switch, d1, d2, s.error)
+    network = Flipping(np.zeros(parameter_count(widths)), widths, switch, d1, d2, s.error)
     (w1, b1), (w2, b2), (w3, b3), (w4, b4), (w5, _), (w6, b6) = network.layers
     w1[:, :units], b1[:] = np.hstack([g.a, h.a]), [*g.t, *h.t, s.bias]
     w2[:first, 0], w2[first:units, 1], b2[:] = g.v, h.v, [g.c - s.low, h.c - s.low, s.center]

@@ -11,7 +11,7 @@ class AuthorsLayout(Library):
     adds up slices of the table, some hundred rows at a time, as products of a row of weights and a stack of slices.
     """
 
-    package, method, rows = "numpy", "the authors' layout, standard ES", 500
+    package, rows = "numpy", 500
     rates = (0.03,)
 
     def start(self) -> None:

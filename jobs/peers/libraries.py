@@ -15,7 +15,7 @@ from library import Evaluate, Library
 class MaxEnt(Library):
     """ees_mpi.Strategy."""
 
-    package, method, objective = "ees_mpi", "MaxEnt", "maxent"
+    package, objective = "ees_mpi", "maxent"
     record: str | None = None
 
     def start(self) -> None:
@@ -52,13 +52,13 @@ class MaxEnt(Library):
 class StandardES(MaxEnt):
     """ees_mpi.Strategy with the objective of the other libraries."""
 
-    method, objective = "standard ES", "fitness"
+    objective = "fitness"
 
 
 class Evosax(Library):
     """evosax: a whole generation, rollouts included, is one jitted function."""
 
-    package, method = "evosax", "Open_ES"
+    package = "evosax"
 
     def start(self) -> None:
         import jax
@@ -81,7 +81,7 @@ class Evosax(Library):
             state, _ = es.tell(told, population, -evaluate(population)[:, 0], state, params)
             return key, state
 
-        self.generation, self.algorithm = generation, es
+        self.generation = generation
         key = jax.random.key(self.seed)
         self.carry = key, es.init(key, jnp.asarray(self.mean), params)
 
@@ -127,7 +127,7 @@ def first_number(z: Any, evaluate: Evaluate) -> Any:
 class EvoTorch(Library):
     """EvoTorch: PGPE with ClipUp, as in its documentation; the objective takes the whole population as a tensor."""
 
-    package, method = "evotorch", "PGPE"
+    package, kept = "evotorch", "searcher"
     actors: ClassVar[int | None] = None  # 0 or more: a problem with actors cannot have a seed of its own (its issue 65)
 
     def start(self) -> None:
@@ -170,12 +170,6 @@ class EvoTorch(Library):
 
         self.logger = PicklingLogger(self.searcher, interval=10, directory=".", verbose=False)
 
-    def state(self) -> Any:
-        return self.searcher
-
-    def restore(self, state: Any) -> None:
-        self.searcher = state
-
 
 class Pyribs(Library):
     """pyribs: CMA-MAE. The measures are the final place, the objective is its distance from the start.
@@ -183,7 +177,7 @@ class Pyribs(Library):
     With an objective of 1 everywhere it stays in the four cells around the start: there is nothing to climb.
     """
 
-    package, method = "ribs", "CMA-MAE"
+    package, kept = "ribs", "scheduler"
     rates = (0.05, 0.2, 0.5, 1.0)  # its first standard deviation
 
     def start(self) -> None:
@@ -232,17 +226,11 @@ class Pyribs(Library):
         """Return the final places of all networks in the archive."""
         return np.asarray(self.scheduler.result_archive.data("measures"))
 
-    def state(self) -> Any:
-        return self.scheduler
-
-    def restore(self, state: Any) -> None:
-        self.scheduler = state
-
 
 class Cma(Library):
     """cma: the whole covariance matrix, or its diagonal where there are many parameters."""
 
-    package, method = "cma", "CMA-ES"
+    package = "cma"
     rates = (0.02, 0.05, 0.2)  # its first standard deviation
     logs = False
 

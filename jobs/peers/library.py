@@ -28,7 +28,7 @@ class Library:
     """A library, and the numbers that all libraries get: the first mean, N, the standard deviation, the seed."""
 
     package: ClassVar[str]
-    method: ClassVar[str]
+    kept: ClassVar[str]  # the attribute that has everything on which the next generation depends
     rates: ClassVar[tuple[float, ...]] = (0.01, 0.03, 0.1, 0.3, 1.0)  # learning rates of which the best is taken
 
     def __init__(self, evaluate: Evaluate, mean: np.ndarray, size: int, std: float, seed: int, rate: float = 0.03):
@@ -68,9 +68,11 @@ class Library:
 
     def state(self) -> Any:
         """Return what is pickled."""
+        return getattr(self, self.kept)
 
     def restore(self, state: Any) -> None:
         """Continue from what was pickled."""
+        setattr(self, self.kept, state)
 
     @classmethod
     def version(cls) -> str:

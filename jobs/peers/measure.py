@@ -8,8 +8,6 @@ update    a generation of N = 10,000, D = 75,000 whose rollouts cost nothing, on
 bits      the same run on other numbers of workers: is it the same network?
 kill      SIGKILL twice, continue: is it the network of a run without kills? What lies on disk?
 walk      the walker with equal rollouts
-rates     how far 20 walkers get along x with each learning rate; not a part of the tables
-same      means of evosax and of standard ES that get the same noise; not a part of the tables
 """
 
 import json
@@ -34,7 +32,7 @@ from rollouts import time_rollouts
 Found = dict[str, Any]
 HERE = Path(__file__).resolve()
 CORES = sorted(os.sched_getaffinity(0))
-ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 SIZE, PARAMETERS = 10_000, 75_000
 SIZES = {"cma": 1_000}  # it keeps several copies of the population in double precision
 WALKS = {"size": 200, "generations": 60, "offspring": 2_000, "seeds": 5}
@@ -42,27 +40,22 @@ CHOICE = (97, 98, 99)  # the seeds on which a learning rate is chosen: with one 
 KILLS, KILL_GENERATIONS = 2, 24
 
 
-def again(*words: object, cores: int = 1, ranks: int = 0, **more: Any) -> list[str]:
+def again(*words: object, cores: int = 1, ranks: int = 0) -> list[str]:
     """Return the command of this script in a new process on some cores, or under mpirun."""
     pinned = ["taskset", "-c", ",".join(map(str, CORES[:cores]))]
     launched = ["mpirun", "-n", str(ranks)] if ranks else []
     return [*pinned, *launched, sys.executable, str(HERE), *map(str, words)]
 
 
-def answer(*words: object, threads: int = 1, **more: Any) -> Found:
-    """Return the JSON that this script prints in a new process, or why there is none."""
-    variables = {**os.environ, **{name: str(threads) for name in ONE_THREAD}, **more.pop("variables", {})}
-    done = subprocess.run(again(*words, **more), env=variables, capture_output=True, text=True)
+def answer(*words: object, threads: int = 1, folder: str = ".", flags: str = "", **more: int) -> Found:
+    """Return the JSON that this script prints in a new process, or why there is none; `flags`: of JAX."""
+    variables = {**os.environ, **dict.fromkeys(THREADS, str(threads)), **({"XLA_FLAGS": flags} if flags else {})}
+    done = subprocess.run(again(*words, **more), cwd=folder, env=variables, capture_output=True, text=True)
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
     if done.returncode or not lines:
         last = (done.stderr.strip().splitlines() or ["killed"])[-1]
         return {"failed": f"exit code {done.returncode}: {last[-200:]}"}
     return dict(json.loads(lines[-1]))
-
-
-def time_update(name: str, run: int) -> Found:
-    """Time a generation with free rollouts in a new process on one core."""
-    return answer("one-update", name, run)
 
 
 def one_update(name: str, run: int) -> Found:
@@ -98,7 +91,7 @@ def compare_bits(name: str, run: int) -> Found:
         cores = min(workers, len(CORES))
         more: Found = {"ranks": workers} if name.startswith("ees_mpi") else {"threads": cores}
         if name == "evosax" and workers == 3:
-            more["variables"] = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
+            more["flags"] = "--xla_force_host_platform_device_count=2"
         digests.append(answer("one-digest", name, run, workers, cores=cores, **more))
         if "failed" in digests[-1]:
             return digests[-1]
@@ -127,7 +120,7 @@ def try_kills(name: str, run: int) -> Found:
     """Return whether a run that is killed and continued ends like one that is not, and what lies on disk."""
     draw = random.Random(run)
     with tempfile.TemporaryDirectory() as whole, tempfile.TemporaryDirectory() as broken:
-        expected = finish(name, run, whole, "log")
+        expected = answer("one-run", name, run, "log", folder=whole)
         files = {path.relative_to(whole): path.stat().st_size for path in Path(whole).rglob("*") if path.is_file()}
         for kill in range(KILLS):
             command = again("one-run", name, run, "save")
@@ -139,7 +132,7 @@ def try_kills(name: str, run: int) -> Found:
                     break
             child.send_signal(signal.SIGKILL)
             child.wait()
-        got = finish(name, run, broken, "save")
+        got = answer("one-run", name, run, "save", folder=broken)
     return {
         "same": got.get("digest") == expected.get("digest"),
         "continued_at": got.get("continued_at"),
@@ -148,16 +141,6 @@ def try_kills(name: str, run: int) -> Found:
         "disk_names": sorted({path.parts[0] for path in files}),
         "failed": got.get("failed") or expected.get("failed"),
     }
-
-
-def finish(name: str, run: int, folder: str, how: str) -> Found:
-    """Return what the last process of a run says."""
-    here = os.getcwd()
-    os.chdir(folder)
-    try:
-        return answer("one-run", name, run, how)
-    finally:
-        os.chdir(here)
 
 
 def one_run(name: str, run: int, how: str) -> Found:
@@ -190,29 +173,6 @@ def walk(name: str, run: int) -> Found:
             places = library.places()
             found["archive"].append({"networks": len(places), **walker.measures(places)})
     return found
-
-
-def compare_rates(name: str, run: int) -> Found:
-    """Return how far the best of 40 mutations of 20 trained walkers gets along x, by the learning rate."""
-    found: Found = {}
-    for rate in LIBRARIES[name].rates:
-        libraries = [(trained(name, seed, rate)[0], seed) for seed in range(100 + run, 120 + run)]
-        found[str(rate)] = [walker.measures(offspring(*each))["best_of_40"][0] for each in libraries]
-    return found
-
-
-def same_update(name: str, run: int) -> Found:
-    """Return the largest difference of a parameter after each generation; evosax and standard ES get the same noise."""
-    ours, theirs = (LIBRARIES[each](walker.walk, walker.start(run), 200, walker.STD, run) for each in (name, "evosax"))
-    (key, state), found = theirs.carry, []
-    for _ in range(21):
-        individuals = np.concatenate(list(ours.es.ask(chunk=64)))
-        moved = individuals - ours.centre() + np.asarray(state.mean)
-        places = walker.walk(individuals)
-        ours.es.tell(places, places[:, 0])
-        state, _ = theirs.algorithm.tell(key, moved, -walker.walk(moved)[:, 0], state, theirs.algorithm.default_params)
-        found.append(float(abs(np.asarray(state.mean) - ours.centre()).max()))
-    return {"largest_difference": found}
 
 
 def score(name: str, rate: float) -> float:
@@ -248,12 +208,10 @@ def goal(name: str, library: Library) -> float:
 
 PIECES: dict[str, Callable[..., Found]] = {
     "rollout": time_rollouts,
-    "update": time_update,
+    "update": lambda *words: answer("one-update", *words),  # in a new process on one core
     "bits": compare_bits,
     "kill": try_kills,
     "walk": walk,
-    "rates": compare_rates,
-    "same": same_update,
     "one-update": one_update,
     "one-digest": one_digest,
     "one-run": one_run,

@@ -28,13 +28,9 @@ def cheetah() -> tuple[Any, list[tuple[np.ndarray, np.ndarray]]]:
     """Return our task, and weights [in, out] and biases of the network that all rollouts have."""
     import ees_mpi
 
-    task, at, network = ees_mpi.load_config("gymnasium-cheetah-maxent", {"task.steps": STEPS}).task, 0, []
+    task = ees_mpi.load_config("gymnasium-cheetah-maxent", {"task.steps": STEPS}).task
     z = task.initial(np.random.default_rng(0))
-    for rows, columns in ((17, 256), (256, 256), (256, 6)):
-        end = at + rows * columns
-        network.append((z[at:end].reshape(rows, columns), z[end : end + columns]))
-        at = end + columns
-    return task, network
+    return task, [(layer[:-1], layer[-1]) for layer in task.network().matrices(z)]
 
 
 def our_rollouts() -> Callable[[], object]:

@@ -45,48 +45,30 @@ class Column(NamedTuple):
         """Return a number as the table shows it."""
         return self.form.format(round(value, 6) + 0.0)
 
-    def seen(self, part: dict[str, Any]) -> float | None:
-        """Return the number that the table shows, so that no difference is named which nobody sees in it."""
-        value = self.value(part)
-        return None if value is None else float(self.cell(value).replace(",", "").rstrip("%"))
+    def known(self, rows: dict[str, list[dict[str, Any]]]) -> dict[str, list[float]]:
+        """Return the numbers of the rows that have one for each run, as the table shows them; more is better."""
+        sign = 1 if self.more else -1
+        values = {name: [self.value(part) for part in parts] for name, parts in rows.items()}
+        return {
+            name: [sign * float(self.cell(value).replace(",", "").rstrip("%")) for value in runs]
+            for name, runs in values.items()
+            if None not in runs
+        }
 
 
-def number(*path: str) -> Callable[[dict[str, Any]], float | None]:
-    """Return a function that finds a number in nested tables."""
-
-    def find(part: dict[str, Any]) -> float | None:
-        found: Any = part
-        for key in path:
-            found = found.get(key) if isinstance(found, dict) else None
-        return None if found is None else float(found)
-
-    return find
+def number(key: str, unit: float = 1) -> Callable[[dict[str, Any]], float | None]:
+    """Return a function that finds a number, in a unit."""
+    return lambda part: None if part.get(key) is None else part[key] / unit
 
 
-def median(name: str, place: int | None = None) -> Callable[[dict[str, Any]], float]:
-    """Return a function that finds the median over the seeds of a measure of offspring; `place`: of a list."""
-
-    def find(part: dict[str, Any]) -> float:
-        values = [each[name] for each in part["offspring"]]
-        return statistics.median(values if place is None else [value[place] for value in values])
-
-    return find
-
-
-def worst(part: dict[str, Any]) -> float:
-    """Return the median over the seeds of how far the best of 40 gets in the direction where it gets least far."""
-    return statistics.median(min(each["best_of_40"]) for each in part["offspring"])
+def median(measure: Callable[[dict[str, Any]], float]) -> Callable[[dict[str, Any]], float]:
+    """Return a function that finds the median over the seeds of a measure of offspring."""
+    return lambda part: statistics.median(map(measure, part["offspring"]))
 
 
 def speed(part: dict[str, Any]) -> float | None:
     """Return the median over the seeds of the steps in a CPU second."""
     return statistics.median(part["steps_per_s"]) if "steps_per_s" in part else None
-
-
-def memory(part: dict[str, Any]) -> float | None:
-    """Return the peak memory in GB."""
-    found = number("peak_bytes")(part)
-    return None if found is None else found / 1e9
 
 
 ROLLOUT = [
@@ -95,21 +77,19 @@ ROLLOUT = [
 ]
 UPDATE = [
     Column("CPU seconds", number("cpu_s"), "{:.2f}", more=False),
-    Column("peak memory, GB", memory, "{:.2f}", more=False),
+    Column("peak memory, GB", number("peak_bytes", 1e9), "{:.2f}", more=False),
 ]
 WALK = [
-    Column("coverage", median("coverage"), "{:.3f}"),
-    Column("entropy", median("entropy"), "{:.2f}"),
-    Column("best of 40 at 0°", median("best_of_40", 0), "{:.1f}"),
-    Column("at the worst of 0°, 120°, 240°", worst, "{:.1f}"),
+    Column("coverage", median(lambda each: each["coverage"]), "{:.3f}"),
+    Column("entropy", median(lambda each: each["entropy"]), "{:.2f}"),
+    Column("best of 40 at 0°", median(lambda each: each["best_of_40"][0]), "{:.1f}"),
+    Column("at the worst of 0°, 120°, 240°", median(lambda each: min(each["best_of_40"])), "{:.1f}"),
     Column("steps per CPU second", speed, "{:,.0f}"),
 ]
 
 
-def unordered(column: Column, rows: dict[str, list[dict[str, Any]]]) -> dict[str, list[str]]:
+def unordered(known: dict[str, list[float]]) -> dict[str, list[str]]:
     """Return, for each row of ours, those of others that are better in some runs and not in others, or equal."""
-    values = {name: [column.seen(part) for part in parts] for name, parts in rows.items()}
-    known = {name: runs for name, runs in values.items() if None not in runs}
     found: dict[str, list[str]] = {}
     for ours, other in ((a, b) for a in known for b in known if a.startswith("ees_mpi") > b.startswith("ees_mpi")):
         signs = {(x > y) - (x < y) for x, y in zip(known[ours], known[other], strict=True)}
@@ -134,10 +114,11 @@ def numbers_table(columns: list[Column], found: dict[str, list[dict[str, Any]]],
         notes.append(f"- Not measured yet: {'; '.join(missing)}.")
     said: dict[str, list[str]] = {}  # sentence -> the columns that it is about
     for column in columns:
-        for ours, others in unordered(column, rows).items():
+        known = column.known(rows)
+        for ours, others in unordered(known).items():
             listed = "; ".join(names[name] for name in others)
             said.setdefault(f"no difference named between {names[ours]} and {listed}", []).append(column.title)
-        if better := winners(column, rows):
+        if better := winners(known):
             said.setdefault(f"**lost** to {'; '.join(names[name] for name in better)}", []).append(column.title)
     notes += [f"- {'; '.join(titles)}: {sentence}." for sentence, titles in said.items()]
     return "\n".join(lines) + "\n\n" + "\n".join(notes) + ("\n" if notes else "")
@@ -150,17 +131,11 @@ def interval(column: Column, parts: list[dict[str, Any]]) -> str:
     return " to ".join(dict.fromkeys(ends))
 
 
-def winners(column: Column, rows: dict[str, list[dict[str, Any]]]) -> list[str]:
+def winners(known: dict[str, list[float]]) -> list[str]:
     """Return the rows that are better than all of ours in every run."""
-    found: dict[str, list[float]] = {}
-    for name, parts in rows.items():
-        values = [column.seen(part) for part in parts]
-        if None not in values:
-            found[name] = [value if column.more else -value for value in values]
-    ours = [runs for name, runs in found.items() if name.startswith("ees_mpi")]
-    others = {name: runs for name, runs in found.items() if not name.startswith("ees_mpi")}
+    ours = [runs for name, runs in known.items() if name.startswith("ees_mpi")]
     best = [max(run) for run in zip(*ours, strict=True)]
-    return [name for name, runs in others.items() if best and all(x > y for x, y in zip(runs, best, strict=True))]
+    return [name for name, runs in known.items() if best and all(x > y for x, y in zip(runs, best, strict=True))]
 
 
 def tried(parts: Parts) -> str:
@@ -171,12 +146,10 @@ def tried(parts: Parts) -> str:
     ]
     for name in ("ees_mpi-maxent", *PEERS):
         kills = parts["kill"].get(name, [])
-        same = {"walker": "", "large": ""}
-        for task in same:
-            same[task] = agreed([bits(part, task) for part in parts["bits"].get(name, [])])
-        ends = agreed(["the same network" if part["same"] else "continues, another network" for part in kills])
-        size = agreed([disk(part) for part in kills[:1]])
-        lines.append(f"| {ROWS[name]} | {same['walker']} | {same['large']} | {ends} | {size} |")
+        cells = [agreed([bits(part, task) for part in parts["bits"].get(name, [])]) for task in ("walker", "large")]
+        cells.append(agreed(["the same network" if part["same"] else "continues, another network" for part in kills]))
+        cells.append(agreed([disk(part) for part in kills[:1]]))
+        lines.append(f"| {ROWS[name]} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -188,10 +161,7 @@ def disk(part: dict[str, Any]) -> str:
 
 def bits(part: dict[str, Any], task: str) -> str:
     """Return what the try with other numbers of workers has shown."""
-    if "failed" in part:
-        return "failed"
-    words = {True: "yes", False: "no"}
-    return ", ".join(words[each] for each in part[task])
+    return "failed" if "failed" in part else ", ".join("yes" if each else "no" for each in part[task])
 
 
 def agreed(answers: list[str]) -> str:

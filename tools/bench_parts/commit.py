@@ -16,8 +16,6 @@ from ees_mpi.ranks import Ranks
 from ees_mpi.store.writer import RunWriter
 from ees_mpi.training import EvolutionJob
 
-Row = dict[str, Any]
-
 
 def seconds(action: Callable[[], object]) -> float:
     """Time one call."""
@@ -26,7 +24,7 @@ def seconds(action: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def commit() -> list[Row]:
+def commit() -> dict[str, Any]:
     """Commit generations of the interference task; in turns with it, write and fsync the same number of bytes."""
     config = configs.load("interference-maxent")
     job = EvolutionJob.open(config, Ranks())
@@ -47,34 +45,21 @@ def commit() -> list[Row]:
                 commits.append(seconds(lambda g=generation: writer.commit(g, arrays, following.arrays())))
                 writes.append(seconds(lambda: (file.write(bytes(size)), os.fsync(file))))
         fold = seconds(writer.close)
-    return [
-        _row("commit", "write and fsync of the same bytes", commits, writes, bytes=size),
-        {"what": "fold of 301 commits", "milliseconds": 1e3 * fold},
-    ]
-
-
-def _row(what: str, reference: str, times: list[float], against: list[float], **more: Any) -> Row:
-    # Each time is compared with its neighbour: on a busy machine, both are slow together.
-    low, middle, high = statistics.quantiles([one / other for one, other in zip(times, against, strict=True)], n=4)
+    # Each commit is compared with its neighbour: on a busy machine, both are slow together.
+    low, middle, high = statistics.quantiles([one / other for one, other in zip(commits, writes, strict=True)], n=4)
     return {
-        "what": what,
-        "milliseconds": 1e3 * statistics.median(times),
-        "reference": reference,
-        "reference_milliseconds": 1e3 * statistics.median(against),
+        "commit_ms": 1e3 * statistics.median(commits),
+        "write_ms": 1e3 * statistics.median(writes),
         "ratio": middle,
         "ratio_quartiles": [low, high],
-        **more,
+        "bytes": size,
+        "fold_ms": 1e3 * fold,
     }
 
 
-def show(rows: list[Row]) -> None:
-    """Print the rows as a table."""
-    for row in rows:
-        text = f"{row['what']:28} {row['milliseconds']:10.3f} ms"
-        if "ratio" in row:
-            low, high = row["ratio_quartiles"]
-            text += f"   {row['ratio']:6.2f} x {row['reference']} ({row['reference_milliseconds']:.3f} ms)"
-            text += f", half of the ratios between {low:.2f} and {high:.2f}"
-        if "bytes" in row:
-            text += f", {row['bytes']} bytes"
-        print(text)
+def show(r: dict[str, Any]) -> None:
+    """Print the result for reading."""
+    low, high = r["ratio_quartiles"]
+    print(f"commit {r['commit_ms']:.3f} ms: {r['ratio']:.2f} x write and fsync of the same {r['bytes']} bytes", end=" ")
+    print(f"({r['write_ms']:.3f} ms), half of the ratios between {low:.2f} and {high:.2f}")
+    print(f"fold of 301 commits {r['fold_ms']:.3f} ms")

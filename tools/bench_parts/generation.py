@@ -88,15 +88,8 @@ def _parts(job: EvolutionJob, state: State) -> Measurement:
     """Time each part of an update separately, on the outcomes of a real generation."""
     world, config = job.ranks, job.config
     record, following = job.advance(state)
-    rows = np.column_stack(
-        [
-            np.arange(config.population.size),
-            record.arrays["valid"],
-            record.arrays["length"],
-            record.arrays["fitness"],
-            record.arrays["behavior"],
-        ]
-    )
+    names = ("valid", "length", "fitness", "behavior")
+    rows = np.column_stack([np.arange(config.population.size), *(record.arrays[name] for name in names)])
     update, population, objective = job.update, job.update.population, job.update.objective
 
     def fresh() -> Outcomes:  # without the values that `Outcomes` computes once
@@ -146,10 +139,5 @@ def show(r: Measurement) -> None:
     print(f"a generation with rollouts of {STEPS} steps, commit included: {r['generation_s']:.2f} s")
     print(f"  less the steps themselves: {r['rest_s']:.2f} s is not rollouts (this includes 10,000 resets)")
     print(f"a rollout of {LONG} steps: cheetah {r['rollout_cheetah_s']:.3f} s, ant {r['rollout_ant_s']:.3f} s")
-    print(
-        f"paper scale, 2 ranks: 5,000 x {r['rollout_cheetah_s']:.3f} = {r['paper_generation_s']:.0f} s of cheetah"
-        f" rollouts; the rest is {100 * r['rest_share']:.2f} % of it"
-    )
-    print(
-        f"the private memory of a rank grows by at most {r['memory_growth_mb']:.0f} MB once its environment is loaded"
-    )
+    print(f"paper scale, 2 ranks: {r['paper_generation_s']:.0f} s of cheetah rollouts, and {r['rest_share']:.2%} more")
+    print(f"private memory of a rank: at most {r['memory_growth_mb']:.0f} MB more than with its environment alone")

@@ -5,9 +5,8 @@ Each round rolls one policy out three times from the same start: with our robot,
 other load on the machine slows all of them equally. They must end at the same bits.
 """
 
-import statistics
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from time import perf_counter
 from typing import Any
 
@@ -76,18 +75,15 @@ def ready_made(name: str) -> Any:
 
 def play_round(players: list[Player], policy: MLP, steps: int) -> tuple[float, float, float, float]:
     """Return the seconds of our rollout, of the timed one, of its physics, and of the other package."""
-    spent = [0.0]
-    contexts: list[Callable[[], AbstractContextManager[None]]]
-    contexts = [nullcontext, lambda: clock_around_physics(spent), nullcontext]
+    spent, (ours, clocked, theirs) = [0.0], players
     for player in players:
         player.start()
     for begin in range(0, steps, TURN):
-        for player, context in zip(players, contexts, strict=True):
-            with context():
+        for player in players:
+            with clock_around_physics(spent) if player is clocked else nullcontext():
                 player.play(policy.act, min(TURN, steps - begin))
     if len({player.observation.tobytes() for player in players}) > 1:
         raise RuntimeError("the three rollouts did not end with the same observation")
-    ours, clocked, theirs = players
     return ours.seconds, clocked.seconds, spent[0], theirs.seconds
 
 
@@ -105,15 +101,13 @@ def bench_rollout(kind: type[Robot], rounds: int = 9, steps: int = 1000) -> dict
         rows.append(play_round(players, policy, steps))
     for thing in (*robots, env):
         thing.close()
-    us = 1e6 / steps
+    ours, clocked, physics, theirs = np.array(rows).T
+    seconds = {"step": ours, "physics": physics, "ready_made": theirs}
     return {
-        "parameters": policy.count,
-        "physics_share": statistics.median(physics / clocked for _, clocked, physics, _ in rows),
-        "speedup_over_ready_made": statistics.median(theirs / ours for ours, _, _, theirs in rows),
-        "steps_per_second": statistics.median(steps / ours for ours, _, _, _ in rows),
-        "step_us": statistics.median(ours for ours, _, _, _ in rows) * us,
-        "physics_us": statistics.median(physics for _, _, physics, _ in rows) * us,
-        "ready_made_us": statistics.median(theirs for _, _, _, theirs in rows) * us,
+        "physics_share": float(np.median(physics / clocked)),
+        "speedup_over_ready_made": float(np.median(theirs / ours)),
+        "steps_per_second": float(np.median(steps / ours)),
+        **{f"{name}_us": float(np.median(each)) * 1e6 / steps for name, each in seconds.items()},
     }
 
 

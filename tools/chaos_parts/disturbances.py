@@ -45,13 +45,9 @@ class Trial:
         self.committed = job.count(self.out)
         return self.ranks()
 
-    def open_gate(self) -> None:
-        """Let the job continue."""
-        self.gate.unlink()
-
     def continue_a_moment(self) -> None:
         """Let the job continue for a random moment."""
-        self.open_gate()
+        self.gate.unlink()
         time.sleep(self.chance.uniform(0.0, 0.02))
 
 
@@ -133,19 +129,14 @@ def fill_disk(trial: Trial) -> None:
     with filler.open("wb", buffering=0) as file, suppress(OSError):
         while True:
             file.write(bytes(4096))
-    trial.open_gate()
+    trial.gate.unlink()
 
 
 def cannot_mount() -> str:
     """Return why no file system can be mounted here; empty if it can."""
-    if os.getuid() != 0:
-        return "needs root"
-    return "" if shutil.which("unshare") and _can_mount() else "needs permission to mount"
-
-
-def _can_mount() -> bool:
     probe = ["unshare", "--mount", "mount", "-t", "tmpfs", "none", "/mnt"]
-    return subprocess.run(probe, capture_output=True).returncode == 0
+    can = shutil.which("unshare") and subprocess.run(probe, capture_output=True).returncode == 0
+    return "" if can and os.getuid() == 0 else "needs root, and permission to mount"
 
 
 KILLED = (137,)

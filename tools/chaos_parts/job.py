@@ -49,12 +49,10 @@ def words(out: Path, ranks: int, generations: int, **settings: object) -> list[s
 def processes(out: Path) -> list[int]:
     """Return all processes of the job, including the launcher."""
     found = []
-    for entry in Path("/proc").iterdir():
-        try:
-            if entry.name.isdigit() and str(out).encode() in (entry / "cmdline").read_bytes():
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if str(out).encode() in (entry / "cmdline").read_bytes():
                 found.append(int(entry.name))
-        except OSError:
-            continue
     return [pid for pid in found if pid != os.getpid()]
 
 
@@ -62,21 +60,17 @@ def rank_processes(out: Path) -> dict[int, int]:
     """Return the process of each rank, by rank."""
     found: dict[int, int] = {}
     for pid in sorted(processes(out), reverse=True):
-        try:
+        with contextlib.suppress(OSError):
             variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        found |= {int(each[21:]): pid for each in variables if each.startswith(b"OMPI_COMM_WORLD_RANK=")}
+            found |= {int(each[21:]): pid for each in variables if each.startswith(b"OMPI_COMM_WORLD_RANK=")}
     return found
 
 
 def kill(pids: Sequence[int], number: int = signal.SIGKILL) -> None:
     """Send a signal to processes; some of them may have ended."""
     for pid in pids:
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)
-        except ProcessLookupError:
-            continue
 
 
 def until(happened: Callable[[], bool], pause: float = 0.0) -> None:

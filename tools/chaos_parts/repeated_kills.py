@@ -17,15 +17,15 @@ def await_moment(
     moment: str, out: Path, committed: int, process: "subprocess.Popen[bytes]", chance: random.Random
 ) -> None:
     """Return at the moment of the kill, or when the job has ended without one."""
-    journal, folding = Path(f"{out}.journal"), Path(f"{out}.folding")
     if moment == "while starting":
         _await_start(out, process, chance)
         return
     job.until(lambda: job.count(out) > committed or process.poll() is not None, job.PAUSE)
     time.sleep(chance.uniform(0.0, 1.0))
-    size = _size(journal)
+    journal, folding = Path(f"{out}.journal"), Path(f"{out}.folding")
+    before = job.changed(journal)
     if moment == "in a commit":
-        job.until(lambda: _size(journal) != size or process.poll() is not None)
+        job.until(lambda: job.changed(journal) != before or process.poll() is not None)
     if moment == "in a fold":
         job.until(lambda: folding.exists() or process.poll() is not None)
 
@@ -39,13 +39,6 @@ def _await_start(out: Path, process: "subprocess.Popen[bytes]", chance: random.R
     signs = (Path(f"{out}{name}"), Path(f"{out}.journal"))  # a file without new records is not written again
     before = [job.changed(sign) for sign in signs]
     job.until(lambda: [job.changed(sign) for sign in signs] != before or process.poll() is not None)
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except FileNotFoundError:
-        return 0
 
 
 def kill(target: str, out: Path, chance: random.Random) -> None:
@@ -68,9 +61,7 @@ def kill_repeatedly(
         moment, target = moments[sum(done.values()) % len(moments)], chance.choice(TARGETS)
         await_moment(moment, out, committed, process, chance)
         if process.poll() is not None:
-            raise SystemExit(
-                f"chaos: the job ended before the kill, with code {process.returncode}; use more --generations"
-            )
+            raise SystemExit(f"chaos: the job ended first, with code {process.returncode}; use more --generations")
         kill(target, out, chance)
         if not job.ended(out, process):
             raise SystemExit(f"chaos: the job hung after SIGKILL {moment}")

@@ -84,22 +84,17 @@ def half_a_record(calls: int) -> None:
 
 def plan_death(world: type[Ranks], where: str, calls: int) -> None:
     """Plan the death of this process."""
-    if where == "a gather":  # it has begun; nobody has waited for it yet
-        around(world, "_wait", after(calls, die))
-    elif where == "a rollout":
-        around(world, "_next", then=after(calls, die))
-    elif where == "a commit":
-        half_a_record(calls)
-    elif where == "telling of a commit":  # it is in the file; the other ranks do not know it yet
-        around(RunWriter, "commit", then=after(calls, die))
-    elif where == "a fold":
-        around(fold, "_put_in_place", after(calls, die))
-    elif where == "loop":
-        around(world, "_next", then=after(calls, loop))
-    elif where == "lock":
-        around(world, "_next", then=after(calls, lambda: ctypes.PyDLL(None).sleep(3600)))
-    else:
-        raise ValueError(f"unknown instant {where}")
+    dead = after(calls, die)
+    plans: dict[str, Callable[[], None]] = {
+        "a gather": lambda: around(world, "_wait", dead),  # it has begun; nobody has waited for it yet
+        "a rollout": lambda: around(world, "_next", then=dead),
+        "a commit": lambda: half_a_record(calls),
+        "telling of a commit": lambda: around(RunWriter, "commit", then=dead),  # the other ranks do not know it yet
+        "a fold": lambda: around(fold, "_put_in_place", dead),
+        "loop": lambda: around(world, "_next", then=after(calls, loop)),
+        "lock": lambda: around(world, "_next", then=after(calls, lambda: ctypes.PyDLL(None).sleep(3600))),
+    }
+    plans[where]()
 
 
 def planning_deaths(connect: Callable[..., Ranks]) -> Callable[..., Ranks]:
