@@ -21,7 +21,7 @@ OWN = ("objective.name=custom", "objective.function=ees_mpi.scg.surrogates:maxen
 KINDS = {  # a preset or a config, and settings
     "maxvar": ("interference-maxvar", "population.size=70"),
     "maxent": ("interference-maxent", "population.size=70"),
-    "own parts": ("own.toml", *OWN),
+    "own parts": ("configs/own.toml", *OWN),
     "Bullet": ("cheetah-maxent", *WALK, "run.evaluate_mean_every=2"),
     "replica": ("ant-maxent", *WALK, "task.engine=mujoco", "task.device=cpu"),
     "MuJoCo": ("gymnasium-cheetah-maxent", *WALK, "task.device=cpu"),
@@ -37,21 +37,24 @@ QUICK = ("maxvar", "maxent")
 def test_same_bits_in_two_parts_each_with_another_number_of_ranks(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write(tmp_path, "A population")
-    monkeypatch.chdir(tmp_path)
+    alone, parts, configs = tmp_path / "alone.h5", tmp_path / "parts.h5", tmp_path / "configs"
+    configs.mkdir()
+    write(configs, "A population")
+    monkeypatch.chdir(tmp_path)  # the modules are beside the config
     ranks = (2, None) if kind == "MAML" else (3, 2)  # all its ranks import torch
     preset, *settings = KINDS[kind]
     words = ["train", preset, *sets("noise.size=5000", *settings, "run.fsync=false")]
-    done(*words, *sets("run.generations=4"), "--out", "alone.h5")
-    said = done(*words, *sets("run.generations=2"), "--out", "parts.h5", ranks=ranks[0])
+    done(*words, *sets("run.generations=4"), "--out", alone)
+    said = done(*words, *sets("run.generations=2"), "--out", parts, ranks=ranks[0])
     lines = [line for line in said.stdout.splitlines() if not line.startswith("note: ")]
     assert said.stderr == "" and len(lines) == 3 and lines[1].startswith("generation 2/2"), said  # no engine speaks
-    assert info(Path("parts.h5"))["ranks"] == ranks[0]
-    done("resume", "parts.h5", "--generations", 4, ranks=ranks[1])
-    assert_same_bits(Path("parts.h5"), Path("alone.h5"))
-    one, other = (info(Path(name)) for name in ("alone.h5", "parts.h5"))
+    assert info(parts)["ranks"] == ranks[0]
+    monkeypatch.chdir(configs)  # a run file does not know the folder of its config
+    done("resume", parts, "--generations", 4, ranks=ranks[1])
+    assert_same_bits(parts, alone)
+    one, other = (info(path) for path in (alone, parts))
     assert other["sessions"] == 2 and all(one[name] == other[name] for name in ("state_sha256", "steps", "evaluations"))
-    assert "the same bits" in done("verify", "parts.h5", ranks=ranks[0] if kind in QUICK else None).stdout
+    assert "the same bits" in done("verify", parts, ranks=ranks[0] if kind in QUICK else None).stdout
 
 
 @pytest.mark.slow
