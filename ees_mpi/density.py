@@ -22,16 +22,13 @@ def kernel_sums(x: Floats, bandwidth: float, ranks: Ranks, weights: Floats | Non
     """Return s[N] for x [N, B]; `weights`: v[N], all 1 if None."""
     scaled = np.ascontiguousarray(x.T * (1.0 / (bandwidth * math.sqrt(2.0))), np.float32)
     v = (np.ones(len(x)) if weights is None else weights).astype(np.float32)
-    shares = ranks.shares(-(-len(x) // ROWS))
     tiles = np.empty((2, ROWS, tile_width(len(x))), np.float32)
-    mine = [_sum_rows(scaled, block, v, tiles) for block in shares[ranks.rank]]
-    counts = [sum(min(ROWS, len(x) - block * ROWS) for block in share) for share in shares]
-    return ranks.allgather(np.concatenate([*mine, np.empty(0)]), counts)
+    return ranks.in_blocks(len(x), ROWS, lambda block: _sum_rows(scaled, block, v, tiles))
 
 
-def _sum_rows(x: Singles, block: int, v: Singles, tiles: Singles) -> Floats:
+def _sum_rows(x: Singles, block: slice, v: Singles, tiles: Singles) -> Floats:
     """Sum the kernel over all columns for one block of rows; x is [B, N]."""
-    rows = x[:, block * ROWS : (block + 1) * ROWS, None]
+    rows = x[:, block, None]
     sums = np.zeros(rows.shape[1])
     width = tile_width(x.shape[1])
     for start in range(0, x.shape[1], width):

@@ -108,13 +108,14 @@ def test_a_command_with_a_wrong_option_would_be_found() -> None:
         parse(["train", "x", "--sede", "3"])
 
 
-def test_every_command_is_in_a_group_of_the_help_and_has_two_examples_of_itself() -> None:
+def test_every_command_is_in_a_group_of_the_help_has_two_examples_of_itself_and_names_pages_that_exist() -> None:
     assert sorted(name for names in GROUPS.values() for name in names) == sorted(cli.commands)
     listed = ees("--help").stdout
     assert "..." not in listed.replace("[ARGS]...", "") and all(f"\n{title}:\n" in listed for title in GROUPS)
     for name in cli.commands:
         text = ees(name, "--help").stdout
-        assert text.count("\n    ") >= 2 and "Examples:" in text
+        assert text.count("\n    ") >= 2 and "Examples:" in text and ".md" not in text
+        assert set(re.findall(r"`ees-mpi docs (\w+)`", " ".join(text.split()))) <= {page.topic for page in pages()}
         assert [words[0] for words in commands("\n".join(EXAMPLES[name]))] == [name] * 2
 
 

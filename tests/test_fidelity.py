@@ -1,17 +1,13 @@
 """`jobs/paper/fidelity.py`, and runs with ranked behaviours: the file remembers the normalisation."""
 
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from support.program import CHECKOUT, done, info, train
+from fidelity import table
+from support.program import done, info, train
 
 from ees_mpi import open_run
-
-sys.path.insert(0, str(CHECKOUT / "jobs" / "paper"))  # the scripts import each other by name
-
-from fidelity import table
 
 RANKS = "objective.normalization=ranks"
 

@@ -1,16 +1,12 @@
 """The commands of the experiment on heritability can be run, and all arms have equal rollouts."""
 
 import shlex
-import sys
 
+import heritability_plan as plan
 import pytest
 from support.program import CHECKOUT, needs_results
 
 from ees_mpi.config import check, load
-
-sys.path.insert(0, str(CHECKOUT / "jobs" / "paper"))  # the scripts import each other by name
-
-import heritability_plan as plan
 
 pytestmark = needs_results
 

@@ -12,7 +12,6 @@ from support.run_files import assert_same_bits
 
 import ees_mpi
 from ees_mpi import registry
-from ees_mpi.cli.main import cli
 from ees_mpi.registry import own
 
 CONFIG = """
@@ -135,14 +134,6 @@ def test_resume_starts_again_only_if_the_file_of_another_config_has_no_generatio
     done("train", "my.toml", "--out", "run.h5", "--resume")
     code, line = refusal("train", "my.toml", *sets("population.std=0.2"), "--out", "run.h5", "--resume")
     assert code == 2 and "another config" in line and info(Path("run.h5"))["generations"] == 2
-
-
-def test_help_names_pages_that_ees_mpi_docs_prints() -> None:
-    for name in cli.commands:
-        text = done(name, "--help").stdout
-        assert ".md" not in text
-        for page in re.findall(r"`ees-mpi docs (\w+)`", " ".join(text.split())):
-            done("docs", page)
 
 
 def test_help_loads_no_numpy() -> None:  # it makes half of the time

@@ -1,14 +1,8 @@
 """The page on other libraries shows the numbers of jobs/peers/results.json."""
 
 import json
-import sys
 
 import pytest
-from support.program import CHECKOUT
-
-sys.path.insert(0, str(CHECKOUT / "jobs" / "paper"))  # the scripts import each other by name
-sys.path.insert(0, str(CHECKOUT / "jobs" / "peers"))
-
 import tables
 from results import fill
 

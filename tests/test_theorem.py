@@ -1,13 +1,5 @@
-import sys
-
 import numpy as np
 import pytest
-from support.program import CHECKOUT
-
-from ees_mpi.outcomes import Floats
-
-sys.path.insert(0, str(CHECKOUT / "jobs" / "paper"))  # the scripts import each other by name
-
 from theorem import (
     Flipping,
     Function,
@@ -21,6 +13,8 @@ from theorem import (
     grid,
     lower_limit,
 )
+
+from ees_mpi.outcomes import Floats
 
 
 def wave(x: Floats) -> Floats:

@@ -56,10 +56,7 @@ class Novelty(Objective, frozen=True):
         """Return the mean distance [N] to the nearest neighbours in the archive; each rank computes some rows."""
         if len(archive) == 0:
             return np.zeros(len(behavior))
-        shares = ranks.shares(-(-len(behavior) // ROWS))
-        mine = [self._rows(behavior[b * ROWS : (b + 1) * ROWS], archive) for b in shares[ranks.rank]]
-        counts = [sum(min(ROWS, len(behavior) - b * ROWS) for b in share) for share in shares]
-        return ranks.allgather(np.concatenate([*mine, np.empty(0)]), counts)
+        return ranks.in_blocks(len(behavior), ROWS, lambda block: self._rows(behavior[block], archive))
 
     def _rows(self, rows: Floats, archive: Floats) -> Floats:
         squares = sum(np.square(rows[:, None, j] - archive[None, :, j]) for j in range(rows.shape[1]))

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any, NoReturn, TypeVar
+from typing import NoReturn, TypeVar
 
 import numpy as np
 
@@ -41,7 +41,8 @@ def connect(from_python: bool = False, minutes: float | None = None) -> Ranks:
     minutes = process.start_minutes() if minutes is None else minutes
     process.begin_start(minutes)
     try:
-        mpi = _start_mpi(60 * minutes + process.patience(rank))
+        process.arm(60 * minutes + process.patience(rank))  # a rank that has not come by then prints its stack before
+        from ees_mpi.ranks import mpi  # starts MPI, which waits for all ranks
     except (ImportError, RuntimeError) as error:
         process.disarm()
         if processes == 1:
@@ -59,14 +60,6 @@ def connect(from_python: bool = False, minutes: float | None = None) -> Ranks:
         process.disarm()
         raise collective(LaunchError(_wrong_launcher(processes, launcher, world.library)))
     return world
-
-
-def _start_mpi(seconds: float) -> Any:
-    """Start MPI, which waits for all ranks. A rank that has not come by then prints its stack before this one does."""
-    process.arm(seconds)
-    from ees_mpi.ranks import mpi
-
-    return mpi
 
 
 def _wrong_launcher(processes: int, launcher: str, library: str) -> str:

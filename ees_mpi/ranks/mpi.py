@@ -153,8 +153,8 @@ class MpiRanks(Ranks):
             if self.node_size == 1 or not count:
                 return alone
             self._node.Bcast(name.view(np.uint8), 0)
-            with self.together():
-                memory = attach_memory(name[0].decode(), size)
+            with self.together(), open(name[0].decode(), "r+b") as file:
+                memory = mmap.mmap(file.fileno(), size)
         finally:  # all ranks have mapped it, or none needs it any more
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(name[0].decode())
@@ -241,12 +241,3 @@ def create_memory(size: int) -> str:
     finally:
         os.close(file)
     return path
-
-
-def attach_memory(path: str, size: int) -> mmap.mmap:
-    """Map a file that another rank created."""
-    file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-    try:
-        return mmap.mmap(file, size)
-    finally:
-        os.close(file)

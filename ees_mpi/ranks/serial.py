@@ -7,7 +7,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
@@ -108,6 +108,17 @@ class Ranks:
         """Split `count` fixed blocks into one contiguous range per rank."""
         cuts = [count * rank // self.size for rank in range(self.size + 1)]
         return [range(low, high) for low, high in itertools.pairwise(cuts)]
+
+    def in_blocks(self, count: int, size: int, compute: Callable[[slice], NDArray[Any]]) -> NDArray[Any]:
+        """Return numbers [count] on every rank, in blocks of `size`; each rank computes some of the blocks.
+
+        The blocks are the same for any number of ranks, and so are the bits.
+        """
+        blocks = [slice(start, min(start + size, count)) for start in range(0, count, size)]
+        shares = self.shares(len(blocks))
+        mine = [compute(blocks[number]) for number in shares[self.rank]]
+        counts = [sum(blocks[number].stop - blocks[number].start for number in share) for share in shares]
+        return self.allgather(np.concatenate([*mine, np.empty(0)]), counts)
 
     def allgather(self, rows: NDArray[Any], counts: Sequence[int] | None = None) -> NDArray[Any]:
         """Return the rows of all ranks, in rank order, on every rank; `counts`: the rows of each rank, if known."""

@@ -1,17 +1,19 @@
-"""MAML as a run: it learns to adapt, its bits depend on neither ranks nor interruptions, its files serve everywhere."""
+"""MAML as a run: it learns to adapt, and its files serve everywhere."""
 
 import json
 import sys
+import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
+import tomli_w
 from support.program import TESTS, done, ees, info, run, sets
-from support.run_files import assert_same_bits
 
 from ees_mpi import config
+from ees_mpi.commands.verify import verify
 from ees_mpi.errors import ConfigError, TaskError
 from ees_mpi.generation.results import Unfinished
 from ees_mpi.generation.state import State, first_state
@@ -61,15 +63,6 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     said = ees("train", POINT, *sets(*SMALL), "--out", path)
     assert said.returncode == 0, said.stderr
     return path
-
-
-@pytest.mark.standing_ranks
-@pytest.mark.slow
-def test_same_bits_for_any_number_of_ranks_and_through_resume(alone: Path, tmp_path: Path) -> None:
-    path = tmp_path / "run.h5"
-    done("train", POINT, *sets(*SMALL, "run.generations=2"), "--out", path, ranks=2)
-    done("resume", path, "--generations", 3)
-    assert_same_bits(alone, path)
 
 
 def test_every_generation_moves_within_the_bound(alone: Path) -> None:
@@ -202,27 +195,25 @@ def test_learning_goes_on_from_another_run_with_its_deviations(alone: Path, tmp_
         np.testing.assert_array_equal(run["log_std"][0], source.state_arrays()["moments/log_std"])
 
 
+def test_a_generation_of_a_gpu_is_not_verified(alone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ees_mpi.store.reader.Run.device", lambda self, generation: "cuda")
+    with pytest.raises(ConfigError, match=r"the rollouts of its tasks happen once"):
+        verify(Ranks(), alone, None, None)
+
+
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("section", "message"),
     [
-        (['task={name="interference"}'], "no reward at each step"),
-        (['task={name="gymnasium", env="HalfCheetah-v5", behavior="final_x"}'], 'expected "behavior", got "reward"'),
-        (["maml.lr=0.1"], "adaptation_lr"),
-        (['objective={name="maxent"}'], 'method = "maml" has no such section'),
+        ("task = {name='interference'}", "no reward at each step"),
+        ("task = {name='gymnasium', env='HalfCheetah-v5', behavior='final_x'}", 'expected "behavior", got "reward"'),
+        ("maml = {lr=0.1}", "adaptation_lr"),
+        ("objective = {name='maxent'}", 'method = "maml" has no such section'),
     ],
 )
-def test_a_wrong_config_gets_one_clear_error(changes: list[str], message: str) -> None:
-    text = POINT.read_text()
-    for change in changes:
-        if change.startswith(("task=", "objective=")):
-            name, _, table = change.partition("=")
-            start = text.find(f"[{name}]")
-            if start >= 0:
-                text = text[:start] + text[text.index("\n[", start + 1) + 1 :]
-            text = f"{name} = {table}\n{text}"
-    plain = [change for change in changes if not change.startswith(("task=", "objective="))]
+def test_a_wrong_config_gets_one_clear_error(section: str, message: str) -> None:
+    sections = tomllib.loads(POINT.read_text()) | tomllib.loads(section)
     with pytest.raises(ConfigError, match=message):
-        config.check(config.parse(text, plain))
+        config.check(config.parse(tomli_w.dumps(sections)))
 
 
 @pytest.mark.slow

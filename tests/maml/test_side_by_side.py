@@ -2,18 +2,15 @@
 
 import os
 from dataclasses import fields, replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from support.program import TESTS, done, sets
+from support.program import TESTS
 
 from ees_mpi import config
-from ees_mpi.commands.verify import verify
 from ees_mpi.contracts import Walked
-from ees_mpi.errors import ConfigError
 from ees_mpi.generation.results import Unfinished
 from ees_mpi.generation.state import State, first_state
 from ees_mpi.maml import outer
@@ -92,13 +89,6 @@ def test_tasks_that_are_not_valid_teach_nothing(made: Made) -> None:
     assert list(learning_tasks(loaded, state, [together(pairs)], valid & (np.arange(5) > 0))) == [3]
 
 
-@pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("kept") / "run.h5"
-    done("train", POINT, *sets(*SMALL), "--out", path)
-    return path
-
-
 class StandIn:
     """Robots of a GPU, played by the walker of a CPU rank: the same rollouts as tensors."""
 
@@ -152,9 +142,3 @@ def test_a_stop_before_the_rollouts_of_a_gpu_ends_the_iteration(on_gpu: MamlJob)
     on_gpu.ranks.stopped_by = on_gpu.work._ranks.stopped_by = "SIGUSR1"
     with pytest.raises(Unfinished):
         on_gpu.advance(first_state(on_gpu.config))
-
-
-def test_a_generation_of_a_gpu_is_not_verified(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ees_mpi.store.reader.Run.device", lambda self, generation: "cuda")
-    with pytest.raises(ConfigError, match=r"the rollouts of its tasks happen once"):
-        verify(Ranks(), kept, None, None)

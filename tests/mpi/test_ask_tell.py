@@ -2,9 +2,13 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from support.processes import all_ended
-from support.program import CHECKOUT, TESTS, done, ees, info, python, run
+from support.program import CHECKOUT, TESTS, done, ees, info, python, run, train
+
+import ees_mpi
+from ees_mpi.generation.state import first_state
 
 EXAMPLES = CHECKOUT / "jobs" / "examples"
 PROGRAM = TESTS / "support" / "ask_tell_loop.py"
@@ -56,3 +60,26 @@ def test_a_fault_on_one_rank_ends_all_ranks_with_one_sentence(fault: str, senten
     ended = run(python(PROGRAM, fault, out, ranks=3))
     assert ended.returncode != 0 and ended.stderr.count(sentence) == 1 and ended.stderr.count("ees-mpi: ") == 1
     assert all_ended(out) and info(out)["generations"] == 2 and not info(out)["complete"]
+
+
+def test_a_loop_with_several_starts_has_the_bits_of_train(tmp_path: Path) -> None:
+    pytest.importorskip("pybullet", exc_type=ImportError)
+    small = ("task.steps=4", "task.hidden=[4]", "population.size=6", "noise.size=20000", "task.observation_share=0")
+    several = ("task.rollouts=2", "task.starts=own", "objective.name=repeatable", "run.generations=3", "run.seed=5")
+    out = tmp_path / "loop.h5"
+    with ees_mpi.open_run(train(tmp_path / "run.h5", "cheetah-maxvar", *small, *several)) as run:
+        task, zero = run.config.task, np.zeros(run.config.task.observation_dim)
+        sections = {name: part for name, part in run.config.sections().items() if name != "task"}
+        first = first_state(run.config).mean[0]
+        with ees_mpi.Strategy(first, config=sections, rollouts=2, starts="own", record=out) as es:
+            for _ in range(3):
+                places = [
+                    [task.starting_with(seed).open(0).evaluate(0, one, zero, zero + 1, False).behavior for seed in own]
+                    for one, own in zip(es.ask(), es.seeds.tolist(), strict=True)
+                ]
+                es.tell(places)
+        with ees_mpi.open_run(out) as loop:
+            for name in ("mean", "behavior", "behavior_by_start"):
+                np.testing.assert_array_equal(run[name][:], loop[name][:])
+            np.testing.assert_array_equal(run.state_arrays()["mean"], loop.state_arrays()["mean"])
+    assert "the same states" in done("verify", out, "--updates").stdout

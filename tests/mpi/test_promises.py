@@ -1,4 +1,5 @@
-"""The promises of a job on several ranks: it never hangs, a stop saves the state, and no process stays behind.
+"""The promises of a job on several ranks: it never hangs, a stop saves the state, an error of one rank ends all ranks
+with one readable message, and no process stays behind.
 
 `run.stall_minutes` is short here. A rank that waits gives the others 10 s more than that.
 """
@@ -12,9 +13,13 @@ from pathlib import Path
 
 import pytest
 from support.breaking import breaking
+from support.own_parts import write
 from support.processes import all_ended, committed, rank_processes, wait_for_text, wait_until
-from support.program import BIN, MPIRUN, TIMEOUT, TINY, command, ees, environment, info, run, sets, train
+from support.program import BIN, MPIRUN, TIMEOUT, TINY, command, done, ees, environment, info, run, sets, train
 from support.run_files import assert_same_bits
+
+from ees_mpi import open_run
+from ees_mpi.store import lock
 
 SHORT = "run.stall_minutes=0.1"
 
@@ -23,33 +28,52 @@ def start(words: list[str]) -> "subprocess.Popen[str]":
     return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
 
 
-@pytest.mark.slow  # the rank loops in Python; sleeps in C and holds the GIL; test_hosts.py: it sleeps
-@pytest.mark.parametrize(("how", "ranks"), [("loop", 0), ("lock", 3)])
-def test_a_rank_that_stands_still_ends_the_job_with_its_stack(how: str, ranks: int, tmp_path: Path) -> None:
-    out = tmp_path / "run.h5"
-    ended = run(breaking(out, ranks, f"task.settings.how={how}", "task.settings.at=7", SHORT))
-    assert ended.returncode == 1 and all_ended(out), ended.stderr
-    assert ended.stderr.count("Timeout (") == 1 and "breaking.py" in ended.stderr, ended.stderr  # the culprit's stack
-    assert ees(*breaking(out, 0, "task.settings.how=none")[1:], "--resume").returncode == 0
-    assert_same_bits(out, whole(tmp_path))
+def training(words: list[str], out: Path) -> "subprocess.Popen[str]":
+    """Start a long run, and wait until it has committed some generations."""
+    process = start(words)
+    wait_until(lambda: process.poll() is not None or committed(out))
+    return process
+
+
+def interference(out: Path, ranks: int) -> "subprocess.Popen[str]":
+    settings = sets(*TINY, "run.generations=50000")
+    return training(command("train", "interference-maxvar", *settings, "--out", out, ranks=ranks), out)
 
 
 def whole(folder: Path) -> Path:
+    """Train the breaking task, which does not break."""
     out = folder / "whole.h5"
-    assert ees(*breaking(out, 0, "task.settings.how=none")[1:]).returncode == 0
+    done(*breaking(out, 0, "task.settings.how=none")[1:])
     return out
 
 
 @pytest.mark.slow
-def test_a_stopped_rank_ends_the_job(tmp_path: Path) -> None:
-    out = tmp_path / "run.h5"
-    slow = ("task.settings.how=none", "task.settings.seconds=0.02", "run.generations=1000", "run.stall_minutes=0.1")
-    process = start(breaking(out, 3, *slow))
-    wait_until(lambda: process.poll() is not None or committed(out))
-    writer = json.loads(wait_for_text(Path(f"{out}.lock")))["pid"]
-    os.kill(writer, signal.SIGSTOP)  # the others wait in a gather
-    errors = process.communicate(timeout=TIMEOUT)[1]
-    assert process.returncode == 1 and all_ended(out), errors
+def test_a_rank_that_stands_still_ends_the_job(tmp_path: Path) -> None:
+    """It is stopped, never starts MPI, sleeps in C and holds the GIL, loops in Python; test_hosts.py: it sleeps.
+
+    The first two take longest to be noticed. They wait while the others run.
+    """
+    out, option = (
+        tmp_path / "stopped.h5",
+        "--start-minutes 0.051",
+    )  # no other test has it: the processes are found by it
+    slow = ("task.settings.how=none", "task.settings.seconds=0.02", "run.generations=1000", SHORT)
+    stopped = training(breaking(out, 3, *slow), out)
+    os.kill(json.loads(wait_for_text(Path(f"{out}.lock")))["pid"], signal.SIGSTOP)  # the others wait in a gather
+    words = f'[ "$OMPI_COMM_WORLD_RANK" = 1 ] && sleep 600; exec {BIN}/ees-mpi doctor {option}'
+    absent = start([MPIRUN, "-n", "3", "/bin/sh", "-c", words])
+    for how, ranks in (("lock", 3), ("loop", 0)):
+        still = tmp_path / f"{how}.h5"
+        ended = run(breaking(still, ranks, f"task.settings.how={how}", "task.settings.at=7", SHORT))
+        assert ended.returncode == 1 and all_ended(still), ended.stderr
+        assert ended.stderr.count("Timeout (") == 1 and "breaking.py" in ended.stderr, ended.stderr  # its own stack
+        done(*breaking(still, 0, "task.settings.how=none")[1:], "--resume")
+        assert_same_bits(still, whole(tmp_path))
+        (tmp_path / "whole.h5").unlink()
+    errors = absent.communicate(timeout=TIMEOUT)[1]
+    assert absent.returncode != 0 and all_ended(option), errors
+    errors = stopped.communicate(timeout=TIMEOUT)[1]
+    assert stopped.returncode == 1 and all_ended(out), errors
     said, stacks = errors.count("run.stall_minutes"), errors.count("Timeout (")  # a stack: the others are in a gather
     assert said <= 1 and said + stacks >= 1 and stacks < 3, errors
 
@@ -66,42 +90,35 @@ def test_a_lost_rank_ends_the_job_and_resume_ends_with_the_same_bits(tmp_path: P
 
 
 @pytest.mark.slow
-def test_a_rank_that_never_starts_mpi_ends_the_job_within_the_limit() -> None:
-    option = "--start-minutes 0.051"  # no other test has it: the processes are found by it
-    words = f'[ "$OMPI_COMM_WORLD_RANK" = 1 ] && sleep 600; exec {BIN}/ees-mpi doctor {option}'
-    ended = run([MPIRUN, "-n", "3", "/bin/sh", "-c", words])
-    assert ended.returncode != 0 and all_ended(option), ended.stderr
-
-
-@pytest.mark.slow
 def test_no_rank_outlives_a_killed_mpirun(tmp_path: Path) -> None:
     out = tmp_path / "run.h5"
     process = start(breaking(out, 3, "task.settings.how=hang", "task.settings.at=7"))
-    wait_until(lambda: process.poll() is not None or committed(out) or out.exists())
+    wait_until(lambda: process.poll() is not None or out.exists())
     process.kill()
     process.communicate(timeout=TIMEOUT)
     assert all_ended(out)
 
 
-def training(out: Path, ranks: int) -> "subprocess.Popen[str]":
-    """Start a long run, and wait until it has committed some generations."""
-    words = command("train", "interference-maxvar", *sets(*TINY, "run.generations=50000"), "--out", out, ranks=ranks)
-    process = start(words)
-    wait_until(lambda: process.poll() is not None or committed(out))
-    return process
-
-
 @pytest.mark.slow
-def test_a_signal_to_one_rank_saves_the_state_and_leaves_with_75(tmp_path: Path) -> None:
+def test_a_signal_to_one_rank_saves_the_state_and_until_then_there_is_no_second_writer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lock, "WAIT_SECONDS", 0.2)
     out = tmp_path / "run.h5"
-    process = training(out, 3)
+    process = interference(out, 3)
+    holder = json.loads(Path(f"{out}.lock").read_text())["pid"]
+    for words in (("train", "interference-maxvar", "--out", out, "--overwrite"), ("resume", out)):
+        second = ees(*words)
+        assert second.returncode == 3 and f"is being written by process {holder} on" in second.stderr
+    assert info(out)["complete"] is False  # it is read while it runs
     os.kill(rank_processes(out)[-1], signal.SIGTERM)
     said, errors = process.communicate(timeout=TIMEOUT)
     assert process.returncode == 75, errors + said
     assert errors.count("ees-mpi: interrupted") == 1 and all_ended(out)
     assert [path.name for path in tmp_path.iterdir()] == ["run.h5"]
     kept = int(str(info(out)["generations"]))
-    assert kept > 0 and ees("resume", out, "--generations", kept + 3).returncode == 0
+    assert kept > 0
+    done("resume", out, "--generations", kept + 3)
     assert_same_bits(out, train(tmp_path / "whole.h5", "interference-maxvar", f"run.generations={kept + 3}"))
 
 
@@ -121,3 +138,62 @@ def test_a_stop_in_a_long_generation_does_not_wait_for_its_end(ranks: int, how: 
     assert process.returncode == 75 and all_ended(out), errors
     assert len(re.findall("ees-mpi: interrupted by .*0 generations .*saved", errors)) == 1, errors
     assert info(out)["generations"] == 0
+
+
+@pytest.mark.slow
+def test_ctrl_c_at_mpirun_ends_the_job_and_keeps_the_file(tmp_path: Path) -> None:
+    out = tmp_path / "run.h5"
+    process = interference(out, 2)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=TIMEOUT)
+    assert process.returncode != 0 and "Traceback" not in errors and all_ended(out)
+    with open_run(out) as opened:
+        opened.check_last()
+
+
+@pytest.mark.slow
+def test_a_second_ctrl_c_at_the_ranks_ends_the_job_at_once_with_one_sentence(tmp_path: Path) -> None:
+    out = tmp_path / "run.h5"
+    ended = run(breaking(out, 2, 'task.settings.how="ctrl-c twice"'))
+    assert ended.returncode == 130 and "Traceback" not in ended.stderr, ended.stderr
+    twice = "ees-mpi: interrupted twice; the job ends at once. All committed generations are safe"
+    assert ended.stderr.count(twice) == 1, ended.stderr
+    assert all_ended(out) and info(out)["generations"] == 0
+
+
+@pytest.mark.slow
+def test_a_rank_that_leaves_without_an_error_ends_the_job_too(tmp_path: Path) -> None:
+    out = tmp_path / "run.h5"
+    ended = run(breaking(out, 3, "task.settings.how=leave"))
+    assert ended.returncode not in (0, 2, 3, 75)
+    assert ended.stderr.count("failed and ends the job") == 1 and all_ended(out)
+
+
+def test_an_exception_in_a_task_ends_the_job_with_the_lines_of_the_task(tmp_path: Path) -> None:
+    out, error = tmp_path / "run.h5", "BrokenPipeError"  # not taken for the end of our own output
+    ended = run(breaking(out, 2, 'task.settings.how="broken pipe"'))
+    where = "ees-mpi: generation 0, individual 3: task.function support.breaking:Breaking: evaluate() raised "
+    assert ended.returncode == 1 and ended.stderr.count(f"{where}{error}") == 1
+    lines = [line for line in ended.stderr.splitlines() if ", line " in line]
+    assert [line.split()[-1] for line in lines] == ["evaluate", "_break"] and "Traceback" not in ended.stderr
+    assert f"    raise {error}" in ended.stderr
+    assert all_ended(out)
+
+
+@pytest.mark.slow
+def test_an_error_in_an_update_on_all_ranks_is_told_once_and_hangs_nobody(tmp_path: Path) -> None:
+    config, out, code = write(tmp_path, "An optimizer"), tmp_path / "run.h5", tmp_path / "momentum.py"
+    code.write_text(code.read_text().replace("speed = {", "abs(moments['mean'][0, 0]) > 0.3 and 1 / 0; speed = {"))
+    failed = run(command("train", config, "--set", "run.generations=500", "--out", out, ranks=3))
+    assert failed.returncode == 1 and failed.stderr.count("ees-mpi: ") == 1, failed.stderr
+    where = "ees-mpi: generation 1: optimizer.function momentum:Momentum: step() raised ZeroDivisionError"
+    assert where in failed.stderr and f'"{code}", line 15, in step' in failed.stderr
+    assert all_ended(out) and info(out)["generations"] == 1
+
+
+@pytest.mark.parametrize("how", ["nan", "false nan"])  # called invalid by the task; called valid by mistake
+def test_an_invalid_rollout_is_left_out_counted_and_verified(how: str, tmp_path: Path) -> None:
+    out = tmp_path / "run.h5"
+    said = done(*breaking(out, 0, f'task.settings.how="{how}"', "task.deterministic=true")[1:]).stdout
+    assert "5.0% invalid" in said
+    assert "60 individuals" in done("verify", out, "--individuals", "20").stdout  # including the invalid one

@@ -1,11 +1,9 @@
 """What ranks do together: gathers, shared noise, errors."""
 
-import os
 import subprocess
-import sys
 
 import pytest
-from support.program import TESTS, TIMEOUT, command, ees, python, run
+from support.program import TESTS, TIMEOUT, ees, environment, python, run
 
 PROGRAMS = TESTS / "support" / "rank_programs.py"
 
@@ -36,18 +34,18 @@ def test_an_error_ends_all_ranks_and_is_told_once(name: str, message: str, code:
 
 def test_processes_that_each_see_a_world_of_one_are_refused_with_reason_and_cure() -> None:
     """As under `srun --mpi=pmi2` with an MPI that does not speak it."""
-    said = []
+    words, jobs = python(PROGRAMS, "gathers"), []
     for rank in range(2):
-        env = {**os.environ, "SLURM_STEP_NUM_TASKS": "2", "SLURM_PROCID": str(rank), "PYTHONPATH": str(TESTS)}
-        words = [sys.executable, str(PROGRAMS), "gathers"]
-        done = subprocess.run(words, capture_output=True, text=True, timeout=TIMEOUT, env=env)
-        said.append((done.returncode, done.stderr))
-    assert said[0][0] == 1 and said[1] == (0, "")
-    assert "srun started 2 processes" in said[0][1] and "world of size 1" in said[0][1]
-    assert "srun --mpi=pmix" in said[0][1]
+        env = environment(SLURM_STEP_NUM_TASKS="2", SLURM_PROCID=f"{rank}")
+        jobs.append(subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env))
+    said = [job.communicate(timeout=TIMEOUT)[1] for job in jobs]
+    assert [job.returncode for job in jobs] == [1, 0] and said[1] == ""
+    for text in ("srun started 2 processes", "world of size 1", "srun --mpi=pmix"):
+        assert text in said[0]
 
 
+@pytest.mark.standing_ranks
 def test_doctor_finds_two_ranks_well_and_says_what_happens_if_one_is_lost() -> None:
-    done = run(command("doctor", ranks=2))
+    done = ees("doctor", ranks=2)
     assert done.returncode == 0 and "`resume` continues from the last commit" in done.stdout, done.stdout
     assert "bad " not in done.stdout and "one BLAS thread" in done.stdout

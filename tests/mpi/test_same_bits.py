@@ -1,48 +1,80 @@
-"""The same bits for any number of ranks and any number of interruptions."""
+"""The same bits for any number of ranks and any number of interruptions, for every kind of run."""
 
+import json
+import signal
 from pathlib import Path
 
+import h5py
 import pytest
-from support.program import done, info, sets, train
+from support.own_parts import write
+from support.program import CHECKOUT, TESTS, done, info, python, run, sets, train
 from support.run_files import assert_same_bits
 
 pytestmark = pytest.mark.standing_ranks
 
-SIZE = ("population.size=70", "run.generations=12")
+SELF_KILL = CHECKOUT / "tools" / "chaos_parts" / "self_kill.py"
+WALK = ("population.size=8", "task.steps=12", "task.hidden=[8]", "noise.size=9000", "task.observation_share=0.5")
+STARTS = ("task.rollouts=2", "objective.name=repeatable")
+DIAGONAL = ("population.name=diagonal", "optimizer.std_lr=0.1")
+MAML = ("population.size=5", "maml.rollouts=3", "maml.cg_iterations=3", "noise.size=1000")
+OWN = ("objective.name=custom", "objective.function=ees_mpi.scg.surrogates:maxent", "objective.settings.bandwidth=1.0")
+KINDS = {  # a preset or a config, and settings
+    "maxvar": ("interference-maxvar", "population.size=70"),
+    "maxent": ("interference-maxent", "population.size=70"),
+    "own parts": ("configs/own.toml", *OWN),
+    "Bullet": ("cheetah-maxent", *WALK, "run.evaluate_mean_every=2"),
+    "replica": ("ant-maxent", *WALK, "task.engine=mujoco", "task.device=cpu"),
+    "MuJoCo": ("gymnasium-cheetah-maxent", *WALK, "task.device=cpu"),
+    "Gymnasium, standard ES": ("halfcheetah-v5-maxent-laptop", *WALK, "objective.name=fitness"),
+    "mixture, own starts": ("ant-maxent-mixture", *WALK, *STARTS, "task.starts=own"),
+    "diagonal, common starts": ("cheetah-maxvar", *WALK, *STARTS, *DIAGONAL, "task.starts=common"),
+    "MAML": (str(TESTS / "support" / "maml_point.toml"), *MAML),
+}
+QUICK = ("maxvar", "maxent")
 
 
-@pytest.fixture(scope="module")
-def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Runs without MPI, by objective."""
-    folder = tmp_path_factory.mktemp("alone")
-    names = ("maxvar", "maxent")
-    return {name: train(folder / f"{name}.h5", f"interference-{name}", *SIZE) for name in names}
+@pytest.mark.parametrize("kind", [pytest.param(kind, marks=[pytest.mark.slow] * (kind not in QUICK)) for kind in KINDS])
+def test_same_bits_in_two_parts_each_with_another_number_of_ranks(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone, parts, configs = tmp_path / "alone.h5", tmp_path / "parts.h5", tmp_path / "configs"
+    configs.mkdir()
+    write(configs, "A population")
+    monkeypatch.chdir(tmp_path)  # the modules are beside the config
+    ranks = (2, None) if kind == "MAML" else (3, 2)  # all its ranks import torch
+    preset, *settings = KINDS[kind]
+    words = ["train", preset, *sets("noise.size=5000", *settings, "run.fsync=false")]
+    done(*words, *sets("run.generations=4"), "--out", alone)
+    said = done(*words, *sets("run.generations=2"), "--out", parts, ranks=ranks[0])
+    lines = [line for line in said.stdout.splitlines() if not line.startswith("note: ")]
+    assert said.stderr == "" and len(lines) == 3 and lines[1].startswith("generation 2/2"), said  # no engine speaks
+    assert info(parts)["ranks"] == ranks[0]
+    monkeypatch.chdir(configs)  # a run file does not know the folder of its config
+    done("resume", parts, "--generations", 4, ranks=ranks[1])
+    assert_same_bits(parts, alone)
+    one, other = (info(path) for path in (alone, parts))
+    assert other["sessions"] == 2 and all(one[name] == other[name] for name in ("state_sha256", "steps", "evaluations"))
+    assert "the same bits" in done("verify", parts, ranks=ranks[0] if kind in QUICK else None).stdout
 
 
-@pytest.mark.parametrize(("objective", "ranks"), [("maxvar", 3), ("maxent", 2)])
-def test_same_bits_for_any_number_of_ranks(objective: str, ranks: int, alone: dict[str, Path], tmp_path: Path) -> None:
-    path = train(tmp_path / "run.h5", f"interference-{objective}", *SIZE, ranks=ranks)
-    assert info(path)["ranks"] == ranks
-    assert info(path)["state_sha256"] == info(alone[objective])["state_sha256"]
-    assert_same_bits(path, alone[objective])
-
-
-def test_same_bits_in_three_parts_each_with_another_number_of_ranks(alone: dict[str, Path], tmp_path: Path) -> None:
-    path = train(tmp_path / "run.h5", "interference-maxent", *SIZE, "run.generations=5", ranks=2)
-    done("resume", path, "--generations", 8, ranks=3)
-    done("resume", path, "--generations", 12, ranks=0)
-    assert_same_bits(path, alone["maxent"])
-    assert info(path)["sessions"] == 3
-
-
-def test_verify_passes_with_another_number_of_ranks(alone: dict[str, Path]) -> None:
-    assert "the same bits" in done("verify", alone["maxent"], ranks=3).stdout
-
-
-def test_same_bits_with_adam_and_standard_es(tmp_path: Path) -> None:
-    settings = ("optimizer.name=adam", "optimizer.l2=0.05", "objective.name=fitness")
-    paths = [train(tmp_path / f"{n}.h5", "interference-maxvar", *settings, ranks=n) for n in (None, 3)]
-    assert_same_bits(*paths)
+@pytest.mark.slow
+def test_same_bits_after_a_kill(tmp_path: Path) -> None:
+    """The kind of run whose state has the most parts: an archive, several means, two starts of each individual."""
+    alone, path = tmp_path / "alone.h5", tmp_path / "run.h5"
+    words = ("train", "cheetah-nsra", *sets(*WALK, "population.size=9", "task.rollouts=2", "task.starts=own"))
+    done(*words, *sets("run.generations=5"), "--out", alone)
+    done(*words, *sets("run.generations=2"), "--out", path, ranks=3)
+    death = [{"rank": 1, "where": "a rollout", "after": 6}]
+    killed = run(python(SELF_KILL, "resume", path, "--generations", 5, ranks=2), EES_CHAOS=json.dumps(death))
+    assert killed.returncode == 128 + signal.SIGKILL, killed.stderr
+    assert 2 <= int(str(info(path)["generations"])) < 5
+    done("resume", path, "--generations", 5, ranks=2)
+    assert_same_bits(path, alone)
+    with h5py.File(path) as file:
+        assert file["final/memory/archive"].shape == (9, 1)
+    done("verify", path)
+    done("verify", path, "--updates", ranks=2)
+    done("sample", path, "--count", 4, "--component", 2, "--out", tmp_path / "sample.h5")
 
 
 def test_idle_ranks_are_named(tmp_path: Path) -> None:
@@ -53,11 +85,8 @@ def test_idle_ranks_are_named(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_same_bits_at_75272_parameters(tmp_path: Path) -> None:
-    settings = sets("population.size=60", "task.steps=1", "noise.size=2000000", "run.generations=2")
-    paths = []
-    for ranks in (None, 3):
-        paths.append(tmp_path / f"{ranks}.h5")
-        done("train", "ant-maxent", *settings, "--out", paths[-1], ranks=ranks)
+    settings = ("population.size=60", "task.steps=1", "noise.size=2000000", "run.generations=2")
+    paths = [train(tmp_path / f"{ranks}.h5", "ant-maxent", *settings, ranks=ranks) for ranks in (None, 3)]
     assert info(paths[0])["parameters"] == 75_272
     assert_same_bits(*paths)
     assert done("signal", paths[0], "--json", ranks=3).stdout == done("signal", paths[0], "--json").stdout

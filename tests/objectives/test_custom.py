@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from support.outcomes import outcomes
 from support.program import TINY, done, info, train
 from support.small_runs import trained
 
@@ -17,20 +18,11 @@ from ees_mpi.config import Config, load
 from ees_mpi.errors import ConfigError, MissingExtra, OwnCodeError
 from ees_mpi.generation.results import Record
 from ees_mpi.objectives.custom import CustomObjective
-from ees_mpi.outcomes import Outcomes
 from ees_mpi.ranks import Ranks
 
 torch.set_num_threads(1)
 
 OWN = "support.own_objectives"
-
-
-def outcomes(count: int = 40, invalid: tuple[int, ...] = ()) -> Outcomes:
-    generator = np.random.default_rng(count)
-    valid = np.ones(count, bool)
-    valid[list(invalid)] = False
-    behavior = np.where(valid[:, None], generator.normal(3.0, 2.0, (count, 2)), np.nan)
-    return Outcomes(behavior, generator.normal(size=count), np.ones(count, int), valid, np.zeros((0, 1)))
 
 
 def custom(name: str, **settings: float) -> CustomObjective:
@@ -47,6 +39,15 @@ def test_weights_are_the_gradient_with_respect_to_the_ratios(power: float) -> No
     expected = given.centred((np.abs(from_mean) ** power - slope * distance) / given.size)
     np.testing.assert_allclose(weights, expected, atol=1e-12)
     assert weights[3] == weights[17] == 0 and memory == {}
+
+
+def test_custom_maxent_gives_the_run_of_the_built_in_one(tiny: Callable[..., Config]) -> None:
+    few, means = ("population.size=40", "run.generations=20", "noise.size=100000"), []
+    own = ("objective.name=custom", "objective.function=ees_mpi.scg.surrogates:maxent", "optimizer.lr=0.1")
+    for settings in (("interference-maxent",), ("interference-maxvar", *own)):
+        trained(tiny(*settings, *few), lambda record: means.append(record.arrays["mean"][0, 0]))
+    np.testing.assert_allclose(means[:20], means[20:], rtol=0, atol=1e-6)
+    assert abs(means[19] - means[0]) > 0.1  # it has gone somewhere
 
 
 def test_a_function_cannot_change_the_outcomes() -> None:

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from support.outcomes import outcomes
+from support.outcomes import in_parts, outcomes
 
 from ees_mpi.objectives import OBJECTIVES
 from ees_mpi.objectives.novelty import Novelty
@@ -31,17 +31,10 @@ def test_the_archive_grows_by_what_is_asked_and_forgets_the_oldest() -> None:
 
 
 def test_rows_of_novelty_are_shared_out_without_a_trace() -> None:
-    class Part(Ranks):
-        size = 3
-
-        def __init__(self, rank: int):
-            super().__init__()
-            self.rank = rank
-
     generator = np.random.default_rng(0)
     behavior, archive = generator.normal(size=(200, 2)), generator.normal(size=(30, 2))
-    parts = [Novelty().novelty(behavior, archive, Part(rank)) for rank in range(3)]
-    np.testing.assert_array_equal(np.concatenate(parts), Novelty().novelty(behavior, archive, Ranks()))
+    parts = in_parts(lambda part: Novelty().novelty(behavior, archive, part))
+    np.testing.assert_array_equal(parts, Novelty().novelty(behavior, archive, Ranks()))
 
 
 def blend(*parts: dict[str, object]) -> object:

@@ -91,15 +91,11 @@ def test_invalid_rollouts_weigh_nothing_and_do_not_change_the_others(name: str) 
 
 
 @pytest.mark.parametrize("name", [*OBJECTIVES, "ranked maxvar", "ranked maxent"])
-def test_weights_have_mean_zero_and_survive_constant_behavior(name: str) -> None:
+def test_weights_have_mean_zero(name: str) -> None:
     objective = OBJECTIVES.build(SECTIONS.get(name, {"name": name}))
     assert abs(objective.weights(outcomes(), {}, Ranks())[0].sum()) < 1e-12
-    constant = outcomes()
-    constant.behavior[:] = constant.fitness[:] = constant.by_start[:] = 0.1
-    np.testing.assert_allclose(objective.weights(constant, {}, Ranks())[0], 0.0, atol=1e-12)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", [*OBJECTIVES, "ranked maxvar", "ranked maxent"])
 def test_weights_are_exactly_zero_if_all_individuals_are_alike(name: str) -> None:
     objective = OBJECTIVES.build(SECTIONS.get(name, {"name": name}))

@@ -110,22 +110,9 @@ def test_a_learned_spread_sees_across_the_waves_and_a_fixed_one_does_not(populat
 @pytest.fixture(scope="module")
 def walked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small run of the cheetah with a learned spread, of one process."""
-    return _walk(tmp_path_factory.mktemp("diagonal") / "one.h5", None)
-
-
-def _walk(out: Path, ranks: int | None, generations: int = 4) -> Path:
     small = ("task.steps=8", "task.hidden=[8]", "noise.size=100000", "population.size=8", "task.observation_share=0.5")
-    more = ("population.name=diagonal", "optimizer.std_lr=0.1", f"run.generations={generations}")
-    return train(out, "cheetah-maxent", *small, *more, ranks=ranks)
-
-
-@pytest.mark.standing_ranks
-@pytest.mark.slow
-def test_same_bits_on_three_ranks_and_through_resume(walked: Path, tmp_path: Path) -> None:
-    assert_same_bits(walked, _walk(tmp_path / "three.h5", 3))
-    parts = _walk(tmp_path / "parts.h5", None, 2)
-    done("resume", parts, "--generations", 4)
-    assert_same_bits(walked, parts)
+    more = ("population.name=diagonal", "optimizer.std_lr=0.1", "run.generations=4")
+    return train(tmp_path_factory.mktemp("diagonal") / "one.h5", "cheetah-maxent", *small, *more)
 
 
 def test_the_std_is_logged_and_every_individual_can_be_rebuilt_and_verified(walked: Path) -> None:

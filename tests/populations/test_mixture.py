@@ -5,10 +5,8 @@ from support.small_runs import trained
 from ees_mpi.config import Config, parse
 from ees_mpi.errors import ConfigError
 from ees_mpi.noise import NoiseTable, stream
-from ees_mpi.outcomes import Draw
 from ees_mpi.populations import POPULATIONS
 from ees_mpi.populations.mixture import Mixture
-from ees_mpi.populations.normal import Normal
 from ees_mpi.populations.weighted import weighted_noise
 from ees_mpi.ranks import Ranks
 
@@ -17,7 +15,7 @@ CONFIG = """
 generations = 100
 [task]
 name = "custom"
-function = "support.two_places:TwoPlaces"
+function = "support.own_tasks:TwoPlaces"
 [population]
 name = "mixture"
 size = 50
@@ -76,16 +74,6 @@ def test_pairs_stay_within_a_component_and_all_components_are_drawn() -> None:
     assert (drawn.parent[0::2] == drawn.parent[1::2]).all()
     assert np.bincount(drawn.parent, minlength=3).min() > 120
     assert population.components == 3
-
-
-def test_one_component_is_the_normal_population() -> None:
-    population, noise, drawn, means = setting(70, 1, 1.0)
-    weights = np.random.default_rng(2).normal(size=40)
-    alone = Draw(drawn.offset, drawn.sign, np.zeros(40, np.int32))
-    learned = {"mean": means}
-    ours = population.gradient(weights, alone, learned, noise, Ranks())["mean"]
-    normal = Normal(size=40, std=0.3).gradient(weights, alone, learned, noise, Ranks())["mean"]
-    np.testing.assert_allclose(ours, normal, rtol=1e-6, atol=1e-9)
 
 
 def test_collapsed_means_are_told() -> None:

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from support.outcomes import in_parts
 
 from ees_mpi.noise import NoiseTable, stream
 from ees_mpi.outcomes import Draw
@@ -67,19 +68,14 @@ def test_rebuilding_does_not_touch_mean_or_noise(name: str) -> None:
 
 @pytest.mark.parametrize("size", [1, 7, 63, 64, 65, 1500, 40_000])
 def test_the_weighted_sum_has_the_same_bits_however_it_is_cut(size: int) -> None:
-    class Cut(Ranks):
-        def __init__(self, rank: int, count: int):
-            super().__init__()
-            self.rank, self.size = rank, count
-
     noise = NoiseTable(3, 200_000, Ranks())
     generator = np.random.default_rng(size)
     offset, coefficient = generator.integers(0, noise.size - size, 150), generator.normal(size=150)
     whole = weighted_noise(coefficient, offset, size, noise, Ranks())
     assert whole.shape == (size,)
     for count in (2, 3, 30):
-        parts = [weighted_noise(coefficient, offset, size, noise, Cut(rank, count)) for rank in range(count)]
-        np.testing.assert_array_equal(np.concatenate(parts), whole)
+        parts = in_parts(lambda part: weighted_noise(coefficient, offset, size, noise, part), count)
+        np.testing.assert_array_equal(parts, whole)
 
 
 def test_the_gradient_of_10000_individuals_is_within_a_millionth_of_double_precision() -> None:

@@ -42,26 +42,6 @@ def test_gradcheck_passes_on_a_nested_graph_twice_however_tiled(tile: int) -> No
     assert gradgradcheck(value, densities)
 
 
-def hessian_by_ratio(mu: Tensor, z: Tensor, nested: bool) -> Tensor:
-    """The second derivative with the ratios written out, the reference a number."""
-    r = torch.exp(-0.5 * (z - mu) ** 2 + 0.5 * (z - MU) ** 2)
-    value = (r * (z - (r * z).mean()) ** 4).mean() if nested else (r * z**4).mean()
-    first = torch.autograd.grad(value, mu, create_graph=True)[0]
-    return torch.autograd.grad(first, mu)[0]
-
-
-@pytest.mark.parametrize("nested", [False, True])
-def test_second_derivatives_are_right_with_the_reference_left_out(nested: bool) -> None:
-    mu, z = torch.tensor(MU, dtype=torch.float64, requires_grad=True), MU + numbers(6, 400)
-    node = scg.Stochastic("z", z, -0.5 * (z - mu) ** 2)
-    other = node.twin("z'")
-    center: scg.Node | float = scg.expect(other, over=other) if nested else 0.0
-    value = scg.estimate(scg.expect((node - center) ** 4, over=node))
-    first = torch.autograd.grad(value, mu, create_graph=True)[0]
-    second = torch.autograd.grad(first, mu)[0]
-    torch.testing.assert_close(second, hessian_by_ratio(mu, z, nested), rtol=1e-10, atol=0)
-
-
 def reward(theta: Tensor, x1: Tensor, x2: Tensor) -> scg.Node:
     """theta in both distributions, in both functions, and a reference for one of them."""
     t = scg.Input("theta", theta)

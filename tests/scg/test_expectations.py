@@ -62,17 +62,6 @@ def test_a_parameter_of_the_function_and_of_the_distribution_counts_twice() -> N
     assert gradient(scg.expect(node * mu, over=node), mu) == pytest.approx(float(expected), rel=1e-10)
 
 
-def test_variance_as_a_nested_expectation_has_its_closed_form() -> None:
-    mu, z = parameter(), draws(2, 300)
-    node = variable("z", z, mu)
-    other = node.twin("z'")
-    variance = scg.expect((scg.expect(other, over=other) - node) ** 2, over=node)
-    score = (z - MU) / STD**2
-    # The inner ratios add 2 mean(m - z) mean(z score), and mean(m - z) is 0.
-    expected = ((z.mean() - z) ** 2 * score).mean()
-    assert gradient(variance, mu) == pytest.approx(float(expected), rel=1e-10)
-
-
 def log_mean_exp(mu: Tensor, outer: Tensor, inner: Tensor) -> scg.Node:
     """E_z[log E_z'[exp(z z')]] = mu^2 + (mu^2 + std^2) std^2 / 2."""
     z, other = variable("z", outer, mu), variable("z'", inner, mu)

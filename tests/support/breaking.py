@@ -6,11 +6,11 @@ import signal
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-import numpy as np
-
-from ees_mpi.outcomes import Floats, Outcome, Singles
+from ees_mpi.outcomes import Outcome
 from ees_mpi.tasks.interference import pattern
+from support.own_tasks import Base
 from support.program import command, sets
 
 CONFIG = """
@@ -35,7 +35,7 @@ size = 100
 
 
 @dataclass(frozen=True)
-class Breaking:
+class Breaking(Base):
     """The interference task, but for one individual."""
 
     how: str = "raise"
@@ -44,50 +44,41 @@ class Breaking:
     mark: str = ""  # a file that says that it has broken, or that it waits
 
     parameters: int = 1
-    behavior_dim: int = 1
+    start: float = 1.0
 
-    def initial(self, generator: np.random.Generator) -> Singles:
-        return np.array([1.0], np.float32)
-
-    def open(self, seed: int) -> "Breaking":
-        return self
-
-    def evaluate(
-        self, index: int, parameters: Singles, observation_mean: Floats, observation_std: Floats, observe: bool
-    ) -> Outcome:
+    def evaluate(self, index: int, *rest: Any) -> Outcome:
         time.sleep(self.seconds)
-        value = pattern(float(parameters[0]))
-        if index == self.at and self.how == "raise":
-            raise ZeroDivisionError("the task broke on purpose")
-        if index == self.at and self.how == "leave":
-            raise SystemExit(3)
-        if index == self.at and self.how == "broken pipe":
-            raise BrokenPipeError(32, "Broken pipe")
         if index > 0 and self.how == "ctrl-c twice":  # on all ranks, as srun does
             os.kill(os.getpid(), signal.SIGINT)
             os.kill(os.getpid(), signal.SIGINT)
-        if index == self.at and self.how == "die" and not os.path.exists(self.mark):
-            open(self.mark, "x").close()  # once
-            os.kill(os.getpid(), signal.SIGKILL)
-        if index == self.at and self.how == "hang":
-            time.sleep(600)
-        if index == self.at and self.how == "loop":
-            while True:
-                pass
-        if index == self.at and self.how == "lock":
-            ctypes.PyDLL(None).sleep(600)  # the interpreter's lock is held
-        if index == self.at and self.how == "mark":
-            Path(self.mark).write_text(f"{os.getpid()}")
-        if index == self.at and self.how == "false nan":
-            return Outcome(index, (float("nan"),), 1.0, 1)
-        if index == self.at and self.how == "exit":
-            os._exit(9)
-        if index == self.at and self.how == "nan":
-            return Outcome(index, (float("nan"),), float("nan"), 1, valid=False)
-        return Outcome(index, (value,), value, 1)
+        value = pattern(float(rest[0][0]))
+        return self._break(value) if index == self.at else Outcome(index, (value,), value, 1)
 
-    def close(self) -> None:
-        pass
+    def _break(self, value: float) -> Outcome:
+        match self.how:
+            case "raise":
+                raise ZeroDivisionError("the task broke on purpose")
+            case "leave":
+                raise SystemExit(3)
+            case "broken pipe":
+                raise BrokenPipeError(32, "Broken pipe")
+            case "die" if not os.path.exists(self.mark):
+                open(self.mark, "x").close()  # once
+                os.kill(os.getpid(), signal.SIGKILL)
+            case "hang":
+                time.sleep(600)
+            case "loop":
+                while True:
+                    pass
+            case "lock":
+                ctypes.PyDLL(None).sleep(600)  # the interpreter's lock is held
+            case "mark":
+                Path(self.mark).write_text(f"{os.getpid()}")
+            case "false nan":
+                return Outcome(self.at, (float("nan"),), 1.0, 1)
+            case "nan":
+                return Outcome(self.at, (float("nan"),), float("nan"), 1, valid=False)
+        return Outcome(self.at, (value,), value, 1)
 
 
 def breaking(out: Path, ranks: int, *settings: str) -> list[str]:

@@ -3,21 +3,14 @@
 import numpy as np
 
 from ees_mpi.outcomes import Outcome
+from support.own_tasks import Base
 
 
-class Drawn:
+class Drawn(Base):
     """Its behaviour is its first parameter; its picture is a grey of that height."""
 
-    parameters = 2
-    behavior_dim = 1
     step_seconds = 0.1
     on_step = None
-
-    def initial(self, generator):
-        return np.zeros(2)
-
-    def open(self, seed):
-        return self
 
     def film(self, seed, view):
         self.view = view
@@ -35,6 +28,3 @@ class Drawn:
 
     def picture(self):
         return np.full((self.view.height, self.view.width, 3), 99, np.uint8)
-
-    def close(self):
-        pass

@@ -6,31 +6,23 @@ from typing import Any
 
 import numpy as np
 
-from ees_mpi.outcomes import Outcome, Singles
+from ees_mpi.outcomes import Outcome
 from ees_mpi.tasks.interference import pattern
+from support.own_tasks import Base
 
 
-class Interrupting:
+class Interrupting(Base):
     """The interference task, which presses Ctrl-C before individual 5, some times, and only in its first run."""
 
-    parameters = behavior_dim = 1
+    parameters, start = 1, 1.0
     presses = 0  # that are left
 
-    def initial(self, generator: np.random.Generator) -> Singles:
-        return np.array([1.0], np.float32)
-
-    def open(self, seed: int) -> "Interrupting":
-        return self
-
-    def evaluate(self, index: int, parameters: Singles, *rest: object) -> Outcome:
+    def evaluate(self, index: int, *rest: Any) -> Outcome:
         while index == 5 and Interrupting.presses:
             Interrupting.presses -= 1
             os.kill(os.getpid(), signal.SIGINT)
-        value = pattern(float(parameters[0]))
+        value = pattern(float(rest[0][0]))
         return Outcome(index, (value,), value, 1)
-
-    def close(self) -> None:
-        pass
 
 
 CONFIG: dict[str, Any] = {

@@ -1,22 +1,26 @@
-"""Tasks and behaviours of a user, wrong in one way each."""
+"""Tasks and behaviours of a user: a base, a good task, and some that are wrong in one way."""
 
-from typing import Any
+import math
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ees_mpi.outcomes import Outcome
-from ees_mpi.tasks.gymnasium.task import Rollout
+
+if TYPE_CHECKING:
+    from ees_mpi.tasks.gymnasium.task import Rollout
 
 
 class Base:
     parameters = 2
     behavior_dim = 1
     behavior: Any = (1.0,)
+    start = 0.0
 
     def initial(self, generator: Any) -> Any:
-        return np.zeros(2)
+        return np.full(self.parameters, self.start, np.float32)
 
-    def open(self, seed: int) -> "Base":
+    def open(self, seed: int) -> Any:
         return self
 
     def evaluate(self, index: int, *rest: object) -> Any:
@@ -24,6 +28,20 @@ class Base:
 
     def close(self) -> None:
         pass
+
+
+class TwoPlaces(Base):
+    """Offspring around x = 2 go one way, around x = -2 the other; one mean can hold only one of these places."""
+
+    parameters = 1
+
+    def initial(self, generator: Any) -> Any:
+        return generator.uniform(-3.0, 3.0, 1)
+
+    def evaluate(self, index: int, *rest: Any) -> Outcome:
+        x = float(rest[0][0])
+        went = x * math.exp((4 - x * x) / 8) / 2  # 1 at x = 2, -1 at x = -2, back to 0 beyond
+        return Outcome(index, (went,), went, 1)
 
 
 class Marked(Base):
@@ -45,13 +63,13 @@ class Nothing:
     pass
 
 
-def two_numbers(rollout: Rollout) -> tuple[float, float]:
+def two_numbers(rollout: "Rollout") -> tuple[float, float]:
     return float(rollout.observations[-1][0]), sum(rollout.rewards)
 
 
-def a_matrix(rollout: Rollout) -> list[list[float]]:
+def a_matrix(rollout: "Rollout") -> list[list[float]]:
     return [[1.0, 2.0]]
 
 
-def words(rollout: Rollout) -> list[str]:
+def words(rollout: "Rollout") -> list[str]:
     return ["left", "right"]

@@ -10,29 +10,21 @@ import ees_mpi
 from ees_mpi.generation.results import Record
 from ees_mpi.outcomes import Outcome
 from ees_mpi.tasks.interference import pattern
+from support.own_tasks import Base
 
 RANK = int(os.environ["OMPI_COMM_WORLD_RANK"])
 NAME, OUT = sys.argv[1:]
 SMALL = {"population.size": 20, "run.generations": 6, "noise.size": 5000, "run.fsync": False}
 
 
-class Waves:
+class Waves(Base):
     """The interference task, written in the program itself: every rank finds it in `__main__`."""
 
-    parameters = behavior_dim = 1
+    parameters, start = 1, 1.0
 
-    def initial(self, generator: Any) -> Any:
-        return [1.0]
-
-    def open(self, seed: int) -> "Waves":
-        return self
-
-    def evaluate(self, index: int, parameters: Any, *rest: object) -> Outcome:
-        value = pattern(float(parameters[0]))
+    def evaluate(self, index: int, *rest: Any) -> Outcome:
+        value = pattern(float(rest[0][0]))
         return Outcome(index, (value,), value, 1)
-
-    def close(self) -> None:
-        pass
 
 
 def train(**options: Any) -> ees_mpi.Run:

@@ -16,6 +16,7 @@ from gymnasium.spaces import Box
 
 import ees_mpi
 from ees_mpi.outcomes import Outcome
+from support.own_tasks import Base
 
 SMALL = {"population.size": 8, "run.generations": 2, "noise.size": 5000, "run.fsync": False}
 COUNTER = itertools.count()
@@ -90,13 +91,8 @@ class Act:
         return np.array([self.parameter + self.noisy * RANDOM.normal()], np.float32)
 
 
-class Throws:
+class Throws(Base):
     """A task whose evaluators are made with a seed."""
-
-    parameters, behavior_dim = 2, 1
-
-    def initial(self, generator: Any) -> Any:
-        return np.zeros(2, np.float32)
 
     def open(self, seed: int) -> "Throws":
         return type(self)().reseeded(seed)
@@ -105,12 +101,9 @@ class Throws:
         self.seed = seed
         return self
 
-    def evaluate(self, index: int, parameters: Any, mean: Any, std: Any, observe: bool) -> Outcome:
-        x = float(parameters[0]) + float(np.random.default_rng(self.seed).normal())
+    def evaluate(self, index: int, *rest: Any) -> Outcome:
+        x = float(rest[0][0]) + float(np.random.default_rng(self.seed).normal())
         return Outcome(index, (x,), -x, 7)
-
-    def close(self) -> None:
-        pass
 
 
 class QuickThrows(Throws):

@@ -8,12 +8,14 @@ import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from ees_mpi.outcomes import Batch, Floats, Outcome, Singles
 from ees_mpi.ranks import gpus
 from ees_mpi.tasks.interference import pattern
+from support.own_tasks import Base
 
 CONFIG = """
 [run]
@@ -39,7 +41,7 @@ size = 100
 
 
 @dataclass(frozen=True)
-class StandIn:
+class StandIn(Base):
     """The interference task with a normaliser, on the CPU or in batches; `log`: a folder with a file per batch."""
 
     device: str = "auto"
@@ -49,19 +51,12 @@ class StandIn:
     die_at: int = -1  # the individual whose batch kills this rank, once
 
     parameters: int = 1
-    behavior_dim: int = 1
+    start: float = 1.0
     observation_dim: int = 1
     observation_share: float = 0.5
 
-    def initial(self, generator: np.random.Generator) -> Singles:
-        return np.array([1.0], np.float32)
-
-    def open(self, seed: int) -> "StandIn":
-        return self
-
-    def evaluate(
-        self, index: int, parameters: Singles, observation_mean: Floats, observation_std: Floats, observe: bool
-    ) -> Outcome:
+    def evaluate(self, index: int, *rest: Any) -> Outcome:
+        parameters, observation_mean, _, observe = rest
         value = pattern(float(parameters[0]) + 1e-3 * float(observation_mean[0]))
         sums = np.array([1.0, value, value**2]) if observe else None
         return Outcome(index, (value,), value, 1, True, sums)
@@ -70,9 +65,6 @@ class StandIn:
         self, seed: int, noise: Singles, wanted: int, antithetic: bool, say: Callable[[str], None]
     ) -> "Batches":
         return Batches(self, noise)
-
-    def close(self) -> None:
-        pass
 
 
 class Batches:

@@ -1,4 +1,4 @@
-"""Mixtures, splits, archives, blends and samples: the same bits for any number of ranks, and through resume."""
+"""Runs that start from another run, samples and adaptations: the same bits for any number of ranks."""
 
 import json
 from pathlib import Path
@@ -25,16 +25,6 @@ def walk(out: Path, preset: str, *words: object, generations: int = 4, ranks: in
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return walk(tmp_path_factory.mktemp("trained") / "trained.h5", "ant-maxent")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("preset", ["ant-maxent-mixture"])
-def test_same_bits_for_any_number_of_ranks_and_through_resume(preset: str, tmp_path: Path) -> None:
-    alone = walk(tmp_path / "alone.h5", preset)
-    parts = walk(tmp_path / "parts.h5", preset, generations=2, ranks=3)
-    done("resume", parts, "--generations", 4, ranks=2)
-    assert_same_bits(parts, alone)
-    done("verify", parts)
 
 
 @pytest.mark.slow
