@@ -41,8 +41,8 @@ BITS_DEPEND_ON = (
 BY_CPU = ("cpu_features", "blas", "libm")  # those that depend on the CPU
 # The keys of a GPU job: the bits of rollouts on a GPU depend on them, too.
 GPU_BITS_DEPEND_ON = ("gpu", "gpu_driver", "warp", "mujoco_warp")
-# Files of older versions lack the digests, and jobs on CPUs the GPU, which is no difference.
-OPTIONAL_KEYS = ("pybullet_build", "mujoco_build", *GPU_BITS_DEPEND_ON)
+# Files of older versions lack the digests (own_code: of the user's files), and jobs on CPUs the GPU: no difference.
+OPTIONAL_KEYS = ("pybullet_build", "mujoco_build", "own_code", *GPU_BITS_DEPEND_ON)
 
 # The library of each physics engine, relative to the folder in which its package is installed.
 LIBRARIES = {"pybullet": "pybullet.*so", "mujoco": "mujoco/libmujoco.*"}
@@ -167,7 +167,7 @@ def differences(mine: dict[str, str], other: dict[str, str]) -> list[str]:
     """Return the differences between two fingerprints that can change bits."""
     return [
         f"{key} is {mine.get(key, 'none')!r} here and {other.get(key, 'none')!r} there"
-        for key in (*BITS_DEPEND_ON, *GPU_BITS_DEPEND_ON)
+        for key in (*BITS_DEPEND_ON, *GPU_BITS_DEPEND_ON, "own_code")
         if mine.get(key, "none") != other.get(key, "none")
         and (key not in OPTIONAL_KEYS or (key in mine and key in other))
     ]

@@ -30,6 +30,7 @@ from ees_mpi.generation.state import State
 from ees_mpi.noise import NoiseTable
 from ees_mpi.outcomes import Arrays, Floats, Outcomes, pack
 from ees_mpi.ranks import Ranks
+from ees_mpi.registry.own import sources
 from ees_mpi.store.layout import BY_START
 from ees_mpi.store.reader import Run, open_run
 from ees_mpi.strategy import Update
@@ -237,7 +238,8 @@ def differences(run: Run, generation: int) -> list[str]:
         return ["the generation was evaluated on a GPU, whose outcomes cannot be repeated bit by bit"]
     if not run.config.task.deterministic:
         return ["the task is not deterministic (task.deterministic = false)"]
-    return machine.differences(machine.fingerprint(uses_torch(run.config)), run.machine(generation))
+    here = {**machine.fingerprint(uses_torch(run.config)), **sources()}
+    return machine.differences(here, run.machine(generation))
 
 
 def verify_updates(ranks: Ranks, path: Path) -> list[str]:

@@ -5,6 +5,7 @@ this order: a file of the user cannot replace an installed module. The user's co
 shapes are checked. If it raises an exception, the message has its traceback.
 """
 
+import hashlib
 import importlib
 import os
 import sys
@@ -26,6 +27,7 @@ PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 Result = TypeVar("Result")
 Table = Mapping[str, NDArray[Any]]
 _results: dict[Hashable, Any] = {}
+_digests: dict[str, str] = {}  # of the files of imported modules
 
 
 def split(path: str, key: str) -> tuple[str, str]:
@@ -58,7 +60,7 @@ def import_module(module: str, path: str, key: str) -> Any:
         found = importlib.import_module(module)
     except EesError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         missing = error.name if isinstance(error, ModuleNotFoundError) else None
         if missing and f"{module}.".startswith(f"{missing}."):
             raise ConfigError(f"{key}: cannot import {path!r}: there is no module {missing!r} {_places()}") from None
@@ -67,7 +69,15 @@ def import_module(module: str, path: str, key: str) -> Any:
     wanted = [os.path.join(folder, names) for folder in registry.FOLDERS]
     if file in wanted[:-1] and os.path.exists(wanted[-1]):
         raise ConfigError(f"{key} {path}: this process has imported {file} for another config; start a new process")
+    if module not in _digests and os.path.isfile(file):
+        with open(file, "rb") as opened:
+            _digests[module] = hashlib.file_digest(opened, "sha256").hexdigest()[:12]
     return found
+
+
+def sources() -> dict[str, str]:
+    """Return a digest of the files that configs named in this process, for the sessions of run files."""
+    return {"own_code": " ".join(f"{name}:{_digests[name]}" for name in sorted(_digests))} if _digests else {}
 
 
 def _places() -> str:
@@ -148,16 +158,16 @@ def calling(code: str, call: str) -> Iterator[None]:
         yield
     except EesError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # exit() of a task must not end a run as if it were complete
         raise failed(code, call, error) from error
 
 
-def failed(code: str, call: str, error: Exception) -> OwnCodeError:
+def failed(code: str, call: str, error: BaseException) -> OwnCodeError:
     """Return the error that a call of the user's code raised an exception."""
     return OwnCodeError(_message(f"{code}: {call}", error))
 
 
-def _message(call: str, error: Exception) -> str:
+def _message(call: str, error: BaseException) -> str:
     """Return one line about an exception, and its traceback without the lines of this package."""
     what = " ".join(str(error).split())
     first = f"{call} raised {type(error).__name__}{': ' * bool(what)}{what}"

@@ -13,6 +13,7 @@ from ees_mpi.generation.determinism import check_deterministic
 from ees_mpi.generation.results import Record, observation_warning, uses_torch
 from ees_mpi.generation.state import State
 from ees_mpi.ranks import Ranks
+from ees_mpi.registry.own import sources
 from ees_mpi.runs import tensorboard
 from ees_mpi.runs.broadcast import read_on_root
 from ees_mpi.runs.progress import Progress
@@ -146,7 +147,7 @@ class Session:
         with ranks.together():
             if prepared:
                 writer = prepared.open()  # creates a new file
-                here = {**fingerprint, "mpi": ranks.library, **job.described}
+                here = {**fingerprint, "mpi": ranks.library, **job.described, **sources()}
                 _greet(ranks, prepared, here, job.device, self.say)
                 writer.begin_session(state.generation, ranks.size, ranks.nodes, here)
         return writer
@@ -176,4 +177,4 @@ def _greet(ranks: Ranks, prepared: PreparedRun, here: dict[str, str], device: st
             f"{ranks.size - 1}): the population has {size} individuals"
         )
     if prepared.sessions and (other := machine.differences(here, prepared.sessions[-1]["machine"])):
-        say(f"warning: the file was written on another machine, so later bits may differ: {'; '.join(other)}")
+        say(f"warning: something has changed since the last session, so later bits may differ: {'; '.join(other)}")

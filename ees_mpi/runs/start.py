@@ -20,6 +20,7 @@ from ees_mpi.registry.toml import Setting
 from ees_mpi.runs import policy_fit, starting_point
 from ees_mpi.runs.policy_files import PolicySource
 from ees_mpi.runs.starting_point import StartingPoint
+from ees_mpi.store import layout
 from ees_mpi.store.reader import Run, open_run
 from ees_mpi.store.safety import check_ours
 from ees_mpi.store.writer import RunWriter, check_folder, has_results
@@ -146,9 +147,18 @@ def reopen(
         configs.check(config)
         if run.complete and run.generations == config.run.generations and not run.journal_records:
             return PreparedRun(path, config, run.state_arrays())
-    config.method.try_out(config.task, config.population)
+        config.method.try_out(config.task, config.population)
+        _check_same_sizes(run, config)
     writer, contents = RunWriter.resume(path, config, force)
     return PreparedRun(path, config, contents.state, contents.sessions, writer)
+
+
+def _check_same_sizes(run: Run, config: Config) -> None:
+    """Raise a ConfigError if the user's code has changed so that arrays of a generation do not fit into the file."""
+    for name, _, shape in layout.columns(run.names, config, layout.axis_sizes(config)):
+        if (there := run[name].shape[1:]) != shape:
+            changed = f"`{name}` of a generation has the shape {there} in {run.path} and {shape} here"
+            raise ConfigError(f"{changed}; expected the code that began this run. For other code begin another file")
 
 
 def _check_same_run(run: Run, config: Config, start: StartingPoint | None) -> None:

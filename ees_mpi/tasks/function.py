@@ -82,6 +82,9 @@ class Function(Task, frozen=True):
         if not self.in_program:
             return function(self.function, KEY)
         if (self.function, self.sha256) not in _GIVEN:
+            if not self.sha256:
+                given = "a name without a colon is a function that a program gave, and only that program can use it"
+                raise ConfigError(f"{KEY}: expected package.module:name, got {self.function!r}; {given}")
             raise RunFileError(
                 f"the task of this run was the Python function {self.function}, which is not in the file; only a "
                 "program that has it can evaluate individuals: ees_mpi.train(RUN, task=..., resume=True) continues"

@@ -20,7 +20,13 @@ from typing import Any
 import numpy as np
 from blocks import Floats, KeptRun, read_block, sectors
 
-ALGORITHMS = {"fitness": "standard ES", "maxvar": "MaxVar", "maxent": "MaxEnt", "maml": "MAML", "repeatable": "repeatable"}
+ALGORITHMS = {
+    "fitness": "standard ES",
+    "maxvar": "MaxVar",
+    "maxent": "MaxEnt",
+    "maml": "MAML",
+    "repeatable": "repeatable",
+}
 RULES = {("whiten", 0.05, 1.0): "text", ("ranks", 0.005, 0.7071): "released"}
 WINDOWS = ((10, 20), (20, 30), (85, 95), (90, 100))  # generations of endpoints; the end is not included
 MEASURES = {  # column: metric; those of the second list are 0 where no offspring is beyond the radius

@@ -162,11 +162,14 @@ def test_a_second_ctrl_c_at_the_ranks_ends_the_job_at_once_with_one_sentence(tmp
 
 
 @pytest.mark.slow
-def test_a_rank_that_leaves_without_an_error_ends_the_job_too(tmp_path: Path) -> None:
+def test_a_task_that_exits_ends_the_job_with_an_error(tmp_path: Path) -> None:
     out = tmp_path / "run.h5"
     ended = run(breaking(out, 3, "task.settings.how=leave"))
     assert ended.returncode not in (0, 2, 3, 75)
-    assert ended.stderr.count("failed and ends the job") == 1 and all_ended(out)
+    assert (
+        ended.stderr.count("individual 3: task.function support.breaking:Breaking: evaluate() raised SystemExit") == 1
+    )
+    assert all_ended(out)
 
 
 def test_an_exception_in_a_task_ends_the_job_with_the_lines_of_the_task(tmp_path: Path) -> None:

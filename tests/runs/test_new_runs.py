@@ -139,3 +139,31 @@ def test_train_opens_the_run_file_on_rank_0_only_and_at_most_twice(finished: Pat
     assert 0 < first["run.h5"] <= 2
     assert not other, other
     assert info(out)["generations"] == 8
+
+
+def test_a_run_goes_on_with_changed_code_only_if_its_arrays_fit_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each command is a process of its own: it imports the behaviour anew."""
+    monkeypatch.chdir(tmp_path)
+    own, out = tmp_path / "ends.py", tmp_path / "run.h5"
+
+    def ees(behavior: str, *words: object) -> tuple[int, str]:
+        own.write_text(f"def b(rollout):\n    return rollout.observations[-1][{behavior}]\n")
+        ended = run(program.command(*words))
+        return ended.returncode, ended.stdout + ended.stderr
+
+    task = ("task.env=CartPole-v1", "task.behavior=ends:b", "task.steps=4", "task.hidden=[2]")
+    (tmp_path / "own.toml").write_text("base = 'interference-maxvar'\n[task]\nname = 'gymnasium'\nenv = ''\n")
+    small = sets(*task, "population.size=4", "noise.size=5000", "run.fsync=false")
+    assert ees(":2", "train", "own.toml", "--generations", 2, "--out", out, *small)[0] == 0
+    before = out.read_bytes()
+    for other, shape in ((":3", "(4, 3)"), (":1", "(4, 1)")):
+        code, said = ees(other, "resume", out, "--generations", 3, "--trust")
+        assert (code, shape in said, "(4, 2) in" in said) == (2, True, True), said
+    assert out.read_bytes() == before and not out.with_name("run.h5.journal").exists()
+    code, said = ees("2:", "resume", out, "--generations", 3, "--trust")
+    assert code == 0 and "later bits may differ: own_code is 'ends:" in said
+    assert ees("2:", "verify", out, "--generation", 2, "--trust")[0] == 0
+    code, said = ees("2:", "verify", out, "--generation", 1, "--trust")
+    assert code == 1 and "expected here: own_code is 'ends:" in said

@@ -214,9 +214,9 @@ class Gymnasium(PolicyTask, frozen=True, kw_only=True):
             if "render_mode" in more and "render_mode" in str(error):  # of an environment without this argument
                 raise ConfigError(f"task.env {self.env!r} cannot be drawn: it takes no render_mode") from None
             raise ConfigError(f"task.env {self.env!r} cannot be made: {error}") from None
-        except AttributeError:
-            raise  # the error of MuJoCo if a library for drawing is missing; `film` reports it
         except Exception as error:
+            if isinstance(error, AttributeError) and "render_mode" in more:
+                raise  # the error of MuJoCo if a library for drawing is missing; `film` reports it
             raise ConfigError(str(failed(f"task.env {self.env}", "__init__()", error))) from error
 
     def flat(self, observation: Any, shape: tuple[int, ...]) -> Singles:
@@ -268,7 +268,7 @@ class Gymnasium(PolicyTask, frozen=True, kw_only=True):
 def _find_shape(task: Gymnasium) -> tuple[int, int, int]:
     """Return the sizes of observation, action and behaviour, found by a short rollout."""
     env = task.make()
-    observation, action = env.observation_space, env.action_space
+    observation, action = (getattr(env, name, None) for name in ("observation_space", "action_space"))
     spaces = library().spaces
     if not isinstance(observation, spaces.Box):
         raise ConfigError(f"task.env {task.env!r}: expected box observations, got {observation}")

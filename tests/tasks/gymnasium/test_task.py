@@ -1,5 +1,6 @@
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 
@@ -7,6 +8,8 @@ from ees_mpi.errors import ConfigError
 from ees_mpi.outcomes import Outcome
 from ees_mpi.tasks import TASKS
 from ees_mpi.tasks.gymnasium.task import Gymnasium
+
+gymnasium.register("NoSpaces-v0", gymnasium.Env)
 
 
 def build(**settings: Any) -> Gymnasium:
@@ -114,6 +117,7 @@ def test_a_rollout_with_an_action_that_is_not_finite_is_invalid(behavior: dict[s
         ({"env": "CartPole-v1", "behavior": "support.own_tasks:words"}, "numbers in a flat sequence, got"),
         ({"env": "CartPole-v1", "env_settings": {"speed": 3}}, "cannot be made"),
         ({"env": "Taxi-v4"}, "expected box observations"),
+        ({"env": "NoSpaces-v0"}, "The environment must specify an action space"),
     ],
 )
 def test_settings_that_cannot_work_are_refused_before_anything_runs(settings: dict[str, Any], message: str) -> None:
