@@ -58,7 +58,7 @@ def write_cards(shelf: Path, rows: Sequence[Row]) -> list[Path]:
 def trained(config: dict[str, Any], row: Row) -> str:
     """Return how a policy was trained, in one line."""
     robot = ROBOTS[row["robot"]] + (ENGINES[row["engine"]] if row["robot"] in ("cheetah", "ant") else "")
-    rules = f", {RULES[row['rules']]}" if row["robot"] in ("cheetah", "ant") else ""
+    rules = f", {RULES.get(row['rules'], row['changed'])}" if row["robot"] in ("cheetah", "ant") else ""
     size, direction = int(row["population"]), float(row["direction"] or 0)
     way = f" towards {direction:g} degrees" if direction else ""
     sizes = f"{row['generations']} generations, N = {size:,}, seed {row['seed']}"
