@@ -13,8 +13,8 @@ from support.program import CHECKOUT, done, info, refusal
 from support.small_runs import trained
 
 import ees_mpi
+from ees_mpi import TaskError
 from ees_mpi.config import load
-from ees_mpi.errors import TaskError
 from ees_mpi.objectives.maxent import MaxEnt
 from ees_mpi.ranks import Ranks
 from ees_mpi.tasks.interference import pattern
