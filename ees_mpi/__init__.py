@@ -34,13 +34,13 @@ from ees_mpi.version import __version__
 if TYPE_CHECKING:
     from ees_mpi.commands.api import adapt, load_config, measure, presets, sample, signal, train
     from ees_mpi.commands.ask_tell import Strategy
-    from ees_mpi.errors import ConfigError, EesError, Interrupted, LaunchError, RunFileError, TrustError
+    from ees_mpi.errors import ConfigError, EesError, Interrupted, LaunchError, RunFileError, TaskError, TrustError
     from ees_mpi.store.reader import Run, open_run
 
 # The public names of each module. They are imported when used, so that `ees-mpi` can set thread counts before
 # anything loads numpy, and so that reading a run needs no MPI.
 _NAMES = {
-    "errors": ("ConfigError", "EesError", "Interrupted", "LaunchError", "RunFileError", "TrustError"),
+    "errors": ("ConfigError", "EesError", "Interrupted", "LaunchError", "RunFileError", "TaskError", "TrustError"),
     "store.reader": ("Run", "open_run"),
     "commands.api": ("adapt", "load_config", "measure", "presets", "sample", "signal", "train"),
     "commands.ask_tell": ("Strategy",),
@@ -54,6 +54,7 @@ __all__ = [
     "Run",
     "RunFileError",
     "Strategy",
+    "TaskError",
     "TrustError",
     "__version__",
     "adapt",

@@ -122,8 +122,9 @@ WRONG = [
 
 @pytest.mark.parametrize(("heading", "old", "new", "message"), WRONG)
 def test_a_wrong_part_is_refused_before_the_run_file_is_created(heading: str, old: str, new: str, message: str) -> None:
-    code, first, _ = broken(heading, old, new)
+    code, first, lines = broken(heading, old, new)
     assert code == 2 and any(each in first for each in message.split("|")), first
+    assert "contextlib.py" not in lines
     assert not Path("run.h5").exists()
 
 

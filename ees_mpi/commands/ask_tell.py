@@ -203,7 +203,8 @@ class Strategy:
     def state(self, state: State | Arrays) -> None:
         if self._file.wanted:
             raise ConfigError("state: a recorded run has a fixed history; Strategy.resume continues it")
-        named = state.arrays() if isinstance(state, State) else dict(state)
+        given = state.arrays() if isinstance(state, State) else state
+        named = {name: np.asarray(array) for name, array in given.items()}
         mine, other = (
             {name: (array.shape, str(array.dtype)) for name, array in arrays.items() if not name.startswith("memory/")}
             for arrays in (self._state.arrays(), named)
@@ -234,6 +235,7 @@ class Strategy:
 
         chunk: m at most. The parts are then the same for any number of ranks.
         """
+        self._loop.check_open()
         size, parameters = self.config.population.size, self._state.mean.shape[1]
         if self._draw is None:
             self._draw, self._clock = self._update.ask(self._state), Clock()
@@ -354,7 +356,10 @@ class Strategy:
 
 def means_of(mean: ArrayLike) -> Singles:
     """Return the first mean(s) as [K, D]."""
-    means = np.array(np.asarray(mean, np.float32), ndmin=2)  # a copy
+    try:
+        means = np.array(np.asarray(mean, np.float32), ndmin=2)  # a copy
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"mean: expected [D] or [K, D] finite numbers: {error}") from None
     if means.ndim != 2 or means.size == 0 or not np.isfinite(means).all():
         raise ConfigError(f"mean: expected [D] or [K, D] finite numbers, got an array of shape {np.shape(mean)}")
     return means

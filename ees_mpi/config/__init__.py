@@ -160,6 +160,12 @@ def read_source(source: str) -> str:
     if source in preset_names():
         return (resources.files("ees_mpi") / "presets" / f"{source}.toml").read_text(encoding="utf-8")
     path = Path(source)
+    if path.suffix == ".h5":
+        which = "a run file" if path.exists() else "a run file that does not exist"
+        raise ConfigError(
+            f"{source}: expected a preset or a .toml file, got {which}. `ees-mpi resume RUN.h5` continues a run, "
+            "--from RUN.h5 starts from its mean, `ees-mpi config RUN.h5` prints its config"
+        )
     if path.suffix != ".toml":
         raise ConfigError(f"preset: {_no_preset(source)} (or give the path of a .toml file)")
     try:

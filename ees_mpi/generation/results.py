@@ -13,7 +13,7 @@ from ees_mpi.density import entropy
 from ees_mpi.errors import TaskError, collective
 from ees_mpi.generation.state import State
 from ees_mpi.noise import stream
-from ees_mpi.outcomes import Arrays, Draw, Floats, Outcomes, Singles, flat_learned, readonly
+from ees_mpi.outcomes import LARGEST, Arrays, Draw, Floats, Outcomes, Singles, flat_learned, readonly
 from ees_mpi.ranks import Ranks
 
 
@@ -182,7 +182,7 @@ def check_enough(outcomes: Outcomes, generation: int, saved: bool = True) -> Non
     if 2 * outcomes.size < size or outcomes.size < 2:
         raise collective(
             TaskError(
-                f"generation {generation}: {size - outcomes.size} of {size} rollouts are not finite; "
-                f"no update can be made of the rest{earlier if saved and generation else ''}"
+                f"generation {generation}: {size - outcomes.size} of {size} rollouts are not finite, or beyond "
+                f"{LARGEST:g}; no update can be made of the rest{earlier if saved and generation else ''}"
             )
         )

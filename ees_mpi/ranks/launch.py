@@ -157,10 +157,14 @@ class UserLoop:
         self.ranks.set_stall_limit(0)
         self.ranks.check_same(name.encode().ljust(NAME_BYTES), "the function of ees_mpi that is called")
 
-    def call(self, job: Callable[[Ranks], T], stall_seconds: float) -> T:
-        """Wait for all ranks, however long that takes; then run a job on them, with a stall limit."""
+    def check_open(self) -> None:
+        """Raise a LaunchError if the loop was left."""
         if not self.open:
             raise LaunchError("this object is closed, or a rank has left the loop; expected a new one on all ranks")
+
+    def call(self, job: Callable[[Ranks], T], stall_seconds: float) -> T:
+        """Wait for all ranks, however long that takes; then run a job on them, with a stall limit."""
+        self.check_open()
         return (
             self._together(job, stall_seconds)
             if self.ranks.size == 1

@@ -5,13 +5,13 @@ this order: a file of the user cannot replace an installed module. The user's co
 shapes are checked. If it raises an exception, the message has its traceback.
 """
 
+import contextlib
 import hashlib
 import importlib
 import os
 import sys
 import traceback
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import msgspec
@@ -151,7 +151,7 @@ class Guard:
         setattr(self._thing, name, value)
 
 
-@contextmanager
+@contextlib.contextmanager
 def calling(code: str, call: str) -> Iterator[None]:
     """Turn an exception of the user's code into an `OwnCodeError`; `code`: its key and path; `call`: the function."""
     try:
@@ -172,7 +172,8 @@ def _message(call: str, error: BaseException) -> str:
     what = " ".join(str(error).split())
     first = f"{call} raised {type(error).__name__}{': ' * bool(what)}{what}"
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<frozen")]
-    theirs = [frame for frame in frames if not frame.filename.startswith(PACKAGE + os.sep)]
+    ours = (PACKAGE + os.sep, contextlib.__file__)  # the latter calls a function that `calling` decorates
+    theirs = [frame for frame in frames if not frame.filename.startswith(ours)]
     return "\n".join([first, *traceback.format_list(theirs)]).rstrip()
 
 

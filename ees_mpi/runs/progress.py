@@ -14,6 +14,9 @@ from ees_mpi.ranks import Ranks, launched
 from ees_mpi.terminal import clock, pace, plain
 
 LINE_SECONDS = 5.0  # between two lines in a log file
+NO_STEP = (
+    "all individuals of a generation have the same weight, so it made no step; do their behaviours or fitnesses differ?"
+)
 
 
 class Display:
@@ -54,18 +57,20 @@ class Progress(Display):
     """Shows committed generations, and warnings about them."""
 
     def __init__(self, config: Config, done: int, file_warning: Callable[[], str | None], stream: TextIO | None = None):
-        self._config, self._file_warning, self._warned = config, file_warning, ""
+        self._config, self._file_warning, self._warned = config, file_warning, set[str]()
         self._total, self._first = config.run.generations, done
         super().__init__(stream, total=self._total, initial=done, unit="gen", smoothing=0.05)
 
     def update(self, record: Record) -> None:
         """Show one more committed generation."""
         parts = (self._config.population, self._config.method)
-        warning = self._file_warning() or next(filter(None, (part.warning(record.arrays) for part in parts)), None)
+        stuck = record.generation > 0 and record.arrays.get("gradient_norm") == 0  # an archive may be empty at first
+        warnings = [self._file_warning(), *(part.warning(record.arrays) for part in parts), NO_STEP if stuck else None]
         with contextlib.suppress(OSError, ValueError):  # a closed terminal must not stop the training
-            if warning and warning != self._warned:
-                self._warned = warning
-                self._say(f"warning: {warning}")
+            for line in (f"warning: {warning}" for warning in warnings if warning):
+                if line not in self._warned:
+                    self._warned.add(line)
+                    self._say(line)
             done = record.generation + 1
             if self._bar is not None:
                 self._bar.set_postfix_str(self._metric(record), refresh=False)

@@ -108,7 +108,8 @@ class Session:
                 self._release(fold=False)  # the process may go on, and resume the run
             raise
         if prepared:
-            self.say(f"{prepared.path}: {prepared.config.run.generations} generations, complete")
+            count = prepared.config.run.generations
+            self.say(f"{prepared.path}: {count} generation{'s' * (count > 1)}, complete")
         if self.callback:
             self.callback.check(ranks)
         return Path(received["path"])

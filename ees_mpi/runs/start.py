@@ -21,6 +21,7 @@ from ees_mpi.runs import policy_fit, starting_point
 from ees_mpi.runs.policy_files import PolicySource
 from ees_mpi.runs.starting_point import StartingPoint
 from ees_mpi.store import layout
+from ees_mpi.store.lock import Lock
 from ees_mpi.store.reader import Run, open_run
 from ees_mpi.store.safety import check_ours
 from ees_mpi.store.writer import RunWriter, check_folder, has_results
@@ -136,13 +137,15 @@ def reopen(
         if run.attributes.get("kind") != "run":
             raise RunFileError(f"{path} holds a sample of offspring; a sample cannot be resumed")
         run.check_last()
+        key = "--generations" if config is None else "run.generations ="
         if config is not None:
             _check_same_run(run, config, start)
         config = config or run.config
         if generations is not None:
             if generations < run.generations:
+                Lock(path, force).release()  # if another process writes the file, this error comes first
                 have = f"{path} has {run.generations} already"
-                raise ConfigError(f"--generations {generations}: {have}; expected at least that many")
+                raise ConfigError(f"{key} {generations}: {have}; expected at least that many")
             config = replace(config, run=msgspec.structs.replace(config.run, generations=generations))
         configs.check(config)
         if run.complete and run.generations == config.run.generations and not run.journal_records:

@@ -16,6 +16,8 @@ from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.generation.state import State, state_of
 from ees_mpi.noise import stream
 from ees_mpi.outcomes import Arrays, Floats, Singles
+from ees_mpi.registry import flat
+from ees_mpi.registry.toml import tables
 from ees_mpi.runs import array_files, policy_files, policy_fit
 from ees_mpi.runs.policy_files import ForeignPolicy, PolicySource
 from ees_mpi.store import checks
@@ -55,9 +57,12 @@ class StartingPoint:
         layers = tuple(task.layers) if start.layers else ()
         has = start.mean.shape[1], len(start.observations) // 2, start.layers
         if has != (task.parameters, task.observation_dim, layers):
+            both = (dict(flat(tables(text, (), name))).get("task.hidden") for text in (start.config, config.to_toml()))
+            theirs, ours = ("" if hidden is None else f" and task.hidden = {hidden}" for hidden in both)
             raise ConfigError(
-                f"{name}: it has {has[0]} parameters, {has[1]} observations and layers of the sizes {has[2]}; this "
-                f"config has {task.parameters}, {task.observation_dim} and {layers}: another network or another task"
+                f"{name}: it has {has[0]} parameters, {has[1]} observations{theirs}; this config has "
+                f"{task.parameters} parameters, {task.observation_dim} observations{ours}: another network or another "
+                "task"
             )
         policy_fit.check_network(name, start.config, config)
         return start

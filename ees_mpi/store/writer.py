@@ -66,6 +66,7 @@ class RunWriter:
         kind: run or study; started_from: JSON about the run that the means come from
         """
         path = real(path)  # keeps a symbolic link
+        path.parent.mkdir(exist_ok=True)
         lock = Lock(path, force)
         try:
             if path.exists() and not overwrite:
@@ -214,10 +215,11 @@ def has_results(path: Path) -> bool:
 
 
 def check_folder(path: Path) -> None:
-    """Raise a RunFileError if no file can be created at a path."""
+    """Raise a RunFileError if no file can be created at a path; its last folder may be missing."""
     if path.is_dir():
         raise RunFileError(f"{path} is a folder; expected the name of a run file, for example {path}/run.h5")
     if path.exists() and not path.is_file():
         raise RunFileError(f"{path} is not a plain file; expected the name of a run file")
-    if not path.parent.is_dir():
-        raise RunFileError(f"the folder {path.parent} does not exist; create it first")
+    folder = path.parent if os.path.lexists(path.parent) else path.parent.parent  # `create` makes the last folder
+    if not folder.is_dir():
+        raise RunFileError(f"the folder {folder} does not exist; create it first")

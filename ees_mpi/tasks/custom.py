@@ -148,7 +148,10 @@ class OwnEvaluator(Guard):
         with located(f"individual {index}"):
             with calling(self._code, "evaluate()"):
                 outcome = self._thing.evaluate(index, parameters, observation_mean, observation_std, observe)
+            try:
                 shape = np.asarray(outcome.behavior, np.float64).shape
+            except (TypeError, ValueError, AttributeError, OverflowError):
+                shape = None
             if shape != (self._expected,) or not isinstance(outcome, Outcome):
                 raise OwnCodeError(
                     f"{self._code}: evaluate() returned {type(outcome).__name__} with a behavior of shape {shape}; "

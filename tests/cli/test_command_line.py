@@ -13,6 +13,7 @@ from support.program import CHECKOUT, TIMEOUT, TINY, command, ees, environment, 
 from support.run_files import assert_same_bits, edited
 
 from ees_mpi.commands.doctor import EXTRAS
+from ees_mpi.store import lock
 
 SETS = sets(*TINY)
 
@@ -51,6 +52,7 @@ def test_without_a_command_the_whole_help_is_printed() -> None:
         (["train", "interference-maxvr"], "did you mean interference-maxvar"),
         (["train", "interference-maxvar", "--set", "population.size=501"], "even number"),
         (["train", "interference-maxvar", "--set", "optimizer.speed=1"], "optimizer.speed: unknown name"),
+        (["train", "old.h5", "--overwrite"], "`ees-mpi resume RUN.h5` continues a run, --from RUN.h5 starts from"),
         (["train", "interference-maxvar", "--nonsense"], "--nonsense"),
         (["train", "interference-maxvar", "--resume", "--overwrite"], "exclude each other"),
     ],
@@ -81,6 +83,20 @@ def test_a_file_that_is_no_run_file_is_exit_3_and_stays_as_it_is(tmp_path: Path,
     assert code == 3 and "does not exist" in line
 
 
+def test_a_run_makes_the_last_folder_of_its_file_and_no_others(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for name, code, message in (
+        ("no/no/run.h5", 3, "create it first"),
+        ("file/run.h5", 3, "create it first"),
+        ("new/run.h5", 2, "noise.size"),  # a run that cannot begin makes no folder
+    ):
+        found, line = refusal("train", "interference-maxvar", *sets("noise.size=50"), "--out", tmp_path / name)
+        assert found == code and message in line
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+    done = ees("train", "interference-maxvar", *SETS, *sets("run.generations=1"), "--out", tmp_path / "new" / "run.h5")
+    assert done.returncode == 0 and "1 generation, complete" in done.stdout
+
+
 def test_an_existing_file_is_only_replaced_when_told_so(finished: Path, tmp_path: Path) -> None:
     copy = Path(shutil.copy(finished, tmp_path / "copy.h5"))
     code, line = refusal("train", "interference-maxvar", *SETS, "--out", copy)
@@ -90,13 +106,23 @@ def test_an_existing_file_is_only_replaced_when_told_so(finished: Path, tmp_path
     assert done.returncode == 0 and info(copy)["seed"] == 9
 
 
-def test_resume_refuses_another_config_and_names_the_key(finished: Path, tmp_path: Path) -> None:
+def test_resume_refuses_another_config_and_names_the_key(
+    finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lock, "WAIT_SECONDS", 0.3)
     copy = Path(shutil.copy(finished, tmp_path / "copy.h5"))
     again = ["train", "interference-maxvar", *SETS, "--out", copy, "--resume"]
     code, line = refusal(*again, "--set", "optimizer.lr=0.5")
     assert code == 2 and "optimizer.lr is 0.03 in the file and 0.5 now" in line
     code, line = refusal("resume", copy, "--generations", 3)
-    assert code == 2 and "has 6 already" in line
+    assert code == 2 and "--generations 3: " in line and "has 6 already" in line
+    fewer = [*again, "--set", "run.generations=3"]
+    code, line = refusal(*fewer)
+    assert code == 2 and "run.generations = 3: " in line and "has 6 already" in line
+    writer = lock.Lock(copy)
+    code, line = refusal(*fewer)
+    writer.release()
+    assert code == 3 and "is being written by" in line
     assert copy.read_bytes() == finished.read_bytes()
     assert ees(*again).returncode == 0
 

@@ -13,8 +13,8 @@ from support.program import CHECKOUT, done, info, refusal
 from support.small_runs import trained
 
 import ees_mpi
+from ees_mpi import TaskError
 from ees_mpi.config import load
-from ees_mpi.errors import TaskError
 from ees_mpi.objectives.maxent import MaxEnt
 from ees_mpi.ranks import Ranks
 from ees_mpi.tasks.interference import pattern
@@ -113,7 +113,7 @@ def test_rows_that_are_not_finite_or_not_valid_have_weight_0() -> None:
     for missing in ({"valid": np.arange(20) > 2}, {}):
         es = small(objective="maxvar")
         behavior = simulate(es.ask())
-        behavior[:3] = 77.0 if missing else np.nan
+        behavior[:3] = 77.0 if missing else [[np.nan], [1e308], [-1e308]]
         es.tell(behavior, **missing)
         states.append(es.state.digest())
         assert es.metrics["invalid_share"] == pytest.approx(0.15)
@@ -127,8 +127,9 @@ def test_a_state_is_saved_and_loaded_as_npz(tmp_path: Path) -> None:
     with np.load(tmp_path / "state.npz") as file:
         again.state = file
     assert run(again, 2) == run(es, 2)
-    with pytest.raises(ees_mpi.ConfigError, match="state: mean: expected"):
-        small(np.ones(2)).state = es.state
+    for wrong in (es.state, {**es.state.arrays(), "mean": 1}):
+        with pytest.raises(ees_mpi.ConfigError, match="state: mean: expected"):
+            small(np.ones(2)).state = wrong
 
 
 def observing(es: ees_mpi.Strategy, chunk: int | None) -> str:
@@ -178,6 +179,7 @@ def test_a_wrong_call_of_tell_is_one_sentence_and_changes_nothing(message: str, 
     ("mean", "more", "message"),
     [
         ([], {}, r"mean: expected \[D\] or \[K, D\] finite numbers, got an array of shape \(0,\)"),
+        (["a"], {}, r"mean: expected \[D\] or \[K, D\] finite numbers: could not convert"),
         (np.ones((2, 3)), {}, r"mean: expected the shape \(1, 3\)"),
         ([1.0], {"objective": "maxant"}, "objective.name: unknown name 'maxant'; did you mean"),
         ([1.0], {"config": "cheetah-maml"}, "expected an evolution strategy, got method 'maml'"),
@@ -231,8 +233,9 @@ def test_a_loop_that_ended_with_an_exception_is_not_complete(tmp_path: Path) -> 
         run(es, 2)
         raise ZeroDivisionError
     assert info(out)["generations"] == 2 and not info(out)["complete"]
-    with pytest.raises(ees_mpi.LaunchError, match="this object is closed"):
-        es.tell(simulate(es.ask()))
+    for call in (es.ask, lambda: es.tell(np.ones((20, 1)))):
+        with pytest.raises(ees_mpi.LaunchError, match="this object is closed"):
+            call()
 
 
 @pytest.mark.slow

@@ -22,10 +22,10 @@ def commands(*words: object) -> list[list[str]]:
 
 
 def test_every_line_trains_one_run_into_its_own_file() -> None:
-    lines = commands(*WORDS, *sets("population.std=0.2,0.5"), "--seeds", "0-1", "--out", ".")
-    files = [f"{NAME}-std{std}-seed{seed}.h5" for std in ("0.2", "0.5") for seed in (0, 1)]
+    lines = commands(*WORDS, *sets("population.std=0.2,0.5"), "--seeds", "0-1", "--out", "runs")
+    files = [f"runs/{NAME}-std{std}-seed{seed}.h5" for std in ("0.2", "0.5") for seed in (0, 1)]
     assert [line[-1] for line in lines] == files and list(Path().iterdir()) == []
-    done(*lines[3])
+    done(*lines[3])  # makes the folder
     single = train(Path("single.h5"), "interference-maxvar", "population.std=0.5", "run.seed=1")
     assert_same_bits(single, Path(files[3]))
 

@@ -11,6 +11,7 @@ from support.small_runs import trained
 from ees_mpi.config import Config
 from ees_mpi.ranks import Ranks
 from ees_mpi.runs import progress
+from ees_mpi.tasks import interference
 from ees_mpi.terminal import pace
 
 
@@ -29,6 +30,19 @@ def test_a_notebook_gets_a_bar_and_a_log_file_gets_lines(
         trained(config, shower.update)
     assert "6/6" in shown.getvalue()
     assert shown.getvalue().startswith("generation ") is not bar
+
+
+@pytest.mark.parametrize(("objective", "warned"), [("fitness", 1), ("novelty", 0)])
+def test_generations_without_a_step_are_told_once(
+    objective: str, warned: int, tiny: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first generation of novelty makes no step, because its archive is empty: that is no fault."""
+    if warned:
+        monkeypatch.setattr(interference, "pattern", lambda x: 1.0)
+    config, shown = tiny("interference-maxvar", f"objective.name={objective}"), io.StringIO()
+    with progress.Progress(config, 0, lambda: None, shown) as shower:
+        trained(config, shower.update)
+    assert shown.getvalue().count(f"warning: {progress.NO_STEP}\n") == warned
 
 
 def test_the_speed_is_said_as_people_say_it() -> None:

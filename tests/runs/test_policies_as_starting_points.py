@@ -76,7 +76,9 @@ def test_a_damaged_policy_is_refused(policy: Path, tmp_path: Path, changes: dict
     assert done.returncode == 3 and message in done.stderr and not (tmp_path / "run.h5").exists()
 
 
-def test_a_policy_of_another_network_is_refused(policy: Path, tmp_path: Path) -> None:
+def test_a_policy_of_another_network_is_refused(walked: Path, policy: Path, tmp_path: Path) -> None:
     other = sets("task.hidden=[256,255]")
-    done = ees("train", "cheetah-es", "--from", policy, *other, *SMALL, "--out", tmp_path / "run.h5")
-    assert done.returncode == 2 and "another network or another task" in done.stderr, done.stderr
+    for start in (walked, policy):
+        done = ees("train", "cheetah-es", "--from", start, *other, *SMALL, "--out", tmp_path / "run.h5")
+        assert done.returncode == 2 and "another network or another task" in done.stderr, done.stderr
+        assert "task.hidden = [256, 256]; this config has" in done.stderr and "task.hidden = [256, 255]:" in done.stderr

@@ -54,6 +54,10 @@ class TooLong(Base):
     behavior = (1.0, 2.0)
 
 
+class Words(Base):
+    behavior = ("left",)
+
+
 class Odd(Base):
     def initial(self, generator: Any) -> Any:
         return np.zeros(3)
