@@ -14,9 +14,7 @@ from ees_mpi.ranks import Ranks, launched
 from ees_mpi.terminal import clock, pace, plain
 
 LINE_SECONDS = 5.0  # between two lines in a log file
-NO_STEP = (
-    "all individuals of a generation have the same weight, so it made no step; do their behaviours or fitnesses differ?"
-)
+NO_STEP = "a generation made no step, because its gradient is exactly 0: perhaps all behaviours or fitnesses are equal"
 
 
 class Display:
