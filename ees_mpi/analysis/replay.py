@@ -5,7 +5,6 @@ New mutations, of an exported policy or of a run, are sampled into a temporary f
 
 import math
 import tempfile
-import tomllib
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, replace
@@ -31,6 +30,7 @@ from ees_mpi.generation.rollouts import adapted, outcome_of, rollouts_of
 from ees_mpi.generation.state import State
 from ees_mpi.outcomes import pack
 from ees_mpi.ranks import Ranks
+from ees_mpi.registry.toml import tables
 from ees_mpi.runs import starting_point
 from ees_mpi.runs.policy_files import PolicySource
 from ees_mpi.store.reader import Run, open_run
@@ -160,8 +160,10 @@ def sampled(policy: Path, request: ReplayRequest, folder: Path) -> Path:
     count = max(2, *(index + 1 for index in request.individuals)) if request.individuals else MUTATIONS
     if request.mutations and request.individuals and count > request.mutations:
         raise ConfigError(f"--individual {count - 1}: expected 0 to {request.mutations - 1}, as --mutations says")
-    start = starting_point.load(PolicySource(policy), generation=request.generation)
-    settings = request.settings or ({"task.device": "cpu"} if "device" in tomllib.loads(start.config)["task"] else None)
+    source = PolicySource(policy)  # of another program: `sample` refuses it, before any code runs
+    text = "" if source.foreign else starting_point.load(source, generation=request.generation).config
+    task = tables(text, (), f"the config in {policy}").get("task")
+    settings = request.settings or ({"task.device": "cpu"} if isinstance(task, dict) and "device" in task else None)
     count, out = request.mutations or count, folder / f"{policy.stem}.h5"
     wanted = SampleRequest(policy, count, out, generation=request.generation, std=request.std, settings=settings)
     return sample(Ranks(), wanted, lambda line: None)

@@ -66,7 +66,8 @@ class RunWriter:
         kind: run or study; started_from: JSON about the run that the means come from
         """
         path = real(path)  # keeps a symbolic link
-        path.parent.mkdir(exist_ok=True)
+        with journal.write_errors(path):
+            path.parent.mkdir(exist_ok=True)
         lock = Lock(path, force)
         try:
             if path.exists() and not overwrite:

@@ -21,7 +21,7 @@ from support.run_files import assert_same_bits
 from ees_mpi import open_run
 from ees_mpi.store import lock
 
-SHORT = "run.stall_minutes=0.1"
+SHORT, AT = "run.stall_minutes=0.1", ("task.settings.at=7",)
 
 
 def start(words: list[str]) -> "subprocess.Popen[str]":
@@ -53,29 +53,25 @@ def test_a_rank_that_stands_still_ends_the_job(tmp_path: Path) -> None:
 
     The first two take longest to be noticed. They wait while the others run.
     """
-    out, option = (
-        tmp_path / "stopped.h5",
-        "--start-minutes 0.051",
-    )  # no other test has it: the processes are found by it
-    slow = ("task.settings.how=none", "task.settings.seconds=0.02", "run.generations=1000", SHORT)
-    stopped = training(breaking(out, 3, *slow), out)
+    option = "--start-minutes 0.051"  # no other test has it: the processes are found by it
+    out, slow = tmp_path / "stopped.h5", ("task.settings.seconds=0.02", "run.generations=1000", SHORT)
+    stopped = training(breaking(out, 3, "task.settings.how=none", *slow), out)
     os.kill(json.loads(wait_for_text(Path(f"{out}.lock")))["pid"], signal.SIGSTOP)  # the others wait in a gather
     words = f'[ "$OMPI_COMM_WORLD_RANK" = 1 ] && sleep 600; exec {BIN}/ees-mpi doctor {option}'
     absent = start([MPIRUN, "-n", "3", "/bin/sh", "-c", words])
-    for how, ranks in (("lock", 3), ("loop", 0)):
-        still = tmp_path / f"{how}.h5"
-        ended = run(breaking(still, ranks, f"task.settings.how={how}", "task.settings.at=7", SHORT))
-        assert ended.returncode == 1 and all_ended(still), ended.stderr
+    files = {tmp_path / "lock.h5": 3, tmp_path / "loop.h5": 0}
+    still = [run(breaking(each, files[each], f"task.settings.how={each.stem}", *AT, SHORT)) for each in files]
+    errors = absent.communicate(timeout=TIMEOUT)[1], stopped.communicate(timeout=TIMEOUT)[1]
+    assert absent.returncode != 0 and all_ended(option), errors[0]
+    assert stopped.returncode == 1 and all_ended(out), errors[1]
+    said, stacks = (errors[1].count(text) for text in ("run.stall_minutes", "Timeout ("))  # others are in a gather
+    assert said <= 1 and said + stacks >= 1 and stacks < 3, errors[1]
+    for each, ended in zip(files, still, strict=True):
+        assert ended.returncode == 1 and all_ended(each), ended.stderr
         assert ended.stderr.count("Timeout (") == 1 and "breaking.py" in ended.stderr, ended.stderr  # its own stack
-        done(*breaking(still, 0, "task.settings.how=none")[1:], "--resume")
-        assert_same_bits(still, whole(tmp_path))
+        done(*breaking(each, 0, "task.settings.how=none")[1:], "--resume")
+        assert_same_bits(each, whole(tmp_path))
         (tmp_path / "whole.h5").unlink()
-    errors = absent.communicate(timeout=TIMEOUT)[1]
-    assert absent.returncode != 0 and all_ended(option), errors
-    errors = stopped.communicate(timeout=TIMEOUT)[1]
-    assert stopped.returncode == 1 and all_ended(out), errors
-    said, stacks = errors.count("run.stall_minutes"), errors.count("Timeout (")  # a stack: the others are in a gather
-    assert said <= 1 and said + stacks >= 1 and stacks < 3, errors
 
 
 @pytest.mark.slow
@@ -163,13 +159,11 @@ def test_a_second_ctrl_c_at_the_ranks_ends_the_job_at_once_with_one_sentence(tmp
 
 @pytest.mark.slow
 def test_a_task_that_exits_ends_the_job_with_an_error(tmp_path: Path) -> None:
-    out = tmp_path / "run.h5"
-    ended = run(breaking(out, 3, "task.settings.how=leave"))
-    assert ended.returncode not in (0, 2, 3, 75)
-    assert (
-        ended.stderr.count("individual 3: task.function support.breaking:Breaking: evaluate() raised SystemExit") == 1
-    )
-    assert all_ended(out)
+    out, silent = tmp_path / "run.h5", tmp_path / "silent.h5"
+    left = run(breaking(out, 3, "task.settings.how=leave"))
+    assert left.stderr.count("individual 3: task.function support.breaking:Breaking: evaluate() raised SystemExit") == 1
+    gone = run(breaking(silent, 3, "task.settings.how=exit"))  # os._exit
+    assert not {left.returncode, gone.returncode} & {0, 2, 3, 75} and all_ended(out) and all_ended(silent)
 
 
 def test_an_exception_in_a_task_ends_the_job_with_the_lines_of_the_task(tmp_path: Path) -> None:

@@ -60,6 +60,8 @@ class Breaking(Base):
                 raise ZeroDivisionError("the task broke on purpose")
             case "leave":
                 raise SystemExit(3)
+            case "exit":
+                os._exit(9)
             case "broken pipe":
                 raise BrokenPipeError(32, "Broken pipe")
             case "die" if not os.path.exists(self.mark):

@@ -116,6 +116,18 @@ def test_a_replay_that_cannot_work_is_refused_and_nothing_is_written(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("policy", ["own:f", "net.pt", "odd.npz"])
+def test_a_policy_without_a_task_is_refused_and_its_code_does_not_run(
+    policy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("own.py").write_text("open('ran', 'w')\n")
+    Path("net.pt").touch()
+    np.savez("odd.npz", config=np.array("task = 3"), parameters=np.zeros(3))
+    done = ees("replay", policy, "--mutations", 2)
+    assert done.returncode in (2, 3) and done.stderr.count("\n") == 1 and not Path("ran").exists(), done.stderr
+
+
 def test_a_task_without_a_body_replays_but_has_nothing_to_film(finished: Path, tmp_path: Path) -> None:
     assert SAME in ees("replay", finished, "--individual", 3).stdout
     done = ees("replay", finished, "--individual", 3, "--video", tmp_path / "x.mp4")
