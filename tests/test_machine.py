@@ -88,5 +88,5 @@ def test_a_resume_with_another_build_of_the_physics_library_is_noticed(tmp_path:
     run = train(tmp_path / "run.h5")
     note_build(run, "another")
     said = done("resume", run, "--generations", "7").stdout
-    assert "warning: the file was written on another machine" in said and "'another' there" in said
+    assert "warning: something has changed since the last session" in said and "'another' there" in said
     assert said.count("pybullet_build") == 1

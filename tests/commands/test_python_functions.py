@@ -146,13 +146,13 @@ def test_a_signal_and_a_time_limit_raise_interrupted(finished: Path, tmp_path: P
 
 
 @pytest.mark.usefixtures("unchanged")
-def test_an_error_in_a_task_is_raised_as_it_is_and_releases_the_file(
+def test_an_exit_in_a_task_is_an_error_and_releases_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "run.h5"
     monkeypatch.setattr(lock, "WAIT_SECONDS", 0.0)
     breaks = {"task.function": "support.breaking:Breaking", "task.settings": {"how": "leave", "at": 7}}
-    with pytest.raises(SystemExit):
+    with pytest.raises(ees_mpi.EesError, match="raised SystemExit: 3"):
         ees_mpi.train(CONFIG, out, settings=breaks)
     ees_mpi.train(CONFIG, out, overwrite=True).close()  # the lock is free
 
