@@ -168,8 +168,9 @@ def correlations(rows: Sequence[dict[str, str]], trained: dict[str, dict[str, st
         for variance, home in homes
         if home["adapt_left"]
     ]
-    late = [row for row in adapted if row[2] == "MaxEnt" and row[3] == "100"]
-    for name, some in (("cheetahs for which `adapt` was run", adapted), ("MaxEnt after 100 generations", late)):
+    late = [row for row in adapted if row[2] in ("MaxEnt", "MaxVar") and row[3] == "100"]
+    long = "MaxEnt and MaxVar after 100 generations"
+    for name, some in (("cheetahs for which `adapt` was run", adapted), (long, late)):
         found = spearmanr([row[0] for row in some], [row[1] for row in some]).statistic
         words.append(f"with `ees-mpi adapt`, mean of left and right: {found:.2f} ({name}, {len(some)});")
     ants = [row for row in rows if row["mean"].startswith("ant-maxent-authors")]
