@@ -238,7 +238,7 @@ def differences(run: Run, generation: int) -> list[str]:
         return ["the generation was evaluated on a GPU, whose outcomes cannot be repeated bit by bit"]
     if not run.config.task.deterministic:
         return ["the task is not deterministic (task.deterministic = false)"]
-    here = {**machine.fingerprint(uses_torch(run.config)), **sources()}
+    here = {**machine.fingerprint(uses_torch(run.config)), **sources(run.config.to_toml())}
     return machine.differences(here, run.machine(generation))
 
 

@@ -75,9 +75,10 @@ def import_module(module: str, path: str, key: str) -> Any:
     return found
 
 
-def sources() -> dict[str, str]:
-    """Return a digest of the files that configs named in this process, for the sessions of run files."""
-    return {"own_code": " ".join(f"{name}:{_digests[name]}" for name in sorted(_digests))} if _digests else {}
+def sources(config: str) -> dict[str, str]:
+    """Return digests of the files that a config (as TOML) names, for the sessions of its run file."""
+    found = [f"{name}:{_digests[name]}" for name in sorted(_digests) if f'"{name}:' in config]
+    return {"own_code": " ".join(found)} if found else {}
 
 
 def _places() -> str:

@@ -148,7 +148,7 @@ class Session:
         with ranks.together():
             if prepared:
                 writer = prepared.open()  # creates a new file
-                here = {**fingerprint, "mpi": ranks.library, **job.described, **sources()}
+                here = {**fingerprint, "mpi": ranks.library, **job.described, **sources(job.config.to_toml())}
                 _greet(ranks, prepared, here, job.device, self.say)
                 writer.begin_session(state.generation, ranks.size, ranks.nodes, here)
         return writer
