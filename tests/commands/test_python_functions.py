@@ -146,9 +146,7 @@ def test_a_signal_and_a_time_limit_raise_interrupted(finished: Path, tmp_path: P
 
 
 @pytest.mark.usefixtures("unchanged")
-def test_an_exit_in_a_task_is_an_error_and_releases_the_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_exit_in_a_task_is_an_error_and_releases_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "run.h5"
     monkeypatch.setattr(lock, "WAIT_SECONDS", 0.0)
     breaks = {"task.function": "support.breaking:Breaking", "task.settings": {"how": "leave", "at": 7}}
