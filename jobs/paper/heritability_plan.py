@@ -173,9 +173,10 @@ def correlations(rows: Sequence[dict[str, str]], trained: dict[str, dict[str, st
     for name, some in (("cheetahs for which `adapt` was run", adapted), (long, late)):
         found = spearmanr([row[0] for row in some], [row[1] for row in some]).statistic
         words.append(f"with `ees-mpi adapt`, mean of left and right: {found:.2f} ({name}, {len(some)});")
-    ants = [row for row in rows if row["mean"].startswith("ant-maxent-authors")]
-    found = spearmanr([float(row["share"]) for row in ants], [float(row["distance"]) for row in ants]).statistic
-    words.append(f"of share with distance: {found:.2f} (ants of MaxEnt with the released rules, {len(ants)}).")
+    for name, end in (("MaxEnt", ";"), ("MaxVar", ".")):
+        ants = [row for row in rows if row["mean"].startswith(f"ant-{name.lower()}-authors")]
+        found = spearmanr([float(row["share"]) for row in ants], [float(row["distance"]) for row in ants]).statistic
+        words.append(f"of share with distance: {found:.2f} (ants of {name} with the released rules, {len(ants)}){end}")
     return ["\n".join(words)]
 
 
