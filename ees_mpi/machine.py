@@ -41,8 +41,9 @@ BITS_DEPEND_ON = (
 BY_CPU = ("cpu_features", "blas", "libm")  # those that depend on the CPU
 # The keys of a GPU job: the bits of rollouts on a GPU depend on them, too.
 GPU_BITS_DEPEND_ON = ("gpu", "gpu_driver", "warp", "mujoco_warp")
-# Files of older versions lack the digests (own_code: of the user's files), and jobs on CPUs the GPU: no difference.
-OPTIONAL_KEYS = ("pybullet_build", "mujoco_build", "own_code", *GPU_BITS_DEPEND_ON)
+# Files of older versions lack the digests, and jobs on CPUs the GPU, which is no difference.
+OPTIONAL_KEYS = ("pybullet_build", "mujoco_build", *GPU_BITS_DEPEND_ON)
+OWN_CODE = "own_code"  # "module:digest ..." of the user's files (`registry.own.sources`)
 
 # The library of each physics engine, relative to the folder in which its package is installed.
 LIBRARIES = {"pybullet": "pybullet.*so", "mujoco": "mujoco/libmujoco.*"}
@@ -165,12 +166,20 @@ def gpu_packages() -> dict[str, str]:
 
 def differences(mine: dict[str, str], other: dict[str, str]) -> list[str]:
     """Return the differences between two fingerprints that can change bits."""
+    mine, other = _by_file(mine), _by_file(other)
+    files = [key for key in mine if key.startswith(f"{OWN_CODE} ") and key in other]
     return [
         f"{key} is {mine.get(key, 'none')!r} here and {other.get(key, 'none')!r} there"
-        for key in (*BITS_DEPEND_ON, *GPU_BITS_DEPEND_ON, "own_code")
+        for key in (*BITS_DEPEND_ON, *GPU_BITS_DEPEND_ON, *files)
         if mine.get(key, "none") != other.get(key, "none")
         and (key not in OPTIONAL_KEYS or (key in mine and key in other))
     ]
+
+
+def _by_file(facts: dict[str, str]) -> dict[str, str]:
+    """Return a fingerprint with one key for each of the user's files: a command imports only those that it needs."""
+    named = (text.partition(":") for text in facts.get(OWN_CODE, "").split())
+    return {**facts, **{f"{OWN_CODE} {module}": digest for module, _, digest in named}}
 
 
 @lru_cache

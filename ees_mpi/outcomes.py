@@ -190,7 +190,9 @@ def unpack(rows: Floats, observations: Floats, starts: int = 1, common: bool = F
         behavior=np.ascontiguousarray(rows[:, LEADING:end]),
         fitness=rows[:, 3].copy(),
         length=rows[:, 2].astype(np.int64),
-        valid=(rows[:, 1] != 0) & np.isfinite(rows[:, 3]) & (np.abs(rows[:, LEADING:]) <= LARGEST).all(axis=1),
+        valid=(rows[:, 1] != 0)
+        & np.isfinite(rows[:, 3:]).all(axis=1)
+        & (np.abs(rows[:, LEADING:end]) <= LARGEST).all(axis=1),
         observations=observations,
         by_start=rows[:, end:].reshape(len(rows), starts, end - LEADING) if starts > 1 else None,
         common_starts=common,

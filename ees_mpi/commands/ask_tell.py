@@ -32,6 +32,7 @@ from ees_mpi.generation.state import State, state_of
 from ees_mpi.outcomes import LEADING, Arrays, Draw, Floats, Outcomes, Singles, behavior_columns, unpack
 from ees_mpi.ranks import Ranks, UserLoop
 from ees_mpi.registry import Part
+from ees_mpi.registry.own import sources
 from ees_mpi.runs.broadcast import read_on_root
 from ees_mpi.runs.start import reopen
 from ees_mpi.store.reader import open_run
@@ -59,6 +60,7 @@ class LoopFile:
                 self.writer = self.create(config)
             if self.writer:
                 here = {**machine.fingerprint(uses_torch(config)), "mpi": ranks.library, "device": "cpu"}
+                here |= sources(config.to_toml())
                 self.writer.begin_session(generation, ranks.size, ranks.nodes, here)
 
     def close(self, config: Config, generations: int, finished: bool | None) -> None:

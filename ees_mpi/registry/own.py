@@ -28,6 +28,7 @@ Result = TypeVar("Result")
 Table = Mapping[str, NDArray[Any]]
 _results: dict[Hashable, Any] = {}
 _digests: dict[str, str] = {}  # of the files of imported modules
+_specs: dict[str, Any] = {}  # of these modules
 
 
 def split(path: str, key: str) -> tuple[str, str]:
@@ -56,6 +57,7 @@ def import_module(module: str, path: str, key: str) -> Any:
         raise ConfigError(f"{key}: expected a module in front of the colon, got {path!r}")
     sys.path += [folder for folder in (*registry.FOLDERS, "", *registry.trusted_folders()) if folder not in sys.path]
     importlib.invalidate_caches()  # the user may have just written the file
+    loaded = module in sys.modules
     try:
         found = importlib.import_module(module)
     except EesError:
@@ -69,9 +71,10 @@ def import_module(module: str, path: str, key: str) -> Any:
     wanted = [os.path.join(folder, names) for folder in registry.FOLDERS]
     if file in wanted[:-1] and os.path.exists(wanted[-1]):
         raise ConfigError(f"{key} {path}: this process has imported {file} for another config; start a new process")
-    if module not in _digests and os.path.isfile(file):
-        with open(file, "rb") as opened:
+    if os.path.isfile(file) and (not loaded or module in _digests) and _specs.get(module) is not found.__spec__:
+        with open(file, "rb") as opened:  # not of a module that the user's program has loaded: its file may be newer
             _digests[module] = hashlib.file_digest(opened, "sha256").hexdigest()[:12]
+        _specs[module] = found.__spec__  # another one after a reload
     return found
 
 

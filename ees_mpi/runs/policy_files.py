@@ -154,7 +154,7 @@ def _load(source: Any, text: str) -> tuple[Named | NDArray[Any], Any]:
     if not hasattr(source, "state_dict") and callable(source):
         try:
             source = source()
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise ConfigError(f"{text}: calling it raised {type(error).__name__}: {error}") from error
     if hasattr(source, "state_dict"):
         return as_arrays(source.state_dict(), text), source

@@ -14,7 +14,7 @@ from ees_mpi.ranks import Ranks, launched
 from ees_mpi.terminal import clock, pace, plain
 
 LINE_SECONDS = 5.0  # between two lines in a log file
-NO_STEP = "a generation made no step, because its gradient is exactly 0: perhaps all behaviours or fitnesses are equal"
+NO_STEP = "the gradient of a generation is exactly 0: all behaviours or fitnesses are equal, or those of pairs cancel"
 
 
 class Display:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from ees_mpi import config as configs
 from ees_mpi.config import Config, Source
@@ -21,7 +22,6 @@ from ees_mpi.runs import policy_fit, starting_point
 from ees_mpi.runs.policy_files import PolicySource
 from ees_mpi.runs.starting_point import StartingPoint
 from ees_mpi.store import layout
-from ees_mpi.store.lock import Lock
 from ees_mpi.store.reader import Run, open_run
 from ees_mpi.store.safety import check_ours
 from ees_mpi.store.writer import RunWriter, check_folder, has_results
@@ -143,7 +143,6 @@ def reopen(
         config = config or run.config
         if generations is not None:
             if generations < run.generations:
-                Lock(path, force).release()  # if another process writes the file, this error comes first
                 have = f"{path} has {run.generations} already"
                 raise ConfigError(f"{key} {generations}: {have}; expected at least that many")
             config = replace(config, run=msgspec.structs.replace(config.run, generations=generations))
@@ -158,9 +157,15 @@ def reopen(
 
 def _check_same_sizes(run: Run, config: Config) -> None:
     """Raise a ConfigError if the user's code has changed so that arrays of a generation do not fit into the file."""
-    for name, _, shape in layout.columns(run.names, config, layout.axis_sizes(config)):
-        if (there := run[name].shape[1:]) != shape:
-            changed = f"`{name}` of a generation has the shape {there} in {run.path} and {shape} here"
+    shapes = {name: shape for name, _, shape in layout.columns(run.names, config, layout.axis_sizes(config))}
+    stored = {name: run[name].shape[1:] for name in shapes}
+    if not config.task.in_program:  # the program may not have its function yet
+        shapes |= {name: array.shape for name, array in first_state(config).arrays().items()}
+        stored |= {name: np.shape(array) for name, array in run.state_arrays().items()}
+    for name in sorted({*shapes, *stored}):
+        there, here = stored.get(name, "none"), shapes.get(name, "none")
+        if there != here and not name.startswith("memory/"):
+            changed = f"`{name}` has the shape {there} in {run.path} and {here} here"
             raise ConfigError(f"{changed}; expected the code that began this run. For other code begin another file")
 
 

@@ -145,16 +145,18 @@ class OwnEvaluator(Guard):
     def evaluate(
         self, index: int, parameters: Singles, observation_mean: Floats, observation_std: Floats, observe: bool
     ) -> Outcome:
+        expected = f"expected ees_mpi.outcomes.Outcome with ({self._expected},)"
         with located(f"individual {index}"):
             with calling(self._code, "evaluate()"):
                 outcome = self._thing.evaluate(index, parameters, observation_mean, observation_std, observe)
             try:
                 shape = np.asarray(outcome.behavior, np.float64).shape
-            except (TypeError, ValueError, AttributeError, OverflowError):
-                shape = None
+            except Exception as error:  # of a sequence, tensor or array of the user
+                returned = f"evaluate() returned {type(outcome).__name__}; {expected}: {error}"
+                raise OwnCodeError(f"{self._code}: {returned}") from None
             if shape != (self._expected,) or not isinstance(outcome, Outcome):
                 raise OwnCodeError(
                     f"{self._code}: evaluate() returned {type(outcome).__name__} with a behavior of shape {shape}; "
-                    f"expected ees_mpi.outcomes.Outcome with ({self._expected},)"
+                    f"{expected}"
                 )
         return outcome

@@ -136,7 +136,7 @@ class OneByOne:
                 given = isinstance(returned, tuple) and len(returned) == 2 and np.size(returned[0]) == np.prod(shape)
                 behavior, fitness = returned if given else (returned, np.zeros(shape[:-1]))
                 behavior, fitness = np.asarray(behavior, np.float64), np.asarray(fitness, np.float64)
-            except (TypeError, ValueError, OverflowError) as error:
+            except Exception as error:  # of a sequence, tensor or array of the user
                 expected = f"a behaviour of shape {shape}, or a behaviour and a fitness"
                 raise OwnCodeError(f"{self._code} returned {returned!r:.80}; expected {expected}: {error}") from None
             whole = behavior.size == np.prod(shape) and behavior.shape[:1] in (shape[:1], ())

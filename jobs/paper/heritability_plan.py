@@ -168,16 +168,16 @@ def correlations(rows: Sequence[dict[str, str]], trained: dict[str, dict[str, st
         for variance, home in homes
         if home["adapt_left"]
     ]
-    late = [row for row in adapted if row[2] in ("MaxEnt", "MaxVar") and row[3] == "100"]
-    long = "MaxEnt and MaxVar after 100 generations"
-    for name, some in (("cheetahs for which `adapt` was run", adapted), (long, late)):
+    ours = [row for row in adapted if row[2] in ("MaxEnt", "MaxVar")]
+    for name, some in (("cheetahs for which `adapt` was run", adapted), ("those of MaxEnt and MaxVar", ours)):
         found = spearmanr([row[0] for row in some], [row[1] for row in some]).statistic
         words.append(f"with `ees-mpi adapt`, mean of left and right: {found:.2f} ({name}, {len(some)});")
-    for name, end in (("MaxEnt", ";"), ("MaxVar", ".")):
-        ants = [row for row in rows if row["mean"].startswith(f"ant-{name.lower()}-authors")]
+    for names in (("maxent",), ("maxent", "maxvar")):
+        ants = [row for row in rows if row["mean"].startswith(tuple(f"ant-{name}-authors" for name in names))]
         found = spearmanr([float(row["share"]) for row in ants], [float(row["distance"]) for row in ants]).statistic
-        words.append(f"of share with distance: {found:.2f} (ants of {name} with the released rules, {len(ants)}){end}")
-    return ["\n".join(words)]
+        both = "MaxEnt" if len(names) == 1 else "MaxEnt and MaxVar"
+        words.append(f"of share with distance: {found:.2f} (ants of {both} with the released rules, {len(ants)});")
+    return ["\n".join(words)[:-1] + "."]
 
 
 def main(words: Sequence[str]) -> int:

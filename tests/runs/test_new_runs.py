@@ -8,7 +8,7 @@ from typing import Any
 
 import gymnasium
 import pytest
-from support import program, random_parts
+from support import own_tasks, program, random_parts
 from support.program import TESTS, TINY, done, info, python, refusal, run, sets
 from support.random_parts import SMALL, train
 
@@ -163,7 +163,15 @@ def test_a_run_goes_on_with_changed_code_only_if_its_arrays_fit_and_says_so(
         assert (code, shape in said, "(4, 2) in" in said) == (2, True, True), said
     assert out.read_bytes() == before and not out.with_name("run.h5.journal").exists()
     code, said = ees("2:", "resume", out, "--generations", 3, "--trust")
-    assert code == 0 and "later bits may differ: own_code is 'ends:" in said
+    assert code == 0 and "later bits may differ: own_code ends is '" in said
     assert ees("2:", "verify", out, "--generation", 2, "--trust")[0] == 0
     code, said = ees("2:", "verify", out, "--generation", 1, "--trust")
-    assert code == 1 and "expected here: own_code is 'ends:" in said
+    assert code == 1 and "expected here: own_code ends is '" in said
+
+
+def test_a_run_does_not_go_on_with_a_state_of_another_shape(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    task = {"name": "custom", "function": "support.own_tasks:TwoPlaces"}
+    ees_mpi.train({"task": task, **PARTS}, tmp_path / "run.h5", settings=SMALL).close()
+    monkeypatch.setattr(own_tasks.TwoPlaces, "observation_dim", 2, raising=False)
+    with pytest.raises(ees_mpi.ConfigError, match=r"`observations` has the shape \(1,\) in .* and \(5,\) here"):
+        ees_mpi.train(tmp_path / "run.h5", resume=True, generations=9, trust=True)

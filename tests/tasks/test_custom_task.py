@@ -11,7 +11,7 @@ from ees_mpi.tasks import TASKS
     ("name", "message"),
     [
         ("TooLong", r"a behavior of shape \(2,\); expected .*Outcome with \(1,\)"),
-        ("Words", r"evaluate\(\) returned Outcome with a behavior of shape None; expected .*Outcome with \(1,\)"),
+        ("Words", r"evaluate\(\) returned Outcome; expected .*Outcome with \(1,\): could not convert"),
         ("Odd", r"initial\(\) has shape \(3,\); expected \(2,\)"),
         ("Nothing", "expected a class with parameters, behavior_dim, initial, open; it has no parameters"),
     ],

@@ -214,7 +214,7 @@ class Gymnasium(PolicyTask, frozen=True, kw_only=True):
             if "render_mode" in more and "render_mode" in str(error):  # of an environment without this argument
                 raise ConfigError(f"task.env {self.env!r} cannot be drawn: it takes no render_mode") from None
             raise ConfigError(f"task.env {self.env!r} cannot be made: {error}") from None
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             if isinstance(error, AttributeError) and "render_mode" in more:
                 raise  # the error of MuJoCo if a library for drawing is missing; `film` reports it
             raise ConfigError(str(failed(f"task.env {self.env}", "__init__()", error))) from error
