@@ -586,6 +586,6 @@ def short_answer(rows: Sequence[Row]) -> str:
         f"ratio is {whitened(rows)}; with ranks MaxEnt and MaxVar are nearly one method. The ant's mutations "
         f"{ring_words(rows)}, a measure that was chosen afterwards. "
         f"{ahead_words(rows)}. Open: MAML, and mixtures with these rules. "
-        "[All claims](ees_mpi/docs/results.md)."
+        "All: [claims](ees_mpi/docs/results.md)."
     )
     return textwrap.fill(words, 118, break_long_words=False, break_on_hyphens=False) + "\n"
