@@ -43,7 +43,6 @@ BY_CPU = ("cpu_features", "blas", "libm")  # those that depend on the CPU
 GPU_BITS_DEPEND_ON = ("gpu", "gpu_driver", "warp", "mujoco_warp")
 # Files of older versions lack the digests, and jobs on CPUs the GPU, which is no difference.
 OPTIONAL_KEYS = ("pybullet_build", "mujoco_build", *GPU_BITS_DEPEND_ON)
-OWN_CODE = "own_code"  # "module:digest ..." of the user's files (`registry.own.sources`)
 
 # The library of each physics engine, relative to the folder in which its package is installed.
 LIBRARIES = {"pybullet": "pybullet.*so", "mujoco": "mujoco/libmujoco.*"}
@@ -166,20 +165,13 @@ def gpu_packages() -> dict[str, str]:
 
 def differences(mine: dict[str, str], other: dict[str, str]) -> list[str]:
     """Return the differences between two fingerprints that can change bits."""
-    mine, other = _by_file(mine), _by_file(other)
-    files = [key for key in mine if key.startswith(f"{OWN_CODE} ") and key in other]
+    files = [key for key in mine if key.startswith("own_code ") and key in other]  # a command imports what it needs
     return [
         f"{key} is {mine.get(key, 'none')!r} here and {other.get(key, 'none')!r} there"
         for key in (*BITS_DEPEND_ON, *GPU_BITS_DEPEND_ON, *files)
         if mine.get(key, "none") != other.get(key, "none")
         and (key not in OPTIONAL_KEYS or (key in mine and key in other))
     ]
-
-
-def _by_file(facts: dict[str, str]) -> dict[str, str]:
-    """Return a fingerprint with one key for each of the user's files: a command imports only those that it needs."""
-    named = (text.partition(":") for text in facts.get(OWN_CODE, "").split())
-    return {**facts, **{f"{OWN_CODE} {module}": digest for module, _, digest in named}}
 
 
 @lru_cache

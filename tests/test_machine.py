@@ -94,6 +94,6 @@ def test_a_resume_with_another_build_of_the_physics_library_is_noticed(tmp_path:
 
 def test_only_files_of_the_user_that_both_sides_have_are_compared() -> None:
     """A command imports only the modules that it needs."""
-    logged = {"own_code": "objective:2 task:1"}
-    assert machine.differences({"own_code": "task:1"}, logged) == machine.differences({}, logged) == []
-    assert machine.differences({"own_code": "task:3"}, logged) == ["own_code task is '3' here and '1' there"]
+    logged = {"own_code objective": "2", "own_code task": "1"}
+    assert machine.differences({"own_code task": "1"}, logged) == machine.differences({}, logged) == []
+    assert machine.differences({"own_code task": "3"}, logged) == ["own_code task is '3' here and '1' there"]

@@ -27,8 +27,7 @@ PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 Result = TypeVar("Result")
 Table = Mapping[str, NDArray[Any]]
 _results: dict[Hashable, Any] = {}
-_digests: dict[str, str] = {}  # of the files of imported modules
-_specs: dict[str, Any] = {}  # of these modules
+_digests: dict[str, tuple[Any, str]] = {}  # of the files of imported modules, after the modules' specs
 
 
 def split(path: str, key: str) -> tuple[str, str]:
@@ -71,17 +70,16 @@ def import_module(module: str, path: str, key: str) -> Any:
     wanted = [os.path.join(folder, names) for folder in registry.FOLDERS]
     if file in wanted[:-1] and os.path.exists(wanted[-1]):
         raise ConfigError(f"{key} {path}: this process has imported {file} for another config; start a new process")
-    if os.path.isfile(file) and (not loaded or module in _digests) and _specs.get(module) is not found.__spec__:
+    known = _digests.get(module, (None,))[0]
+    if (known or not loaded) and known is not found.__spec__ and os.path.isfile(file):  # a reload makes another spec
         with open(file, "rb") as opened:  # not of a module that the user's program has loaded: its file may be newer
-            _digests[module] = hashlib.file_digest(opened, "sha256").hexdigest()[:12]
-        _specs[module] = found.__spec__  # another one after a reload
+            _digests[module] = found.__spec__, hashlib.file_digest(opened, "sha256").hexdigest()[:12]
     return found
 
 
 def sources(config: str) -> dict[str, str]:
-    """Return digests of the files that a config (as TOML) names, for the sessions of its run file."""
-    found = [f"{name}:{_digests[name]}" for name in sorted(_digests) if f'"{name}:' in config]
-    return {"own_code": " ".join(found)} if found else {}
+    """Return digests of the files that a config (as TOML) names. Sessions keep them, `machine.differences` compares."""
+    return {f"own_code {name}": digest for name, (_, digest) in _digests.items() if f'"{name}:' in config}
 
 
 def _places() -> str:

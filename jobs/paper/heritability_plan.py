@@ -161,7 +161,7 @@ def correlations(rows: Sequence[dict[str, str]], trained: dict[str, dict[str, st
     """Return rank correlations: of heritable variance with adaptation, and of the ants' share with their distance."""
     heritable = [float(row["mutation"]) for row in rows]
     found = spearmanr(heritable, [float(row["adapted"]) for row in rows]).statistic
-    words = [f"Rank correlation of heritable variance with the best of 40: {found:.2f} ({len(rows)} means);"]
+    words = [f"Rank correlation of heritable variance with the best of 40: {found:.2f} ({len(rows)} means)"]
     homes = [(float(row["mutation"]), trained[row["digest"]]) for row in rows if row["digest"] in trained]
     adapted = [
         (variance, (float(home["adapt_left"]) + float(home["adapt_right"])) / 2, home["algorithm"], home["generations"])
@@ -171,13 +171,13 @@ def correlations(rows: Sequence[dict[str, str]], trained: dict[str, dict[str, st
     ours = [row for row in adapted if row[2] in ("MaxEnt", "MaxVar")]
     for name, some in (("cheetahs for which `adapt` was run", adapted), ("those of MaxEnt and MaxVar", ours)):
         found = spearmanr([row[0] for row in some], [row[1] for row in some]).statistic
-        words.append(f"with `ees-mpi adapt`, mean of left and right: {found:.2f} ({name}, {len(some)});")
+        words.append(f"with `ees-mpi adapt`, mean of left and right: {found:.2f} ({name}, {len(some)})")
     for names in (("maxent",), ("maxent", "maxvar")):
         ants = [row for row in rows if row["mean"].startswith(tuple(f"ant-{name}-authors" for name in names))]
         found = spearmanr([float(row["share"]) for row in ants], [float(row["distance"]) for row in ants]).statistic
         both = "MaxEnt" if len(names) == 1 else "MaxEnt and MaxVar"
-        words.append(f"of share with distance: {found:.2f} (ants of {both} with the released rules, {len(ants)});")
-    return ["\n".join(words)[:-1] + "."]
+        words.append(f"of share with distance: {found:.2f} (ants of {both} with the released rules, {len(ants)})")
+    return [";\n".join(words) + "."]
 
 
 def main(words: Sequence[str]) -> int:

@@ -406,8 +406,9 @@ def adaptation_words(rows: Sequence[Row], rules: str) -> str:
     for length in lengths:
         found = [(name, groups[name, f"{length}"]) for name in (MAXVAR, MAXENT) if (name, f"{length}") in groups]
         shown = ", ".join(f"{name} {np.mean(adapted(runs)):.1f} (n = {len(runs)})" for name, runs in found)
-        p = f"; p = {second_plan.further_verdict(*(adapted(runs) for _, runs in found))[0]:.2g}" * (len(found) > 1)
-        words.append(f"after {length} generations {shown}{p}")
+        if len(found) > 1:
+            shown += f"; p = {second_plan.further_verdict(*(adapted(runs) for _, runs in found))[0]:.2g}"
+        words.append(f"after {length} generations {shown}")
     return "; ".join(words) or "-"
 
 
@@ -586,6 +587,6 @@ def short_answer(rows: Sequence[Row]) -> str:
         f"ratio is {whitened(rows)}; with ranks MaxEnt and MaxVar are nearly one method. The ant's mutations "
         f"{ring_words(rows)}, a measure that was chosen afterwards. "
         f"{ahead_words(rows)}. Open: MAML, and mixtures with these rules. "
-        "All: [claims](ees_mpi/docs/results.md)."
+        "[Results](ees_mpi/docs/results.md) has all claims."
     )
     return textwrap.fill(words, 118, break_long_words=False, break_on_hyphens=False) + "\n"
