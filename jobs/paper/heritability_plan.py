@@ -132,28 +132,47 @@ def table() -> list[str]:
     return [*lines, "", *correlations(rows, trained)]
 
 
-def arms() -> list[str]:
-    """Return the arms of the experiment as rows of Markdown; heritable variance also as a ratio to `fixed`."""
-    found = {}
+def measured_arms() -> dict[tuple[str, bool, str], dict[int, dict[str, str]]]:
+    """Return the rows of the arms: by robot, whether it is in Bullet, and arm; then by seed."""
+    found: dict[tuple[str, bool, str], dict[int, dict[str, str]]] = {}
     for row in kept():
         if match := ARM.fullmatch(row["mean"]):
             robot, arm, seed = match.groups()
-            found[robot, int(seed), row["engine"] == "bullet", list(ARMS).index(arm)] = row
-    head = ("heritable", "over `fixed`", "share", "start", "interaction", "distance", "left / right", "best of 40")
-    lines = [f"| arm, seed | {' | '.join(head)} |", "|---" * (1 + len(head)) + "|"]
-    for (robot, seed, bullet, arm), row in sorted(found.items()):
-        base = found.get((robot, seed, bullet, 0))
-        share = f"{float(row['share']):.2f} ({float(row['low']):.2f} to {float(row['high']):.2f})"
-        sides = f"{100 * float(row['left']):.0f} / {100 * float(row['right']):.0f} %" if row.get("left") else "-"
+            found.setdefault((robot, row["engine"] == "bullet", arm), {})[int(seed)] = row
+    return found
+
+
+def shares() -> str:
+    """Return the shares that are heritable, of the cheetahs of the experiment, in words."""
+    found: dict[int, list[float]] = {1: [], 2: []}
+    for (robot, bullet, arm), seeds in measured_arms().items():
+        if robot == "cheetah" and not bullet:
+            found[ARMS[arm][1]] += [float(row["share"]) for row in seeds.values()]
+    one, two = (f"{100 * min(each):.0f} to {100 * max(each):.0f} %" for each in found.values())
+    return f"{one} with one start in training, {two} with two (n = {len(found[1])}, {len(found[2])})"
+
+
+def arms() -> list[str]:
+    """Return the arms of the experiment as rows of Markdown, with a number for each seed."""
+    found = measured_arms()
+    head = ("heritable", "over `fixed`", "share", "interaction", "distance", "left / right, %", "best of 40")
+    lines = [f"| arm, seeds in order | {' | '.join(head)} |", "|---" * (1 + len(head)) + "|"]
+    for robot, bullet, arm in sorted(found, key=lambda key: (*key[:2], list(ARMS).index(key[2]))):
+        seeds = found[robot, bullet, arm]
+        base = found.get((robot, bullet, "fixed"), {})
+        rows = [seeds[seed] for seed in sorted(seeds)]
+        ratios = [float(seeds[at]["mutation"]) / float(base[at]["mutation"]) for at in sorted(seeds) if at in base]
+        left_right = [[float(row[side] or "nan") for side in ("left", "right")] for row in rows]
         cells = (
-            f"{float(row['mutation']):.0f}",
-            f"{float(row['mutation']) / float(base['mutation']):.2f}" if base else "-",
-            share,
-            *(f"{round(float(row[name]))}" for name in ("start", "interaction", "distance")),
-            sides,
-            f"{float(row['adapted']):.0f}",
+            ", ".join(f"{float(row['mutation']):.0f}" for row in rows),
+            ", ".join(f"{ratio:.1f}" for ratio in ratios),
+            ", ".join(f"{float(row['share']):.2f}" for row in rows),
+            ", ".join(f"{float(row['interaction']):.0f}" for row in rows),
+            ", ".join(f"{float(row['distance']):.0f}" for row in rows),
+            ", ".join(f"{100 * left:.0f} / {100 * right:.0f}" for left, right in left_right),
+            ", ".join(f"{float(row['adapted']):.0f}" for row in rows),
         )
-        lines.append(f"| {robot}, {list(ARMS)[arm]}, {seed}{', in Bullet' * bullet} | {' | '.join(cells)} |")
+        lines.append(f"| {robot}, {arm}{', in Bullet' * bullet} | {' | '.join(cells)} |")
     return lines
 
 

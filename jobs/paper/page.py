@@ -8,6 +8,7 @@ import first_plan
 import numpy as np
 import second_plan
 from endpoints import PAPERS_ROBOTS, Row, column, lines, number, select
+from heritability_plan import shares
 from intervals import LEVEL, Interval, paired_ratio, ratio
 
 NAMED = MAXVAR, MAXENT, STANDARD = "MaxVar", "MaxEnt", "standard ES"
@@ -524,8 +525,8 @@ def answer(rows: Sequence[Row]) -> str:
         f"have {early_ratio(rows)}.",
         f"The ant's offspring {ring_words(rows)}; an even ring is there in {ring.found}.",
         f"{ahead_words(rows)}.",
-        "Not run with the released rules: MAML, mixtures. Which rules made the paper's figures is not known. How much "
-        "of this variety belongs to the mutation, and how much to the start: [heritability](heritability.md).",
+        "Not run with the released rules: MAML, mixtures. Which rules made the paper's figures is not known. The part "
+        f"of the variety that offspring inherit: {shares()}; see [heritability](heritability.md).",
         "Verdicts are those of the [second plan](reproduce.md), which is older than its runs; *not decided* is no "
         "evidence against the paper.",
     ]
@@ -586,7 +587,9 @@ def short_answer(rows: Sequence[Row]) -> str:
         "the released program ranks behaviours: with whitening MaxEnt's "
         f"ratio is {whitened(rows)}; with ranks MaxEnt and MaxVar are nearly one method. The ant's mutations "
         f"{ring_words(rows)}, a measure that was chosen afterwards. "
-        f"{ahead_words(rows)}. Open: MAML, and mixtures with these rules. "
+        f"{ahead_words(rows)}. Beyond the paper: of a cheetah's variety, what does not change with its start is "
+        f"{shares()}, at equal cost and with whitening ([heritability](ees_mpi/docs/heritability.md)). "
+        "Open: MAML, and mixtures with these rules. "
         "[Results](ees_mpi/docs/results.md) has all claims."
     )
     return textwrap.fill(words, 118, break_long_words=False, break_on_hyphens=False) + "\n"

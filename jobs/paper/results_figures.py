@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from blocks import Floats, KeptRun, read_block
 from endpoints import DIRECTIONS, Row, directions, facts
+from heritability_plan import ARMS, NUMBERS, measured_arms
 from second_plan import WHITENED
 
 from ees_mpi.analysis.figures.style import PAGE, Figure, drawing, explain, grid, look
@@ -45,6 +46,8 @@ def draw(results: Path, out: Path) -> list[Path]:
         for name, function in {"scaling": draw_scaling, "signal": draw_signal}.items():
             if (measured := results / f"{name}.json").exists():
                 made.append(_save(function(json.loads(measured.read_text())), out / f"{name}.png"))
+        if results == NUMBERS.parent:
+            made.append(_save(draw_heritability(), out / "heritability.png"))
     return made
 
 
@@ -320,6 +323,24 @@ def _draw_shares(panel: Any, measured: dict[str, dict[str, list[float]]], algori
     )
     x = np.arange(4) + 0.1 * (place - 2)
     panel.errorbar(x, share, [share - low, high - share], color=look(place)["color"], marker=".", linestyle="none")
+
+
+def draw_heritability() -> Figure:
+    """Draw heritable variance and share of the arms of the experiment: a mark for each seed and engine."""
+    figure, panels = grid(2, 2, 2.4)
+    for panel, (name, title) in zip(panels, (("mutation", "heritable variance"), ("share", "its share")), strict=True):
+        for (robot, bullet, arm), seeds in measured_arms().items():
+            if robot == "cheetah":
+                places = [list(ARMS).index(arm) + 0.12 * (seed - 1) for seed in sorted(seeds)]
+                values = [float(seeds[seed][name]) for seed in sorted(seeds)]
+                color = COLORS["MaxEnt" if ARMS[arm][1] == 2 else "MaxVar"]
+                label = f"{'two starts' if ARMS[arm][1] == 2 else 'one start'}, {'Bullet' if bullet else 'replica'}"
+                how = {"color": color, "markersize": 5, "linestyle": "none", "label": label}
+                panel.plot(places, values, marker="x" if bullet else "o", **how)
+        panel.set_xticks(range(len(ARMS)), [arm.replace("-", "-\n") for arm in ARMS], fontsize=7)
+        panel.set(title=title, ylim=(0, 1.02 if name == "share" else None))
+    explain(figure, panels)
+    return figure
 
 
 def _save(figure: Figure, path: Path) -> Path:
