@@ -106,10 +106,11 @@ def make(path: str, key: str, members: str, settings: Mapping[str, Any], **argum
     if not isinstance(factory, type):
         raise ConfigError(f"{key} {path}: expected a class, got {type(factory).__name__}")
     with before_rollouts(), calling(f"{key} {path}", f"{factory.__name__}()"):
-        made = factory(**arguments, **settings)
-    if missing := [name for name in members.split() if not hasattr(made, name)]:
+        made = Guard(factory(**arguments, **settings), f"{key} {path}")
+        missing = [name for name in members.split() if not hasattr(made, name)]
+    if missing:
         raise ConfigError(f"{key} {path}: expected a class with {', '.join(members.split())}; it has no {missing[0]}")
-    return Guard(made, f"{key} {path}")
+    return made
 
 
 def forget() -> None:
@@ -133,13 +134,18 @@ def make_once(path: str, key: str, members: str, settings: Mapping[str, Any], **
 
 
 class Guard:
-    """An object of the user. An exception in one of its methods becomes an `OwnCodeError`."""
+    """An object of the user. An exception in one of its methods or properties becomes an `OwnCodeError`."""
 
     def __init__(self, thing: Any, code: str):
         self.__dict__.update(_thing=thing, _code=code)
 
     def __getattr__(self, name: str) -> Any:
-        value = getattr(self._thing, name)
+        try:
+            value = getattr(self._thing, name)
+        except (Exception, SystemExit) as error:
+            if isinstance(error, EesError) or (isinstance(error, AttributeError) and error.name == name):
+                raise  # there is no such member
+            raise failed(self._code, name, error) from error
         if not callable(value):
             return value
 
