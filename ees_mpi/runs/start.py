@@ -14,7 +14,7 @@ from ees_mpi import config as configs
 from ees_mpi.config import Config, Source
 from ees_mpi.config.sweeps import file_name
 from ees_mpi.errors import ConfigError, RunFileError
-from ees_mpi.files import check_not_input
+from ees_mpi.files import check_folder, check_not_input
 from ees_mpi.generation.state import first_state
 from ees_mpi.outcomes import Arrays
 from ees_mpi.registry.toml import Setting
@@ -24,7 +24,7 @@ from ees_mpi.runs.starting_point import StartingPoint
 from ees_mpi.store import layout
 from ees_mpi.store.reader import Run, open_run
 from ees_mpi.store.safety import check_ours
-from ees_mpi.store.writer import RunWriter, check_folder, has_results
+from ees_mpi.store.writer import RunWriter, has_results
 
 
 @dataclass
