@@ -183,3 +183,17 @@ def test_a_run_does_not_go_on_with_a_state_of_another_shape(tmp_path: Path, monk
     monkeypatch.setattr(own_tasks.TwoPlaces, "observation_dim", 2, raising=False)
     with pytest.raises(ees_mpi.ConfigError, match=r"`observations` has the shape \(1,\) in .* and \(5,\) here"):
         ees_mpi.train(tmp_path / "run.h5", resume=True, generations=9, trust=True)
+
+
+def test_a_run_does_not_go_on_with_moments_of_another_shape_that_numpy_would_broadcast(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = {**PARTS, "optimizer": {"name": "custom", "function": "support.own_tasks:Pace"}}
+    task, out = {"name": "custom", "function": "support.own_tasks:TwoPlaces"}, tmp_path / "run.h5"
+    ees_mpi.train({"task": task, **parts}, out, settings=SMALL).close()
+    ees_mpi.train(out, resume=True, generations=3, trust=True).close()
+    before = out.read_bytes()
+    monkeypatch.setattr(own_tasks.Pace, "shape", ())
+    with pytest.raises(ees_mpi.ConfigError, match=r"`moments/norm` has the shape \(1, 1\) in .* and \(\) here"):
+        ees_mpi.train(out, resume=True, generations=9, trust=True)
+    assert out.read_bytes() == before
