@@ -208,7 +208,8 @@ def as_table(returned: Any, call: str, dtype: DTypeLike | None = None) -> dict[s
     """Return what a call of the user's code returned as a dict of arrays of numbers."""
     if not isinstance(returned, Mapping) or not all(isinstance(name, str) for name in returned):
         raise OwnCodeError(f"{call} returned {type(returned).__name__}; expected a dict of arrays by name")
-    arrays = {name: np.asarray(value) for name, value in returned.items()}
+    with calling(*call.rsplit(": ", 1)):
+        arrays = {name: np.asarray(value) for name, value in returned.items()}
     if wrong := [name for name, array in arrays.items() if array.dtype.kind not in "fiub"]:
         raise OwnCodeError(f"{call} returned {wrong[0]!r} of type {arrays[wrong[0]].dtype}; expected numbers")
     return {name: np.array(array, dtype or array.dtype, order="C") for name, array in arrays.items()}
