@@ -12,7 +12,7 @@ from pathlib import Path
 from types import FrameType
 from typing import IO, Any, NoReturn
 
-from ees_mpi.errors import ConfigError, EesError
+from ees_mpi.errors import ConfigError, EesError, RunFileError
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -29,14 +29,31 @@ def check_writable(
         raise ConfigError(f"{option} {target}: expected a name that ends in {', '.join(suffixes)}")
     if target.is_dir():
         raise ConfigError(f"{option} {target}: this is a folder; expected the name of a file")
-    if not target.parent.is_dir():
-        raise ConfigError(f"{option} {target}: the folder {target.parent} does not exist")
-    probe = beside(target)
+    folder = folder_of(target)
+    if not folder.is_dir():
+        raise ConfigError(f"{option} {target}: the folder {folder} does not exist; create it first")
+    probe = beside(folder / target.name)
     try:  # permissions are not enough: a file system can be read-only or full
         open(probe, "xb").close()
         probe.unlink()
     except OSError as error:
         raise ConfigError(f"{option} {target}: no file can be written there: {error.strerror}") from None
+
+
+def check_folder(path: Path) -> None:
+    """Raise a RunFileError if no file can be created at a path; its last folder may be missing."""
+    if path.is_dir():
+        raise RunFileError(f"{path} is a folder; expected the name of a run file, for example {path}/run.h5")
+    if path.exists() and not path.is_file():
+        raise RunFileError(f"{path} is not a plain file; expected the name of a run file")
+    folder = folder_of(path)
+    if not folder.is_dir():
+        raise RunFileError(f"the folder {folder} does not exist; create it first")
+
+
+def folder_of(target: Path) -> Path:
+    """Return the folder of an output; if it is missing, the folder in which it will be created."""
+    return target.parent if os.path.lexists(target.parent) else target.parent.parent
 
 
 def check_not_input(target: Path, option: str, sources: Sequence[Path]) -> None:
@@ -53,8 +70,12 @@ def beside(target: Path) -> Path:
 
 @contextmanager
 def replaced(target: Path, full_disk: type[EesError] = EesError) -> Iterator[Path]:
-    """Yield a temporary name to write to, and rename it to `target` at the end; an error leaves no file behind."""
+    """Yield a temporary name to write to, and rename it to `target` at the end; an error leaves no file behind.
+
+    The folder of the target is created, if it is missing.
+    """
     fresh = beside(target)
+    target.parent.mkdir(exist_ok=True)
     with _stoppable():
         try:
             yield fresh

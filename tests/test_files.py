@@ -7,7 +7,7 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
-from support.program import ees
+from support.program import TINY, done, ees, sets
 
 from ees_mpi.errors import ConfigError
 from ees_mpi.files import beside, check_writable, replaced, written
@@ -35,12 +35,13 @@ def test_two_writers_of_one_file_do_not_disturb_each_other(tmp_path: Path) -> No
 def test_a_path_that_cannot_be_written_is_refused_before_any_work(tmp_path: Path) -> None:
     for place, why in (
         (tmp_path, "is a folder"),
-        (tmp_path / "no" / "x", "does not exist"),
+        (tmp_path / "no" / "no" / "x", r"/no does not exist; create it"),
         (Path("/proc/x"), "no file"),
     ):
         with pytest.raises(ConfigError, match=why):
             check_writable(place)
     check_writable(tmp_path / "x")
+    check_writable(tmp_path / "no" / "x")
     assert list(tmp_path.iterdir()) == []
     refusal = mock.Mock(side_effect=OSError(errno.EROFS, "Read-only file system"))  # also if the name does not exist
     with (
@@ -60,8 +61,8 @@ def test_a_path_that_cannot_be_written_is_refused_before_any_work(tmp_path: Path
     ],
 )
 def test_every_command_refuses_a_path_that_cannot_be_written(ant: Path, words: list[str]) -> None:
-    done = ees(*(ant if word == "RUN" else word for word in words))
-    assert done.returncode == 2 and done.stderr.count("\n") == 1 and words[-1] in done.stderr and done.stdout == ""
+    left = ees(*(ant if word == "RUN" else word for word in words))
+    assert left.returncode == 2 and left.stderr.count("\n") == 1 and words[-1] in left.stderr and left.stdout == ""
 
 
 def test_a_failure_leaves_no_file_behind_whatever_its_name(tmp_path: Path) -> None:
@@ -71,3 +72,24 @@ def test_a_failure_leaves_no_file_behind_whatever_its_name(tmp_path: Path) -> No
             (tmp_path / name).touch()
         raise ValueError("broken")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["train", "interference-maxvar", *sets(*TINY, "run.generations=1"), "--out", "new/x.h5"],
+        ["sample", "RUN", "--count", "2", "--out", "new/x.h5"],
+        ["measure", "RUN", "--count", "2", "--std", "0.1", "-o", "new/x.h5"],
+        ["adapt", "RUN", "--direction", "left", "--mutations", "2", "--evaluations", "1", "--out", "new/x.h5"],
+        ["export", "RUN", "--csv", "-o", "new/x.csv"],
+        ["figure", "plane", "RUN", "-o", "new/x.png"],
+        ["report", "RUN", "-o", "new/x.html"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_every_command_creates_the_last_folder_of_its_output(
+    ant: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done(*(ant if word == "RUN" else word for word in words))
+    assert Path(words[-1]).is_file()

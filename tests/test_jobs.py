@@ -10,8 +10,10 @@ import sys
 from collections import Counter
 from functools import cache
 from pathlib import Path
+from unittest import mock
 
 import pytest
+from support import slurm
 from support.breaking import breaking
 from support.program import BIN, CHECKOUT, MPIRUN, TIMEOUT, TINY, done, ees, environment, info, sets
 from support.run_files import assert_same_bits
@@ -383,3 +385,12 @@ def test_scaling_keeps_its_points_names_failed_ones_and_draws_them_beside_the_mo
     assert scaling.measure_all(told, missing, found) == (2, [])  # the time is over: both are left
     with pytest.raises(ValueError, match="steps: 3 there, 4 here"):
         scaling.begin(scaling.options([*small, "--steps", "4"]))
+
+
+def test_a_sandbox_that_does_not_start_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    called = mock.Mock(side_effect=[AssertionError("the nodes did not start"), ""])
+    monkeypatch.setattr(slurm, "call", called)
+    monkeypatch.setattr(slurm, "CONF", tmp_path / "slurm.conf")
+    with pytest.raises(AssertionError, match="did not start"), slurm.sandbox_up():
+        pass
+    assert [call.args[1] for call in called.call_args_list] == ["up", "down"]

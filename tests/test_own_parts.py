@@ -107,15 +107,28 @@ def broken(heading: str, old: str, new: str, **run: object) -> tuple[int, str, s
     return failed.returncode, first.removeprefix("ees-mpi: "), "\n".join(lines)
 
 
+EXIT = "property(lambda self: exit())"
 WRONG = [
     ("A task", "def open(self, seed)", "def close_(self)", "throwing:Throw: expected a class with parameters, behavi"),
     ("A task", "import math\n", "import maths\n", "importing it raised ModuleNotFoundError: No module named 'maths'"),
+    ("A task", "= 2, 1", f"= 2, {EXIT}", "throwing:Throw: behavior_dim raised SystemExit"),
+    ("A task", "= 2, 1", f"= 2, 1; device = {EXIT}", "throwing:Throw: device raised SystemExit"),
+    ("A task", "= 2, 1", "= 2, 1; observation_dim = property(lambda self: self.a)", "observation_dim raised Attri"),
+    ("A task", "np.array([0.2, 1.0], np.float32)", "[[0.2], [1.0, 2.0]]", "Throw: initial() raised ValueError"),
+    ("A task", "Outcome(index,", "Outcome(0,", "individual 1: task.function throwing:Throw: evaluate() returned ind"),
+    ("A task", "length=1", "length=None", "evaluate() returned index 0 and length None; expected 0 and 0 or more st"),
+    ("A policy", "self.count = ", f"type(self).count = {EXIT}; _ =", "linear:Linear: count raised SystemExit"),
     ("A policy", "self.scale * np", "np.zeros(3) + np", "linear:Linear: act() returned the shape (3,); expected (1,)"),
+    ("A policy", "self.scale * np", "'far'; np", "linear:Linear: act() returned no vector of numbers: could not conv"),
+    ("A policy", "0.1 * generator.standard_normal(self.count)", "'far'", "Linear: initial() raised ValueError: could"),
     ("A population", "np.ones(self.size, int)", "np.ones(self.size)", "draw() returned sign of shape (8,) and type f"),
     ("A population", '"mean": mean[None]', '"mean": mean', "gradient() returned arrays of the shapes {'log_std': (1,)"),
+    ("A population", "np.log([self.std])", "[[1], [1, 2]]", "OneSpread: learned() raised ValueError: setting an array"),
+    ("A population", "return mean + np.exp", "return 'far'; np.exp", "OneSpread: individual() raised ValueError: coul"),
     ("An optimizer", "for name in learned}, speed", "for name in learned}", "as the moments returned NoneType"),
     ("A behaviour", "len(seen) // 2", "len(seen) // 0", "behaviors:middle_and_end: middle_and_end() raised ZeroDivi"),
     ("A Gymnasium environment", "self.x, self.speed = 0.0, 0.1", "pass", "reset() or step() raised AttributeError"),
+    ("A Gymnasium environment", "def step", "close = exit\n\n    def step", "Cart-v0: close() raised SystemExit"),
     ("An objective", "** power", "** power[0]", "objectives:outermost: outermost() raised TypeError"),
 ]
 

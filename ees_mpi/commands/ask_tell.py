@@ -26,6 +26,7 @@ from ees_mpi.commands.train import sections_of
 from ees_mpi.config import Config, Evolution
 from ees_mpi.config.changes import FAMILIES
 from ees_mpi.errors import ConfigError, RunFileError, TaskError, located
+from ees_mpi.files import check_folder
 from ees_mpi.generation.results import Clock, Record, check_enough, describe, gather_sums, observed, uses_torch
 from ees_mpi.generation.rollouts import mean_behavior, start_seeds
 from ees_mpi.generation.state import State, state_of
@@ -37,7 +38,7 @@ from ees_mpi.runs.broadcast import read_on_root
 from ees_mpi.runs.start import reopen
 from ees_mpi.store.reader import open_run
 from ees_mpi.store.safety import check_ours
-from ees_mpi.store.writer import RunWriter, check_folder, has_results
+from ees_mpi.store.writer import RunWriter, has_results
 from ees_mpi.strategy import Update
 from ees_mpi.training import commit
 

@@ -22,7 +22,7 @@ from ees_mpi.commands.requests import AdaptRequest, MeasureRequest, SampleReques
 from ees_mpi.config import Config
 from ees_mpi.contracts import Say
 from ees_mpi.errors import ConfigError, RunFileError, TaskError, collective
-from ees_mpi.files import check_writable, replaced
+from ees_mpi.files import check_folder, check_writable, replaced
 from ees_mpi.generation.evaluation import Evaluation, Work
 from ees_mpi.generation.results import Clock, Record, describe, uses_torch, with_times
 from ees_mpi.generation.rollouts import Statistics
@@ -39,7 +39,7 @@ from ees_mpi.runs.policy_files import PolicySource
 from ees_mpi.runs.progress import CountedOutcomes
 from ees_mpi.store import journal
 from ees_mpi.store.safety import check_ours
-from ees_mpi.store.writer import RunWriter, check_folder
+from ees_mpi.store.writer import RunWriter
 
 Note = dict[str, list[float]]
 TENTH, MOST_PARENTS = 10, 50  # the best of so many are selected; at most so many in a direction

@@ -16,7 +16,7 @@ from ees_mpi.noise import Noise
 from ees_mpi.outcomes import Arrays, Draw, Floats, Singles, flat_learned, readonly
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry import key
-from ees_mpi.registry.own import as_table, like, make_once
+from ees_mpi.registry.own import as_table, calling, like, make_once
 
 KEY = "population.function"
 TRIED = 8  # individuals
@@ -82,7 +82,8 @@ class CustomPopulation(Population, frozen=True):
         return Draw(*(array.astype(dtype) for array, dtype in zip(arrays.values(), types, strict=True)))
 
     def individual(self, learned: Arrays, draw: Draw, index: int, noise: Noise) -> Singles:
-        z = np.ascontiguousarray(self.population.individual(readonly(learned), draw, index, noise), np.float32)
+        with calling(self._code, "individual()"):
+            z = np.ascontiguousarray(self.population.individual(readonly(learned), draw, index, noise), np.float32)
         if z.shape != learned["mean"].shape[1:]:
             raise self._error(f"individual() returned the shape {z.shape}; expected {learned['mean'].shape[1:]}")
         return z

@@ -214,6 +214,8 @@ class Ranks:
 
     def fail(self, error: BaseException) -> NoReturn:
         """End the job after an unexpected error."""
+        if isinstance(error, SystemExit) and not error.code:
+            raise RuntimeError("code of the user called exit()") from error  # code 0 would look like success
         raise error
 
     def abort(self, code: int) -> NoReturn:

@@ -8,6 +8,7 @@ shapes are checked. If it raises an exception, the message has its traceback.
 import contextlib
 import hashlib
 import importlib
+import inspect
 import os
 import sys
 import traceback
@@ -23,11 +24,12 @@ from ees_mpi.errors import ConfigError, EesError, OwnCodeError, before_rollouts
 from ees_mpi.registry import check_trust, unknown
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+INSTALLED = PACKAGE + os.sep, os.path.dirname(os.__file__) + os.sep  # this package, and Python's own modules
 
 Result = TypeVar("Result")
 Table = Mapping[str, NDArray[Any]]
 _results: dict[Hashable, Any] = {}
-_digests: dict[str, tuple[Any, str]] = {}  # of the files of imported modules, after the modules' specs
+_digests: dict[str, tuple[Any, str, str]] = {}  # of imported modules, by name: the spec, the file, and its digest
 
 
 def split(path: str, key: str) -> tuple[str, str]:
@@ -56,7 +58,7 @@ def import_module(module: str, path: str, key: str) -> Any:
         raise ConfigError(f"{key}: expected a module in front of the colon, got {path!r}")
     sys.path += [folder for folder in (*registry.FOLDERS, "", *registry.trusted_folders()) if folder not in sys.path]
     importlib.invalidate_caches()  # the user may have just written the file
-    loaded = module in sys.modules
+    before = frozenset(sys.modules)
     try:
         found = importlib.import_module(module)
     except EesError:
@@ -70,16 +72,33 @@ def import_module(module: str, path: str, key: str) -> Any:
     wanted = [os.path.join(folder, names) for folder in registry.FOLDERS]
     if file in wanted[:-1] and os.path.exists(wanted[-1]):
         raise ConfigError(f"{key} {path}: this process has imported {file} for another config; start a new process")
-    known = _digests.get(module, (None,))[0]
-    if (known or not loaded) and known is not found.__spec__ and os.path.isfile(file):  # a reload makes another spec
-        with open(file, "rb") as opened:  # not of a module that the user's program has loaded: its file may be newer
-            _digests[module] = found.__spec__, hashlib.file_digest(opened, "sha256").hexdigest()[:12]
+    if file:
+        _note_digests(module, os.path.dirname(file) + os.sep, before)
     return found
 
 
+def _note_digests(main: str, folder: str, before: frozenset[str]) -> None:
+    """Note the digests of a module of the user, and of those that it has imported from its folder.
+
+    before: the modules that were loaded: a file of those that the user's program has loaded may be newer
+    """
+    for name in sorted({*sys.modules} - (before - _digests.keys())):
+        spec = inspect.getattr_static(sys.modules[name], "__spec__", None)  # does not load a lazy module
+        file, known = getattr(spec, "origin", None) or "", _digests.get(name, (None,))[0]
+        installed = file.startswith(INSTALLED) or {"site-packages", "dist-packages"} & {*file.split(os.sep)}
+        wanted = name == main or (file.startswith(folder) and not installed)
+        if wanted and known is not spec and os.path.isfile(file):  # a reload makes another spec
+            with open(file, "rb") as opened:
+                _digests[name] = spec, file, hashlib.file_digest(opened, "sha256").hexdigest()[:12]
+
+
 def sources(config: str) -> dict[str, str]:
-    """Return digests of the files that a config (as TOML) names. Sessions keep them, `machine.differences` compares."""
-    return {f"own_code {name}": digest for name, (_, digest) in _digests.items() if f'"{name}:' in config}
+    """Return digests of the files that a config (as TOML) names, and of those that they import from their folders.
+
+    Sessions keep them, `machine.differences` compares them.
+    """
+    named = tuple(os.path.dirname(file) + os.sep for name, (_, file, _) in _digests.items() if f'"{name}:' in config)
+    return {f"own_code {name}": digest for name, (_, file, digest) in _digests.items() if file.startswith(named)}
 
 
 def _places() -> str:
@@ -106,10 +125,11 @@ def make(path: str, key: str, members: str, settings: Mapping[str, Any], **argum
     if not isinstance(factory, type):
         raise ConfigError(f"{key} {path}: expected a class, got {type(factory).__name__}")
     with before_rollouts(), calling(f"{key} {path}", f"{factory.__name__}()"):
-        made = factory(**arguments, **settings)
-    if missing := [name for name in members.split() if not hasattr(made, name)]:
+        made = Guard(factory(**arguments, **settings), f"{key} {path}")
+        missing = [name for name in members.split() if not hasattr(made, name)]
+    if missing:
         raise ConfigError(f"{key} {path}: expected a class with {', '.join(members.split())}; it has no {missing[0]}")
-    return Guard(made, f"{key} {path}")
+    return made
 
 
 def forget() -> None:
@@ -133,13 +153,18 @@ def make_once(path: str, key: str, members: str, settings: Mapping[str, Any], **
 
 
 class Guard:
-    """An object of the user. An exception in one of its methods becomes an `OwnCodeError`."""
+    """An object of the user. An exception in one of its methods or properties becomes an `OwnCodeError`."""
 
     def __init__(self, thing: Any, code: str):
         self.__dict__.update(_thing=thing, _code=code)
 
     def __getattr__(self, name: str) -> Any:
-        value = getattr(self._thing, name)
+        try:
+            value = getattr(self._thing, name)
+        except (Exception, SystemExit) as error:
+            if isinstance(error, EesError) or (isinstance(error, AttributeError) and error.name == name):
+                raise  # there is no such member
+            raise failed(self._code, name, error) from error
         if not callable(value):
             return value
 
@@ -183,7 +208,8 @@ def as_table(returned: Any, call: str, dtype: DTypeLike | None = None) -> dict[s
     """Return what a call of the user's code returned as a dict of arrays of numbers."""
     if not isinstance(returned, Mapping) or not all(isinstance(name, str) for name in returned):
         raise OwnCodeError(f"{call} returned {type(returned).__name__}; expected a dict of arrays by name")
-    arrays = {name: np.asarray(value) for name, value in returned.items()}
+    with calling(*call.rsplit(": ", 1)):
+        arrays = {name: np.asarray(value) for name, value in returned.items()}
     if wrong := [name for name, array in arrays.items() if array.dtype.kind not in "fiub"]:
         raise OwnCodeError(f"{call} returned {wrong[0]!r} of type {arrays[wrong[0]].dtype}; expected numbers")
     return {name: np.array(array, dtype or array.dtype, order="C") for name, array in arrays.items()}

@@ -8,23 +8,23 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from ees_mpi import config as configs
 from ees_mpi.config import Config, Source
 from ees_mpi.config.sweeps import file_name
 from ees_mpi.errors import ConfigError, RunFileError
-from ees_mpi.files import check_not_input
-from ees_mpi.generation.state import first_state
+from ees_mpi.files import check_folder, check_not_input
+from ees_mpi.generation.state import State, first_state
 from ees_mpi.outcomes import Arrays
 from ees_mpi.registry.toml import Setting
 from ees_mpi.runs import policy_fit, starting_point
 from ees_mpi.runs.policy_files import PolicySource
 from ees_mpi.runs.starting_point import StartingPoint
 from ees_mpi.store import layout
+from ees_mpi.store.lock import Lock
 from ees_mpi.store.reader import Run, open_run
 from ees_mpi.store.safety import check_ours
-from ees_mpi.store.writer import RunWriter, check_folder, has_results
+from ees_mpi.store.writer import RunWriter, has_results
 
 
 @dataclass
@@ -143,6 +143,7 @@ def reopen(
         config = config or run.config
         if generations is not None:
             if generations < run.generations:
+                Lock(path, force).release()  # raises an error that names the process that is writing, if there is one
                 have = f"{path} has {run.generations} already"
                 raise ConfigError(f"{key} {generations}: {have}; expected at least that many")
             config = replace(config, run=msgspec.structs.replace(config.run, generations=generations))
@@ -159,12 +160,17 @@ def _check_same_sizes(run: Run, config: Config) -> None:
     """Raise a ConfigError if the user's code has changed so that arrays of a generation do not fit into the file."""
     shapes = {name: shape for name, _, shape in layout.columns(run.names, config, layout.axis_sizes(config))}
     stored = {name: run[name].shape[1:] for name in shapes}
-    if not config.task.in_program:  # the program may not have its function yet
-        shapes |= {name: array.shape for name, array in first_state(config).arrays().items()}
-        stored |= {name: np.shape(array) for name, array in run.state_arrays().items()}
+    state, several = State.from_arrays(run.state_arrays()), config.population.has_means
+    if config.task.in_program:  # the program may not have its function yet
+        first = replace(state, moments=config.method.moments(config.task, state.learned))
+    else:
+        first = first_state(config)
+    shapes |= {name: array.shape for name, array in first.arrays().items()}
+    stored |= {name: array.shape for name, array in state.arrays().items()}
     for name in sorted({*shapes, *stored}):
         there, here = stored.get(name, "none"), shapes.get(name, "none")
-        if there != here and not name.startswith(("memory/", "moments/")):  # their shapes change in the first steps
+        later = (config.population.components,) if several and here == () else here  # each mean has its own steps
+        if there not in (here, later) and not name.startswith("memory/"):  # its shape changes with the generations
             changed = f"`{name}` has the shape {there} in {run.path} and {here} here"
             raise ConfigError(f"{changed}; expected the code that began this run. For other code begin another file")
 

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -57,8 +58,7 @@ class StartingPoint:
         layers = tuple(task.layers) if start.layers else ()
         has = start.mean.shape[1], len(start.observations) // 2, start.layers
         if has != (task.parameters, task.observation_dim, layers):
-            both = (dict(flat(tables(text, (), name))).get("task.hidden") for text in (start.config, config.to_toml()))
-            theirs, ours = ("" if hidden is None else f" and task.hidden = {hidden}" for hidden in both)
+            theirs, ours = _network(start.config, start.layers), _network(config.to_toml(), task.layers)
             raise ConfigError(
                 f"{name}: it has {has[0]} parameters, {has[1]} observations{theirs}; this config has "
                 f"{task.parameters} parameters, {task.observation_dim} observations{ours}: another network or another "
@@ -66,6 +66,14 @@ class StartingPoint:
             )
         policy_fit.check_network(name, start.config, config)
         return start
+
+
+def _network(config: str, layers: Sequence[int]) -> str:
+    """Return the hidden layers in a config (as TOML) in words, or else all layers; empty if there are none."""
+    hidden = dict(flat(tables(config, (), "config"))).get("task.hidden")
+    if hidden is not None:
+        return f" and task.hidden = {hidden}"
+    return f" and layers = {list(layers)}" if layers else ""
 
 
 def parse(text: str) -> tuple[Path, int | None]:

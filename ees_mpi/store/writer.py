@@ -213,14 +213,3 @@ def has_results(path: Path) -> bool:
             return run.attributes.get("kind") != "run" or run.generations > 0
     except RunFileError:
         return True
-
-
-def check_folder(path: Path) -> None:
-    """Raise a RunFileError if no file can be created at a path; its last folder may be missing."""
-    if path.is_dir():
-        raise RunFileError(f"{path} is a folder; expected the name of a run file, for example {path}/run.h5")
-    if path.exists() and not path.is_file():
-        raise RunFileError(f"{path} is not a plain file; expected the name of a run file")
-    folder = path.parent if os.path.lexists(path.parent) else path.parent.parent  # `create` makes the last folder
-    if not folder.is_dir():
-        raise RunFileError(f"the folder {folder} does not exist; create it first")

@@ -25,7 +25,7 @@ KEY = "task.function"
 
 def member(name: str, kind: type, *default: Any) -> property:
     """Return a property with the value of a member of the user's task; without a default the task must have it."""
-    return property(lambda self: kind(getattr(self.task, name, *default)))
+    return property(lambda self: self.read(name, kind, *default))
 
 
 class CustomTask(Task, frozen=True):
@@ -59,14 +59,20 @@ class CustomTask(Task, frozen=True):
     device = member("device", str, "cpu")
     sizes_known = False
 
+    def read(self, name: str, kind: type, *default: Any) -> Any:
+        """Return the value of a member of the user's task, or the default."""
+        with before_rollouts(), calling(self.own_code, name):
+            return kind(getattr(self.task, name, *default))
+
     @property
     def observation_share(self) -> float:
-        return float(getattr(self.task, "observation_share", 0.0)) if self.share is None else self.share
+        share: float = self.read("observation_share", float, 0.0) if self.share is None else self.share
+        return share
 
     def observing(self, share: float) -> Self:
         """Return the task with the share of the class, or else with that of about ten rollouts."""
         try:
-            chosen = float(getattr(self.task, "observation_share", share)) if self.observation_dim else None
+            chosen = self.read("observation_share", float, share) if self.observation_dim else None
         except ConfigError:  # `check` reports it
             return self
         return msgspec.structs.replace(self, share=chosen)
@@ -104,14 +110,16 @@ class CustomTask(Task, frozen=True):
         return None if drawable is None else self._evaluator(drawable, lambda seed: self.task.film(seed, view))
 
     def initial(self, generator: np.random.Generator) -> Singles:
-        return np.asarray(self.task.initial(generator), np.float32)
+        with calling(self.own_code, "initial()"):
+            return np.asarray(self.task.initial(generator), np.float32)
 
     def open(self, seed: int) -> Evaluator:
         return self._evaluator(self.task.open(seed), self.task.open)
 
     @before_rollouts()
     def check(self) -> None:
-        """Evaluate one individual."""
+        """Read the members that a run needs, and evaluate one individual."""
+        _ = self.observation_share, self.device
         start = self.initial(np.random.default_rng(0))
         if start.shape != (self.parameters,):
             raise ConfigError(f"{self.own_code}: initial() has shape {start.shape}; expected ({self.parameters},)")
@@ -151,6 +159,7 @@ class OwnEvaluator(Guard):
                 outcome = self._thing.evaluate(index, parameters, observation_mean, observation_std, observe)
             try:
                 shape = np.asarray(outcome.behavior, np.float64).shape
+                number, length, *_ = np.array([outcome.index, outcome.length, outcome.fitness, outcome.valid], float)
             except Exception as error:  # of a sequence, tensor or array of the user
                 returned = f"evaluate() returned {type(outcome).__name__}; {expected}: {error}"
                 raise OwnCodeError(f"{self._code}: {returned}") from None
@@ -159,4 +168,7 @@ class OwnEvaluator(Guard):
                     f"{self._code}: evaluate() returned {type(outcome).__name__} with a behavior of shape {shape}; "
                     f"{expected}"
                 )
+            if number != index or not length >= 0:
+                got = f"index {outcome.index} and length {outcome.length}"
+                raise OwnCodeError(f"{self._code}: evaluate() returned {got}; expected {index} and 0 or more steps")
         return outcome

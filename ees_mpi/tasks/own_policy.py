@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from ees_mpi.errors import ConfigError, OwnCodeError
 from ees_mpi.outcomes import Singles
 from ees_mpi.policies import CLIP
-from ees_mpi.registry.own import Guard, imported, make
+from ees_mpi.registry.own import Guard, calling, imported, make
 
 KEY = "task.policy"
 LENGTH = "parameters"  # of the vector of a function, in task.policy_settings
@@ -62,13 +62,15 @@ class CheckedPolicy:
             self._policy = make(path, KEY, "count initial load act", settings, **sizes)
         self._code, self._act, self._actions = f"{KEY} {path}", self._policy.act, int(actions)
         self._clip = clip or np.inf
-        self.count = int(self._policy.count)
+        with calling(self._code, "count"):
+            self.count = int(self._policy.count)
         if self.count < 1:
             raise self._error(f"expected a count of at least 1 parameter, got {self.count}")
         self.normalise(np.zeros(observations), np.ones(observations))
 
     def initial(self, generator: np.random.Generator) -> Singles:
-        first = np.asarray(self._policy.initial(generator), np.float32)
+        with calling(self._code, "initial()"):
+            first = np.asarray(self._policy.initial(generator), np.float32)
         if first.shape != (self.count,):
             raise self._error(f"initial() returned the shape {first.shape}; expected ({self.count},), its count")
         return first
@@ -81,7 +83,10 @@ class CheckedPolicy:
 
     def act(self, observation: Singles) -> Singles:
         seen = np.clip((np.asarray(observation, np.float32) - self._mean) / self._std, -self._clip, self._clip)
-        action = np.asarray(self._act(seen), np.float32)
+        try:
+            action = np.asarray(self._act(seen), np.float32)
+        except (TypeError, ValueError) as error:
+            raise self._error(f"act() returned no vector of numbers: {error}") from None
         if action.shape != (self._actions,):
             raise self._error(f"act() returned the shape {action.shape}; expected ({self._actions},)")
         return action

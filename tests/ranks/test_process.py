@@ -1,12 +1,13 @@
 """This process: who started it, by what launchers leave in the environment; and its time limit."""
 
+import sys
 from pathlib import Path
 
 import pytest
 from support.program import TESTS, TINY, ees, python, run, sets
 
 import ees_mpi
-from ees_mpi.ranks import process
+from ees_mpi.ranks import Ranks, launch, process
 
 
 @pytest.mark.parametrize(
@@ -82,3 +83,8 @@ def test_last_messages_come_one_after_the_other_also_above_rank_16() -> None:
     order = [process.turn(rank, rank % 8) for rank in range(17)]
     assert order == sorted(set(order))
     assert process.turn(4999, 0) > order[-1] and process.turn(4999, 1) > process.turn(4998, 0)
+
+
+def test_exit_without_a_code_inside_a_job_does_not_look_like_success() -> None:
+    with pytest.raises(RuntimeError, match=r"called exit\(\)"):
+        launch.supervise(Ranks(), lambda ranks: sys.exit())

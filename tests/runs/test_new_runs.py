@@ -144,12 +144,17 @@ def test_train_opens_the_run_file_on_rank_0_only_and_at_most_twice(finished: Pat
 def test_a_run_goes_on_with_changed_code_only_if_its_arrays_fit_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each command is a process of its own: it imports the behaviour anew."""
+    """Each command is a process of its own: it imports the behaviour anew, and the changed module in a folder below."""
     monkeypatch.chdir(tmp_path)
-    own, out = tmp_path / "ends.py", tmp_path / "run.h5"
+    out, installed = tmp_path / "run.h5", tmp_path / "venv" / "site-packages"
+    for folder, name in ((tmp_path / "parts", "__init__.py"), (installed, "packaged.py")):
+        folder.mkdir(parents=True)
+        (folder / name).touch()
+    imports = f"import sys; sys.path.append({str(installed)!r})\nimport json, packaged\nfrom parts.helper import part\n"
+    (tmp_path / "ends.py").write_text(f"{imports}def b(rollout):\n    return part(rollout.observations[-1])\n")
 
     def ees(behavior: str, *words: object) -> tuple[int, str]:
-        own.write_text(f"def b(rollout):\n    return rollout.observations[-1][{behavior}]\n")
+        (tmp_path / "parts" / "helper.py").write_text(f"def part(row):\n    return row[{behavior}]\n")
         ended = run(program.command(*words), PYTHONDONTWRITEBYTECODE="1")  # a file of the same second and size is "old"
         return ended.returncode, ended.stdout + ended.stderr
 
@@ -163,10 +168,13 @@ def test_a_run_goes_on_with_changed_code_only_if_its_arrays_fit_and_says_so(
         assert (code, shape in said, "(4, 2) in" in said) == (2, True, True), said
     assert out.read_bytes() == before and not out.with_name("run.h5.journal").exists()
     code, said = ees("2:", "resume", out, "--generations", 3, "--trust")
-    assert code == 0 and "later bits may differ: own_code ends is '" in said
+    assert code == 0 and "later bits may differ: own_code parts.helper is '" in said
     assert ees("2:", "verify", out, "--generation", 2, "--trust")[0] == 0
     code, said = ees("2:", "verify", out, "--generation", 1, "--trust")
-    assert code == 1 and "expected here: own_code ends is '" in said
+    assert code == 1 and "expected here: own_code parts.helper is '" in said
+    with ees_mpi.open_run(out) as resumed:
+        noted = {key for key in resumed.machine(2) if key.startswith("own_code ")}
+    assert noted == {"own_code ends", "own_code parts", "own_code parts.helper"}
 
 
 def test_a_run_does_not_go_on_with_a_state_of_another_shape(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,3 +183,17 @@ def test_a_run_does_not_go_on_with_a_state_of_another_shape(tmp_path: Path, monk
     monkeypatch.setattr(own_tasks.TwoPlaces, "observation_dim", 2, raising=False)
     with pytest.raises(ees_mpi.ConfigError, match=r"`observations` has the shape \(1,\) in .* and \(5,\) here"):
         ees_mpi.train(tmp_path / "run.h5", resume=True, generations=9, trust=True)
+
+
+def test_a_run_does_not_go_on_with_moments_of_another_shape_that_numpy_would_broadcast(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = {**PARTS, "optimizer": {"name": "custom", "function": "support.own_tasks:Pace"}}
+    task, out = {"name": "custom", "function": "support.own_tasks:TwoPlaces"}, tmp_path / "run.h5"
+    ees_mpi.train({"task": task, **parts}, out, settings=SMALL).close()
+    ees_mpi.train(out, resume=True, generations=3, trust=True).close()
+    before = out.read_bytes()
+    monkeypatch.setattr(own_tasks.Pace, "shape", ())
+    with pytest.raises(ees_mpi.ConfigError, match=r"`moments/norm` has the shape \(1, 1\) in .* and \(\) here"):
+        ees_mpi.train(out, resume=True, generations=9, trust=True)
+    assert out.read_bytes() == before

@@ -44,6 +44,19 @@ class TwoPlaces(Base):
         return Outcome(index, (went,), went, 1)
 
 
+class Pace:
+    """An optimizer that divides by a running norm of the gradient: one number, or one for each parameter."""
+
+    shape: tuple[int, ...] = (1, 1)
+
+    def start(self, learned: Any) -> Any:
+        return {"norm": np.ones(self.shape)}
+
+    def step(self, learned: Any, gradient: Any, moments: Any) -> Any:
+        norm = 0.9 * moments["norm"] + 0.1 * np.abs(gradient["mean"]).mean()
+        return {"mean": learned["mean"] + 0.01 * gradient["mean"] / norm}, {"norm": norm}
+
+
 class Marked(Base):
     def __init__(self, behavior_steps: tuple[int, ...] = (1,)) -> None:
         self.behavior = tuple(float(step) for step in behavior_steps)

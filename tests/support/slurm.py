@@ -13,6 +13,7 @@ from pathlib import Path
 from support.program import BIN, CHECKOUT, TESTS, environment
 
 SANDBOX = CHECKOUT / "tools" / "slurm_sandbox"
+CONF = Path("/etc/slurm/slurm.conf")
 
 
 def call(*words: object) -> str:
@@ -24,12 +25,14 @@ def call(*words: object) -> str:
 
 @contextmanager
 def sandbox_up() -> Iterator[None]:
-    """Start the sandbox for a block; end it afterwards, unless it was running before."""
-    was_up = Path("/etc/slurm/slurm.conf").exists()
-    call(SANDBOX, "up")
-    yield
-    if not was_up:
-        call(SANDBOX, "down")
+    """Start the sandbox for a block; end it afterwards, also if it does not start, unless it was running before."""
+    was_up = CONF.exists()
+    try:
+        call(SANDBOX, "up")
+        yield
+    finally:
+        if not was_up:
+            call(SANDBOX, "down")
 
 
 class Site:

@@ -279,7 +279,8 @@ def _find_shape(task: Gymnasium) -> tuple[int, int, int]:
     with before_rollouts():
         rollout = _short_rollout(task, env)
         behavior = numbers(task.characterisation()(rollout), task.behavior)
-    env.close()
+        with calling(f"task.env {task.env}", "close()"):
+            env.close()
     return inputs, outputs, len(behavior) * len(task.marks)
 
 
@@ -348,7 +349,8 @@ class EnvironmentWalker:
         return np.clip(output, self._low, self._high).reshape(self._shape)
 
     def close(self) -> None:
-        self.env.close()
+        with calling(f"task.env {self._task.env}", "close()"):
+            self.env.close()
 
 
 class EnvironmentRollouts(Rollouts):
