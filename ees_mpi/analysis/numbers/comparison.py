@@ -7,9 +7,8 @@ import itertools
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -45,7 +44,7 @@ METRICS = {
     "adaptation": "distance in the wanted direction after `ees-mpi adapt`, mean over directions",
 }
 REACHABLE = 0.05  # groups should be large enough for a p below this
-MAY_DIFFER = {"direction", "reset_seed", "observation_share", "device"}  # keys of a task; others are noted
+MAY_DIFFER = ("task.direction", "task.reset_seed", "task.observation_share", "task.device")  # others are noted
 
 
 @dataclass(frozen=True)
@@ -56,14 +55,13 @@ class RunValue:
     value: float
     path: Path
     run_id: str
-    task: dict[str, Any]
+    settings: ConfigSettings  # the config, by key
     size: int  # the number of individuals
     generation: int
     complete: bool
     directions: tuple[float, ...] = ()  # to which it was adapted
     training_steps: int = 0
     adaptation_steps: float = 0.0  # for one direction
-    settings: ConfigSettings = field(default_factory=dict)  # the config, by key
     std: float = 0.0  # of the mutations, in a study
     moved: int = 0  # the offspring beyond the radius
 
@@ -92,50 +90,41 @@ def compare_runs(request: CompareRequest, settings: Settings) -> list[Comparison
     for metric in metrics:
         if request.generation is not None and metric not in MEASURES:
             raise ConfigError(f"--generation {request.generation}: {metric} does not take a generation")
-    if request.by:
-        if request.against:
-            raise ConfigError("--by compares the values of a key with each other; leave out --against")
-        if not request.first:
-            raise ConfigError("--by: expected the files of several runs")
+    if request.by and request.against:
+        raise ConfigError("--by compares the values of a key with each other; leave out --against")
+    if request.by and not request.first:
+        raise ConfigError("--by: expected the files of several runs")
     for paths, usage in ((request.first, "RUN.h5 ... --against"), (request.against, "--against RUN.h5 ...")):
         if not paths and not request.by:
             raise ConfigError(f"compare: expected files on both sides of --against; {usage} has none")
-    return [_compare(metric, request, settings) for metric in metrics]
+    return [_compare(metric, about, request, settings) for metric, about in metrics.items()]
 
 
-def _compare(metric: str, request: CompareRequest, settings: Settings) -> Comparison:
-    files = [[Path(path) for path in paths] for paths in (request.first, request.against) if paths]
-    sides = [read_all(metric, paths, settings, request.generation) for paths in files]
+def _compare(metric: str, about: str, request: CompareRequest, settings: Settings) -> Comparison:
+    files = [[Path(path) for path in paths] for paths in (request.first, request.against)]
+    sides = [read_all(metric, paths, settings, request.generation) if paths else [] for paths in files]
     values = [value for side in sides for value in side]
     _check_comparable(values, metric.startswith(AFTER) and request.by != "task.direction")
+    groups: list[dict[str, list[RunValue]]] = [{}, {}]
     if request.by:
         members = {value.path: value for value in values}
         files_of = grouped(request.by, {path: value.settings for path, value in members.items()})
-        named = {f"{request.by} = {name}": [members[path] for path in paths] for name, paths in files_of.items()}
-        first, second = _groups(named), []
+        groups[0] = {f"{request.by} = {name}": [members[path] for path in paths] for name, paths in files_of.items()}
     else:
-        first, second = (_groups(by_label) for by_label in _by_label(sides))
+        shared = {value.label for value in sides[0]} & {value.label for value in sides[1]}
+        for named, side, which in zip(groups, sides, ("first set", "against"), strict=True):
+            for value in side:
+                name = f"{value.label} ({which})" if value.label in shared else value.label
+                named.setdefault(name, []).append(value)
+    first, second = (
+        [RunGroup(name, np.array([run.value for run in members]), members) for name, members in named.items()]
+        for named in groups
+    )
     # Each group of the first set against each of the second, then the groups of the first against each other.
     tests = compare([*itertools.product(first, second), *itertools.combinations(first, 2)])
     if metric == "entropy":  # a differential entropy has no ratio, because its zero depends on the unit of length
         tests = [replace(test, ratio=math.nan) for test in tests]
-    notes = _notes(metric, request, values, tests)
-    return Comparison(metric, describe(metric), [*first, *second], tests, notes)
-
-
-def _by_label(sides: list[list[RunValue]]) -> list[dict[str, list[RunValue]]]:
-    """Group each set by label; a label that both sets have is marked with the set."""
-    shared = {value.label for value in sides[0]} & {value.label for value in sides[1]}
-    found: list[dict[str, list[RunValue]]] = [{}, {}]
-    for named, values, side in zip(found, sides, ("first set", "against"), strict=True):
-        for value in values:
-            name = f"{value.label} ({side})" if value.label in shared else value.label
-            named.setdefault(name, []).append(value)
-    return found
-
-
-def _groups(named: dict[str, list[RunValue]]) -> list[RunGroup]:
-    return [RunGroup(name, np.array([run.value for run in members]), members) for name, members in named.items()]
+    return Comparison(metric, about, [*first, *second], tests, _notes(metric, request, values, tests))
 
 
 def _check_comparable(values: list[RunValue], same_direction: bool) -> None:
@@ -143,13 +132,13 @@ def _check_comparable(values: list[RunValue], same_direction: bool) -> None:
     check_distinct((value.run_id, value.path) for value in values)
     one = values[0]
     for other in values:
-        for key in ("name", "env", "behavior"):
-            if one.task.get(key) != other.task.get(key):
+        for key in ("task.name", "task.env", "task.behavior"):
+            both = one.settings.get(key), other.settings.get(key)
+            if both[0] != both[1]:
                 raise RunFileError(
-                    f"{one.path} and {other.path} are of different tasks: "
-                    f"task.{key} is {one.task.get(key)!r} and {other.task.get(key)!r}"
+                    f"{one.path} and {other.path} are of different tasks: {key} is {both[0]!r} and {both[1]!r}"
                 )
-        angles = [float(value.task.get("direction", 0.0)) for value in (one, other)]
+        angles = [float(value.settings.get("task.direction", 0.0)) for value in (one, other)]
         if same_direction and angles[0] % 360 != angles[1] % 360:
             raise RunFileError(
                 f"{one.path} and {other.path} were trained in different directions: "
@@ -192,39 +181,30 @@ def _notes(metric: str, request: CompareRequest, values: list[RunValue], tests: 
         notes.append(
             f"{len(few)} of {len(values)} runs have fewer than {ENOUGH} offspring beyond the radius, the fewest {least}"
         )
-    expected = MAY_DIFFER | {(request.by or "").removeprefix("task.")}
-    for key in sorted({key for value in values for key in value.task} - expected):
-        settings = {repr(value.task.get(key)) for value in values}
-        if len(settings) > 1:
-            notes.append(f"the runs differ in task.{key}: {', '.join(sorted(settings))}")
+    keys = [key for key in differing([value.settings for value in values]) if key not in (*MAY_DIFFER, request.by)]
+    for key in (key for key in keys if key.startswith("task.")):
+        settings = sorted({repr(value.settings.get(key)) for value in values})
+        notes.append(f"the runs differ in {key}: {', '.join(settings)}")
     for test in tests:
         if test.least > REACHABLE:
             notes.append(f"{test.first} against {test.second}: with so few runs p cannot be below {test.least:.2g}")
-    keys = differing([value.settings for value in values])
-    others = [key for key in keys if key != request.by and not key.startswith("task.")]
+    others = [key for key in keys if not key.startswith("task.")]
     if request.by and others:
         notes.append(f"the runs differ in other keys, too: {', '.join(others)}")
     return notes
 
 
-def check_metrics(metrics: Sequence[str]) -> list[str]:
-    """Return the names of metrics after a check; `distance_after` is short for the paper's three."""
-    names: list[str] = []
+def check_metrics(metrics: Sequence[str]) -> dict[str, str]:
+    """Return metrics with their descriptions after a check; `distance_after` is short for the paper's three."""
+    found: dict[str, str] = {}
     for metric in metrics:
         name = metric.replace("-", "_")
-        if name == AFTER:
-            names += [f"{AFTER}_{g}" for g in GENERATIONS]
-        elif (name in METRICS and not name.endswith("_G")) or re.fullmatch(rf"{AFTER}_\d+", name):
-            names.append(name)
-        else:
+        after = GENERATIONS if name == AFTER else re.findall(rf"^{AFTER}_(\d+)$", name)
+        found |= {f"{AFTER}_{g}": METRICS[f"{AFTER}_G"].replace("G ", f"{g} ") for g in after}
+        if not after and (name not in METRICS or name.endswith("_G")):
             raise ConfigError(f"--metric: {unknown(name, METRICS)}")
-    return names
-
-
-def describe(metric: str) -> str:
-    """Return the description of a metric."""
-    generations = metric.removeprefix(f"{AFTER}_")
-    return METRICS.get(metric) or METRICS[f"{AFTER}_G"].replace("G ", f"{generations} ")
+        found |= {} if after else {name: METRICS[name]}
+    return found
 
 
 def read_all(metric: str, paths: Sequence[Path], settings: Settings, generation: int | None) -> list[RunValue]:
@@ -259,13 +239,12 @@ def _of_run(run: Run, metric: str, settings: Settings, generation: int | None) -
         )
     if not np.isfinite(value):
         raise RunFileError(f"{run.path}: its {metric} is {value}, which cannot be compared")
-    sections = run.config.sections()
-    task, values = sections["task"], config_settings(sections)
     complete = run.complete or generation is not None or metric.startswith(AFTER)
     of, std = subject(run), stds(run)[g] if stds(run) else 0.0
     trained = g if of.generation is None else of.generation
-    about = run.path, of.run_id, task, run["behavior"].shape[1], trained, complete
-    return RunValue(label(run), value, *about, settings=values, std=std, moved=moved)
+    keys = config_settings(run.config.sections())
+    about = run.path, of.run_id, keys, run["behavior"].shape[1], trained, complete
+    return RunValue(label(run), value, *about, std=std, moved=moved)
 
 
 def distance_after(run: Run, generation: int) -> float:
@@ -340,9 +319,9 @@ def _read_adaptation(path: Path) -> RunValue:
         facts, note, config = adaptation.attributes, adaptation.run, adaptation.config
         direction = float(facts["direction"]) % 360
         steps = int(facts["training_steps"]), int(facts["adaptation_steps"])
-        about = path, str(note["run_id"]), config["task"], len(adaptation.fitness), int(note["generation"]), True
+        about = path, str(note["run_id"]), config_settings(config), len(adaptation.fitness), int(note["generation"])
         name = algorithm(adaptation.algorithm)
     if not np.isfinite(adaptation.fitness).any():
         raise RunFileError(f"{path}: none of its {len(adaptation.fitness)} evaluations is finite")
     mean = float(np.nanmean(adaptation.fitness))
-    return RunValue(name, mean, *about, (direction,), *steps, config_settings(config))
+    return RunValue(name, mean, *about, True, (direction,), *steps)
