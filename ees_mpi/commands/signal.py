@@ -71,19 +71,6 @@ class Split:
     cosine: float  # of a and b
 
 
-@dataclass(frozen=True)
-class Ratio:
-    """The ratio of signal to noise in the whole gradient, and its standard error; NaN if the gradient is 0."""
-
-    value: float
-    error: float
-
-    def interval(self) -> tuple[float, float]:
-        """Return the limits of an interval of about 95 percent; no ratio is below 0."""
-        low, high = (self.value + sign * ERRORS * self.error for sign in (-1, 1))
-        return (max(low, 0.0), max(high, 0.0)) if math.isfinite(self.error) else (math.nan, math.nan)
-
-
 def signal(ranks: Ranks, request: SignalRequest) -> list[Signal]:
     """Measure the signal of some generations, shared by the ranks; the bits do not depend on their number."""
     with ranks.together():
@@ -181,14 +168,13 @@ def half_gradients(
 
 def _signal(run: Run, generation: int, size: int, splits: Sequence[Split]) -> Signal:
     """Return the numbers of one generation of `size` valid individuals."""
-    ratio = ratio_of(splits)
-    low, high = ratio.interval()
+    ratio, low, high = ratio_of(splits)
     return Signal(
         generation,
         float(np.mean([split.cosine for split in splits])) if splits else math.nan,
-        share(ratio.value),
+        share(ratio),
         (share(low), share(high)),
-        _equal(size, ratio.value),
+        _equal(size, ratio),
         (_equal(size, high), _equal(size, low)),
         *step_lengths(run.config.population, run.learned(generation), learned_after(run, generation)),
     )
@@ -232,17 +218,19 @@ def split_of(first: Floats, second: Floats) -> Split:
     return Split(first @ second.T, np.array(noise), cosine)
 
 
-def ratio_of(splits: Sequence[Split]) -> Ratio:
-    """Return the ratio of signal to noise in the whole gradient, from several splits of the same individuals."""
-    if not splits:
-        return Ratio(math.nan, math.nan)
-    signal = float(np.mean([split.products.mean() for split in splits]))
-    noise = float(np.mean([split.noise.mean() for split in splits]))
+def ratio_of(splits: Sequence[Split]) -> tuple[float, float, float]:
+    """Return the ratio of signal to noise in the whole gradient, from several splits of the same individuals.
+
+    Also the limits of an interval of about 95 percent; no ratio is below 0. NaN if the gradient is 0.
+    """
+    noise = float(np.mean([split.noise.mean() for split in splits])) if splits else 0.0
     if not noise > 0:
-        return Ratio(math.nan, math.nan)
+        return math.nan, math.nan, math.nan
+    signal = float(np.mean([split.products.mean() for split in splits]))
     parts = np.mean([_variances(split, signal / noise) for split in splits], axis=0)
-    variance = max(parts[0], 0.0) + parts[1] * (1 + 1 / len(splits)) / 2
-    return Ratio(signal / (noise / 2), math.sqrt(variance) / (noise / 2))
+    error = math.sqrt(max(parts[0], 0.0) + parts[1] * (1 + 1 / len(splits)) / 2) / (noise / 2)
+    value = signal / (noise / 2)
+    return value, max(value - ERRORS * error, 0.0), max(value + ERRORS * error, 0.0)
 
 
 def _variances(split: Split, ratio: float) -> tuple[float, float]:

@@ -142,7 +142,7 @@ def test_the_interval_covers_the_true_share(dimensions: int, pairs: int, slope: 
     for _ in range(100):
         eps = generator.standard_normal((pairs, dimensions))
         each = (slope * eps[:, :1] + noise * generator.standard_normal((pairs, 1))) * eps
-        low, high = ratio_of([random_split(each, generator) for _ in range(2)]).interval()
+        _, low, high = ratio_of([random_split(each, generator) for _ in range(2)])
         covered += low <= slope**2 / variance <= high
     assert 90 <= covered <= 99
 
@@ -166,7 +166,7 @@ def test_the_interval_covers_the_true_share_of_ranked_fitness() -> None:
         fitness = r * first + math.sqrt(1 - r**2) * generator.standard_normal(200)
         made = Outcomes(found.behavior, fitness, found.length, found.valid, found.observations)
         splits = [split_halves(update, state, draw, made, number, Ranks()) for number in range(2)]
-        low, high = ratio_of([each for each in splits if each]).interval()
+        _, low, high = ratio_of([each for each in splits if each])
         covered += low <= signal / noise <= high
     assert 90 <= covered <= 99
 
