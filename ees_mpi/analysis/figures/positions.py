@@ -26,11 +26,8 @@ from ees_mpi.outcomes import Floats
 from ees_mpi.store.reader import Run
 
 SHOWN = (0, 5, 10, 20)  # the generations of further evolution in the paper
-VIRIDIS = ("viridis_r", 0.12, 1.0)  # a color map, and the part of it that is visible on white
-RANGE = (0.3, 0.8)  # of each color map: lighter colors are invisible on white, darker ones hide the outlines
-GREYS = ("Greys", *RANGE)
-COMPONENTS = (("Blues", *RANGE), ("Oranges", *RANGE), ("Greens", *RANGE), ("Purples", *RANGE))
-OUTLINES = ("#08306b", "#b34700", "#00441b", "#3f007d")
+VIRIDIS, GREYS = "viridis_r", "Greys"
+COMPONENTS = (("Blues", "#08306b"), ("Oranges", "#b34700"), ("Greens", "#00441b"), ("Purples", "#3f007d"))  # outlines
 INSIDE = 0.8  # share of a component's offspring inside its outline
 SMOOTH = 1.5  # cells, of the outlines
 ENOUGH = 5  # offspring for an outline
@@ -113,13 +110,22 @@ def maml(runs: Sequence[Run]) -> Figure:
     return figure
 
 
-def plane(runs: Sequence[Run], generations: Sequence[int]) -> Figure:
-    """Draw figure 4: behaviors of two numbers, a panel for each run and requested generation."""
-    chosen = choose(runs, generations)
+def plane(runs: Sequence[Run], generations: Sequence[int], by_component: bool = False) -> Figure:
+    """Draw figure 4: behaviors of two numbers, a panel for each run and requested generation, or its last one."""
+    check_one_task(runs)
+    chosen = [(run, check_generation(run, g)) for run in runs for g in generations or (None,)]
     names = style.titles([run for run, _ in chosen])
     if generations:
         names = [f"{name}, generation {g}" for name, (_, g) in zip(names, chosen, strict=True)]
-    return draw_maps(runs[0], [read_plane(run, g) for run, g in chosen], names, 3)[0]
+    return draw_maps(runs[0], [read_plane(run, g) for run, g in chosen], names, 3, by_component)[0]
+
+
+def mixture(runs: Sequence[Run], generations: Sequence[int]) -> Figure:
+    """Draw figures 7 and S4: each cell has the color of its most frequent component; each component has an outline.
+
+    All colors go from light to dark, and outlines differ in line style, so that they also differ in grey print.
+    """
+    return plane(runs, generations, by_component=True)
 
 
 def adaptation_heatmaps(runs: Sequence[Run], generations: Sequence[int]) -> Figure:
@@ -139,12 +145,6 @@ def adaptation_heatmaps(runs: Sequence[Run], generations: Sequence[int]) -> Figu
     for panel, name in zip(panels[:: len(rows[0])], run_names(runs), strict=True):
         panel.set_ylabel(f"{wrapped(name, 4)}\n{axis_names(runs[0])[1]}")
     return figure
-
-
-def choose(runs: Sequence[Run], generations: Sequence[int]) -> list[tuple[Run, int]]:
-    """Return a run and a generation for each panel; by default the last generation of each run."""
-    check_one_task(runs)
-    return [(run, check_generation(run, g)) for run in runs for g in generations or (None,)]
 
 
 def read_plane(run: Run, generation: int) -> Offspring:
@@ -187,7 +187,7 @@ def draw_maps(
         else:
             paint(panel, edges, shares(offspring.position, edges), norm)
     colors, more = (GREYS, " (darker: more)") if by_component else (VIRIDIS, "")
-    scale = ScalarMappable(norm, color_map(*colors))
+    scale = ScalarMappable(norm, color_map(colors))
     style.decades(figure.colorbar(scale, ax=panels, label=f"share of offspring{more}", pad=0.02))
     style.explain(figure, panels)
     return figure, panels
@@ -211,30 +211,19 @@ def logarithmic(images: Sequence[Floats]) -> Any:
     return LogNorm(filled.min(), max(filled.max(), 2 * filled.min()))
 
 
-def color_map(name: str, start: float, end: float) -> Any:
-    """Return a part of a color map from light to dark, which also works in grey print."""
+def color_map(name: str) -> Any:
+    """Return the part of a color map from light to dark that is visible on white; it also works in grey print."""
     from matplotlib import colormaps
     from matplotlib.colors import ListedColormap
 
-    return ListedColormap(colormaps[name](np.linspace(start, end, 256)))
+    visible = (0.12, 1.0) if name == VIRIDIS else (0.3, 0.8)  # darker ones would hide the outlines
+    return ListedColormap(colormaps[name](np.linspace(*visible, 256)))
 
 
-def paint(
-    panel: Axes, edges: Sequence[Floats], values: Floats, norm: Any, colors: tuple[str, float, float] = VIRIDIS
-) -> Any:
+def paint(panel: Axes, edges: Sequence[Floats], values: Floats, norm: Any, colors: str = VIRIDIS) -> Any:
     """Color the occupied cells."""
     filled = np.where(values > 0, values, np.nan).T
-    return panel.pcolormesh(*edges, filled, norm=norm, cmap=color_map(*colors), rasterized=True)
-
-
-def mixture(runs: Sequence[Run], generations: Sequence[int]) -> Figure:
-    """Draw figures 7 and S4: each cell has the color of its most frequent component; each component has an outline.
-
-    All colors go from light to dark, and outlines differ in line style, so that they also differ in grey print.
-    """
-    chosen = choose(runs, generations)
-    groups = [read_plane(run, g) for run, g in chosen]
-    return draw_maps(runs[0], groups, style.titles([run for run, _ in chosen]), 3, True)[0]
+    return panel.pcolormesh(*edges, filled, norm=norm, cmap=color_map(colors), rasterized=True)
 
 
 def _paint_components(panel: Axes, offspring: Offspring, edges: Sequence[Floats], norm: Any) -> None:
@@ -246,14 +235,14 @@ def _paint_components(panel: Axes, offspring: Offspring, edges: Sequence[Floats]
     counts = np.stack([np.histogramdd(position, edges)[0] for position in members])
     most = counts.argmax(axis=0)
     for component, position in enumerate(members):
-        colors = COMPONENTS[component % len(COMPONENTS)]
+        colors, color = COMPONENTS[component % len(COMPONENTS)]
         paint(panel, edges, np.where(most == component, total, 0), norm, colors)
         if len(position) >= ENOUGH:
-            color, line = OUTLINES[component % len(OUTLINES)], style.LINES[component % len(style.LINES)]
+            line = style.LINES[component % len(style.LINES)]
             _outline(panel, counts[component], edges, color, line)
             inside = f"component {component}: {INSIDE:.0%} end inside the line"
             panel.plot([], [], color=color, linestyle=line, label=inside)
-        fill = color_map(*colors)(0.6)
+        fill = color_map(colors)(0.6)
         panel.scatter([], [], marker="s", color=fill, label=f"cells where component {component} is most frequent")
 
 
