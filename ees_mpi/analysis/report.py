@@ -13,6 +13,7 @@ import numpy as np
 
 from ees_mpi.analysis import offspring
 from ees_mpi.analysis import report_charts as charts
+from ees_mpi.analysis.figures.style import drawing
 from ees_mpi.analysis.labels import PHASES, group_names, label, run_names, series, subject, titles
 from ees_mpi.analysis.replay import LOGGED, Choice, evaluate, film
 from ees_mpi.commands.info import read, summarize, table, task_name
@@ -45,7 +46,7 @@ def render(runs: Sequence[Run], thumbnails: int) -> str:
     """Return the page as text; `thumbnails`: so many extremes of one run act again in front of a camera."""
     offspring.check_one_task(runs)
     run, done = runs[0], sum(member.complete for member in runs)
-    with charts.page_style():
+    with drawing(charts.LOOK):
         frames, maps, caption = charts.behaviors(runs, run_names(runs))
         sections = {"Over generations": _curves(runs)}
         if len(runs) == 1:
@@ -75,13 +76,11 @@ def render(runs: Sequence[Run], thumbnails: int) -> str:
         {name: html.escape(text) for name, text in texts.items()},
         summary=summary,
         maps=maps,
-        sections="".join(_section(*section) for section in sections.items()),
+        sections="".join(
+            f"<section><h2>{html.escape(title)}</h2>{content}</section>\n" for title, content in sections.items()
+        ),
         data=json.dumps(frames, separators=(",", ":"), allow_nan=False).replace("</", "<\\/"),
     )
-
-
-def _section(title: str, content: str) -> str:
-    return f"<section><h2>{html.escape(title)}</h2>{content}</section>\n"
 
 
 def groups(runs: Sequence[Run]) -> dict[str, list[Run]]:

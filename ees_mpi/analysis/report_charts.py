@@ -3,21 +3,20 @@
 import base64
 import html
 import io
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ees_mpi.analysis.figures.positions import LARGEST, limits
-from ees_mpi.analysis.figures.style import Axes, Figure, drawing, whole_numbers
+from ees_mpi.analysis.figures.style import Axes, Figure, whole_numbers
 from ees_mpi.analysis.offspring import axis_names, has_positions, position_dim, positions
 from ees_mpi.outcomes import Floats
 from ees_mpi.store.reader import Run
 
 INK = "#010203"  # of axes and texts: the page replaces it by its own color, light or dark
 COLORS = ("#3a8fd9", "#ee7f1a", "#3aa655", "#d9534f", "#9673c9", "#a9745b", "#e07cc0", "#8c96a0")  # on white and black
-LOOK: dict[Any, Any] = {
+LOOK = {  # settings of matplotlib, for `style.drawing`
     **dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), INK),
     "svg.fonttype": "none",
     "svg.hashsalt": "ees_mpi",  # the same page every time
@@ -34,16 +33,6 @@ FACTS = {
     "entropy (nats)": "entropy",
     "mean fitness": "fitness_mean",
 }
-
-
-@contextmanager
-def page_style() -> Iterator[None]:
-    """Draw in the style of the page."""
-    with drawing():
-        import matplotlib
-
-        with matplotlib.rc_context(LOOK):
-            yield
 
 
 def color(place: int) -> Any:
