@@ -8,14 +8,6 @@ from ees_mpi.errors import ConfigError
 from ees_mpi.registry import unknown
 
 FIRST = ("first_steps", "tutorial", "config", "python", "ask_tell", "plugins", "format")
-# Earlier pages, and the pages that have their text now.
-MOVED = {
-    **dict.fromkeys(("faults", "generation", "hangs", "trust"), "internals"),
-    **dict.fromkeys(("costs", "thousand_ranks"), "scaling"),
-    "questions": "first_steps or install",
-    "relatives": "peers",
-    "sweeps": "clusters",
-}
 
 
 class Page(NamedTuple):
@@ -41,8 +33,6 @@ def page(topic: str) -> Page:
     """Return the page of a topic; raise a ConfigError with similar topics if there is none."""
     known = {each.topic: each for each in pages()}
     name = topic.lower().removesuffix(".md").replace("-", "_")
-    if name in MOVED:
-        raise ConfigError(f"docs: the text of {name!r} is now in {MOVED[name]}: ees-mpi docs {MOVED[name].split()[0]}")
     if name not in known:
         message = unknown(topic, known)
         listed = "" if "expected one of" in message else f" The pages are: {', '.join(known)}"
