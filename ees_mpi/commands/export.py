@@ -114,7 +114,12 @@ def export_policy(
         raise RunFileError(f"{run.path}: its task has no policy network to export")
     check_writable(out, suffixes=[".npz"], sources=[run.path])
     loader = out.with_suffix(".py")
-    _check_loader(out, loader)
+    if loader.is_dir():
+        raise ConfigError(f"-o {out}: its loader would be {loader}, which is a folder; choose another name")
+    if loader.is_file() and not loader.read_bytes().startswith(FIRST_WORDS.encode()):
+        raise ConfigError(
+            f"-o {out}: its loader would replace {loader}, which ees-mpi export did not write; choose another name"
+        )
     if individual is not None and generation is None:
         generation = -1
     if generation is not None:
@@ -169,13 +174,3 @@ def _own_network(task: PolicyTask, parameters: Singles) -> tuple[dict[str, Any],
         arguments = {"observations": task.layers[0], "actions": task.layers[-1], **(task.policy_settings or {})}
         begin = f"network = own(**{arguments!r})\n    network.load(parameters)\n    policy = network.act"
     return {"parameters": parameters}, {"path": path, "module": module, "policy": policy, "begin": begin}
-
-
-def _check_loader(out: Path, loader: Path) -> None:
-    """Raise a ConfigError if the loader would replace a file that is not a loader."""
-    if loader.is_dir():
-        raise ConfigError(f"-o {out}: its loader would be {loader}, which is a folder; choose another name")
-    if loader.is_file() and not loader.read_bytes().startswith(FIRST_WORDS.encode()):
-        raise ConfigError(
-            f"-o {out}: its loader would replace {loader}, which ees-mpi export did not write; choose another name"
-        )

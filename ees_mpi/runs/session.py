@@ -18,7 +18,6 @@ from ees_mpi.runs import tensorboard
 from ees_mpi.runs.broadcast import read_on_root
 from ees_mpi.runs.progress import Progress
 from ees_mpi.runs.start import PreparedRun, Request
-from ees_mpi.store.writer import RunWriter
 from ees_mpi.training import Job, open_job, train
 
 Say = Callable[[str], None]
@@ -122,11 +121,19 @@ class Session:
         return {"path": str(prepared.path), "config": prepared.config, "state": prepared.state}
 
     def _train(self, job: Job, state: State, fingerprint: dict[str, str]) -> None:
+        """Open the run file on rank 0, note the session in it, print a greeting, and train."""
         ranks, prepared = self.ranks, self._prepared
         ranks.set_stall_limit(60 * job.config.run.stall_minutes)
         if ranks.any(prepared is not None and prepared.create is not None) and job.device == "cpu":
             check_deterministic(job.config, state, ranks)
-        writer = self._open_file(job, state, fingerprint)
+        writer = None
+        ranks.resumable = True  # also while the file is created: `train --resume` continues it, or begins it again
+        with ranks.together():
+            if prepared:
+                writer = prepared.open()  # creates a new file
+                here = {**fingerprint, "mpi": ranks.library, **job.described, **sources(job.config.to_toml())}
+                _greet(ranks, prepared, here, job.device, self.say)
+                writer.begin_session(state.generation, ranks.size, ranks.nodes, here)
         if not writer:
             train(job, state, None)
             return
@@ -140,18 +147,6 @@ class Session:
                     self.callback(record, ranks)
 
             train(job, state, writer, report)
-
-    def _open_file(self, job: Job, state: State, fingerprint: dict[str, str]) -> RunWriter | None:
-        """Open the run file on rank 0, note the session in it, and print a greeting."""
-        ranks, prepared, writer = self.ranks, self._prepared, None
-        ranks.resumable = True  # also while the file is created: `train --resume` continues it, or begins it again
-        with ranks.together():
-            if prepared:
-                writer = prepared.open()  # creates a new file
-                here = {**fingerprint, "mpi": ranks.library, **job.described, **sources(job.config.to_toml())}
-                _greet(ranks, prepared, here, job.device, self.say)
-                writer.begin_session(state.generation, ranks.size, ranks.nodes, here)
-        return writer
 
     def _release(self, fold: bool = True) -> None:
         """Release the run file on rank 0; `fold`: fold its journal before."""
