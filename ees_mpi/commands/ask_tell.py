@@ -8,7 +8,7 @@ import atexit
 import hashlib
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -280,12 +280,33 @@ class Strategy:
         self._loop.call(job, 60 * self.config.run.stall_minutes)
 
     def _rows(self, behavior: Any, fitness: Any, valid: Any, observations: Any) -> tuple[Floats, Floats]:
-        """Return the checked outcomes of this rank, and its observation sums."""
+        """Return the checked outcomes of this rank as rows, which can be gathered, and its observation sums.
+
+        The rows are those of `outcomes.pack`. B may not be known yet; then `task.behavior_dim` is 0.
+        """
         task, index = self.config.task, [individual for part in self._asked for individual in part]
-        parts = len(self._asked) if self._chunked else None
         if fitness is None and self._update.objective.uses_fitness:
             raise TaskError("tell: the objective needs the fitness of each individual; expected fitness=")
-        rows = rows_of(index, parts, behavior, fitness, valid, task.behavior_dim, task.rollouts)
+        count, starts, dim = len(index), task.rollouts, task.behavior_dim
+        parts = len(self._asked) if self._chunked else None
+        behavior = _joined(behavior, parts)
+        leading, given = (count, starts) if starts > 1 else (count,), behavior.shape
+        if count == behavior.size == 0:  # more ranks than individuals
+            behavior = np.zeros((*leading, dim))
+        if behavior.ndim == len(leading) and dim < 2:
+            behavior = behavior[..., None]
+        if behavior.shape[:-1] != leading or (dim and behavior.shape[-1] != dim):
+            wanted = ", ".join(map(str, (*leading, dim or "B")))
+            raise TaskError(f"tell: expected a behaviour of shape ({wanted}), got {given}")
+        if starts > 1:
+            each = behavior.reshape(count, starts * behavior.shape[-1])
+            behavior = np.hstack([mean_behavior(np.ascontiguousarray(behavior)), each])
+        rows = np.zeros((count, LEADING + behavior.shape[1]))
+        rows[:, 0] = index
+        rows[:, 1] = True if valid is None else _vector("valid", valid, parts, count) != 0
+        rows[:, 2] = 1
+        rows[:, 3] = 0.0 if fitness is None else _vector("fitness", fitness, parts, count)
+        rows[:, LEADING:] = behavior
         if not task.observation_dim:
             return rows, np.zeros((0, 2))
         sampled = observed(self.config, self._state.generation)[index]
@@ -388,36 +409,6 @@ def first_state(config: Config, means: Singles) -> State:
     if isinstance(config.method, Evolution):
         config.method.check_means(config.population)
     return state_of(config, means, np.zeros(1 + 2 * config.task.observation_dim))
-
-
-def rows_of(
-    index: Sequence[int], parts: int | None, behavior: Any, fitness: Any, valid: Any, dim: int, starts: int = 1
-) -> Floats:
-    """Return the outcomes that `tell` got as rows, which can be gathered; see `outcomes.pack`.
-
-    parts: the number of parts in which the individuals were handed out; None: in one array
-    dim: B, or 0 if it is not yet known; starts: K; if there are several, the behaviour is [n, K, B]
-    """
-    count = len(index)
-    behavior = _joined(behavior, parts)
-    leading, given = (count, starts) if starts > 1 else (count,), behavior.shape
-    if count == behavior.size == 0:  # more ranks than individuals
-        behavior = np.zeros((*leading, dim))
-    if behavior.ndim == len(leading) and dim < 2:
-        behavior = behavior[..., None]
-    if behavior.shape[:-1] != leading or (dim and behavior.shape[-1] != dim):
-        wanted = ", ".join(map(str, (*leading, dim or "B")))
-        raise TaskError(f"tell: expected a behaviour of shape ({wanted}), got {given}")
-    if starts > 1:
-        each = behavior.reshape(count, starts * behavior.shape[-1])
-        behavior = np.hstack([mean_behavior(np.ascontiguousarray(behavior)), each])
-    rows = np.zeros((count, LEADING + behavior.shape[1]))
-    rows[:, 0] = index
-    rows[:, 1] = True if valid is None else _vector("valid", valid, parts, count) != 0
-    rows[:, 2] = 1
-    rows[:, 3] = 0.0 if fitness is None else _vector("fitness", fitness, parts, count)
-    rows[:, LEADING:] = behavior
-    return rows
 
 
 def _joined(values: Any, parts: int | None) -> NDArray[Any]:
