@@ -126,8 +126,18 @@ def measure_signal(
             remembered = g
             learned, draw, outcomes = run.learned(g), run.draw(g), logged_outcomes(run, g)
         state = State(g, learned, {}, np.zeros(1), memory)
-        parts = [split_halves(update, state, draw, outcomes, number, ranks) for number in range(splits)]
-        yield _signal(run, g, outcomes.size, [split for split in parts if split])
+        found = (split_halves(update, state, draw, outcomes, number, ranks) for number in range(splits))
+        parts = [split for split in found if split]
+        ratio, low, high = ratio_of(parts)
+        yield Signal(
+            g,
+            float(np.mean([split.cosine for split in parts])) if parts else math.nan,
+            share(ratio),
+            (share(low), share(high)),
+            _equal(outcomes.size, ratio),
+            (_equal(outcomes.size, high), _equal(outcomes.size, low)),
+            *step_lengths(run.config.population, learned, learned_after(run, g)),
+        )
 
 
 def split_halves(
@@ -164,20 +174,6 @@ def half_gradients(
     gradients = update.gradients(state, draw.at(half), outcomes.at(half), places, ranks)
     std = stds_of(update.population, state.learned)
     return np.stack([len(groups) * (gradient["mean"] * std).ravel() for gradient in gradients])
-
-
-def _signal(run: Run, generation: int, size: int, splits: Sequence[Split]) -> Signal:
-    """Return the numbers of one generation of `size` valid individuals."""
-    ratio, low, high = ratio_of(splits)
-    return Signal(
-        generation,
-        float(np.mean([split.cosine for split in splits])) if splits else math.nan,
-        share(ratio),
-        (share(low), share(high)),
-        _equal(size, ratio),
-        (_equal(size, high), _equal(size, low)),
-        *step_lengths(run.config.population, run.learned(generation), learned_after(run, generation)),
-    )
 
 
 def _equal(size: int, ratio: float) -> float:

@@ -12,19 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ees_mpi.analysis.labels import (
-    ALGORITHMS,
-    algorithm,
-    check_distinct,
-    check_training,
-    differing,
-    grouped,
-    label,
-    stds,
-    subject,
-)
-from ees_mpi.analysis.labels import Settings as ConfigSettings
-from ees_mpi.analysis.labels import settings as config_settings
+from ees_mpi.analysis import labels
 from ees_mpi.analysis.numbers.measures import DIRECTED, ENOUGH, MEASURES, Settings, beyond_radius
 from ees_mpi.analysis.numbers.statistics import Group, Test, compare
 from ees_mpi.analysis.offspring import check_generation, read_offspring
@@ -55,7 +43,7 @@ class RunValue:
     value: float
     path: Path
     run_id: str
-    settings: ConfigSettings  # the config, by key
+    settings: labels.Settings  # the config, by key
     size: int  # the number of individuals
     generation: int
     complete: bool
@@ -67,19 +55,12 @@ class RunValue:
 
 
 @dataclass(frozen=True)
-class RunGroup(Group):
-    """The runs of one label in one of the two sets."""
-
-    members: list[RunValue]
-
-
-@dataclass(frozen=True)
 class Comparison:
     """The result for one metric."""
 
     metric: str
     about: str
-    groups: list[RunGroup]
+    groups: list[Group]
     tests: list[Test]
     notes: list[str]
 
@@ -108,7 +89,7 @@ def _compare(metric: str, about: str, request: CompareRequest, settings: Setting
     groups: list[dict[str, list[RunValue]]] = [{}, {}]
     if request.by:
         members = {value.path: value for value in values}
-        files_of = grouped(request.by, {path: value.settings for path, value in members.items()})
+        files_of = labels.grouped(request.by, {path: value.settings for path, value in members.items()})
         groups[0] = {f"{request.by} = {name}": [members[path] for path in paths] for name, paths in files_of.items()}
     else:
         shared = {value.label for value in sides[0]} & {value.label for value in sides[1]}
@@ -117,7 +98,7 @@ def _compare(metric: str, about: str, request: CompareRequest, settings: Setting
                 name = f"{value.label} ({which})" if value.label in shared else value.label
                 named.setdefault(name, []).append(value)
     first, second = (
-        [RunGroup(name, np.array([run.value for run in members]), members) for name, members in named.items()]
+        [Group(name, np.array([run.value for run in members]), members) for name, members in named.items()]
         for named in groups
     )
     # Each group of the first set against each of the second, then the groups of the first against each other.
@@ -129,7 +110,7 @@ def _compare(metric: str, about: str, request: CompareRequest, settings: Setting
 
 def _check_comparable(values: list[RunValue], same_direction: bool) -> None:
     """Raise an error if a run is given twice, or if tasks or directions differ."""
-    check_distinct((value.run_id, value.path) for value in values)
+    labels.check_distinct((value.run_id, value.path) for value in values)
     one = values[0]
     for other in values:
         for key in ("task.name", "task.env", "task.behavior"):
@@ -163,7 +144,9 @@ def _notes(metric: str, request: CompareRequest, values: list[RunValue], tests: 
     if running:
         notes.append(f"{len(running)} of {len(values)} runs are not complete, for example {running[0].path}")
     # The generations of MAML are not generations of an evolution strategy.
-    generations = sorted({value.generation for value in values if not value.label.startswith(ALGORITHMS["maml"])})
+    generations = sorted(
+        {value.generation for value in values if not value.label.startswith(labels.ALGORITHMS["maml"])}
+    )
     if len(generations) > 1:
         notes.append(f"the runs are at different generations, {generations[0]} to {generations[-1]}; see --generation")
     stds = sorted({value.std for value in values if value.std})
@@ -181,7 +164,9 @@ def _notes(metric: str, request: CompareRequest, values: list[RunValue], tests: 
         notes.append(
             f"{len(few)} of {len(values)} runs have fewer than {ENOUGH} offspring beyond the radius, the fewest {least}"
         )
-    keys = [key for key in differing([value.settings for value in values]) if key not in (*MAY_DIFFER, request.by)]
+    keys = [
+        key for key in labels.differing([value.settings for value in values]) if key not in (*MAY_DIFFER, request.by)
+    ]
     for key in (key for key in keys if key.startswith("task.")):
         settings = sorted({repr(value.settings.get(key)) for value in values})
         notes.append(f"the runs differ in {key}: {', '.join(settings)}")
@@ -240,11 +225,11 @@ def _of_run(run: Run, metric: str, settings: Settings, generation: int | None) -
     if not np.isfinite(value):
         raise RunFileError(f"{run.path}: its {metric} is {value}, which cannot be compared")
     complete = run.complete or generation is not None or metric.startswith(AFTER)
-    of, std = subject(run), stds(run)[g] if stds(run) else 0.0
+    of, std = labels.subject(run), labels.stds(run)[g] if labels.stds(run) else 0.0
     trained = g if of.generation is None else of.generation
-    keys = config_settings(run.config.sections())
+    keys = labels.settings(run.config.sections())
     about = run.path, of.run_id, keys, run["behavior"].shape[1], trained, complete
-    return RunValue(label(run), value, *about, std=std, moved=moved)
+    return RunValue(labels.label(run), value, *about, std=std, moved=moved)
 
 
 def distance_after(run: Run, generation: int) -> float:
@@ -252,7 +237,7 @@ def distance_after(run: Run, generation: int) -> float:
     if run.config.task.heading is None:
         raise RunFileError(f"{run.path}: its task has no direction; expected a run of a walking task")
     check_generation(run, None)
-    check_training(run)
+    labels.check_training(run)
     if run.generations <= generation:
         raise RunFileError(
             f"{run.path} has {run.generations} generations, so it has no population after {generation}; "
@@ -291,7 +276,7 @@ def _find_adaptations(paths: Sequence[Path]) -> list[RunValue]:
             adaptations[path.resolve()] = _read_adaptation(path)
             continue
         with open_run(path) as run:
-            if not subject(run).trained:
+            if not labels.subject(run).trained:
                 continue
             run_id, generations = run.run_id, run.generations
         beside = sorted(path.parent.glob("*.h5"))
@@ -319,8 +304,8 @@ def _read_adaptation(path: Path) -> RunValue:
         facts, note, config = adaptation.attributes, adaptation.run, adaptation.config
         direction = float(facts["direction"]) % 360
         steps = int(facts["training_steps"]), int(facts["adaptation_steps"])
-        about = path, str(note["run_id"]), config_settings(config), len(adaptation.fitness), int(note["generation"])
-        name = algorithm(adaptation.algorithm)
+        about = path, str(note["run_id"]), labels.settings(config), len(adaptation.fitness), int(note["generation"])
+        name = labels.algorithm(adaptation.algorithm)
     if not np.isfinite(adaptation.fitness).any():
         raise RunFileError(f"{path}: none of its {len(adaptation.fitness)} evaluations is finite")
     mean = float(np.nanmean(adaptation.fitness))

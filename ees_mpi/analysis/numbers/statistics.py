@@ -23,6 +23,7 @@ class Group:
 
     label: str
     values: Floats  # [n]
+    members: Sequence[Any] = ()  # the runs
 
 
 @dataclass(frozen=True)

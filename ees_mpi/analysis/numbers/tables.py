@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ees_mpi.analysis.numbers.comparison import Comparison, RunGroup
-from ees_mpi.analysis.numbers.statistics import summarize
+from ees_mpi.analysis.numbers.comparison import Comparison
+from ees_mpi.analysis.numbers.statistics import Group, summarize
 from ees_mpi.commands.signal import Signal
 
 Row = tuple[str, ...]
@@ -87,7 +87,7 @@ def data(comparison: Comparison) -> dict[str, Any]:
     return dict(for_json({**facts, "groups": groups, "tests": tests, "notes": comparison.notes}))
 
 
-def _steps(runs: RunGroup) -> dict[str, dict[str, float]]:
+def _steps(runs: Group) -> dict[str, dict[str, float]]:
     """Return the steps of training and adaptation by file; empty for a metric without them."""
     if not any(run.training_steps for run in runs.members):
         return {}
