@@ -39,6 +39,7 @@ GENERATIONS = 3  # checked by default
 INDIVIDUALS = 32
 DISTRIBUTED = 1000  # individuals of a comparison of distributions: at least, or all
 LEAST_P = 1e-4  # a smaller p fails
+NO_GPU = "a generation was evaluated on a GPU, and this job has none"
 
 
 def repeat(run: Run, evaluator: Evaluator, generation: int, index: int) -> Repeated:
@@ -100,7 +101,12 @@ def _verify_others(ranks: Ranks, run: Run, generations: Sequence[int], individua
     for device in sorted({run.device(g) for g in generations}):
         repeats = device == "cuda" and config.task.repeats_on_gpu and config.task.deterministic
         count = config.population.size if repeats else min(config.population.size, max(individuals or 0, DISTRIBUTED))
-        evaluation = _opened(ranks, run, noise, device)
+        try:
+            evaluation = Evaluation(config, noise, ranks, device)
+        except ConfigError as error:
+            if device == "cuda":
+                error.args = (f"{NO_GPU} ({error}); verify --updates works without one",)
+            raise
         here = {**machine.fingerprint(uses_torch(config)), **evaluation.described}
         for generation in (g for g in generations if run.device(g) == device):
             statistics, observe = run.observation_statistics(generation), observed(config, generation)
@@ -136,20 +142,6 @@ def compare_bits(name: str, logged: Outcomes, again: Outcomes, here: dict[str, s
     if not other:
         raise VerifyError(f"{name}: {differ} on the same kind of GPU: the file or the code has changed")
     return f"{differ}, as expected here: {'; '.join(other)}"
-
-
-def _opened(ranks: Ranks, run: Run, noise: NoiseTable, device: str) -> Evaluation:
-    """Open the task on a device; raise a ConfigError if there is no GPU for generations of a GPU."""
-    try:
-        return Evaluation(run.config, noise, ranks, device)
-    except ConfigError as error:
-        if device == "cpu":
-            raise
-        problem = ConfigError(
-            f"a generation was evaluated on a GPU, and this job has none ({error}); verify --updates works without one"
-        )
-        problem.collective = error.collective
-        raise problem from None
 
 
 def compare_distributions(name: str, logged: Outcomes, again: Outcomes) -> None:
