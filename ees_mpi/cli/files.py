@@ -249,11 +249,11 @@ def docs(topic: Annotated[str, Option(usage="[TOPIC]")] = "") -> None:
 @command()
 def jobs(folder: Annotated[Name | None, Option("Copy them into this folder.", FILE, "--copy FOLDER")] = None) -> None:
     """List the job scripts and the examples, or copy them."""
-    from ees_mpi.commands.jobs import copy_jobs, describe, job_files, name_of
+    from ees_mpi.commands.jobs import JOBS, copy_jobs, describe, job_files
 
     if folder is None:
         for file in job_files():
-            echo(f"{name_of(file):28} {describe(file)}")
+            echo(f"{file.relative_to(JOBS)!s:28} {describe(file)}")
         return
     copied = copy_jobs(Path(folder))
     echo(f"{folder}: {len(copied)} files; begin with README.md")

@@ -24,10 +24,8 @@ def train(options: requests.TrainOptions) -> None:
 
     for setting in requests.changes_of(options.settings):
         if len(choice(str(setting))) > 1:
-            raise ConfigError(
-                f"--set {setting:.200}: train takes one value; `ees-mpi sweep` prints a command for each value; "
-                "quotes keep a comma"
-            )
+            more = "`ees-mpi sweep` prints a command for each value; quotes keep a comma"
+            raise ConfigError(f"--set {setting:.200}: train takes one value; {more}")
     run_on_ranks(job_of(options))
 
 
@@ -110,9 +108,7 @@ def measure(request: requests.MeasureRequest, as_json: requests.Json = False) ->
                 scipy_stats()  # before the rollouts
             for path in figures.values() if world.is_root and not request.overwrite else ():
                 if path.exists():
-                    raise ConfigError(
-                        f"{path}, the figure, exists already; use --overwrite to replace it, or another -o"
-                    )
+                    raise ConfigError(f"the figure {path} exists already; use --overwrite, or another -o")
         with contextlib.redirect_stdout(sys.stderr if as_json else sys.stdout):  # progress, too
             out = measure(world, request, say)
         with world.together():

@@ -4,6 +4,7 @@ import json
 import time
 import tomllib
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -113,9 +114,7 @@ def _to_adapt(config: Config, request: AdaptRequest) -> Config:
     if config.method.name != "maml":
         return offspring(config, request.mutations or MUTATIONS, request.std)
     if config.population.has_individuals:
-        raise RunFileError(
-            f"{path_of(request.run)} is a sample of a {config.method.algorithm} run; adapt the run itself"
-        )
+        raise RunFileError(f"{path_of(request.run)} is a sample of a {config.method.algorithm} run; adapt that run")
     if request.mutations is not None or request.std is not None:
         raise ConfigError(f"--mutations and --std: a {config.method.algorithm} run has no mutations; leave them out")
     return config
@@ -165,17 +164,13 @@ def score(
 ) -> dict[str, NDArray[Any]]:
     """Return the outcomes of the adapted parameters from other starts; `evaluation`: None: on CPUs."""
     seeds = [task.start_seed(parent.config.run.seed) + 1 + number for number in range(evaluations)]
-    statistics = parent.statistics
-    scores = CountedOutcomes(ranks, evaluations, "scoring")
-    try:
+    with closing(CountedOutcomes(ranks, evaluations, "scoring")) as scores:
         if evaluation and evaluation.device == "cuda":
-            evaluation.from_starts(parameters, seeds, statistics, scores)
+            evaluation.from_starts(parameters, seeds, parent.statistics, scores)
         else:
-            from_starts(ranks, task, parameters, seeds, statistics, scores)
+            from_starts(ranks, task, parameters, seeds, parent.statistics, scores)
         if evaluation:
             evaluation.close()
-    finally:
-        scores.close()
     scored = gather(ranks, list(scores.values()), parent.config, evaluations)
     return {"fitness": scored.fitness, "behavior": scored.behavior, "reset_seed": np.array(seeds)}
 

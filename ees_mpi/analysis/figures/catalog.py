@@ -72,9 +72,8 @@ def draw(name: str, paths: Sequence[Path], request: FigureRequest) -> Path:
         able = ", ".join(other for other, recipe in FIGURES.items() if recipe.groups)
         raise ConfigError(f"figure {name}: --by and --metric are for {able}")
     if labels and len(labels) != len(paths):
-        raise ConfigError(
-            f"--label: expected one for each of the {len(paths)} run files, in their order; got {len(labels)}"
-        )
+        expected = f"expected one for each of the {len(paths)} run files, in their order"
+        raise ConfigError(f"--label: {expected}; got {len(labels)}")
     with drawing(), ExitStack() as stack:
         runs = [stack.enter_context(open_run(path)) for path in paths]
         for run, text in zip(runs, labels, strict=bool(labels)):
