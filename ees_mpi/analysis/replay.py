@@ -18,6 +18,7 @@ from ees_mpi.analysis import video
 from ees_mpi.analysis.labels import subject
 from ees_mpi.analysis.offspring import check_committed, extremes, positions
 from ees_mpi.analysis.together import Scene
+from ees_mpi.commands.arguments import counted
 from ees_mpi.commands.info import task_name
 from ees_mpi.commands.offspring import sample
 from ees_mpi.commands.requests import ReplayRequest, SampleRequest
@@ -70,9 +71,7 @@ def choose(run: Run, request: ReplayRequest) -> list[Choice]:
     check_committed(run)
     population, named = run.config.population, bool(request.individuals or request.extremes)
     last = run.generations - 1 + (request.mean and not named and subject(run).trained)
-    generation = last if request.generation is None else request.generation
-    if generation > last:
-        raise ConfigError(f"--generation {generation}: expected 0 to {last}")
+    generation = last if request.generation is None else counted("--generation", request.generation, last + 1)
     if request.together and not (named or request.mean):
         if not population.has_individuals or population.size > MOST_TOGETHER:
             raise ConfigError(
@@ -90,12 +89,9 @@ def _individuals(run: Run, request: ReplayRequest, generation: int) -> list[Choi
     if not run.config.population.has_individuals:
         raise RunFileError(f"{run.path}: its rows are tasks, not individuals that can be replayed; use --mean")
     size = run.config.population.size
-    for index in request.individuals:
-        if index >= size:
-            raise ConfigError(f"--individual {index}: expected 0 to {size - 1}")
+    chosen = [Choice(generation, counted("--individual", index, size)) for index in request.individuals]
     if request.extremes > size:
         raise ConfigError(f"--extremes {request.extremes}: the population has {size} individuals")
-    chosen = [Choice(generation, index) for index in request.individuals]
     if chosen and not request.extremes:
         return chosen
     ends = positions(run, generation)

@@ -55,7 +55,12 @@ def render(runs: Sequence[Run], thumbnails: int) -> str:
             acting = f"Extremes of generation {last}" if individuals else f"The mean after generation {last}"
             sections |= {acting: _extremes(run, thumbnails), "Time": _times(run)}
         sections[f"Config of {run.path.name}"] = f"<pre>{html.escape(run.config.to_toml())}</pre>"
-        summary = _facts(run) if len(runs) == 1 else _table_of(runs)
+        if len(runs) == 1:
+            summary = _facts(run)
+        else:  # a table of their last numbers, and of the keys in which they differ
+            head, *rows = table([read(member.path) for member in runs])
+            place = {member.path: color for color, members in enumerate(groups(runs).values()) for member in members}
+            summary = _table(head, rows, [charts.key(place[member.path]) for member in runs])
     unfinished = f"{done} of {len(runs)} runs are complete"
     subtitle, state = f"{len(runs)} runs", ""
     if len(runs) == 1:
@@ -103,13 +108,6 @@ def _curves(runs: Sequence[Run]) -> str:
     keys = [f"{charts.key(place)}{html.escape(name)}" for place, name in enumerate(members_of)]
     legend = f"<p>{' '.join(keys)}</p>" if len(keys) > 1 else ""
     return f"{legend}<div class='curves'>{drawn}</div>"
-
-
-def _table_of(runs: Sequence[Run]) -> str:
-    """Return a table of the runs, their last numbers, and the keys in which they differ."""
-    head, *rows = table([read(run.path) for run in runs])
-    place = {run.path: color for color, members in enumerate(groups(runs).values()) for run in members}
-    return _table(head, rows, [charts.key(place[run.path]) for run in runs])
 
 
 def _facts(run: Run) -> str:

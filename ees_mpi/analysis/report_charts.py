@@ -11,6 +11,7 @@ import numpy as np
 from ees_mpi.analysis.figures.positions import LARGEST, limits
 from ees_mpi.analysis.figures.style import Axes, Figure, whole_numbers
 from ees_mpi.analysis.offspring import axis_names, has_positions, position_dim, positions
+from ees_mpi.commands.verify import spaced
 from ees_mpi.outcomes import Floats
 from ees_mpi.store.reader import Run
 
@@ -112,8 +113,7 @@ def behaviors(runs: Sequence[Run], names: Sequence[str]) -> tuple[list[dict[str,
     """
     width, columns = position_dim(runs[0]), _columns(runs[0])
     most = max(FRAMES[len(columns)] // len(runs), FEWEST)
-    few = [(run.generations, min(run.generations, most)) for run in runs]
-    kept = [np.unique(np.linspace(0, count - 1, shown).round()).astype(int) for count, shown in few]
+    kept = [np.array(spaced(run.generations, most)) for run in runs]
     ends = limits(runs[0], *_spread(runs, kept, columns))
     pairs = list(zip(runs, kept, strict=True))
     counts = [np.stack([_counts(run, g, columns, ends) for g in chosen]) for run, chosen in pairs]

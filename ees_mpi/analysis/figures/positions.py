@@ -21,6 +21,7 @@ from ees_mpi.analysis.offspring import (
     read_offspring,
     valid_generations,
 )
+from ees_mpi.commands.verify import spaced
 from ees_mpi.errors import MissingExtra, RunFileError
 from ees_mpi.outcomes import Floats
 from ees_mpi.store.reader import Run
@@ -88,9 +89,7 @@ def maml(runs: Sequence[Run]) -> Figure:
     check_one_task(runs)
     groups: dict[tuple[str, float], list[tuple[int, Floats]]] = {}
     for run in runs:
-        rows = read_offspring(run).position
-        if rows.shape[1] != 1:
-            raise RunFileError(f"{run.path}: expected offspring with a behavior of one number")
+        rows = read_rows(run, None, "one number").position
         groups.setdefault((label(run), run.config.population.std), []).append((run.config.run.seed, rows))
     # MAML last, as in the paper; then the smaller stds.
     order = sorted(groups, key=lambda key: (-key[1], key[0] == "MAML", key[0]))
@@ -117,7 +116,7 @@ def plane(runs: Sequence[Run], generations: Sequence[int], by_component: bool = 
     names = style.titles([run for run, _ in chosen])
     if generations:
         names = [f"{name}, generation {g}" for name, (_, g) in zip(names, chosen, strict=True)]
-    return draw_maps(runs[0], [read_plane(run, g) for run, g in chosen], names, 3, by_component)[0]
+    return draw_maps(runs[0], [read_rows(run, g) for run, g in chosen], names, 3, by_component)[0]
 
 
 def mixture(runs: Sequence[Run], generations: Sequence[int]) -> Figure:
@@ -134,12 +133,11 @@ def adaptation_heatmaps(runs: Sequence[Run], generations: Sequence[int]) -> Figu
     rows = []
     for run in runs:
         last = check_generation(run, None)
-        few = sorted({round(share * last) for share in (0, 1 / 3, 2 / 3, 1)})  # of a shorter run than the paper's
-        shown = list(SHOWN) if last >= SHOWN[-1] else few
+        shown = list(SHOWN) if last >= SHOWN[-1] else spaced(last + 1, len(SHOWN))  # of a shorter run than the paper's
         rows.append([check_generation(run, g) for g in generations] or shown)
     if len({len(row) for row in rows}) > 1:
         raise RunFileError("the runs have different numbers of generations; choose some with --generation")
-    offspring = [read_plane(run, g) for run, row in zip(runs, rows, strict=True) for g in row]
+    offspring = [read_rows(run, g) for run, row in zip(runs, rows, strict=True) for g in row]
     names = [f"after {g} generations" for row in rows for g in row]
     figure, panels = draw_maps(runs[0], offspring, names, len(rows[0]))
     for panel, name in zip(panels[:: len(rows[0])], run_names(runs), strict=True):
@@ -147,11 +145,11 @@ def adaptation_heatmaps(runs: Sequence[Run], generations: Sequence[int]) -> Figu
     return figure
 
 
-def read_plane(run: Run, generation: int) -> Offspring:
-    """Read the offspring of a generation; raise a RunFileError if they do not end in a plane."""
+def read_rows(run: Run, generation: int | None, numbers: str = "two numbers") -> Offspring:
+    """Read the offspring of a generation; raise a RunFileError if their behavior has not so many numbers."""
     offspring = read_offspring(run, generation)
-    if offspring.position.shape[1] != 2:
-        raise RunFileError(f"{run.path}: expected offspring with a behavior of two numbers, a position in the plane")
+    if offspring.position.shape[1] != (1 if numbers == "one number" else 2):
+        raise RunFileError(f"{run.path}: expected offspring with a behavior of {numbers}")
     return offspring
 
 
@@ -273,15 +271,8 @@ def starts(runs: Sequence[Run]) -> Figure:
     figure, panels = style.grid(len(shown), 4, 2.8)
     farthest = max(float(np.abs(places).max()) for _, _, places, _ in shown)
     for panel, (title, axis, places, number) in zip(panels, shown, strict=True):
-        values = places[..., number]
-        image = panel.imshow(
-            values[np.argsort(values.mean(axis=1))],
-            aspect="auto",
-            interpolation="none",
-            cmap="RdBu",
-            vmin=-farthest,
-            vmax=farthest,
-        )
+        rows = places[np.argsort(places[..., number].mean(axis=1)), :, number]
+        image = panel.imshow(rows, "RdBu", aspect="auto", interpolation="none", vmin=-farthest, vmax=farthest)
         found = heritability(places[..., number : number + 1])
         numbers = f"{axis}: heritable variance {found.mutation:.3g}, share {found.share:.2f}"
         panel.set_title("\n".join(textwrap.fill(line, 26) for line in (title, numbers)), fontsize=7)
