@@ -91,7 +91,7 @@ def test_the_examples_of_a_page_work_in_their_order(
 TEXTS = {
     "README.md": (CHECKOUT / "README.md").read_text(),
     "jobs/README.md": (CHECKOUT / "jobs" / "README.md").read_text(),
-    **{page.topic: page.text for page in pages()},
+    **pages(),
     **{f"help of {name}": "\n".join(lines) for name, lines in EXAMPLES.items()},
 }
 
@@ -115,7 +115,7 @@ def test_every_command_is_in_a_group_of_the_help_has_two_examples_of_itself_and_
     for name in cli.commands:
         text = ees(name, "--help").stdout
         assert text.count("\n    ") >= 2 and "Examples:" in text and ".md" not in text
-        assert set(re.findall(r"`ees-mpi docs (\w+)`", " ".join(text.split()))) <= {page.topic for page in pages()}
+        assert set(re.findall(r"`ees-mpi docs (\w+)`", " ".join(text.split()))) <= set(pages())
         assert [words[0] for words in commands("\n".join(EXAMPLES[name]))] == [name] * 2
 
 

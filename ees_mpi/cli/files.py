@@ -235,14 +235,15 @@ def docs(topic: Annotated[str, Option(usage="[TOPIC]")] = "") -> None:
     from ees_mpi.commands.docs import page, pages
 
     if topic:
-        text = page(topic).text
+        text = page(topic)
         if sys.stdout.isatty() and not ranks.launched()[0]:
             click.echo_via_pager(text)
         else:
             echo(text, nl=False)
         return
-    for listed in pages():
-        echo(f"{listed.topic:14} {listed.title}")
+    for name, text in pages().items():
+        title = text.partition("\n")[0].lstrip("# ")
+        echo(f"{name:14} {title}")
     echo("\n`ees-mpi docs TOPIC` prints a page.")
 
 
