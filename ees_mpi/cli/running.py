@@ -158,9 +158,9 @@ def doctor() -> None:
 
         findings = examine(world)
         if world.is_root:
-            for finding in findings:
-                echo(f"{finding.verdict:5} {finding.subject:15} {finding.result}")
-        if any(finding.verdict == "bad" for finding in findings):
+            for verdict, subject, result in findings:
+                echo(f"{verdict:5} {subject:15} {result}")
+        if any(verdict == "bad" for verdict, *_ in findings):
             raise collective(EesError("a check failed: see the lines marked bad"))
 
     run_on_ranks(job)
