@@ -131,7 +131,7 @@ def _train(
         train(job, state, None)
         return
     shown = Progress(job.config, state.generation, writer.pop_warning)
-    with shown, tensorboard.curves(curves, writer.path) as draw:
+    with shown, tensorboard.curves(curves, writer.path, state.generation) as draw:
 
         def report(record: Record) -> None:
             shown.update(record)
