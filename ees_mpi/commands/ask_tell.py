@@ -92,7 +92,12 @@ class Strategy:
                 task: dict[str, Any] = {"observation_dim": observation_dim, "observation_share": observation_share}
                 task |= {"parameters": means.shape[1], "rollouts": rollouts, "starts": starts}
                 loop_config = config_of(config, task, parts, keys)
-                state = first_state(loop_config, means)
+                if means.shape != (expected := (loop_config.population.components, means.shape[1])):
+                    raise ConfigError(f"mean: expected the shape {expected} for this population, got {means.shape}")
+                configs.check(loop_config)
+                if isinstance(loop_config.method, Evolution):
+                    loop_config.method.check_means(loop_config.population)
+                state = state_of(loop_config, means, np.zeros(1 + 2 * loop_config.task.observation_dim))
                 if loop.ranks.is_root and target:
                     check_folder(target)
                     if overwrite:
@@ -398,17 +403,6 @@ def config_of(source: Any, task: Mapping[str, Any], parts: Mapping[str, Any], ke
     given = {key: value for key, value in task.items() if value is not None}
     tables = source_of({**sections, "run": run, "task": {"name": "own_loop", **given}})
     return configs.load(tables, settings_of(settings))
-
-
-def first_state(config: Config, means: Singles) -> State:
-    """Return the first state of a loop; raise a ConfigError if its config cannot work."""
-    expected = (config.population.components, config.task.parameters)
-    if means.shape != expected:
-        raise ConfigError(f"mean: expected the shape {expected} for this population, got {means.shape}")
-    configs.check(config)
-    if isinstance(config.method, Evolution):
-        config.method.check_means(config.population)
-    return state_of(config, means, np.zeros(1 + 2 * config.task.observation_dim))
 
 
 def _joined(values: Any, parts: int | None) -> NDArray[Any]:

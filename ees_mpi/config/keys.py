@@ -53,8 +53,10 @@ class Section:
 
 def sections() -> list[Section]:
     """Return all sections with all keys; imports every part."""
+    methods = {name: _sentence(kind) for name, kind in METHODS.items()}
+    method = Key("method", _choice(methods), '"ees"', "", "The name of the method.")
     return [
-        _method(),
+        Section("", "The method of learning; above all sections.", methods, [method]),
         _struct("run", RunSettings),
         *map(_family, FAMILIES),
         *(
@@ -69,12 +71,6 @@ def sections() -> list[Section]:
 
 def _struct(name: str, kind: type[Part], more: str = "") -> Section:
     return Section(name, _sentence(kind) + more, {}, list(_keys(name, kind)))
-
-
-def _method() -> Section:
-    names = {name: _sentence(kind) for name, kind in METHODS.items()}
-    about = "The method of learning; above all sections."
-    return Section("", about, names, [Key("method", _choice(names), '"ees"', "", "The name of the method.")])
 
 
 def _family(kind: str) -> Section:
@@ -102,18 +98,13 @@ ABOUT = {
 def _keys(section: str, kind: type[Part]) -> Iterator[Key]:
     for field in msgspec.structs.fields(kind):
         info: Any = inspect.type_info(field.type)  # with the description that `registry.key` has made
-        default = "required" if field.required else _toml(field)
+        made = field.default_factory is not msgspec.NODEFAULT
+        value = field.default_factory() if made else field.default
+        default = "required" if field.required else "not set" if value is None else json.dumps(value)
         about, unit = info.extra_json_schema["description"], (info.extra or {}).get("unit", "")
         needed = kind.only_with.get(field.name)
         only_with = (f"{section}.{needed[0]}", needed[1]) if needed else None
         yield Key(f"{section}.{field.encode_name}", _type(info), default, unit, about, only_with=only_with)
-
-
-def _toml(field: msgspec.structs.FieldInfo) -> str:
-    """Return a default as it is written in TOML."""
-    made = field.default_factory is not msgspec.NODEFAULT
-    value = field.default_factory() if made else field.default
-    return "not set" if value is None else json.dumps(value)
 
 
 def _type(info: inspect.Type) -> str:

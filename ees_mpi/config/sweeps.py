@@ -105,23 +105,18 @@ def file_name(source: str, settings: Sequence[Setting], config: Config | None = 
 
 def changes(settings: Sequence[Setting], config: Config) -> dict[str, str]:
     """Return the keys that settings name, each with a word for the file name."""
+    from ees_mpi.config.keys import ambiguous  # imports every part
+
     paths = [key_of(setting) for setting in settings]
     words = {}
     for key, value in {"method": "ees", **dict(flat(config.sections()))}.items():
         named = any(key == path or key.startswith(f"{path}.") for path in paths)
         if named and key != "run.seed" and key not in FREE_ON_RESUME:
-            words[key] = _word(key, value)
+            section, _, last = key.rpartition(".")
+            short = section if key in PARTS and section else key if last in ambiguous() or "." in section else last
+            shown = _shown(value)
+            words[key] = f"{short}{'' if shown[0].isdigit() and not short[-1].isdigit() else '-'}{shown}"
     return words
-
-
-def _word(key: str, value: Any) -> str:
-    """Return a key with its value, as a part of a file name."""
-    from ees_mpi.config.keys import ambiguous  # imports every part
-
-    section, _, last = key.rpartition(".")
-    short = section if key in PARTS and section else key if last in ambiguous() or "." in section else last
-    shown = _shown(value)
-    return f"{short}{'' if shown[0].isdigit() and not short[-1].isdigit() else '-'}{shown}"
 
 
 def _shown(value: Any) -> str:

@@ -80,22 +80,17 @@ def as_arrays(named: Mapping[Any, Any], source: str) -> Named:
             raise RunFileError(f"{source}: the name {name!a} has characters that cannot be printed")
         if isinstance(value, Mapping):
             raise RunFileError(f"{source}: {name} is a table, not an array; save the state_dict alone")
-        arrays[name] = _array(value, f"{source}: {name}")
+        try:
+            if hasattr(value, "detach"):
+                if value.is_complex():
+                    raise TypeError("complex")
+                value = value.detach().cpu().float().numpy()
+            arrays[name] = np.asarray(value)
+        except Exception:  # torch has a different one for each kind of tensor: sparse, meta, quantised and others
+            arrays[name] = np.empty(0, object)
+        if arrays[name].dtype.kind not in "fiu":
+            raise RunFileError(f"{source}: {name} is not a plain array of real numbers")
     return arrays
-
-
-def _array(value: Any, name: str) -> NDArray[Any]:
-    try:
-        if hasattr(value, "detach"):
-            if value.is_complex():
-                raise TypeError("complex")
-            value = value.detach().cpu().float().numpy()
-        array = np.asarray(value)
-    except Exception:  # torch has a different one for each kind of tensor: sparse, meta, quantised and others
-        array = np.empty(0, object)
-    if array.dtype.kind not in "fiu":
-        raise RunFileError(f"{name} is not a plain array of real numbers")
-    return array
 
 
 def torch_arrays(file: BinaryIO, name: str) -> Named:

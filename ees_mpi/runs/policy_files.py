@@ -84,14 +84,6 @@ class ForeignPolicy:
         squares = np.square(self.std) + np.square(self.mean)
         return np.concatenate([[COUNT], COUNT * self.mean, COUNT * squares])
 
-    def check(self, layers: Sequence[int], parameters: int) -> None:
-        """Raise a ConfigError if a task with these layers and this number of parameters cannot run the policy."""
-        if self.layers and layers and self.layers != tuple(layers):
-            sizes = ", ".join(map(str, layers))
-            raise ConfigError(f"{self.source}: its layers have the sizes {self.layers}; the task has ({sizes})")
-        if len(self.parameters) != parameters:  # also for a task with layers: its network may be the user's own
-            raise ConfigError(f"{self.source}: it has {len(self.parameters)} parameters; the task has {parameters}")
-
 
 def read(
     policy: Any, layers: Sequence[str] = (), normaliser: Path | None = None, activation: Any = ()

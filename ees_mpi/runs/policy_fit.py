@@ -40,7 +40,11 @@ def fitted(config: Config, policy: ForeignPolicy) -> Config:
             known = ", ".join(task.activations)
             raise ConfigError(f"{policy.source}: expected the activations {known}; got {name}: {OTHER}")
     fitting = convert({**part_settings(task), **changes}, type(task), "task") if changes else task
-    policy.check(() if own else fitting.layers, fitting.parameters)
+    if policy.layers and fitting.layers and not own and policy.layers != tuple(fitting.layers):
+        sizes = ", ".join(map(str, fitting.layers))
+        raise ConfigError(f"{policy.source}: its layers have the sizes {policy.layers}; the task has ({sizes})")
+    if (length := len(policy.parameters)) != fitting.parameters:  # also with layers: its network may be the user's own
+        raise ConfigError(f"{policy.source}: it has {length} parameters; the task has {fitting.parameters}")
     notes = []
     if hasattr(fitting, "network") and policy.module is not None:
         _check_module(policy, fitting)
