@@ -184,7 +184,7 @@ def replay_run(path: Path, request: ReplayRequest, say: Callable[[str], None], c
         if request.video:
             sheet, fps = _sheet(run, recorded, seconds, request, size), request.speed / seconds
             with counter(sheet.count, "frame", "writing") as bar:
-                video.write(request.video, sheet, fps, bar.update)
+                video.write(request.video, sheet.frames(), f"{sheet.width}x{sheet.height}", fps, bar.update)
             say(f"{request.video}: {sheet.count} frames of {sheet.width} x {sheet.height}, {fps:.3g} a second")
     for result in replayed:
         say(result.line("its first evaluation" if request.mutations else "the file"))
@@ -242,7 +242,7 @@ Recorded = tuple[list[Any], Replayed]  # pictures or limbs, and the result
 
 def _sheet(
     run: Run, recorded: Sequence[Recorded], seconds: float, request: ReplayRequest, size: tuple[int, int]
-) -> video.Frames:
+) -> video.Sheet | Scene:
     """Return the frames of a video: films side by side, or all robots in one scene."""
     if not request.together:
         return video.Sheet([(_film_title(run, result.choice), frames) for frames, result in recorded], *size)

@@ -12,7 +12,6 @@ These estimates have no bias, so that a variance near 0 may come out below 0. Se
 
 import json
 import math
-from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -31,22 +30,8 @@ CONFIDENCE = 0.95
 SECTORS = 8  # of the plane
 
 
-@dataclass(frozen=True)
-class Heritability:
-    """The variances of places of mutations x starts, and the share of the mutations with its interval of 95 percent."""
-
-    mutations: int
-    starts: int
-    mutation: float  # the heritable variance
-    start: float
-    interaction: float
-    share: float
-    low: float
-    high: float
-
-
-def heritability(places: Floats) -> Heritability:
-    """Return the variances of places [N, K, B]."""
+def heritability(places: Floats) -> dict[str, float]:
+    """Return the variances of places [N, K, B], and the share of the mutations with its interval of 95 percent."""
     (n, k), mean = places.shape[:2], places.mean(axis=(0, 1))
     rows, starts = places.mean(axis=1, keepdims=True), places.mean(axis=0, keepdims=True)
     of_rows = k * float(np.square(rows - mean).sum()) / (n - 1)
@@ -55,7 +40,9 @@ def heritability(places: Floats) -> Heritability:
     mutation, start = (of_rows - rest) / k, (of_starts - rest) / n
     total = mutation + start + rest
     share = mutation / total if total > 0 else math.nan
-    return Heritability(n, k, mutation, start, rest, share, *interval(n, k, of_rows, of_starts, rest, share))
+    low, high = interval(n, k, of_rows, of_starts, rest, share)
+    variances = {"mutation": mutation, "start": start, "interaction": rest}  # the first is the heritable one
+    return {"mutations": n, "starts": k, **variances, "share": share, "low": low, "high": high}
 
 
 def interval(n: int, k: int, of_rows: float, of_starts: float, rest: float, share: float) -> tuple[float, float]:
@@ -125,7 +112,7 @@ def facts(run: Run) -> list[dict[str, Any]]:
     rows = []
     for row, std in enumerate(measured_stds(run)):
         places = places_of(run, row)
-        found = {"std": std, **asdict(heritability(places))}
+        found = {"std": std, **heritability(places)}
         found["distance"] = float(np.sqrt(np.square(places).sum(axis=2)).mean())
         found["adapted"] = adapted(places)
         if places.shape[2] <= 2:
