@@ -142,6 +142,5 @@ def compare(
     if not request.metric:
         raise ConfigError("expected --metric M; --list prints the metrics")
     settings = measures.Settings(radius, cell, measures.bandwidth(bandwidth))
-    comparisons = comparison.compare_runs(request, settings)
-    text = "\n\n".join(map(tables.text, comparisons))
-    echo(json.dumps([tables.data(each) for each in comparisons]) if as_json else text)
+    found = comparison.compare_runs(request, settings)
+    echo(json.dumps(tables.for_json(found)) if as_json else "\n\n".join(map(tables.text, found)))

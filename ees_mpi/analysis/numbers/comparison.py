@@ -7,14 +7,15 @@ import itertools
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from ees_mpi.analysis import labels
 from ees_mpi.analysis.numbers.measures import DIRECTED, ENOUGH, MEASURES, Settings, beyond_radius
-from ees_mpi.analysis.numbers.statistics import Group, Test, compare
+from ees_mpi.analysis.numbers.statistics import Group, Test, compare, summarize
 from ees_mpi.analysis.offspring import check_generation, read_offspring
 from ees_mpi.commands.adapt import is_adaptation, read_adaptation
 from ees_mpi.commands.requests import CompareRequest
@@ -24,7 +25,9 @@ from ees_mpi.store.reader import Run, open_run
 from ees_mpi.store.safety import damage_reported
 from ees_mpi.tasks.locomotion import direction_name
 
+Facts = dict[str, Any]  # the result for one metric, as data for JSON
 AFTER = "distance_after"
+STEPS = ("training_steps", "adaptation_steps")
 GENERATIONS = (5, 10, 20)  # of further evolution, after which the paper compares
 METRICS = {
     **{name: measure.about for name, measure in MEASURES.items()},
@@ -54,19 +57,8 @@ class RunValue:
     moved: int = 0  # the offspring beyond the radius
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """The result for one metric."""
-
-    metric: str
-    about: str
-    groups: list[Group]
-    tests: list[Test]
-    notes: list[str]
-
-
-def compare_runs(request: CompareRequest, settings: Settings) -> list[Comparison]:
-    """Compare two sets of runs by each metric; `settings`: of the measures."""
+def compare_runs(request: CompareRequest, settings: Settings) -> list[Facts]:
+    """Compare two sets of runs by each metric; `settings`: of the measures. Return the results as data for JSON."""
     metrics = check_metrics(request.metric)
     for metric in metrics:
         if request.generation is not None and metric not in MEASURES:
@@ -81,7 +73,7 @@ def compare_runs(request: CompareRequest, settings: Settings) -> list[Comparison
     return [_compare(metric, about, request, settings) for metric, about in metrics.items()]
 
 
-def _compare(metric: str, about: str, request: CompareRequest, settings: Settings) -> Comparison:
+def _compare(metric: str, about: str, request: CompareRequest, settings: Settings) -> Facts:
     files = [[Path(path) for path in paths] for paths in (request.first, request.against)]
     sides = [read_all(metric, paths, settings, request.generation) if paths else [] for paths in files]
     values = [value for side in sides for value in side]
@@ -105,7 +97,19 @@ def _compare(metric: str, about: str, request: CompareRequest, settings: Setting
     tests = compare([*itertools.product(first, second), *itertools.combinations(first, 2)])
     if metric == "entropy":  # a differential entropy has no ratio, because its zero depends on the unit of length
         tests = [replace(test, ratio=math.nan) for test in tests]
-    return Comparison(metric, about, [*first, *second], tests, _notes(metric, request, values, tests))
+    steps = STEPS if any(value.training_steps for value in values) else ()  # those of adaptations
+    of_runs = {"values": "value", **{name: name for name in steps}}
+    return {
+        "metric": metric,
+        "about": about,
+        "groups": [
+            summarize(group)
+            | {key: {str(run.path): getattr(run, name) for run in group.members} for key, name in of_runs.items()}
+            for group in (*first, *second)
+        ],
+        "tests": [asdict(test) for test in tests],
+        "notes": _notes(metric, request, values, tests),
+    }
 
 
 def _check_comparable(values: list[RunValue], same_direction: bool) -> None:
