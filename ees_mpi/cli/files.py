@@ -168,10 +168,11 @@ def sweep(
     """
     from ees_mpi.config.sweeps import members, named
 
-    for run in named(source, members(changes_of(settings), seeds)):
-        chosen = [word for setting in run.settings for word in ("--set", setting)]
-        seed = [] if run.seed is None else ["--seed", str(run.seed)]
-        echo(shlex.join(["ees-mpi", "train", source, *chosen, *seed, "--out", str(Path(out or "") / run.file)]))
+    for file, chosen in named(source, members(changes_of(settings), seeds)).items():
+        words = [word for setting in chosen for word in ("--set", setting)]
+        if seeds:
+            words[-2:] = ["--seed", words[-1].removeprefix("run.seed=")]
+        echo(shlex.join(["ees-mpi", "train", source, *words, "--out", str(Path(out or "") / file)]))
 
 
 def _print_notes(notes: Sequence[str]) -> None:
