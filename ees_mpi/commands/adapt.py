@@ -73,12 +73,17 @@ def adapt(ranks: Ranks, request: AdaptRequest, say: Say) -> Path:
     """Adapt a run with its method, score the result, and write an adaptation file; return its path."""
     run, direction = path_of(request.run), str(request.direction)
     with ranks.together():
-        name = direction_name(angle_of(direction, "--direction"))
-    out = Path(request.out or run.with_name(f"{run.stem}-adapt-{name}.h5"))
+        angle = angle_of(direction, "--direction")
+    out = Path(request.out or run.with_name(f"{run.stem}-adapt-{direction_name(angle)}.h5"))
     check_target(ranks, run, out, request.overwrite)
     parent = read_own(ranks, request, run, lambda config: _to_adapt(config, request))
+    task = parent.config.task
     with ranks.together():
-        task = toward(parent.config.task, direction)
+        if task.heading is None:
+            raise ConfigError("adapt: the task of this run has no direction; expected a walking task")
+        if across(angle, task.behavior_dim):
+            raise ConfigError(f"--direction {direction}: this robot moves along x only; expected left or right")
+        task = task.toward(angle)
     config, evaluation = replace(parent.config, task=task), None
     if config.method.name == "maml":
         from ees_mpi.maml.adapting import by_gradient  # imports torch
@@ -173,16 +178,6 @@ def score(
             evaluation.close()
     scored = gather(ranks, list(scores.values()), parent.config, evaluations)
     return {"fitness": scored.fitness, "behavior": scored.behavior, "reset_seed": np.array(seeds)}
-
-
-def toward(task: Task, direction: str) -> Task:
-    """Return the task with another direction; raise a ConfigError if it has none."""
-    if task.heading is None:
-        raise ConfigError("adapt: the task of this run has no direction; expected a walking task")
-    angle = angle_of(direction, "--direction")
-    if across(angle, task.behavior_dim):
-        raise ConfigError(f"--direction {direction}: this robot moves along x only; expected left or right")
-    return task.toward(angle)
 
 
 def is_adaptation(path: Path) -> bool:

@@ -148,8 +148,11 @@ def text(listed: Sequence[Section], values: Mapping[str, Any] | None = None) -> 
             continue
         yield f"[{section.name}]  {section.about}" if section.name else section.about
         for key in shown:
-            yield f"  {key.key} = {_now(key, values)}"
-            default = "" if values is None else f"default: {key.default}"
+            now, default = key.default if key.default not in ("required", "not set") else f"({key.default})", ""
+            if values is not None:
+                value, default = _value(key, values), f"default: {key.default}"
+                now = "(not set)" if value is None else json.dumps(value)
+            yield f"  {key.key} = {now}"
             yield f"      {key.about} ({'; '.join(filter(None, (key.type, key.unit, default)))})"
             if values is None and key.parts and len(key.parts) < len(section.names):
                 yield f"      for {section.name}.name = {', '.join(key.parts)}"
@@ -167,14 +170,6 @@ def _belongs(key: Key, values: Mapping[str, Any]) -> bool:
         return False
     used = any(name.startswith(f"{section}.") for name in values)
     return used and (not key.parts or values.get(f"{section}.name") in key.parts)
-
-
-def _now(key: Key, values: Mapping[str, Any] | None) -> str:
-    """Return the default, or the value of a config."""
-    if values is None:
-        return key.default if key.default not in ("required", "not set") else f"({key.default})"
-    value = _value(key, values)
-    return "(not set)" if value is None else json.dumps(value)
 
 
 def _value(key: Key, values: Mapping[str, Any]) -> Any:

@@ -150,23 +150,17 @@ LEGEND = (
 NOISY = "these rollouts cannot be repeated bit by bit, so the interaction holds their noise, too"
 
 
-def table(run: Run) -> list[str]:
-    """Return the numbers of all stds as lines of text."""
-    rows = facts(run)
+def describe(path: Any, as_json: bool) -> list[str]:
+    """Return the lines that `ees-mpi measure --starts` prints: a table of all stds, or one line of JSON."""
+    with open_run(path) as run:
+        rows, task, on_gpu = facts(run), run.config.task, run.device(0) == "cuda"
+        if as_json:
+            return [json.dumps(for_json({"file": str(path), "label": label(run), "stds": rows}))]
+        title = f"{label(run)}: {rows[0]['mutations']} mutations x {rows[0]['starts']} starts at each std"
     cells = [tuple(HEADS.values())]
     for row in rows:
         shown = {name: number(value) for name, value in row.items()}
         shown["interval"] = f"{row['low']:.2f} to {row['high']:.2f}" if math.isfinite(row["low"]) else "-"
         cells.append(tuple(shown.get(name, "-") for name in HEADS))
-    title = f"{label(run)}: {rows[0]['mutations']} mutations x {rows[0]['starts']} starts at each std"
-    task, on_gpu = run.config.task, run.device(0) == "cuda"
     repeats = task.deterministic and (task.repeats_on_gpu or not on_gpu)
     return [title, *columns(cells), LEGEND, *([] if repeats else [NOISY])]
-
-
-def describe(path: Any, as_json: bool) -> list[str]:
-    """Return the lines that `ees-mpi measure --starts` prints: a table, or one line of JSON."""
-    with open_run(path) as run:
-        if not as_json:
-            return table(run)
-        return [json.dumps(for_json({"file": str(path), "label": label(run), "stds": facts(run)}))]
