@@ -119,7 +119,8 @@ def _to_adapt(config: Config, request: AdaptRequest) -> Config:
     if config.method.name != "maml":
         return offspring(config, request.mutations or MUTATIONS, request.std)
     if config.population.has_individuals:
-        raise RunFileError(f"{path_of(request.run)} is a sample of a {config.method.algorithm} run; adapt that run")
+        sample = f"is a sample of a {config.method.algorithm} run"
+        raise RunFileError(f"{path_of(request.run)} {sample}; adapt the run itself")
     if request.mutations is not None or request.std is not None:
         raise ConfigError(f"--mutations and --std: a {config.method.algorithm} run has no mutations; leave them out")
     return config

@@ -61,6 +61,8 @@ class Strategy:
     config: Config
     metrics: dict[str, float]  # the numbers of the last generation: entropy, fitness_mean, gradient_norm and others
     sampled: NDArray[np.bool_]  # [n] which of the rows that `ask` returned last feed the observation normaliser
+    _create: Callable[[Config], RunWriter] | None  # on rank 0: makes a new file
+    _writer: RunWriter | None  # on rank 0
 
     def __init__(
         self,
@@ -105,8 +107,9 @@ class Strategy:
                     elif target.exists() and has_results(target):
                         again = "Strategy.resume continues it, overwrite=True starts again"
                         raise RunFileError(f"{target} exists already; {again}")
-            create = partial(RunWriter.create, target, state=state.arrays(), overwrite=overwrite) if target else None
-            self._begin(loop, loop_config, state, target is not None, create)
+            self._begin(loop, loop_config, state, target is not None)
+            if loop.ranks.is_root and target:
+                self._create = partial(RunWriter.create, target, state=state.arrays(), overwrite=overwrite)
         self._pin_threads()
 
     @classmethod
@@ -139,23 +142,15 @@ class Strategy:
         self._pin_threads()
         return self
 
-    def _begin(
-        self,
-        loop: UserLoop,
-        config: Config,
-        state: State,
-        recorded: bool,
-        create: Callable[[Config], RunWriter] | None = None,
-    ) -> None:
-        """Check that all ranks begin alike, and fill the noise table; `create`: makes a new file, on rank 0."""
+    def _begin(self, loop: UserLoop, config: Config, state: State, recorded: bool) -> None:
+        """Check that all ranks begin alike, and fill the noise table."""
         ranks = loop.ranks
         ranks.check_same(state.digest(), "the first mean")
         ranks.check_same(hashlib.sha256(config.to_toml().encode()).digest(), "a setting of Strategy")
         ranks.check_alike(machine.fingerprint(uses_torch(config)))
         self._update = Update.open(config, ranks)
-        self._loop, self.config, self._state = loop, config, state
-        self._recorded, self._create = recorded, create if ranks.is_root else None
-        self._writer: RunWriter | None = None  # on rank 0
+        self._loop, self.config, self._state, self._recorded = loop, config, state, recorded
+        self._create = self._writer = None
         self._draw: Draw | None = None
         self._asked: list[range] = []
         self._rows_given = range(0)

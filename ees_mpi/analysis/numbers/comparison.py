@@ -147,10 +147,8 @@ def _notes(metric: str, request: CompareRequest, values: list[RunValue], tests: 
     running = [value for value in values if not value.complete]
     if running:
         notes.append(f"{len(running)} of {len(values)} runs are not complete, for example {running[0].path}")
-    # The generations of MAML are not generations of an evolution strategy.
-    generations = sorted(
-        {value.generation for value in values if not value.label.startswith(labels.ALGORITHMS["maml"])}
-    )
+    maml = labels.ALGORITHMS["maml"]  # its generations are not generations of an evolution strategy
+    generations = sorted({value.generation for value in values if not value.label.startswith(maml)})
     if len(generations) > 1:
         notes.append(f"the runs are at different generations, {generations[0]} to {generations[-1]}; see --generation")
     stds = sorted({value.std for value in values if value.std})
@@ -168,9 +166,8 @@ def _notes(metric: str, request: CompareRequest, values: list[RunValue], tests: 
         notes.append(
             f"{len(few)} of {len(values)} runs have fewer than {ENOUGH} offspring beyond the radius, the fewest {least}"
         )
-    keys = [
-        key for key in labels.differing([value.settings for value in values]) if key not in (*MAY_DIFFER, request.by)
-    ]
+    differing, expected = labels.differing([value.settings for value in values]), (*MAY_DIFFER, request.by)
+    keys = [key for key in differing if key not in expected]
     for key in (key for key in keys if key.startswith("task.")):
         settings = sorted({repr(value.settings.get(key)) for value in values})
         notes.append(f"the runs differ in {key}: {', '.join(settings)}")
