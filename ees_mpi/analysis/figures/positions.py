@@ -89,7 +89,7 @@ def maml(runs: Sequence[Run]) -> Figure:
     check_one_task(runs)
     groups: dict[tuple[str, float], list[tuple[int, Floats]]] = {}
     for run in runs:
-        rows = read_rows(run, None, "one number").position
+        rows = read_rows(run, None, 1).position
         groups.setdefault((label(run), run.config.population.std), []).append((run.config.run.seed, rows))
     # MAML last, as in the paper; then the smaller stds.
     order = sorted(groups, key=lambda key: (-key[1], key[0] == "MAML", key[0]))
@@ -145,11 +145,12 @@ def adaptation_heatmaps(runs: Sequence[Run], generations: Sequence[int]) -> Figu
     return figure
 
 
-def read_rows(run: Run, generation: int | None, numbers: str = "two numbers") -> Offspring:
+def read_rows(run: Run, generation: int | None, numbers: int = 2) -> Offspring:
     """Read the offspring of a generation; raise a RunFileError if their behavior has not so many numbers."""
     offspring = read_offspring(run, generation)
-    if offspring.position.shape[1] != (1 if numbers == "one number" else 2):
-        raise RunFileError(f"{run.path}: expected offspring with a behavior of {numbers}")
+    if offspring.position.shape[1] != numbers:
+        words = "one number" if numbers == 1 else "two numbers, a position in the plane"
+        raise RunFileError(f"{run.path}: expected offspring with a behavior of {words}")
     return offspring
 
 
