@@ -1,9 +1,7 @@
 """The commands that run on all ranks: train, resume, verify, sample, adapt, measure, signal, doctor."""
 
 import contextlib
-import json
 import sys
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -144,7 +142,7 @@ def signal(request: requests.SignalRequest, as_json: requests.Json = False) -> N
         rows = signal(world, request)
         if world.is_root:
             lines = [*tables.columns(tables.signal_rows(rows)), "", tables.SIGNAL_LEGEND]
-            echo(json.dumps(tables.for_json([asdict(row) for row in rows])) if as_json else "\n".join(lines))
+            echo(tables.to_json(rows) if as_json else "\n".join(lines))
 
     run_on_ranks(job)
 

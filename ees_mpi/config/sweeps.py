@@ -38,9 +38,7 @@ def members(settings: Sequence[str], seeds: Sequence[int] = ()) -> list[tuple[st
 def choice(setting: str) -> list[str]:
     """Return the settings that a setting stands for: one for each of its values."""
     path, equals, text = setting.partition("=")
-    if not equals or not isinstance(value_of(text, path), str):
-        return [setting]
-    parts = split(text)
+    parts = split(text) if equals and isinstance(value_of(text, path), str) else [text]
     if len(parts) == 1:
         return [setting]
     if not all(part.strip() for part in parts):

@@ -2,7 +2,6 @@
 
 import json
 import math
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from support.outcomes import outcomes
 from support.program import done, refusal, train
 
 import ees_mpi
-from ees_mpi.analysis.numbers.tables import for_json
+from ees_mpi.analysis.numbers.tables import to_json
 from ees_mpi.commands.signal import (
     Split,
     groups_of,
@@ -189,7 +188,7 @@ def test_the_command_and_the_function_agree(tmp_path: Path) -> None:
     run = train(tmp_path / "run.h5", "interference-maxent", "population.size=40")
     found = json.loads(done("signal", run, "--json").stdout)
     assert [each["generation"] for each in found] == [0, 1, 2, 4, 5]
-    assert found == json.loads(json.dumps(for_json([asdict(each) for each in ees_mpi.signal(run)])))
+    assert found == json.loads(to_json(ees_mpi.signal(run)))
     with ees_mpi.open_run(run) as opened:
         steps = np.diff([*opened["mean"][:, 0, 0], opened.state_arrays()["mean"][0, 0]]) / opened.config.population.std
     for each in found:

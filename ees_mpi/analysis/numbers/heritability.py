@@ -10,7 +10,6 @@ mutation has one rollout from each start. MSR, MSC and MSE are the mean squares 
 These estimates have no bias, so that a variance near 0 may come out below 0. Several numbers of a behaviour: traces.
 """
 
-import json
 import math
 from typing import Any
 
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 
 from ees_mpi.analysis.labels import label, starting_note, stds
 from ees_mpi.analysis.numbers.measures import best_scored
-from ees_mpi.analysis.numbers.tables import columns, for_json, number
+from ees_mpi.analysis.numbers.tables import columns, number, to_json
 from ees_mpi.analysis.offspring import position_dim
 from ees_mpi.errors import RunFileError, scipy_stats
 from ees_mpi.outcomes import Floats
@@ -155,7 +154,7 @@ def describe(path: Any, as_json: bool) -> list[str]:
     with open_run(path) as run:
         rows, task, on_gpu = facts(run), run.config.task, run.device(0) == "cuda"
         if as_json:
-            return [json.dumps(for_json({"file": str(path), "label": label(run), "stds": rows}))]
+            return [to_json({"file": str(path), "label": label(run), "stds": rows})]
         title = f"{label(run)}: {rows[0]['mutations']} mutations x {rows[0]['starts']} starts at each std"
     cells = [tuple(HEADS.values())]
     for row in rows:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from ees_mpi.analysis.numbers.comparison import STEPS, Facts
@@ -64,13 +65,9 @@ def text(facts: Facts) -> str:
     return "\n".join([head_line, "", *columns(groups), "", *columns(rows), "", legend, *notes])
 
 
-def for_json(value: Any) -> Any:
-    """Replace NaN and infinities, which JSON does not have, by None at any depth."""
-    if isinstance(value, dict):
-        return {key: for_json(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [for_json(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+def to_json(value: Any) -> str:
+    """Return data as JSON on one line; NaN and infinities, which JSON does not have, become null."""
+    return msgspec.json.format(msgspec.json.encode(value, enc_hook=float), indent=0).decode()  # float: of numpy
 
 
 def signal_rows(signals: Sequence[Signal]) -> list[Row]:
