@@ -6,7 +6,7 @@ New mutations, of an exported policy or of a run, are sampled into a temporary f
 import math
 import tempfile
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, closing
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -34,10 +34,10 @@ from ees_mpi.ranks import Ranks
 from ees_mpi.registry.toml import tables
 from ees_mpi.runs import starting_point
 from ees_mpi.runs.policy_files import PolicySource
+from ees_mpi.runs.progress import Counter
 from ees_mpi.store.reader import Run, open_run
 
 FPS = {".mp4": 30.0, ".gif": 12.5}  # approximate pictures per second
-Counter = Callable[[int, str, str], AbstractContextManager[Any]]  # (total, unit, name): has `update(more)`
 LOGGED = 3  # columns of a `Repeated` row in front of the behavior: valid, length, fitness
 MUTATIONS = 8  # of a policy
 MOST_TOGETHER = 64
@@ -131,8 +131,8 @@ class Replayed:
         return text + f"OTHER BITS than in {there}, which has behavior {logged}; the distance is {apart:.4g}"
 
 
-def replay(path: Path, request: ReplayRequest, say: Callable[[str], None], counter: Counter) -> None:
-    """Replay the requested individuals of a run, or new mutations; `counter`: shows the progress of a video."""
+def replay(path: Path, request: ReplayRequest, say: Callable[[str], None]) -> None:
+    """Replay the requested individuals of a run, or new mutations."""
     for_videos = {"--together": request.together, "--size": request.size, "--seconds": request.seconds}
     for_videos["--speed"] = request.speed != 1.0
     if request.video:
@@ -145,10 +145,10 @@ def replay(path: Path, request: ReplayRequest, say: Callable[[str], None], count
     if path.suffix != ".npz" and not request.mutations:
         if request.std or request.settings:
             raise ConfigError(f"{path}: --std and --set are for new mutations: add --mutations")
-        return replay_run(path, request, say, counter)
+        return replay_run(path, request, say)
     with tempfile.TemporaryDirectory() as folder:
         again = replace(request, generation=None, mutations=request.mutations or MUTATIONS)
-        return replay_run(sampled(path, request, Path(folder)), again, say, counter)
+        return replay_run(sampled(path, request, Path(folder)), again, say)
 
 
 def sampled(policy: Path, request: ReplayRequest, folder: Path) -> Path:
@@ -165,7 +165,7 @@ def sampled(policy: Path, request: ReplayRequest, folder: Path) -> Path:
     return sample(Ranks(), wanted, lambda line: None)
 
 
-def replay_run(path: Path, request: ReplayRequest, say: Callable[[str], None], counter: Counter) -> None:
+def replay_run(path: Path, request: ReplayRequest, say: Callable[[str], None]) -> None:
     """Replay individuals of a run file; raise a VerifyError if bits differ and the machines do not explain it."""
     with open_run(path) as run:
         run.check_last()
@@ -175,7 +175,7 @@ def replay_run(path: Path, request: ReplayRequest, say: Callable[[str], None], c
             if request.video:
                 fps = FPS[request.video.suffix.lower()]
                 every = max(1, round(request.speed / (fps * actor.step_seconds)))  # steps from frame to frame
-                with counter(len(choices) * run.config.task.steps, "step", "filming") as bar:
+                with Counter(len(choices) * run.config.task.steps, "step", "filming") as bar:
                     recorded = [_recorded(run, actor, choice, request, every, bar) for choice in choices]
                 seconds = every * actor.step_seconds
                 replayed = [result for _, result in recorded]
@@ -183,7 +183,7 @@ def replay_run(path: Path, request: ReplayRequest, say: Callable[[str], None], c
                 replayed = [evaluate(run, actor, choice) for choice in choices]
         if request.video:
             sheet, fps = _sheet(run, recorded, seconds, request, size), request.speed / seconds
-            with counter(sheet.count, "frame", "writing") as bar:
+            with Counter(sheet.count, "frame", "writing") as bar:
                 video.write(request.video, sheet.frames(), f"{sheet.width}x{sheet.height}", fps, bar.update)
             say(f"{request.video}: {sheet.count} frames of {sheet.width} x {sheet.height}, {fps:.3g} a second")
     for result in replayed:

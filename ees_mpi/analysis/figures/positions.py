@@ -110,21 +110,16 @@ def maml(runs: Sequence[Run]) -> Figure:
 
 
 def plane(runs: Sequence[Run], generations: Sequence[int], by_component: bool = False) -> Figure:
-    """Draw figure 4: behaviors of two numbers, a panel for each run and requested generation, or its last one."""
+    """Draw figure 4: behaviors of two numbers, a panel for each run and requested generation, or its last one.
+
+    by_component: figures 7 and S4, where each cell has the color of its most frequent component
+    """
     check_one_task(runs)
     chosen = [(run, check_generation(run, g)) for run in runs for g in generations or (None,)]
     names = style.titles([run for run, _ in chosen])
     if generations:
         names = [f"{name}, generation {g}" for name, (_, g) in zip(names, chosen, strict=True)]
     return draw_maps(runs[0], [read_rows(run, g) for run, g in chosen], names, 3, by_component)[0]
-
-
-def mixture(runs: Sequence[Run], generations: Sequence[int]) -> Figure:
-    """Draw figures 7 and S4: each cell has the color of its most frequent component; each component has an outline.
-
-    All colors go from light to dark, and outlines differ in line style, so that they also differ in grey print.
-    """
-    return plane(runs, generations, by_component=True)
 
 
 def adaptation_heatmaps(runs: Sequence[Run], generations: Sequence[int]) -> Figure:
@@ -159,7 +154,8 @@ def draw_maps(
 ) -> tuple[Figure, list[Axes]]:
     """Draw behaviors in the plane, a panel for each group, all with the same cells, limits and color scale.
 
-    run: any of the runs, for the names of the axes; by_component: each component has its own color and an outline
+    run: any of the runs, for the names of the axes; by_component: each component has its own color and an outline. All
+        colors go from light to dark, and outlines differ in line style, so that they also differ in grey print
     """
     from matplotlib.cm import ScalarMappable
     from matplotlib.ticker import MaxNLocator
