@@ -54,12 +54,10 @@ class Choice:
 
     @property
     def name(self) -> str:
-        """Return the name of the policy."""
         return f"individual {self.individual}" if self.individual is not None else f"mean {self.component}"
 
     @property
     def title(self) -> str:
-        """Return the title of its film."""
         return f"generation {self.generation}, {self.name}" + (f", {self.reason}" if self.reason else "")
 
 

@@ -131,7 +131,6 @@ class Scene:
         ]
 
     def frames(self) -> Iterator[Pixels]:
-        """Yield the frames of the video."""
         for number, camera in enumerate(self._cameras):
             image = self._image.new("RGB", self._large, FLOOR)
             draw = self._draw.Draw(image)

@@ -43,12 +43,10 @@ class Shot:
 
     @classmethod
     def of(cls, seconds: float, position: tuple[float, ...], pixels: Pixels) -> "Shot":
-        """Compress a picture."""
         return cls(seconds, position, zlib.compress(np.ascontiguousarray(pixels).data, 1), pixels.shape)
 
     @property
     def pixels(self) -> Pixels:
-        """Return the picture."""
         return np.frombuffer(zlib.decompress(self.packed), np.uint8).reshape(self.shape)
 
 
@@ -111,7 +109,6 @@ class Sheet:
         self._reach = max([1.0, *distances])
 
     def frames(self) -> Iterator[Pixels]:
-        """Yield the frames of the video."""
         for number in range(self.count):
             sheet = self._image.new("RGB", (self.width, self.height), WHITE)
             for place, (title, shots) in enumerate(self._films):

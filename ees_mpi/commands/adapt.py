@@ -191,12 +191,10 @@ def is_adaptation(path: Path) -> bool:
 
 
 def read_adaptation(path: Path) -> Adaptation:
-    """Read an adaptation file."""
     return Adaptation(path, *read_arrays(path, FORMAT))
 
 
 def write_adaptation(out: Path, attributes: Mapping[str, Any], groups: Mapping[str, Arrays]) -> None:
-    """Write an adaptation file."""
     created = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     named = {f"{group}/{name}": array for group, arrays in groups.items() for name, array in arrays.items()}
     with replaced(out, RunFileError) as fresh:
