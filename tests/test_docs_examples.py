@@ -11,11 +11,11 @@ from unittest import mock
 
 import click
 import pytest
-from support.program import CHECKOUT, done, ees, needs_results, refused, sets
+from support.program import CHECKOUT, done, ees, needs_results, sets
 
 from ees_mpi.cli.help import EXAMPLES, GROUPS
 from ees_mpi.cli.main import cli
-from ees_mpi.commands.docs import MOVED, pages
+from ees_mpi.commands.docs import pages
 
 DOCS = CHECKOUT / "ees_mpi" / "docs"
 SHORT = sets("run.generations=4", "run.fsync=false")  # keys that are in no default file name
@@ -91,7 +91,7 @@ def test_the_examples_of_a_page_work_in_their_order(
 TEXTS = {
     "README.md": (CHECKOUT / "README.md").read_text(),
     "jobs/README.md": (CHECKOUT / "jobs" / "README.md").read_text(),
-    **{page.topic: page.text for page in pages()},
+    **pages(),
     **{f"help of {name}": "\n".join(lines) for name, lines in EXAMPLES.items()},
 }
 
@@ -115,7 +115,7 @@ def test_every_command_is_in_a_group_of_the_help_has_two_examples_of_itself_and_
     for name in cli.commands:
         text = ees(name, "--help").stdout
         assert text.count("\n    ") >= 2 and "Examples:" in text and ".md" not in text
-        assert set(re.findall(r"`ees-mpi docs (\w+)`", " ".join(text.split()))) <= {page.topic for page in pages()}
+        assert set(re.findall(r"`ees-mpi docs (\w+)`", " ".join(text.split()))) <= set(pages())
         assert [words[0] for words in commands("\n".join(EXAMPLES[name]))] == [name] * 2
 
 
@@ -125,12 +125,6 @@ def test_docs_lists_all_pages_with_their_titles_and_prints_each() -> None:
     assert sorted(topics) == sorted(path.stem for path in DOCS.glob("*.md")) and topics[0] == "first_steps"
     assert all(len(line.split()) > 1 and "#" not in line for line in lines[:-2])
     assert done("docs", "first-steps").stdout == (DOCS / "first_steps.md").read_text()
-
-
-def test_pages_that_were_merged_lead_to_the_page_that_has_their_text() -> None:
-    assert "ees-mpi docs internals" in refused("docs", "hangs")[1] and "scaling" in refused("docs", "costs")[1]
-    known = {page.topic for page in pages()}
-    assert not known & MOVED.keys() and {name for text in MOVED.values() for name in text.split(" or ")} <= known
 
 
 @needs_results

@@ -6,7 +6,7 @@ New mutations, of an exported policy or of a run, are sampled into a temporary f
 import math
 import tempfile
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, closing
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ from ees_mpi.analysis import video
 from ees_mpi.analysis.labels import subject
 from ees_mpi.analysis.offspring import check_committed, extremes, positions
 from ees_mpi.analysis.together import Scene
+from ees_mpi.commands.arguments import counted
 from ees_mpi.commands.info import task_name
 from ees_mpi.commands.offspring import sample
 from ees_mpi.commands.requests import ReplayRequest, SampleRequest
@@ -33,10 +34,10 @@ from ees_mpi.ranks import Ranks
 from ees_mpi.registry.toml import tables
 from ees_mpi.runs import starting_point
 from ees_mpi.runs.policy_files import PolicySource
+from ees_mpi.runs.progress import Counter
 from ees_mpi.store.reader import Run, open_run
 
 FPS = {".mp4": 30.0, ".gif": 12.5}  # approximate pictures per second
-Counter = Callable[[int, str, str], AbstractContextManager[Any]]  # (total, unit, name): has `update(more)`
 LOGGED = 3  # columns of a `Repeated` row in front of the behavior: valid, length, fitness
 MUTATIONS = 8  # of a policy
 MOST_TOGETHER = 64
@@ -53,12 +54,10 @@ class Choice:
 
     @property
     def name(self) -> str:
-        """Return the name of the policy."""
         return f"individual {self.individual}" if self.individual is not None else f"mean {self.component}"
 
     @property
     def title(self) -> str:
-        """Return the title of its film."""
         return f"generation {self.generation}, {self.name}" + (f", {self.reason}" if self.reason else "")
 
 
@@ -70,9 +69,7 @@ def choose(run: Run, request: ReplayRequest) -> list[Choice]:
     check_committed(run)
     population, named = run.config.population, bool(request.individuals or request.extremes)
     last = run.generations - 1 + (request.mean and not named and subject(run).trained)
-    generation = last if request.generation is None else request.generation
-    if generation > last:
-        raise ConfigError(f"--generation {generation}: expected 0 to {last}")
+    generation = last if request.generation is None else counted("--generation", request.generation, last + 1)
     if request.together and not (named or request.mean):
         if not population.has_individuals or population.size > MOST_TOGETHER:
             raise ConfigError(
@@ -90,12 +87,9 @@ def _individuals(run: Run, request: ReplayRequest, generation: int) -> list[Choi
     if not run.config.population.has_individuals:
         raise RunFileError(f"{run.path}: its rows are tasks, not individuals that can be replayed; use --mean")
     size = run.config.population.size
-    for index in request.individuals:
-        if index >= size:
-            raise ConfigError(f"--individual {index}: expected 0 to {size - 1}")
+    chosen = [Choice(generation, counted("--individual", index, size)) for index in request.individuals]
     if request.extremes > size:
         raise ConfigError(f"--extremes {request.extremes}: the population has {size} individuals")
-    chosen = [Choice(generation, index) for index in request.individuals]
     if chosen and not request.extremes:
         return chosen
     ends = positions(run, generation)
@@ -135,8 +129,8 @@ class Replayed:
         return text + f"OTHER BITS than in {there}, which has behavior {logged}; the distance is {apart:.4g}"
 
 
-def replay(path: Path, request: ReplayRequest, say: Callable[[str], None], counter: Counter) -> None:
-    """Replay the requested individuals of a run, or new mutations; `counter`: shows the progress of a video."""
+def replay(path: Path, request: ReplayRequest, say: Callable[[str], None]) -> None:
+    """Replay the requested individuals of a run, or new mutations."""
     for_videos = {"--together": request.together, "--size": request.size, "--seconds": request.seconds}
     for_videos["--speed"] = request.speed != 1.0
     if request.video:
@@ -149,10 +143,10 @@ def replay(path: Path, request: ReplayRequest, say: Callable[[str], None], count
     if path.suffix != ".npz" and not request.mutations:
         if request.std or request.settings:
             raise ConfigError(f"{path}: --std and --set are for new mutations: add --mutations")
-        return replay_run(path, request, say, counter)
+        return replay_run(path, request, say)
     with tempfile.TemporaryDirectory() as folder:
         again = replace(request, generation=None, mutations=request.mutations or MUTATIONS)
-        return replay_run(sampled(path, request, Path(folder)), again, say, counter)
+        return replay_run(sampled(path, request, Path(folder)), again, say)
 
 
 def sampled(policy: Path, request: ReplayRequest, folder: Path) -> Path:
@@ -169,7 +163,7 @@ def sampled(policy: Path, request: ReplayRequest, folder: Path) -> Path:
     return sample(Ranks(), wanted, lambda line: None)
 
 
-def replay_run(path: Path, request: ReplayRequest, say: Callable[[str], None], counter: Counter) -> None:
+def replay_run(path: Path, request: ReplayRequest, say: Callable[[str], None]) -> None:
     """Replay individuals of a run file; raise a VerifyError if bits differ and the machines do not explain it."""
     with open_run(path) as run:
         run.check_last()
@@ -179,7 +173,7 @@ def replay_run(path: Path, request: ReplayRequest, say: Callable[[str], None], c
             if request.video:
                 fps = FPS[request.video.suffix.lower()]
                 every = max(1, round(request.speed / (fps * actor.step_seconds)))  # steps from frame to frame
-                with counter(len(choices) * run.config.task.steps, "step", "filming") as bar:
+                with Counter(len(choices) * run.config.task.steps, "step", "filming") as bar:
                     recorded = [_recorded(run, actor, choice, request, every, bar) for choice in choices]
                 seconds = every * actor.step_seconds
                 replayed = [result for _, result in recorded]
@@ -187,8 +181,8 @@ def replay_run(path: Path, request: ReplayRequest, say: Callable[[str], None], c
                 replayed = [evaluate(run, actor, choice) for choice in choices]
         if request.video:
             sheet, fps = _sheet(run, recorded, seconds, request, size), request.speed / seconds
-            with counter(sheet.count, "frame", "writing") as bar:
-                video.write(request.video, sheet, fps, bar.update)
+            with Counter(sheet.count, "frame", "writing") as bar:
+                video.write(request.video, sheet.frames(), f"{sheet.width}x{sheet.height}", fps, bar.update)
             say(f"{request.video}: {sheet.count} frames of {sheet.width} x {sheet.height}, {fps:.3g} a second")
     for result in replayed:
         say(result.line("its first evaluation" if request.mutations else "the file"))
@@ -246,7 +240,7 @@ Recorded = tuple[list[Any], Replayed]  # pictures or limbs, and the result
 
 def _sheet(
     run: Run, recorded: Sequence[Recorded], seconds: float, request: ReplayRequest, size: tuple[int, int]
-) -> video.Frames:
+) -> video.Sheet | Scene:
     """Return the frames of a video: films side by side, or all robots in one scene."""
     if not request.together:
         return video.Sheet([(_film_title(run, result.choice), frames) for frames, result in recorded], *size)

@@ -13,6 +13,7 @@ import numpy as np
 
 from ees_mpi.analysis import offspring
 from ees_mpi.analysis import report_charts as charts
+from ees_mpi.analysis.figures.style import drawing
 from ees_mpi.analysis.labels import PHASES, group_names, label, run_names, series, subject, titles
 from ees_mpi.analysis.replay import LOGGED, Choice, evaluate, film
 from ees_mpi.commands.info import read, summarize, table, task_name
@@ -45,7 +46,7 @@ def render(runs: Sequence[Run], thumbnails: int) -> str:
     """Return the page as text; `thumbnails`: so many extremes of one run act again in front of a camera."""
     offspring.check_one_task(runs)
     run, done = runs[0], sum(member.complete for member in runs)
-    with charts.page_style():
+    with drawing(charts.LOOK):
         frames, maps, caption = charts.behaviors(runs, run_names(runs))
         sections = {"Over generations": _curves(runs)}
         if len(runs) == 1:
@@ -54,7 +55,12 @@ def render(runs: Sequence[Run], thumbnails: int) -> str:
             acting = f"Extremes of generation {last}" if individuals else f"The mean after generation {last}"
             sections |= {acting: _extremes(run, thumbnails), "Time": _times(run)}
         sections[f"Config of {run.path.name}"] = f"<pre>{html.escape(run.config.to_toml())}</pre>"
-        summary = _facts(run) if len(runs) == 1 else _table_of(runs)
+        if len(runs) == 1:
+            summary = _facts(run)
+        else:  # a table of their last numbers, and of the keys in which they differ
+            head, *rows = table([read(member.path) for member in runs])
+            place = {member.path: color for color, members in enumerate(groups(runs).values()) for member in members}
+            summary = _table(head, rows, [charts.key(place[member.path]) for member in runs])
     unfinished = f"{done} of {len(runs)} runs are complete"
     subtitle, state = f"{len(runs)} runs", ""
     if len(runs) == 1:
@@ -75,13 +81,11 @@ def render(runs: Sequence[Run], thumbnails: int) -> str:
         {name: html.escape(text) for name, text in texts.items()},
         summary=summary,
         maps=maps,
-        sections="".join(_section(*section) for section in sections.items()),
+        sections="".join(
+            f"<section><h2>{html.escape(title)}</h2>{content}</section>\n" for title, content in sections.items()
+        ),
         data=json.dumps(frames, separators=(",", ":"), allow_nan=False).replace("</", "<\\/"),
     )
-
-
-def _section(title: str, content: str) -> str:
-    return f"<section><h2>{html.escape(title)}</h2>{content}</section>\n"
 
 
 def groups(runs: Sequence[Run]) -> dict[str, list[Run]]:
@@ -104,13 +108,6 @@ def _curves(runs: Sequence[Run]) -> str:
     keys = [f"{charts.key(place)}{html.escape(name)}" for place, name in enumerate(members_of)]
     legend = f"<p>{' '.join(keys)}</p>" if len(keys) > 1 else ""
     return f"{legend}<div class='curves'>{drawn}</div>"
-
-
-def _table_of(runs: Sequence[Run]) -> str:
-    """Return a table of the runs, their last numbers, and the keys in which they differ."""
-    head, *rows = table([read(run.path) for run in runs])
-    place = {run.path: color for color, members in enumerate(groups(runs).values()) for run in members}
-    return _table(head, rows, [charts.key(place[run.path]) for run in runs])
 
 
 def _facts(run: Run) -> str:

@@ -3,21 +3,21 @@
 import base64
 import html
 import io
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ees_mpi.analysis.figures.positions import LARGEST, limits
-from ees_mpi.analysis.figures.style import Axes, Figure, drawing, whole_numbers
+from ees_mpi.analysis.figures.style import Axes, Figure, whole_numbers
 from ees_mpi.analysis.offspring import axis_names, has_positions, position_dim, positions
+from ees_mpi.commands.verify import spaced
 from ees_mpi.outcomes import Floats
 from ees_mpi.store.reader import Run
 
 INK = "#010203"  # of axes and texts: the page replaces it by its own color, light or dark
 COLORS = ("#3a8fd9", "#ee7f1a", "#3aa655", "#d9534f", "#9673c9", "#a9745b", "#e07cc0", "#8c96a0")  # on white and black
-LOOK: dict[Any, Any] = {
+LOOK = {  # settings of matplotlib, for `style.drawing`
     **dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), INK),
     "svg.fonttype": "none",
     "svg.hashsalt": "ees_mpi",  # the same page every time
@@ -34,16 +34,6 @@ FACTS = {
     "entropy (nats)": "entropy",
     "mean fitness": "fitness_mean",
 }
-
-
-@contextmanager
-def page_style() -> Iterator[None]:
-    """Draw in the style of the page."""
-    with drawing():
-        import matplotlib
-
-        with matplotlib.rc_context(LOOK):
-            yield
 
 
 def color(place: int) -> Any:
@@ -123,8 +113,7 @@ def behaviors(runs: Sequence[Run], names: Sequence[str]) -> tuple[list[dict[str,
     """
     width, columns = position_dim(runs[0]), _columns(runs[0])
     most = max(FRAMES[len(columns)] // len(runs), FEWEST)
-    few = [(run.generations, min(run.generations, most)) for run in runs]
-    kept = [np.unique(np.linspace(0, count - 1, shown).round()).astype(int) for count, shown in few]
+    kept = [np.array(spaced(run.generations, most)) for run in runs]
     ends = limits(runs[0], *_spread(runs, kept, columns))
     pairs = list(zip(runs, kept, strict=True))
     counts = [np.stack([_counts(run, g, columns, ends) for g in chosen]) for run, chosen in pairs]
@@ -149,34 +138,35 @@ def behaviors(runs: Sequence[Run], names: Sequence[str]) -> tuple[list[dict[str,
     return shown, maps, caption
 
 
+def _places(run: Run, generation: int, columns: Any = slice(None)) -> tuple[Floats, Any]:
+    """Return some numbers [n, columns] of the valid behaviors of a generation, and the component [n] of each."""
+    rows = positions(run, generation)[:, columns]
+    valid = np.isfinite(rows).all(axis=1)
+    return rows[valid], np.asarray(run["parent"][generation])[valid]
+
+
 def _columns(run: Run) -> list[int]:
     """Return the one or two numbers of a behavior that are shown: those that vary most in the last generation."""
-    ends = positions(run, run.generations - 1)
-    ends = ends[np.isfinite(ends).all(axis=1)]
+    ends, _ = _places(run, run.generations - 1)
     spread = ends.std(axis=0) if len(ends) else np.zeros(ends.shape[1])
     return sorted(np.argsort(-spread, kind="stable")[:2].tolist())
 
 
 def _spread(runs: Sequence[Run], kept: Sequence[Any], columns: list[int]) -> tuple[Floats, Floats]:
     """Return the lowest and the highest behaviors of all shown generations, without a few outliers."""
-    low, high = np.full(len(columns), np.inf), np.full(len(columns), -np.inf)
-    for run, chosen in zip(runs, kept, strict=True):
-        for g in chosen:
-            ends = positions(run, g)[:, columns]
-            ends = ends[np.isfinite(ends).all(axis=1)]
-            if len(ends):
-                low = np.minimum(low, np.percentile(ends, TAIL, axis=0))
-                high = np.maximum(high, np.percentile(ends, 100 - TAIL, axis=0))
-    return (low, high) if np.isfinite(low).all() else (np.zeros(len(columns)), np.zeros(len(columns)))
+    every = (_places(run, g, columns)[0] for run, chosen in zip(runs, kept, strict=True) for g in chosen)
+    limits = np.array([np.percentile(rows, [TAIL, 100 - TAIL], axis=0) for rows in every if len(rows)])
+    if not len(limits):
+        return np.zeros(len(columns)), np.zeros(len(columns))
+    return limits[:, 0].min(axis=0), limits[:, 1].max(axis=0)
 
 
 def _counts(run: Run, generation: int, columns: list[int], ends: Sequence[tuple[float, float]]) -> Any:
     """Return the number of individuals [component, cells along x (and y)]; those beyond the limits at the edges."""
-    place, bins = positions(run, generation)[:, columns], BINS[len(columns)]
-    valid = np.isfinite(place).all(axis=1)
-    place, parent = np.clip(place[valid], *np.transpose(ends)), np.asarray(run["parent"][generation])[valid]
+    place, parent = _places(run, generation, columns)
+    place = np.clip(place, *np.transpose(ends))
     members = [place[parent == component] for component in range(run.config.population.components)]
-    return np.stack([np.histogramdd(rows, bins, ends)[0] for rows in members])
+    return np.stack([np.histogramdd(rows, BINS[len(columns)], ends)[0] for rows in members])
 
 
 def _shades(counts: Any, highest: int) -> Any:

@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -28,6 +28,7 @@ LANE = 0.8  # between robots that move along x only, in lengths of a robot
 SHADOW_OF_1 = np.array([0.35, -0.25])  # on the floor, of a point at height 1
 MARK = 5  # units between the marks on the floor
 MARKS = range(MARK, 40 * MARK, MARK)
+SHADES = ((0.42, 0.09), (0.74, 0.145), (0.88, 0.08), (0.52, 0.08))  # of limbs: edge, middle, light; of the trail
 FLOOR, LINES, SHADOW, TEXT = (23, 27, 38), (50, 58, 77), (13, 16, 24), (165, 174, 192)
 
 
@@ -77,21 +78,6 @@ def color_of(hue: float, lightness: float, chroma: float) -> Color:
     return red, green, blue
 
 
-class Paint(NamedTuple):
-    """The colours of one robot."""
-
-    dark: Color
-    plain: Color
-    bright: Color
-    trail: Color
-
-    @classmethod
-    def of(cls, hue: float) -> "Paint":
-        """Return the shades of a hue."""
-        shades = ((0.42, 0.09), (0.74, 0.145), (0.88, 0.08), (0.52, 0.08))
-        return cls(*(color_of(hue, lightness, chroma) for lightness, chroma in shades))
-
-
 class Scene:
     """The frames of a video of several robots.
 
@@ -116,7 +102,7 @@ class Scene:
         self._ends = limbs[..., :6].reshape(*limbs.shape[:3], 2, 3)  # [frame, robot, limb, end, xyz]
         self._radii = limbs[0, 0, :, 6]
         self._paths = self._ends.mean(axis=(2, 3)) * np.array([1.0, 1.0, 0.0])  # [frame, robot, xyz], on the floor
-        self._paints = [Paint.of(hue) for hue in self._hues()]
+        self._paints = [[color_of(hue, *shade) for shade in SHADES] for hue in self._hues()]
 
     def _hues(self) -> list[float]:
         """Return a hue for each robot: the direction of its end; along x only, a warm or a cold one."""
@@ -145,13 +131,12 @@ class Scene:
         ]
 
     def frames(self) -> Iterator[Pixels]:
-        """Yield the frames of the video."""
         for number, camera in enumerate(self._cameras):
             image = self._image.new("RGB", self._large, FLOOR)
             draw = self._draw.Draw(image)
             (self._lanes if self._axes == 1 else self._rings)(draw, camera)
-            for robot, paint in enumerate(self._paints):
-                _line(draw, camera, self._paths[: number + 1, robot], paint.trail, 2 * SMOOTH)
+            for robot, (*_, trail) in enumerate(self._paints):
+                _line(draw, camera, self._paths[: number + 1, robot], trail, 2 * SMOOTH)
             self._shadows(draw, camera, number)
             self._robots(draw, camera, number)
             edge, seconds = 10 * SMOOTH, f"{number * self._seconds:.1f} s"
@@ -198,10 +183,10 @@ class Scene:
         radii = scale * self._radii[:, None]
         for place in np.argsort(scale.mean(axis=-1), axis=None).tolist():
             robot, limb = divmod(place, len(self._radii))
-            paint, ends, radius = self._paints[robot], pixels[robot, limb], radii[robot, limb]
-            _capsule(draw, ends, radius + 0.8 * SMOOTH, paint.dark)
-            _capsule(draw, ends, radius, paint.plain)
-            _capsule(draw, ends + radius[:, None] * np.array([0.12, -0.3]), 0.4 * radius, paint.bright)
+            (dark, plain, bright, _), ends, radius = self._paints[robot], pixels[robot, limb], radii[robot, limb]
+            _capsule(draw, ends, radius + 0.8 * SMOOTH, dark)
+            _capsule(draw, ends, radius, plain)
+            _capsule(draw, ends + radius[:, None] * np.array([0.12, -0.3]), 0.4 * radius, bright)
 
 
 def _line(draw: Any, camera: Pinhole, points: Floats, color: Color, width: int) -> None:

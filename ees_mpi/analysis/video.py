@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -43,12 +43,10 @@ class Shot:
 
     @classmethod
     def of(cls, seconds: float, position: tuple[float, ...], pixels: Pixels) -> "Shot":
-        """Compress a picture."""
         return cls(seconds, position, zlib.compress(np.ascontiguousarray(pixels).data, 1), pixels.shape)
 
     @property
     def pixels(self) -> Pixels:
-        """Return the picture."""
         return np.frombuffer(zlib.decompress(self.packed), np.uint8).reshape(self.shape)
 
 
@@ -76,19 +74,9 @@ def grid(count: int, width: int, height: int) -> tuple[int, int]:
     return columns, -(-count // columns)
 
 
-class Frames(Protocol):
-    """The pictures of a video, in order."""
-
-    width: int
-    height: int
-    count: int
-
-    def frames(self) -> Iterator[Pixels]: ...
-
-
-def write(out: Path, sheet: Frames, fps: float, tick: Callable[[], object]) -> None:
+def write(out: Path, frames: Iterator[Pixels], size: str, fps: float, tick: Callable[[], object]) -> None:
     """Write a video; the suffix of its name says its kind. ffmpeg gets the frames, and says errors into a file."""
-    size, kind = f"{sheet.width}x{sheet.height}", GIF if out.suffix.lower() == ".gif" else H264
+    kind = GIF if out.suffix.lower() == ".gif" else H264
     source = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", size, "-r", f"{fps:.6g}", "-i", "-"]
     command = [packages()[0].get_ffmpeg_exe(), "-y", "-loglevel", "error", *source, *kind]
     try:
@@ -96,7 +84,7 @@ def write(out: Path, sheet: Frames, fps: float, tick: Callable[[], object]) -> N
             pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": messages}
             # A broken pipe: ffmpeg has stopped, and its message follows.
             with contextlib.suppress(BrokenPipeError), subprocess.Popen([*command, str(fresh)], **pipes) as ffmpeg:
-                for pixels in sheet.frames():
+                for pixels in frames:
                     ffmpeg.stdin.write(pixels.data)  # type: ignore[union-attr]
                     tick()
             if ffmpeg.returncode:
@@ -121,7 +109,6 @@ class Sheet:
         self._reach = max([1.0, *distances])
 
     def frames(self) -> Iterator[Pixels]:
-        """Yield the frames of the video."""
         for number in range(self.count):
             sheet = self._image.new("RGB", (self.width, self.height), WHITE)
             for place, (title, shots) in enumerate(self._films):

@@ -168,10 +168,11 @@ def sweep(
     """
     from ees_mpi.config.sweeps import members, named
 
-    for run in named(source, members(changes_of(settings), seeds)):
-        chosen = [word for setting in run.settings for word in ("--set", setting)]
-        seed = [] if run.seed is None else ["--seed", str(run.seed)]
-        echo(shlex.join(["ees-mpi", "train", source, *chosen, *seed, "--out", str(Path(out or "") / run.file)]))
+    for file, chosen in named(source, members(changes_of(settings), seeds)).items():
+        words = [word for setting in chosen for word in ("--set", setting)]
+        if seeds:
+            words[-2:] = ["--seed", words[-1].removeprefix("run.seed=")]
+        echo(shlex.join(["ees-mpi", "train", source, *words, "--out", str(Path(out or "") / file)]))
 
 
 def _print_notes(notes: Sequence[str]) -> None:
@@ -235,25 +236,26 @@ def docs(topic: Annotated[str, Option(usage="[TOPIC]")] = "") -> None:
     from ees_mpi.commands.docs import page, pages
 
     if topic:
-        text = page(topic).text
+        text = page(topic)
         if sys.stdout.isatty() and not ranks.launched()[0]:
             click.echo_via_pager(text)
         else:
             echo(text, nl=False)
         return
-    for listed in pages():
-        echo(f"{listed.topic:14} {listed.title}")
+    for name, text in pages().items():
+        title = text.partition("\n")[0].lstrip("# ")
+        echo(f"{name:14} {title}")
     echo("\n`ees-mpi docs TOPIC` prints a page.")
 
 
 @command()
 def jobs(folder: Annotated[Name | None, Option("Copy them into this folder.", FILE, "--copy FOLDER")] = None) -> None:
     """List the job scripts and the examples, or copy them."""
-    from ees_mpi.commands.jobs import copy_jobs, describe, job_files, name_of
+    from ees_mpi.commands.jobs import JOBS, copy_jobs, describe, job_files
 
     if folder is None:
         for file in job_files():
-            echo(f"{name_of(file):28} {describe(file)}")
+            echo(f"{file.relative_to(JOBS)!s:28} {describe(file)}")
         return
     copied = copy_jobs(Path(folder))
     echo(f"{folder}: {len(copied)} files; begin with README.md")

@@ -1,6 +1,5 @@
 """The commands that read run files offline: figure, replay, report, watch, metrics, compare."""
 
-import json
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -42,10 +41,9 @@ def figure(
 @command(trusts=True)
 def replay(run: Annotated[Name, Option("", RUN_FILE, "RUN.h5|POLICY.npz")], request: ReplayRequest) -> None:
     from ees_mpi.analysis.replay import replay
-    from ees_mpi.runs.progress import Counter
 
     machine.check_threads()
-    replay(Path(run), request, say, Counter)
+    replay(Path(run), request, say)
 
 
 @command(trusts=True)
@@ -109,7 +107,7 @@ def metrics(
 ) -> None:
     """Compute measures of the offspring in run and sample files."""
     from ees_mpi.analysis.numbers import measures, summaries
-    from ees_mpi.analysis.numbers.tables import for_json
+    from ees_mpi.analysis.numbers.tables import to_json
 
     if every and generation is not None:
         raise ConfigError("--all and --generation exclude each other")
@@ -121,7 +119,7 @@ def metrics(
         for line in [] if as_json else lines:
             echo(line)
     if as_json:
-        echo(json.dumps(for_json(rows)))
+        echo(to_json(rows))
 
 
 @command(trusts=True, kind=Sides)
@@ -142,6 +140,5 @@ def compare(
     if not request.metric:
         raise ConfigError("expected --metric M; --list prints the metrics")
     settings = measures.Settings(radius, cell, measures.bandwidth(bandwidth))
-    comparisons = comparison.compare_runs(request, settings)
-    text = "\n\n".join(map(tables.text, comparisons))
-    echo(json.dumps([tables.data(each) for each in comparisons]) if as_json else text)
+    found = comparison.compare_runs(request, settings)
+    echo(tables.to_json(found) if as_json else "\n\n".join(map(tables.text, found)))

@@ -32,7 +32,12 @@ def main() -> NoReturn:
     except click.ClickException as error:
         _leave(error.format_message(), error.exit_code, "ees-mpi: " if sys.argv[1:] else "")  # no words: it is the help
     except (click.Abort, KeyboardInterrupt):
-        _interrupted()
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        if ranks.launched()[1] == 0:
+            say_on_stderr("ees-mpi: interrupted\n")
+        if ranks.launched()[0] > 1:
+            os._exit(130)  # every rank, at once: the others may wait for this one in MPI
+        sys.exit(130)
     except EesError as error:
         _leave(str(error), error.exit_code)
     except OSError as error:
@@ -42,16 +47,6 @@ def main() -> NoReturn:
     finally:
         ranks.disarm()
     sys.exit(0)
-
-
-def _interrupted() -> NoReturn:
-    """Leave after Ctrl-C. Every rank exits with the code, at once: the others may wait for this one in MPI."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if ranks.launched()[1] == 0:
-        say_on_stderr("ees-mpi: interrupted\n")
-    if ranks.launched()[0] > 1:
-        os._exit(130)
-    sys.exit(130)
 
 
 def _leave(message: str, code: int, name: str = "ees-mpi: ") -> NoReturn:

@@ -36,8 +36,8 @@ class Word(click.ParamType):  # type: ignore[type-arg]
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the value of a word."""
-        kind, names = self.option.kind, self.option.names or [self.option.metavar.removesuffix(" ...")]
-        return kind.check(names[-1], kind.read(value)) if isinstance(value, str) and kind.read else value
+        names = self.option.names or [self.option.metavar.removesuffix(" ...")]
+        return self.option.kind.value_of(names[-1], value) if isinstance(value, str) else value
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """Return the presets that the shell can complete a word to; without any, it completes the names of files."""

@@ -1,9 +1,7 @@
 """The commands that run on all ranks: train, resume, verify, sample, adapt, measure, signal, doctor."""
 
 import contextlib
-import json
 import sys
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -24,10 +22,8 @@ def train(options: requests.TrainOptions) -> None:
 
     for setting in requests.changes_of(options.settings):
         if len(choice(str(setting))) > 1:
-            raise ConfigError(
-                f"--set {setting:.200}: train takes one value; `ees-mpi sweep` prints a command for each value; "
-                "quotes keep a comma"
-            )
+            more = "`ees-mpi sweep` prints a command for each value; quotes keep a comma"
+            raise ConfigError(f"--set {setting:.200}: train takes one value; {more}")
     run_on_ranks(job_of(options))
 
 
@@ -110,9 +106,7 @@ def measure(request: requests.MeasureRequest, as_json: requests.Json = False) ->
                 scipy_stats()  # before the rollouts
             for path in figures.values() if world.is_root and not request.overwrite else ():
                 if path.exists():
-                    raise ConfigError(
-                        f"{path}, the figure, exists already; use --overwrite to replace it, or another -o"
-                    )
+                    raise ConfigError(f"the figure {path} exists already; use --overwrite, or another -o")
         with contextlib.redirect_stdout(sys.stderr if as_json else sys.stdout):  # progress, too
             out = measure(world, request, say)
         with world.together():
@@ -148,7 +142,7 @@ def signal(request: requests.SignalRequest, as_json: requests.Json = False) -> N
         rows = signal(world, request)
         if world.is_root:
             lines = [*tables.columns(tables.signal_rows(rows)), "", tables.SIGNAL_LEGEND]
-            echo(json.dumps(tables.for_json([asdict(row) for row in rows])) if as_json else "\n".join(lines))
+            echo(tables.to_json(rows) if as_json else "\n".join(lines))
 
     run_on_ranks(job)
 
@@ -162,9 +156,9 @@ def doctor() -> None:
 
         findings = examine(world)
         if world.is_root:
-            for finding in findings:
-                echo(f"{finding.verdict:5} {finding.subject:15} {finding.result}")
-        if any(finding.verdict == "bad" for finding in findings):
+            for verdict, subject, result in findings:
+                echo(f"{verdict:5} {subject:15} {result}")
+        if any(verdict == "bad" for verdict, *_ in findings):
             raise collective(EesError("a check failed: see the lines marked bad"))
 
     run_on_ranks(job)

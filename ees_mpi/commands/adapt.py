@@ -4,6 +4,7 @@ import json
 import time
 import tomllib
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -72,12 +73,17 @@ def adapt(ranks: Ranks, request: AdaptRequest, say: Say) -> Path:
     """Adapt a run with its method, score the result, and write an adaptation file; return its path."""
     run, direction = path_of(request.run), str(request.direction)
     with ranks.together():
-        name = direction_name(angle_of(direction, "--direction"))
-    out = Path(request.out or run.with_name(f"{run.stem}-adapt-{name}.h5"))
+        angle = angle_of(direction, "--direction")
+    out = Path(request.out or run.with_name(f"{run.stem}-adapt-{direction_name(angle)}.h5"))
     check_target(ranks, run, out, request.overwrite)
     parent = read_own(ranks, request, run, lambda config: _to_adapt(config, request))
+    task = parent.config.task
     with ranks.together():
-        task = toward(parent.config.task, direction)
+        if task.heading is None:
+            raise ConfigError("adapt: the task of this run has no direction; expected a walking task")
+        if across(angle, task.behavior_dim):
+            raise ConfigError(f"--direction {direction}: this robot moves along x only; expected left or right")
+        task = task.toward(angle)
     config, evaluation = replace(parent.config, task=task), None
     if config.method.name == "maml":
         from ees_mpi.maml.adapting import by_gradient  # imports torch
@@ -113,9 +119,8 @@ def _to_adapt(config: Config, request: AdaptRequest) -> Config:
     if config.method.name != "maml":
         return offspring(config, request.mutations or MUTATIONS, request.std)
     if config.population.has_individuals:
-        raise RunFileError(
-            f"{path_of(request.run)} is a sample of a {config.method.algorithm} run; adapt the run itself"
-        )
+        sample = f"is a sample of a {config.method.algorithm} run"
+        raise RunFileError(f"{path_of(request.run)} {sample}; adapt the run itself")
     if request.mutations is not None or request.std is not None:
         raise ConfigError(f"--mutations and --std: a {config.method.algorithm} run has no mutations; leave them out")
     return config
@@ -165,29 +170,15 @@ def score(
 ) -> dict[str, NDArray[Any]]:
     """Return the outcomes of the adapted parameters from other starts; `evaluation`: None: on CPUs."""
     seeds = [task.start_seed(parent.config.run.seed) + 1 + number for number in range(evaluations)]
-    statistics = parent.statistics
-    scores = CountedOutcomes(ranks, evaluations, "scoring")
-    try:
+    with closing(CountedOutcomes(ranks, evaluations, "scoring")) as scores:
         if evaluation and evaluation.device == "cuda":
-            evaluation.from_starts(parameters, seeds, statistics, scores)
+            evaluation.from_starts(parameters, seeds, parent.statistics, scores)
         else:
-            from_starts(ranks, task, parameters, seeds, statistics, scores)
+            from_starts(ranks, task, parameters, seeds, parent.statistics, scores)
         if evaluation:
             evaluation.close()
-    finally:
-        scores.close()
     scored = gather(ranks, list(scores.values()), parent.config, evaluations)
     return {"fitness": scored.fitness, "behavior": scored.behavior, "reset_seed": np.array(seeds)}
-
-
-def toward(task: Task, direction: str) -> Task:
-    """Return the task with another direction; raise a ConfigError if it has none."""
-    if task.heading is None:
-        raise ConfigError("adapt: the task of this run has no direction; expected a walking task")
-    angle = angle_of(direction, "--direction")
-    if across(angle, task.behavior_dim):
-        raise ConfigError(f"--direction {direction}: this robot moves along x only; expected left or right")
-    return task.toward(angle)
 
 
 def is_adaptation(path: Path) -> bool:
@@ -200,12 +191,10 @@ def is_adaptation(path: Path) -> bool:
 
 
 def read_adaptation(path: Path) -> Adaptation:
-    """Read an adaptation file."""
     return Adaptation(path, *read_arrays(path, FORMAT))
 
 
 def write_adaptation(out: Path, attributes: Mapping[str, Any], groups: Mapping[str, Arrays]) -> None:
-    """Write an adaptation file."""
     created = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     named = {f"{group}/{name}": array for group, arrays in groups.items() for name, array in arrays.items()}
     with replaced(out, RunFileError) as fresh:

@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial, wraps
+from functools import wraps
 from pathlib import Path
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -42,6 +42,16 @@ class Kind:
     metavar: str = "TEXT"
     limits: str = ""  # as the help shows them
 
+    def value_of(self, name: str, word: str) -> Any:
+        """Return the value of a word of the command line; the check refuses a word that cannot be read."""
+        if self.read is None:
+            return word
+        try:
+            value = self.read(word)
+        except ValueError:
+            value = word
+        return self.check(name, value)
+
 
 def whole(low: int = 0, high: int = LARGEST) -> Kind:
     """Return the kind of whole numbers in a range."""
@@ -55,7 +65,7 @@ def whole(low: int = 0, high: int = LARGEST) -> Kind:
 
     # A limit that only guards against overflow is not shown.
     limits = f"{low}<=x<={high}" if high < 10**6 else f"x>={low}" if low > 0 else ""
-    return Kind(check, partial(_read, int), "N", limits)
+    return Kind(check, int, "N", limits)
 
 
 def number(low: float = SMALLEST, high: float = 1 / SMALLEST, expected: str = "a positive number") -> Kind:
@@ -70,15 +80,7 @@ def number(low: float = SMALLEST, high: float = 1 / SMALLEST, expected: str = "a
             raise ConfigError(f"{name}: expected {expected}, got {value!r:.80}")
         return given
 
-    return Kind(check, partial(_read, float), "X")
-
-
-def _read(kind: Callable[[str], Any], word: str) -> Any:
-    """Return the number that a word stands for, or else the word, which the check refuses."""
-    try:
-        return kind(word)
-    except ValueError:
-        return word
+    return Kind(check, float, "X")
 
 
 def _numbers(name: str, values: Any) -> tuple[float, ...]:
@@ -179,12 +181,12 @@ def source_of(source: Any) -> Any:
 
 
 POSITIVE, AT_LEAST_ONE, ANY_WHOLE = number(), whole(1), whole(-LARGEST)
-POSITIVES = Kind(_numbers, lambda word: [_read(float, part) for part in word.split(",")], "S[,S...]")
+POSITIVES = Kind(_numbers, lambda word: [float(part) for part in word.split(",")], "S[,S...]")
 NAMES = Kind(_names, lambda word: [part.strip() for part in word.split(",") if part], "NAME[,NAME...]")
 DIRECTION = Kind(_direction, metavar="left|right|45deg")
 TEXT = Kind(lambda name, value: value)
 LABEL = Kind(_text)
-WORDS = Kind(lambda name, value: (_text if isinstance(value, str) else _names)(name, value))
+WORDS = Kind(lambda name, value: _text(name, value) if isinstance(value, str) else _names(name, value))
 FILE = Kind(file_name, metavar="FILE")
 RUN_FILE = Kind(lambda name, value: path_of(value, name), metavar="RUN.h5")
 POLICY = Kind(_policy, metavar="POLICY")

@@ -8,8 +8,8 @@ import atexit
 import hashlib
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -46,47 +46,6 @@ NO_END = 10**6  # generations of a recorded run whose end is not known
 LARGEST = 1 << 30  # bytes of the individuals that are in memory at a time
 
 
-@dataclass
-class LoopFile:
-    """The file of a loop, or none. Only rank 0 has a writer."""
-
-    wanted: bool  # there is a file
-    create: Callable[[Config], RunWriter] | None = None  # makes a new file
-    writer: RunWriter | None = None
-
-    def open(self, config: Config, generation: int, ranks: Ranks) -> None:
-        """Open the file on rank 0, and note the session in it; called on all ranks together."""
-        with ranks.together():
-            if ranks.is_root and self.create:
-                self.writer = self.create(config)
-            if self.writer:
-                here = {**machine.fingerprint(uses_torch(config)), "mpi": ranks.library, "device": "cpu"}
-                here |= sources(config.to_toml())
-                self.writer.begin_session(generation, ranks.size, ranks.nodes, here)
-
-    def close(self, config: Config, generations: int, finished: bool | None) -> None:
-        """Close the file. It then says that the run is complete; not if `finished` is False, or an exception is why.
-
-        finished: None: the program may be ending because of an exception
-        """
-        writer, self.writer = self.writer, None
-        if writer is None:
-            return
-        if finished or (finished is None and getattr(sys, "last_value", None) is None):
-            run = msgspec.structs.replace(config.run, generations=max(1, generations))
-            writer.note_config(replace(config, run=run))
-        writer.close()
-
-
-def check_target(path: Path, overwrite: bool) -> None:
-    """Raise an error if a loop cannot be recorded in a file."""
-    check_folder(path)
-    if overwrite:
-        check_ours(path)
-    elif path.exists() and has_results(path):
-        raise RunFileError(f"{path} exists already; Strategy.resume continues it, overwrite=True starts again")
-
-
 class Strategy:
     """An evolution strategy for your own loop: `z = es.ask()`, then `es.tell(behavior)`.
 
@@ -103,6 +62,8 @@ class Strategy:
     config: Config
     metrics: dict[str, float]  # the numbers of the last generation: entropy, fitness_mean, gradient_norm and others
     sampled: NDArray[np.bool_]  # [n] which of the rows that `ask` returned last feed the observation normaliser
+    _create: Callable[[Config], RunWriter] | None  # on rank 0: makes a new file
+    _writer: RunWriter | None  # on rank 0
 
     def __init__(
         self,
@@ -134,11 +95,22 @@ class Strategy:
                 task: dict[str, Any] = {"observation_dim": observation_dim, "observation_share": observation_share}
                 task |= {"parameters": means.shape[1], "rollouts": rollouts, "starts": starts}
                 loop_config = config_of(config, task, parts, keys)
-                state = first_state(loop_config, means)
+                if means.shape != (expected := (loop_config.population.components, means.shape[1])):
+                    raise ConfigError(f"mean: expected the shape {expected} for this population, got {means.shape}")
+                configs.check(loop_config)
+                if isinstance(loop_config.method, Evolution):
+                    loop_config.method.check_means(loop_config.population)
+                state = state_of(loop_config, means, np.zeros(1 + 2 * loop_config.task.observation_dim))
                 if loop.ranks.is_root and target:
-                    check_target(target, overwrite)
-            create = partial(RunWriter.create, target, state=state.arrays(), overwrite=overwrite) if target else None
-            self._begin(loop, loop_config, state, LoopFile(target is not None, create))
+                    check_folder(target)
+                    if overwrite:
+                        check_ours(target)
+                    elif target.exists() and has_results(target):
+                        again = "Strategy.resume continues it, overwrite=True starts again"
+                        raise RunFileError(f"{target} exists already; {again}")
+            self._begin(loop, loop_config, state, target is not None)
+            if loop.ranks.is_root and target:
+                self._create = partial(RunWriter.create, target, state=state.arrays(), overwrite=overwrite)
         self._pin_threads()
 
     @classmethod
@@ -152,7 +124,7 @@ class Strategy:
         """
         self = cls.__new__(cls)
         with computing(trust):
-            loop, file = UserLoop("Strategy.resume"), LoopFile(True)
+            loop, opened = UserLoop("Strategy.resume"), list[RunWriter]()
 
             def read() -> dict[str, Any]:
                 with open_run(Path(path), allow_damaged_journal=True) as run:
@@ -161,32 +133,44 @@ class Strategy:
                 prepared = reopen(Path(path), generations or NO_END, force)
                 if prepared.finished:
                     raise ConfigError(f"{path} has all of its {generations} generations; expected more generations")
-                file.writer = prepared.open()
+                opened.append(prepared.open())
                 return {"config": prepared.config, "state": prepared.state}
 
             config, received = read_on_root(loop.ranks, read)
-            self._begin(loop, config, State.from_arrays(received["state"]), file)
-            self._file.open(config, self._state.generation, loop.ranks)
-            self._ready = True
+            self._begin(loop, config, State.from_arrays(received["state"]), True)
+            self._writer = opened[0] if opened else None
+            self._open_file(loop.ranks)
         self._pin_threads()
         return self
 
-    def _begin(self, loop: UserLoop, config: Config, state: State, file: LoopFile) -> None:
+    def _begin(self, loop: UserLoop, config: Config, state: State, recorded: bool) -> None:
         """Check that all ranks begin alike, and fill the noise table."""
         ranks = loop.ranks
         ranks.check_same(state.digest(), "the first mean")
         ranks.check_same(hashlib.sha256(config.to_toml().encode()).digest(), "a setting of Strategy")
         ranks.check_alike(machine.fingerprint(uses_torch(config)))
         self._update = Update.open(config, ranks)
-        self._loop, self.config, self._state, self._file = loop, config, state, file
+        self._loop, self.config, self._state, self._recorded = loop, config, state, recorded
+        self._create = self._writer = None
         self._draw: Draw | None = None
         self._asked: list[range] = []
         self._rows_given = range(0)
         self._chunked = self._ready = False  # ready: B is known, and the file is open
         self._clock, self._commit_seconds = Clock(), 0.0
         self.metrics, self.sampled = {}, np.zeros(0, np.bool_)
-        if ranks.size > 1 or file.wanted:
+        if ranks.size > 1 or recorded:
             atexit.register(self.close)
+
+    def _open_file(self, ranks: Ranks) -> None:
+        """Open the file on rank 0, if there is one, and note the session in it; called on all ranks together."""
+        with ranks.together():
+            if self._create:
+                self._writer = self._create(self.config)
+            if self._writer:
+                here = {**machine.fingerprint(uses_torch(self.config)), "mpi": ranks.library, "device": "cpu"}
+                here |= sources(self.config.to_toml())
+                self._writer.begin_session(self._state.generation, ranks.size, ranks.nodes, here)
+        self._ready = True
 
     def _pin_threads(self) -> None:
         """Give BLAS one thread until `close`: sums over several threads have other bits."""
@@ -204,7 +188,7 @@ class Strategy:
 
     @state.setter
     def state(self, state: State | Arrays) -> None:
-        if self._file.wanted:
+        if self._recorded:
             raise ConfigError("state: a recorded run has a fixed history; Strategy.resume continues it")
         given = state.arrays() if isinstance(state, State) else state
         named = {name: np.asarray(array) for name, array in given.items()}
@@ -290,19 +274,40 @@ class Strategy:
             gathered = ranks.allgather_by_index(rows[:, 0].astype(np.int64), rows, self.config.population.size)
             sums = gather_sums(sums, ranks) if task.observation_dim else sums
             outcomes = unpack(gathered, sums[:, 1:], task.rollouts, task.common_starts)
-            check_enough(outcomes, self._state.generation, saved=self._file.wanted)
+            check_enough(outcomes, self._state.generation, saved=self._recorded)
             self._clock.lap("gather")
             self._advance(draw, outcomes, ranks)
 
         self._loop.call(job, 60 * self.config.run.stall_minutes)
 
     def _rows(self, behavior: Any, fitness: Any, valid: Any, observations: Any) -> tuple[Floats, Floats]:
-        """Return the checked outcomes of this rank, and its observation sums."""
+        """Return the checked outcomes of this rank as rows, which can be gathered, and its observation sums.
+
+        The rows are those of `outcomes.pack`. B may not be known yet; then `task.behavior_dim` is 0.
+        """
         task, index = self.config.task, [individual for part in self._asked for individual in part]
-        parts = len(self._asked) if self._chunked else None
         if fitness is None and self._update.objective.uses_fitness:
             raise TaskError("tell: the objective needs the fitness of each individual; expected fitness=")
-        rows = rows_of(index, parts, behavior, fitness, valid, task.behavior_dim, task.rollouts)
+        count, starts, dim = len(index), task.rollouts, task.behavior_dim
+        parts = len(self._asked) if self._chunked else None
+        behavior = _joined(behavior, parts)
+        leading, given = (count, starts) if starts > 1 else (count,), behavior.shape
+        if count == behavior.size == 0:  # more ranks than individuals
+            behavior = np.zeros((*leading, dim))
+        if behavior.ndim == len(leading) and dim < 2:
+            behavior = behavior[..., None]
+        if behavior.shape[:-1] != leading or (dim and behavior.shape[-1] != dim):
+            wanted = ", ".join(map(str, (*leading, dim or "B")))
+            raise TaskError(f"tell: expected a behaviour of shape ({wanted}), got {given}")
+        if starts > 1:
+            each = behavior.reshape(count, starts * behavior.shape[-1])
+            behavior = np.hstack([mean_behavior(np.ascontiguousarray(behavior)), each])
+        rows = np.zeros((count, LEADING + behavior.shape[1]))
+        rows[:, 0] = index
+        rows[:, 1] = True if valid is None else _vector("valid", valid, parts, count) != 0
+        rows[:, 2] = 1
+        rows[:, 3] = 0.0 if fitness is None else _vector("fitness", fitness, parts, count)
+        rows[:, LEADING:] = behavior
         if not task.observation_dim:
             return rows, np.zeros((0, 2))
         sampled = observed(self.config, self._state.generation)[index]
@@ -320,8 +325,7 @@ class Strategy:
                 task = msgspec.structs.replace(self.config.task, behavior_dim=dims.pop())
                 self.config = replace(self.config, task=task)
                 self.config.method.try_out(task, self.config.population)
-            self._file.open(self.config, self._state.generation, ranks)
-            self._ready = True
+            self._open_file(ranks)
         return rows.reshape(len(rows), LEADING + behavior_columns(self.config.task.behavior_dim, starts))
 
     def _advance(self, draw: Draw, outcomes: Outcomes, ranks: Ranks) -> None:
@@ -334,7 +338,7 @@ class Strategy:
         self._clock.lap("update")
         names = self.config.method.own_values
         record = Record(state.generation, arrays, self._clock.seconds, own_values=names)
-        record, self._commit_seconds = commit(ranks, self._file.writer, record, following, self._commit_seconds)
+        record, self._commit_seconds = commit(ranks, self._writer, record, following, self._commit_seconds)
         self._state, self._draw, self.metrics = following, None, record.metrics
 
     def close(self, finished: bool | None = None) -> None:
@@ -343,8 +347,13 @@ class Strategy:
         finished: whether the file says that the run is complete  [default: no exception ends the program]
         """
         atexit.unregister(self.close)
+        writer, self._writer = self._writer, None
         try:
-            self._file.close(self.config, self._state.generation, finished)
+            if writer and (finished or (finished is None and getattr(sys, "last_value", None) is None)):
+                run = msgspec.structs.replace(self.config.run, generations=max(1, self._state.generation))
+                writer.note_config(replace(self.config, run=run))
+            if writer:
+                writer.close()
         finally:
             self._loop.close()
             self._threads.restore_original_limits()
@@ -390,47 +399,6 @@ def config_of(source: Any, task: Mapping[str, Any], parts: Mapping[str, Any], ke
     given = {key: value for key, value in task.items() if value is not None}
     tables = source_of({**sections, "run": run, "task": {"name": "own_loop", **given}})
     return configs.load(tables, settings_of(settings))
-
-
-def first_state(config: Config, means: Singles) -> State:
-    """Return the first state of a loop; raise a ConfigError if its config cannot work."""
-    expected = (config.population.components, config.task.parameters)
-    if means.shape != expected:
-        raise ConfigError(f"mean: expected the shape {expected} for this population, got {means.shape}")
-    configs.check(config)
-    if isinstance(config.method, Evolution):
-        config.method.check_means(config.population)
-    return state_of(config, means, np.zeros(1 + 2 * config.task.observation_dim))
-
-
-def rows_of(
-    index: Sequence[int], parts: int | None, behavior: Any, fitness: Any, valid: Any, dim: int, starts: int = 1
-) -> Floats:
-    """Return the outcomes that `tell` got as rows, which can be gathered; see `outcomes.pack`.
-
-    parts: the number of parts in which the individuals were handed out; None: in one array
-    dim: B, or 0 if it is not yet known; starts: K; if there are several, the behaviour is [n, K, B]
-    """
-    count = len(index)
-    behavior = _joined(behavior, parts)
-    leading, given = (count, starts) if starts > 1 else (count,), behavior.shape
-    if count == behavior.size == 0:  # more ranks than individuals
-        behavior = np.zeros((*leading, dim))
-    if behavior.ndim == len(leading) and dim < 2:
-        behavior = behavior[..., None]
-    if behavior.shape[:-1] != leading or (dim and behavior.shape[-1] != dim):
-        wanted = ", ".join(map(str, (*leading, dim or "B")))
-        raise TaskError(f"tell: expected a behaviour of shape ({wanted}), got {given}")
-    if starts > 1:
-        each = behavior.reshape(count, starts * behavior.shape[-1])
-        behavior = np.hstack([mean_behavior(np.ascontiguousarray(behavior)), each])
-    rows = np.zeros((count, LEADING + behavior.shape[1]))
-    rows[:, 0] = index
-    rows[:, 1] = True if valid is None else _vector("valid", valid, parts, count) != 0
-    rows[:, 2] = 1
-    rows[:, 3] = 0.0 if fitness is None else _vector("fitness", fitness, parts, count)
-    rows[:, LEADING:] = behavior
-    return rows
 
 
 def _joined(values: Any, parts: int | None) -> NDArray[Any]:

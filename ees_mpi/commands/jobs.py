@@ -8,20 +8,14 @@ from pathlib import Path
 from ees_mpi.errors import ConfigError
 
 JOBS = Path(__file__).parents[1] / "jobs"  # in a checkout a link to the folder of that name
-EXAMPLES = "examples"
 
 
 def job_files() -> list[Path]:
     """Return the job scripts and the files that they need, and the examples."""
     if not JOBS.is_dir():
         raise ConfigError(f"expected the job scripts in {JOBS}; install the package again")
-    files = [path for folder in (JOBS, JOBS / EXAMPLES) for path in sorted(folder.iterdir())]
+    files = [path for folder in (JOBS, JOBS / "examples") for path in sorted(folder.iterdir())]
     return [path for path in files if path.is_file()]
-
-
-def name_of(file: Path) -> str:
-    """Return the name of a job script in the folder of all of them."""
-    return str(file.relative_to(JOBS))
 
 
 def describe(file: Path) -> str:
@@ -37,7 +31,7 @@ def describe(file: Path) -> str:
 
 def copy_jobs(folder: Path) -> list[Path]:
     """Copy the job scripts into a folder, which may exist; raise a ConfigError before a changed file is replaced."""
-    copies = {file: folder / name_of(file) for file in job_files()}
+    copies = {file: folder / file.relative_to(JOBS) for file in job_files()}
     present = [(file, copy) for file, copy in copies.items() if os.path.lexists(copy)]
     changed = [str(copy) for file, copy in present if not (copy.is_file() and filecmp.cmp(file, copy, shallow=False))]
     if changed:

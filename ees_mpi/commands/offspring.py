@@ -7,6 +7,7 @@ standard deviation, `measure` several. All rows have the same noise vectors. `ad
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -88,9 +89,8 @@ def read_own(
     with ranks.together():
         for setting in settings:
             if key_of(setting) not in ENGINE_KEYS:
-                raise ConfigError(
-                    f"{shown(setting)}: expected {' or '.join(ENGINE_KEYS)}; all other keys are the run's"
-                )
+                expected = f"expected {' or '.join(ENGINE_KEYS)}; all other keys are the run's"
+                raise ConfigError(f"{shown(setting)}: {expected}")
     return read_parent(ranks, PolicySource(run), change, settings, generation=request.generation)
 
 
@@ -108,9 +108,14 @@ def measure(ranks: Ranks, request: MeasureRequest, say: Say) -> Path:
         beside(request.task)  # on every rank: rank 0 alone reads the file
     named = request.policy if isinstance(request.policy, str) else ""
     check_target(ranks, Path(named), out, request.overwrite)
+    stds = tuple(np.atleast_1d(request.std).tolist())
     with ranks.together():
-        stds = _stds(request)
-    change, settings = partial(_offspring, request), changes_of(request.settings)
+        if len(set(stds)) < len(stds) or not stds:
+            raise ConfigError(f"--std: expected different numbers, got {list(stds)}")
+        if request.starts is not None and request.count < 2 * TENTH:
+            few = f"--starts {request.starts} --count {request.count}"
+            raise ConfigError(f"{few}: expected {2 * TENTH} or more offspring")
+    change, settings = partial(_offspring, request, stds), changes_of(request.settings)
     parent = read_parent(ranks, policy, change, settings, task=request.task, label=request.label)
     for note in parent.config.notes if ranks.is_root else ():
         say(note)
@@ -125,18 +130,15 @@ def measure(ranks: Ranks, request: MeasureRequest, say: Say) -> Path:
     return out
 
 
-def _offspring(request: MeasureRequest, config: Config) -> Config:
+def _offspring(request: MeasureRequest, stds: Sequence[float], config: Config) -> Config:
     """Return the config of the offspring: a population that logs the standard deviation of each row."""
-    stds = _stds(request)
     population = Diagonal(
         size=request.count, std=min(stds), antithetic=False, std_floor=min(stds), std_ceiling=max(stds)
     )
     run, task = msgspec.structs.replace(config.run, generations=len(stds), needs_start=False), config.task
     if request.starts:
         if not task.starts:
-            raise ConfigError(
-                f"--starts: the task {config.task_name} has no key task.starts; expected cheetah, ant or mujoco"
-            )
+            raise ConfigError(f"--starts: task {config.task_name} has no task.starts; expected cheetah, ant or mujoco")
         unseen = int(stream(task.start_seed(run.seed), "unseen starts").integers(2**31))
         keys: dict[str, Any] = {"rollouts": request.starts, "starts": "fixed", "reset_seed": unseen}
         task = msgspec.structs.replace(task, **keys)
@@ -166,16 +168,6 @@ def second_generation(parent: Parent, drawn: Draw, evaluation: Evaluation, learn
         kept = outcomes.valid & (again.parent // len(best) == number)
         response.append(float((other[kept] @ direction).mean()) if kept.any() else math.nan)
     return {"selection": np.take_along_axis(first, best, axis=0).mean(axis=0).tolist(), "response": response}
-
-
-def _stds(request: MeasureRequest) -> tuple[float, ...]:
-    """Return the standard deviations; raise a ConfigError if two are the same."""
-    stds = tuple(np.atleast_1d(request.std).tolist())
-    if len(set(stds)) < len(stds) or not stds:
-        raise ConfigError(f"--std: expected different numbers, got {list(stds)}")
-    if request.starts is not None and request.count < 2 * TENTH:
-        raise ConfigError(f"--starts {request.starts} --count {request.count}: expected {2 * TENTH} or more offspring")
-    return stds
 
 
 def read_parent(
@@ -240,11 +232,8 @@ def draw(ranks: Ranks, parent: Parent, *purpose: Any) -> tuple[Draw, NoiseTable]
 
 def outcomes_of(evaluation: Evaluation, work: Work, count: int, generation: int = -1) -> Outcomes:
     """Return the outcomes of the first individuals on every rank, in index order; number N is the unperturbed mean."""
-    mine = CountedOutcomes(evaluation.ranks, count, "offspring")
-    try:
+    with closing(CountedOutcomes(evaluation.ranks, count, "offspring")) as mine:
         evaluation.run(work, range(count), mine, generation)
-    finally:
-        mine.close()
     return gather(evaluation.ranks, list(mine.values()), evaluation.config, count, evaluation.config.task.rollouts)
 
 
@@ -336,6 +325,4 @@ def check_target(ranks: Ranks, source: Path, out: Path, overwrite: bool) -> None
             check_writable(out, "--out", sources=[source])
             check_ours(out)
             if journal.path_of(out).exists():
-                raise RunFileError(
-                    f"{out} is the name of an unfinished run; delete its journal first, or choose another"
-                )
+                raise RunFileError(f"{out} names an unfinished run; delete its journal first, or choose another")

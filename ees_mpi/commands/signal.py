@@ -71,19 +71,6 @@ class Split:
     cosine: float  # of a and b
 
 
-@dataclass(frozen=True)
-class Ratio:
-    """The ratio of signal to noise in the whole gradient, and its standard error; NaN if the gradient is 0."""
-
-    value: float
-    error: float
-
-    def interval(self) -> tuple[float, float]:
-        """Return the limits of an interval of about 95 percent; no ratio is below 0."""
-        low, high = (self.value + sign * ERRORS * self.error for sign in (-1, 1))
-        return (max(low, 0.0), max(high, 0.0)) if math.isfinite(self.error) else (math.nan, math.nan)
-
-
 def signal(ranks: Ranks, request: SignalRequest) -> list[Signal]:
     """Measure the signal of some generations, shared by the ranks; the bits do not depend on their number."""
     with ranks.together():
@@ -139,8 +126,18 @@ def measure_signal(
             remembered = g
             learned, draw, outcomes = run.learned(g), run.draw(g), logged_outcomes(run, g)
         state = State(g, learned, {}, np.zeros(1), memory)
-        parts = [split_halves(update, state, draw, outcomes, number, ranks) for number in range(splits)]
-        yield _signal(run, g, outcomes.size, [split for split in parts if split])
+        found = (split_halves(update, state, draw, outcomes, number, ranks) for number in range(splits))
+        parts = [split for split in found if split]
+        ratio, low, high = ratio_of(parts)
+        yield Signal(
+            g,
+            float(np.mean([split.cosine for split in parts])) if parts else math.nan,
+            share(ratio),
+            (share(low), share(high)),
+            _equal(outcomes.size, ratio),
+            (_equal(outcomes.size, high), _equal(outcomes.size, low)),
+            *step_lengths(run.config.population, learned, learned_after(run, g)),
+        )
 
 
 def split_halves(
@@ -177,21 +174,6 @@ def half_gradients(
     gradients = update.gradients(state, draw.at(half), outcomes.at(half), places, ranks)
     std = stds_of(update.population, state.learned)
     return np.stack([len(groups) * (gradient["mean"] * std).ravel() for gradient in gradients])
-
-
-def _signal(run: Run, generation: int, size: int, splits: Sequence[Split]) -> Signal:
-    """Return the numbers of one generation of `size` valid individuals."""
-    ratio = ratio_of(splits)
-    low, high = ratio.interval()
-    return Signal(
-        generation,
-        float(np.mean([split.cosine for split in splits])) if splits else math.nan,
-        share(ratio.value),
-        (share(low), share(high)),
-        _equal(size, ratio.value),
-        (_equal(size, high), _equal(size, low)),
-        *step_lengths(run.config.population, run.learned(generation), learned_after(run, generation)),
-    )
 
 
 def _equal(size: int, ratio: float) -> float:
@@ -232,17 +214,19 @@ def split_of(first: Floats, second: Floats) -> Split:
     return Split(first @ second.T, np.array(noise), cosine)
 
 
-def ratio_of(splits: Sequence[Split]) -> Ratio:
-    """Return the ratio of signal to noise in the whole gradient, from several splits of the same individuals."""
-    if not splits:
-        return Ratio(math.nan, math.nan)
-    signal = float(np.mean([split.products.mean() for split in splits]))
-    noise = float(np.mean([split.noise.mean() for split in splits]))
+def ratio_of(splits: Sequence[Split]) -> tuple[float, float, float]:
+    """Return the ratio of signal to noise in the whole gradient, from several splits of the same individuals.
+
+    Also the limits of an interval of about 95 percent; no ratio is below 0. NaN if the gradient is 0.
+    """
+    noise = float(np.mean([split.noise.mean() for split in splits])) if splits else 0.0
     if not noise > 0:
-        return Ratio(math.nan, math.nan)
+        return math.nan, math.nan, math.nan
+    signal = float(np.mean([split.products.mean() for split in splits]))
     parts = np.mean([_variances(split, signal / noise) for split in splits], axis=0)
-    variance = max(parts[0], 0.0) + parts[1] * (1 + 1 / len(splits)) / 2
-    return Ratio(signal / (noise / 2), math.sqrt(variance) / (noise / 2))
+    error = math.sqrt(max(parts[0], 0.0) + parts[1] * (1 + 1 / len(splits)) / 2) / (noise / 2)
+    value = signal / (noise / 2)
+    return value, max(value - ERRORS * error, 0.0), max(value + ERRORS * error, 0.0)
 
 
 def _variances(split: Split, ratio: float) -> tuple[float, float]:

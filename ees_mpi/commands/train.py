@@ -31,7 +31,12 @@ def job_of(options: TrainOptions, callback: Callback | None = None) -> Callable[
     if options.task is not None:
         if out is None and isinstance(source, Path):
             out = source
-        source = _with_function(options, options.task)
+        sections = sections_of(source)
+        before, own = sections.get("task", {}), ("parameters", "behavior_dim", "batch")
+        known = {key: before[key] for key in own if before.get("name") == "function" and key in before}
+        known |= {key: value for key in own if (value := getattr(options, key)) is not None}
+        function = give(options.task, options.mean, options.keep_source)
+        source = {**sections, "task": {"name": "function", **known, **function}}
     elif isinstance(source, str) and source.endswith(".toml"):
         beside(source)  # on every rank: rank 0 alone reads the file
     elif source is None:
@@ -51,16 +56,6 @@ def job_of(options: TrainOptions, callback: Callback | None = None) -> Callable[
         callback=callback,
         curves=curves,
     )
-
-
-def _with_function(options: TrainOptions, task: Callable[..., Any]) -> dict[str, Any]:
-    """Return the tables of the config with a function of the user as their task."""
-    sections = sections_of(options.config)
-    before = sections.get("task", {})
-    own = {"parameters": options.parameters, "behavior_dim": options.behavior_dim, "batch": options.batch}
-    known = {key: before[key] for key in own if before.get("name") == "function" and key in before}
-    given = {key: value for key, value in own.items() if value is not None}
-    return {**sections, "task": {"name": "function", **known, **given, **give(task, options.mean, options.keep_source)}}
 
 
 def sections_of(source: Any) -> dict[str, Any]:

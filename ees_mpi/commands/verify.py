@@ -39,6 +39,7 @@ GENERATIONS = 3  # checked by default
 INDIVIDUALS = 32
 DISTRIBUTED = 1000  # individuals of a comparison of distributions: at least, or all
 LEAST_P = 1e-4  # a smaller p fails
+NO_GPU = "a generation was evaluated on a GPU, and this job has none"
 
 
 def repeat(run: Run, evaluator: Evaluator, generation: int, index: int) -> Repeated:
@@ -100,7 +101,12 @@ def _verify_others(ranks: Ranks, run: Run, generations: Sequence[int], individua
     for device in sorted({run.device(g) for g in generations}):
         repeats = device == "cuda" and config.task.repeats_on_gpu and config.task.deterministic
         count = config.population.size if repeats else min(config.population.size, max(individuals or 0, DISTRIBUTED))
-        evaluation = _opened(ranks, run, noise, device)
+        try:
+            evaluation = Evaluation(config, noise, ranks, device)
+        except ConfigError as error:
+            if device == "cuda":
+                error.args = (f"{NO_GPU} ({error}); verify --updates works without one",)
+            raise
         here = {**machine.fingerprint(uses_torch(config)), **evaluation.described}
         for generation in (g for g in generations if run.device(g) == device):
             statistics, observe = run.observation_statistics(generation), observed(config, generation)
@@ -138,24 +144,10 @@ def compare_bits(name: str, logged: Outcomes, again: Outcomes, here: dict[str, s
     return f"{differ}, as expected here: {'; '.join(other)}"
 
 
-def _opened(ranks: Ranks, run: Run, noise: NoiseTable, device: str) -> Evaluation:
-    """Open the task on a device; raise a ConfigError if there is no GPU for generations of a GPU."""
-    try:
-        return Evaluation(run.config, noise, ranks, device)
-    except ConfigError as error:
-        if device == "cpu":
-            raise
-        problem = ConfigError(
-            f"a generation was evaluated on a GPU, and this job has none ({error}); verify --updates works without one"
-        )
-        problem.collective = error.collective
-        raise problem from None
-
-
 def compare_distributions(name: str, logged: Outcomes, again: Outcomes) -> None:
     """Raise a VerifyError if two sets of outcomes are distributed otherwise; `name`: of the behaviours."""
-    count = len(again.valid)
-    p = two_proportions(logged.size, again.size, count)
+    stats, count = scipy_stats(), len(again.valid)
+    p = stats.fisher_exact([[one.size, count - one.size] for one in (logged, again)]).pvalue
     if p < LEAST_P:
         raise VerifyError(
             f"{name}: {logged.size} of {count} are valid in the file, and {again.size} when they are evaluated again "
@@ -164,7 +156,9 @@ def compare_distributions(name: str, logged: Outcomes, again: Outcomes) -> None:
     there, here = _behaviors(logged, again)
     dim, tests = logged.behavior.shape[1], there.shape[1]
     for column, (one, other) in enumerate(zip(there[logged.valid].T, here[again.valid].T, strict=True)):
-        p = kolmogorov_smirnov(one, other)
+        p = float(len(one) == len(other))  # if there is nothing to compare
+        if len(one) and len(other):
+            p = stats.ks_2samp(one, other, method="asymp").pvalue
         if p < LEAST_P * dim / tests:  # several starts are several tests
             start = f" from start {column // dim - 1}" if column >= dim else ""
             raise VerifyError(
@@ -179,18 +173,6 @@ def _behaviors(logged: Outcomes, again: Outcomes) -> list[Floats]:
         return [logged.behavior, again.behavior]
     pairs = (logged.behavior, logged.by_start), (again.behavior, again.by_start)
     return [np.column_stack([mean, by_start.reshape(len(mean), -1)]) for mean, by_start in pairs]
-
-
-def two_proportions(one: int, other: int, count: int) -> float:
-    """Return p of Fisher's test that two numbers, each out of `count`, have the same chance."""
-    return float(scipy_stats().fisher_exact([[one, count - one], [other, count - other]]).pvalue)
-
-
-def kolmogorov_smirnov(one: Floats, other: Floats) -> float:
-    """Return p of the two-sample Kolmogorov-Smirnov test."""
-    if not len(one) or not len(other):
-        return 1.0 if len(one) == len(other) else 0.0
-    return float(scipy_stats().ks_2samp(one, other, method="asymp").pvalue)
 
 
 def _compare_rows(ranks: Ranks, run: Run, rows: Sequence[tuple[int, int]]) -> None:

@@ -132,11 +132,7 @@ def check(config: Config, here: bool = True) -> None:
     least, size = config.task.parameters, config.noise.size
     if size < least:
         raise ConfigError(f"noise.size: expected at least the {least} parameters of an individual, got {size}")
-    _check_memory(config, here)
-
-
-def _check_memory(config: Config, here: bool) -> None:
-    """Raise a ConfigError if arrays that every rank needs exceed the memory: the kernel would kill the rank later."""
+    # If arrays that every rank needs exceeded the memory, the kernel would kill the rank later.
     numbers = 2 * (4 + config.task.behavior_dim) + 2  # of an individual: outcomes, here and gathered, and its draw
     state = 5 * config.population.components * config.task.parameters
     needs = {"population.size": 8 * numbers * config.population.size, "population.components": 8 * state}
@@ -167,7 +163,7 @@ def read_source(source: str) -> str:
             "--from RUN.h5 starts from its mean, `ees-mpi config RUN.h5` prints its config"
         )
     if path.suffix != ".toml":
-        raise ConfigError(f"preset: {_no_preset(source)} (or give the path of a .toml file)")
+        raise ConfigError(f"preset: {unknown(source, preset_names())} (or give the path of a .toml file)")
     try:
         if path.exists() and not path.is_file():
             raise ConfigError(f"cannot read config {source}: it is not a plain file")
@@ -177,20 +173,13 @@ def read_source(source: str) -> str:
         raise ConfigError(f"cannot read config {source}: {error}") from None
 
 
-def _no_preset(name: str) -> str:
-    """Return the message that there is no preset of this name."""
-    names, renamed = preset_names(), {"mujoco-": "gymnasium-", "gymnasium-cheetah-": "halfcheetah-v5-"}
-    now = [new for old, word in renamed.items() if name.startswith(old) and (new := name.replace(old, word)) in names]
-    return f"{name} is now called {now[0]}" if now else unknown(name, names)
-
-
 def with_base(sections: dict[str, Any]) -> dict[str, Any]:
     """Return the tables of a config on top of those of the preset that its key `base` names."""
     if "base" not in sections:
         return sections
     name = sections.pop("base")
     if name not in preset_names():
-        raise ConfigError(f"base: {_no_preset(str(name))}")
+        raise ConfigError(f"base: {unknown(str(name), preset_names())}")
     base = with_base(tables(read_source(name), (), name))
     make_room(base, sections)
     for key, value in sections.items():

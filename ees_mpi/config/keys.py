@@ -53,8 +53,10 @@ class Section:
 
 def sections() -> list[Section]:
     """Return all sections with all keys; imports every part."""
+    methods = {name: _sentence(kind) for name, kind in METHODS.items()}
+    method = Key("method", _choice(methods), '"ees"', "", "The name of the method.")
     return [
-        _method(),
+        Section("", "The method of learning; above all sections.", methods, [method]),
         _struct("run", RunSettings),
         *map(_family, FAMILIES),
         *(
@@ -69,12 +71,6 @@ def sections() -> list[Section]:
 
 def _struct(name: str, kind: type[Part], more: str = "") -> Section:
     return Section(name, _sentence(kind) + more, {}, list(_keys(name, kind)))
-
-
-def _method() -> Section:
-    names = {name: _sentence(kind) for name, kind in METHODS.items()}
-    about = "The method of learning; above all sections."
-    return Section("", about, names, [Key("method", _choice(names), '"ees"', "", "The name of the method.")])
 
 
 def _family(kind: str) -> Section:
@@ -102,18 +98,13 @@ ABOUT = {
 def _keys(section: str, kind: type[Part]) -> Iterator[Key]:
     for field in msgspec.structs.fields(kind):
         info: Any = inspect.type_info(field.type)  # with the description that `registry.key` has made
-        default = "required" if field.required else _toml(field)
+        made = field.default_factory is not msgspec.NODEFAULT
+        value = field.default_factory() if made else field.default
+        default = "required" if field.required else "not set" if value is None else json.dumps(value)
         about, unit = info.extra_json_schema["description"], (info.extra or {}).get("unit", "")
         needed = kind.only_with.get(field.name)
         only_with = (f"{section}.{needed[0]}", needed[1]) if needed else None
         yield Key(f"{section}.{field.encode_name}", _type(info), default, unit, about, only_with=only_with)
-
-
-def _toml(field: msgspec.structs.FieldInfo) -> str:
-    """Return a default as it is written in TOML."""
-    made = field.default_factory is not msgspec.NODEFAULT
-    value = field.default_factory() if made else field.default
-    return "not set" if value is None else json.dumps(value)
 
 
 def _type(info: inspect.Type) -> str:
@@ -157,8 +148,11 @@ def text(listed: Sequence[Section], values: Mapping[str, Any] | None = None) -> 
             continue
         yield f"[{section.name}]  {section.about}" if section.name else section.about
         for key in shown:
-            yield f"  {key.key} = {_now(key, values)}"
-            default = "" if values is None else f"default: {key.default}"
+            now, default = key.default if key.default not in ("required", "not set") else f"({key.default})", ""
+            if values is not None:
+                value, default = _value(key, values), f"default: {key.default}"
+                now = "(not set)" if value is None else json.dumps(value)
+            yield f"  {key.key} = {now}"
             yield f"      {key.about} ({'; '.join(filter(None, (key.type, key.unit, default)))})"
             if values is None and key.parts and len(key.parts) < len(section.names):
                 yield f"      for {section.name}.name = {', '.join(key.parts)}"
@@ -176,14 +170,6 @@ def _belongs(key: Key, values: Mapping[str, Any]) -> bool:
         return False
     used = any(name.startswith(f"{section}.") for name in values)
     return used and (not key.parts or values.get(f"{section}.name") in key.parts)
-
-
-def _now(key: Key, values: Mapping[str, Any] | None) -> str:
-    """Return the default, or the value of a config."""
-    if values is None:
-        return key.default if key.default not in ("required", "not set") else f"({key.default})"
-    value = _value(key, values)
-    return "(not set)" if value is None else json.dumps(value)
 
 
 def _value(key: Key, values: Mapping[str, Any]) -> Any:

@@ -13,7 +13,6 @@ import json
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,34 +26,19 @@ LONGEST = 150  # characters of a file name
 PARTS = ("method", "task.name", "population.name", "objective.name", "optimizer.name")
 
 
-@dataclass(frozen=True)
-class Member:
-    """One run of a sweep."""
-
-    settings: tuple[str, ...]  # each with one value
-    seed: int | None  # None: the seed of the source
-    file: str = ""  # the default name of the run file
-
-    @property
-    def all_settings(self) -> tuple[str, ...]:
-        """Return the settings, with the seed."""
-        return self.settings if self.seed is None else (*self.settings, f"run.seed={self.seed}")
-
-
-def members(settings: Sequence[str], seeds: Sequence[int] = ()) -> list[Member]:
-    """Return a run for every combination of values; the seed changes fastest."""
+def members(settings: Sequence[str], seeds: Sequence[int] = ()) -> list[tuple[str, ...]]:
+    """Return the settings of a run for every combination of values; the seed is the last one and changes fastest."""
     choices = [choice(setting) for setting in settings]
-    if math.prod(map(len, choices)) * (len(seeds) or 1) > MOST:
+    choices += [[f"run.seed={seed}" for seed in seeds]] if seeds else []
+    if math.prod(map(len, choices)) > MOST:
         raise ConfigError(f"a sweep of more than {MOST} runs: expected fewer values")
-    return [Member(chosen, seed) for chosen, seed in itertools.product(itertools.product(*choices), seeds or (None,))]
+    return list(itertools.product(*choices))
 
 
 def choice(setting: str) -> list[str]:
     """Return the settings that a setting stands for: one for each of its values."""
     path, equals, text = setting.partition("=")
-    if not equals or not isinstance(value_of(text, path), str):
-        return [setting]
-    parts = split(text)
+    parts = split(text) if equals and isinstance(value_of(text, path), str) else [text]
     if len(parts) == 1:
         return [setting]
     if not all(part.strip() for part in parts):
@@ -79,18 +63,18 @@ def split(text: str) -> list[str]:
     return parts
 
 
-def named(source: str, unnamed: Sequence[Member]) -> list[Member]:
-    """Return the runs with their file names; raise a ConfigError if a config is wrong or two runs are the same."""
-    runs: dict[str, Member] = {}
-    for member in unnamed:
-        config = load(source, member.all_settings)
+def named(source: str, runs: Sequence[tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    """Return the runs by their file names; raise a ConfigError if a config is wrong or two runs are the same."""
+    files: dict[str, tuple[str, ...]] = {}
+    for settings in runs:
+        config = load(source, settings)
         check(config, here=False)
-        file = file_name(source, member.all_settings, config)
-        if file in runs:
-            one, other = (" ".join(which.all_settings) for which in (runs[file], member))
+        file = file_name(source, settings, config)
+        if file in files:
+            one, other = " ".join(files[file]), " ".join(settings)
             raise ConfigError(f"two runs of the sweep would be the same file {file}: {one:.200}; {other:.200}")
-        runs[file] = replace(member, file=file)
-    return list(runs.values())
+        files[file] = settings
+    return files
 
 
 def file_name(source: str, settings: Sequence[Setting], config: Config | None = None) -> str:
@@ -105,23 +89,18 @@ def file_name(source: str, settings: Sequence[Setting], config: Config | None = 
 
 def changes(settings: Sequence[Setting], config: Config) -> dict[str, str]:
     """Return the keys that settings name, each with a word for the file name."""
+    from ees_mpi.config.keys import ambiguous  # imports every part
+
     paths = [key_of(setting) for setting in settings]
     words = {}
     for key, value in {"method": "ees", **dict(flat(config.sections()))}.items():
         named = any(key == path or key.startswith(f"{path}.") for path in paths)
         if named and key != "run.seed" and key not in FREE_ON_RESUME:
-            words[key] = _word(key, value)
+            section, _, last = key.rpartition(".")
+            short = section if key in PARTS and section else key if last in ambiguous() or "." in section else last
+            shown = _shown(value)
+            words[key] = f"{short}{'' if shown[0].isdigit() and not short[-1].isdigit() else '-'}{shown}"
     return words
-
-
-def _word(key: str, value: Any) -> str:
-    """Return a key with its value, as a part of a file name."""
-    from ees_mpi.config.keys import ambiguous  # imports every part
-
-    section, _, last = key.rpartition(".")
-    short = section if key in PARTS and section else key if last in ambiguous() or "." in section else last
-    shown = _shown(value)
-    return f"{short}{'' if shown[0].isdigit() and not short[-1].isdigit() else '-'}{shown}"
 
 
 def _shown(value: Any) -> str:

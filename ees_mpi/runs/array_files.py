@@ -42,7 +42,7 @@ STATE_DICT = "expected a file of torch.save(model.state_dict(), FILE) by torch 1
 
 def read(path: Path) -> Named:
     """Return the arrays of a torch or safetensors file, by the suffix of its name."""
-    with readable(path):
+    with readable(path, " is not a safetensors file of floats:"):
         if path.suffix == SAFETENSORS:
             return _safetensors(path)
         with open(path, "rb") as file:
@@ -53,8 +53,11 @@ def read(path: Path) -> Named:
 
 
 @contextmanager
-def readable(path: Path) -> Iterator[None]:
-    """Refuse anything but a plain file, because reading a named pipe would wait for ever; report errors of reading."""
+def readable(path: Path, wrong: str) -> Iterator[None]:
+    """Refuse anything but a plain file, because reading a named pipe would wait for ever; report errors of reading.
+
+    wrong: words behind the path if the file is damaged or of another kind
+    """
     if path.exists() and not path.is_file():
         raise RunFileError(f"{path} is not a plain file; expected a file of arrays")
     try:
@@ -64,6 +67,8 @@ def readable(path: Path) -> Iterator[None]:
         raise
     except OSError as error:
         raise RunFileError(f"cannot read {path}: {error.strerror or error}") from None
+    except Exception as error:  # a damaged archive can raise anything
+        raise RunFileError(f"{path}{wrong} {str(error)[:200]}") from None
 
 
 def as_arrays(named: Mapping[Any, Any], source: str) -> Named:
@@ -75,22 +80,17 @@ def as_arrays(named: Mapping[Any, Any], source: str) -> Named:
             raise RunFileError(f"{source}: the name {name!a} has characters that cannot be printed")
         if isinstance(value, Mapping):
             raise RunFileError(f"{source}: {name} is a table, not an array; save the state_dict alone")
-        arrays[name] = _array(value, f"{source}: {name}")
+        try:
+            if hasattr(value, "detach"):
+                if value.is_complex():
+                    raise TypeError("complex")
+                value = value.detach().cpu().float().numpy()
+            arrays[name] = np.asarray(value)
+        except Exception:  # torch has a different one for each kind of tensor: sparse, meta, quantised and others
+            arrays[name] = np.empty(0, object)
+        if arrays[name].dtype.kind not in "fiu":
+            raise RunFileError(f"{source}: {name} is not a plain array of real numbers")
     return arrays
-
-
-def _array(value: Any, name: str) -> NDArray[Any]:
-    try:
-        if hasattr(value, "detach"):
-            if value.is_complex():
-                raise TypeError("complex")
-            value = value.detach().cpu().float().numpy()
-        array = np.asarray(value)
-    except Exception:  # torch has a different one for each kind of tensor: sparse, meta, quantised and others
-        array = np.empty(0, object)
-    if array.dtype.kind not in "fiu":
-        raise RunFileError(f"{name} is not a plain array of real numbers")
-    return array
 
 
 def torch_arrays(file: BinaryIO, name: str) -> Named:
@@ -134,15 +134,12 @@ def _safetensors(path: Path) -> Named:
     except ImportError:
         raise MissingExtra(f"{path}: a safetensors file needs safetensors: pip install safetensors") from None
     arrays: Named = {}
-    try:
-        entries = safetensors.deserialize(path.read_bytes())  # type: ignore[no-untyped-call]
-        for key, entry in sorted(entries, key=lambda pair: _natural(str(pair[0]))):
-            array = np.frombuffer(entry["data"], DTYPES[entry["dtype"]])
-            if entry["dtype"] == "BF16":
-                array = (array.astype(np.uint32) << 16).view(np.float32)
-            arrays[key] = array.reshape(entry["shape"])
-    except (safetensors.SafetensorError, ValueError, KeyError) as error:
-        raise RunFileError(f"{path} is not a safetensors file of floats: {str(error)[:200]}") from None
+    entries = safetensors.deserialize(path.read_bytes())  # type: ignore[no-untyped-call]
+    for key, entry in sorted(entries, key=lambda pair: _natural(str(pair[0]))):
+        array = np.frombuffer(entry["data"], DTYPES[entry["dtype"]])
+        if entry["dtype"] == "BF16":
+            array = (array.astype(np.uint32) << 16).view(np.float32)
+        arrays[key] = array.reshape(entry["shape"])
     return as_arrays(arrays, str(path))
 
 
@@ -153,28 +150,18 @@ def _natural(name: str) -> list[tuple[int, str]]:
 
 def read_npz(path: Path) -> Named:
     """Return the arrays of an npz, of any kind except pickled objects."""
-    with readable(path):
-        try:
-            check_zip(path, UNPACKED)
-            with np.load(path, allow_pickle=False) as file:
-                return dict(file)
-        except OSError:
-            raise
-        except Exception as error:  # a damaged archive can raise anything
-            raise RunFileError(f"{path} is not an npz of arrays: {str(error)[:200]}") from None
+    with readable(path, " is not an npz of arrays:"):
+        check_zip(path, UNPACKED)
+        with np.load(path, allow_pickle=False) as file:
+            return dict(file)
 
 
 def read_sb3(path: Path) -> tuple[Named, list[str], dict[str, Any]]:
     """Return the arrays of the layers that act, their names, and the keys of a task that they need."""
-    with readable(path):
-        try:
-            check_zip(path, 0)
-            with zipfile.ZipFile(path) as file:
-                data, weights = json.loads(file.read("data")), file.read("policy.pth")
-        except OSError:
-            raise
-        except Exception as error:  # a damaged archive can raise anything
-            raise RunFileError(f"{path}: {EXPECTED}; {str(error)[:200]}") from None
+    with readable(path, f": {EXPECTED};"):
+        check_zip(path, 0)
+        with zipfile.ZipFile(path) as file:
+            data, weights = json.loads(file.read("data")), file.read("policy.pth")
     arrays = torch_arrays(io.BytesIO(weights), f"{path}: policy.pth")
     words = data.get("policy_kwargs") if isinstance(data, dict) else None
     if not isinstance(words, dict):

@@ -84,14 +84,6 @@ class ForeignPolicy:
         squares = np.square(self.std) + np.square(self.mean)
         return np.concatenate([[COUNT], COUNT * self.mean, COUNT * squares])
 
-    def check(self, layers: Sequence[int], parameters: int) -> None:
-        """Raise a ConfigError if a task with these layers and this number of parameters cannot run the policy."""
-        if self.layers and layers and self.layers != tuple(layers):
-            sizes = ", ".join(map(str, layers))
-            raise ConfigError(f"{self.source}: its layers have the sizes {self.layers}; the task has ({sizes})")
-        if len(self.parameters) != parameters:  # also for a task with layers: its network may be the user's own
-            raise ConfigError(f"{self.source}: it has {len(self.parameters)} parameters; the task has {parameters}")
-
 
 def read(
     policy: Any, layers: Sequence[str] = (), normaliser: Path | None = None, activation: Any = ()
@@ -182,13 +174,11 @@ def _layers(arrays: Named, names: Sequence[str], text: str) -> tuple[tuple[int, 
     parts: list[NDArray[Any]] = []
     sizes: tuple[int, ...] = ()
     for name in names:
-        for key, dim in ((f"{name}.weight", 2), (f"{name}.bias", 1)):
+        for key in (f"{name}.weight", f"{name}.bias"):
             if key not in arrays:
                 raise RunFileError(f"{text}: it has no {key}; it has {', '.join(list(arrays)[:8])}")
-            if arrays[key].ndim != dim:
-                raise RunFileError(f"{text}: {key} has the shape {arrays[key].shape}; expected {dim} dimensions")
         weight, bias = arrays[f"{name}.weight"], arrays[f"{name}.bias"]
-        expected = (weight.shape[0], sizes[-1] if sizes else weight.shape[1])
+        expected = (len(bias) if bias.ndim else 1, sizes[-1] if sizes else weight.size // max(bias.size, 1))
         if weight.shape != expected or bias.shape != expected[:1]:
             raise RunFileError(
                 f"{text}: {name} has a weight of shape {weight.shape} and a bias of shape {bias.shape}; expected "

@@ -24,17 +24,27 @@ OTHER = "write another network as task.policy, see `ees-mpi docs plugins`"
 
 def fitted(config: Config, policy: ForeignPolicy) -> Config:
     """Return the config with the network and the observations that the policy needs; notes say what has changed."""
-    task = config.task
+    task: Any = config.task
     own, fields = getattr(task, "policy", None), getattr(task, "__struct_fields__", ())
     wanted: dict[str, Any] = {"observation_clip": policy.clip}
     if not len(policy.mean):
         wanted["observation_share"] = 0.0  # otherwise a run would begin to normalise
     if own:
-        wanted |= task.settings_for(len(policy.parameters))  # type: ignore[attr-defined]
+        wanted |= task.settings_for(len(policy.parameters))
     else:
         wanted |= {**policy.settings, **({"hidden": policy.layers[1:-1]} if policy.layers else {})}
-    fitting = _with(task, {name: value for name, value in wanted.items() if name in fields}, policy)
-    policy.check(() if own else fitting.layers, fitting.parameters)
+    changes = {name: value for name, value in wanted.items() if name in fields}
+    names = changes.get("activation", ())
+    for name in [names] if isinstance(names, str) else names:
+        if name not in task.activations:
+            known = ", ".join(task.activations)
+            raise ConfigError(f"{policy.source}: expected the activations {known}; got {name}: {OTHER}")
+    fitting = convert({**part_settings(task), **changes}, type(task), "task") if changes else task
+    if policy.layers and fitting.layers and not own and policy.layers != tuple(fitting.layers):
+        sizes = ", ".join(map(str, fitting.layers))
+        raise ConfigError(f"{policy.source}: its layers have the sizes {policy.layers}; the task has ({sizes})")
+    if (length := len(policy.parameters)) != fitting.parameters:  # also with layers: its network may be the user's own
+        raise ConfigError(f"{policy.source}: it has {length} parameters; the task has {fitting.parameters}")
     notes = []
     if hasattr(fitting, "network") and policy.module is not None:
         _check_module(policy, fitting)
@@ -43,16 +53,6 @@ def fitted(config: Config, policy: ForeignPolicy) -> Config:
     changed = [_toml(fitting, name) for name in fields if getattr(fitting, name) != getattr(task, name)]
     notes += [f"{policy.source} sets {', '.join(changed)}"] if changed else []
     return replace(config, task=fitting, notes=(*config.notes, *notes))
-
-
-def _with(task: Any, changes: dict[str, Any], policy: ForeignPolicy) -> Any:
-    """Return a task with other settings; raise a ConfigError if it does not know an activation."""
-    names = changes.get("activation", ())
-    for name in [names] if isinstance(names, str) else names:
-        if name not in task.activations:
-            known = ", ".join(task.activations)
-            raise ConfigError(f"{policy.source}: expected the activations {known}; got {name}: {OTHER}")
-    return convert({**part_settings(task), **changes}, type(task), "task") if changes else task
 
 
 def _toml(task: Any, name: str) -> str:

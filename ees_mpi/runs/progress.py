@@ -92,7 +92,6 @@ class Counter(Display):
         super().__init__(stream, total=total, unit=unit, desc=name, leave=False)
 
     def update(self, more: int = 1) -> None:
-        """Count some more."""
         self.show(self._done + more)
 
     def show(self, done: int) -> None:

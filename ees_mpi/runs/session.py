@@ -18,7 +18,6 @@ from ees_mpi.runs import tensorboard
 from ees_mpi.runs.broadcast import read_on_root
 from ees_mpi.runs.progress import Progress
 from ees_mpi.runs.start import PreparedRun, Request
-from ees_mpi.store.writer import RunWriter
 from ees_mpi.training import Job, open_job, train
 
 Say = Callable[[str], None]
@@ -63,100 +62,84 @@ def run_session(
     ranks.stop_when_asked()
     if max_hours is not None:
         ranks.deadline = time.monotonic() + 3600 * max_hours
-    try:
-        return Session(ranks, request, say, callback, curves).train()
-    except Interrupted:
-        if callback:
-            callback.check(ranks)
-        raise
+    prepared: PreparedRun | None = None  # on rank 0
 
-
-@dataclass
-class Session:
-    """The run that all ranks agreed on."""
-
-    ranks: Ranks
-    request: Request
-    say: Say
-    callback: Callback | None
-    curves: Path | None  # a folder
-    _prepared: PreparedRun | None = None  # on rank 0
-
-    def train(self) -> Path:
-        """Train until the end; return the path of the run file."""
-        ranks = self.ranks
-        try:
-            config, received = read_on_root(ranks, self._prepare)
-            state, prepared = State.from_arrays(received["state"]), self._prepared
-            if not ranks.any(prepared is not None and prepared.finished):
-                fingerprint = machine.fingerprint(uses_torch(config))
-                ranks.check_alike(fingerprint)
-                job = open_job(config, ranks)
-                try:
-                    self._train(job, state, fingerprint)
-                finally:
-                    job.close()
-            with ranks.together():
-                self._release()
-        except EesError as error:
-            with suppress(RunFileError):  # the first error says more, and the journal keeps everything
-                # If other ranks may have failed, too, rank 0 must report it before they do; folding takes time.
-                self._release(fold=error.collective or ranks.size == 1)
-            raise
-        except BaseException:
-            with suppress(OSError):
-                self._release(fold=False)  # the process may go on, and resume the run
-            raise
-        if prepared:
-            count = prepared.config.run.generations
-            self.say(f"{prepared.path}: {count} generation{'s' * (count > 1)}, complete")
-        if self.callback:
-            self.callback.check(ranks)
-        return Path(received["path"])
-
-    def _prepare(self) -> dict[str, Any]:
-        """Prepare the run on rank 0; return all that the other ranks need."""
-        if self.curves:
-            tensorboard.check(self.curves)
-        prepared = self._prepared = self.request()
+    def prepare() -> dict[str, Any]:
+        nonlocal prepared
+        if curves:
+            tensorboard.check(curves)
+        prepared = request()
         return {"path": str(prepared.path), "config": prepared.config, "state": prepared.state}
 
-    def _train(self, job: Job, state: State, fingerprint: dict[str, str]) -> None:
-        ranks, prepared = self.ranks, self._prepared
-        ranks.set_stall_limit(60 * job.config.run.stall_minutes)
-        if ranks.any(prepared is not None and prepared.create is not None) and job.device == "cpu":
-            check_deterministic(job.config, state, ranks)
-        writer = self._open_file(job, state, fingerprint)
-        if not writer:
-            train(job, state, None)
-            return
-        shown = Progress(job.config, state.generation, writer.pop_warning)
-        with shown, tensorboard.curves(self.curves, writer.path) as draw:
+    def release(fold: bool) -> None:
+        if prepared:
+            prepared.close(fold)
 
-            def report(record: Record) -> None:
-                shown.update(record)
-                draw(record)
-                if self.callback:
-                    self.callback(record, ranks)
-
-            train(job, state, writer, report)
-
-    def _open_file(self, job: Job, state: State, fingerprint: dict[str, str]) -> RunWriter | None:
-        """Open the run file on rank 0, note the session in it, and print a greeting."""
-        ranks, prepared, writer = self.ranks, self._prepared, None
-        ranks.resumable = True  # also while the file is created: `train --resume` continues it, or begins it again
+    try:
+        config, received = read_on_root(ranks, prepare)
+        if not ranks.any(prepared is not None and prepared.finished):
+            fingerprint = machine.fingerprint(uses_torch(config))
+            ranks.check_alike(fingerprint)
+            job = open_job(config, ranks)
+            try:
+                _train(job, State.from_arrays(received["state"]), prepared, fingerprint, say, callback, curves)
+            finally:
+                job.close()
         with ranks.together():
-            if prepared:
-                writer = prepared.open()  # creates a new file
-                here = {**fingerprint, "mpi": ranks.library, **job.described, **sources(job.config.to_toml())}
-                _greet(ranks, prepared, here, job.device, self.say)
-                writer.begin_session(state.generation, ranks.size, ranks.nodes, here)
-        return writer
+            release(fold=True)
+    except EesError as error:
+        with suppress(RunFileError):  # the first error says more, and the journal keeps everything
+            # If other ranks may have failed, too, rank 0 must report it before they do; folding takes time.
+            release(fold=error.collective or ranks.size == 1)
+        if callback and isinstance(error, Interrupted):
+            callback.check(ranks)
+        raise
+    except BaseException:
+        with suppress(OSError):
+            release(fold=False)  # the process may go on, and resume the run
+        raise
+    if prepared:
+        count = prepared.config.run.generations
+        say(f"{prepared.path}: {count} generation{'s' * (count > 1)}, complete")
+    if callback:
+        callback.check(ranks)
+    return Path(received["path"])
 
-    def _release(self, fold: bool = True) -> None:
-        """Release the run file on rank 0; `fold`: fold its journal before."""
-        if self._prepared:
-            self._prepared.close(fold)
+
+def _train(
+    job: Job,
+    state: State,
+    prepared: PreparedRun | None,
+    fingerprint: dict[str, str],
+    say: Say,
+    callback: Callback | None,
+    curves: Path | None,
+) -> None:
+    """Open the run file on rank 0, note the session in it, print a greeting, and train."""
+    ranks, writer = job.ranks, None
+    ranks.set_stall_limit(60 * job.config.run.stall_minutes)
+    if ranks.any(prepared is not None and prepared.create is not None) and job.device == "cpu":
+        check_deterministic(job.config, state, ranks)
+    ranks.resumable = True  # also while the file is created: `train --resume` continues it, or begins it again
+    with ranks.together():
+        if prepared:
+            writer = prepared.open()  # creates a new file
+            here = {**fingerprint, "mpi": ranks.library, **job.described, **sources(job.config.to_toml())}
+            _greet(ranks, prepared, here, job.device, say)
+            writer.begin_session(state.generation, ranks.size, ranks.nodes, here)
+    if not writer:
+        train(job, state, None)
+        return
+    shown = Progress(job.config, state.generation, writer.pop_warning)
+    with shown, tensorboard.curves(curves, writer.path, state.generation) as draw:
+
+        def report(record: Record) -> None:
+            shown.update(record)
+            draw(record)
+            if callback:
+                callback(record, ranks)
+
+        train(job, state, writer, report)
 
 
 def _greet(ranks: Ranks, prepared: PreparedRun, here: dict[str, str], device: str, say: Say) -> None:

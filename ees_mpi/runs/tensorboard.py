@@ -34,26 +34,22 @@ def _writer() -> Any:
 
 
 @contextmanager
-def curves(folder: Path | None, run: Path) -> Iterator[Callable[[Record], None]]:
+def curves(folder: Path | None, run: Path, first: int) -> Iterator[Callable[[Record], None]]:
     """Yield a function that writes the metrics of a generation into the folder of a run, FOLDER/RUN.
 
-    It writes one point per metric, except those that are not finite; without a folder, nothing.
+    It writes one point per metric, except those that are not finite; without a folder, nothing. `first`: generation
     """
-    writer: Any = None
+    if folder is None:
+        yield lambda record: None
+        return
+    # A session that was killed, or a run that was overwritten, may have left points from here on: hide them.
+    # The names of the files have seconds only, and two sessions may begin in one second.
+    options = {"flush_secs": FLUSH_SECONDS, "filename_suffix": f".{first:08d}"}
+    with _writer()(str(folder / run.stem), purge_step=first, **options) as writer:
 
-    def update(record: Record) -> None:
-        nonlocal writer
-        if writer is None and folder is not None:
-            # A session that was killed, or a run that was overwritten, may have left points from here on: hide them.
-            # The names of the files have seconds only, and two sessions may begin in one second.
-            options = {"flush_secs": FLUSH_SECONDS, "filename_suffix": f".{record.generation:08d}"}
-            writer = _writer()(str(folder / run.stem), purge_step=record.generation, **options)
-        for name, value in record.metrics.items() if writer is not None else ():
-            if math.isfinite(value):
-                writer.add_scalar(name, value, record.generation)
+        def update(record: Record) -> None:
+            for name, value in record.metrics.items():
+                if math.isfinite(value):
+                    writer.add_scalar(name, value, record.generation)
 
-    try:
         yield update
-    finally:
-        if writer is not None:
-            writer.close()

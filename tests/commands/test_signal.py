@@ -2,7 +2,6 @@
 
 import json
 import math
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from support.outcomes import outcomes
 from support.program import done, refusal, train
 
 import ees_mpi
-from ees_mpi.analysis.numbers.tables import for_json
+from ees_mpi.analysis.numbers.tables import to_json
 from ees_mpi.commands.signal import (
     Split,
     groups_of,
@@ -142,7 +141,7 @@ def test_the_interval_covers_the_true_share(dimensions: int, pairs: int, slope: 
     for _ in range(100):
         eps = generator.standard_normal((pairs, dimensions))
         each = (slope * eps[:, :1] + noise * generator.standard_normal((pairs, 1))) * eps
-        low, high = ratio_of([random_split(each, generator) for _ in range(2)]).interval()
+        _, low, high = ratio_of([random_split(each, generator) for _ in range(2)])
         covered += low <= slope**2 / variance <= high
     assert 90 <= covered <= 99
 
@@ -166,7 +165,7 @@ def test_the_interval_covers_the_true_share_of_ranked_fitness() -> None:
         fitness = r * first + math.sqrt(1 - r**2) * generator.standard_normal(200)
         made = Outcomes(found.behavior, fitness, found.length, found.valid, found.observations)
         splits = [split_halves(update, state, draw, made, number, Ranks()) for number in range(2)]
-        low, high = ratio_of([each for each in splits if each]).interval()
+        _, low, high = ratio_of([each for each in splits if each])
         covered += low <= signal / noise <= high
     assert 90 <= covered <= 99
 
@@ -189,7 +188,7 @@ def test_the_command_and_the_function_agree(tmp_path: Path) -> None:
     run = train(tmp_path / "run.h5", "interference-maxent", "population.size=40")
     found = json.loads(done("signal", run, "--json").stdout)
     assert [each["generation"] for each in found] == [0, 1, 2, 4, 5]
-    assert found == json.loads(json.dumps(for_json([asdict(each) for each in ees_mpi.signal(run)])))
+    assert found == json.loads(to_json(ees_mpi.signal(run)))
     with ees_mpi.open_run(run) as opened:
         steps = np.diff([*opened["mean"][:, 0, 0], opened.state_arrays()["mean"][0, 0]]) / opened.config.population.std
     for each in found:

@@ -18,19 +18,6 @@ def test_every_preset_loads_and_is_read_back_from_toml(preset: str) -> None:
     assert config.read_source(preset).startswith("# ")
 
 
-@pytest.mark.parametrize(
-    ("source", "now"),
-    [
-        ("mujoco-ant-es", "gymnasium-ant-es"),
-        ({"base": "mujoco-ant-es"}, "gymnasium-ant-es"),
-        ("gymnasium-cheetah-adapt-laptop", "halfcheetah-v5-adapt-laptop"),
-    ],
-)
-def test_the_old_name_of_a_preset_is_answered_with_the_new_one(source: config.Source, now: str) -> None:
-    with pytest.raises(ConfigError, match=f"is now called {now}"):
-        config.load(source)
-
-
 def test_the_papers_settings_of_the_interference_task() -> None:
     maxvar, maxent = config.load("interference-maxvar"), config.load("interference-maxent")
     assert (maxvar.method.optimizer.lr, maxent.method.optimizer.lr) == (0.03, 0.1)

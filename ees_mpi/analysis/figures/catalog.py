@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -43,7 +44,12 @@ FIGURES = {
     "adaptation-heatmaps": Recipe(
         positions.adaptation_heatmaps, "6, S3", "runs of ant-adapt with --from; a row each, a few generations", True
     ),
-    "mixture": Recipe(positions.mixture, "7, S4", "runs of an ant: single, -mixture and -split; a panel each", True),
+    "mixture": Recipe(
+        partial(positions.plane, by_component=True),
+        "7, S4",
+        "runs of an ant: single, -mixture and -split; a panel each",
+        True,
+    ),
     "locomotion": Recipe(curves.locomotion, "S1, S2", "runs of one robot, any algorithms and seeds"),
     "sweep": Recipe(curves.sweep, "", "runs of a sweep, any seeds; a curve for each value of --by", groups=True),
     "measure": Recipe(curves.measure, "", "files of ees-mpi measure; a curve for each policy"),
@@ -72,9 +78,8 @@ def draw(name: str, paths: Sequence[Path], request: FigureRequest) -> Path:
         able = ", ".join(other for other, recipe in FIGURES.items() if recipe.groups)
         raise ConfigError(f"figure {name}: --by and --metric are for {able}")
     if labels and len(labels) != len(paths):
-        raise ConfigError(
-            f"--label: expected one for each of the {len(paths)} run files, in their order; got {len(labels)}"
-        )
+        expected = f"expected one for each of the {len(paths)} run files, in their order"
+        raise ConfigError(f"--label: {expected}; got {len(labels)}")
     with drawing(), ExitStack() as stack:
         runs = [stack.enter_context(open_run(path)) for path in paths]
         for run, text in zip(runs, labels, strict=bool(labels)):

@@ -11,6 +11,7 @@ from ees_mpi.analysis.figures import style
 from ees_mpi.analysis.figures.style import Figure
 from ees_mpi.analysis.numbers.summaries import AT_STDS, at_stds
 from ees_mpi.commands.signal import choose, measure_signal
+from ees_mpi.commands.verify import spaced
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry import unknown
@@ -163,9 +164,8 @@ def signal(runs: Sequence[Run]) -> Figure:
     """Draw the shares with their intervals of 95 percent, and the steps, of some generations of each run."""
     figure, (shares, steps) = style.grid(2, 2, 2.4)
     for place, run in enumerate(runs):
-        chosen = choose(run, None, 1)
-        spaced = sorted({chosen[round(index)] for index in np.linspace(0, len(chosen) - 1, MOST)})
-        signals = [point for point in measure_signal(Ranks(), run, spaced) if np.isfinite(point.share)]
+        shown = spaced(len(choose(run, None, 1)), MOST)
+        signals = [point for point in measure_signal(Ranks(), run, shown) if np.isfinite(point.share)]
         x = np.array([point.generation for point in signals]) + 0.15 * place  # so that bars do not cover each other
         share = 100 * np.array([point.share for point in signals])
         limits = 100 * np.array([point.share_interval for point in signals]).reshape(-1, 2)

@@ -21,16 +21,14 @@ from ees_mpi.analysis.offspring import (
     read_offspring,
     valid_generations,
 )
+from ees_mpi.commands.verify import spaced
 from ees_mpi.errors import MissingExtra, RunFileError
 from ees_mpi.outcomes import Floats
 from ees_mpi.store.reader import Run
 
 SHOWN = (0, 5, 10, 20)  # the generations of further evolution in the paper
-VIRIDIS = ("viridis_r", 0.12, 1.0)  # a color map, and the part of it that is visible on white
-RANGE = (0.3, 0.8)  # of each color map: lighter colors are invisible on white, darker ones hide the outlines
-GREYS = ("Greys", *RANGE)
-COMPONENTS = (("Blues", *RANGE), ("Oranges", *RANGE), ("Greens", *RANGE), ("Purples", *RANGE))
-OUTLINES = ("#08306b", "#b34700", "#00441b", "#3f007d")
+VIRIDIS, GREYS = "viridis_r", "Greys"
+COMPONENTS = (("Blues", "#08306b"), ("Oranges", "#b34700"), ("Greens", "#00441b"), ("Purples", "#3f007d"))  # outlines
 INSIDE = 0.8  # share of a component's offspring inside its outline
 SMOOTH = 1.5  # cells, of the outlines
 ENOUGH = 5  # offspring for an outline
@@ -91,9 +89,7 @@ def maml(runs: Sequence[Run]) -> Figure:
     check_one_task(runs)
     groups: dict[tuple[str, float], list[tuple[int, Floats]]] = {}
     for run in runs:
-        rows = read_offspring(run).position
-        if rows.shape[1] != 1:
-            raise RunFileError(f"{run.path}: expected offspring with a behavior of one number")
+        rows = read_rows(run, None, 1).position
         groups.setdefault((label(run), run.config.population.std), []).append((run.config.run.seed, rows))
     # MAML last, as in the paper; then the smaller stds.
     order = sorted(groups, key=lambda key: (-key[1], key[0] == "MAML", key[0]))
@@ -113,13 +109,17 @@ def maml(runs: Sequence[Run]) -> Figure:
     return figure
 
 
-def plane(runs: Sequence[Run], generations: Sequence[int]) -> Figure:
-    """Draw figure 4: behaviors of two numbers, a panel for each run and requested generation."""
-    chosen = choose(runs, generations)
+def plane(runs: Sequence[Run], generations: Sequence[int], by_component: bool = False) -> Figure:
+    """Draw figure 4: behaviors of two numbers, a panel for each run and requested generation, or its last one.
+
+    by_component: figures 7 and S4, where each cell has the color of its most frequent component
+    """
+    check_one_task(runs)
+    chosen = [(run, check_generation(run, g)) for run in runs for g in generations or (None,)]
     names = style.titles([run for run, _ in chosen])
     if generations:
         names = [f"{name}, generation {g}" for name, (_, g) in zip(names, chosen, strict=True)]
-    return draw_maps(runs[0], [read_plane(run, g) for run, g in chosen], names, 3)[0]
+    return draw_maps(runs[0], [read_rows(run, g) for run, g in chosen], names, 3, by_component)[0]
 
 
 def adaptation_heatmaps(runs: Sequence[Run], generations: Sequence[int]) -> Figure:
@@ -128,12 +128,11 @@ def adaptation_heatmaps(runs: Sequence[Run], generations: Sequence[int]) -> Figu
     rows = []
     for run in runs:
         last = check_generation(run, None)
-        few = sorted({round(share * last) for share in (0, 1 / 3, 2 / 3, 1)})  # of a shorter run than the paper's
-        shown = list(SHOWN) if last >= SHOWN[-1] else few
+        shown = list(SHOWN) if last >= SHOWN[-1] else spaced(last + 1, len(SHOWN))  # of a shorter run than the paper's
         rows.append([check_generation(run, g) for g in generations] or shown)
     if len({len(row) for row in rows}) > 1:
         raise RunFileError("the runs have different numbers of generations; choose some with --generation")
-    offspring = [read_plane(run, g) for run, row in zip(runs, rows, strict=True) for g in row]
+    offspring = [read_rows(run, g) for run, row in zip(runs, rows, strict=True) for g in row]
     names = [f"after {g} generations" for row in rows for g in row]
     figure, panels = draw_maps(runs[0], offspring, names, len(rows[0]))
     for panel, name in zip(panels[:: len(rows[0])], run_names(runs), strict=True):
@@ -141,17 +140,12 @@ def adaptation_heatmaps(runs: Sequence[Run], generations: Sequence[int]) -> Figu
     return figure
 
 
-def choose(runs: Sequence[Run], generations: Sequence[int]) -> list[tuple[Run, int]]:
-    """Return a run and a generation for each panel; by default the last generation of each run."""
-    check_one_task(runs)
-    return [(run, check_generation(run, g)) for run in runs for g in generations or (None,)]
-
-
-def read_plane(run: Run, generation: int) -> Offspring:
-    """Read the offspring of a generation; raise a RunFileError if they do not end in a plane."""
+def read_rows(run: Run, generation: int | None, numbers: int = 2) -> Offspring:
+    """Read the offspring of a generation; raise a RunFileError if their behavior has not so many numbers."""
     offspring = read_offspring(run, generation)
-    if offspring.position.shape[1] != 2:
-        raise RunFileError(f"{run.path}: expected offspring with a behavior of two numbers, a position in the plane")
+    if offspring.position.shape[1] != numbers:
+        words = "one number" if numbers == 1 else "two numbers, a position in the plane"
+        raise RunFileError(f"{run.path}: expected offspring with a behavior of {words}")
     return offspring
 
 
@@ -160,7 +154,8 @@ def draw_maps(
 ) -> tuple[Figure, list[Axes]]:
     """Draw behaviors in the plane, a panel for each group, all with the same cells, limits and color scale.
 
-    run: any of the runs, for the names of the axes; by_component: each component has its own color and an outline
+    run: any of the runs, for the names of the axes; by_component: each component has its own color and an outline. All
+        colors go from light to dark, and outlines differ in line style, so that they also differ in grey print
     """
     from matplotlib.cm import ScalarMappable
     from matplotlib.ticker import MaxNLocator
@@ -187,7 +182,7 @@ def draw_maps(
         else:
             paint(panel, edges, shares(offspring.position, edges), norm)
     colors, more = (GREYS, " (darker: more)") if by_component else (VIRIDIS, "")
-    scale = ScalarMappable(norm, color_map(*colors))
+    scale = ScalarMappable(norm, color_map(colors))
     style.decades(figure.colorbar(scale, ax=panels, label=f"share of offspring{more}", pad=0.02))
     style.explain(figure, panels)
     return figure, panels
@@ -211,30 +206,19 @@ def logarithmic(images: Sequence[Floats]) -> Any:
     return LogNorm(filled.min(), max(filled.max(), 2 * filled.min()))
 
 
-def color_map(name: str, start: float, end: float) -> Any:
-    """Return a part of a color map from light to dark, which also works in grey print."""
+def color_map(name: str) -> Any:
+    """Return the part of a color map from light to dark that is visible on white; it also works in grey print."""
     from matplotlib import colormaps
     from matplotlib.colors import ListedColormap
 
-    return ListedColormap(colormaps[name](np.linspace(start, end, 256)))
+    visible = (0.12, 1.0) if name == VIRIDIS else (0.3, 0.8)  # darker ones would hide the outlines
+    return ListedColormap(colormaps[name](np.linspace(*visible, 256)))
 
 
-def paint(
-    panel: Axes, edges: Sequence[Floats], values: Floats, norm: Any, colors: tuple[str, float, float] = VIRIDIS
-) -> Any:
+def paint(panel: Axes, edges: Sequence[Floats], values: Floats, norm: Any, colors: str = VIRIDIS) -> Any:
     """Color the occupied cells."""
     filled = np.where(values > 0, values, np.nan).T
-    return panel.pcolormesh(*edges, filled, norm=norm, cmap=color_map(*colors), rasterized=True)
-
-
-def mixture(runs: Sequence[Run], generations: Sequence[int]) -> Figure:
-    """Draw figures 7 and S4: each cell has the color of its most frequent component; each component has an outline.
-
-    All colors go from light to dark, and outlines differ in line style, so that they also differ in grey print.
-    """
-    chosen = choose(runs, generations)
-    groups = [read_plane(run, g) for run, g in chosen]
-    return draw_maps(runs[0], groups, style.titles([run for run, _ in chosen]), 3, True)[0]
+    return panel.pcolormesh(*edges, filled, norm=norm, cmap=color_map(colors), rasterized=True)
 
 
 def _paint_components(panel: Axes, offspring: Offspring, edges: Sequence[Floats], norm: Any) -> None:
@@ -246,14 +230,14 @@ def _paint_components(panel: Axes, offspring: Offspring, edges: Sequence[Floats]
     counts = np.stack([np.histogramdd(position, edges)[0] for position in members])
     most = counts.argmax(axis=0)
     for component, position in enumerate(members):
-        colors = COMPONENTS[component % len(COMPONENTS)]
+        colors, color = COMPONENTS[component % len(COMPONENTS)]
         paint(panel, edges, np.where(most == component, total, 0), norm, colors)
         if len(position) >= ENOUGH:
-            color, line = OUTLINES[component % len(OUTLINES)], style.LINES[component % len(style.LINES)]
+            line = style.LINES[component % len(style.LINES)]
             _outline(panel, counts[component], edges, color, line)
             inside = f"component {component}: {INSIDE:.0%} end inside the line"
             panel.plot([], [], color=color, linestyle=line, label=inside)
-        fill = color_map(*colors)(0.6)
+        fill = color_map(colors)(0.6)
         panel.scatter([], [], marker="s", color=fill, label=f"cells where component {component} is most frequent")
 
 
@@ -284,17 +268,10 @@ def starts(runs: Sequence[Run]) -> Figure:
     figure, panels = style.grid(len(shown), 4, 2.8)
     farthest = max(float(np.abs(places).max()) for _, _, places, _ in shown)
     for panel, (title, axis, places, number) in zip(panels, shown, strict=True):
-        values = places[..., number]
-        image = panel.imshow(
-            values[np.argsort(values.mean(axis=1))],
-            aspect="auto",
-            interpolation="none",
-            cmap="RdBu",
-            vmin=-farthest,
-            vmax=farthest,
-        )
+        rows = places[np.argsort(places[..., number].mean(axis=1)), :, number]
+        image = panel.imshow(rows, "RdBu", aspect="auto", interpolation="none", vmin=-farthest, vmax=farthest)
         found = heritability(places[..., number : number + 1])
-        numbers = f"{axis}: heritable variance {found.mutation:.3g}, share {found.share:.2f}"
+        numbers = f"{axis}: heritable variance {found['mutation']:.3g}, share {found['share']:.2f}"
         panel.set_title("\n".join(textwrap.fill(line, 26) for line in (title, numbers)), fontsize=7)
         panel.set(xlabel="start", xticks=[], yticks=[])
     for first in panels[::4]:

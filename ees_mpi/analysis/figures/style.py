@@ -49,15 +49,15 @@ def shades(count: int) -> list[dict[str, Any]]:
 
 
 @contextmanager
-def drawing() -> Iterator[None]:
-    """Draw into files, in the style of all figures."""
+def drawing(more: Mapping[Any, Any] | None = None) -> Iterator[None]:
+    """Draw into files, in the style of all figures; `more`: settings of matplotlib."""
     try:
         with chdir(Path(__file__).parent):  # matplotlib reads the file matplotlibrc of the present folder
             import matplotlib
     except ImportError:
         raise MissingExtra("figures need matplotlib: pip install 'ees_mpi[analysis]'") from None
     matplotlib.use("agg")
-    with matplotlib.rc_context({**matplotlib.rcParamsDefault, "backend": "agg", **STYLE}):
+    with matplotlib.rc_context({**matplotlib.rcParamsDefault, "backend": "agg", **STYLE, **(more or {})}):
         yield
 
 

@@ -7,27 +7,15 @@ import itertools
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ees_mpi.analysis.labels import (
-    ALGORITHMS,
-    algorithm,
-    check_distinct,
-    check_training,
-    differing,
-    grouped,
-    label,
-    stds,
-    subject,
-)
-from ees_mpi.analysis.labels import Settings as ConfigSettings
-from ees_mpi.analysis.labels import settings as config_settings
+from ees_mpi.analysis import labels
 from ees_mpi.analysis.numbers.measures import DIRECTED, ENOUGH, MEASURES, Settings, beyond_radius
-from ees_mpi.analysis.numbers.statistics import Group, Test, compare
+from ees_mpi.analysis.numbers.statistics import Group, Test, compare, summarize
 from ees_mpi.analysis.offspring import check_generation, read_offspring
 from ees_mpi.commands.adapt import is_adaptation, read_adaptation
 from ees_mpi.commands.requests import CompareRequest
@@ -37,7 +25,9 @@ from ees_mpi.store.reader import Run, open_run
 from ees_mpi.store.safety import damage_reported
 from ees_mpi.tasks.locomotion import direction_name
 
+Facts = dict[str, Any]  # the result for one metric, as data for JSON
 AFTER = "distance_after"
+STEPS = ("training_steps", "adaptation_steps")
 GENERATIONS = (5, 10, 20)  # of further evolution, after which the paper compares
 METRICS = {
     **{name: measure.about for name, measure in MEASURES.items()},
@@ -45,7 +35,7 @@ METRICS = {
     "adaptation": "distance in the wanted direction after `ees-mpi adapt`, mean over directions",
 }
 REACHABLE = 0.05  # groups should be large enough for a p below this
-MAY_DIFFER = {"direction", "reset_seed", "observation_share", "device"}  # keys of a task; others are noted
+MAY_DIFFER = ("task.direction", "task.reset_seed", "task.observation_share", "task.device")  # others are noted
 
 
 @dataclass(frozen=True)
@@ -56,100 +46,84 @@ class RunValue:
     value: float
     path: Path
     run_id: str
-    task: dict[str, Any]
+    settings: labels.Settings  # the config, by key
     size: int  # the number of individuals
     generation: int
     complete: bool
     directions: tuple[float, ...] = ()  # to which it was adapted
     training_steps: int = 0
     adaptation_steps: float = 0.0  # for one direction
-    settings: ConfigSettings = field(default_factory=dict)  # the config, by key
     std: float = 0.0  # of the mutations, in a study
     moved: int = 0  # the offspring beyond the radius
 
 
-@dataclass(frozen=True)
-class RunGroup(Group):
-    """The runs of one label in one of the two sets."""
-
-    members: list[RunValue]
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """The result for one metric."""
-
-    metric: str
-    about: str
-    groups: list[RunGroup]
-    tests: list[Test]
-    notes: list[str]
-
-
-def compare_runs(request: CompareRequest, settings: Settings) -> list[Comparison]:
-    """Compare two sets of runs by each metric; `settings`: of the measures."""
+def compare_runs(request: CompareRequest, settings: Settings) -> list[Facts]:
+    """Compare two sets of runs by each metric; `settings`: of the measures. Return the results as data for JSON."""
     metrics = check_metrics(request.metric)
     for metric in metrics:
         if request.generation is not None and metric not in MEASURES:
             raise ConfigError(f"--generation {request.generation}: {metric} does not take a generation")
-    if request.by:
-        if request.against:
-            raise ConfigError("--by compares the values of a key with each other; leave out --against")
-        if not request.first:
-            raise ConfigError("--by: expected the files of several runs")
+    if request.by and request.against:
+        raise ConfigError("--by compares the values of a key with each other; leave out --against")
+    if request.by and not request.first:
+        raise ConfigError("--by: expected the files of several runs")
     for paths, usage in ((request.first, "RUN.h5 ... --against"), (request.against, "--against RUN.h5 ...")):
         if not paths and not request.by:
             raise ConfigError(f"compare: expected files on both sides of --against; {usage} has none")
-    return [_compare(metric, request, settings) for metric in metrics]
+    return [_compare(metric, about, request, settings) for metric, about in metrics.items()]
 
 
-def _compare(metric: str, request: CompareRequest, settings: Settings) -> Comparison:
-    files = [[Path(path) for path in paths] for paths in (request.first, request.against) if paths]
-    sides = [read_all(metric, paths, settings, request.generation) for paths in files]
+def _compare(metric: str, about: str, request: CompareRequest, settings: Settings) -> Facts:
+    files = [[Path(path) for path in paths] for paths in (request.first, request.against)]
+    sides = [read_all(metric, paths, settings, request.generation) if paths else [] for paths in files]
     values = [value for side in sides for value in side]
     _check_comparable(values, metric.startswith(AFTER) and request.by != "task.direction")
+    groups: list[dict[str, list[RunValue]]] = [{}, {}]
     if request.by:
         members = {value.path: value for value in values}
-        files_of = grouped(request.by, {path: value.settings for path, value in members.items()})
-        named = {f"{request.by} = {name}": [members[path] for path in paths] for name, paths in files_of.items()}
-        first, second = _groups(named), []
+        files_of = labels.grouped(request.by, {path: value.settings for path, value in members.items()})
+        groups[0] = {f"{request.by} = {name}": [members[path] for path in paths] for name, paths in files_of.items()}
     else:
-        first, second = (_groups(by_label) for by_label in _by_label(sides))
+        shared = {value.label for value in sides[0]} & {value.label for value in sides[1]}
+        for named, side, which in zip(groups, sides, ("first set", "against"), strict=True):
+            for value in side:
+                name = f"{value.label} ({which})" if value.label in shared else value.label
+                named.setdefault(name, []).append(value)
+    first, second = (
+        [Group(name, np.array([run.value for run in members]), members) for name, members in named.items()]
+        for named in groups
+    )
     # Each group of the first set against each of the second, then the groups of the first against each other.
     tests = compare([*itertools.product(first, second), *itertools.combinations(first, 2)])
     if metric == "entropy":  # a differential entropy has no ratio, because its zero depends on the unit of length
         tests = [replace(test, ratio=math.nan) for test in tests]
-    notes = _notes(metric, request, values, tests)
-    return Comparison(metric, describe(metric), [*first, *second], tests, notes)
-
-
-def _by_label(sides: list[list[RunValue]]) -> list[dict[str, list[RunValue]]]:
-    """Group each set by label; a label that both sets have is marked with the set."""
-    shared = {value.label for value in sides[0]} & {value.label for value in sides[1]}
-    found: list[dict[str, list[RunValue]]] = [{}, {}]
-    for named, values, side in zip(found, sides, ("first set", "against"), strict=True):
-        for value in values:
-            name = f"{value.label} ({side})" if value.label in shared else value.label
-            named.setdefault(name, []).append(value)
-    return found
-
-
-def _groups(named: dict[str, list[RunValue]]) -> list[RunGroup]:
-    return [RunGroup(name, np.array([run.value for run in members]), members) for name, members in named.items()]
+    steps = STEPS if any(value.training_steps for value in values) else ()  # those of adaptations
+    of_runs = {"values": "value", **{name: name for name in steps}}
+    return {
+        "metric": metric,
+        "about": about,
+        "groups": [
+            summarize(group)
+            | {key: {str(run.path): getattr(run, name) for run in group.members} for key, name in of_runs.items()}
+            for group in (*first, *second)
+        ],
+        "tests": [asdict(test) for test in tests],
+        "notes": _notes(metric, request, values, tests),
+    }
 
 
 def _check_comparable(values: list[RunValue], same_direction: bool) -> None:
     """Raise an error if a run is given twice, or if tasks or directions differ."""
-    check_distinct((value.run_id, value.path) for value in values)
+    labels.check_distinct((value.run_id, value.path) for value in values)
     one = values[0]
     for other in values:
-        for key in ("name", "env", "behavior"):
-            if one.task.get(key) != other.task.get(key):
+        for key in ("task.name", "task.env", "task.behavior"):
+            both = one.settings.get(key), other.settings.get(key)
+            if both[0] != both[1]:
                 raise RunFileError(
-                    f"{one.path} and {other.path} are of different tasks: "
-                    f"task.{key} is {one.task.get(key)!r} and {other.task.get(key)!r}"
+                    f"{one.path} and {other.path} are of different tasks: {key} is {both[0]!r} and {both[1]!r}"
                 )
-        angles = [float(value.task.get("direction", 0.0)) for value in (one, other)]
+        angles = [float(value.settings.get("task.direction", 0.0)) for value in (one, other)]
         if same_direction and angles[0] % 360 != angles[1] % 360:
             raise RunFileError(
                 f"{one.path} and {other.path} were trained in different directions: "
@@ -173,8 +147,8 @@ def _notes(metric: str, request: CompareRequest, values: list[RunValue], tests: 
     running = [value for value in values if not value.complete]
     if running:
         notes.append(f"{len(running)} of {len(values)} runs are not complete, for example {running[0].path}")
-    # The generations of MAML are not generations of an evolution strategy.
-    generations = sorted({value.generation for value in values if not value.label.startswith(ALGORITHMS["maml"])})
+    maml = labels.ALGORITHMS["maml"]  # its generations are not generations of an evolution strategy
+    generations = sorted({value.generation for value in values if not value.label.startswith(maml)})
     if len(generations) > 1:
         notes.append(f"the runs are at different generations, {generations[0]} to {generations[-1]}; see --generation")
     stds = sorted({value.std for value in values if value.std})
@@ -192,39 +166,31 @@ def _notes(metric: str, request: CompareRequest, values: list[RunValue], tests: 
         notes.append(
             f"{len(few)} of {len(values)} runs have fewer than {ENOUGH} offspring beyond the radius, the fewest {least}"
         )
-    expected = MAY_DIFFER | {(request.by or "").removeprefix("task.")}
-    for key in sorted({key for value in values for key in value.task} - expected):
-        settings = {repr(value.task.get(key)) for value in values}
-        if len(settings) > 1:
-            notes.append(f"the runs differ in task.{key}: {', '.join(sorted(settings))}")
+    differing, expected = labels.differing([value.settings for value in values]), (*MAY_DIFFER, request.by)
+    keys = [key for key in differing if key not in expected]
+    for key in (key for key in keys if key.startswith("task.")):
+        settings = sorted({repr(value.settings.get(key)) for value in values})
+        notes.append(f"the runs differ in {key}: {', '.join(settings)}")
     for test in tests:
         if test.least > REACHABLE:
             notes.append(f"{test.first} against {test.second}: with so few runs p cannot be below {test.least:.2g}")
-    keys = differing([value.settings for value in values])
-    others = [key for key in keys if key != request.by and not key.startswith("task.")]
+    others = [key for key in keys if not key.startswith("task.")]
     if request.by and others:
         notes.append(f"the runs differ in other keys, too: {', '.join(others)}")
     return notes
 
 
-def check_metrics(metrics: Sequence[str]) -> list[str]:
-    """Return the names of metrics after a check; `distance_after` is short for the paper's three."""
-    names: list[str] = []
+def check_metrics(metrics: Sequence[str]) -> dict[str, str]:
+    """Return metrics with their descriptions after a check; `distance_after` is short for the paper's three."""
+    found: dict[str, str] = {}
     for metric in metrics:
         name = metric.replace("-", "_")
-        if name == AFTER:
-            names += [f"{AFTER}_{g}" for g in GENERATIONS]
-        elif (name in METRICS and not name.endswith("_G")) or re.fullmatch(rf"{AFTER}_\d+", name):
-            names.append(name)
-        else:
+        after = GENERATIONS if name == AFTER else re.findall(rf"^{AFTER}_(\d+)$", name)
+        found |= {f"{AFTER}_{g}": METRICS[f"{AFTER}_G"].replace("G ", f"{g} ") for g in after}
+        if not after and (name not in METRICS or name.endswith("_G")):
             raise ConfigError(f"--metric: {unknown(name, METRICS)}")
-    return names
-
-
-def describe(metric: str) -> str:
-    """Return the description of a metric."""
-    generations = metric.removeprefix(f"{AFTER}_")
-    return METRICS.get(metric) or METRICS[f"{AFTER}_G"].replace("G ", f"{generations} ")
+        found |= {} if after else {name: METRICS[name]}
+    return found
 
 
 def read_all(metric: str, paths: Sequence[Path], settings: Settings, generation: int | None) -> list[RunValue]:
@@ -259,13 +225,12 @@ def _of_run(run: Run, metric: str, settings: Settings, generation: int | None) -
         )
     if not np.isfinite(value):
         raise RunFileError(f"{run.path}: its {metric} is {value}, which cannot be compared")
-    sections = run.config.sections()
-    task, values = sections["task"], config_settings(sections)
     complete = run.complete or generation is not None or metric.startswith(AFTER)
-    of, std = subject(run), stds(run)[g] if stds(run) else 0.0
+    of, std = labels.subject(run), labels.stds(run)[g] if labels.stds(run) else 0.0
     trained = g if of.generation is None else of.generation
-    about = run.path, of.run_id, task, run["behavior"].shape[1], trained, complete
-    return RunValue(label(run), value, *about, settings=values, std=std, moved=moved)
+    keys = labels.settings(run.config.sections())
+    about = run.path, of.run_id, keys, run["behavior"].shape[1], trained, complete
+    return RunValue(labels.label(run), value, *about, std=std, moved=moved)
 
 
 def distance_after(run: Run, generation: int) -> float:
@@ -273,7 +238,7 @@ def distance_after(run: Run, generation: int) -> float:
     if run.config.task.heading is None:
         raise RunFileError(f"{run.path}: its task has no direction; expected a run of a walking task")
     check_generation(run, None)
-    check_training(run)
+    labels.check_training(run)
     if run.generations <= generation:
         raise RunFileError(
             f"{run.path} has {run.generations} generations, so it has no population after {generation}; "
@@ -312,7 +277,7 @@ def _find_adaptations(paths: Sequence[Path]) -> list[RunValue]:
             adaptations[path.resolve()] = _read_adaptation(path)
             continue
         with open_run(path) as run:
-            if not subject(run).trained:
+            if not labels.subject(run).trained:
                 continue
             run_id, generations = run.run_id, run.generations
         beside = sorted(path.parent.glob("*.h5"))
@@ -340,9 +305,9 @@ def _read_adaptation(path: Path) -> RunValue:
         facts, note, config = adaptation.attributes, adaptation.run, adaptation.config
         direction = float(facts["direction"]) % 360
         steps = int(facts["training_steps"]), int(facts["adaptation_steps"])
-        about = path, str(note["run_id"]), config["task"], len(adaptation.fitness), int(note["generation"]), True
-        name = algorithm(adaptation.algorithm)
+        about = path, str(note["run_id"]), labels.settings(config), len(adaptation.fitness), int(note["generation"])
+        name = labels.algorithm(adaptation.algorithm)
     if not np.isfinite(adaptation.fitness).any():
         raise RunFileError(f"{path}: none of its {len(adaptation.fitness)} evaluations is finite")
     mean = float(np.nanmean(adaptation.fitness))
-    return RunValue(name, mean, *about, (direction,), *steps, config_settings(config))
+    return RunValue(name, mean, *about, True, (direction,), *steps)

@@ -10,9 +10,7 @@ mutation has one rollout from each start. MSR, MSC and MSE are the mean squares 
 These estimates have no bias, so that a variance near 0 may come out below 0. Several numbers of a behaviour: traces.
 """
 
-import json
 import math
-from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -20,7 +18,7 @@ from numpy.typing import NDArray
 
 from ees_mpi.analysis.labels import label, starting_note, stds
 from ees_mpi.analysis.numbers.measures import best_scored
-from ees_mpi.analysis.numbers.tables import columns, for_json, number
+from ees_mpi.analysis.numbers.tables import columns, number, to_json
 from ees_mpi.analysis.offspring import position_dim
 from ees_mpi.errors import RunFileError, scipy_stats
 from ees_mpi.outcomes import Floats
@@ -31,22 +29,8 @@ CONFIDENCE = 0.95
 SECTORS = 8  # of the plane
 
 
-@dataclass(frozen=True)
-class Heritability:
-    """The variances of places of mutations x starts, and the share of the mutations with its interval of 95 percent."""
-
-    mutations: int
-    starts: int
-    mutation: float  # the heritable variance
-    start: float
-    interaction: float
-    share: float
-    low: float
-    high: float
-
-
-def heritability(places: Floats) -> Heritability:
-    """Return the variances of places [N, K, B]."""
+def heritability(places: Floats) -> dict[str, float]:
+    """Return the variances of places [N, K, B], and the share of the mutations with its interval of 95 percent."""
     (n, k), mean = places.shape[:2], places.mean(axis=(0, 1))
     rows, starts = places.mean(axis=1, keepdims=True), places.mean(axis=0, keepdims=True)
     of_rows = k * float(np.square(rows - mean).sum()) / (n - 1)
@@ -55,7 +39,9 @@ def heritability(places: Floats) -> Heritability:
     mutation, start = (of_rows - rest) / k, (of_starts - rest) / n
     total = mutation + start + rest
     share = mutation / total if total > 0 else math.nan
-    return Heritability(n, k, mutation, start, rest, share, *interval(n, k, of_rows, of_starts, rest, share))
+    low, high = interval(n, k, of_rows, of_starts, rest, share)
+    variances = {"mutation": mutation, "start": start, "interaction": rest}  # the first is the heritable one
+    return {"mutations": n, "starts": k, **variances, "share": share, "low": low, "high": high}
 
 
 def interval(n: int, k: int, of_rows: float, of_starts: float, rest: float, share: float) -> tuple[float, float]:
@@ -125,7 +111,7 @@ def facts(run: Run) -> list[dict[str, Any]]:
     rows = []
     for row, std in enumerate(measured_stds(run)):
         places = places_of(run, row)
-        found = {"std": std, **asdict(heritability(places))}
+        found = {"std": std, **heritability(places)}
         found["distance"] = float(np.sqrt(np.square(places).sum(axis=2)).mean())
         found["adapted"] = adapted(places)
         if places.shape[2] <= 2:
@@ -163,23 +149,17 @@ LEGEND = (
 NOISY = "these rollouts cannot be repeated bit by bit, so the interaction holds their noise, too"
 
 
-def table(run: Run) -> list[str]:
-    """Return the numbers of all stds as lines of text."""
-    rows = facts(run)
+def describe(path: Any, as_json: bool) -> list[str]:
+    """Return the lines that `ees-mpi measure --starts` prints: a table of all stds, or one line of JSON."""
+    with open_run(path) as run:
+        rows, task, on_gpu = facts(run), run.config.task, run.device(0) == "cuda"
+        if as_json:
+            return [to_json({"file": str(path), "label": label(run), "stds": rows})]
+        title = f"{label(run)}: {rows[0]['mutations']} mutations x {rows[0]['starts']} starts at each std"
     cells = [tuple(HEADS.values())]
     for row in rows:
         shown = {name: number(value) for name, value in row.items()}
         shown["interval"] = f"{row['low']:.2f} to {row['high']:.2f}" if math.isfinite(row["low"]) else "-"
         cells.append(tuple(shown.get(name, "-") for name in HEADS))
-    title = f"{label(run)}: {rows[0]['mutations']} mutations x {rows[0]['starts']} starts at each std"
-    task, on_gpu = run.config.task, run.device(0) == "cuda"
     repeats = task.deterministic and (task.repeats_on_gpu or not on_gpu)
     return [title, *columns(cells), LEGEND, *([] if repeats else [NOISY])]
-
-
-def describe(path: Any, as_json: bool) -> list[str]:
-    """Return the lines that `ees-mpi measure --starts` prints: a table, or one line of JSON."""
-    with open_run(path) as run:
-        if not as_json:
-            return table(run)
-        return [json.dumps(for_json({"file": str(path), "label": label(run), "stds": facts(run)}))]

@@ -23,6 +23,7 @@ class Group:
 
     label: str
     values: Floats  # [n]
+    members: Sequence[Any] = ()  # the runs
 
 
 @dataclass(frozen=True)
@@ -62,18 +63,16 @@ def interval(values: Floats) -> tuple[float, float]:
 
 def compare(pairs: Sequence[tuple[Group, Group]]) -> list[Test]:
     """Test the first of each pair against the second."""
-    tests = [_test(first, second) for first, second in pairs]
-    corrected = holm([test.p for test in tests])
-    return [replace(test, holm=p) for test, p in zip(tests, corrected, strict=True)]
-
-
-def _test(first: Group, second: Group) -> Test:
-    a, b = first.values, second.values
-    u, p, exact = mann_whitney(a, b)
-    means = float(a.mean()), float(b.mean())
-    ratio = means[0] / means[1] if min(means) > 0 else math.nan
-    least = min(1.0, 2 / math.comb(len(a) + len(b), len(a)))
-    return Test(first.label, second.label, u, p, exact, p, u / (len(a) * len(b)), ratio, means[0] - means[1], least)
+    tests = []
+    for first, second in pairs:
+        a, b = first.values, second.values
+        u, p, exact = mann_whitney(a, b)
+        means = float(a.mean()), float(b.mean())
+        ratio = means[0] / means[1] if min(means) > 0 else math.nan
+        least = min(1.0, 2 / math.comb(len(a) + len(b), len(a)))
+        of_means = u / (len(a) * len(b)), ratio, means[0] - means[1]
+        tests.append(Test(first.label, second.label, u, p, exact, p, *of_means, least))
+    return [replace(test, holm=p) for test, p in zip(tests, holm([test.p for test in tests]), strict=True)]
 
 
 def mann_whitney(a: Floats, b: Floats) -> tuple[float, float, bool]:

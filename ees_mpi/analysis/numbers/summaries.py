@@ -36,8 +36,12 @@ def read_measures(
         if not every:
             facts = summarize(run, check_generation(run, generation), settings)
             return [facts], text(facts, settings[0])
-        valid = valid_generations(run)
-        rows = [summarize(run, g, settings) if g in valid else _empty(run, g) for g in range(run.generations)]
+        valid, empty = valid_generations(run), {"individuals": 0, "invalid": run["behavior"].shape[1]}
+        which = {"file": str(run.path), "label": label(run)}
+        rows = [
+            summarize(run, g, settings) if g in valid else {**which, "generation": g, **empty}
+            for g in range(run.generations)
+        ]
     return rows, table(rows)
 
 
@@ -66,12 +70,6 @@ def summarize(run: Run, generation: int, settings: Sequence[Settings]) -> Facts:
         value, warning = measures.entropy(offspring, kernel), measures.saturation(offspring, kernel)
         facts["entropy"].append({"bandwidth": kernel.kernel(offspring), "value": value, "warning": warning})
     return facts
-
-
-def _empty(run: Run, generation: int) -> Facts:
-    """Return the facts of a generation without a valid rollout."""
-    size = run["behavior"].shape[1]
-    return {"file": str(run.path), "label": label(run), "generation": generation, "individuals": 0, "invalid": size}
 
 
 def text(facts: Facts, settings: Settings) -> list[str]:

@@ -2,19 +2,17 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
+import msgspec
 import numpy as np
 
-from ees_mpi.analysis.numbers.comparison import Comparison, RunGroup
-from ees_mpi.analysis.numbers.statistics import summarize
+from ees_mpi.analysis.numbers.comparison import STEPS, Facts
 from ees_mpi.commands.signal import Signal
 
 Row = tuple[str, ...]
 GROUPS: Row = ("group", "runs", "median", "95 % interval", "mean", "sd")
 TESTS: Row = ("test", "U", "p", "effect")
-STEPS = ("training_steps", "adaptation_steps")
 LEGEND = "p: Mann-Whitney U, two-sided; effect: the probability that a run of the first is above one of the second"
 SIGNALS: Row = ("generation", "cosine", "signal", "95 % interval", "equal at N", "95 % interval", "mutations", "nats")
 SIGNAL_LEGEND = (
@@ -44,63 +42,32 @@ def columns(rows: Sequence[Row]) -> list[str]:
     return lines
 
 
-def text(comparison: Comparison) -> str:
-    """Return the tables for the terminal."""
-    groups, tests = _rows(comparison)
-    exact = all(test.exact for test in comparison.tests)
-    legend = LEGEND + ("" if exact else "; *: normal approximation")
-    notes = [f"note: {note}" for note in comparison.notes]
-    head = f"{comparison.metric}: {comparison.about}"
-    return "\n".join([head, "", *columns(groups), "", *columns(tests), "", legend, *notes])
-
-
-def _rows(comparison: Comparison) -> tuple[list[Row], list[Row]]:
-    """Return the cells of the two tables, headings first."""
-    steps = any(map(_steps, comparison.groups))
-    groups: list[Row] = [GROUPS + tuple(name.replace("_", " ") for name in STEPS if steps)]
-    for runs in comparison.groups:
-        found = summarize(runs)
-        low, median, high, mean, std = (number(found[name]) for name in ("low", "median", "high", "mean", "std"))
-        interval = "-" if math.isnan(found["low"]) else f"{low} to {high}"
-        means = [np.mean([getattr(run, name) for run in runs.members]) for name in STEPS if steps]
-        groups.append((runs.label, str(found["runs"]), median, interval, mean, std, *(f"{m:,.0f}" for m in means)))
-    several = len(comparison.tests) > 1
-    ratios = not any(math.isnan(test.ratio) for test in comparison.tests)
+def text(facts: Facts) -> str:
+    """Return the tables of a comparison for the terminal."""
+    tests, steps = facts["tests"], [name for name in STEPS if name in facts["groups"][0]]
+    groups: list[Row] = [GROUPS + tuple(name.replace("_", " ") for name in steps)]
+    for group in facts["groups"]:
+        low, median, high, mean, std = (number(group[name]) for name in ("low", "median", "high", "mean", "std"))
+        interval = "-" if math.isnan(group["low"]) else f"{low} to {high}"
+        means = (f"{np.mean(list(group[name].values())):,.0f}" for name in steps)
+        groups.append((group["label"], str(group["runs"]), median, interval, mean, std, *means))
+    several, ratios = len(tests) > 1, not any(math.isnan(test["ratio"]) for test in tests)
     head = (*TESTS, "ratio of means" if ratios else "difference of means")
-    tests: list[Row] = [(*head, "p (Holm)") if several else head]
-    for test in comparison.tests:
-        apart = f"{100 * test.ratio:.1f} %" if ratios else number(test.difference)
-        p = (f"{test.p:.3g}" if test.p < 0.001 else f"{test.p:.3f}") + ("" if test.exact else "*")
-        cells: Row = (f"{test.first} against {test.second}", f"{test.u:g}", p, f"{test.effect:.2f}", apart)
-        tests.append((*cells, f"{test.holm:.3g}") if several else cells)
-    return groups, tests
+    rows: list[Row] = [(*head, "p (Holm)") if several else head]
+    for test in tests:
+        apart = f"{100 * test['ratio']:.1f} %" if ratios else number(test["difference"])
+        p = (f"{test['p']:.3g}" if test["p"] < 0.001 else f"{test['p']:.3f}") + ("" if test["exact"] else "*")
+        cells: Row = (f"{test['first']} against {test['second']}", f"{test['u']:g}", p, f"{test['effect']:.2f}", apart)
+        rows.append((*cells, f"{test['holm']:.3g}") if several else cells)
+    legend = LEGEND + ("" if all(test["exact"] for test in tests) else "; *: normal approximation")
+    notes = [f"note: {note}" for note in facts["notes"]]
+    head_line = f"{facts['metric']}: {facts['about']}"
+    return "\n".join([head_line, "", *columns(groups), "", *columns(rows), "", legend, *notes])
 
 
-def data(comparison: Comparison) -> dict[str, Any]:
-    """Return a comparison as data for JSON; numbers that are not finite become null."""
-    groups = [
-        summarize(runs) | {"values": {str(run.path): run.value for run in runs.members}} | _steps(runs)
-        for runs in comparison.groups
-    ]
-    tests = [asdict(test) for test in comparison.tests]
-    facts = {"metric": comparison.metric, "about": comparison.about}
-    return dict(for_json({**facts, "groups": groups, "tests": tests, "notes": comparison.notes}))
-
-
-def _steps(runs: RunGroup) -> dict[str, dict[str, float]]:
-    """Return the steps of training and adaptation by file; empty for a metric without them."""
-    if not any(run.training_steps for run in runs.members):
-        return {}
-    return {name: {str(run.path): getattr(run, name) for run in runs.members} for name in STEPS}
-
-
-def for_json(value: Any) -> Any:
-    """Replace NaN and infinities, which JSON does not have, by None at any depth."""
-    if isinstance(value, dict):
-        return {key: for_json(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [for_json(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+def to_json(value: Any) -> str:
+    """Return data as JSON on one line; NaN and infinities, which JSON does not have, become null."""
+    return msgspec.json.format(msgspec.json.encode(value, enc_hook=float), indent=0).decode()  # float: of numpy
 
 
 def signal_rows(signals: Sequence[Signal]) -> list[Row]:

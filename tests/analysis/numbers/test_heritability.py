@@ -29,26 +29,26 @@ def places(seed: int, shares: tuple[float, float, float], shape: tuple[int, int,
 def test_the_variances_have_no_bias_and_a_share_of_nothing_is_not_an_eighth() -> None:
     for shares in ((4.0, 2.0, 1.0), (0.0, 0.0, 1.0)):
         found = [heritability(places(seed, shares)) for seed in range(300)]
-        means = [np.mean([getattr(one, name) for one in found]) for name in ("mutation", "start", "interaction")]
+        means = [np.mean([one[name] for one in found]) for name in ("mutation", "start", "interaction")]
         np.testing.assert_allclose(means, shares, atol=0.15)
-    assert abs(np.mean([one.share for one in found])) < 0.01
+    assert abs(np.mean([one["share"] for one in found])) < 0.01
     plane = heritability(places(0, (4.0, 2.0, 1.0), (4000, 50, 2)))  # traces
-    assert plane.mutation == pytest.approx(8.0, rel=0.1) and plane.share == pytest.approx(4 / 7, abs=0.1)
+    assert plane["mutation"] == pytest.approx(8.0, rel=0.1) and plane["share"] == pytest.approx(4 / 7, abs=0.1)
 
 
 def test_the_share_and_its_interval_are_those_of_the_example_of_shrout_and_fleiss() -> None:
     """Shrout and Fleiss 1979, table 2: ICC(2,1) = 0.29; R's psych::ICC gives the 95 percent interval 0.019 to 0.76."""
     ratings = [[9, 2, 5, 8], [6, 1, 3, 2], [8, 4, 6, 8], [7, 1, 2, 6], [10, 5, 6, 9], [6, 2, 4, 7]]
     found = heritability(np.array(ratings, float)[..., None])
-    assert (found.mutations, found.starts) == (6, 4)
-    np.testing.assert_allclose([found.share, found.low, found.high], [0.2898, 0.0188, 0.7611], atol=2e-4)
+    assert (found["mutations"], found["starts"]) == (6, 4)
+    np.testing.assert_allclose([found["share"], found["low"], found["high"]], [0.2898, 0.0188, 0.7611], atol=2e-4)
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
 def test_the_interval_covers_the_share_in_90_to_99_of_100_tries(share: float) -> None:
     rest = 1 - share
     found = [heritability(places(seed, (share, 0.2 * rest, 0.8 * rest))) for seed in range(100)]
-    assert 90 <= sum(one.low <= share <= one.high for one in found) <= 99
+    assert 90 <= sum(one["low"] <= share <= one["high"] for one in found) <= 99
 
 
 def test_sides_and_sectors_are_kept_or_not() -> None:
@@ -73,7 +73,7 @@ def test_the_best_of_40_is_chosen_from_one_start_and_scored_at_the_others() -> N
 
 def test_policies_that_all_do_the_same_have_no_share() -> None:
     found = heritability(np.ones((5, 3, 1)))
-    assert found.mutation == 0 and np.isnan([found.share, found.low, found.high]).all()
+    assert found["mutation"] == 0 and np.isnan([found["share"], found["low"], found["high"]]).all()
 
 
 @pytest.mark.standing_ranks

@@ -4,7 +4,6 @@ import json
 import re
 import shutil
 import subprocess
-from contextlib import nullcontext
 from pathlib import Path
 
 import imageio_ffmpeg
@@ -154,7 +153,7 @@ def test_other_bits_of_a_new_mutation_are_an_error_that_names_no_file(
     monkeypatch.setattr(replay, "repeat", lambda *_: Repeated(np.arange(4.0), np.arange(1.0, 5.0)))
     lines: list[str] = []
     with pytest.raises(VerifyError, match=r"^1 of 1 gave other bits when they were evaluated a second time"):
-        replay.replay(finished, ReplayRequest(individuals=[1], mutations=2), lines.append, lambda *_: nullcontext())
+        replay.replay(finished, ReplayRequest(individuals=[1], mutations=2), lines.append)
     assert "OTHER BITS than in its first evaluation, which has behavior 3" in lines[0]
 
 

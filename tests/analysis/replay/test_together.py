@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from support.program import done
 
-from ees_mpi.analysis.together import FLOOR, Paint, Scene
+from ees_mpi.analysis.together import FLOOR, SHADES, Scene, color_of
 from ees_mpi.tasks.mujoco.task import Mujoco
 from ees_mpi.tasks.paper_robots import Ant, Cheetah, PaperRobot
 
@@ -37,10 +37,10 @@ def test_robots_end_in_their_direction_inside_of_the_picture_each_in_its_colour(
     directions = [0.0, math.pi / 2, math.pi, -math.pi / 2]
     last = list(Scene([walk(angle) for angle in directions], 2, SIZE, 0.1, "").frames())[-1]
     assert last.shape == (120, 160, 3)
-    right, up, left, down = (middle_of(Paint.of(angle).plain, last) for angle in directions)
+    right, up, left, down = (middle_of(color_of(angle, *SHADES[1]), last) for angle in directions)
     assert left[0] < up[0] < right[0] and up[1] < right[1] < down[1]
     edges = np.concatenate([last[:3].reshape(-1, 3), last[-3:].reshape(-1, 3), last[:, :3].reshape(-1, 3)])
-    paints = {Paint.of(angle).plain for angle in directions}
+    paints = {color_of(angle, *SHADES[1]) for angle in directions}
     assert not paints & set(map(tuple, edges.tolist())) and tuple(FLOOR) in set(map(tuple, edges.tolist()))
 
 

@@ -15,7 +15,8 @@ from support.run_files import edited
 
 from ees_mpi import open_run
 from ees_mpi.analysis import report, report_charts, watch
-from ees_mpi.analysis.report_charts import behaviors, page_style
+from ees_mpi.analysis.figures.style import drawing
+from ees_mpi.analysis.report_charts import LOOK, behaviors
 from ees_mpi.commands.info import summarize
 
 
@@ -58,7 +59,7 @@ def test_cells_count_every_valid_individual_and_those_beyond_the_edges_too(cheet
         file["generations/behavior"][1, 0] = np.nan
         file["generations/valid"][1, 0] = 0
         file["generations/behavior"][2, 3] = 1.01e9
-    with open_run(copy) as run, page_style():
+    with open_run(copy) as run, drawing(LOOK):
         (data,), _, about = behaviors([run], ["run"])
     assert [frame["facts"]["individuals"] for frame in data["frames"]] == [6, 5, 6]
     assert "count in the nearest cell" in about
@@ -69,7 +70,7 @@ def test_a_long_run_keeps_some_generations_the_first_and_the_last_among_them(
 ) -> None:
     monkeypatch.setattr(report_charts, "FRAMES", {1: 3, 2: 3})
     monkeypatch.setattr(report_charts, "FEWEST", 1)
-    with open_run(finished) as run, page_style():
+    with open_run(finished) as run, drawing(LOOK):
         (data,), _, about = behaviors([run], ["run"])
     assert [frame["g"] for frame in data["frames"]] == [0, 2, 5] and "At most 3 generations" in about
 
