@@ -8,7 +8,7 @@ from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
-from support.program import CHECKOUT, MPIRUN, done, info, run, sets
+from support.program import CHECKOUT, done, info, run, sets
 
 PAGE = (CHECKOUT / "ees_mpi" / "docs" / "python.md").read_text(encoding="utf-8")
 NOTEBOOK = CHECKOUT / "jobs" / "examples" / "tutorial.ipynb"
@@ -40,16 +40,10 @@ def command(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 @pytest.mark.slow
-def test_the_five_lines_have_the_bits_of_the_command_under_mpirun(command: str, tmp_path: Path) -> None:
-    assert len(BLOCKS[0].strip().splitlines()) <= 5
-    said = execute(BLOCKS[0], tmp_path, MPIRUN, "-n", "2").stdout
-    assert said.count(command) == 2 and info(tmp_path / "run.h5")["ranks"] == 2
-
-
-@pytest.mark.slow
 def test_all_examples_of_the_page_run_and_the_five_lines_have_the_bits_of_the_command(
     command: str, tmp_path: Path
 ) -> None:
+    assert len(BLOCKS[0].strip().splitlines()) <= 5
     check = "assert [step for step, _ in logged] == list(range(10)) and logged[-1][1]['entropy']"
     said = execute("\n".join([WANDB, *BLOCKS, check]), tmp_path).stdout
     assert said.count(command) == 1 and info(tmp_path / "run.h5")["state_sha256"] == command

@@ -9,8 +9,8 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from support.program import CHECKOUT, TIMEOUT, TINY, command, ees, environment, info, refusal, sets, train
-from support.run_files import assert_same_bits, edited
+from support.program import CHECKOUT, TIMEOUT, TINY, command, ees, environment, info, refusal, sets
+from support.run_files import edited
 
 from ees_mpi.commands.doctor import EXTRAS
 
@@ -117,14 +117,6 @@ def test_resume_refuses_another_config_and_names_the_key(finished: Path, tmp_pat
     assert code == 2 and "run.generations = 3: " in line and "has 6 already" in line
     assert copy.read_bytes() == finished.read_bytes()
     assert ees(*again).returncode == 0
-
-
-def test_extending_a_run_gives_the_bits_of_the_longer_one(finished: Path, tmp_path: Path) -> None:
-    copy = Path(shutil.copy(finished, tmp_path / "copy.h5"))
-    assert ees("resume", copy, "--generations", 9).returncode == 0
-    longer = train(tmp_path / "longer.h5", "interference-maxvar", "run.generations=9")
-    assert_same_bits(copy, longer)
-    assert info(copy)["complete"] and info(copy)["sessions"] == 2
 
 
 def test_verify_passes_on_a_sound_file_and_fails_on_a_changed_one(finished: Path, tmp_path: Path) -> None:

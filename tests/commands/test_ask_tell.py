@@ -191,17 +191,6 @@ def test_wrong_settings_are_refused(mean: Any, more: dict[str, Any], message: st
         small(mean, **more)
 
 
-def test_a_recorded_run_has_the_bits_of_train_with_the_same_function(tmp_path: Path) -> None:
-    with small(record=tmp_path / "loop.h5") as es:
-        run(es, 4)
-    words: dict[str, Any] = {"parameters": 1, "behavior_dim": 1, "mean": [1.0], "generations": 4}
-    found = ees_mpi.train(SMALL, tmp_path / "f.h5", task=lambda z: (pattern(float(z[0])),) * 2, **words)
-    with found, ees_mpi.open_run(tmp_path / "loop.h5") as loop:
-        for name in ("behavior", "fitness", "mean", "offset", "entropy", "state_sha256"):
-            np.testing.assert_array_equal(loop[name][:], found[name][:])
-        assert loop.complete and loop.config.run.generations == 4
-
-
 @pytest.mark.slow
 def test_a_loop_that_was_killed_resumes_with_the_same_bits(tmp_path: Path) -> None:
     whole = run(small(), 6)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ees_mpi import config
-from ees_mpi.config.sweeps import choice, file_name, members, named
+from ees_mpi.config.sweeps import choice, file_name, members
 from ees_mpi.errors import ConfigError
 
 
@@ -86,8 +86,3 @@ def test_a_long_name_is_shortened_and_still_differs() -> None:
     own = ["task.name=custom", "task.function=a:B"]
     one, other = (file_name("cheetah-maxent", [*own, *long, f"task.settings.z={z}"]) for z in (1, 2))
     assert one != other and len(one) < 60
-
-
-def test_a_run_that_comes_twice_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"would be the same file cheetah-maxent-std0\.02-seed0\.h5"):
-        named("cheetah-maxent", members(["population.std=0.02,2e-2"]))

@@ -28,6 +28,7 @@ KINDS = {  # a preset or a config, and settings
     "Gymnasium, standard ES": ("halfcheetah-v5-maxent-laptop", *WALK, "objective.name=fitness"),
     "mixture, own starts": ("ant-maxent-mixture", *WALK, *STARTS, "task.starts=own"),
     "diagonal, common starts": ("cheetah-maxvar", *WALK, *STARTS, *DIAGONAL, "task.starts=common"),
+    "ES-MAML": ("cheetah-es-maml", *WALK, "climbing.queries=3", "run.evaluate_mean_every=2"),
     "MAML": (str(TESTS / "support" / "maml_point.toml"), *MAML),
 }
 QUICK = ("maxvar", "maxent")

@@ -16,14 +16,10 @@ from support.small_runs import job_of
 from ees_mpi import open_run
 from ees_mpi.config import Config
 from ees_mpi.errors import RunFileError
-from ees_mpi.generation.results import with_times
 from ees_mpi.generation.state import State, first_state
-from ees_mpi.outcomes import Outcome
-from ees_mpi.ranks import Ranks
 from ees_mpi.store import fold, journal, layout
 from ees_mpi.store.repair import repair
 from ees_mpi.store.writer import RunWriter
-from ees_mpi.tasks.interference import Interference
 from ees_mpi.training import train
 
 
@@ -117,25 +113,6 @@ def test_a_fold_that_fails_harms_neither_file_nor_journal(running: Half, monkeyp
     assert not Path(f"{running.path}.folding").exists()
     with open_run(running.path) as run:
         assert run.generations == 4
-
-
-def test_individuals_are_rebuilt_from_the_file_alone(
-    tmp_path: Path, tiny: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    evaluate, seen = Interference.evaluate, []
-
-    def noted(task: Interference, index: int, parameters: np.ndarray, *rest: object) -> Outcome:
-        if index < 20:  # the last one is the unperturbed mean
-            seen.append(parameters.tobytes())
-        return evaluate(task, index, parameters, *rest)
-
-    monkeypatch.setattr(Interference, "evaluate", noted)
-    half = Half(tmp_path / "run.h5", tiny(), 4)
-    with open_run(half.path) as run:
-        assert [run.individual(*place).tobytes() for place in np.ndindex(4, 20)] == seen
-        with pytest.raises(IndexError, match="individual 20 is not among the 20"):
-            run.individual(0, 20)
-    half.kill()
 
 
 def test_slices_of_a_series_are_numpys_slices(running: Half) -> None:
@@ -288,25 +265,3 @@ def test_generations_are_called_safe_only_where_they_are(
     half.kill()
     with pytest.raises(RunFileError, match=r"No space left on device\.$"):  # nothing was committed to a new file
         RunWriter.create(tmp_path / "new.h5", config, half.state.arrays())
-
-
-def test_a_file_can_hold_the_behaviour_from_each_start(tmp_path: Path, tiny: Callable[..., Config]) -> None:
-    task = ("task.name=gymnasium", "task.env=CartPole-v1", "task.hidden=[2]", "task.steps=3", "task.rollouts=3")
-    config, path = tiny("interference-maxvar", *task, "run.generations=2"), tmp_path / "run.h5"
-    state = first_state(config)
-    record, following = job_of(config).advance(state)
-    behavior = np.random.default_rng(0).normal(size=(20, 3, 4))
-    arrays = {**with_times(record, following.digest(), 0.0, Ranks()).arrays, "behavior_by_start": behavior}
-    writer = RunWriter.create(path, config, state.arrays())
-    writer.begin_session(0, 1, 1, {})
-    writer.commit(0, arrays, following.arrays())
-    for step in ("in the journal", "folded"):
-        with open_run(path) as run:
-            np.testing.assert_array_equal(run["behavior_by_start"][0], behavior), step
-        if step == "in the journal":
-            writer.close()
-    with dataset(path) as opened:
-        assert opened["behavior_by_start"].dims == ("generation", "individual", "start", "behavior_dim")
-    writer, contents = RunWriter.resume(path, config)
-    assert "behavior_by_start" in contents.names
-    writer.release()
