@@ -3,7 +3,6 @@
 import json
 import sys
 import tomllib
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import h5py
@@ -74,25 +73,11 @@ def test_every_generation_moves_within_the_bound(alone: Path) -> None:
         assert set(run["sign"][0].tolist()) == {-1, 1}
 
 
-class Stopped(Ranks):
-    """Is asked to stop after some individuals."""
-
-    def __init__(self, count: int):
-        super().__init__()
-        self._count = count
-
-    def hand_out(self, individuals: Sequence[int]) -> Iterator[int]:
-        for index in super().hand_out(individuals):
-            yield index
-            self._count -= 1
-            if not self._count:
-                self.stopped_by = "SIGUSR1"
-
-
-def test_a_stop_in_an_iteration_leaves_the_state_as_it_was(tmp_path: Path) -> None:
+def test_a_stop_ends_the_iteration_and_leaves_the_state_as_it_was() -> None:
     learning, state = job(*SMALL)
+    learning.ranks.stopped_by = "SIGUSR1"
     with pytest.raises(Unfinished):
-        MamlJob.open(learning.config, Stopped(3)).advance(state)
+        learning.advance(state)
     assert state.digest() == first_state(learning.config).digest()
 
 

@@ -1,6 +1,5 @@
 """A headless Chromium, or the reason why there is none."""
 
-import base64
 import json
 import shutil
 from collections.abc import Iterator
@@ -67,7 +66,3 @@ class Browser:
             "s.dispatchEvent(new Event('input', {bubbles: true}))",
             value,
         )
-
-    def picture(self, element: str) -> bytes:
-        """Return what a canvas shows."""
-        return base64.b64decode(self.ask(f"document.getElementById('{element}').toDataURL().split(',')[1]"))
