@@ -136,11 +136,6 @@ def test_resume_starts_again_only_if_the_file_of_another_config_has_no_generatio
     assert code == 2 and "another config" in line and info(Path("run.h5"))["generations"] == 2
 
 
-def test_help_loads_no_numpy() -> None:  # it makes half of the time
-    words = [sys.executable, "-X", "importtime", *command("--help")]
-    assert "ees_mpi.cli.main" in (loaded := run(words).stderr) and "numpy" not in loaded
-
-
 def test_the_shell_completes_presets() -> None:
     words = {"COMP_WORDS": "ees-mpi train interference-maxe", "COMP_CWORD": "2", "_EES_MPI_COMPLETE": "bash_complete"}
     assert run(command(), **words).stdout == "plain,interference-maxent\n"

@@ -149,18 +149,6 @@ def test_the_doctor_lists_every_extra_of_the_package() -> None:
         assert all(any(package in each.replace("[", " ").lower() for each in extras[extra]) for package in packages)
 
 
-def test_reading_a_run_needs_no_mpi(finished: Path) -> None:
-    program = f"""
-import sys
-sys.modules["mpi4py"] = None
-import ees_mpi
-with ees_mpi.open_run({str(finished)!r}) as run:
-    print(run.generations, run.individual(2, 3).shape)
-"""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.stdout == "6 (1,)\n", done.stderr
-
-
 def test_one_blas_thread_whatever_the_shell_says(tmp_path: Path) -> None:
     program = """
 import os, sys

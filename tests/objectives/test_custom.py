@@ -1,4 +1,3 @@
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -113,19 +112,6 @@ def test_a_nan_in_the_middle_of_a_run_names_the_generation(tiny: Callable[..., C
         trained(config, lambda record: done.append(record.generation))
     assert len(done) > 0 and str(found.value).startswith(f"generation {len(done)}: objective.function {OWN}")
     assert found.value.collective
-
-
-def test_reading_a_config_imports_neither_torch_nor_the_function() -> None:
-    text = """
-import sys
-from ees_mpi import cli, config
-from ees_mpi.runs import session
-from ees_mpi.generation.results import Record
-from ees_mpi.objectives import OBJECTIVES
-OBJECTIVES.build({"name": "custom", "function": "no.such:function"})
-assert "torch" not in sys.modules and "matplotlib" not in sys.modules and "scipy" not in sys.modules
-"""
-    subprocess.run([sys.executable, "-c", text], check=True)
 
 
 @pytest.mark.slow

@@ -1,14 +1,10 @@
 import math
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from support.program import TIMEOUT
 
-from ees_mpi import config
 from ees_mpi.errors import ConfigError
 from ees_mpi.outcomes import Outcome
 from ees_mpi.tasks import TASKS
@@ -199,14 +195,3 @@ def test_filming_changes_no_bits() -> None:
     assert outcome.behavior == evaluate(task).behavior and filmed.place() == outcome.behavior
     assert len(pictures) == 5 and pictures[0].shape == (48, 64, 3) and (pictures[0] != pictures[4]).any()
     filmed.close()
-
-
-def test_presets_are_read_without_mujoco_or_torch() -> None:
-    names = [name for name in config.preset_names() if name.startswith("gymnasium-")]
-    code = (
-        "import sys; from ees_mpi.config import load; "
-        f"tasks = [load(name).task for name in {names!r}]; [(each.parameters, each.behavior_dim) for each in tasks]; "
-        "print([m for m in ('mujoco', 'torch', 'warp', 'gymnasium') if m in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=TIMEOUT)
-    assert done.stdout.strip() == "[]", done.stderr
