@@ -34,6 +34,7 @@ size = 5000
 MODULE = """
 import gymnasium, numpy as np
 from ees_mpi.outcomes import Outcome
+from support.own_tasks import Base
 
 class Short(gymnasium.Env):
     observation_space = gymnasium.spaces.Box(-1, 1, (4,), np.float32)
@@ -58,20 +59,9 @@ def two(rollout):
 def varying(rollout):
     return rollout.observations[-1][: 2 if len(rollout.rewards) < 5 else 3]
 
-class Varying:
-    parameters, behavior_dim = 2, 1
-
-    def initial(self, generator):
-        return np.zeros(2)
-
-    def open(self, seed):
-        return self
-
-    def evaluate(self, index, parameters, mean, std, observe):
+class Varying(Base):
+    def evaluate(self, index, *rest):
         return Outcome(index, (1.0,) * (1 + index // 3), 0.0, 1)
-
-    def close(self):
-        pass
 """
 CUSTOM = ("task.name=custom", "task.function=mine:Varying")
 
@@ -163,7 +153,7 @@ def test_at_least_ten_rollouts_feed_the_normaliser_by_default_and_the_file_has_t
 
     assert share() == 0.5 and share("population.size=6") == 1.0
     assert share("task.observation_share=0.01") == 0.01
-    seeing = Path("mine.py").read_text().replace("behavior_dim = 2, 1", "behavior_dim, observation_dim = 2, 1, 3")
+    seeing = Path("mine.py").read_text().replace("Varying(Base):", "Varying(Base):\n    observation_dim = 3")
     Path("mine.py").write_text(seeing.replace("1 + index // 3", "1"))
     assert share(*CUSTOM) == 0.5
     assert ees_mpi.Strategy([0.0], size=20, std=0.1, observation_dim=2).config.task.observation_share == 0.5

@@ -4,13 +4,13 @@ import itertools
 import json
 import pickle
 import shutil
-import struct
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
+from support.evil import Evil
 from support.program import done, info, refusal, sets
 from support.run_files import assert_same_bits, edited
 
@@ -44,14 +44,7 @@ def network() -> dict[str, np.ndarray]:
 
 
 def safetensors(path: Path, named: dict[str, np.ndarray]) -> Path:
-    """Write a safetensors file; its arrays are sorted by name, as the library does."""
-    header, body = {}, b""
-    for name in sorted(named):
-        data = named[name].tobytes()
-        header[name] = {"dtype": "F32", "shape": named[name].shape, "data_offsets": [len(body), len(body) + len(data)]}
-        body += data
-    text = json.dumps({"__metadata__": {"format": "pt"}, **header}).encode()
-    path.write_bytes(struct.pack("<Q", len(text)) + text + body)
+    save_file(named, path)
     return path
 
 
@@ -162,16 +155,6 @@ def test_training_starts_from_a_policy_with_its_network_and_says_so(tmp_path: Pa
         assert (run["observation_std"][0] == 1).all()
     done(*small[:-1], "commands.test_measure:network", "--out", tmp_path / "same.h5")
     assert_same_bits(tmp_path / "run.h5", tmp_path / "same.h5")
-
-
-class Evil:
-    """A pickle of this object creates a file when it is loaded."""
-
-    def __init__(self, mark: Path) -> None:
-        self.mark = mark
-
-    def __reduce__(self) -> tuple[Callable[..., Any], tuple[str, str]]:
-        return open, (str(self.mark), "w")
 
 
 def test_a_pickle_is_refused_unread_and_a_whole_module_is_refused(tmp_path: Path) -> None:

@@ -89,16 +89,6 @@ def test_a_file_verifies_and_says_what_it_is(cheetah: Path) -> None:
     assert facts["steps"] == 2 * 2 * 2 * 2 * 20
 
 
-@pytest.mark.usefixtures("quick_noise")
-def test_offspring_of_what_was_learned_can_be_sampled(cheetah: Path, tmp_path: Path) -> None:
-    out = tmp_path / "sample.h5"
-    assert ees("sample", cheetah, "--count", 4, "--std", "0.005", "--out", out).returncode == 0
-    with open_run(out) as run:
-        assert run["behavior"].shape == (1, 4, 1) and run.config.population.std == 0.005
-    assert ees("verify", out).returncode == 0
-    assert ees("export", cheetah, "--policy", "-o", tmp_path / "policy.npz").returncode == 0
-
-
 @pytest.mark.standing_ranks
 @pytest.mark.slow
 def test_adapt_takes_the_gradient_step_and_scores_mean_actions(cheetah: Path, tmp_path: Path) -> None:

@@ -4,12 +4,12 @@ import io
 import json
 import pickle
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from support.evil import Evil
 from support.program import TESTS, done
 from support.run_files import assert_same_bits
 
@@ -130,16 +130,6 @@ def test_the_kinds_of_models_have_their_activations_and_limits(
     assert policy.layers == (3, *[4] * (len(names) - 1), 2)
     limits = ([2.0, 0.5], [1.0, 0.5]) if scaled else ([], [])
     assert policy.settings == {"activation": activation, "action_scale": limits[0], "action_shift": limits[1]}
-
-
-class Evil:
-    """A pickle of this object creates a file when it is loaded."""
-
-    def __init__(self, mark: Path) -> None:
-        self.mark = mark
-
-    def __reduce__(self) -> tuple[Callable[..., Any], tuple[str, str]]:
-        return open, (str(self.mark), "w")
 
 
 def test_nothing_is_unpickled_and_damaged_models_are_refused(tmp_path: Path) -> None:

@@ -13,9 +13,6 @@ from support.program import ees, refused
 from support.run_files import edited
 from support.small_runs import Zoo, seeds, walk
 
-from ees_mpi.commands.adapt import write_adaptation
-from ees_mpi.store import layout
-
 pytestmark = pytest.mark.usefixtures("there")
 GENERATOR = np.random.default_rng(7)
 FAR = [GENERATOR.normal(40, 5, (8, 1)) for _ in range(6)]
@@ -49,21 +46,6 @@ def sets(folder: Path, cheetah: Path) -> dict[str, list[Path]]:
         "maxvar": seeds(folder, cheetah, "maxvar", NEAR[:3], objective("maxvar")),
         "es": seeds(folder, cheetah, "es", NEAR, objective("fitness")),
     }
-
-
-def adapted(path: Path, run: str, direction: float, scores: list[float], maml: bool = False) -> Path:
-    """An adaptation file, as `ees-mpi adapt` leaves it."""
-    attributes = {
-        "format_version": layout.FORMAT_VERSION,
-        "method": "gradient" if maml else "mutation",
-        "run": json.dumps({"run_id": run, "path": f"{run}.h5", "generation": 3}),
-        "config": ('method = "maml"' if maml else '[objective]\nname = "maxent"') + '\n[task]\nname = "cheetah"',
-        "direction": direction,
-        "training_steps": 1000,
-        "adaptation_steps": 40,
-    }
-    write_adaptation(path, attributes, {"evaluations": {"fitness": np.array(scores)}})
-    return path
 
 
 def test_the_numbers_are_those_of_the_behaviors_and_the_test_is_scipys(sets: dict[str, list[Path]]) -> None:
@@ -121,19 +103,6 @@ def test_distance_after_some_generations_is_that_of_the_population_after_so_many
     assert code == 3 and "has 3 generations" in line and "--generations 6" in line
 
 
-def test_adaptation_takes_the_mean_over_directions_and_shows_the_budgets(folder: Path) -> None:
-    ours = [adapted(folder / f"a{d}-{n}.h5", f"a{n}", d, [n + d / 180, n]) for n in (8, 9) for d in (0, 180)]
-    theirs = [adapted(folder / f"b{d}-{n}.h5", f"b{n}", d, [n, n], maml=True) for n in (1, 2) for d in (0, 180)]
-    found = compared("--metric", "adaptation", *ours, "--against", *theirs)
-    assert [group["label"] for group in found["groups"]] == ["MaxEnt-EES", "MAML"]
-    assert list(found["groups"][0]["values"].values()) == [8.25, 9.25]
-    assert list(found["groups"][1]["training_steps"].values()) == [1000, 1000]
-    table = ees("compare", "--metric", "adaptation", *ours, "--against", *theirs).stdout
-    assert "training steps" in table and "1,000" in table and "adaptation steps" in table
-    code, line = refused("compare", "--metric", "adaptation", *ours[1:], "--against", *theirs)
-    assert code == 3 and "not adapted in direction right" in line
-
-
 def test_the_files_of_adapt_and_sample_can_be_compared(folder: Path, cheetah: Path) -> None:
     other = walk(folder / "other.h5", "cheetah-maxvar", "run.seed=5")
     for run in (cheetah, other):
@@ -150,6 +119,11 @@ def test_the_files_of_adapt_and_sample_can_be_compared(folder: Path, cheetah: Pa
         with h5py.File(folder / f"cheetah-adapt-{direction}.h5") as file:
             scores.append(file["evaluations/fitness"][:].mean())
     assert found["groups"][0]["median"] == pytest.approx(np.mean(scores))
+    files = [folder / f"{name}-adapt-{way}.h5" for name in ("cheetah", "other") for way in ("left", "right")]
+    table = ees("compare", "--metric", "adaptation", *files[:2], "--against", *files[2:]).stdout
+    assert "training steps" in table and "144" in table and "adaptation steps" in table
+    code, line = refused("compare", "--metric", "adaptation", *files[:2], "--against", files[2])
+    assert code == 3 and "not adapted in direction right" in line
     assert ees("sample", cheetah, "--count", 4).returncode == 0
     sample = folder / "cheetah-sample.h5"
     assert compared("--metric", "coverage", sample, "--against", other)["groups"][0]["label"] == "MaxEnt-EES"
@@ -167,8 +141,8 @@ def test_maml_is_compared_by_its_adaptations_and_by_mutations_of_its_mean(folder
     assert ees("train", "cheetah-maml-laptop", *words, "--out", maml).returncode == 0
     for command in (["adapt", maml, "--direction", "left"], ["sample", maml, "--count", 4]):
         assert ees(*command).returncode == 0
-    ours = adapted(folder / "only-left.h5", "ours", 180.0, [1.0] * 10)
-    found = compared("--metric", "adaptation", ours, "--against", maml)
+    assert ees("adapt", cheetah, "--direction", "left", "--mutations", 2, "--out", "only-left.h5").returncode == 0
+    found = compared("--metric", "adaptation", "only-left.h5", "--against", maml)
     assert [group["label"] for group in found["groups"]] == ["MaxEnt-EES", "MAML"]
     assert list(found["groups"][1]["training_steps"].values()) == [2 * 2 * 2 * 6]
     found = compared("--metric", "distance_mean", cheetah, "--against", folder / "maml-sample.h5")
