@@ -3,8 +3,7 @@
 Robots: cheetah and ant are Gymnasium's, paper-cheetah and paper-ant are the replicas of Bullet's. For a replica,
 `rules` are Bullet's drag, limits and observations; they are part of `physics`.
 
-Options: --individuals 10000, --steps 300, --robots paper-cheetah paper-ant, --contacts, --constraints (0: as
-measured), --iterations (of the solver; 0: the robot's).
+Options: --individuals 10000, --steps 300, --robots paper-cheetah paper-ant.
 """
 
 import argparse
@@ -39,9 +38,6 @@ def options(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--individuals", type=int, default=10_000)
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--robots", nargs="+", default=["paper-cheetah", "paper-ant", "cheetah", "ant"])
-    parser.add_argument("--contacts", type=int, default=0)
-    parser.add_argument("--constraints", type=int, default=0)
-    parser.add_argument("--iterations", type=int, default=0)
     return parser.parse_args(words)
 
 
@@ -60,8 +56,7 @@ def gpu(words: list[str]) -> list[Row]:
     table.flags.writeable = False
     for robot in chosen.robots:
         task, plant = task_and_plant(robot, chosen.steps)
-        plant.model.opt.iterations = chosen.iterations or plant.model.opt.iterations
-        buffers = measured_buffers(plant, chosen.contacts, chosen.constraints)
+        buffers = measured_buffers(plant)
         alone = physics_alone(tools, plant, buffers, chosen.individuals, chosen.steps)
         row = {"robot": robot, "individuals": chosen.individuals, "physics_alone_ms": alone}
         row |= bench_batches(tools, task, plant, buffers, table, chosen.individuals)
