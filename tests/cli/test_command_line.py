@@ -22,20 +22,9 @@ def test_train_says_what_it_does_and_info_tells_it(tmp_path: Path) -> None:
     done = ees("train", "interference-maxvar", *SETS, "--seed", 3, "--out", out, ranks=0)
     assert done.returncode == 0 and "generation 6/6" in done.stdout and "complete" in done.stdout
     facts = info(out)
-    expected = {
-        "format_version": 4,
-        "task": "interference",
-        "objective": "maxvar",
-        "population_size": 20,
-        "parameters": 1,
-        "generations": 6,
-        "complete": True,
-        "seed": 3,
-        "ranks": 1,
-        "evaluations": 120,
-        "steps": 120,
-    }
-    assert {key: facts[key] for key in expected} == expected
+    numbers = {"format_version": 4, "population_size": 20, "parameters": 1, "generations": 6, "seed": 3, "ranks": 1}
+    expected = {**numbers, "task": "interference", "objective": "maxvar", "complete": True, "evaluations": 120}
+    assert {key: facts[key] for key in expected} == expected and facts["steps"] == 120
     assert len(str(facts["state_sha256"])) == 64
     assert [path.name for path in tmp_path.iterdir()] == ["run.h5"]
 
@@ -45,41 +34,11 @@ def test_without_a_command_the_whole_help_is_printed() -> None:
     assert (done.returncode, done.stdout) == (2, "") and done.stderr.strip() == ees("--help").stdout.strip()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["train", "interference-maxvr"], "did you mean interference-maxvar"),
-        (["train", "interference-maxvar", "--set", "population.size=501"], "even number"),
-        (["train", "interference-maxvar", "--set", "optimizer.speed=1"], "optimizer.speed: unknown name"),
-        (["train", "old.h5", "--overwrite"], "`ees-mpi resume RUN.h5` continues a run, --from RUN.h5 starts from"),
-        (["train", "interference-maxvar", "--nonsense"], "--nonsense"),
-        (["train", "interference-maxvar", "--resume", "--overwrite"], "exclude each other"),
-    ],
-)
-def test_a_wrong_command_line_or_config_is_exit_2_and_touches_nothing(
-    tmp_path: Path, arguments: list[str], message: str
-) -> None:
-    code, line = refusal(*arguments, *(["--out", tmp_path / "run.h5"]))
-    assert code == 2 and message in line
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.standing_ranks
 def test_a_wrong_config_or_command_line_is_told_once_by_all_ranks_together(tmp_path: Path) -> None:
     for words in (["--set", "population.size=501"], ["--nonsense"]):
         assert refusal("train", "interference-maxvar", *words, "--out", tmp_path / "run.h5", ranks=2)[0] == 2
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("verb", ["info", "repair", "resume", "verify"])
-def test_a_file_that_is_no_run_file_is_exit_3_and_stays_as_it_is(tmp_path: Path, verb: str) -> None:
-    path = tmp_path / "text.h5"
-    path.write_text("hello")
-    code, line = refusal(verb, path)
-    assert code == 3 and "not a readable HDF5 file" in line
-    assert path.read_text() == "hello" and list(tmp_path.iterdir()) == [path]
-    code, line = refusal(verb, tmp_path / "absent.h5")
-    assert code == 3 and "does not exist" in line
 
 
 def test_a_run_makes_the_last_folder_of_its_file_and_no_others(tmp_path: Path) -> None:
@@ -127,8 +86,6 @@ def test_verify_passes_on_a_sound_file_and_fails_on_a_changed_one(finished: Path
         file["generations/behavior"][5, 4, 0] += 1e-15
     code, line = refusal("verify", changed)
     assert code == 1 and "individual 4 of generation 5" in line and "has changed" in line
-    code, line = refusal("verify", finished, "--generation", 6)
-    assert code == 2 and "expected 0 to 5" in line
 
 
 def test_verify_names_the_difference_of_machines(finished: Path, tmp_path: Path) -> None:

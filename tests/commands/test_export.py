@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.program import done, ees, refusal, refused, sets
+from support.program import done, ees, sets
 
 from ees_mpi import open_run
 from ees_mpi.commands.export import export_policy
@@ -110,25 +110,3 @@ def test_the_table_gives_back_every_metric(species: Path, tmp_path: Path) -> Non
         read = [[float(row[f"behavior_variance_{b}"]) for b in range(run["behavior"].shape[2])] for row in rows]
         assert np.array(read).tobytes() == np.asarray(run["behavior_variance"][:]).tobytes()
         assert rows[1]["mean_fitness"] == "nan" and len(rows[0]["state_sha256"]) == 64
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ("--csv -o x.npz", "ends in .csv"),
-        ("--csv --policy", "either --policy or --csv"),
-        ("--policy -o p.txt", "ends in .npz"),
-        ("--policy --individual 6 -o p.npz", "expected 0 to 5"),
-        ("--policy --component 1 -o p.npz", "--component 1"),
-    ],
-)
-def test_an_export_that_cannot_work_is_refused(
-    walked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: str, message: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    code, line = refused("export", walked, *options.split())
-    assert code == 2 and message in line
-
-
-def test_a_task_without_a_network_has_no_policy(finished: Path, tmp_path: Path) -> None:
-    assert refusal("export", finished, "--policy", "-o", tmp_path / "p.npz")[0] == 3 and not any(tmp_path.iterdir())

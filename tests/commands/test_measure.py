@@ -183,23 +183,6 @@ def test_layers_are_chosen_by_name(tmp_path: Path) -> None:
         policy_files.read(path, ["pi.9"])
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "message"),
-    [
-        (("net.pt", "--std", "0.1,0"), 2, "--std: expected a positive number, got 0.0"),
-        (("net.pt",), 3, "No such file"),
-        (("json:loads",), 2, "calling it raised TypeError"),
-    ],
-)
-def test_bad_words_are_refused(
-    words: tuple[str, ...], code: int, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    found, line = refusal("measure", *words, "--task", "cheetah-maxent")
-    assert (found, message in line) == (code, True), line
-    assert not list(tmp_path.iterdir())
-
-
 def test_best_of_is_the_mean_over_all_choices() -> None:
     generator = np.random.default_rng(0)
     for dim in (1, 2, 3):

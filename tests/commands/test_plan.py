@@ -92,7 +92,6 @@ def test_plan_on_the_command_line() -> None:
     assert done.returncode == 0, done.stderr
     for word in ("memory per rank", "memory per node", "core-hours", "file", "more ranks", "extrapolated"):
         assert word in done.stdout
-    assert ees("plan", "ant-maxent", "--ranks", 0).returncode == 2
 
 
 def test_the_plan_of_maml_counts_whole_tasks() -> None:

@@ -96,26 +96,6 @@ def test_bits_that_differ_are_told_with_the_machine_that_explains_them_or_else_a
     assert done.returncode == 0 and "OTHER BITS" in done.stdout and "libm is" in done.stdout and not done.stderr
 
 
-@pytest.mark.parametrize(
-    ("options", "code", "message"),
-    [
-        (["--individual", 6], 2, "expected 0 to 5"),
-        (["--video", "FOLDER/film.avi"], 2, "ends in .mp4, .gif"),
-        (["--together"], 2, "--together: for a video only; add --video"),
-        (["--size", "320x240", "--seconds", 1], 2, "--size, --seconds: for a video only; add --video"),
-        (["--speed", 2], 2, "--speed: for a video only; add --video"),
-        (["--set", "task.engine=mujoco"], 2, "add --mutations"),
-    ],
-)
-def test_a_replay_that_cannot_work_is_refused_and_nothing_is_written(
-    cheetah: Path, tmp_path: Path, options: list[object], code: int, message: str
-) -> None:
-    words = [str(option).replace("FOLDER", str(tmp_path)) for option in options]
-    done = ees("replay", cheetah, *words)
-    assert done.returncode == code and message in done.stderr and "Traceback" not in done.stderr
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.parametrize("policy", ["own:f", "net.pt", "odd.npz"])
 def test_a_policy_without_a_task_is_refused_and_its_code_does_not_run(
     policy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -121,9 +121,3 @@ def test_ctrl_c_while_a_file_is_read_comes_after_it_is_closed(finished: Path, mo
     finally:
         signal.signal(signal.SIGINT, before)
     assert read
-
-
-def test_a_file_that_cannot_be_watched_is_refused(tmp_path: Path) -> None:
-    assert ees("watch", tmp_path / "absent.h5").returncode == 3
-    assert ees("watch", tmp_path).returncode == 3
-    assert ees("watch", tmp_path / "absent.h5", "--every", 0).returncode == 2
