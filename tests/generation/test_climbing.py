@@ -6,16 +6,14 @@ from typing import Any
 
 import h5py
 import numpy as np
-import pytest
 from support.program import done, info, sets
 from support.small_runs import job_of
 from tqdm import tqdm
 
-from ees_mpi import load_config, open_run
+from ees_mpi import open_run
 from ees_mpi.analysis import replay
 from ees_mpi.commands.requests import ReplayRequest
-from ees_mpi.config import Climbing, check, load
-from ees_mpi.errors import ConfigError
+from ees_mpi.config import Climbing, load
 from ees_mpi.generation.climbing import climb, directions
 from ees_mpi.generation.rollouts import adapted, rollouts_of
 from ees_mpi.generation.state import first_state
@@ -111,17 +109,3 @@ def test_a_film_shows_the_rollout_after_the_adaptation(tmp_path: Path) -> None:
             assert replayed.again.same and len(shown) == 9
             np.testing.assert_array_equal(shown[-1], limbs(after[index]))
             assert (shown[-1] != limbs(before[index])).any()
-
-
-@pytest.mark.parametrize(
-    ("task", "message"),
-    [
-        ({"name": "interference"}, "adapts to directions"),
-        ({"name": "cheetah", "engine": "mujoco", "device": "cuda"}, "runs on CPUs"),
-        ({"name": "cheetah", "rollouts": 2}, "single rollouts"),
-    ],
-)
-def test_a_task_without_directions_or_on_a_gpu_is_refused(task: dict[str, Any], message: str) -> None:
-    sections = {"population": {"name": "normal", "size": 10, "std": 0.1}, "objective": {"name": "fitness"}}
-    with pytest.raises(ConfigError, match=message):
-        check(load_config({"method": "es-maml", "task": task, **sections}))

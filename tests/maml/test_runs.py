@@ -2,13 +2,11 @@
 
 import json
 import sys
-import tomllib
 from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
-import tomli_w
 from support.program import TESTS, done, ees, info, run, sets
 
 from ees_mpi import config
@@ -174,21 +172,6 @@ def test_a_generation_of_a_gpu_is_not_verified(alone: Path, monkeypatch: pytest.
     monkeypatch.setattr("ees_mpi.store.reader.Run.device", lambda self, generation: "cuda")
     with pytest.raises(ConfigError, match=r"the rollouts of its tasks happen once"):
         verify(Ranks(), alone, None, None)
-
-
-@pytest.mark.parametrize(
-    ("section", "message"),
-    [
-        ("task = {name='interference'}", "no reward at each step"),
-        ("task = {name='gymnasium', env='HalfCheetah-v5', behavior='final_x'}", 'expected "behavior", got "reward"'),
-        ("maml = {lr=0.1}", "adaptation_lr"),
-        ("objective = {name='maxent'}", 'method = "maml" has no such section'),
-    ],
-)
-def test_a_wrong_config_gets_one_clear_error(section: str, message: str) -> None:
-    sections = tomllib.loads(POINT.read_text()) | tomllib.loads(section)
-    with pytest.raises(ConfigError, match=message):
-        config.check(config.parse(tomli_w.dumps(sections)))
 
 
 @pytest.mark.slow

@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ees_mpi.errors import ConfigError
 from ees_mpi.outcomes import Outcome
 from ees_mpi.tasks import TASKS
 from ees_mpi.tasks.mujoco.plant import library
@@ -148,11 +147,6 @@ def test_the_ant_ends_when_it_leaves_its_range_of_heights() -> None:
         assert outcomes[0].length == 400
         lengths.append(outcomes[1].length)
     assert min(lengths) < 400
-
-
-def test_a_direction_in_which_a_robot_cannot_move_is_refused() -> None:
-    with pytest.raises(ConfigError, match="moves along x only"):
-        build(direction=90.0)
 
 
 def test_an_own_model_leaves_its_place_out_of_the_observation(own: str) -> None:
