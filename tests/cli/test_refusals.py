@@ -2,13 +2,17 @@
 
 import os
 import shlex
+import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 from support.program import refused
+from support.run_files import edited
 
 from ees_mpi.terminal import plain
 
+COMPARE = "compare --metric distance_mean"
 TRAIN = "train interference-maxvar --out new.h5"
 REFUSED = [
     (2, "did you mean interference-maxvar", "train interference-maxvr"),
@@ -27,7 +31,6 @@ REFUSED = [
     (2, "@", f"{TRAIN} --from run.h5@{'9' * 5000}"),
     (2, "deep.toml", "train deep.toml"),
     (2, "wrong.toml", "train wrong.toml"),
-    (2, "pipe.toml", "train pipe.toml"),
     (3, "pipe.h5", "figure interference pipe.h5"),
     (2, "expected the name of a file in UTF-8", "sample '' --count 2"),
     (2, "GiB of memory", "sample run.h5 --count 1000000000000"),
@@ -66,31 +69,70 @@ REFUSED = [
     (2, "--size, --seconds: for a video only; add --video", "replay cheetah.h5 --size 320x240 --seconds 1"),
     (2, "--speed: for a video only; add --video", "replay cheetah.h5 --speed 2"),
     (2, "add --mutations", "replay cheetah.h5 --set task.engine=mujoco"),
+    (2, "expected 0 to 5", "signal run.h5 --generation 6"),
+    (2, "did you mean maxvar", "signal run.h5 --objective maxva"),
+    (2, "exclude each other", "signal run.h5 --generation 0 --every 2"),
+    (2, "did you mean", "figure antt ant.h5"),
+    (2, "needs runs", "figure ant"),
+    (2, "ends in .png", "figure ant ant.h5 -o ant.jpg"),
+    (2, "did you mean population.std", "figure sweep cheetah.h5 ant.h5 --by population.sd"),
+    (2, "has 0 to 2", "figure ant ant.h5 --generation 3"),
+    (2, "shows all generations", "figure cheetah cheetah.h5 --generation 1"),
+    (3, "two numbers", "figure ant cheetah.h5"),
+    (3, "different tasks", "figure locomotion ant.h5 cheetah.h5"),
+    (3, "no committed generation", "figure ant empty.h5"),
+    (3, "no finite behavior", "figure locomotion nan.h5"),
+    (2, "did you mean", "compare --metric distance-meen cheetah.h5 --against ant.h5"),
+    (2, "both sides", f"{COMPARE} cheetah.h5"),
+    (2, "did you mean population.std", f"{COMPARE} --by population.sd ant.h5"),
+    (2, "same run", f"{COMPARE} cheetah.h5 --against cheetah.h5"),
+    (3, "different tasks", f"{COMPARE} cheetah.h5 --against ant.h5"),
+    (3, "two numbers", "compare --metric direction_uniformity cheetah.h5 --against ant.h5"),
+    (3, "mixture of means", "compare --metric specialization cheetah.h5 --against ant.h5"),
+    (3, "no committed generation", f"{COMPARE} empty.h5 --against ant.h5"),
+    (3, "no finite behavior", f"{COMPARE} nan.h5 --against ant.h5"),
+    (2, "task.starts", "measure run.h5 --starts 2 --count 20"),
+    (2, "20 or more", "measure run.h5 --starts 2 --count 19"),
+    (3, "measure --starts", "figure starts run.h5"),
+    (2, "/proc/x.html", "report ant.h5 -o /proc/x.html"),
+    (2, "/proc/x.mp4", "replay ant.h5 --video /proc/x.mp4"),
+    (2, "/proc/x.h5", "sample ant.h5 --count 2 --out /proc/x.h5"),
+    *((3, "not a plain file", f"{verb} pipe.h5") for verb in ("info", "watch", "report", "resume", "sample --count 2")),
+    *((3, "not a plain file", f"{TRAIN} {word}") for word in ("--out pipe.h5", "--from pipe.h5", "--from pipe.npz")),
+    *((2, "not a plain file", f"{verb} pipe.toml") for verb in ("config", "plan --ranks 2", "train")),
     (2, "population.std: expected float > 0", "sweep interference-maxvar --set population.std=0.2,-1"),
     (2, "would be the same file", "sweep interference-maxvar --set population.std=0.2,0.20"),
     (2, "antithetic", "sweep interference-maxvar --set population.size=20,21"),
-    *(
-        (2, "expected", f"sweep interference-maxvar --seeds '{seeds}'")
-        for seeds in ("", "3-1", "1,1", "0-99999999", "²")
-    ),
+    *((2, "expected", f"sweep ant-es --seeds '{seeds}'") for seeds in ("", "3-1", "1,1", "0-99999999", "²")),
 ]
 
 
-@pytest.fixture
-def folder(finished: Path, cheetah: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    os.symlink(finished, "run.h5")
-    os.symlink(cheetah, "cheetah.h5")
-    os.mkfifo("pipe.h5")
-    os.mkfifo("pipe.toml")
-    Path("deep.toml").write_text("a=" + "[" * 5000 + "]" * 5000)
-    Path("wrong.toml").write_text("[run")
-    Path("text.h5").write_text("hello")
+@pytest.fixture(scope="module")
+def folder(finished: Path, cheetah: Path, ant: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("refusals")
+    for name, source in {"run": finished, "cheetah": cheetah, "ant": ant}.items():
+        (place / f"{name}.h5").symlink_to(source)
+    for name in ("pipe.h5", "pipe.npz", "pipe.toml"):
+        os.mkfifo(place / name)
+    for name, text in {"deep.toml": "a=" + "[" * 5000 + "]" * 5000, "wrong.toml": "[run", "text.h5": "hello"}.items():
+        (place / name).write_text(text)
+    for name in ("empty.h5", "nan.h5"):
+        shutil.copy(ant, place / name)
+    with edited(place / "nan.h5") as file:
+        file.attrs["run_id"], file["generations/behavior"][:] = "0" * 32, np.nan
+    with edited(place / "empty.h5") as file:
+        file.attrs["run_id"] = "1" * 32
+        for dataset in file["generations"].values():
+            if dataset.maxshape[0] is None:
+                dataset.resize(0, axis=0)
+    return place
 
 
-@pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize(("code", "message", "words"), REFUSED, ids=[ascii(words[:50]) for _, _, words in REFUSED])
-def test_a_command_that_cannot_work_is_one_sentence_and_changes_nothing(code: int, message: str, words: str) -> None:
+def test_a_command_that_cannot_work_is_one_sentence_and_changes_nothing(
+    code: int, message: str, words: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
     found, line = refused(*shlex.split(words))
     assert found == code and message in line and len(line) < 2500, line
     assert Path("text.h5").read_text() == "hello" and plain(line) == line

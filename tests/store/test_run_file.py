@@ -1,6 +1,7 @@
 """The run file as its readers meet it: finished, running, killed, damaged, not ours."""
 
 import dataclasses
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -133,8 +134,8 @@ def test_a_file_that_is_not_a_run_file_is_refused_with_the_reason(tmp_path: Path
 
     assert "does not exist" in refusal(tmp_path / "absent.h5")
     assert "is a folder" in refusal(tmp_path)
-    (tmp_path / "text.h5").write_text("hello")
-    assert "not a readable HDF5 file" in refusal(tmp_path / "text.h5")
+    os.mkfifo(tmp_path / "pipe.h5")
+    assert "not a plain file" in refusal(tmp_path / "pipe.h5")
     with h5py.File(tmp_path / "other.h5", "w") as file:
         file["x"] = 1
     assert "expected a run file" in refusal(tmp_path / "other.h5")

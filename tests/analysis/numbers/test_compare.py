@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import scipy.stats
 from support.program import ees, refused
-from support.run_files import edited
 from support.small_runs import Zoo, seeds, walk
 
 pytestmark = pytest.mark.usefixtures("there")
@@ -151,33 +150,6 @@ def test_maml_is_compared_by_its_adaptations_and_by_mutations_of_its_mean(folder
     assert code == 3 and "rows are tasks, not offspring" in line and f"ees-mpi sample {maml}" in line
     said = ees("figure", "maml", cheetah, folder / "maml-sample.h5", "-o", "maml.svg")
     assert said.returncode == 0
-
-
-def test_runs_that_cannot_be_compared_are_refused_with_one_sentence(
-    sets: dict[str, list[Path]], cheetah: Path, zoo: Zoo, folder: Path
-) -> None:
-    ant = zoo["ant"]
-    empty = seeds(folder, cheetah, "empty", FAR[:1])[0]
-    spoilt = seeds(folder, cheetah, "spoilt", [np.full((8, 1), np.nan)])[0]
-    with edited(empty) as file:
-        for dataset in file["generations"].values():
-            if dataset.maxshape[0] is None:
-                dataset.resize(0, axis=0)
-    mean = ["--metric", "distance_mean"]
-    cases = [
-        (2, "did you mean", ["--metric", "distance-meen", cheetah, "--against", ant]),
-        (2, "both sides", [*mean, cheetah]),
-        (2, "did you mean population.std", [*mean, "--by", "population.sd", cheetah, sets["es"][0]]),
-        (2, "same run", [*mean, cheetah, "--against", cheetah]),
-        (3, "different tasks", [*mean, cheetah, "--against", ant]),
-        (3, "two numbers", ["--metric", "direction_uniformity", cheetah, "--against", ant]),
-        (3, "mixture of means", ["--metric", "specialization", cheetah, "--against", ant]),
-        (3, "no committed generation", [*mean, empty, "--against", cheetah]),
-        (3, "no finite behavior", [*mean, spoilt, "--against", cheetah]),
-    ]
-    for code, words, arguments in cases:
-        said = refused("compare", *arguments)
-        assert said[0] == code and words in said[1], arguments
 
 
 def test_the_values_of_a_key_are_compared_with_each_other(sets: dict[str, list[Path]]) -> None:
