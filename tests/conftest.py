@@ -106,29 +106,18 @@ def walk(folder: Path, preset: str, *settings: str) -> Path:
     return train(folder / f"{preset}.h5", preset, *small, "run.generations=3", *settings)
 
 
-@pytest.fixture(scope="session")
-def cheetah(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small run of the cheetah; tests do not change it."""
-    return walk(tmp_path_factory.mktemp("cheetah"), "cheetah-maxent")
+def robot(name: str, preset: str, *settings: str) -> Callable[..., Path]:
+    """Return a fixture: a small run of a robot, which tests do not change."""
+    return pytest.fixture(scope="session", name=name)(
+        lambda tmp_path_factory: walk(tmp_path_factory.mktemp(name), preset, *settings)
+    )
 
 
-@pytest.fixture(scope="session")
-def ant(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small run of the ant; tests do not change it."""
-    return walk(tmp_path_factory.mktemp("ant"), "ant-maxent")
-
-
-@pytest.fixture(scope="session")
-def species(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small run of the ant with two means, its position noted at two steps; tests do not change it."""
-    return walk(tmp_path_factory.mktemp("species"), "ant-maxent-mixture", "task.behavior_steps=[6,12]")
-
-
-@pytest.fixture(scope="session")
-def walked(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small run of the cheetah all of whose rollouts are observed; tests do not change it."""
-    settings = ("run.generations=2", "task.steps=10", "task.observation_share=1.0")
-    return walk(tmp_path_factory.mktemp("walked"), "cheetah-maxvar", *settings)
+cheetah = robot("cheetah", "cheetah-maxent")
+ant = robot("ant", "ant-maxent")
+species = robot("species", "ant-maxent-mixture", "task.behavior_steps=[6,12]")  # two means, positions at two steps
+WALKED = ("run.generations=2", "task.steps=10", "task.observation_share=1.0")  # all rollouts are observed
+walked = robot("walked", "cheetah-maxvar", *WALKED)
 
 
 @pytest.fixture(scope="session")

@@ -8,22 +8,12 @@ from ees_mpi.populations.mixture import Mixture
 from ees_mpi.ranks import Ranks
 
 CONFIG = """
-[run]
-generations = 100
-[task]
-name = "custom"
-function = "support.own_tasks:TwoPlaces"
-[population]
-name = "mixture"
-size = 50
-std = 0.3
-[objective]
-name = "maxvar"
-[optimizer]
-name = "adam"
-lr = 0.05
-[noise]
-size = 100000
+base = "interference-maxvar"
+run.generations = 100
+task = { name = "custom", function = "support.own_tasks:TwoPlaces" }
+population = { name = "mixture", size = 50, std = 0.3 }
+optimizer = { name = "adam", lr = 0.05 }
+noise.size = 100000
 """
 
 

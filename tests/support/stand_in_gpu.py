@@ -18,25 +18,12 @@ from ees_mpi.tasks.interference import pattern
 from support.own_tasks import Base
 
 CONFIG = """
-[run]
-generations = 5
-evaluate_mean_every = 2
-fsync = false
-[task]
-name = "custom"
-function = "support.stand_in_gpu:StandIn"
-[population]
-name = "normal"
-size = 21
-std = 0.5
-antithetic = false
-[objective]
-name = "maxent"
-[optimizer]
-name = "adam"
-lr = 0.03
-[noise]
-size = 100
+base = "interference-maxent"
+run = { generations = 5, evaluate_mean_every = 2, fsync = false }
+task = { name = "custom", function = "support.stand_in_gpu:StandIn" }
+population = { size = 21, antithetic = false }
+optimizer = { name = "adam", lr = 0.03 }
+noise.size = 100
 """
 
 
