@@ -40,15 +40,6 @@ def test_weights_are_the_gradient_with_respect_to_the_ratios(power: float) -> No
     assert weights[3] == weights[17] == 0 and memory == {}
 
 
-def test_custom_maxent_gives_the_run_of_the_built_in_one(tiny: Callable[..., Config]) -> None:
-    few, means = ("population.size=40", "run.generations=20", "noise.size=100000"), []
-    own = ("objective.name=custom", "objective.function=ees_mpi.scg.surrogates:maxent", "optimizer.lr=0.1")
-    for settings in (("interference-maxent",), ("interference-maxvar", *own)):
-        trained(tiny(*settings, *few), lambda record: means.append(record.arrays["mean"][0, 0]))
-    np.testing.assert_allclose(means[:20], means[20:], rtol=0, atol=1e-6)
-    assert abs(means[19] - means[0]) > 0.1  # it has gone somewhere
-
-
 def test_a_function_cannot_change_the_outcomes() -> None:
     given = outcomes()
     behavior, whitened, fitness = given.behavior.copy(), given.whitened.copy(), given.fitness.copy()
